@@ -1,0 +1,1 @@
+"""WALL. Ports made real: at most one third-party library a module, and no adapter knows another."""

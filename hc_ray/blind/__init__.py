@@ -1,0 +1,1 @@
+"""WALL. The only code that opens a task's ``tests/`` and ``solution/``."""

@@ -1,0 +1,49 @@
+"""Attempted end states of a workspace, and the one that is handed in."""
+
+from hc_ray.value import Value
+
+
+class Candidate(Value):
+    """One attempt. Its files are the whole change against the state it was forked from."""
+
+    id: str
+    """``c<round>.<slot>``: the order in which decisions look at candidates."""
+    round: int
+    slot: int
+    parent: str | None = None
+    lineage: int = 0
+    repairs: int = 0
+    """How many repairs lie between this candidate and the root of its lineage."""
+    seed: int
+    temperature: float
+    form: str
+    plan: str
+    files: dict[str, str] = {}
+    """Path (relative to the workdir, or absolute) → text. Empty when the answer held no usable file."""
+    malformed: str | None = None
+    """Why the answer gave no file; None when it did."""
+    digest: str = ""
+    """SHA-256 over the normal form of ``files``: equal digests are the same candidate."""
+    duplicate_of: str | None = None
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    engine_seconds: float = 0.0
+    finish_reason: str | None = None
+
+
+class Submission(Value):
+    """What leaves a trial for the verifier. It holds no score and no self-test outcome."""
+
+    id: str
+    trial: str
+    """The trial's full key."""
+    task_digest: str
+    tar: bytes
+    """The difference to the task's image: a tar of changed paths (absolute, without the leading slash), with
+    ``candidate.DELETED`` as its first member when paths were removed."""
+    digest: str
+    """SHA-256 of ``tar``."""
+
+
+DELETED = ".hc-ray-deleted.json"
+"""Name of the tar member that lists removed absolute paths (a JSON list of strings)."""

@@ -1,0 +1,1 @@
+"""WALL. From one solver config to the next, on dev aggregates only."""

@@ -1,0 +1,152 @@
+"""Every setting of hc-ray: one YAML file is one ``SweepConfig``. Defaults live here, a sentence under every field."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from hc_ray.value import Value, digest_of
+
+AgentName = Literal["raw", "best_of_n", "hc", "oracle", "nop"]
+SelectorName = Literal["max_pass", "codet", "mbr", "posterior"]
+RoleName = Literal["tester", "decomposer", "solver", "meta"]
+Form = Literal["chat", "completion"]
+
+
+class TestgenConfig(Value):
+    """How self-tests are generated and admitted."""
+
+    __test__ = False
+
+    tests_per_category_min: int = Field(2, ge=2, le=10)
+    """Tests that a category that applies should at least get."""
+    tests_per_category_max: int = Field(5, ge=2, le=20)
+    """Tests after which a category is left alone."""
+    total_min: int = Field(10, ge=1)
+    """Tests that a suite should at least hold."""
+    total_max: int = Field(30, ge=1)
+    """Tests that a suite holds at most."""
+    rounds: int = Field(2, ge=1, le=5)
+    """Rounds of asking per category."""
+    temperature: float = Field(0.7, ge=0, le=2)
+    """Sampling temperature of the tester."""
+    budget_tokens: int = Field(1500, ge=0)
+    """Prompt and completion tokens that a suite may cost."""
+    gate: Literal["off", "basic", "strict"] = "basic"
+    """How hard a test must prove itself before it is admitted: ``off`` only parses."""
+    second_readings: int = Field(2, ge=0, le=8)
+    """Independent derivations of an expected value that must not contradict it."""
+
+
+class SolverConfig(Value):
+    """Every knob that the climb may turn; its hash names the config."""
+
+    temperatures: tuple[float, ...] = (0.3, 0.5, 0.7)
+    """One candidate of a round per entry: precision, balance, exploration."""
+    forms: tuple[Form, ...] = ()
+    """Prompt forms that the slots of a round take in turn; empty: the best form of the model's profile for every slot."""
+    plans: tuple[str, ...] = ("plain", "steps", "edge_first")
+    """Plans (prompt variations of ``solve/prompts``) that the slots of a round take in turn; ``best_of_n`` and ``raw``
+    use the first."""
+    samples: int = Field(3, ge=1, le=256)
+    """Candidates a round."""
+    max_rounds: int = Field(10, ge=1, le=10)
+    """Rounds of implement and verify at most."""
+    max_turns: int = Field(30, ge=1)
+    """Answers of the solver model at most, counted on every lineage."""
+    repairs: int = Field(2, ge=0, le=10)
+    """Repairs a lineage before a restart from a new plan."""
+    selector: SelectorName = "posterior"
+    """How ``hc`` picks among candidates; ``best_of_n`` always takes ``mbr`` on inputs of no suite."""
+    feedback: Literal["full", "trusted", "crashes"] = "trusted"
+    """What a repair is told of failed self-tests."""
+    hint: str = Field("", max_length=150)
+    """A general hint put into every solver prompt; never task-specific."""
+    max_answer_tokens: int = Field(400, ge=16)
+    """Tokens an answer may have."""
+    refinement: int = Field(0, ge=0, le=2)
+    """Further verdicts allowed after a failed one; each reveals one bit."""
+    testgen: TestgenConfig = TestgenConfig()
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of all knobs."""
+        return digest_of(self)
+
+
+class BudgetConfig(Value):
+    """What a trial may cost."""
+
+    tokens: int = Field(6000, ge=1)
+    """Prompt and completion tokens, as the engine counts them, that bound ``hc`` (its suite included) and
+    ``best_of_n`` alike."""
+    timeout_multiplier: float = Field(1.0, gt=0)
+    """Times ``[agent] timeout_sec``: the wall time of a trial; shown beside every score."""
+    default_timeout_sec: float = Field(900.0, gt=0)
+    """The wall time of a trial whose task names none."""
+
+
+class EngineConfig(Value):
+    """One inference server."""
+
+    kind: Literal["embedded", "openai", "scripted"] = "embedded"
+    """``embedded``: xllamacpp on this machine; ``openai``: any compatible URL; ``scripted``: an answer per prompt."""
+    model: str = "smollm2-135m-instruct"
+    """A name of the catalogue, a path of a GGUF file, or the name that the server knows."""
+    base_url: str | None = None
+    """For ``openai``: the server's URL, up to and including ``/v1``."""
+    api_key_env: str | None = None
+    """For ``openai``: the environment variable that holds the key."""
+    script: str | None = None
+    """For ``scripted``: ``module:function`` that answers ``(prompt) -> str``."""
+    replicas: int = Field(1, ge=1)
+    """Servers of this engine on the cluster."""
+    parallel: int = Field(8, ge=1)
+    """Requests in flight a replica: the engine's knee, as ``engine bench`` found it."""
+    threads: int | None = None
+    """Threads of an embedded server; None: one per core."""
+    context_tokens: int = Field(2048, ge=256)
+    """Context of one request."""
+
+
+class SweepConfig(BaseModel):
+    """One YAML file = one run."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    dataset: str = "starter"
+    """A folder of tasks, or the name of a shipped dataset."""
+    split: Literal["dev", "holdout", "all"] = "dev"
+    """Which part of the dataset runs. Only ``split: holdout`` said by name runs a model on holdout tasks; ``all`` is for
+    ``oracle`` and ``nop``."""
+    include: tuple[str, ...] = ()
+    """Globs of task names to take; empty takes all."""
+    exclude: tuple[str, ...] = ()
+    """Globs of task names to leave out."""
+    tags: tuple[str, ...] = ()
+    """Only tasks that carry all of these tags."""
+    limit: int | None = Field(None, ge=1)
+    """Take at most so many tasks."""
+    agents: tuple[AgentName, ...] = ("raw", "best_of_n", "hc")
+    """Which agents attempt every task."""
+    seeds: int = Field(1, ge=1)
+    """Trials per task and agent, with seeds 0 … n−1."""
+    solver: SolverConfig = SolverConfig()
+    budget: BudgetConfig = BudgetConfig()
+    engine: EngineConfig = EngineConfig()
+    """The engine of every role that ``roles`` does not name."""
+    roles: dict[RoleName, EngineConfig] = {}
+    """An engine of its own for a role."""
+    sandbox: Literal["auto", "docker", "bwrap"] = "auto"
+    """Where commands run; ``auto`` takes Docker if its socket answers, else bubblewrap, and says so."""
+    grading: Literal["isolated", "shared", "task"] = "task"
+    """``task``: isolated unless the task needs live services."""
+    network: Literal["mention", "task"] = "mention"
+    """``mention``: a task that does not mention the network gets none; ``task``: Harbor's default (public)."""
+    concurrency: int | None = Field(None, ge=1)
+    """Trials in flight; None: as many as engine and sandboxes can use."""
+    sandbox_slots: int | None = Field(None, ge=1)
+    """Sandboxes busy at once on a node; None: at most cores − 1 where an engine shares the node."""
+    out: str | None = None
+    """The sweep directory; None: ``runs/<dataset>-<time>``."""
+    mlflow_uri: str | None = None
+    """An MLflow tracking server; None: SQLite beside the sweep directory. ``none`` switches tracking off."""

@@ -1,0 +1,24 @@
+"""The base of every value that moves between stages, and the one way they are hashed."""
+
+import hashlib
+import json
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Value(BaseModel):
+    """An immutable record: compared by content, unknown fields refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def canonical_json(data: Any) -> str:
+    """JSON with sorted keys and no white space: the text that digests are taken of."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def digest_of(data: Any) -> str:
+    """SHA-256 (hex) of a pydantic model or of plain JSON data."""
+    plain = data.model_dump(mode="json") if isinstance(data, BaseModel) else data
+    return hashlib.sha256(canonical_json(plain).encode()).hexdigest()
