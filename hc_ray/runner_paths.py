@@ -1,0 +1,30 @@
+"""Where the runner lies inside every sandbox, whatever the backend.
+
+The runner (an interpreter with its standard library, shared libraries, loader and pytest) is mounted read-only at
+``/opt/hc``. It starts in an image that has no libc, no shell and no Python: its loader and libraries are named in the
+executable itself, so nothing has to be set in the environment and nothing leaks into the children it starts."""
+
+RUNNER_ROOT = "/opt/hc"
+"""The mount point. Left out of every difference."""
+
+RUNNER_PYTHON: tuple[str, ...] = (f"{RUNNER_ROOT}/bin/python3",)
+"""The argv that starts the runner's interpreter."""
+
+RUNNER_PYTEST: tuple[str, ...] = (*RUNNER_PYTHON, "-m", "pytest")
+"""The argv that starts the runner's pytest."""
+
+RUNNER_LIB = f"{RUNNER_ROOT}/lib/hc"
+"""The folder of ``hc_<name>.py``, one for each module of ``hc_ray/inside``."""
+
+DRIVE_PATH = f"{RUNNER_LIB}/hc_drive.py"
+CALL_PATH = f"{RUNNER_LIB}/hc_call.py"
+INIT_PATH = f"{RUNNER_LIB}/hc_init.py"
+WITNESS_PATH = f"{RUNNER_LIB}/hc_witness.py"
+
+PYTEST_PURE = f"{RUNNER_ROOT}/lib/pytest_pure"
+"""pytest and what it imports, pure Python: a foreign ``python3`` (3.11 or later) can import it by ``PYTHONPATH``."""
+
+
+def inside_script(name: str) -> str:
+    """Path inside a sandbox of ``hc_ray/inside/<name>.py``."""
+    return f"{RUNNER_LIB}/hc_{name}.py"
