@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from hc_ray.config import AgentName, SolverConfig
+from hc_ray.config import AgentName, BudgetConfig, SolverConfig
 from hc_ray.value import Value, digest_of
 
 
@@ -16,6 +16,7 @@ class TrialKey(Value):
     task_digest: str
     agent: AgentName
     solver: SolverConfig
+    budget: BudgetConfig = BudgetConfig()
     seed: int
     models: dict[str, str]
     """Role → digest of model and profile."""

@@ -1,0 +1,176 @@
+"""The only code that imports ray. A ``Cluster`` turns plain classes with async methods into actors; ``InProcess`` leaves
+them what they are, so that the same sweep runs without Ray."""
+
+import logging
+import os
+import secrets
+import socket
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from hc_ray.errors import InfrastructureError, PlatformError
+from hc_ray.home import data_root
+
+ENGINE, SANDBOX, VERIFIER = "engine_slot", "sandbox_slot", "verifier_slot"
+"""Custom resources of a node. Actors take none of its CPUs: six 1-CPU actors never start on two cores."""
+CURRENT_CLUSTER = Path(tempfile.gettempdir()) / "ray" / "ray_current_cluster"
+
+
+class Cluster(Protocol):
+    """Where actors live."""
+
+    where: str
+    """For a reader: ``laptop``, ``in-process`` or the cluster's address."""
+
+    def nodes(self, resource: str) -> list[str]:
+        """Ids of the live nodes that have ``resource``."""
+        ...
+
+    def spawn(self, cls: type, *args: Any, node: str | None = None, resource: str | None = None, units: float = 0) -> Any:
+        """An instance of ``cls`` in a process of its own, anonymous: only who holds the answer can call it. Its async
+        methods are called as if it were local."""
+        ...
+
+    def kill(self, actor: Any) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class InProcess:
+    """Actors as plain objects of this process, for tests and for ``run``."""
+
+    where = "in-process"
+
+    def nodes(self, resource: str) -> list[str]:
+        return ["here"]
+
+    def spawn(self, cls: type, *args: Any, node: str | None = None, resource: str | None = None, units: float = 0) -> Any:
+        return cls(*args)
+
+    def kill(self, actor: Any) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Remote:
+    """An actor handle whose methods are awaited like those of a local object. It survives pickling, so that one actor
+    can be given another."""
+
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Remote, (self._handle,))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        method = getattr(self._handle, name)
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            from ray.exceptions import RayActorError
+
+            try:
+                return await method.remote(*args, **kwargs)
+            except RayActorError as fault:
+                raise InfrastructureError(f"the actor that answers {name} died: {fault}") from fault
+
+        return call
+
+
+def token_file() -> Path:
+    """The token that Ray's ports ask for, made once with mode 0600 (Ray's own would be 0644)."""
+    path = data_root() / "ray_token"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path
+    with os.fdopen(descriptor, "w") as stream:
+        stream.write(secrets.token_hex(32))
+    return path
+
+
+def running_cluster(address: str | None = None) -> str | None:
+    """The address of a cluster that answers: ``address``, else RAY_ADDRESS, else the head this machine runs. Probed with a
+    short TCP connect, since a stale address hangs ``ray.init`` for minutes. None where there is none; an address that was
+    named and does not answer raises ``PlatformError``."""
+    named = address or os.environ.get("RAY_ADDRESS")
+    found = named or (CURRENT_CLUSTER.read_text().strip() if CURRENT_CLUSTER.is_file() else None)
+    if not found or found in {"local", "auto"}:
+        return None
+    if found.startswith("ray://"):
+        raise PlatformError(f"{found}: Ray Client addresses are not supported; use the head's host:6379 or a Ray Job")
+    host, _, port = found.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=2):
+            return found
+    except (OSError, ValueError) as fault:
+        if named:
+            raise PlatformError(f"no Ray cluster answers at {found} ({fault}); start it, or unset RAY_ADDRESS") from fault
+        return None
+
+
+def _environment() -> None:
+    """What must stand in the environment before ray is imported: no upload of the checkout by the uv hook, no usage
+    statistics, token authentication for everything that is started here."""
+    os.environ["RAY_ENABLE_UV_RUN_RUNTIME_ENV"] = "0"
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ.setdefault("RAY_AUTH_MODE", "token")
+    os.environ.setdefault("RAY_AUTH_TOKEN_PATH", str(token_file()))
+    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+
+
+class RayCluster:
+    """Actors on Ray: the cluster that is up, else one of this machine alone (laptop mode)."""
+
+    def __init__(self, *, address: str | None = None, slots: Mapping[str, float] | None = None) -> None:
+        found = running_cluster(address)
+        _environment()
+        import ray
+
+        self._ray = ray
+        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
+        if found:
+            self.where = found
+            ray.init(address=found, **quiet)
+            return
+        self.where = "laptop"
+        resources = {ENGINE: 1.0, SANDBOX: 1.0, VERIFIER: 1.0, **(slots or {})}
+        # A folder of its own: a laptop Ray never becomes the "current cluster" that somebody else's commands find.
+        folder = Path(tempfile.gettempdir()) / f"hc-ray-{os.getuid()}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        ray.init(
+            address="local",
+            resources=resources,
+            include_dashboard=False,
+            object_store_memory=256 << 20,
+            _temp_dir=str(folder),
+            **quiet,
+        )
+
+    def nodes(self, resource: str) -> list[str]:
+        return sorted(
+            node["NodeID"] for node in self._ray.nodes() if node["Alive"] and node["Resources"].get(resource, 0) > 0
+        )
+
+    def spawn(self, cls: type, *args: Any, node: str | None = None, resource: str | None = None, units: float = 0) -> Any:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        options: dict[str, Any] = {"num_cpus": 0, "max_concurrency": 1000, "max_restarts": 0}
+        if resource and units:
+            options["resources"] = {resource: units}
+        if node:
+            options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(node_id=node, soft=False)
+        return Remote(self._ray.remote(cls).options(**options).remote(*args))
+
+    def kill(self, actor: Any) -> None:
+        self._ray.kill(actor._handle, no_restart=True)
+
+    def close(self) -> None:
+        self._ray.shutdown()

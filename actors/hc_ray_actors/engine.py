@@ -1,0 +1,79 @@
+"""One replica of an inference server: started, health-checked, its URL published. Tokens never pass through here."""
+
+import asyncio
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hc_ray.config import EngineConfig
+from hc_ray.errors import EngineError
+from hc_ray.value import Value
+
+
+class Endpoint(Value):
+    """Where a role's prompts go."""
+
+    base_url: str | None
+    """None for the scripted engine, which lives in the process that asks."""
+    model: str
+    digest: str
+    capabilities: dict[str, Any] = {}
+
+
+class Engine:
+    """Hosts an ``embedded`` server in a child process of this actor; a URL of somebody else's is only probed."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        self._config = config
+        self._server: Any = None
+
+    async def start(self) -> Endpoint:
+        """Start (or reach) the server and probe what it can do. Raises ``ModelError`` for a model that is none,
+        ``EngineError`` for a server that does not come up."""
+        from hc_ray.models import resolve
+
+        config = self._config
+        if config.kind == "scripted":
+            return Endpoint(base_url=None, model=config.script or "scripted", digest=f"scripted:{config.script}")
+        if config.kind == "embedded":
+            from hc_ray.adapters.embedded_engine import EmbeddedServer
+
+            model = resolve(config.model)
+            logs = Path(tempfile.mkdtemp(prefix="hc-ray-engine-"))
+            self._server = EmbeddedServer(
+                model.path,
+                parallel=config.parallel,
+                context_tokens=config.context_tokens,
+                threads=config.threads,
+                log_path=logs / "engine.log",
+            )
+            url = await asyncio.to_thread(self._server.start)
+            name, digest = model.name, model.digest
+        else:
+            url, name, digest = config.base_url or "", config.model, f"openai:{config.base_url}:{config.model}"
+        capabilities = await self._probe(url, name)
+        return Endpoint(base_url=url, model=name, digest=digest, capabilities=capabilities)
+
+    async def _probe(self, url: str, name: str) -> dict[str, Any]:
+        from hc_ray.adapters.http_model import HttpModel
+
+        key = os.environ.get(self._config.api_key_env or "", "") or None
+        model = HttpModel(url, name, api_key=key)
+        try:
+            return (await model.probe()).model_dump(mode="json")
+        finally:
+            await model.aclose()
+
+    async def alive(self) -> bool:
+        return self._server is None or bool(self._server.alive())
+
+    async def stop(self) -> None:
+        """End the server and everything of its process group."""
+        if self._server is not None:
+            await asyncio.to_thread(self._server.stop)
+
+    async def check(self) -> None:
+        """Raises ``EngineError`` when the server is gone."""
+        if not await self.alive():
+            raise EngineError("the embedded engine died; its log is in the sweep's evidence")

@@ -1,0 +1,331 @@
+"""What a sweep will do, worked out and shown before the first trial: tasks taken and refused, trials, cost, and the
+smallest effect that it could see."""
+
+import datetime
+import fnmatch
+import importlib.resources
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hc_ray import __version__
+from hc_ray.adapters.sweep_store import SweepStore
+from hc_ray.config import AgentName, EngineConfig, RoleName, SweepConfig
+from hc_ray.errors import ConfigError, DatasetError, OutputError
+from hc_ray.home import configs_dir, data_root
+from hc_ray.models import ResolvedModel, resolve
+from hc_ray.profile import Profile
+from hc_ray.stats import minimal_detectable_effect
+from hc_ray.task import RefusedTask, Task
+from hc_ray.trial import TrialKey
+from hc_ray.value import Value, digest_of
+from hc_ray_actors import verifiers
+from hc_ray_actors.cluster import running_cluster
+from hc_ray_actors.sandboxes import choose, open_place
+
+WITHOUT_MODEL: frozenset[AgentName] = frozenset({"oracle", "nop"})
+FALLBACK_RATE = 120.0
+"""Tokens per second (prompt and completion) assumed until a sweep on this machine has measured its own."""
+
+
+class Plan(Value):
+    """A sweep that is ready to run."""
+
+    out: str
+    config: SweepConfig
+    dataset: str
+    """Absolute path of the dataset's folder."""
+    public_root: str
+    sealed_root: str
+    sealed_digest: str
+    """SHA-256 over the sealed digests of the tasks taken: a resume with other tests is refused."""
+    taken: tuple[Task, ...]
+    refused: tuple[RefusedTask, ...]
+    trials: tuple[TrialKey, ...]
+    finished: tuple[str, ...] = ()
+    """Names of the trials that are already there."""
+    models: dict[RoleName, tuple[EngineConfig, Profile, str]]
+    """Role → engine, profile, digest of model and profile; empty when no agent asks a model."""
+    split: str
+    holdout_looks: int = 0
+    estimated_tokens: int | None = None
+    estimated_seconds: float | None = None
+    minimal_effect: float | None = None
+    """The smallest difference of blind pass rates between two agents that would be seen in four sweeps out of five."""
+    sandbox: str
+    sandbox_why: str
+    place: str
+    """``laptop`` or the address of the cluster that is up."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def done(self) -> int:
+        return len(self.finished)
+
+
+def dataset_folder(name: str) -> Path:
+    """A folder as given, or a dataset that is shipped. Raises ``DatasetError``."""
+    given = Path(name).expanduser()
+    shipped = configs_dir() / "tasks" / name
+    folder = given if given.is_dir() else shipped
+    if not folder.is_dir():
+        known = sorted(path.name for path in (configs_dir() / "tasks").iterdir() if path.is_dir())
+        raise DatasetError(f"{name}: no such folder, and no shipped dataset of that name (shipped: {', '.join(known)})")
+    return folder.resolve()
+
+
+def prepare(config: SweepConfig, *, resume: bool = False) -> Plan:
+    """Work out a sweep; nothing is written to its directory. Raises ``UserError`` for what the user can mend."""
+    folder = dataset_folder(config.dataset)
+    sealed_root = data_root() / "sealed" / digest_of(str(folder))[:16]
+    public_root = data_root() / "public"
+    sealed = verifiers.seal(folder, public_root, sealed_root)
+    split = _split(config, folder, sealed.tasks)
+    choice = choose(config.sandbox)
+    tasks, refused = _select(config, split, sealed.tasks, sealed.refused)
+    tasks, refused = _fitting(tasks, refused, choice.backend, public_root)
+    if not tasks:
+        reasons = "; ".join(f"{task.name}: {task.reason}" for task in refused[:3])
+        raise DatasetError(f"{folder}: no task left to run" + (f" ({reasons})" if reasons else " after -i, -x and --tag"))
+    models = _models(config)
+    trials = _trials(config, tasks, models, choice.backend)
+    out = config.out or _default_out(folder)
+    sealed_digest = digest_of({task.digest: sealed.sealed_digests[task.digest] for task in tasks})
+    finished = _reconcile(out, config, sealed_digest, resume)
+    open_trials = [key for key in trials if key.name not in finished]
+    tokens = sum(_tokens(config, key.agent) for key in open_trials)
+    effect = minimal_detectable_effect(len(tasks), config.seeds) if len(config.agents) > 1 else None
+    return Plan(
+        out=out,
+        config=config.model_copy(update={"out": out}),
+        dataset=str(folder),
+        public_root=str(public_root),
+        sealed_root=str(sealed_root),
+        sealed_digest=sealed_digest,
+        taken=tuple(tasks),
+        refused=tuple(refused),
+        trials=tuple(trials),
+        finished=tuple(sorted(finished & {key.name for key in trials})),
+        models=models,
+        split=config.split,
+        holdout_looks=split.looks if split else 0,
+        estimated_tokens=tokens if models else 0,
+        estimated_seconds=_seconds(tokens, len(open_trials), models),
+        minimal_effect=effect,
+        sandbox=choice.backend,
+        sandbox_why=choice.why,
+        place=running_cluster() or "laptop",
+        notes=_notes(config, split),
+    )
+
+
+class _SplitView(Value):
+    dev: frozenset[str]
+    holdout: frozenset[str]
+    looks: int
+
+
+def _split(config: SweepConfig, folder: Path, tasks: tuple[Task, ...]) -> _SplitView | None:
+    """The fixed split of a dataset, checked against the tasks as they are."""
+    split = verifiers.load_split(folder)
+    asks_model = set(config.agents) - WITHOUT_MODEL
+    if config.split == "all" and asks_model:
+        raise ConfigError(f"split: all runs only oracle and nop; {', '.join(sorted(asks_model))} need dev or holdout")
+    if split is None:
+        if config.split == "holdout":
+            raise DatasetError(f"{folder}: no holdout is fixed; run `hc-ray tasks split -p {folder}` first")
+        return None
+    now = {task.name: task.digest for task in tasks}
+    fixed = {**split.dev, **split.holdout}
+    moved = sorted(name for name, digest in fixed.items() if name in now and now[name] != digest)
+    if moved:
+        raise DatasetError(
+            f"{folder}: {', '.join(moved[:3])} changed since the split was fixed; "
+            "a changed task needs a new split file (move split.json away and split again)"
+        )
+    return _SplitView(
+        dev=frozenset(split.dev), holdout=frozenset(split.holdout), looks=verifiers.count_looks(folder)
+    )
+
+
+def _select(
+    config: SweepConfig, split: _SplitView | None, tasks: tuple[Task, ...], refused: tuple[RefusedTask, ...]
+) -> tuple[list[Task], list[RefusedTask]]:
+    """The tasks that the config names: include and exclude globs match Harbor's name or its last part."""
+
+    def named(name: str) -> bool:
+        short = name.rsplit("/", 1)[-1]
+
+        def matches(globs: tuple[str, ...]) -> bool:
+            return any(fnmatch.fnmatch(name, glob) or fnmatch.fnmatch(short, glob) for glob in globs)
+
+        return (not config.include or matches(config.include)) and not matches(config.exclude)
+
+    def in_split(name: str) -> bool:
+        if split is None or config.split == "all":
+            return True
+        return name in split.holdout if config.split == "holdout" else name not in split.holdout
+
+    chosen = [
+        task for task in tasks if named(task.name) and in_split(task.name) and set(config.tags) <= set(task.tags)
+    ]
+    return sorted(chosen, key=lambda task: task.name)[: config.limit], [task for task in refused if named(task.name)]
+
+
+def _fitting(
+    tasks: list[Task], refused: list[RefusedTask], backend: str, public_root: Path
+) -> tuple[list[Task], list[RefusedTask]]:
+    """Without the tasks that the sandbox backend cannot take."""
+    place = open_place(backend, public_root, label="plan")
+    fitting = []
+    for task in tasks:
+        if reason := place.refuses(task):
+            refused = [*refused, RefusedTask(name=task.name, reason=reason)]
+        else:
+            fitting.append(task)
+    return fitting, refused
+
+
+def _models(config: SweepConfig) -> dict[RoleName, tuple[EngineConfig, Profile, str]]:
+    if not set(config.agents) - WITHOUT_MODEL:
+        return {}
+    roles: tuple[RoleName, ...] = ("tester", "decomposer", "solver", "meta")
+    return {role: role_model(config.roles.get(role, config.engine)) for role in roles}
+
+
+def role_model(engine: EngineConfig) -> tuple[EngineConfig, Profile, str]:
+    """Engine, profile and the digest of model and profile. Raises ``ModelError``."""
+    if engine.kind == "embedded":
+        model: ResolvedModel = resolve(engine.model)
+        return engine, model.profile, digest_of([model.digest, model.profile.digest])
+    profile = Profile()
+    if engine.kind == "openai" and not engine.base_url:
+        raise ConfigError("engine openai needs --base-url URL (for instance http://127.0.0.1:11434/v1)")
+    name = engine.script if engine.kind == "scripted" else f"{engine.base_url}#{engine.model}"
+    return engine, profile, digest_of([engine.kind, name, profile.digest])
+
+
+def prompts_digest() -> str:
+    """SHA-256 over every prompt template: another wording is another trial."""
+    folder = importlib.resources.files("hc_ray.solve").joinpath("prompts")
+    texts = {entry.name: entry.read_text() for entry in folder.iterdir() if entry.is_file() and "." in entry.name}
+    return digest_of(texts)
+
+
+def _trials(
+    config: SweepConfig,
+    tasks: list[Task],
+    models: Mapping[RoleName, tuple[EngineConfig, Profile, str]],
+    backend: str,
+) -> list[TrialKey]:
+    """Seeds outermost, so that an interrupted sweep has whole repeats; a task's agents side by side, so that they share
+    its prompt prefix."""
+    prompts = prompts_digest()
+    digests = {role: digest for role, (_, _, digest) in models.items()}
+    return [
+        TrialKey(
+            task=task.name,
+            task_digest=task.digest,
+            agent=agent,
+            solver=config.solver,
+            budget=config.budget,
+            seed=seed,
+            models={} if agent in WITHOUT_MODEL else {str(role): digest for role, digest in digests.items()},
+            prompts=prompts,
+            sandbox=backend,
+            grading=config.grading,
+            network=config.network,
+        )
+        for seed in range(config.seeds)
+        for task in tasks
+        for agent in config.agents
+    ]
+
+
+def _tokens(config: SweepConfig, agent: AgentName) -> int:
+    """Tokens that a trial is expected to cost at most: its budget, or one prompt and answer."""
+    if agent in WITHOUT_MODEL:
+        return 0
+    return 300 + config.solver.max_answer_tokens if agent == "raw" else config.budget.tokens
+
+
+def _seconds(tokens: int, trials: int, models: Mapping[RoleName, Any]) -> float:
+    rate = FALLBACK_RATE
+    if models:
+        rate = measured_rate(models["solver"][2]) or FALLBACK_RATE
+    return tokens / rate + trials * 1.5
+
+
+def measured_rate(model_digest: str) -> float | None:
+    """Tokens per second that the last sweep with this model reached on this machine; None before the first."""
+    try:
+        return float(json.loads((data_root() / "rates.json").read_text())[model_digest])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def remember_rate(model_digest: str, tokens_per_second: float) -> None:
+    """Keep a sweep's rate for the next plan's estimate."""
+    path = data_root() / "rates.json"
+    try:
+        rates = json.loads(path.read_text())
+    except (OSError, ValueError):
+        rates = {}
+    rates[model_digest] = round(tokens_per_second, 1)
+    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    temporary.write_text(json.dumps(rates, indent=1))
+    temporary.replace(path)
+
+
+def _default_out(folder: Path) -> str:
+    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S")
+    return str(Path("runs").absolute() / f"{folder.name}-{stamp}")
+
+
+def comparable(config: SweepConfig) -> dict[str, Any]:
+    """The part of a config that a resume must repeat: all but where it runs and how wide."""
+    return config.model_dump(mode="json", exclude={"out", "concurrency", "sandbox_slots", "mlflow_uri"})
+
+
+def stored_config(out: str) -> SweepConfig:
+    """The config of a sweep directory. Raises ``OutputError`` where there is none."""
+    try:
+        stored = json.loads(SweepStore(out).read("sweep.json"))
+    except FileNotFoundError:
+        raise OutputError(f"{out}: no sweep.json here, so nothing to resume") from None
+    return SweepConfig.model_validate(stored["config"])
+
+
+def _reconcile(out: str, config: SweepConfig, sealed_digest: str, resume: bool) -> set[str]:
+    """Names of the finished trials of ``out``; refuses a directory that holds something else."""
+    store = SweepStore(out)
+    try:
+        stored = json.loads(store.read("sweep.json"))
+    except FileNotFoundError:
+        if store.list(""):
+            raise OutputError(f"{out}: not empty, and not a sweep directory; choose another with -o") from None
+        return set()
+    if not resume:
+        raise OutputError(f"{out}: already holds a sweep; add --resume to go on with it, or choose another -o")
+    before, now = stored["config"], comparable(config)
+    differing = sorted(name for name in now if before.get(name) != now[name])
+    if differing:
+        shown = "; ".join(f"{name}: {before.get(name)!r} there, {now[name]!r} here" for name in differing[:3])
+        raise OutputError(f"{out}: was made by another config ({shown}); choose another -o")
+    if stored["sealed_digest"] != sealed_digest:
+        raise OutputError(f"{out}: the tests or the set of tasks changed since this sweep began; choose another -o")
+    return store.finished()
+
+
+def _notes(config: SweepConfig, split: _SplitView | None) -> tuple[str, ...]:
+    notes = []
+    if split is None:
+        notes.append("no holdout is fixed for this dataset (hc-ray tasks split): every task counts as dev")
+    if config.network == "task":
+        notes.append("tasks that do not mention the network get it (Harbor's default)")
+    if config.budget.timeout_multiplier != 1.0:
+        notes.append(f"task time limits × {config.budget.timeout_multiplier}")
+    notes.append(f"hc-ray {__version__}")
+    return tuple(notes)

@@ -1,0 +1,246 @@
+"""Many trials as coroutines of one actor. A trial posts its submission and parks without a slot; ``resume`` goes on with
+the bit. What a trial does stands in ``hc_ray.solve``; here it only lives."""
+
+import asyncio
+import os
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from hc_ray.candidate import Submission
+from hc_ray.config import BudgetConfig, EngineConfig, RoleName
+from hc_ray.errors import UserError
+from hc_ray.events import Event
+from hc_ray.ports import Model, SandboxPlace
+from hc_ray.profile import Profile
+from hc_ray.solve.outcome import RoleModel, TrialOutcome
+from hc_ray.suite import Suite
+from hc_ray.task import Task
+from hc_ray.trial import TrialKey
+from hc_ray.value import Value
+from hc_ray_actors.engine import Endpoint
+from hc_ray_actors.routing import replica
+from hc_ray_actors.sandboxes import RemotePlace
+
+
+class RoleSetup(Value):
+    """How one role's model is reached."""
+
+    engine: EngineConfig
+    endpoints: tuple[Endpoint, ...]
+    profile: Profile
+    digest: str
+    """Digest of model and profile, as in the trial's key."""
+
+
+class Request(Value):
+    """One trial to run."""
+
+    key: TrialKey
+    task: Task
+    budget: BudgetConfig
+
+
+class Step(Value):
+    """What a trial came to: a submission to be judged, its end, or a failure outside the sandbox."""
+
+    kind: Literal["submission", "finished", "failed"]
+    submission: Submission | None = None
+    outcome: TrialOutcome | None = None
+    error: str = ""
+    error_type: str = ""
+    trace: str = ""
+
+
+class _Running:
+    def __init__(self) -> None:
+        self.steps: asyncio.Queue[Step] = asyncio.Queue()
+        self.verdict: asyncio.Future[bool] | None = None
+        self.task: asyncio.Task[None] | None = None
+
+
+class SuiteShelf:
+    """``SuiteCache``: one trial writes a suite, the others that ask for the same key wait for it. ``stored`` looks for
+    suites of an earlier start of the same sweep."""
+
+    def __init__(self, stored: Callable[[str], Suite | None] = lambda key: None) -> None:
+        self._stored = stored
+        self._suites: dict[str, asyncio.Task[Suite]] = {}
+
+    async def obtain(self, key: str, make: Callable[[], Awaitable[Suite]]) -> Suite:
+        if key not in self._suites:
+            self._suites[key] = asyncio.ensure_future(self._make(key, make))
+        task = self._suites[key]
+        try:
+            return await asyncio.shield(task)
+        except BaseException:
+            # A failed writer must not fail those that come later: the next one writes again.
+            if task.done() and self._suites.get(key) is task:
+                del self._suites[key]
+            raise
+
+    async def _make(self, key: str, make: Callable[[], Awaitable[Suite]]) -> Suite:
+        return self._stored(key) or await make()
+
+
+class Trials:
+    """Runs trials on the models and sandboxes it was given. It knows no verifier."""
+
+    def __init__(
+        self,
+        roles: Mapping[RoleName, RoleSetup],
+        sandboxes: Sequence[Any],
+        limits: Mapping[str, str],
+        store_root: str | None,
+        sealed_root: str | None,
+    ) -> None:
+        if sealed_root:
+            from hc_ray.sealed_guard import install
+
+            install(Path(sealed_root))
+        self._roles = dict(roles)
+        self._place: SandboxPlace = RemotePlace(sandboxes, limits)
+        self._store_root = store_root
+        self._suites = SuiteShelf(self._stored_suite)
+        self._models: dict[tuple[str, str, int], Model] = {}
+        self._loads: dict[RoleName, list[int]] = {role: [0] * len(setup.endpoints) for role, setup in roles.items()}
+        self._running: dict[str, _Running] = {}
+        self._events: list[Event] = []
+        self._woken = asyncio.Event()
+
+    async def start(self, request: Request) -> Step:
+        """Run a trial up to its first submission or its end."""
+        running = self._running[request.key.name] = _Running()
+        running.task = asyncio.ensure_future(self._live(request, running))
+        return await self._next(request.key.name)
+
+    async def resume(self, name: str, passed: bool) -> Step:
+        """Tell a parked trial its verdict's one bit and run it on."""
+        running = self._running[name]
+        assert running.verdict is not None
+        running.verdict.set_result(passed)
+        return await self._next(name)
+
+    async def fail(self, name: str, error: str) -> Step:
+        """Tell a parked trial that no verdict could be had."""
+        from hc_ray.errors import VerifierError
+
+        running = self._running[name]
+        assert running.verdict is not None
+        running.verdict.set_exception(VerifierError(error))
+        return await self._next(name)
+
+    async def events(self, wait: float = 1.0) -> list[Event]:
+        """Events since the last call; waits up to ``wait`` seconds for the first."""
+        if not self._events:
+            self._woken.clear()
+            try:
+                await asyncio.wait_for(self._woken.wait(), wait)
+            except TimeoutError:
+                return []
+        taken, self._events = self._events, []
+        return taken
+
+    async def stop(self) -> None:
+        """Cancel every trial and close what they use."""
+        tasks = [running.task for running in self._running.values() if running.task]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for model in self._models.values():
+            if close := getattr(model, "aclose", None):
+                await close()
+        await self._place.close()
+
+    async def _next(self, name: str) -> Step:
+        step = await self._running[name].steps.get()
+        if step.kind != "submission":
+            del self._running[name]
+        return step
+
+    async def _live(self, request: Request, running: _Running) -> None:
+        from hc_ray.solve.orchestrate import solve
+
+        async def judge(submission: Submission) -> bool:
+            running.verdict = asyncio.get_running_loop().create_future()
+            running.steps.put_nowait(Step(kind="submission", submission=submission))
+            return await running.verdict
+
+        taken = self._take_replicas(request.task.digest)
+        try:
+            outcome = await solve(
+                request.task,
+                agent=request.key.agent,
+                config=request.key.solver,
+                budget=request.budget,
+                seed=request.key.seed,
+                roles={role: self._role(role, index) for role, index in taken.items()},
+                place=self._place,
+                name=request.key.name,
+                suites=self._suites,
+                judge=judge,
+                events=_Recorder(self, request.key.name),
+            )
+            running.steps.put_nowait(Step(kind="finished", outcome=outcome))
+        except asyncio.CancelledError:
+            running.steps.put_nowait(Step(kind="failed", error="interrupted", error_type="Cancelled"))
+            raise
+        except Exception as fault:
+            # Whatever escapes solve was seen outside the sandbox: the trial is unscored, the sweep goes on.
+            trace = "" if isinstance(fault, UserError) else traceback.format_exc()
+            step = Step(kind="failed", error=str(fault), error_type=type(fault).__name__, trace=trace)
+            running.steps.put_nowait(step)
+        finally:
+            for role, index in taken.items():
+                self._loads[role][index] -= 1
+
+    def _take_replicas(self, digest: str) -> dict[RoleName, int]:
+        taken = {}
+        for role, loads in self._loads.items():
+            taken[role] = replica(digest, loads)
+            loads[taken[role]] += 1
+        return taken
+
+    def _role(self, role: RoleName, index: int) -> RoleModel:
+        setup = self._roles[role]
+        endpoint = setup.endpoints[index]
+        key = (endpoint.base_url or "", endpoint.model, setup.engine.parallel)
+        if key not in self._models:
+            self._models[key] = self._open_model(setup.engine, endpoint)
+        return RoleModel(model=self._models[key], profile=setup.profile, digest=setup.digest)
+
+    def _open_model(self, engine: EngineConfig, endpoint: Endpoint) -> Model:
+        if engine.kind == "scripted":
+            from hc_ray.adapters.scripted_model import ScriptedModel, load_script
+
+            return ScriptedModel(load_script(engine.script or ""))
+        from hc_ray.adapters.http_model import HttpModel
+
+        key = os.environ.get(engine.api_key_env or "", "") or None
+        return HttpModel(endpoint.base_url or "", endpoint.model, api_key=key, parallel=engine.parallel)
+
+    def _stored_suite(self, key: str) -> Suite | None:
+        if self._store_root is None:
+            return None
+        from hc_ray.adapters.sweep_store import SweepStore
+
+        try:
+            return Suite.model_validate_json(SweepStore(self._store_root).read(f"suites/{key}.json"))
+        except FileNotFoundError:
+            return None
+
+    def record(self, event: Event) -> None:
+        self._events.append(event)
+        self._woken.set()
+
+
+class _Recorder:
+    """``ports.Events`` that stamps a trial's name and the time on what it is told."""
+
+    def __init__(self, trials: Trials, name: str) -> None:
+        self._trials, self._name = trials, name
+
+    def emit(self, event: Event) -> None:
+        self._trials.record(event.model_copy(update={"trial": self._name, "at": time.time()}))

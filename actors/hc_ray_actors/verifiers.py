@@ -1,0 +1,116 @@
+"""The one door to ``hc_ray.blind``. ``Verifiers`` is an actor that only the driver holds; the functions below it are what
+the command line may ask of datasets."""
+
+import asyncio
+import io
+import os
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hc_ray.blind import check as _check
+from hc_ray.blind import oracle as _oracle
+from hc_ray.blind import split as _split
+from hc_ray.blind import template as _template
+from hc_ray.blind import vault as _vault
+from hc_ray.blind.verdict import Verdict
+from hc_ray.blind.verify import grade
+from hc_ray.candidate import Submission
+from hc_ray.home import data_root
+from hc_ray.task import Task
+from hc_ray_actors.sandboxes import open_place
+
+
+class Verifiers:
+    """Grades submissions on one node, in sandboxes that no solver's actor can list, enter or reap."""
+
+    def __init__(self, backend: str, public_root: str | None, sealed_root: str | None, slots: int | None) -> None:
+        self._public = Path(public_root) if public_root else data_root() / "public"
+        self._sealed = Path(sealed_root) if sealed_root else data_root() / "sealed"
+        self._place = open_place(backend, self._public, label="verify")
+        self._slots = asyncio.Semaphore(slots or max(1, (os.cpu_count() or 2) // 2))
+        self._controls: dict[str, asyncio.Task[Verdict]] = {}
+
+    async def missing(self, digests: Sequence[str]) -> list[str]:
+        """Which tasks this node still has to be given, public or sealed."""
+        return [
+            digest
+            for digest in digests
+            if not ((self._public / digest / "task.json").is_file() and (self._sealed / digest).is_dir())
+        ]
+
+    async def install(self, public: bytes, sealed: bytes) -> None:
+        """Unpack a task's public and sealed parts on this node."""
+        self._sealed.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for data, root in ((public, self._public), (sealed, self._sealed)):
+            with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+                archive.extractall(root, filter="tar")
+
+    async def grade(self, task: Task, submission: Submission | None, keep_output: bool) -> Verdict:
+        """One verdict. ``None`` grades the untouched environment. ``keep_output`` keeps the verifier's output sealed (dev
+        only). Raises ``VerifierError`` when no verdict could be had."""
+        async with self._slots:
+            outputs = self._sealed / "outputs" if keep_output else None
+            return await grade(task, submission, sealed_root=self._sealed, place=self._place, keep_output=outputs)
+
+    async def reference(self, task: Task) -> Submission:
+        """What the task's own solution leaves behind."""
+        async with self._slots:
+            return await _oracle.reference(task, sealed_root=self._sealed, place=self._place)
+
+    async def control(self, task: Task) -> Verdict:
+        """The verdict on the task's own reference, taken once: a task that fails it cannot fail anybody."""
+        if task.digest not in self._controls:
+            self._controls[task.digest] = asyncio.ensure_future(self._control(task))
+        return await asyncio.shield(self._controls[task.digest])
+
+    async def _control(self, task: Task) -> Verdict:
+        async with self._slots:
+            return await _oracle.control(task, sealed_root=self._sealed, place=self._place, cache=self._sealed / "controls")
+
+    async def close_all(self) -> None:
+        await self._place.close()
+
+
+def pack_sealed(sealed_root: Path, digest: str) -> bytes:
+    """A task's sealed folder as a tar, to be shipped to a verifier's node and nowhere else."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        tar.add(sealed_root / digest, arcname=digest)
+    return buffer.getvalue()
+
+
+def seal(dataset: Path, public_root: Path, sealed_root: Path) -> Any:
+    """``blind.vault.seal``: split a dataset into what solvers may see and what verifiers judge by."""
+    return _vault.seal(dataset, public_root, sealed_root)
+
+
+def check(folder: Path) -> Any:
+    """``blind.check.check``: every fault of a folder of tasks."""
+    return _check.check(folder)
+
+
+def make_split(folder: Path, *, seed: int, fraction: float = 0.2) -> Any:
+    """``blind.split.make_split``: fix dev and holdout in a file."""
+    return _split.make_split(folder, seed=seed, fraction=fraction)
+
+
+def load_split(folder: Path) -> Any:
+    """``blind.split.load_split``: the fixed split; None where there is none."""
+    return _split.load_split(folder)
+
+
+def new_task(folder: Path, name: str) -> Path:
+    """``blind.template.new_task``: a task to start from."""
+    return _template.new_task(folder, name)
+
+
+def count_looks(folder: Path) -> int:
+    """How often the holdout of a dataset was looked at."""
+    return int(_split.count_looks(folder))
+
+
+def record_look(folder: Path, *, sweep: str, trials: int) -> None:
+    """Write a look at the holdout into the ledger beside the split file."""
+    _split.record_look(folder, sweep=sweep, trials=trials)
