@@ -1,0 +1,228 @@
+"""Estimators, intervals and paired tests (DESIGN 9). The task is the unit of randomisation: repeats of a task are
+resampled with it. Everything random takes a seed, so that a report printed twice says the same.
+
+numpy is imported inside the functions that resample: the command line imports this module at no cost."""
+
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
+
+from hc_ray.value import Value
+
+RESAMPLES = 4000
+Z95 = 1.959963984540054
+"""Two-sided 5 %."""
+Z80 = 0.8416212335729143
+"""80 % power."""
+FEWEST_TASKS = 6
+"""With fewer tasks no sign-flip or McNemar test can fall below 5 %: 2 · 0.5⁵ is 0.0625."""
+
+
+class Estimate(Value):
+    """A number with its 95 % interval; ``n`` counts tasks. All None where nothing was measured."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
+
+
+NOT_MEASURED = Estimate()
+
+
+def wilson(passes: float, n: int, z: float = Z95) -> Estimate:
+    """Wilson's score interval of a share. 27 of 89 gives 0.218 to 0.405."""
+    if n <= 0:
+        return NOT_MEASURED
+    share = passes / n
+    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return Estimate(value=share, low=max(0.0, min(share, centre - half)), high=min(1.0, max(share, centre + half)), n=n)
+
+
+def rate(groups: Sequence[Sequence[float]], seed: int = 0) -> Estimate:
+    """A pass rate: the mean of the tasks' mean outcomes (each 0 … 1). Wilson's interval for one trial a task, a
+    task-clustered bootstrap for repeats; where all outcomes are equal a bootstrap has no width, and Wilson's interval
+    over tasks stands in for it."""
+    filled = [list(group) for group in groups if group]
+    if not filled:
+        return NOT_MEASURED
+    single = all(len(group) == 1 for group in filled)
+    means = [sum(group) / len(group) for group in filled]
+    if single or len({value for group in filled for value in group}) == 1:
+        return wilson(sum(means), len(filled))
+    low, high = clustered_bootstrap(filled, seed=seed)
+    return Estimate(value=sum(means) / len(means), low=low, high=high, n=len(filled))
+
+
+def clustered_bootstrap(
+    groups: Sequence[Sequence[float]], *, seed: int = 0, resamples: int = RESAMPLES, within: bool = True
+) -> tuple[float, float]:
+    """95 % percentile interval of the mean of group means: groups are resampled, then (``within``) their members."""
+    import numpy as np
+
+    generator = np.random.default_rng(seed)
+    count = len(groups)
+    drawn = np.zeros(resamples)
+    if within:
+        # A row a group: its own resampled means, of which every resample of groups picks at random.
+        columns = np.empty((count, resamples))
+        for index, group in enumerate(groups):
+            values = np.asarray(group, dtype=float)
+            columns[index] = values[generator.integers(0, len(values), (resamples, len(values)))].mean(axis=1)
+    else:
+        columns = np.repeat(np.asarray([[sum(group) / len(group)] for group in groups], dtype=float), resamples, axis=1)
+    for position in range(resamples):
+        groups_drawn = generator.integers(0, count, count)
+        drawn[position] = columns[groups_drawn, generator.integers(0, resamples, count)].mean()
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def pass_at_k(n: int, passes: int, k: int) -> float:
+    """Unbiased pass@k from ``n`` samples with ``passes`` successes: 1 - C(n-c, k) / C(n, k). Needs 1 ≤ k ≤ n."""
+    if not 1 <= k <= n or not 0 <= passes <= n:
+        raise ValueError(f"pass@{k} needs 1 <= k <= n and 0 <= passes <= n (n={n}, passes={passes})")
+    return 1.0 - math.comb(n - passes, k) / math.comb(n, k)
+
+
+Chooser = Callable[[Sequence[int]], Sequence[int]]
+"""Indices of a sub-pool → the indices that a selector holds for best (several when tied)."""
+
+
+def best_at_k(passed: Sequence[bool], k: int, choose: Chooser, *, seed: int = 0, draws: int = 1000) -> float:
+    """The selector's chance to be right on ``k`` samples drawn without replacement from a pool, averaged over ties.
+    Every sub-pool is tried where there are at most ``draws`` of them, else ``draws`` random ones."""
+    n = len(passed)
+    if not 1 <= k <= n:
+        raise ValueError(f"best@{k} needs 1 <= k <= {n}")
+    if math.comb(n, k) <= draws:
+        pools = [list(pool) for pool in combinations(range(n), k)]
+    else:
+        chance = random.Random(seed)
+        pools = [sorted(chance.sample(range(n), k)) for _ in range(draws)]
+    total = 0.0
+    for pool in pools:
+        chosen = choose(pool)
+        total += sum(passed[index] for index in chosen) / len(chosen)
+    return total / len(pools)
+
+
+def oracle_at_k(passed: Sequence[bool], k: int) -> float:
+    """The chance that ``k`` samples of a pool hold a right one: the ceiling of every selector."""
+    return pass_at_k(len(passed), sum(passed), k)
+
+
+def selection_efficiency(chosen: float | None, mean: float | None, oracle: float | None) -> float | None:
+    """(chosen - mean) / (oracle - mean); None where the pool leaves nothing to select."""
+    if chosen is None or mean is None or oracle is None or oracle - mean < 1e-12:
+        return None
+    return (chosen - mean) / (oracle - mean)
+
+
+def sign_flip(differences: Sequence[float], *, seed: int = 0, draws: int = 20000) -> float:
+    """Two-sided p of paired per-task differences: the share of sign assignments whose mean is at least as far from 0.
+    Exact up to 14 non-zero differences, else by ``draws`` random assignments (never 0)."""
+    moved = [difference for difference in differences if difference]
+    if not moved:
+        return 1.0
+    seen = abs(sum(moved)) - 1e-12
+    if len(moved) <= 14:
+        sums = [0.0]
+        for difference in moved:
+            sums = [value + sign * difference for value in sums for sign in (1, -1)]
+        return float(sum(abs(value) >= seen for value in sums) / len(sums))
+    import numpy as np
+
+    generator = np.random.default_rng(seed)
+    signs = generator.choice(np.array([-1.0, 1.0]), size=(draws, len(moved)))
+    extreme = int((np.abs(signs @ np.asarray(moved)) >= seen).sum())
+    return (extreme + 1) / (draws + 1)
+
+
+def mcnemar(only_a: int, only_b: int) -> float:
+    """Exact two-sided McNemar p: ``only_a`` pairs where only a passed, ``only_b`` where only b did."""
+    n = only_a + only_b
+    if n == 0:
+        return 1.0
+    tail = sum(math.comb(n, index) for index in range(min(only_a, only_b) + 1)) / 2**n
+    return float(min(1.0, 2 * tail))
+
+
+class Paired(Value):
+    """a - b over common tasks, with a 95 % interval and the p of the named test."""
+
+    delta: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    test: str = "none"
+    n: int = 0
+
+
+def paired(a: Mapping[str, Sequence[float]], b: Mapping[str, Sequence[float]], *, seed: int = 0) -> Paired:
+    """Compare two agents: task → outcomes, in the order of their common seeds. Tasks that one side lacks are left out.
+    Exact McNemar for one trial a task, sign-flip permutation of the tasks' mean differences for repeats."""
+    common = sorted(task for task in a if a[task] and b.get(task))
+    if not common:
+        return Paired()
+    single = all(len(a[task]) == 1 and len(b[task]) == 1 for task in common)
+    differences = [sum(a[task]) / len(a[task]) - sum(b[task]) / len(b[task]) for task in common]
+    delta = sum(differences) / len(differences)
+    if len(set(differences)) == 1:
+        # Equal everywhere: a bootstrap has no width. What n equal tasks leave open is Wilson's bound of 0 of n.
+        slack = wilson(0, len(common)).high or 1.0
+        low, high = max(-1.0, delta - slack), min(1.0, delta + slack)
+    else:
+        low, high = clustered_bootstrap([[difference] for difference in differences], seed=seed, within=False)
+    if single and all(outcome in (0.0, 1.0) for task in common for outcome in (*a[task], *b[task])):
+        p, test = mcnemar(sum(d > 0 for d in differences), sum(d < 0 for d in differences)), "exact McNemar"
+    else:
+        p, test = sign_flip(differences, seed=seed), "sign-flip permutation"
+    return Paired(delta=delta, low=low, high=high, p=p, test=test, n=len(common))
+
+
+def difference_of(a: Estimate, b: Estimate) -> Estimate:
+    """a - b of two independent rates, with the interval made of theirs (Newcombe's square-and-add)."""
+    if a.value is None or b.value is None or None in (a.low, a.high, b.low, b.high):
+        return NOT_MEASURED
+    assert a.low is not None and a.high is not None and b.low is not None and b.high is not None
+    delta = a.value - b.value
+    return Estimate(
+        value=delta,
+        low=delta - math.hypot(a.value - a.low, b.high - b.value),
+        high=delta + math.hypot(a.high - a.value, b.value - b.low),
+        n=min(a.n, b.n),
+    )
+
+
+def minimal_detectable_effect(
+    tasks: int, seeds: int = 1, *, within_variance: float = 0.12, between: float = 0.12
+) -> float | None:
+    """The smallest true difference of two pass rates that a paired sweep sees with 80 % power at 5 %.
+
+    ``within_variance``: the tasks' mean p(1-p); ``between``: standard deviation of a task's true difference. The
+    defaults give 0.32 for 20 tasks and 0.15 for 89 at one seed. None where no difference could be significant."""
+    if tasks < FEWEST_TASKS or seeds < 1:
+        return None
+    variance = between**2 + 2 * within_variance / seeds
+    return min(1.0, (Z95 + Z80) * math.sqrt(variance / tasks))
+
+
+def false_alarm_rate(groups: Sequence[Sequence[float]], *, seed: int = 0, repeats: int = 200) -> float | None:
+    """A/A check: each task's repeats are halved at random, and the halves compared as if they were two configs. The
+    share of comparisons with p < 0.05; near or below 0.05 if the test is honest. None without two repeats a task."""
+    usable = [list(group) for group in groups if len(group) >= 2]
+    if not usable:
+        return None
+    chance = random.Random(seed)
+    alarms = 0
+    for repeat in range(repeats):
+        differences = []
+        for group in usable:
+            shuffled = chance.sample(group, len(group))
+            half = len(shuffled) // 2
+            differences.append(sum(shuffled[:half]) / half - sum(shuffled[half : 2 * half]) / half)
+        alarms += sign_flip(differences, seed=repeat, draws=2000) < 0.05
+    return alarms / repeats

@@ -1,0 +1,178 @@
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hc_ray import report, stats
+from hc_ray.errors import OutputError
+from tests.fakes import sweepdir
+
+
+def config_of(summary: dict[str, Any], agent: str, split: str = "dev") -> dict[str, Any]:
+    (found,) = [c for c in summary["configs"] if c["agent"] == agent and c["split"] == split]
+    return dict(found)
+
+
+def comparison_of(summary: dict[str, Any], a: str, b: str) -> dict[str, Any]:
+    (found,) = [c for c in summary["comparisons"] if (c["a"], c["b"]) == (a, b)]
+    return dict(found)
+
+
+def test_the_summary_has_every_key_that_others_build_on_and_is_plain_json() -> None:
+    summary = report.summarise(sweepdir.demo_like())
+    assert {"configs", "comparisons", "criteria", "holdout_looks", "bits"} <= set(summary)
+    assert {
+        "agent", "config_hash", "split", "tasks", "trials", "unscored", "self_pass", "blind_pass", "pass_at_k",
+        "best_at_k", "oracle_at_k", "selection_efficiency", "tokens", "engine_seconds", "blind_pass_unscored_as_fail",
+        "timeout_multiplier", "seconds",
+    } <= set(config_of(summary, "hc"))  # fmt: skip
+    assert {"value", "low", "high"} <= set(config_of(summary, "hc")["blind_pass"])
+    assert {"a", "b", "delta", "low", "high", "p", "says"} <= set(comparison_of(summary, "hc", "raw"))
+    assert {"name", "needs", "value", "met"} <= set(summary["criteria"][0])
+    assert json.loads(json.dumps(summary)) == summary
+
+
+def test_unscored_trials_are_in_no_rate_and_the_rate_with_them_as_fails_stands_beside() -> None:
+    best_of_n = config_of(report.summarise(sweepdir.demo_like()), "best_of_n")
+    assert (best_of_n["trials"], best_of_n["unscored"], best_of_n["passes"]) == (8, 1, 3)
+    assert best_of_n["blind_pass"]["value"] == pytest.approx(3 / 7)
+    assert best_of_n["blind_pass_unscored_as_fail"]["value"] == pytest.approx(3 / 8)
+    assert best_of_n["unscored_causes"] == {"EngineError: the server died": 1}
+
+
+def test_what_was_not_measured_is_null_and_never_zero() -> None:
+    store = sweepdir.sweep()
+    sweepdir.add_trials(store, "raw", [True, False], tokens=(None, None))
+    sweepdir.add_trials(store, "best_of_n", [None, None])
+    summary = report.summarise(store)
+    raw = config_of(summary, "raw")
+    assert raw["self_pass"]["value"] is None and raw["tokens"] is None and raw["tokens_per_pass"] is None
+    assert raw["best_at_k"] == {"1": None} and raw["selection_efficiency"] is None
+    nothing = config_of(summary, "best_of_n")
+    assert nothing["blind_pass"]["value"] is None and nothing["blind_pass"]["low"] is None
+    assert comparison_of(summary, "best_of_n", "raw")["says"].startswith("not measured")
+    assert all(c["says"] == "not measured" and c["met"] is None for c in summary["criteria"])
+    assert "not measured" in report.html(summary)
+
+
+def test_a_total_with_a_gap_is_not_measured() -> None:
+    store = sweepdir.sweep()
+    sweepdir.add_trial(store, "a", "raw", True)
+    sweepdir.add_trial(store, "b", "raw", True, tokens=(None, None))
+    assert config_of(report.summarise(store), "raw")["tokens"] is None
+
+
+def test_a_small_gain_is_called_no_difference_with_what_could_have_been_seen() -> None:
+    comparison = comparison_of(report.summarise(sweepdir.demo_like()), "hc", "raw")
+    assert comparison["delta"] == pytest.approx(0.25)
+    effect = stats.minimal_detectable_effect(8)
+    assert comparison["says"] == f"no difference seen (8 tasks; the smallest effect this could see is {effect:.2f})"
+
+
+def test_improved_is_said_only_above_the_threshold() -> None:
+    for wins, says in ((5, "no difference seen"), (9, "improved")):
+        store = sweepdir.sweep()
+        sweepdir.add_trials(store, "raw", [False] * 20)
+        sweepdir.add_trials(store, "hc", [True] * wins + [False] * (20 - wins))
+        comparison = comparison_of(report.summarise(store), "hc", "raw")
+        assert comparison["says"].startswith(says)
+        assert (comparison["p"] < 0.05) == (says == "improved")
+
+
+def test_a_comparison_pairs_by_task_and_seed_and_leaves_unscored_partners_out() -> None:
+    comparison = comparison_of(report.summarise(sweepdir.demo_like()), "hc", "best_of_n")
+    assert comparison["tasks"] == 7
+    store = sweepdir.sweep()
+    sweepdir.add_trial(store, "a", "raw", True, seed=0)
+    sweepdir.add_trial(store, "a", "hc", True, seed=1)
+    assert report.summarise(store)["comparisons"][0]["delta"] is None
+
+
+def test_harness_checks_are_reported_but_never_compared() -> None:
+    store = sweepdir.sweep()
+    sweepdir.add_trials(store, "oracle", [True] * 8)
+    sweepdir.add_trials(store, "nop", [False] * 8)
+    summary = report.summarise(store)
+    assert [c["agent"] for c in summary["configs"]] == ["oracle", "nop"]
+    assert summary["comparisons"] == []
+
+
+@pytest.mark.parametrize(
+    ("passes", "tasks", "met", "says"),
+    [(58, 60, True, "met"), (5, 60, False, "not met"), (5, 8, None, "too few tasks (8)")],
+)
+def test_a_criterion_is_decided_only_when_its_interval_lies_on_one_side(
+    passes: int, tasks: int, met: bool | None, says: str
+) -> None:
+    store = sweepdir.sweep()
+    sweepdir.add_trials(store, "hc", [True] * passes + [False] * (tasks - passes))
+    blind = next(c for c in report.summarise(store)["criteria"] if c["name"] == "hc: blind pass rate on dev")
+    assert (blind["met"], blind["says"], blind["needs"]) == (met, says, 0.6)
+
+
+def test_the_gap_is_measured_once_both_splits_ran() -> None:
+    store = sweepdir.sweep()
+    sweepdir.add_trials(store, "hc", [True] * 5 + [False] * 5)
+    sweepdir.add_trials(store, "hc", [True] * 2 + [False] * 8, split="holdout")
+    gap = report.summarise(store)["criteria"][-1]
+    assert gap["value"] == pytest.approx(0.3) and gap["low"] < 0.3 < gap["high"]
+    assert gap["met"] is None and gap["says"] == "shown"
+
+
+def test_repeated_seeds_give_pass_at_k_and_selection_efficiency_from_one_pool() -> None:
+    store = sweepdir.sweep()
+    for task in ("a", "b", "c"):
+        for seed in range(4):
+            sweepdir.add_trial(store, task, "hc", seed == 2 and task != "c", seed=seed)
+    hc = config_of(report.summarise(store), "hc")
+    assert set(hc["pass_at_k"]) == {"1", "2", "3", "4"}
+    assert hc["pass_at_k"]["1"] == pytest.approx(1 / 6)
+    assert hc["oracle_at_k"]["4"] == pytest.approx(2 / 3)
+    # The passing seed is the one with the best self-tests, so selection reaches the ceiling.
+    assert hc["best_at_k"]["4"] == pytest.approx(2 / 3) and hc["selection_efficiency"] == pytest.approx(1.0)
+
+
+def test_two_configs_of_one_agent_are_told_apart() -> None:
+    store = sweepdir.sweep()
+    for config_hash in ("a" * 64, "b" * 64):
+        sweepdir.add_trials(store, "hc", [True, False], config_hash=config_hash)
+    summary = report.summarise(store)
+    assert (summary["comparisons"][0]["a"], summary["comparisons"][0]["b"]) == ("hc·aaaaaaaa", "hc·bbbbbbbb")
+    assert len(summary["criteria"]) == 8
+
+
+def test_a_folder_without_result_json_does_not_count_as_a_trial() -> None:
+    store = sweepdir.demo_like()
+    before = report.summarise(store)
+    store.write("trials/half__12345678/config.json", b"{}")
+    store.write("trials/half__12345678/artifacts/submission.tar", b"x")
+    assert report.summarise(store) == before
+
+
+def test_a_store_without_a_sweep_is_the_users_mistake() -> None:
+    with pytest.raises(OutputError, match=r"sweep\.json"):
+        report.summarise(sweepdir.MemoryStore())
+    broken = sweepdir.sweep()
+    broken.write("trials/a__1/result.json", b"{}")
+    with pytest.raises(OutputError, match=r"trials/a__1/result\.json"):
+        report.summarise(broken)
+
+
+def test_writing_twice_gives_the_same_bytes() -> None:
+    store = sweepdir.demo_like()
+    report.write(store)
+    first = dict(store.files)
+    report.write(store)
+    assert store.files == first
+    assert json.loads(store.read("report.json"))["configs"]
+
+
+def test_the_page_is_self_contained_and_escapes_what_it_shows(tmp_path: Path) -> None:
+    store = sweepdir.demo_like()
+    sweepdir.add_trial(store, "<script>alert(1)</script>", "hc", False)
+    page = report.html(report.summarise(store))
+    assert "<script" not in page and not re.search(r"""(src|href)\s*=|url\(|@import""", page)
+    assert "prefers-color-scheme: dark" in page
+    assert "no difference seen" in page
