@@ -176,7 +176,7 @@ class Trials:
                 config=request.key.solver,
                 budget=request.budget,
                 seed=request.key.seed,
-                roles={role: self._role(role, index) for role, index in taken.items()},
+                roles={role: self.role(role, index) for role, index in taken.items()},
                 place=self._place,
                 name=request.key.name,
                 suites=self._suites,
@@ -203,7 +203,7 @@ class Trials:
             loads[taken[role]] += 1
         return taken
 
-    def _role(self, role: RoleName, index: int) -> RoleModel:
+    def role(self, role: RoleName, index: int) -> RoleModel:
         setup = self._roles[role]
         endpoint = setup.endpoints[index]
         key = (endpoint.base_url or "", endpoint.model, setup.engine.parallel)

@@ -1,0 +1,134 @@
+"""What works on this machine, which limits hold, and the remedy for what does not; and the reaping of leftovers."""
+
+import os
+import platform
+import shutil
+import sys
+from pathlib import Path
+
+from hc_ray.home import data_root
+from hc_ray.value import Value
+
+
+class Finding(Value):
+    """One thing that was looked at."""
+
+    name: str
+    ok: bool
+    says: str
+    remedy: str = ""
+
+
+def examine() -> list[Finding]:
+    """Look at everything a sweep needs; each finding is a real probe, not a version string."""
+    return [_python(), _home(), _runner(), *_sandboxes(), *_models(), _cluster(), _disk()]
+
+
+def _python() -> Finding:
+    ok = sys.version_info >= (3, 11) and platform.system() == "Linux"
+    return Finding(
+        name="platform",
+        ok=ok,
+        says=f"{platform.system()} {platform.machine()}, Python {platform.python_version()}, "
+        f"{os.cpu_count()} cores, {'root' if os.geteuid() == 0 else 'not root'}",
+        remedy="" if ok else "hc-ray runs on Linux with Python 3.11 or later (macOS and Windows: inside Docker or WSL)",
+    )
+
+
+def _home() -> Finding:
+    root = data_root()
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        probe = root / f".probe-{os.getpid()}"
+        probe.write_text("x")
+        probe.unlink()
+        return Finding(name="home", ok=True, says=str(root))
+    except OSError as fault:
+        return Finding(name="home", ok=False, says=f"{root}: {fault}", remedy="set HC_RAY_HOME to a folder you can write to")
+
+
+def _runner() -> Finding:
+    from hc_ray.adapters.runner_build import ensure_runner
+
+    try:
+        return Finding(name="runner", ok=True, says=str(ensure_runner()))
+    except Exception as fault:
+        return Finding(name="runner", ok=False, says=str(fault), remedy="run scripts/install again")
+
+
+def _sandboxes() -> list[Finding]:
+    from hc_ray.adapters import bwrap_sandbox, docker_sandbox
+    from hc_ray_actors.sandboxes import open_place
+
+    found = []
+    for name, fault in (("docker", docker_sandbox.probe()), ("bwrap", bwrap_sandbox.probe())):
+        if fault:
+            says, _, remedy = fault.partition("\n")
+            found.append(Finding(name=name, ok=False, says=says, remedy=remedy.strip()))
+            continue
+        limits = open_place(name, data_root() / "public", label="doctor").limits()
+        found.append(Finding(name=name, ok=True, says="; ".join(f"{limit}: {by}" for limit, by in limits.items())))
+    return found
+
+
+def _models() -> list[Finding]:
+    from hc_ray.errors import ModelError
+    from hc_ray.models import catalogue, resolve
+
+    found = []
+    for name in catalogue():
+        try:
+            model = resolve(name)
+            found.append(Finding(name=f"model {name}", ok=True, says=str(model.path)))
+        except ModelError as fault:
+            found.append(Finding(name=f"model {name}", ok=False, says=str(fault), remedy=f"hc-ray models pull {name}"))
+    return found
+
+
+def _cluster() -> Finding:
+    from hc_ray.errors import PlatformError
+    from hc_ray_actors.cluster import running_cluster
+
+    try:
+        address = running_cluster()
+    except PlatformError as fault:
+        return Finding(name="ray", ok=False, says=str(fault), remedy="unset RAY_ADDRESS, or start the cluster")
+    return Finding(name="ray", ok=True, says=f"cluster at {address}" if address else "no cluster up: laptop mode")
+
+
+def _disk() -> Finding:
+    root = data_root()
+    while not root.exists():
+        root = root.parent
+    free = shutil.disk_usage(root).free / (1 << 30)
+    return Finding(
+        name="disk", ok=free > 2, says=f"{free:.1f} GiB free below {root}", remedy="" if free > 2 else "free 2 GiB at least"
+    )
+
+
+def clean() -> list[str]:
+    """Remove what dead hc-ray processes left: sandboxes, containers, fork images, temporary engine logs. What a live one
+    owns is left alone. Answers what was removed."""
+    from hc_ray.adapters import bwrap_sandbox, docker_sandbox
+
+    removed = []
+    for label in ("solve", "verify", "plan", "doctor"):
+        removed += bwrap_sandbox.reap_folder(data_root() / "sandboxes" / label)
+    if docker_sandbox.probe() is None:
+        removed += docker_sandbox.reap([])
+    for folder in Path("/tmp").glob("hc-ray-engine-*"):
+        if folder.stat().st_uid == os.geteuid() and not _in_use(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+            removed.append(str(folder))
+    return removed
+
+
+def _in_use(folder: Path) -> bool:
+    """Whether a live process still writes an engine log in ``folder``."""
+    for descriptors in Path("/proc").glob("[0-9]*/fd"):
+        try:
+            if any(str(os.readlink(entry)).startswith(str(folder)) for entry in descriptors.iterdir()):
+                return True
+        except OSError:
+            continue
+    return False

@@ -1,0 +1,85 @@
+"""One trial, or one suite, in this process: the same parts as a sweep, without Ray."""
+
+import asyncio
+import datetime
+from pathlib import Path
+from typing import Any
+
+from hc_ray.adapters.sweep_store import SweepStore
+from hc_ray.config import AgentName, RoleName, SweepConfig
+from hc_ray.errors import DatasetError
+from hc_ray.ports import Events
+from hc_ray.solve.outcome import RoleModel
+from hc_ray.suite import Suite
+from hc_ray_actors import sweep
+from hc_ray_actors.cluster import InProcess
+from hc_ray_actors.engine import Engine
+from hc_ray_actors.plan import prepare
+from hc_ray_actors.sandboxes import RemotePlace, Sandboxes
+from hc_ray_actors.sweep import load_result
+from hc_ray_actors.trials import RoleSetup, Trials
+
+
+def run_trial(
+    config: SweepConfig, task_path: str, agent: AgentName, *, seed: int, events: Events
+) -> dict[str, Any]:
+    """Run one trial of one task folder; answers its ``result.json``. Its sweep directory is ``config.out`` (default: one
+    below ``runs/``), where ``show`` finds it. Raises ``UserError`` for what the user can mend."""
+    folder = _task_folder(task_path)
+    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S-%f")
+    out = config.out or str(Path("runs").absolute() / f"{folder.name}-{agent}-{stamp}")
+    one = config.model_copy(
+        update={
+            "dataset": str(folder),
+            "agents": (agent,),
+            "seeds": seed + 1,
+            "include": (),
+            "exclude": (),
+            "tags": (),
+            "limit": None,
+            "split": "dev",
+            "out": out,
+            "mlflow_uri": config.mlflow_uri or "none",
+        }
+    )
+    plan = prepare(one)
+    plan = plan.model_copy(update={"trials": tuple(key for key in plan.trials if key.seed == seed)})
+    summary = sweep.run(plan, events=events, cluster=InProcess())
+    if summary.interrupted:
+        raise KeyboardInterrupt
+    return {**load_result(SweepStore(out), plan.trials[0].name), "out": out}
+
+
+def make_suite(config: SweepConfig, task_path: str) -> Suite:
+    """Generate and gate the self-tests of one task folder. Raises ``UserError`` or ``InfrastructureError``."""
+    folder = _task_folder(task_path)
+    plan = prepare(config.model_copy(update={"dataset": str(folder), "agents": ("hc",), "split": "dev", "tags": ()}))
+    return asyncio.run(_suite(plan))
+
+
+async def _suite(plan: sweep.Plan) -> Suite:
+    from hc_ray.solve.orchestrate import make_suite as make
+
+    engine_config, profile, digest = plan.models["tester"]
+    engine = Engine(engine_config)
+    sandboxes = Sandboxes(plan.sandbox, plan.public_root, plan.config.sandbox_slots, None)
+    try:
+        endpoint = await engine.start()
+        tester: RoleName = "tester"
+        setup = RoleSetup(engine=engine_config, endpoints=(endpoint,), profile=profile, digest=digest)
+        trials = Trials({tester: setup}, [sandboxes], {}, None, None)
+        role: RoleModel = trials.role(tester, 0)
+        place = RemotePlace([sandboxes], {})
+        suite = await make(plan.taken[0], config=plan.config.solver, seed=0, tester=role, place=place)
+        await trials.stop()
+        return suite
+    finally:
+        await engine.stop()
+        await sandboxes.close_all()
+
+
+def _task_folder(path: str) -> Path:
+    folder = Path(path).expanduser()
+    if not (folder / "task.toml").is_file():
+        raise DatasetError(f"{path}: not a task (no task.toml in it); -p takes one task's folder here")
+    return folder.resolve()

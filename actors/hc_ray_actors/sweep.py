@@ -1,0 +1,329 @@
+"""The main job: agents × tasks × seeds over a cluster, one bounded window of trials, every result committed as it comes.
+
+The driver is the only writer of the sweep directory and the only holder of the verifiers; a trial gets one bit from it."""
+
+import asyncio
+import contextlib
+import json
+import signal
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from hc_ray.adapters.sweep_store import SweepStore
+from hc_ray.config import EngineConfig, RoleName
+from hc_ray.errors import InfrastructureError, UserError
+from hc_ray.events import ErrorEvent, TrialComplete, TrialStart, VerdictEvent
+from hc_ray.ports import Events
+from hc_ray.task import Task
+from hc_ray.trial import TrialKey, TrialResult
+from hc_ray.value import Value
+from hc_ray_actors import results
+from hc_ray_actors.cluster import ENGINE, SANDBOX, VERIFIER, Cluster, RayCluster
+from hc_ray_actors.engine import Endpoint, Engine
+from hc_ray_actors.journal import Journal, Lease
+from hc_ray_actors.plan import WITHOUT_MODEL, Plan, prepare, remember_rate, stored_config
+from hc_ray_actors.sandboxes import Sandboxes, pack_public
+from hc_ray_actors.tracker import Tracker
+from hc_ray_actors.trials import Request, RoleSetup, Step, Trials
+from hc_ray_actors.verifiers import Verifiers, pack_sealed, record_look
+
+__all__ = ["Plan", "SweepSummary", "prepare", "run", "stored_config"]
+
+
+class SweepSummary(Value):
+    """How a sweep ended."""
+
+    out: str
+    done: int
+    """Trials that have a result now, earlier starts included."""
+    unscored: int
+    interrupted: bool = False
+    tracked: str | None = None
+    """Id of the parent run in MLflow; None when tracking is off or failed."""
+    problems: tuple[str, ...] = ()
+    """What went wrong without spoiling the results: a tracker that did not answer, and the like."""
+
+
+def run(
+    plan: Plan,
+    *,
+    events: Events,
+    max_trials: int | None = None,
+    sleep: float = 0.0,
+    cluster: Cluster | None = None,
+    address: str | None = None,
+) -> SweepSummary:
+    """Run what is missing of a plan. ``max_trials`` bounds the trials of this call, ``sleep`` waits so many seconds before
+    each start. SIGINT and SIGTERM stop cleanly: nothing half-done is committed, everything started is ended."""
+    return asyncio.run(_Sweep(plan, events, cluster, address).run(max_trials, sleep))
+
+
+class _Sweep:
+    def __init__(self, plan: Plan, events: Events, cluster: Cluster | None, address: str | None) -> None:
+        self._plan, self._watcher, self._cluster, self._address = plan, events, cluster, address
+        self._store = SweepStore(plan.out)
+        self._lease = Lease(self._store)
+        self._journal = Journal(self._store, self._lease)
+        self._tasks = {task.digest: task for task in plan.taken}
+        self._problems: list[str] = []
+        self._unscored = 0
+        self._engines: list[Any] = []
+        self._sandboxes: list[Any] = []
+        self._verifiers: list[Any] = []
+        self._verifier_turn = 0
+        self._trials: Any = None
+        self._limits: dict[str, str] = {}
+        self._pump: asyncio.Task[None] | None = None
+
+    def emit(self, event: Any) -> None:
+        """One stream: the journal and the watcher see the same events in the same order."""
+        stamped = event if event.at else event.model_copy(update={"at": time.time()})
+        self._journal.emit(stamped)
+        self._watcher.emit(stamped)
+
+    async def run(self, max_trials: int | None, sleep: float) -> SweepSummary:
+        me = asyncio.current_task()
+        assert me is not None
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+                loop.add_signal_handler(number, me.cancel)
+        interrupted = False
+        tracked = None
+        finished = set(self._plan.finished)
+        todo = [key for key in self._plan.trials if key.name not in finished][:max_trials]
+        try:
+            results.write_sweep(self._store, self._plan)
+            try:
+                if todo:
+                    await self._open()
+                    self._look(todo)
+                    await self._drive(todo, sleep)
+            except asyncio.CancelledError:
+                interrupted = True
+            finally:
+                await self._close_trials()
+            # What is derived from the directory is rebuilt even after an interruption: it speaks of what is there.
+            summary = results.derive(self._store)
+            if not interrupted:
+                tracked = await self._track(summary)
+        finally:
+            await self._close()
+        return SweepSummary(
+            out=self._plan.out,
+            done=len(self._store.finished() & {key.name for key in self._plan.trials}),
+            unscored=results.count_unscored(summary),
+            interrupted=interrupted,
+            tracked=tracked,
+            problems=tuple(self._problems),
+        )
+
+    async def _open(self) -> None:
+        """Bring up what trials need, each on the nodes that have its resource."""
+        plan, config = self._plan, self._plan.config
+        if self._cluster is None:
+            # A driver's first Ray call takes seconds and blocks; nothing else waits for it yet.
+            self._cluster = await asyncio.to_thread(RayCluster, address=self._address)
+        cluster = self._cluster
+        guard = plan.sealed_root if not _in_process(cluster) else None
+        roots = (None, None) if cluster.where not in {"laptop", "in-process"} else (plan.public_root, plan.sealed_root)
+        roles_task = asyncio.ensure_future(self._open_roles(cluster))
+        for node in cluster.nodes(SANDBOX):
+            arguments = (plan.sandbox, roots[0], config.sandbox_slots, guard)
+            self._sandboxes.append(cluster.spawn(Sandboxes, *arguments, node=node, resource=SANDBOX, units=0.01))
+        for node in cluster.nodes(VERIFIER):
+            arguments = (plan.sandbox, roots[0], roots[1], None)
+            self._verifiers.append(cluster.spawn(Verifiers, *arguments, node=node, resource=VERIFIER, units=0.01))
+        if not self._sandboxes or not self._verifiers:
+            roles_task.cancel()
+            raise InfrastructureError(f"no node of {cluster.where} offers {SANDBOX} and {VERIFIER}")
+        await self._ship()
+        self._limits = await self._sandboxes[0].limits()
+        roles = await roles_task
+        if roles:
+            self._trials = cluster.spawn(Trials, roles, self._sandboxes, self._limits, plan.out, guard)
+            self._pump = asyncio.ensure_future(self._pump_events())
+
+    async def _ship(self) -> None:
+        """Give every node the public tasks, and the verifiers' nodes the sealed parts, where they are missing."""
+        public, sealed = Path(self._plan.public_root), Path(self._plan.sealed_root)
+        digests = list(self._tasks)
+        for actor in self._sandboxes:
+            for digest in await actor.missing(digests):
+                await actor.install(pack_public(public, digest))
+        for actor in self._verifiers:
+            for digest in await actor.missing(digests):
+                await actor.install(pack_public(public, digest), pack_sealed(sealed, digest))
+
+    async def _open_roles(self, cluster: Cluster) -> dict[RoleName, RoleSetup]:
+        """One set of replicas for each distinct engine, whatever number of roles share it."""
+        started: dict[EngineConfig, tuple[Endpoint, ...]] = {}
+        roles: dict[RoleName, RoleSetup] = {}
+        for role, (engine, profile, digest) in self._plan.models.items():
+            if engine not in started:
+                replicas = [cluster.spawn(Engine, engine, resource=ENGINE, units=0.01) for _ in range(engine.replicas)]
+                self._engines += replicas
+                started[engine] = tuple(await asyncio.gather(*(replica.start() for replica in replicas)))
+            roles[role] = RoleSetup(engine=engine, endpoints=started[engine], profile=profile, digest=digest)
+        return roles
+
+    def _look(self, todo: list[TrialKey]) -> None:
+        """A model that runs on holdout tasks is a look, whatever comes of it."""
+        asked = [key for key in todo if key.agent not in WITHOUT_MODEL]
+        if self._plan.split == "holdout" and asked:
+            record_look(Path(self._plan.dataset), sweep=self._plan.out, trials=len(asked))
+
+    def _window(self) -> int:
+        """Trials in flight: enough to keep every engine replica's knee busy."""
+        if self._plan.config.concurrency:
+            return self._plan.config.concurrency
+        engines = {engine for engine, _, _ in self._plan.models.values()}
+        return max([engine.parallel * engine.replicas for engine in engines], default=4)
+
+    async def _drive(self, todo: list[TrialKey], sleep: float) -> None:
+        """One bounded window over the trials, refilled as they end."""
+        waiting: Iterator[TrialKey] = iter(todo)
+        began = time.monotonic()
+        tokens = 0
+        flying: set[asyncio.Task[TrialResult]] = set()
+        try:
+            async for key in _paced(waiting, sleep):
+                flying.add(asyncio.ensure_future(self._trial(key)))
+                if len(flying) >= self._window():
+                    done, flying = await asyncio.wait(flying, return_when=asyncio.FIRST_COMPLETED)
+                    tokens += sum(results.tokens(task.result()) for task in done)
+            while flying:
+                done, flying = await asyncio.wait(flying, return_when=asyncio.FIRST_COMPLETED)
+                tokens += sum(results.tokens(task.result()) for task in done)
+        finally:
+            for task in flying:
+                task.cancel()
+            await asyncio.gather(*flying, return_exceptions=True)
+        if self._plan.models and tokens and (seconds := time.monotonic() - began) > 5:
+            remember_rate(self._plan.models["solver"][2], tokens / seconds)
+
+    async def _trial(self, key: TrialKey) -> TrialResult:
+        """One trial from its start to its committed result."""
+        task = self._tasks[key.task_digest]
+        self.emit(TrialStart(trial=key.name, task=key.task, agent=key.agent, seed=key.seed))
+        record = results.Record(key, task, self._plan, self._limits)
+        try:
+            if key.agent in WITHOUT_MODEL:
+                await self._without_model(key, task, record)
+            else:
+                await self._with_model(key, task, record)
+        except (InfrastructureError, UserError) as fault:
+            record.failed(type(fault).__name__, str(fault))
+            self.emit(ErrorEvent(trial=key.name, text=str(fault), cause=type(fault).__name__))
+        result = record.result()
+        self._lease.check()
+        results.commit(self._store, record, result)
+        metadata = result.agent_result.metadata
+        self.emit(
+            TrialComplete(
+                trial=key.name, passed=result.passed, progress=metadata.get("progress"), score=metadata.get("score")
+            )
+        )
+        return result
+
+    async def _without_model(self, key: TrialKey, task: Task, record: "results.Record") -> None:
+        verifier = self._verifier()
+        submission = await verifier.reference(task) if key.agent == "oracle" else None
+        record.submitted(submission)
+        record.judged(await verifier.grade(task, submission, key.agent == "oracle"))
+        self.emit(VerdictEvent(trial=key.name, passed=bool(record.passed)))
+
+    async def _with_model(self, key: TrialKey, task: Task, record: "results.Record") -> None:
+        step: Step = await self._trials.start(Request(key=key, task=task, budget=self._plan.config.budget))
+        while step.kind == "submission":
+            record.submitted(step.submission)
+            try:
+                verdict = await self._grade(task, step)
+            except InfrastructureError as fault:
+                step = await self._trials.fail(key.name, str(fault))
+                continue
+            record.judged(verdict)
+            self.emit(VerdictEvent(trial=key.name, passed=bool(verdict.passed)))
+            step = await self._trials.resume(key.name, bool(verdict.passed))
+        if step.kind == "failed":
+            record.failed(step.error_type, step.error, step.trace)
+            self.emit(ErrorEvent(trial=key.name, text=step.error, cause=step.error_type))
+            return
+        record.ended(step.outcome)
+
+    async def _grade(self, task: Task, step: Step) -> Any:
+        """A fail is believed only of a task whose own reference passes."""
+        verifier = self._verifier()
+        verdict = await verifier.grade(task, step.submission, self._plan.split != "holdout")
+        if not verdict.passed:
+            control = await verifier.control(task)
+            if not control.passed:
+                raise InfrastructureError(f"the task's own reference solution does not pass: {control.cause}")
+        return verdict
+
+    def _verifier(self) -> Any:
+        self._verifier_turn += 1
+        return self._verifiers[self._verifier_turn % len(self._verifiers)]
+
+    async def _pump_events(self) -> None:
+        while True:
+            for event in await self._trials.events():
+                self.emit(event)
+
+    async def _track(self, summary: Mapping[str, Any]) -> str | None:
+        """Export to MLflow from a process of its own. A tracker that fails costs no result: ``export mlflow`` mends it."""
+        uri = self._plan.config.mlflow_uri or results.default_tracking_uri(self._plan.out)
+        if uri is None or uri == "none":
+            return None
+        cluster = self._cluster
+        if cluster is None:
+            return None
+        tracker = cluster.spawn(Tracker, uri)
+        try:
+            return str(await tracker.export(dict(summary)))
+        except Exception as fault:
+            self._problems.append(f"MLflow at {uri}: {fault}")
+            return None
+
+    async def _close_trials(self) -> None:
+        """End what trials use, and only then write the journal's last events."""
+        if self._trials is not None:
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(self._trials.stop(), 15)
+        if self._pump is not None:
+            if self._trials is not None:
+                with contextlib.suppress(Exception):
+                    for event in await self._trials.events(0):
+                        self.emit(event)
+            self._pump.cancel()
+            await asyncio.gather(self._pump, return_exceptions=True)
+        closing = [engine.stop() for engine in self._engines]
+        closing += [actor.close_all() for actor in (*self._sandboxes, *self._verifiers)]
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.gather(*closing, return_exceptions=True), 20)
+        with contextlib.suppress(InfrastructureError):
+            self._journal.flush()
+
+    async def _close(self) -> None:
+        if self._cluster is not None:
+            await asyncio.to_thread(self._cluster.close)
+        self._lease.release()
+
+
+def _in_process(cluster: Cluster) -> bool:
+    return cluster.where == "in-process"
+
+
+async def _paced(keys: Iterator[TrialKey], sleep: float) -> AsyncIterator[TrialKey]:
+    for count, key in enumerate(keys):
+        if sleep and count:
+            await asyncio.sleep(sleep)
+        yield key
+
+
+def load_result(store: SweepStore, name: str) -> dict[str, Any]:
+    """A committed trial's result.json."""
+    loaded: dict[str, Any] = json.loads(store.read(f"trials/{name}/result.json"))
+    return loaded
