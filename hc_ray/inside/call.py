@@ -1,0 +1,231 @@
+"""Runs under the *task's own* interpreter, one process a test: loads the candidate's module, evaluates one call (or one
+pattern), prints what came out behind a random marker. Standard library only, Python 3.6 syntax.
+
+A job arrives as JSON on stdin: ``marker``, ``kind`` (call, pattern, compiles), ``path``, ``function``, ``call``,
+``expected`` (source of a literal or null), ``rejected``, ``property`` (name or null), ``argument``. The answer is one
+line ``<marker>{json}`` on the first standard output, whatever the candidate prints elsewhere.
+"""
+# An old interpreter may run this file: no strict zip, no quoted-away syntax; os.path because pathlib costs start-up.
+# ruff: noqa: B905, PTH100, PTH119, PTH120, PTH122, PTH123
+
+import ast
+import importlib.util
+import io
+import json
+import math
+import os
+import re
+import sys
+
+MYPY = False
+if MYPY:
+    from types import ModuleType
+    from typing import Any
+
+LIMIT = 2000
+DEPTH = 6
+
+
+def canonical(value: "Any", depth: int = DEPTH) -> str:
+    """``repr`` with floats rounded to 12 digits, sets and dictionaries sorted, generators drawn, addresses blanked."""
+    if isinstance(value, bool) or value is None:
+        return repr(value)
+    if isinstance(value, float):
+        return repr(float(format(value, ".12g"))) if math.isfinite(value) else repr(value)
+    if isinstance(value, (int, str, bytes)):
+        return repr(value)[: LIMIT * 2]
+    if depth == 0:
+        return "..."
+    name = type(value).__name__
+    if isinstance(value, list):
+        return "[" + ", ".join(canonical(item, depth - 1) for item in value[:LIMIT]) + "]"
+    if isinstance(value, tuple):
+        inner = ", ".join(canonical(item, depth - 1) for item in value[:LIMIT])
+        return "(" + inner + ("," if len(value) == 1 else "") + ")"
+    if isinstance(value, (set, frozenset)):
+        return name + "{" + ", ".join(sorted(canonical(item, depth - 1) for item in value)) + "}"
+    if isinstance(value, dict):
+        pairs = sorted(canonical(k, depth - 1) + ": " + canonical(v, depth - 1) for k, v in value.items())
+        return "{" + ", ".join(pairs) + "}"
+    if hasattr(value, "__next__"):
+        drawn = [item for item, _ in zip(value, range(LIMIT))]
+        return name + canonical(drawn, depth - 1)
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+
+
+def same(left: "Any", right: "Any") -> bool:
+    """Python's ``==`` with floats compared at a relative 1e-9, inside containers too."""
+    if isinstance(left, float) or isinstance(right, float):
+        try:
+            return math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-12)
+        except (TypeError, OverflowError):
+            return False
+    if isinstance(left, bool) != isinstance(right, bool):
+        return False
+    if isinstance(left, (list, tuple)) and type(left) is type(right):
+        return len(left) == len(right) and all(same(a, b) for a, b in zip(left, right))
+    if isinstance(left, dict) and isinstance(right, dict):
+        return set(left) == set(right) and all(same(left[key], right[key]) for key in left)
+    try:
+        return bool(left == right)
+    except Exception:
+        return False
+
+
+def load(path: str) -> "ModuleType":
+    """The candidate's module, loaded by its path; its folder comes first on ``sys.path``."""
+    folder = os.path.dirname(os.path.abspath(path))
+    sys.path.insert(0, folder)
+    name = re.sub(r"\W", "_", os.path.splitext(os.path.basename(path))[0]) or "candidate"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError("not a Python file: " + path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def evaluate(job: "dict[str, Any]", module: "ModuleType") -> "tuple[Any, BaseException | None, str]":
+    """One evaluation of the call in the module's own names: ``(value, error, printed)``."""
+    printed = io.StringIO()
+    kept, sys.stdout = sys.stdout, printed
+    try:
+        return eval(job["call"], dict(vars(module))), None, printed.getvalue()
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        return None, error, printed.getvalue()
+    finally:
+        sys.stdout = kept
+
+
+def describe(value: "Any", error: "BaseException | None", printed: str) -> str:
+    if error is not None:
+        return "raises " + type(error).__name__
+    told = canonical(value)
+    return told + ("; prints " + repr(printed[:500]) if printed.strip() else "")
+
+
+def check_property(
+    job: "dict[str, Any]", value: "Any", error: "BaseException | None", again: "Any"
+) -> "tuple[str, str]":
+    """Whether the answer has the property, and what is wrong if not."""
+    name, argument = job["property"], job.get("argument") or ""
+    if error is not None:
+        return "error", f"raised {type(error).__name__}: {error}"
+    if name == "not_none" and value is None:
+        return "fail", "the answer is None"
+    if name == "type":
+        allowed = [part.strip() for part in argument.split("|")]
+        kinds = [kind.__name__ for kind in type(value).__mro__]
+        if not any(name in kinds for name in allowed):
+            return "fail", f"the answer is a {type(value).__name__}, not {argument}"
+    if name == "deterministic" and again() != describe(value, None, ""):
+        return "fail", "a second call answered differently"
+    return "pass", ""
+
+
+def run_call(job: "dict[str, Any]") -> "dict[str, Any]":
+    try:
+        kept, sys.stdout = sys.stdout, io.StringIO()
+        try:
+            module = load(job["path"])
+        finally:
+            sys.stdout = kept
+    except BaseException as fault:
+        return {"outcome": "error", "observed": None, "detail": f"does not load: {brief(fault)}"}
+    name = job.get("function")
+    if name and not hasattr(module, name.split(".")[0]):
+        return {"outcome": "error", "observed": None, "detail": f"defines no {name}"}
+    value, error, printed = evaluate(job, module)
+    observed = describe(value, error, printed)
+
+    def again() -> str:
+        second, failed, _ = evaluate(job, module)
+        return describe(second, failed, "")
+
+    if job.get("property"):
+        outcome, detail = check_property(job, value, error, again)
+    elif job.get("rejected"):
+        accepted = error is None and value is not None
+        outcome, detail = ("fail", f"answered {observed} where it must refuse") if accepted else ("pass", "")
+    elif error is not None:
+        outcome, detail = "error", brief(error)
+    elif job.get("expected") is None:
+        outcome, detail = "pass", ""
+    else:
+        expected = ast.literal_eval(job["expected"])
+        right = same(value, expected)
+        told = f"observed {observed} where {canonical(expected)} was expected"
+        outcome, detail = ("pass", "") if right else ("fail", told)
+    return {"outcome": outcome, "observed": observed, "detail": detail}
+
+
+def run_pattern(job: "dict[str, Any]") -> "dict[str, Any]":
+    """All matches of the file's regular expression in the text (the first group where there is exactly one)."""
+    with open(job["path"], encoding="utf-8") as file:
+        source = file.read().rstrip("\n")
+    try:
+        pattern = re.compile(source, re.MULTILINE)
+    except (re.error, RecursionError, OverflowError) as error:
+        return {"outcome": "error", "observed": None, "detail": f"does not compile: {error}"}
+    if job.get("property") == "compiles":
+        return {"outcome": "pass", "observed": "compiles", "detail": ""}
+    found = [match.group(1 if pattern.groups == 1 else 0) for match in pattern.finditer(job["call"])]
+    observed = json.dumps(found, ensure_ascii=False)
+    if job.get("rejected"):
+        right, wish = not found, "no match"
+    elif job.get("expected") is not None:
+        right, wish = found == json.loads(job["expected"]), job["expected"]
+    elif job.get("property") == "nonempty":
+        right, wish = bool(found), "a match"
+    else:
+        right, wish = True, ""
+    detail = "" if right else f"observed {observed} where {wish} was expected"
+    return {"outcome": "pass" if right else "fail", "observed": observed, "detail": detail}
+
+
+def run_compiles(job: "dict[str, Any]") -> "dict[str, Any]":
+    with open(job["path"], encoding="utf-8") as file:
+        source = file.read()
+    try:
+        compile(source, os.path.basename(job["path"]), "exec")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return {"outcome": "fail", "observed": "does not compile", "detail": brief(error)}
+    return {"outcome": "pass", "observed": "compiles", "detail": ""}
+
+
+def brief(error: BaseException) -> str:
+    """Type and message of an exception in one line, with the candidate's line number where it has one."""
+    line = getattr(error, "lineno", None)
+    trace = error.__traceback__
+    while line is None and trace is not None:
+        if "importlib" not in trace.tb_frame.f_code.co_filename and trace.tb_next is None:
+            line = trace.tb_lineno if trace.tb_frame.f_code.co_filename != __file__ else None
+        trace = trace.tb_next
+    text = "{}: {}".format(type(error).__name__, getattr(error, "msg", None) or error)
+    return re.sub(r"\s+", " ", text)[:300] + (f" (line {line})" if line else "")
+
+
+def main() -> None:
+    answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    job = json.load(sys.stdin)
+    sys.stdin = io.StringIO("")
+    sys.setrecursionlimit(2000)
+    run = {"call": run_call, "pattern": run_pattern, "compiles": run_compiles}[job["kind"]]
+    try:
+        result = run(job)
+    except BaseException as error:
+        result = {"outcome": "error", "observed": None, "detail": brief(error)}
+    if result["observed"]:
+        result["observed"] = result["observed"][:LIMIT]
+    result["detail"] = result["detail"][:LIMIT]
+    answer.write("\n" + job["marker"] + json.dumps(result) + "\n")
+    answer.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

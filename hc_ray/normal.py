@@ -1,0 +1,26 @@
+"""Takes out of command output what differs between two equal runs, before it reaches a prompt, a matrix or a journal:
+addresses, temporary paths, times, durations, host names. Equal behaviour then reads equal."""
+
+import re
+
+_RULES: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"\x1b\[[0-9;?]*[A-Za-z]"), ""),
+    (re.compile(r"\b0x[0-9a-fA-F]{6,16}\b"), "0x?"),
+    (re.compile(r"(?:/var)?/tmp/hc/[\w.-]+(?:/t[\w]{8})?"), "/tmp/?"),
+    (re.compile(r"(/tmp/(?:tmp|pytest-|t))[\w.-]{6,}"), r"/tmp/?"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"), "<time>"),
+    (re.compile(r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\w* (?:\d+ )?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\w*"
+                r" +\d+ \d\d:\d\d:\d\d(?: \w+)?(?: \d{4})?"), "<time>"),
+    (re.compile(r"\bin \d+(?:\.\d+)? ?(?:s|ms|seconds?)\b"), "in <duration>"),
+    (re.compile(r"\b\d+m\d+\.\d+s\b"), "<duration>"),
+    (re.compile(r"\bpid[ =:]+\d+", re.IGNORECASE), "pid ?"),
+)  # fmt: skip
+
+
+def normal(text: str, *, host: str | None = None) -> str:
+    """``text`` without what only says when and where it ran. ``host`` is the sandbox's host name, where known."""
+    for pattern, replacement in _RULES:
+        text = pattern.sub(replacement, text)
+    if host and len(host) > 3:
+        text = re.sub(rf"\b{re.escape(host)}\b", "<host>", text)
+    return text

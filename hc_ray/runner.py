@@ -1,0 +1,101 @@
+"""Running a suite: what is put into a sandbox, the command that drives it, and how its report is read. Pure; whoever
+holds a sandbox writes the payload, runs the command and reads the answer.
+
+A suite is one pytest run inside the sandbox (``hc_ray/inside/drive.py``), each test in a child process of its own. The
+report comes as JSON lines on standard output; pytest's own text goes to standard error and is never parsed."""
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import get_args
+
+from hc_ray.normal import normal
+from hc_ray.runner_paths import CALL_PATH, DRIVE_PATH, RUNNER_PYTHON
+from hc_ray.suite import Cell, Outcome, SelfTest
+from hc_ray.value import digest_of
+
+HOME = "/tmp/hc"
+"""Where payloads lie inside; below /tmp, so that no difference holds them."""
+
+OBSERVED_LIMIT = 2000
+"""Characters of an observation."""
+
+SECONDS_PER_TEST = 8.0
+"""Wall time of one test; its processor time is limited to 2 s, so that a busy loop ends the same under any load."""
+
+PROPERTIES: dict[str, str] = {
+    "runs": "it runs without an exception, or ends with exit code 0",
+    "deterministic": "a second run answers the same",
+    "type": "the answer is of the type (or one of the types, parted by |) that the argument names",
+    "not_none": "the answer is not None; a command prints something",
+    "exists": "the file exists",
+    "nonempty": "the file, the output or the list of matches is not empty",
+    "valid_json": "it parses as JSON",
+    "valid_csv": "it parses as CSV with rows of one length",
+    "utf8": "it is UTF-8 text",
+    "compiles": "it compiles (Python, C), parses (shell) or is a regular expression",
+    "defines": "it defines the function that the argument names",
+    "executable": "the file may be executed",
+}
+"""Every property that a test may expect, and what it says."""
+
+
+def folder(tests: Sequence[SelfTest]) -> str:
+    """Folder of a suite's payload inside: the same for equal suites."""
+    return f"{HOME}/{digest_of([test.model_dump(mode='json') for test in tests])[:12]}"
+
+
+def payload(tests: Sequence[SelfTest], workdir: str, *, repeats: int = 1) -> dict[str, bytes]:
+    """The files to put into the sandbox (absolute path → bytes) before ``command`` runs there."""
+    plan = {
+        "tests": [test.model_dump(mode="json", include=_DRIVEN) for test in tests],
+        "workdir": workdir,
+        "repeats": repeats,
+        "seconds": SECONDS_PER_TEST,
+        "call": CALL_PATH,
+    }
+    return {f"{folder(tests)}/tests.json": json.dumps(plan).encode()}
+
+
+_DRIVEN = {"id", "subject", "input", "stdin", "expectation"}
+
+
+def command(tests: Sequence[SelfTest]) -> list[str]:
+    """The argv that runs the suite whose payload was put."""
+    return [*RUNNER_PYTHON, DRIVE_PATH, f"{folder(tests)}/tests.json"]
+
+
+def deadline(tests: Sequence[SelfTest], *, repeats: int = 1) -> float:
+    """Seconds after which a suite run is given up: the driver loses patience after two tests past their time, so the
+    rest is start-up and tests that answer."""
+    return 30.0 + 2 * SECONDS_PER_TEST + 1.0 * len(tests) * repeats
+
+
+def read_report(stdout: bytes, tests: Sequence[SelfTest]) -> tuple[Cell, ...]:
+    """One cell per test, in the tests' order; of repeated runs the first. A test that the report does not name is an
+    ``error``: the driver was stopped before it."""
+    return tuple(runs[0] for runs in read_runs(stdout, tests))
+
+
+def read_runs(stdout: bytes, tests: Sequence[SelfTest]) -> tuple[tuple[Cell, ...], ...]:
+    """Every run of every test, in the tests' order; at least one cell each. Lines that are not the driver's are
+    skipped."""
+    runs: defaultdict[str, list[Cell]] = defaultdict(list)
+    for line in stdout.splitlines():
+        try:
+            data = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(data, dict) and isinstance(data.get("id"), str) and data.get("outcome") in get_args(Outcome):
+            runs[data["id"]].append(_cell(data))
+    missing = Cell(outcome="error", detail="the suite was stopped before this test")
+    return tuple(tuple(runs[test.id]) or (missing,) for test in tests)
+
+
+def _cell(data: dict[str, object]) -> Cell:
+    observed, outcome = data.get("observed"), data["outcome"]
+    return Cell(
+        outcome=outcome,
+        observed=normal(observed)[:OBSERVED_LIMIT] if isinstance(observed, str) else None,
+        detail=normal(str(data.get("detail") or ""))[:OBSERVED_LIMIT],
+    )

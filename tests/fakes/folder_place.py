@@ -1,0 +1,140 @@
+"""A sandbox that is a folder: real commands, no isolation, for tests of what runs inside a sandbox. Paths of the runner
+and of /tmp/hc are mapped to this checkout and to the folder."""
+
+import asyncio
+import io
+import json
+import shutil
+import sys
+import tarfile
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from hc_ray.candidate import DELETED
+from hc_ray.ports import Difference, ExecResult
+from hc_ray.runner_paths import CALL_PATH, DRIVE_PATH, RUNNER_PYTHON
+from hc_ray.task import Task
+
+INSIDE = Path(__file__).parents[2] / "hc_ray" / "inside"
+
+
+class FolderSandbox:
+    def __init__(self, place: "FolderPlace", root: Path, name: str, image: dict[str, bytes]) -> None:
+        self.place, self.root, self.name, self.image = place, root, name, image
+        self.closed = False
+        (root / "app").mkdir(parents=True, exist_ok=True)
+
+    @property
+    def workdir(self) -> str:
+        return str(self.root / "app")
+
+    def _real(self, path: str) -> Path:
+        if path.startswith(self.workdir):
+            return Path(path)
+        return self.root / path.lstrip("/") if path.startswith("/") else self.root / "app" / path
+
+    def _argument(self, text: str) -> str:
+        mapped = {RUNNER_PYTHON[0]: sys.executable, DRIVE_PATH: str(INSIDE / "drive.py")}
+        return mapped.get(text) or (str(self._real(text)) if text.startswith("/tmp/hc") else text)
+
+    async def exec(
+        self,
+        command: Sequence[str],
+        *,
+        timeout: float,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        output_limit: int = 1 << 20,
+    ) -> ExecResult:
+        self.place.commands.append((self.name, tuple(command)))
+        process = await asyncio.create_subprocess_exec(
+            *map(self._argument, command),
+            cwd=cwd or self.workdir,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            out, err = await asyncio.wait_for(process.communicate(stdin), timeout)
+        except TimeoutError:
+            process.kill()
+            return ExecResult(exit_code=None, stdout=b"", stderr=b"", timed_out=True)
+        return ExecResult(exit_code=process.returncode, stdout=out, stderr=err)
+
+    async def put(self, files: Mapping[str, bytes], *, mode: int = 0o644) -> None:
+        for path, data in files.items():
+            real = self._real(path)
+            real.parent.mkdir(parents=True, exist_ok=True)
+            if path.startswith("/tmp/hc"):
+                plan = json.loads(data)
+                data = json.dumps({**plan, "call": str(INSIDE / Path(CALL_PATH).name[3:])}).encode()
+            real.write_bytes(data)
+            real.chmod(mode)
+
+    async def put_tar(self, tar: bytes) -> None:
+        with tarfile.open(fileobj=io.BytesIO(tar)) as archive:
+            archive.extractall(self.root, filter="data")
+
+    async def get(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
+        real = self._real(path)
+        return real.read_bytes()[:limit] if real.is_file() else None
+
+    def _files(self) -> dict[str, bytes]:
+        paths = (path for path in (self.root / "app").rglob("*") if path.is_file())
+        return {str(path.relative_to(self.root)): path.read_bytes() for path in paths}
+
+    async def difference(self, *, limit: int = 64 << 20) -> Difference:
+        now = self._files()
+        changed = sorted(path for path, data in now.items() if self.image.get(path) != data)
+        deleted = sorted("/" + path for path in self.image if path not in now)
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w") as archive:
+            members = {DELETED: json.dumps(deleted).encode()} if deleted else {}
+            for path, data in (members | {path: now[path] for path in changed}).items():
+                info = tarfile.TarInfo(path)
+                info.size = len(data)
+                archive.addfile(info, io.BytesIO(data))
+        return Difference(changed=tuple("/" + path for path in changed), deleted=tuple(deleted), tar=buffer.getvalue())
+
+    async def fork(self, name: str) -> "FolderSandbox":
+        root = self.place.folder()
+        shutil.copytree(self.root / "app", root / "app", symlinks=True)
+        return self.place.keep(FolderSandbox(self.place, root, name, self.image))
+
+    async def close(self) -> None:
+        self.closed = True
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
+class FolderPlace:
+    """Makes ``FolderSandbox``es whose image is ``files`` (path below the workdir → text)."""
+
+    def __init__(self, files: Mapping[str, str] | None = None) -> None:
+        self.files = dict(files or {})
+        self.made: list[FolderSandbox] = []
+        self.commands: list[tuple[str, tuple[str, ...]]] = []
+
+    def folder(self) -> Path:
+        return Path(tempfile.mkdtemp(prefix="hc-folder-"))
+
+    def keep(self, sandbox: FolderSandbox) -> FolderSandbox:
+        self.made.append(sandbox)
+        return sandbox
+
+    async def create(self, task: Task, name: str, *, network: bool = False) -> FolderSandbox:
+        image = {f"app/{path}": text.encode() for path, text in self.files.items()}
+        sandbox = self.keep(FolderSandbox(self, self.folder(), name, image))
+        await sandbox.put({path: text.encode() for path, text in self.files.items()})
+        return sandbox
+
+    def refuses(self, task: Task) -> str | None:
+        return None
+
+    def limits(self) -> Mapping[str, str]:
+        return {}
+
+    async def close(self) -> None:
+        for sandbox in self.made:
+            await sandbox.close()

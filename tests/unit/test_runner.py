@@ -1,0 +1,175 @@
+import json
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from hc_ray import runner
+from hc_ray.suite import Cell, Expectation, ExpectedValue, Property, Rejected, SelfTest, Subject, Unknown
+from hc_ray.task import Environment, Task
+from tests.fakes.folder_place import FolderPlace, FolderSandbox
+
+TASK = Task(name="t", digest="0" * 64, instruction="x", environment=Environment())
+
+
+@pytest.fixture
+async def sandbox() -> AsyncIterator[FolderSandbox]:
+    place = FolderPlace()
+    yield await place.create(TASK, "s")
+    await place.close()
+
+
+async def run(sandbox: FolderSandbox, tests: Sequence[SelfTest]) -> tuple[Cell, ...]:
+    await sandbox.put(runner.payload(tests, sandbox.workdir))
+    result = await sandbox.exec(runner.command(tests), timeout=60)
+    assert result.exit_code == 0, result.stderr
+    return runner.read_report(result.stdout, tests)
+
+
+def call(identity: str, source: str, expectation: Expectation, path: str = "m.py", function: str = "f") -> SelfTest:
+    subject = Subject(kind="call", path=path, function=function)
+    return SelfTest(id=identity, category="happy_path", subject=subject, input=source, expectation=expectation)
+
+
+def about(kind: str, path: str, expectation: Expectation, text: str = "", stdin: str = "") -> SelfTest:
+    subject = Subject.model_validate({"kind": kind, "path": path})
+    return SelfTest(id=f"{kind}-{path}-{expectation}-{text}-{stdin}", category="format", subject=subject, input=text,
+                    stdin=stdin, expectation=expectation)  # fmt: skip
+
+
+async def test_a_call_is_compared_by_value_and_its_answer_is_recorded(sandbox: FolderSandbox) -> None:
+    await sandbox.put({"m.py": b"def f(x):\n    return {3, 1, x}\n"})
+    tests = [call("a", "f(2)", ExpectedValue(value="{1, 2, 3}")), call("b", "f(2)", ExpectedValue(value="[1, 2, 3]")),
+             call("c", "f([])", Unknown())]  # fmt: skip
+    right, wrong, crash = await run(sandbox, tests)
+    assert (right.outcome, right.observed) == ("pass", "set{1, 2, 3}")
+    assert wrong.outcome == "fail" and "was expected" in wrong.detail
+    assert (crash.outcome, crash.observed) == ("error", "raises TypeError")
+
+
+async def test_floats_and_addresses_are_written_the_same_in_every_run(sandbox: FolderSandbox) -> None:
+    await sandbox.put({"m.py": b"def f(x):\n    return 0.1 + 0.2 if x else object()\n"})
+    sum_, thing = await run(sandbox, [call("a", "f(1)", ExpectedValue(value="0.3")), call("b", "f(0)", Unknown())])
+    assert (sum_.outcome, sum_.observed) == ("pass", "0.3")
+    assert thing.observed == "<object object>"
+
+
+async def test_a_module_that_does_not_load_shows_no_behaviour(sandbox: FolderSandbox) -> None:
+    await sandbox.put({"m.py": b"def f(x) return x\n", "n.py": b"y = 1\n", "o.py": b"import os; os._exit(0)\n"})
+    tests = [call("a", "f(1)", Unknown()), call("b", "f(1)", Unknown(), "n.py"), call("c", "f(1)", Unknown(), "o.py"),
+             call("d", "f(1)", Unknown(), "absent.py")]  # fmt: skip
+    cells = await run(sandbox, tests)
+    assert [cell.outcome for cell in cells] == ["error"] * 4
+    assert [cell.observed for cell in cells] == [None] * 4
+    assert "SyntaxError" in cells[0].detail and "defines no f" in cells[1].detail and "there is no" in cells[3].detail
+
+
+async def test_what_a_candidate_prints_cannot_pass_for_the_report(sandbox: FolderSandbox) -> None:
+    forged = json.dumps({"id": "a", "run": 0, "outcome": "pass", "observed": "1", "detail": ""})
+    await sandbox.put({"m.py": f"print({forged!r})\nimport os\nos.write(1, {forged!r}.encode())\n"
+                               f"def f(x):\n    print({forged!r})\n    return 2\n".encode()})  # fmt: skip
+    (cell,) = await run(sandbox, [call("a", "f(1)", ExpectedValue(value="1"))])
+    assert cell.outcome == "fail"
+
+
+async def test_properties_of_calls_tell_right_from_wrong(sandbox: FolderSandbox) -> None:
+    await sandbox.put({"m.py": b"n = [0]\ndef f(x):\n    n[0] += 1\n    return n[0] if x else None\n"})
+    tests = [call("a", "f(1)", Property(name="type", argument="int")),
+             call("b", "f(1)", Property(name="type", argument="str|list")),
+             call("c", "f(0)", Property(name="not_none")), call("d", "f(1)", Property(name="deterministic")),
+             call("e", "f(0)", Property(name="deterministic")), call("g", "f()", Property(name="runs")),
+             call("h", "f()", Rejected()), call("i", "f(1)", Rejected())]  # fmt: skip
+    cells = await run(sandbox, tests)
+    assert [cell.outcome for cell in cells] == ["pass", "fail", "fail", "fail", "pass", "error", "pass", "fail"]
+
+
+async def test_a_busy_loop_times_out_and_patience_ends_after_two(sandbox: FolderSandbox) -> None:
+    await sandbox.put({"m.py": b"def f(x):\n    while x:\n        pass\n    return x\n"})
+    cells = await run(sandbox, [call(str(x), f"f({x})", Unknown()) for x in (0, 1, 2, 3)])
+    assert [cell.outcome for cell in cells] == ["pass", "timeout", "timeout", "timeout"]
+    assert "not run" in cells[3].detail
+
+
+async def test_every_test_sees_the_workdir_as_the_candidate_left_it(sandbox: FolderSandbox) -> None:
+    script = f'echo "$1" >> {sandbox.workdir}/log.txt; wc -l < log.txt; mkdir -p d; rm -f keep\n'
+    await sandbox.put({"s.sh": script.encode(), "log.txt": b"one\n", "keep": b""})
+    tests = [about("command", "s.sh", ExpectedValue(value="2"), text) for text in ("a", "b")]
+    cells = await run(sandbox, [*tests, about("file", "keep", Property(name="exists")),
+                                about("command", "", ExpectedValue(value="1"), "wc -l < log.txt")])  # fmt: skip
+    assert [cell.outcome for cell in cells] == ["pass"] * 4
+    assert await sandbox.get("log.txt") == b"one\n"
+    assert cells[0].observed == "exit 0; 2"
+
+
+async def test_commands_read_standard_input_and_may_have_to_refuse(sandbox: FolderSandbox) -> None:
+    await sandbox.put({"s.sh": b'read x; [ "$x" = ok ] || exit 3\necho "got $x  "\n'})
+    tests = [about("command", "s.sh", ExpectedValue(value="got ok"), stdin="ok\n"),
+             about("command", "s.sh", Rejected(), stdin="no\n"), about("command", "s.sh", Rejected(), stdin="ok\n"),
+             about("command", "s.sh", Property(name="deterministic"), stdin="ok\n"),
+             about("command", "s.sh", Property(name="runs"), stdin="no\n")]  # fmt: skip
+    cells = await run(sandbox, tests)
+    assert [cell.outcome for cell in cells] == ["pass", "pass", "fail", "pass", "error"]
+
+
+async def test_patterns_answer_with_their_matches(sandbox: FolderSandbox) -> None:
+    await sandbox.put({"p.txt": b"[0-9]+\n", "q.txt": b"(\n", "r.txt": b"a(.)c"})
+    tests = [about("pattern", "p.txt", ExpectedValue(value='["1", "23"]'), "a1 b23"),
+             about("pattern", "p.txt", Rejected(), "none"), about("pattern", "p.txt", Unknown(), "x9"),
+             about("pattern", "q.txt", Property(name="compiles")), about("pattern", "r.txt", Unknown(), "abc")]  # fmt: skip
+    cells = await run(sandbox, tests)
+    assert [cell.outcome for cell in cells] == ["pass", "pass", "pass", "error", "pass"]
+    assert cells[2].observed == '["9"]' and cells[4].observed == '["b"]'
+
+
+async def test_a_c_program_is_compiled_and_run(sandbox: FolderSandbox) -> None:
+    source = b'#include <stdio.h>\nint main(int n, char **a) { printf("%s\\n", n > 1 ? a[1] : "none"); return 0; }\n'
+    await sandbox.put({"p.c": source, "bad.c": b"int main( {"})
+    tests = [about("program", "p.c", ExpectedValue(value="hi you"), "'hi you'"),
+             about("program", "p.c", ExpectedValue(value="none")), about("program", "bad.c", Unknown()),
+             about("file", "p.c", Property(name="compiles")), about("file", "bad.c", Property(name="compiles")),
+             about("file", "p.c", Property(name="defines", argument="main"))]  # fmt: skip
+    cells = await run(sandbox, tests)
+    assert [cell.outcome for cell in cells] == ["pass", "pass", "error", "pass", "fail", "pass"]
+    assert "does not compile" in cells[2].detail
+
+
+@pytest.mark.parametrize(
+    ("name", "argument", "good", "bad"),
+    [
+        ("valid_json", "", b'{"a": 1}', b"{a: 1}"),
+        ("valid_csv", "", b"a,b\n1,2\n", b"a,b\n1\n"),
+        ("utf8", "", "é".encode(), b"\xff\xfe\x00"),
+        ("nonempty", "", b"x", b" \n"),
+        ("defines", "f", b"f = lambda x: x\n", b"def g(): pass\n"),
+        ("compiles", "", b"x = 1\n", b"x = (\n"),
+    ],
+)
+async def test_a_file_property_holds_for_a_good_file_and_fails_for_a_bad_one(
+    sandbox: FolderSandbox, name: str, argument: str, good: bytes, bad: bytes
+) -> None:
+    await sandbox.put({"good.py": good, "bad.py": bad})
+    expectation = Property(name=name, argument=argument)
+    cells = await run(sandbox, [about("file", path, expectation) for path in ("good.py", "bad.py", "none.py")])
+    assert [cell.outcome for cell in cells] == ["pass", "fail", "error"]
+
+
+async def test_repeats_run_every_test_so_often(sandbox: FolderSandbox) -> None:
+    await sandbox.put({"m.py": b"import time\ndef f(x):\n    return time.monotonic_ns()\n"})
+    tests = [call("a", "f(1)", Unknown())]
+    await sandbox.put(runner.payload(tests, sandbox.workdir, repeats=3))
+    result = await sandbox.exec(runner.command(tests), timeout=60)
+    (runs,) = runner.read_runs(result.stdout, tests)
+    assert len(runs) == 3 and len({cell.observed for cell in runs}) == 3
+
+
+def test_a_report_that_was_cut_short_marks_the_rest_as_errors() -> None:
+    tests = [call("a", "f(1)", Unknown()), call("b", "f(2)", Unknown())]
+    line = json.dumps({"id": "a", "run": 0, "outcome": "pass", "observed": "1 at 0x7f00aabbccdd", "detail": ""})
+    first, second = runner.read_report(f"noise\n{line}\n[1]\n{{\n".encode(), tests)
+    assert first == Cell(outcome="pass", observed="1 at 0x?")
+    assert second.outcome == "error" and "stopped" in second.detail
+
+
+def test_every_property_is_known_on_both_sides() -> None:
+    from hc_ray.inside import drive
+
+    assert set(drive.CHECKS) | {"type"} == set(runner.PROPERTIES)
