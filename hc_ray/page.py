@@ -36,7 +36,8 @@ def html(summary: Mapping[str, Any]) -> str:
         "<h2>Agents</h2>",
         _agents(summary["configs"]),
         "<p class=soft>Pass rates with 95 % intervals: Wilson for one trial a task, a bootstrap over tasks for "
-        "repeats. Unscored trials (failures outside the sandbox) are in no rate; the last rate counts them as fails.</p>",
+        "repeats. Unscored trials (failures outside the sandbox) are in no rate but the one that counts them as "
+        "fails.</p>",
         "<h2>Comparisons</h2>",
         _comparisons(summary["comparisons"]),
         "<h2>Pass@k from repeated seeds</h2>",

@@ -1,0 +1,116 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from hc_ray.config import SweepConfig
+from hc_ray.errors import ConfigError
+from hc_ray.home import configs_dir
+from hc_ray.load import Flag, load_config
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    return path
+
+
+def refusal(path: Path | str | None, *flags: Flag) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load_config(path, flags)
+    message = str(caught.value)
+    assert len(message.splitlines()) <= 2
+    return message
+
+
+SHIPPED = sorted(configs_dir().glob("*.yaml"))
+
+
+def test_there_are_shipped_configs() -> None:
+    assert {"demo", "smoke"} <= {path.stem for path in SHIPPED}
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_every_shipped_config_parses_and_opens_with_the_command_that_runs_it(path: Path) -> None:
+    config = load_config(path)
+    assert isinstance(config, SweepConfig)
+    first = path.read_text().splitlines()[0]
+    assert re.fullmatch(rf"# hc-ray sweep configs/{path.name}( .*)?", first)
+    assert config.split != "holdout"
+
+
+def test_no_file_gives_the_defaults_and_a_shipped_name_is_found() -> None:
+    assert load_config() == SweepConfig()
+    assert load_config("demo") == load_config(configs_dir() / "demo.yaml")
+
+
+def test_flags_override_the_file(tmp_path: Path) -> None:
+    path = written(tmp_path, "dataset: somewhere\nengine:\n  model: mine\n  parallel: 2\n")
+    config = load_config(path, [Flag("--model", ("engine", "model"), "other"), Flag("-k", ("seeds",), 4)])
+    assert (config.dataset, config.seeds) == ("somewhere", 4)
+    assert (config.engine.model, config.engine.parallel) == ("other", 2)
+
+
+def test_an_engine_flag_means_every_role(tmp_path: Path) -> None:
+    path = written(tmp_path, "roles:\n  tester:\n    model: weak\n")
+    assert load_config(path).roles["tester"].model == "weak"
+    assert load_config(path, [Flag("--model", ("engine", "model"), "other")]).roles == {}
+
+
+def test_an_empty_file_means_the_defaults(tmp_path: Path) -> None:
+    assert load_config(written(tmp_path, "# nothing\n")) == SweepConfig()
+
+
+def test_a_missing_file_names_the_shipped_ones() -> None:
+    assert "did you mean demo?" in refusal("dmeo")
+    assert refusal("nowhere/at/all.yaml").startswith("nowhere/at/all.yaml: no such config file")
+
+
+def test_a_folder_is_answered_with_the_flag_for_datasets(tmp_path: Path) -> None:
+    assert f"-p {tmp_path}" in refusal(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("seeds: [1\nagents: x\n", [":2: not valid YAML"]),
+        ("- a\n- b\n", [":1: a config is a mapping", "not a list"]),
+        ("# c\n\nsedes: 3\n", [":3: unknown key 'sedes'", "did you mean 'seeds'?"]),
+        ("solver:\n  sample: 3\n", [":2: unknown key 'sample' in solver", "'samples'"]),
+        ("roles:\n  solver:\n    modell: x\n", [":3: unknown key 'modell' in roles.solver", "'model'"]),
+        ("zzzqqq: 1\n", [":1: unknown key 'zzzqqq'; allowed: dataset, "]),
+        (
+            "agents: [raw, besst_of_n]\n",
+            [":1: agents.1: 'besst_of_n'", "mean best_of_n?", "raw, best_of_n, hc, oracle"],
+        ),
+        ("agents:\n  - raw\n  - hd\n", [":3: agents.1: 'hd'"]),
+        ("seeds: many\n", [":1: seeds: 'many' is not allowed; it must be a whole number at least 1"]),
+        ("solver:\n  samples: 999\n", [":2: solver.samples: 999", "a whole number at least 1 and at most 256"]),
+        ("solver: 3\n", [":1: solver: 3 is not allowed; it must be a mapping"]),
+        ("limit: 0\n", [":1: limit: 0", "a whole number or null at least 1"]),
+        ("roles:\n  sovler: {}\n", [":2: roles: unknown name 'sovler'", "'solver'"]),
+        ("seeds: 1\nseeds: 2\n", [":2: seeds is given twice (first in line 1)"]),
+        ("seeds: 0\nlimit: 0\nk: 1\n", [":1: seeds: 0", "(and 2 more mistakes in this config)"]),
+    ],
+)
+def test_a_mistake_names_file_line_field_and_what_is_allowed(tmp_path: Path, text: str, parts: list[str]) -> None:
+    path = written(tmp_path, text)
+    message = refusal(path)
+    assert message.startswith(str(path))
+    for part in parts:
+        assert part in message
+
+
+def test_a_wrong_flag_is_named_instead_of_the_file(tmp_path: Path) -> None:
+    path = written(tmp_path, "seeds: 3\n")
+    message = refusal(path, Flag("--sandbox", ("sandbox",), "doker"))
+    assert message.startswith("--sandbox: ") and "did you mean docker?" in message
+    assert refusal(None, Flag("-a", ("agents",), ["raw", "hcc"])).startswith("-a: ")
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "binary.yaml"
+    path.write_bytes(b"\xff\xfe\x00\x01")
+    assert "cannot be read" in refusal(path)
+    path.write_bytes(b"seeds: \x00\n")
+    assert "not valid YAML" in refusal(path)
