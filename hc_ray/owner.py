@@ -1,0 +1,42 @@
+"""Who owns a sandbox, a container or a lock: a process, named so that its number's next holder is not taken for it.
+
+An owner is ``<pid>-<start>`` with the process's start in clock ticks since boot (``/proc/<pid>/stat``); a label may follow
+after another dash."""
+
+import os
+from pathlib import Path
+
+
+def current_owner() -> str:
+    """This process."""
+    return f"{os.getpid()}-{_started(os.getpid()) or 0}"
+
+
+def is_alive(owner: str) -> bool:
+    """Whether the process that the name stands for still runs on this machine. A malformed name is nobody's."""
+    number, dash, rest = owner.partition("-")
+    start = rest.partition("-")[0]
+    if not dash or not number.isdigit() or not start.isdigit():
+        return False
+    if start == "0":  # made where there is no /proc
+        return _answers(int(number))
+    return _started(int(number)) == int(start)
+
+
+def _started(pid: int) -> int | None:
+    """Clock ticks from boot to the process's start; None for a process that is gone, or dead and not yet reaped."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def _answers(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
