@@ -1,0 +1,162 @@
+"""The text of a Dockerfile as instructions: directives, comments, continuations, heredocs, words and variables."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+_DIRECTIVE = re.compile(r"^#\s*([A-Za-z][A-Za-z0-9]*)\s*=\s*(\S+)\s*$")
+_HEREDOC = re.compile(r"(?:^|\s)\d*<<-?([\"']?)([A-Za-z_][A-Za-z0-9_]*)\1(?=\s|$)")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_BRACED = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)(?::?([-+])([^{}]*))?\}")
+
+
+@dataclass(frozen=True)
+class Instruction:
+    line: int
+    """Where it begins, from 1."""
+    word: str
+    """In capitals."""
+    rest: str
+    flags: dict[str, str] = field(default_factory=dict)
+    """``--name=value`` before the arguments; not for RUN's own command."""
+    heredoc: bool = False
+
+
+@dataclass(frozen=True)
+class Lines:
+    instructions: tuple[Instruction, ...]
+    directives: dict[str, str]
+    escape: str
+
+
+def read_lines(text: str) -> Lines:
+    """Split a Dockerfile. Any text is read; what makes no sense comes out as instructions that nobody knows."""
+    lines = text.lstrip("\ufeff").split("\n")
+    directives: dict[str, str] = {}
+    position = 0
+    while position < len(lines) and (found := _DIRECTIVE.match(lines[position].strip())):
+        if found[1].lower() in directives:
+            break
+        directives[found[1].lower()] = found[2]
+        position += 1
+    escape = "`" if directives.get("escape") == "`" else "\\"
+    instructions = []
+    while position < len(lines):
+        start = position
+        joined, position = _join(lines, position, escape)
+        if not joined.strip():
+            continue
+        instruction = _instruction(start + 1, joined.strip())
+        if instruction.heredoc:
+            position = _after_heredocs(lines, position, instruction.rest)
+        instructions.append(instruction)
+    return Lines(tuple(instructions), directives, escape)
+
+
+def _join(lines: list[str], position: int, escape: str) -> tuple[str, int]:
+    """One logical line: continuations joined; comments and blank lines within them dropped."""
+    joined = ""
+    going = False
+    while position < len(lines):
+        line = lines[position].rstrip("\r")
+        position += 1
+        if line.lstrip().startswith("#") or (going and not line.strip()):
+            if not going:
+                return "", position
+            continue
+        stripped = line.rstrip()
+        if not stripped.endswith(escape):
+            return joined + line, position
+        joined += stripped[:-1]
+        going = True
+    return joined, position
+
+
+def _after_heredocs(lines: list[str], position: int, rest: str) -> int:
+    for _, end in _HEREDOC.findall(rest):
+        while position < len(lines) and lines[position].strip() != end:
+            position += 1
+        position += 1
+    return position
+
+
+def _instruction(line: int, joined: str) -> Instruction:
+    word, rest = (joined.split(None, 1) + [""])[:2]
+    flags: dict[str, str] = {}
+    while found := re.match(r"--([a-z][a-z-]*)(?:=(\S*))?(?:\s+|$)", rest):
+        flags[found[1]] = found[2] or ""
+        rest = rest[found.end() :]
+    word = word.upper()
+    heredoc = word in ("RUN", "COPY", "ADD") and bool(_HEREDOC.search(rest))
+    return Instruction(line=line, word=word, rest=rest.strip(), flags=flags, heredoc=heredoc)
+
+
+def expand(text: str, values: Mapping[str, str], escape: str) -> str:
+    """Docker's substitution: ``$NAME``, ``${NAME}``, ``${NAME:-word}``, ``${NAME:+word}``; quotes are kept, and nothing is
+    replaced between single quotes. An unknown name is empty, as in Docker."""
+    out: list[str] = []
+    position = 0
+    single = double = False
+    while position < len(text):
+        letter = text[position]
+        if letter == escape and not single and position + 1 < len(text):
+            # An escaped dollar loses its escape; every other one is left for ``words``.
+            out.append("$" if text[position + 1] == "$" else text[position : position + 2])
+            position += 2
+            continue
+        if letter == "'" and not double:
+            single = not single
+        elif letter == '"' and not single:
+            double = not double
+        if letter == "$" and not single:
+            if braced := _BRACED.match(text, position + 1):
+                out.append(_braced(braced, values, escape))
+                position = braced.end()
+                continue
+            if name := _NAME.match(text, position + 1):
+                out.append(values.get(name[0], ""))
+                position = name.end()
+                continue
+        out.append(letter)
+        position += 1
+    return "".join(out)
+
+
+def _braced(found: re.Match[str], values: Mapping[str, str], escape: str) -> str:
+    value = values.get(found[1], "")
+    if found[2] == "-":
+        return value or expand(found[3], values, escape)
+    if found[2] == "+":
+        return expand(found[3], values, escape) if value else ""
+    return value
+
+
+def words(text: str, escape: str) -> list[str]:
+    """Split at white space outside quotes; quotes and escapes are taken off."""
+    found: list[str] = []
+    current: str | None = None
+    quote = ""
+    position = 0
+    while position < len(text):
+        letter = text[position]
+        if letter == escape and quote != "'" and position + 1 < len(text):
+            keep = quote == '"' and text[position + 1] not in ('"', escape, "$")
+            current = (current or "") + (letter if keep else "") + text[position + 1]
+            position += 2
+            continue
+        if quote:
+            if letter == quote:
+                quote = ""
+            else:
+                current = (current or "") + letter
+        elif letter in "'\"":
+            quote = letter
+            current = current or ""
+        elif letter.isspace():
+            if current is not None:
+                found.append(current)
+            current = None
+        else:
+            current = (current or "") + letter
+        position += 1
+    return found if current is None else [*found, current]
