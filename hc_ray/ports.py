@@ -21,6 +21,10 @@ class Capabilities(Value):
     logprobs: bool = False
     usage: bool = False
     """It counts tokens."""
+    n: bool = False
+    """It gives several answers to one request."""
+    models: tuple[str, ...] = ()
+    """The names that it lists."""
 
 
 class Model(Protocol):
