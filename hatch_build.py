@@ -1,4 +1,4 @@
-"""The wheel's build hook: ships ``configs/`` as package data, with the tests and solutions of every dataset sealed away.
+"""The wheel's build hook: ships ``configs/`` as package data, with each dataset's tests and solutions sealed away.
 
 A wheel is what nodes of a cluster install, so nothing that a solver's process can open there may be a hidden test. Each
 dataset ``configs/tasks/<dataset>`` becomes its public files under ``hc_ray/_configs/tasks/<dataset>`` and one archive

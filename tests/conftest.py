@@ -1,4 +1,4 @@
-"""What every test may count on: a test marked ``docker`` runs only where a daemon answers, and on CI one must answer."""
+"""What every test may count on: one marked ``docker`` runs only where a daemon answers, and on CI one must answer."""
 
 import functools
 import os

@@ -1,4 +1,4 @@
-"""What a node of a cluster installs: both packages, the configs, no hidden test in the open, no engine built from source."""
+"""What a node of a cluster installs: both packages, the configs, no hidden test in the open, no engine from source."""
 
 import os
 import shutil

@@ -1,0 +1,165 @@
+"""The verbs of scripts/: what they refuse in one line, what they pass on, and what a missing Docker means."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[2]
+SCRIPTS = sorted(path for path in (CHECKOUT / "scripts").iterdir() if path.is_file())
+NOBODY = 65534
+
+
+@pytest.fixture
+def public_folder() -> Iterator[Path]:
+    """A folder that every user of the machine can enter (pytest's own are private)."""
+    with tempfile.TemporaryDirectory(prefix="hc-ray-scripts-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+
+
+def as_normal_user(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Runs a command as a user who is not root: this one, or nobody."""
+    drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"] if os.geteuid() == 0 else []
+    env = {"HOME": str(cwd), "PATH": "/usr/local/bin:/usr/bin:/bin"}
+    return subprocess.run([*drop, *command], cwd=cwd, env=env, capture_output=True, text=True, timeout=120, check=False)
+
+
+def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*command], cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+
+
+def program(path: Path, text: str) -> None:
+    """Writes a shell program."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+@pytest.mark.parametrize("script", [*SCRIPTS, CHECKOUT / ".ci/run"], ids=lambda path: path.name)
+def test_a_script_is_an_executable_verb_that_bash_can_parse(script: Path) -> None:
+    assert script.suffix == ""
+    assert os.access(script, os.X_OK)
+    if script.read_text().startswith("#!/usr/bin/env bash"):
+        assert run("bash", "-n", script, cwd=CHECKOUT).returncode == 0
+    else:
+        compile(script.read_text(), str(script), "exec")
+
+
+def test_install_refuses_a_folder_it_cannot_write_in_one_line(public_folder: Path) -> None:
+    (public_folder / "scripts").mkdir()
+    shutil.copy(CHECKOUT / "scripts/install", public_folder / "scripts")
+    public_folder.chmod(0o555)
+    result = as_normal_user(public_folder / "scripts/install", cwd=public_folder)
+    assert result.returncode == 1
+    assert len(result.stderr.splitlines()) == 1
+    assert "cannot be written by" in result.stderr
+    assert "folder of your own" in result.stderr
+
+
+def test_install_refuses_an_unknown_argument_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(CHECKOUT / "scripts/install", tmp_path / "scripts")
+    result = run(tmp_path / "scripts/install", "--sideways", cwd=tmp_path)
+    assert result.returncode == 1
+    assert result.stderr == "install: takes no argument but --dev\n"
+    assert not (tmp_path / ".venv").exists()
+
+
+def test_ci_setup_refuses_a_user_who_is_not_root_in_one_line(public_folder: Path) -> None:
+    script = public_folder / "ci-setup"
+    shutil.copy(CHECKOUT / "scripts/ci-setup", script)
+    result = as_normal_user(script, cwd=public_folder)
+    assert result.returncode == 1
+    assert len(result.stderr.splitlines()) == 1
+    assert "needs root" in result.stderr
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Path:
+    """scripts/demo beside an installer and an hc-ray that only write down how they are called."""
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(CHECKOUT / "scripts/demo", tmp_path / "scripts")
+    program(tmp_path / "scripts/install", "echo install >> calls")
+    program(tmp_path / ".venv/bin/hc-ray", 'echo "$*" >> calls; [ "$1" != sweep ] || exit "$(cat status)"')
+    (tmp_path / "status").write_text("0")
+    return tmp_path
+
+
+def calls(folder: Path) -> list[str]:
+    return (folder / "calls").read_text().splitlines()
+
+
+def test_the_demo_installs_sweeps_into_a_fresh_folder_and_reports_on_it(demo: Path) -> None:
+    result = run(demo / "scripts/demo", cwd=demo)
+    assert result.returncode == 0, result.stderr
+    install, sweep, report = calls(demo)
+    out = report.removeprefix("report ")
+    assert install == "install"
+    assert out.startswith("runs/demo-")
+    assert sweep == f"sweep configs/demo.yaml -o {out}"
+    assert f"hc-ray ui {out}" in result.stdout
+
+
+@pytest.mark.parametrize("given", [("-o", "runs/mine"), ("--out", "runs/mine"), ("--out=runs/mine",), ("-oruns/mine",)])
+def test_the_demo_reports_on_the_folder_that_its_caller_names(demo: Path, given: tuple[str, ...]) -> None:
+    run(demo / "scripts/demo", *given, "--resume", cwd=demo)
+    assert calls(demo)[1:] == [f"sweep configs/demo.yaml {' '.join(given)} --resume", "report runs/mine"]
+
+
+def test_a_demo_with_unscored_trials_reports_and_passes_its_exit_code_on(demo: Path) -> None:
+    (demo / "status").write_text("3")
+    assert run(demo / "scripts/demo", cwd=demo).returncode == 3
+    assert calls(demo)[-1].startswith("report ")
+
+
+def test_a_demo_that_was_interrupted_or_only_planned_reports_nothing(demo: Path) -> None:
+    assert run(demo / "scripts/demo", "--dry-run", cwd=demo).returncode == 0
+    (demo / "status").write_text("130")
+    assert run(demo / "scripts/demo", cwd=demo).returncode == 130
+    assert not any(call.startswith("report") for call in calls(demo))
+
+
+def test_check_runs_all_four_checks_and_names_the_one_that_fails(tmp_path: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(CHECKOUT / "scripts/check", tmp_path / "scripts")
+    for tool in ("ruff", "mypy", "lint-imports"):
+        program(tmp_path / ".venv/bin" / tool, f'echo "{tool} $1" >> calls; [ "$1" != format ]')
+    result = run(tmp_path / "scripts/check", cwd=tmp_path)
+    assert result.returncode == 1
+    assert [call.strip() for call in calls(tmp_path)] == [
+        "ruff format",
+        "ruff check",
+        "mypy --no-error-summary",
+        "lint-imports",
+    ]
+    assert result.stderr.splitlines() == ["check: failed: format (scripts/lint mends it)"]
+
+
+@pytest.mark.parametrize(("ci", "outcome"), [("true", "1 passed, 1 error in"), ("", "1 passed, 1 skipped in")])
+def test_without_a_docker_daemon_docker_tests_fail_on_ci_and_are_skipped_elsewhere(
+    tmp_path: Path, ci: str, outcome: str
+) -> None:
+    shutil.copy(CHECKOUT / "tests/conftest.py", tmp_path)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    docker: needs Docker\n")
+    (tmp_path / "test_seeded.py").write_text(
+        "import pytest\n\n\n@pytest.mark.docker\ndef test_with_docker():\n    pass\n\n\ndef test_without():\n    pass\n"
+    )
+    env = {**os.environ, "CI": ci, "DOCKER_HOST": f"unix://{tmp_path}/none.sock"}
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider", tmp_path],
+        cwd=tmp_path,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert outcome in result.stdout
+    assert "scripts/ci-setup" in result.stdout
