@@ -28,7 +28,9 @@ class Cluster(Protocol):
         """Ids of the live nodes that have ``resource``."""
         ...
 
-    def spawn(self, cls: type, *args: Any, node: str | None = None, resource: str | None = None, units: float = 0) -> Any:
+    def spawn(
+        self, cls: type, *args: Any, node: str | None = None, resource: str | None = None, units: float = 0
+    ) -> Any:
         """An instance of ``cls`` in a process of its own, anonymous: only who holds the answer can call it. Its async
         methods are called as if it were local."""
         ...
@@ -46,7 +48,9 @@ class InProcess:
     def nodes(self, resource: str) -> list[str]:
         return ["here"]
 
-    def spawn(self, cls: type, *args: Any, node: str | None = None, resource: str | None = None, units: float = 0) -> Any:
+    def spawn(
+        self, cls: type, *args: Any, node: str | None = None, resource: str | None = None, units: float = 0
+    ) -> Any:
         return cls(*args)
 
     def kill(self, actor: Any) -> None:
@@ -72,10 +76,13 @@ class Remote:
         method = getattr(self._handle, name)
 
         async def call(*args: Any, **kwargs: Any) -> Any:
-            from ray.exceptions import RayActorError
+            from ray.exceptions import RayActorError, RayTaskError
 
             try:
                 return await method.remote(*args, **kwargs)
+            except RayTaskError as fault:
+                # Ours again, as raised over there: ray's wrapper puts a whole remote traceback into the message.
+                raise (fault.cause if isinstance(fault.cause, Exception) else fault) from None
             except RayActorError as fault:
                 raise InfrastructureError(f"the actor that answers {name} died: {fault}") from fault
 
@@ -111,7 +118,9 @@ def running_cluster(address: str | None = None) -> str | None:
             return found
     except (OSError, ValueError) as fault:
         if named:
-            raise PlatformError(f"no Ray cluster answers at {found} ({fault}); start it, or unset RAY_ADDRESS") from fault
+            raise PlatformError(
+                f"no Ray cluster answers at {found} ({fault}); start it, or unset RAY_ADDRESS"
+            ) from fault
         return None
 
 
@@ -159,7 +168,9 @@ class RayCluster:
             node["NodeID"] for node in self._ray.nodes() if node["Alive"] and node["Resources"].get(resource, 0) > 0
         )
 
-    def spawn(self, cls: type, *args: Any, node: str | None = None, resource: str | None = None, units: float = 0) -> Any:
+    def spawn(
+        self, cls: type, *args: Any, node: str | None = None, resource: str | None = None, units: float = 0
+    ) -> Any:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         options: dict[str, Any] = {"num_cpus": 0, "max_concurrency": 1000, "max_restarts": 0}

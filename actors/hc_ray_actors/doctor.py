@@ -44,7 +44,9 @@ def _home() -> Finding:
         probe.unlink()
         return Finding(name="home", ok=True, says=str(root))
     except OSError as fault:
-        return Finding(name="home", ok=False, says=f"{root}: {fault}", remedy="set HC_RAY_HOME to a folder you can write to")
+        return Finding(
+            name="home", ok=False, says=f"{root}: {fault}", remedy="set HC_RAY_HOME to a folder you can write to"
+        )
 
 
 def _runner() -> Finding:
@@ -102,7 +104,10 @@ def _disk() -> Finding:
         root = root.parent
     free = shutil.disk_usage(root).free / (1 << 30)
     return Finding(
-        name="disk", ok=free > 2, says=f"{free:.1f} GiB free below {root}", remedy="" if free > 2 else "free 2 GiB at least"
+        name="disk",
+        ok=free > 2,
+        says=f"{free:.1f} GiB free below {root}",
+        remedy="" if free > 2 else "free 2 GiB at least",
     )
 
 

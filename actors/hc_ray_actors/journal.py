@@ -1,6 +1,5 @@
 """A sweep directory's single owner: the lease with its epoch, and the numbered segments of the event journal."""
 
-import json
 import os
 import socket
 import time
@@ -9,12 +8,33 @@ from hc_ray.adapters.sweep_store import SweepStore
 from hc_ray.errors import OutputError, StoreError
 from hc_ray.events import Event
 from hc_ray.owner import current_owner, is_alive
+from hc_ray.value import Value
 
 LEASE = "lease.json"
 LEASE_SECONDS = 30.0
 """A lease on another machine that was not renewed for so long is dead."""
 SEGMENT_EVENTS = 500
 FLUSH_SECONDS = 2.0
+
+
+class Held(Value):
+    """``lease.json``: who holds a sweep directory, since which start."""
+
+    schema_version: int = 1
+    epoch: int
+    owner: str
+    pid: int
+    host: str
+    renewed_at: float
+    released: bool = False
+
+    def lives(self) -> bool:
+        """Whether its holder may still write: on this machine the process tells, elsewhere the time since it renewed."""
+        if self.released:
+            return False
+        if self.host == socket.gethostname():
+            return is_alive(self.owner)
+        return time.time() - self.renewed_at < LEASE_SECONDS
 
 
 class Lease:
@@ -24,48 +44,37 @@ class Lease:
     def __init__(self, store: SweepStore) -> None:
         self._store = store
         held = self._read()
-        if held and self._lives(held):
-            raise OutputError(
-                f"{store.root}: another hc-ray (process {held['pid']} on {held['host']}) is running this sweep"
-            )
-        self.epoch = int(held["epoch"]) + 1 if held else 1
+        if held and held.lives():
+            raise OutputError(f"{store.root}: another hc-ray (process {held.pid} on {held.host}) is running this sweep")
+        self.epoch = held.epoch + 1 if held else 1
         self._renewed = 0.0
         self.renew()
 
-    def _read(self) -> dict[str, object] | None:
+    def _read(self) -> Held | None:
         try:
-            held: dict[str, object] = json.loads(self._store.read(LEASE))
-            return held
+            return Held.model_validate_json(self._store.read(LEASE))
         except FileNotFoundError:
             return None
-        except ValueError:
-            return None
-
-    def _lives(self, held: dict[str, object]) -> bool:
-        if held.get("released"):
-            return False
-        if held["host"] == socket.gethostname():
-            return is_alive(str(held["owner"]))
-        return time.time() - float(str(held["renewed_at"])) < LEASE_SECONDS
+        except ValueError as fault:
+            raise StoreError(f"{self._store.root}: {LEASE} cannot be read; if no sweep runs here, remove it") from fault
 
     def renew(self, *, released: bool = False) -> None:
         """Say that this process still holds the directory."""
         self._renewed = time.time()
-        record = {
-            "schema_version": 1,
-            "epoch": self.epoch,
-            "owner": current_owner(),
-            "pid": os.getpid(),
-            "host": socket.gethostname(),
-            "renewed_at": self._renewed,
-            "released": released,
-        }
-        self._store.write(LEASE, json.dumps(record).encode())
+        held = Held(
+            epoch=self.epoch,
+            owner=current_owner(),
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            renewed_at=self._renewed,
+            released=released,
+        )
+        self._store.write(LEASE, held.model_dump_json().encode())
 
     def check(self) -> None:
         """Raises ``StoreError`` when a newer owner has taken over; renews what is getting old."""
         held = self._read()
-        if held and int(str(held["epoch"])) != self.epoch:
+        if held and held.epoch != self.epoch:
             raise StoreError(f"{self._store.root}: another hc-ray took this sweep over; this one stops")
         if time.time() - self._renewed > LEASE_SECONDS / 3:
             self.renew()
@@ -73,7 +82,7 @@ class Lease:
     def release(self) -> None:
         """Let the directory go; a later start need not wait. A newer owner's lease is left alone."""
         held = self._read()
-        if held and int(str(held["epoch"])) == self.epoch:
+        if held and held.epoch == self.epoch:
             self.renew(released=True)
 
 

@@ -88,7 +88,9 @@ def prepare(config: SweepConfig, *, resume: bool = False) -> Plan:
     tasks, refused = _fitting(tasks, refused, choice.backend, public_root)
     if not tasks:
         reasons = "; ".join(f"{task.name}: {task.reason}" for task in refused[:3])
-        raise DatasetError(f"{folder}: no task left to run" + (f" ({reasons})" if reasons else " after -i, -x and --tag"))
+        raise DatasetError(
+            f"{folder}: no task left to run" + (f" ({reasons})" if reasons else " after -i, -x and --tag")
+        )
     models = _models(config)
     trials = _trials(config, tasks, models, choice.backend)
     out = config.out or _default_out(folder)
@@ -145,9 +147,7 @@ def _split(config: SweepConfig, folder: Path, tasks: tuple[Task, ...]) -> _Split
             f"{folder}: {', '.join(moved[:3])} changed since the split was fixed; "
             "a changed task needs a new split file (move split.json away and split again)"
         )
-    return _SplitView(
-        dev=frozenset(split.dev), holdout=frozenset(split.holdout), looks=verifiers.count_looks(folder)
-    )
+    return _SplitView(dev=frozenset(split.dev), holdout=frozenset(split.holdout), looks=verifiers.count_looks(folder))
 
 
 def _select(
@@ -168,9 +168,7 @@ def _select(
             return True
         return name in split.holdout if config.split == "holdout" else name not in split.holdout
 
-    chosen = [
-        task for task in tasks if named(task.name) and in_split(task.name) and set(config.tags) <= set(task.tags)
-    ]
+    chosen = [task for task in tasks if named(task.name) and in_split(task.name) and set(config.tags) <= set(task.tags)]
     return sorted(chosen, key=lambda task: task.name)[: config.limit], [task for task in refused if named(task.name)]
 
 

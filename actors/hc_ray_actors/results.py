@@ -184,7 +184,9 @@ def commit(store: SweepStore, record: Record, result: TrialResult) -> None:
     outcome = record.outcome
     if outcome is not None:
         store.write(f"{folder}/agent/trajectory.json", _json(trajectory(record.key, outcome, result)))
-        store.write(f"{folder}/agent/candidates.json", _json([one.model_dump(mode="json") for one in outcome.candidates]))
+        store.write(
+            f"{folder}/agent/candidates.json", _json([one.model_dump(mode="json") for one in outcome.candidates])
+        )
         if outcome.suite is not None:
             store.write(f"{folder}/agent/suite.json", outcome.suite.model_dump_json(indent=1).encode())
             suite = f"suites/{outcome.suite.key}.json"
@@ -243,7 +245,11 @@ def write_sweep(store: SweepStore, plan: Plan) -> None:
                 "refused": [task.model_dump() for task in plan.refused],
                 "sealed_digest": plan.sealed_digest,
                 "models": {
-                    role: {"engine": engine.model_dump(mode="json"), "profile": profile.model_dump(mode="json"), "digest": digest}
+                    role: {
+                        "engine": engine.model_dump(mode="json"),
+                        "profile": profile.model_dump(mode="json"),
+                        "digest": digest,
+                    }
                     for role, (engine, profile, digest) in plan.models.items()
                 },
                 "sandbox": plan.sandbox,
@@ -272,7 +278,9 @@ def _git_sha() -> str | None:
     checkout = configs_dir().parent
     if not (checkout / ".git").exists() or shutil.which("git") is None:
         return None
-    asked = subprocess.run(["git", "-C", str(checkout), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    asked = subprocess.run(
+        ["git", "-C", str(checkout), "rev-parse", "HEAD"], capture_output=True, text=True, check=False
+    )
     return asked.stdout.strip() or None
 
 

@@ -20,9 +20,7 @@ from hc_ray_actors.sweep import load_result
 from hc_ray_actors.trials import RoleSetup, Trials
 
 
-def run_trial(
-    config: SweepConfig, task_path: str, agent: AgentName, *, seed: int, events: Events
-) -> dict[str, Any]:
+def run_trial(config: SweepConfig, task_path: str, agent: AgentName, *, seed: int, events: Events) -> dict[str, Any]:
     """Run one trial of one task folder; answers its ``result.json``. Its sweep directory is ``config.out`` (default: one
     below ``runs/``), where ``show`` finds it. Raises ``UserError`` for what the user can mend."""
     folder = _task_folder(task_path)

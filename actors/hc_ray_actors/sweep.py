@@ -84,12 +84,7 @@ class _Sweep:
         self._watcher.emit(stamped)
 
     async def run(self, max_trials: int | None, sleep: float) -> SweepSummary:
-        me = asyncio.current_task()
-        assert me is not None
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
-                loop.add_signal_handler(number, me.cancel)
+        self._catch_signals()
         interrupted = False
         tracked = None
         finished = set(self._plan.finished)
@@ -120,22 +115,32 @@ class _Sweep:
             problems=tuple(self._problems),
         )
 
+    def _catch_signals(self) -> None:
+        """SIGINT and SIGTERM cancel the sweep. Said again after ``ray.init``, which puts its own handler on SIGTERM."""
+        me = asyncio.current_task()
+        assert me is not None
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+                loop.add_signal_handler(number, me.cancel)
+
     async def _open(self) -> None:
         """Bring up what trials need, each on the nodes that have its resource."""
         plan, config = self._plan, self._plan.config
         if self._cluster is None:
-            # A driver's first Ray call takes seconds and blocks; nothing else waits for it yet.
-            self._cluster = await asyncio.to_thread(RayCluster, address=self._address)
+            # Blocks for seconds, in the main thread since Ray sets signal handlers; nothing else waits for it yet.
+            self._cluster = RayCluster(address=self._address)
+            self._catch_signals()
         cluster = self._cluster
         guard = plan.sealed_root if not _in_process(cluster) else None
         roots = (None, None) if cluster.where not in {"laptop", "in-process"} else (plan.public_root, plan.sealed_root)
         roles_task = asyncio.ensure_future(self._open_roles(cluster))
         for node in cluster.nodes(SANDBOX):
-            arguments = (plan.sandbox, roots[0], config.sandbox_slots, guard)
-            self._sandboxes.append(cluster.spawn(Sandboxes, *arguments, node=node, resource=SANDBOX, units=0.01))
+            solver_side = (plan.sandbox, roots[0], config.sandbox_slots, guard)
+            self._sandboxes.append(cluster.spawn(Sandboxes, *solver_side, node=node, resource=SANDBOX, units=0.01))
         for node in cluster.nodes(VERIFIER):
-            arguments = (plan.sandbox, roots[0], roots[1], None)
-            self._verifiers.append(cluster.spawn(Verifiers, *arguments, node=node, resource=VERIFIER, units=0.01))
+            blind_side = (plan.sandbox, *roots, None)
+            self._verifiers.append(cluster.spawn(Verifiers, *blind_side, node=node, resource=VERIFIER, units=0.01))
         if not self._sandboxes or not self._verifiers:
             roles_task.cancel()
             raise InfrastructureError(f"no node of {cluster.where} offers {SANDBOX} and {VERIFIER}")
@@ -308,7 +313,7 @@ class _Sweep:
 
     async def _close(self) -> None:
         if self._cluster is not None:
-            await asyncio.to_thread(self._cluster.close)
+            self._cluster.close()
         self._lease.release()
 
 

@@ -67,7 +67,9 @@ class Verifiers:
 
     async def _control(self, task: Task) -> Verdict:
         async with self._slots:
-            return await _oracle.control(task, sealed_root=self._sealed, place=self._place, cache=self._sealed / "controls")
+            return await _oracle.control(
+                task, sealed_root=self._sealed, place=self._place, cache=self._sealed / "controls"
+            )
 
     async def close_all(self) -> None:
         await self._place.close()
