@@ -1,5 +1,5 @@
-"""The only code that imports ray. A ``Cluster`` turns plain classes with async methods into actors; ``InProcess`` leaves
-them what they are, so that the same sweep runs without Ray."""
+"""The only code that imports ray. A ``Cluster`` turns plain classes with async methods into actors; ``InProcess``
+leaves them what they are, so that the same sweep runs without Ray."""
 
 import logging
 import os
@@ -103,9 +103,9 @@ def token_file() -> Path:
 
 
 def running_cluster(address: str | None = None) -> str | None:
-    """The address of a cluster that answers: ``address``, else RAY_ADDRESS, else the head this machine runs. Probed with a
-    short TCP connect, since a stale address hangs ``ray.init`` for minutes. None where there is none; an address that was
-    named and does not answer raises ``PlatformError``."""
+    """The address of a cluster that answers: ``address``, else RAY_ADDRESS, else the head this machine runs. Probed
+    with a short TCP connect, since a stale address hangs ``ray.init`` for minutes. None where there is none; an
+    address that was named and does not answer raises ``PlatformError``."""
     named = address or os.environ.get("RAY_ADDRESS")
     found = named or (CURRENT_CLUSTER.read_text().strip() if CURRENT_CLUSTER.is_file() else None)
     if not found or found in {"local", "auto"}:

@@ -112,8 +112,8 @@ def _disk() -> Finding:
 
 
 def clean() -> list[str]:
-    """Remove what dead hc-ray processes left: sandboxes, containers, fork images, temporary engine logs. What a live one
-    owns is left alone. Answers what was removed."""
+    """Remove what dead hc-ray processes left: sandboxes, containers, fork images, temporary engine logs. What a live
+    one owns is left alone. Answers what was removed."""
     from hc_ray.adapters import bwrap_sandbox, docker_sandbox
 
     removed = []
@@ -132,7 +132,7 @@ def _in_use(folder: Path) -> bool:
     """Whether a live process still writes an engine log in ``folder``."""
     for descriptors in Path("/proc").glob("[0-9]*/fd"):
         try:
-            if any(str(os.readlink(entry)).startswith(str(folder)) for entry in descriptors.iterdir()):
+            if any(str(entry.readlink()).startswith(str(folder)) for entry in descriptors.iterdir()):
                 return True
         except OSError:
             continue

@@ -29,7 +29,8 @@ class Held(Value):
     released: bool = False
 
     def lives(self) -> bool:
-        """Whether its holder may still write: on this machine the process tells, elsewhere the time since it renewed."""
+        """Whether its holder may still write: on this machine the process tells, elsewhere the time since it
+        renewed."""
         if self.released:
             return False
         if self.host == socket.gethostname():
@@ -87,8 +88,8 @@ class Lease:
 
 
 class Journal:
-    """Appends events to ``events/<n>.jsonl``: a segment is written whole each time it grows, and a new one begun when it
-    is full, which works on object stores too."""
+    """Appends events to ``events/<n>.jsonl``: a segment is written whole each time it grows, and a new one begun when
+    it is full, which works on object stores too."""
 
     def __init__(self, store: SweepStore, lease: Lease) -> None:
         self._store, self._lease = store, lease

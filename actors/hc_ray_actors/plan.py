@@ -76,10 +76,15 @@ def dataset_folder(name: str) -> Path:
     return folder.resolve()
 
 
+def sealed_folder(dataset: Path) -> Path:
+    """Where the vault keeps what it seals of a dataset: never below a sweep directory, never below the public root."""
+    return data_root() / "sealed" / digest_of(str(dataset))[:16]
+
+
 def prepare(config: SweepConfig, *, resume: bool = False) -> Plan:
     """Work out a sweep; nothing is written to its directory. Raises ``UserError`` for what the user can mend."""
     folder = dataset_folder(config.dataset)
-    sealed_root = data_root() / "sealed" / digest_of(str(folder))[:16]
+    sealed_root = sealed_folder(folder)
     public_root = data_root() / "public"
     sealed = verifiers.seal(folder, public_root, sealed_root)
     split = _split(config, folder, sealed.tasks)

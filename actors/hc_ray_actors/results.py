@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hc_ray.solve.outcome import TrialOutcome
+
 from hc_ray import __version__, report
 from hc_ray.adapters.sweep_store import SweepStore, parquet
 from hc_ray.candidate import Submission
 from hc_ray.home import configs_dir
-from hc_ray.solve.outcome import TrialOutcome
 from hc_ray.task import Task
 from hc_ray.trial import (
     AgentInfo,
@@ -302,8 +303,8 @@ def count_unscored(summary: Mapping[str, Any]) -> int:
 
 
 def default_tracking_uri(out: str) -> str | None:
-    """SQLite beside the sweep's folder, shared by sweeps of the same parent so that they can be compared; None where the
-    sweep directory is not on this machine's disk."""
+    """SQLite beside the sweep's folder, shared by sweeps of the same parent so that they can be compared; None where
+    the sweep directory is not on this machine's disk."""
     return None if "://" in out else f"sqlite:///{Path(out).absolute().parent / 'mlflow.db'}"
 
 

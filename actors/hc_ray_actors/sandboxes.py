@@ -135,7 +135,8 @@ class Sandboxes:
 
 
 class RemotePlace:
-    """``ports.SandboxPlace`` over ``Sandboxes`` actors: a sandbox goes to the node with the fewest, ties in node order."""
+    """``ports.SandboxPlace`` over ``Sandboxes`` actors: a sandbox goes to the node with the fewest, ties in node
+    order."""
 
     def __init__(self, actors: Sequence[Any], limits: Mapping[str, str]) -> None:
         self._actors = list(actors)

@@ -5,11 +5,12 @@ import datetime
 from pathlib import Path
 from typing import Any
 
+from hc_ray.solve.outcome import RoleModel
+
 from hc_ray.adapters.sweep_store import SweepStore
 from hc_ray.config import AgentName, RoleName, SweepConfig
 from hc_ray.errors import DatasetError
 from hc_ray.ports import Events
-from hc_ray.solve.outcome import RoleModel
 from hc_ray.suite import Suite
 from hc_ray_actors import sweep
 from hc_ray_actors.cluster import InProcess
@@ -21,8 +22,8 @@ from hc_ray_actors.trials import RoleSetup, Trials
 
 
 def run_trial(config: SweepConfig, task_path: str, agent: AgentName, *, seed: int, events: Events) -> dict[str, Any]:
-    """Run one trial of one task folder; answers its ``result.json``. Its sweep directory is ``config.out`` (default: one
-    below ``runs/``), where ``show`` finds it. Raises ``UserError`` for what the user can mend."""
+    """Run one trial of one task folder; answers its ``result.json``. Its sweep directory is ``config.out`` (default:
+    one below ``runs/``), where ``show`` finds it. Raises ``UserError`` for what the user can mend."""
     folder = _task_folder(task_path)
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S-%f")
     out = config.out or str(Path("runs").absolute() / f"{folder.name}-{agent}-{stamp}")

@@ -1,6 +1,8 @@
-"""The main job: agents × tasks × seeds over a cluster, one bounded window of trials, every result committed as it comes.
+"""The main job: agents × tasks × seeds over a cluster, one bounded window of trials, every result committed as it
+comes.
 
-The driver is the only writer of the sweep directory and the only holder of the verifiers; a trial gets one bit from it."""
+The driver is the only writer of the sweep directory and the only holder of the verifiers; a trial gets one bit from
+it."""
 
 import asyncio
 import contextlib
@@ -55,8 +57,8 @@ def run(
     cluster: Cluster | None = None,
     address: str | None = None,
 ) -> SweepSummary:
-    """Run what is missing of a plan. ``max_trials`` bounds the trials of this call, ``sleep`` waits so many seconds before
-    each start. SIGINT and SIGTERM stop cleanly: nothing half-done is committed, everything started is ended."""
+    """Run what is missing of a plan. ``max_trials`` bounds the trials of this call, ``sleep`` waits so many seconds
+    before each start. SIGINT and SIGTERM stop cleanly: nothing half-done is committed, everything started is ended."""
     return asyncio.run(_Sweep(plan, events, cluster, address).run(max_trials, sleep))
 
 
@@ -278,7 +280,8 @@ class _Sweep:
                 self.emit(event)
 
     async def _track(self, summary: Mapping[str, Any]) -> str | None:
-        """Export to MLflow from a process of its own. A tracker that fails costs no result: ``export mlflow`` mends it."""
+        """Export to MLflow from a process of its own. A tracker that fails costs no result: ``export mlflow`` mends
+        it."""
         uri = self._plan.config.mlflow_uri or results.default_tracking_uri(self._plan.out)
         if uri is None or uri == "none":
             return None

@@ -1,4 +1,5 @@
-"""The only MLflow writer of a sweep, in a process of its own: importing MLflow takes seconds, and nobody waits for it."""
+"""The only MLflow writer of a sweep, in a process of its own: importing MLflow takes seconds, and nobody waits for
+it."""
 
 import asyncio
 from typing import Any

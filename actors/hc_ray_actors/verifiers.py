@@ -1,5 +1,5 @@
-"""The one door to ``hc_ray.blind``. ``Verifiers`` is an actor that only the driver holds; the functions below it are what
-the command line may ask of datasets."""
+"""The one door to ``hc_ray.blind``. ``Verifiers`` is an actor that only the driver holds; the functions below it are
+what the command line may ask of datasets."""
 
 import asyncio
 import io
@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from hc_ray.blind.verify import grade
+
 from hc_ray.blind import check as _check
 from hc_ray.blind import oracle as _oracle
 from hc_ray.blind import split as _split
 from hc_ray.blind import template as _template
 from hc_ray.blind import vault as _vault
 from hc_ray.blind.verdict import Verdict
-from hc_ray.blind.verify import grade
 from hc_ray.candidate import Submission
 from hc_ray.home import data_root
 from hc_ray.task import Task
@@ -48,8 +49,8 @@ class Verifiers:
                 archive.extractall(root, filter="tar")
 
     async def grade(self, task: Task, submission: Submission | None, keep_output: bool) -> Verdict:
-        """One verdict. ``None`` grades the untouched environment. ``keep_output`` keeps the verifier's output sealed (dev
-        only). Raises ``VerifierError`` when no verdict could be had."""
+        """One verdict. ``None`` grades the untouched environment. ``keep_output`` keeps the verifier's output sealed
+        (dev only). Raises ``VerifierError`` when no verdict could be had."""
         async with self._slots:
             outputs = self._sealed / "outputs" if keep_output else None
             return await grade(task, submission, sealed_root=self._sealed, place=self._place, keep_output=outputs)
