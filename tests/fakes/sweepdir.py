@@ -1,6 +1,8 @@
 """Builds a small sweep directory in memory or in a temporary folder, for tests of what reads one."""
 
+import io
 import json
+import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -167,8 +169,40 @@ def add_told_trial(store: MemoryStore) -> str:
          "files": {"double.py": "def double(n):\n    return 2 * n\n"}},
     ]  # fmt: skip
     config = {"schema_version": 1, "task": "double", "task_digest": "digest-of-double", "agent": "hc", "seed": 0}
-    for path, data in {"config.json": config, "agent/candidates.json": candidates}.items():
+    trajectory = {
+        "steps": [{"step_id": 1, "source": "user", "message": "Write double(n) in double.py."}],
+        "subagent_trajectories": [
+            {"trajectory_id": "c0.1", "extra": {"purpose": "candidate"},
+             "steps": [{"source": "user", "message": "PROMPT-TEXT"}, {"source": "agent", "message": "ANSWER-TEXT"}]}
+        ],
+    }  # fmt: skip
+    for path, data in {
+        "config.json": config,
+        "agent/candidates.json": candidates,
+        "agent/trajectory.json": trajectory,
+    }.items():
         store.write(f"trials/{name}/{path}", json.dumps(data).encode())
     store.write(f"trials/{name}/agent/suite.json", suite.model_dump_json().encode())
-    store.write(f"trials/{name}/agent/matrix.json", matrix.model_dump_json().encode())
+    rows = [
+        {"candidate": candidate, "test": test, **cell.model_dump()}
+        for candidate, row in zip(matrix.candidates, matrix.cells, strict=True)
+        for test, cell in zip(matrix.tests, row, strict=True)
+    ]
+    store.write(f"trials/{name}/agent/matrix.parquet", json.dumps(rows).encode())
+    store.write(f"trials/{name}/artifacts/submission.tar", _tar("app/double.py", b"def double(n):\n    return 2 * n\n"))
     return name
+
+
+def read_rows(data: bytes) -> list[dict[str, Any]]:
+    """Reads the matrix of ``add_told_trial``: rows as JSON, where a real sweep has Parquet."""
+    rows: list[dict[str, Any]] = json.loads(data)
+    return rows
+
+
+def _tar(name: str, data: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        member = tarfile.TarInfo(name)
+        member.size = len(data)
+        archive.addfile(member, io.BytesIO(data))
+    return buffer.getvalue()

@@ -1,0 +1,91 @@
+import io
+
+import pytest
+
+from hc_ray import show
+from hc_ray.errors import OutputError
+from tests.fakes import sweepdir
+
+
+def told(verbose: bool = False) -> str:
+    store = sweepdir.sweep()
+    name = sweepdir.add_told_trial(store)
+    stream = io.StringIO()
+    show.tell(show.describe(store, name, read_table=sweepdir.read_rows), verbose=verbose, stream=stream)
+    return stream.getvalue()
+
+
+def test_a_reader_finds_instruction_tests_with_gate_reasons_candidates_choice_and_verdict() -> None:
+    text = told()
+    for part in (
+        "Write double(n) in double.py.",
+        "2 admitted of 3 generated",
+        "double(2) → 4",
+        "contradicted by a second reading",
+        "observed 1, expected 0",
+        "return n + n or 1",
+        "c0.1 by posterior: it passes 2 of 2 tests",
+        "passed (isolated; second witness: agrees)",
+        "stopped: complete",
+    ):
+        assert part in text
+
+
+def test_the_submitted_candidate_is_marked() -> None:
+    lines = told().splitlines()
+    (marked,) = [line for line in lines if line.startswith("*")]
+    assert "c0.1" in marked
+    assert any(line.startswith("c0.1 (submitted): double.py") for line in lines)
+
+
+def test_the_pass_matrix_shows_every_candidate_under_every_test() -> None:
+    lines = told().splitlines()
+    (row,) = [line.split() for line in lines if line.startswith("t2 ")]
+    assert row[:3] == ["t2", "fail", "pass"]
+
+
+def test_prompts_and_answers_are_told_only_when_asked_for() -> None:
+    assert "PROMPT-TEXT" not in told() and "ANSWER-TEXT" in told(verbose=True)
+
+
+def test_a_repair_is_shown_as_the_change_to_its_parent() -> None:
+    store = sweepdir.sweep()
+    name = sweepdir.add_told_trial(store)
+    for path in (f"trials/{name}/result.json", f"trials/{name}/agent/candidates.json"):
+        text = store.read(path).decode().replace('"id":"c0.1","round":0,"slot":1,"parent":null', "@").replace(
+            '"id": "c0.1", "round": 0', '"id": "c0.1", "parent": "c0.0", "round": 0'
+        )  # fmt: skip
+        store.write(path, text.replace("@", '"id":"c0.1","round":0,"slot":1,"parent":"c0.0"').encode())
+    described = show.describe(store, name, read_table=sweepdir.read_rows)
+    assert described["candidates"][1]["parent"] == "c0.0"
+    assert "-    return n + n or 1" in described["candidates"][1]["diff"]
+    assert "+    return 2 * n" in described["candidates"][1]["diff"]
+
+
+def test_an_agent_without_model_or_tests_is_shown_without_inventing_any() -> None:
+    store = sweepdir.sweep()
+    name = sweepdir.add_trial(store, "a", "oracle", False, metadata={"cause": "1 of 6 tests failed"})
+    described = show.describe(store, name, read_table=sweepdir.read_rows)
+    assert described["suite"] is None and described["matrix"] is None and described["candidates"] == []
+    stream = io.StringIO()
+    show.tell(described, stream=stream)
+    assert "failed: 1 of 6 tests failed" in stream.getvalue()
+    assert "this agent writes no tests" in stream.getvalue()
+
+
+def test_an_unscored_trial_says_why() -> None:
+    store = sweepdir.sweep()
+    name = sweepdir.add_trial(store, "a", "hc", None)
+    stream = io.StringIO()
+    show.tell(show.describe(store, name, read_table=sweepdir.read_rows), stream=stream)
+    assert "unscored: EngineError: the server died" in stream.getvalue()
+
+
+def test_a_trial_is_found_by_a_part_of_its_name_and_a_miss_names_the_nearest() -> None:
+    store = sweepdir.demo_like()
+    full = show.find_trial(store, "t03__hc")
+    assert full.startswith("t03__hc") and show.find_trial(store, full) == full
+    with pytest.raises(OutputError, match="3 trials match"):
+        show.find_trial(store, "t03")
+    with pytest.raises(OutputError, match="did you mean t03__hcd0cc"):
+        show.find_trial(store, "t03_hcd0cc")
