@@ -1,0 +1,258 @@
+"""Runs under the runner's Python inside the verifier's own sandbox: looks at the image, or runs ``test.sh``.
+
+The order comes as JSON on the standard input, so that no other process sees it; the answer is one line on the standard
+output, ``<nonce> <json>``, where the nonce came with the order. Standard library only.
+
+``{"do": "probe", "paths", "modules", "pure", "nonce"}`` → which paths exist, whether there is a bash, where python3
+gets pytest from, and which of ``modules`` (top-level names) a pytest session loads.
+``{"do": "run", "command", "cwd", "env", "timeout", "logs", "user", "nonce"}`` → exit status, the raw reward files, what
+the witness said and the end of the output. Stale reward files are removed first; whatever ``command`` started is dead
+before its reward files are read.
+"""
+
+import base64
+import contextlib
+import ctypes
+import json
+import os
+import pwd
+import select
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+KEPT = 64 << 10
+REWARD_LIMIT = 1 << 20
+REWARDS = ("reward.json", "reward.txt")
+PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
+_FIND_PYTEST = (
+    "import importlib.util, sys; print(sys.version_info >= (3, 11), bool(importlib.util.find_spec('pytest')))"
+)
+_LOADED = (
+    "import sys; sys.path[:] = [p for p in sys.path if p]; import pytest; "
+    "pytest.main(['-q', '-p', 'no:cacheprovider', sys.argv[1]]); "
+    "print('\\n' + ' '.join({name.split('.')[0] for name in sys.modules}))"
+)
+
+
+def probe(order: dict[str, Any]) -> dict[str, Any]:
+    """What the untouched image holds."""
+    source = "none"
+    if python := shutil.which("python3"):
+        found = _output([python, "-c", _FIND_PYTEST], {}).split()
+        source = "own" if found[1:] == ["True"] else "pure" if found == ["True", "False"] else "none"
+    return {
+        "exists": [path for path in order["paths"] if os.path.lexists(path)],
+        "bash": shutil.which("bash") is not None,
+        "path": os.get_exec_path(),
+        "pytest": source,
+        "loaded": _loaded(python, source, order) if order["modules"] else [],
+    }
+
+
+def _loaded(python: str | None, source: str, order: dict[str, Any]) -> list[str]:
+    """Which of the named modules a session over one passing test imports."""
+    if python is None or source == "none":
+        return []
+    with tempfile.TemporaryDirectory() as folder:
+        test = Path(folder, "test_probe.py")
+        test.write_text("def test_one():\n    assert [1] == [1]\n")
+        extra = {"PYTHONPATH": order["pure"]} if source == "pure" else {}
+        lines = _output([python, "-c", _LOADED, str(test)], extra).strip().splitlines()
+    return sorted(set(order["modules"]) & set(lines[-1].split() if lines else []))
+
+
+def _output(command: list[str], extra: dict[str, str]) -> str:
+    try:
+        done = subprocess.run(
+            command, env={**os.environ, **extra}, cwd="/", capture_output=True, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.decode(errors="replace")
+
+
+def run(order: dict[str, Any]) -> dict[str, Any]:
+    """Run the tests once."""
+    logs = Path(order["logs"])
+    _fresh_logs(logs)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    env = {**os.environ, **order["env"], "HC_WITNESS_FD": str(theirs.fileno())}
+    started = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        stack.callback(ours.close)
+        try:
+            process = subprocess.Popen(
+                order["command"], cwd=order["cwd"], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, start_new_session=True, pass_fds=(theirs.fileno(),),
+                **_identity(order.get("user")),
+            )  # fmt: skip
+        except (OSError, KeyError, subprocess.SubprocessError) as error:
+            return {"error": f"{type(error).__name__}: {error}"}
+        finally:
+            theirs.close()
+        output, messages, timed_out = _watch(process, ours, started + order["timeout"])
+        _kill_descendants()
+    return {
+        "exit": process.poll(),
+        "timed_out": timed_out,
+        "seconds": time.monotonic() - started,
+        "rewards": {name: _reward(logs / name) for name in REWARDS},
+        "witness": messages,
+        "output": base64.b64encode(output).decode(),
+    }
+
+
+def _identity(user: str | None) -> dict[str, Any]:
+    """Popen's arguments to run as another user (a name or a number); only root can."""
+    if not user or os.geteuid() != 0:
+        return {}
+    name = user.split(":")[0]
+    try:
+        entry = pwd.getpwuid(int(name)) if name.isdigit() else pwd.getpwnam(name)
+    except KeyError:
+        return {"user": int(name), "group": int(name), "extra_groups": []} if name.isdigit() else {"user": name}
+    return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+
+
+def _fresh_logs(logs: Path) -> None:
+    """Harbor's log folders, open to every user, real folders and without a reward of before."""
+    for folder in (logs.parent, logs, logs.parent / "agent", logs.parent / "artifacts"):
+        if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+            folder.unlink()
+        folder.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(OSError):
+            folder.chmod(0o777)
+    for name in REWARDS:
+        path = logs / name
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _watch(
+    process: "subprocess.Popen[bytes]", witness: socket.socket, deadline: float
+) -> tuple[bytes, list[Any], bool]:
+    """Follow the output and the witness until the command ends or its time is up."""
+    assert process.stdout is not None
+    out = process.stdout.fileno()
+    os.set_blocking(out, False)
+    head, tail, messages = b"", b"", list[Any]()
+    timed_out, sources = False, [out, witness.fileno()]
+    drained_by = 0.0
+    while True:
+        now = time.monotonic()
+        if not drained_by:
+            if now >= deadline:
+                timed_out = True
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            if process.poll() is not None:
+                # What is still in the pipes is taken, but nobody who holds one open is waited for.
+                drained_by = now + 1.0
+        ready, _, _ = select.select(sources, [], [], 0 if drained_by else 0.02)
+        if out in ready:
+            piece = _read(out)
+            if not piece:
+                sources.remove(out)
+            room = KEPT // 2 - len(head)
+            head, tail = head + piece[:room], (tail + piece[room:])[-KEPT // 2 :]
+        if witness.fileno() in ready:
+            message = witness.recv(1 << 16)
+            if not message:
+                sources.remove(witness.fileno())
+            elif len(messages) < 1000:
+                messages.append(_message(message))
+        if drained_by and (not ready or now > drained_by):
+            return head + tail, messages, timed_out
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 1 << 16)
+    except OSError:
+        return b""
+
+
+def _message(raw: bytes) -> Any:
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError):
+        return {"type": "garbled"}
+
+
+def _kill_descendants() -> None:
+    """Kill everything that was started here, daemons that left their session included (they are ours by the subreaper
+    flag), so that nobody rewrites a reward file while it is read."""
+    for _ in range(200):
+        children = _descendants()
+        for child in children:
+            with contextlib.suppress(OSError):
+                os.kill(child, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        if not children:
+            return
+        time.sleep(0.005)
+
+
+def _descendants() -> list[int]:
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError, IndexError, ValueError):
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                if fields[0] != "Z":
+                    parents[int(entry.name)] = int(fields[1])
+    found, own = list[int](), os.getpid()
+    for child in parents:
+        ancestor, steps = parents[child], 0
+        while ancestor not in (0, 1, own) and steps < 100:
+            ancestor, steps = parents.get(ancestor, 0), steps + 1
+        if ancestor == own:
+            found.append(child)
+    return found
+
+
+def _reward(path: Path) -> str | None:
+    """A reward file, base64; None where there is none. Anything but a regular file of sane size counts as empty."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return ""
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return ""
+        content = file.read(REWARD_LIMIT + 1)
+    return base64.b64encode(content).decode() if len(content) <= REWARD_LIMIT else ""
+
+
+def _guard() -> None:
+    """Adopt orphans; and let no process of the same user read our memory or our open files (the nonce, the answer)."""
+    with contextlib.suppress(OSError, AttributeError):
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def main() -> None:
+    order = json.load(sys.stdin)
+    _guard()
+    answer = probe(order) if order["do"] == "probe" else run(order)
+    sys.stdout.write(f"{order['nonce']} {json.dumps(answer)}\n")
+
+
+if __name__ == "__main__":
+    main()

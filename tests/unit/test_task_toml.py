@@ -1,0 +1,154 @@
+"""Both spellings of task.toml, and faults as data."""
+
+import pytest
+
+from hc_ray.task_toml import megabytes, parse_task_toml
+
+OLD = """version = "1.0"
+[metadata]
+author_name = "x"
+tags = ["a", "b"]
+[environment]
+docker_image = "org/task:1"
+memory = "2G"
+storage = "512M"
+cpus = 1
+allow_internet = false
+[agent]
+timeout_sec = 900.0
+[verifier]
+timeout_sec = 120
+"""
+NEW = """schema_version = "1.1"
+[task]
+name = "org/task"
+[environment]
+docker_image = "org/task:1"
+memory_mb = 2048
+storage_mb = 512
+cpus = 1
+network_mode = "no-network"
+[agent]
+timeout_sec = 900.0
+[verifier]
+timeout_sec = 120
+"""
+
+
+def test_the_old_and_the_new_spelling_say_the_same() -> None:
+    old, new = parse_task_toml(OLD), parse_task_toml(NEW)
+    assert old.faults == new.faults == ()
+    assert old.environment == new.environment
+    assert (old.agent, old.verifier) == (new.agent, new.verifier)
+    assert old.environment.memory_mb == 2048
+    assert old.environment.storage_mb == 512
+    assert old.environment.network_mode == "no-network"
+    assert old.tags == ("a", "b")
+    assert new.task.name == "org/task"
+
+
+def test_silence_about_the_network_is_not_a_mode() -> None:
+    assert parse_task_toml("").environment.network_mode is None
+    assert parse_task_toml("[environment]\nallow_internet = true").environment.network_mode == "public"
+
+
+def test_every_documented_section_is_read() -> None:
+    parsed = parse_task_toml(
+        """schema_version = "1.4"
+source = "x"
+artifacts = ["/app/out"]
+[task]
+name = "a/b"
+keywords = ["k"]
+authors = [{name = "N", email = "e"}]
+[environment]
+build_timeout_sec = 10
+os = "Linux"
+gpus = 0
+gpu_types = ["H100"]
+workdir = "/srv"
+skills_dir = "/skills"
+network_mode = "allowlist"
+allowed_hosts = ["example.org"]
+env = {A = "${A:-x}"}
+mcp_servers = [{name = "m", url = "http://x"}]
+[environment.healthcheck]
+command = "true"
+[agent]
+user = "agent"
+network_mode = "public"
+[verifier]
+env = {B = "1"}
+user = 1000
+environment_mode = "separate"
+[solution]
+env = {C = "2"}
+"""
+    )
+    assert parsed.faults == ()
+    assert parsed.notes == ()
+    assert parsed.environment.healthcheck is not None
+    assert parsed.environment.healthcheck.retries == 3
+    assert parsed.environment.allowed_hosts == ("example.org",)
+    assert parsed.verifier.user == 1000
+    assert parsed.solution.env == {"C": "2"}
+
+
+def test_a_syntax_error_names_its_line() -> None:
+    (fault,) = parse_task_toml('version = "1.0"\n[environment\ncpus = 1\n').faults
+    assert fault.field == "task.toml"
+    assert "line 2" in fault.says
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("[environment]\ncpus = true", "environment.cpus"),
+        ("[environment]\ncpus = 'two'", "environment.cpus"),
+        ("[environment]\ncpus = nan", "environment.cpus"),
+        ("[environment]\nmemory = '2 apples'", "environment"),
+        ("[environment]\nmemory = '1G'\nmemory_mb = 2048", "environment"),
+        ("[environment]\nallow_internet = false\nnetwork_mode = 'public'", "environment"),
+        ("[environment]\nallowed_hosts = ['x']", "environment"),
+        ("[environment]\nnetwork_mode = 'sometimes'", "environment.network_mode"),
+        ("[environment]\nworkdir = 'app'", "environment.workdir"),
+        ("[environment]\nenv = {A = 1}", "environment.env.A"),
+        ("[agent]\ntimeout_sec = -1", "agent.timeout_sec"),
+        ("[verifier]\ntimeout_sec = 'long'", "verifier.timeout_sec"),
+        ("[verifier]\nenvironment_mode = 'shared'\n[verifier.environment]\ncpus = 1", "verifier"),
+        ("[task]\nname = 'no-organisation'", "task.name"),
+        ("environment = 3", "environment"),
+        ("metadata = 3", "metadata"),
+        ("version = '7.0'", "schema_version"),
+        ("version = 1", "schema_version"),
+        ("[[steps]]\nname = 'one'", "steps"),
+    ],
+)
+def test_a_fault_names_its_field_and_a_remedy(text: str, field: str) -> None:
+    (fault,) = parse_task_toml(text).faults
+    assert fault.field == field
+    assert fault.says
+    assert fault.remedy
+
+
+def test_several_faults_are_all_told_and_sound_sections_still_read() -> None:
+    parsed = parse_task_toml("[environment]\ncpus = 'x'\ngpus = 'y'\n[agent]\ntimeout_sec = 5")
+    assert {fault.field for fault in parsed.faults} == {"environment.cpus", "environment.gpus"}
+    assert parsed.agent.timeout_sec == 5
+
+
+def test_unknown_keys_are_notes_and_no_faults() -> None:
+    parsed = parse_task_toml("colour = 'red'\n[environment]\nfuture = 1\nmemory = '1G'")
+    assert parsed.faults == ()
+    assert parsed.notes == ("unknown key colour", "unknown key environment.future")
+
+
+def test_multi_step_tasks_are_recognised() -> None:
+    assert parse_task_toml("[[steps]]\nname = 'a'\n[[steps]]\nname = 'b'").multi_step
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"), [("2G", 2048), ("1.5g", 1536), ("512M", 512), ("2048K", 2), ("4GB", 4096)]
+)
+def test_sizes_are_read_in_mebibytes(size: str, expected: int) -> None:
+    assert megabytes("memory", size) == expected

@@ -1,0 +1,250 @@
+"""The vault splits tasks into what a solver may see and what it may not."""
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from hc_ray.blind import vault
+from hc_ray.errors import DatasetError, VerifierError
+from hc_ray.taskdir import load_public
+from tests.fakes.tasks import INSTRUCTION, TEST_SH, TOML, make_task
+
+
+@pytest.fixture
+def roots(tmp_path: Path) -> tuple[Path, Path]:
+    return tmp_path / "public", tmp_path / "sealed"
+
+
+def digest_of_task(folder: Path, tmp_path: Path) -> str:
+    (task,) = vault.seal(folder, tmp_path / "p", tmp_path / "s").tasks
+    return task.digest
+
+
+def test_the_public_half_holds_no_byte_of_tests_or_solution(tmp_path: Path, roots: tuple[Path, Path]) -> None:
+    make_task(
+        tmp_path / "set",
+        environment={"data/input.csv": "a,b\n"},
+        tests={"test.sh": "# SECRET-A\n", "data/x.txt": "SECRET-B"},
+        solution={"solve.sh": "# SECRET-C\n"},
+    )
+    sealed = vault.seal(tmp_path / "set", *roots)
+    (task,) = sealed.tasks
+    public = roots[0] / task.digest
+    names = {path.relative_to(public).as_posix() for path in public.rglob("*") if path.is_file()}
+    assert names == {"task.json", "instruction.md", "environment/Dockerfile", "environment/data/input.csv"}
+    everything = b"".join(path.read_bytes() for path in public.rglob("*") if path.is_file())
+    assert b"SECRET" not in everything
+    assert b"timeout_sec" in everything
+    assert sealed.canaries[0].encode() not in everything
+    assert load_public(roots[0], task.digest) == task
+
+
+def test_the_sealed_half_is_closed_to_other_users_and_carries_a_canary(
+    tmp_path: Path, roots: tuple[Path, Path]
+) -> None:
+    make_task(tmp_path / "set")
+    sealed = vault.seal(tmp_path / "set", *roots)
+    place = roots[1] / sealed.tasks[0].digest
+    assert oct(roots[1].stat().st_mode & 0o777) == "0o700"
+    assert all(path.stat().st_mode & 0o077 == 0 for path in place.rglob("*"))
+    (token,) = sealed.canaries
+    assert vault.canaries(roots[1]) == (token,)
+    assert token in (place / "tests/test.sh").read_text()
+    assert token in (place / "solution/.hc-ray-canary").read_text()
+    assert vault.sealed_files(roots[1], place.name, "tests")["test.sh"][1] is True
+    assert ".hc-ray-canary" not in vault.sealed_files(roots[1], place.name, "tests")
+
+
+def test_the_public_half_is_readable_by_everybody_under_any_umask(tmp_path: Path, roots: tuple[Path, Path]) -> None:
+    make_task(tmp_path / "set", environment={"run.sh": "true\n", "d/e/f.txt": "x"})
+    before = os.umask(0o077)
+    try:
+        (task,) = vault.seal(tmp_path / "set", *roots).tasks
+    finally:
+        os.umask(before)
+    place = roots[0] / task.digest
+    for path in [roots[0], place, *place.rglob("*")]:
+        assert path.stat().st_mode & 0o777 == (0o755 if path.is_dir() or path.suffix == ".sh" else 0o644), path
+
+
+def test_the_public_digest_ignores_name_tags_and_everything_sealed(tmp_path: Path) -> None:
+    one = make_task(tmp_path / "1", "one")
+    toml = TOML.replace('["made"]', '["other"]').replace(
+        "[verifier]\ntimeout_sec = 60.0", "[verifier]\ntimeout_sec = 5"
+    )
+    two = make_task(
+        tmp_path / "2", "two", toml='[task]\nname = "org/other"\n' + toml.replace('schema_version = "1.1"\n', ""),
+        tests={"test.sh": "exit 0\n"}, solution={"solve.sh": "true\n"},
+    )  # fmt: skip
+    assert digest_of_task(one, tmp_path / "x") == digest_of_task(two, tmp_path / "y")
+
+
+def test_the_two_spellings_of_one_task_have_one_digest(tmp_path: Path) -> None:
+    old = TOML.replace('schema_version = "1.1"', 'version = "1.0"').replace("memory_mb = 512", 'memory = "512M"')
+    assert old != TOML
+    one, two = make_task(tmp_path / "1"), make_task(tmp_path / "2", toml=old)
+    assert digest_of_task(one, tmp_path / "x") == digest_of_task(two, tmp_path / "y")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"instruction": INSTRUCTION + "And more.\n"},
+        {"environment": {"extra.txt": ""}},
+        {"dockerfile": "FROM python:3.12-slim\nWORKDIR /srv\n"},
+        {"toml": TOML.replace("memory_mb = 512", "memory_mb = 1024")},
+        {"toml": TOML.replace("[agent]\ntimeout_sec = 60.0", "[agent]\ntimeout_sec = 61.0")},
+    ],
+)
+def test_the_public_digest_changes_with_all_that_a_solver_sees(tmp_path: Path, change: dict[str, str]) -> None:
+    one, two = make_task(tmp_path / "1"), make_task(tmp_path / "2", **change)
+    assert digest_of_task(one, tmp_path / "x") != digest_of_task(two, tmp_path / "y")
+
+
+def test_an_executable_bit_is_part_of_the_digest(tmp_path: Path) -> None:
+    one, two = (make_task(tmp_path / n, environment={"f.txt": "x"}) for n in "12")
+    (two / "environment/f.txt").chmod(0o755)
+    assert digest_of_task(one, tmp_path / "x") != digest_of_task(two, tmp_path / "y")
+
+
+def test_leading_canary_comments_of_an_instruction_are_no_part_of_it(tmp_path: Path, roots: tuple[Path, Path]) -> None:
+    make_task(tmp_path / "set", instruction="<!-- harbor-canary GUID x -->\n# canary two\n\n" + INSTRUCTION)
+    (task,) = vault.seal(tmp_path / "set", *roots).tasks
+    assert task.instruction == INSTRUCTION
+
+
+def test_one_bad_task_never_hides_the_others(tmp_path: Path, roots: tuple[Path, Path]) -> None:
+    data = tmp_path / "set"
+    make_task(data, "good")
+    make_task(data, "broken", toml="[environment\n")
+    make_task(data, "stepped", toml="[[steps]]\nname = 'x'\n")
+    make_task(data, "bare", dockerfile=None)
+    make_task(data, "buildkit", dockerfile="FROM x\nRUN --mount=type=cache,target=/x true\n")
+    (make_task(data, "untested") / "tests/test.sh").unlink()
+    (make_task(data, "linked") / "environment/leak").symlink_to("../tests/test.sh")
+    (make_task(data, "away") / "tests/passwd").symlink_to("/etc/passwd")
+    sealed = vault.seal(data, *roots)
+    assert [task.name for task in sealed.tasks] == ["good"]
+    reasons = {refused.name: refused.reason for refused in sealed.refused}
+    assert set(reasons) == {"broken", "stepped", "bare", "buildkit", "untested", "linked", "away"}
+    assert "line 1" in reasons["broken"]
+    assert "multi-step" in reasons["stepped"]
+    assert "leaves" in reasons["linked"]
+    assert "leaves" in reasons["away"]
+    assert all("\n" not in reason for reason in reasons.values())
+
+
+def test_twins_are_refused_with_the_name_of_the_first(tmp_path: Path, roots: tuple[Path, Path]) -> None:
+    make_task(tmp_path / "set", "a")
+    make_task(tmp_path / "set", "b")
+    sealed = vault.seal(tmp_path / "set", *roots)
+    assert [task.name for task in sealed.tasks] == ["a"]
+    assert sealed.refused[0].name == "b"
+    assert "of a" in sealed.refused[0].reason
+
+
+def test_sealing_again_changes_nothing_and_a_changed_test_is_told(tmp_path: Path, roots: tuple[Path, Path]) -> None:
+    folder = make_task(tmp_path / "set")
+    first = vault.seal(tmp_path / "set", *roots)
+    again = vault.seal(tmp_path / "set", *roots)
+    assert again == first
+    (folder / "tests/test.sh").write_text(TEST_SH + "# stricter\n")
+    changed = vault.seal(tmp_path / "set", *roots)
+    digest = first.tasks[0].digest
+    assert changed.tasks == first.tasks
+    assert changed.sealed_digests[digest] != first.sealed_digests[digest]
+    assert changed.replaced == {digest: first.sealed_digests[digest]}
+    assert b"stricter" in vault.sealed_files(roots[1], digest, "tests")["test.sh"][0]
+    assert {path.name for path in roots[1].iterdir()} == {digest}
+    assert {path.name for path in roots[0].iterdir()} == {digest}
+
+
+def test_a_single_task_folder_is_a_dataset(tmp_path: Path, roots: tuple[Path, Path]) -> None:
+    assert len(vault.seal(make_task(tmp_path), *roots).tasks) == 1
+
+
+def test_a_shipped_archive_supplies_tests_and_solutions(tmp_path: Path, roots: tuple[Path, Path]) -> None:
+    whole = tmp_path / "whole"
+    make_task(whole, "add")
+    expected = vault.seal(whole, tmp_path / "p", tmp_path / "s")
+    shipped = tmp_path / "lib" / "starter"
+    for path in whole.rglob("*"):
+        part = path.relative_to(whole)
+        if path.is_file() and part.parts[1] not in ("tests", "solution"):
+            (shipped / part).parent.mkdir(parents=True, exist_ok=True)
+            (shipped / part).write_bytes(path.read_bytes())
+    with tarfile.open(tmp_path / "lib" / "starter.sealed.tar.gz", "w:gz") as tar:
+        for part in ("add/tests", "add/solution"):
+            tar.add(whole / part, part)
+    for folder in (shipped, shipped / "add"):
+        sealed = vault.seal(folder, *roots)
+        assert sealed.tasks == expected.tasks
+        assert sealed.sealed_digests == expected.sealed_digests
+    assert {path.name for path in roots[1].iterdir()} == {sealed.tasks[0].digest}
+
+
+def test_harborignore_leaves_files_out_of_the_sealed_half(tmp_path: Path, roots: tuple[Path, Path]) -> None:
+    tests = {"test.sh": "exit 0\n", "cache/x.bin": "x", "keep.log": "x", "drop.log": "x"}
+    folder = make_task(tmp_path / "set", tests=tests)
+    (folder / ".harborignore").write_text("# noise\n*.log\n!keep.log\n/tests/cache/\n")
+    (task,) = vault.seal(tmp_path / "set", *roots).tasks
+    assert set(vault.sealed_files(roots[1], task.digest, "tests")) == {"test.sh", "keep.log"}
+
+
+def test_host_variables_are_resolved_and_a_missing_one_refuses(
+    tmp_path: Path, roots: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HC_TEST_SET", "here")
+    monkeypatch.delenv("HC_TEST_UNSET", raising=False)
+    make_task(tmp_path / "a", toml='[environment]\nenv = {A = "${HC_TEST_SET}", B = "${HC_TEST_UNSET:-dflt}"}')
+    (task,) = vault.seal(tmp_path / "a", *roots).tasks
+    assert task.environment.env == {"A": "here", "B": "dflt"}
+    make_task(tmp_path / "b", toml='[environment]\nenv = {A = "${HC_TEST_UNSET}"}')
+    assert "HC_TEST_UNSET" in vault.seal(tmp_path / "b", *roots).refused[0].reason
+
+
+def test_roots_inside_each_other_and_empty_folders_are_refused(tmp_path: Path) -> None:
+    make_task(tmp_path / "set")
+    with pytest.raises(DatasetError, match="contain"):
+        vault.seal(tmp_path / "set", tmp_path / "out", tmp_path / "out" / "sealed")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DatasetError, match="no task"):
+        vault.seal(tmp_path / "empty", tmp_path / "p", tmp_path / "s")
+
+
+def test_an_unsealed_digest_is_an_infrastructure_fault_for_the_verifier(tmp_path: Path) -> None:
+    with pytest.raises(VerifierError):
+        vault.load_spec(tmp_path, "0" * 64)
+    with pytest.raises(DatasetError):
+        load_public(tmp_path, "0" * 64)
+
+
+def test_the_guard_stops_a_process_from_opening_sealed_paths(tmp_path: Path, roots: tuple[Path, Path]) -> None:
+    make_task(tmp_path / "set")
+    (task,) = vault.seal(tmp_path / "set", *roots).tasks
+    code = f"""
+import json, os, pathlib, sys
+from hc_ray.errors import LeakError
+from hc_ray.sealed_guard import install
+sealed = pathlib.Path({str(roots[1])!r})
+install(sealed)
+script = sealed / {task.digest!r} / "tests" / "test.sh"
+tries = [lambda: open(script), lambda: os.listdir(sealed), lambda: list(os.scandir(str(sealed))),
+         lambda: os.open(script, 0),
+         lambda: (os.chdir(sealed.parent), open("sealed/../sealed/" + {task.digest!r} + "/verifier.json"))]
+caught = 0
+for attempt in tries:
+    try:
+        attempt()
+    except LeakError:
+        caught += 1
+open({str(roots[0] / task.digest / "task.json")!r}).close()
+print(json.dumps([caught, len(tries)]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == [5, 5]
