@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import site
 import subprocess
 import sys
 import tarfile
@@ -15,13 +16,15 @@ DATASET = "seeded_set"
 
 
 def uv(*arguments: str | Path, cwd: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """Runs uv, wherever scripts/install put it; no Python is ever downloaded."""
-    found = shutil.which("uv") or shutil.which("uv", path=str(Path.home() / ".local/bin"))
-    program = [found] if found else [sys.executable, "-m", "uv"]
+    """Runs uv, wherever scripts/install found or put it; no Python is ever downloaded."""
+    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share")
+    folders = [Path.home() / ".local/bin", Path(site.getuserbase()) / "bin", data / "hc-ray/uv/bin"]
+    program = shutil.which("uv") or shutil.which("uv", path=os.pathsep.join(map(str, folders)))
+    assert program, "uv is missing: scripts/install brings it"
     env = {**os.environ, "UV_PYTHON_DOWNLOADS": "never"}
     env.pop("VIRTUAL_ENV", None)
     return subprocess.run(
-        [*program, *arguments], cwd=cwd, env=env, capture_output=True, text=True, timeout=540, check=check
+        [program, *arguments], cwd=cwd, env=env, capture_output=True, text=True, timeout=540, check=check
     )
 
 
