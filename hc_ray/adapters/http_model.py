@@ -105,7 +105,7 @@ class HttpModel:
         return self._completion(answer, seconds)
 
     async def count_tokens(self, text: str) -> int:
-        """Tokens by the server's ``/tokenize`` (llama.cpp, vLLM); where it has none, one per three bytes, rounded up."""
+        """Tokens by the server's ``/tokenize`` (llama.cpp, vLLM); where it has none, one per three bytes."""
         if self._tokenizer is not None:
             roots = [self._tokenizer] if self._tokenizer else [_root(self._base_url), self._base_url]
             lane = self._lane()
@@ -131,8 +131,8 @@ class HttpModel:
             return ()
 
     async def probe(self) -> Capabilities:
-        """What the server can do, seen by a handful of short requests. Raises ``EngineError`` when it cannot be reached,
-        refuses the key, or answers neither chat nor completion."""
+        """What the server can do, seen by a handful of short requests. Raises ``EngineError`` when it cannot be
+        reached, refuses the key, or answers neither chat nor completion."""
         names = await self.models()
         short: dict[str, Any] = {"model": self._model, "max_tokens": 12, "temperature": 1.0, "seed": 1234}
         say = [{"role": "user", "content": "Name a colour, an animal and a city."}]
@@ -201,7 +201,7 @@ class HttpModel:
                     except httpx.TransportError as error:
                         says = type(error).__name__ + (f": {self._hide(str(error))}" if str(error) else "")
                         continue
-                    if answer.status_code != 429 and answer.status_code < 500 or answer.status_code == 501:
+                    if (answer.status_code != 429 and answer.status_code < 500) or answer.status_code == 501:
                         return answer
                     says = self._excerpt(answer)
         except TimeoutError:

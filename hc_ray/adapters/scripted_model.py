@@ -16,7 +16,7 @@ def count_pieces(text: str) -> int:
 
 
 class ScriptedModel:
-    """Implements ``ports.Model``. Token counts are ``count_pieces``; an answer ends with ``finish_reason='scripted'``."""
+    """Implements ``ports.Model``. Token counts are ``count_pieces``; answers end with ``finish_reason='scripted'``."""
 
     def __init__(self, answer: Callable[[Prompt], str]) -> None:
         self._answer = answer

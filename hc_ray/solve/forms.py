@@ -1,0 +1,232 @@
+"""How the solver is asked for files, and how its answer is read: chat (a fenced block a file) and completion (a code
+prefix that the model continues). Code is never put into JSON. ``read`` takes away only what ``ask`` added."""
+
+import difflib
+import hashlib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from string import Template
+
+from hc_ray.config import Form
+from hc_ray.errors import ConfigError
+from hc_ray.profile import Profile
+from hc_ray.prompt import Completion, Malformed, Message, Prompt
+from hc_ray.solve.deliverable import Deliverable, Language
+from hc_ray.solve.fences import Block, pick_block, read_blocks
+from hc_ray.solve.trim import trim_python
+
+PROMPTS = Path(__file__).parent / "prompts"
+
+_FENCES: dict[Language, str] = {
+    "python": "python", "shell": "sh", "c": "c", "pattern": "", "json": "json", "csv": "", "text": "",
+}  # fmt: skip
+_C_HEAD = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <ctype.h>\n\nint main("
+_STOPS: dict[str, tuple[str, ...]] = {
+    "function": ("\n```",),
+    "script": ("\n```",),
+    "shell": ("\n```", "\n#!/"),
+    "program": ("\n```", "\nint main("),
+    "pattern": ("`", "\n"),
+    "output": ("\n```",),
+}
+"""Where the completion of a kind ends by its form alone; ``Profile.stop`` adds the model's own for functions."""
+
+
+@cache
+def plans() -> tuple[str, ...]:
+    """Names of the plans that ``prompts/`` holds."""
+    return tuple(sorted(path.stem.removeprefix("plan_") for path in PROMPTS.glob("plan_*.txt")))
+
+
+@cache
+def prompts_digest() -> str:
+    """SHA-256 over every template in ``prompts/``: part of a trial's key."""
+    digest = hashlib.sha256()
+    for path in sorted(PROMPTS.glob("*")):
+        if path.is_file():
+            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+@cache
+def _template(name: str) -> Template:
+    return Template((PROMPTS / f"{name}.txt").read_text(encoding="utf-8"))
+
+
+def plan_text(plan: str) -> str:
+    """The advice that a plan adds to a prompt. Raises ``ConfigError`` for an unknown plan, with the nearest."""
+    if plan not in plans():
+        near = difflib.get_close_matches(plan, plans(), n=1)
+        raise ConfigError(f"unknown plan {plan!r}" + (f"; did you mean {near[0]}?" if near else f"; known: {plans()}"))
+    return (PROMPTS / f"plan_{plan}.txt").read_text(encoding="utf-8").strip()
+
+
+def ask(
+    instruction: str,
+    deliverable: Deliverable,
+    *,
+    form: Form,
+    plan: str,
+    hint: str,
+    seed: int,
+    temperature: float,
+    max_tokens: int,
+    profile: Profile,
+    inputs: Mapping[str, str] = {},
+    notes: str = "",
+    purpose: str = "candidate",
+) -> Prompt:
+    """The prompt that asks for the files of ``deliverable``. The instruction is in it word for word and whole.
+
+    ``inputs`` are files of the workspace that the model is shown (path → text; the caller says what it cut). ``notes`` is
+    text for the model, such as an earlier attempt and what was observed of it (a repair)."""
+    shown = [f"The file `{path}` holds:\n\n{_fenced(held)}" for path, held in sorted(inputs.items())]
+    advice = shown + [part for part in (notes.strip("\n"), hint.strip(), plan_text(plan)) if part]
+    text = instruction.strip("\n")
+    if form == "chat":
+        return Prompt(
+            role="solver",
+            purpose=purpose,
+            messages=_messages(text, deliverable, advice),
+            max_tokens=max_tokens,
+            temperature=temperature,
+            seed=seed,
+            stop=profile.stop.get("chat", ()),
+        )
+    asked, kept = _prefix(text, deliverable, advice)
+    return Prompt(
+        role="solver",
+        purpose=purpose,
+        text=asked + kept,
+        max_tokens=max_tokens,
+        temperature=temperature,
+        seed=seed,
+        stop=_stops(deliverable, profile),
+        context=kept,
+    )
+
+
+def _messages(text: str, deliverable: Deliverable, advice: list[str]) -> tuple[Message, ...]:
+    many = len(deliverable.files) > 1
+    user = _template("chat_many" if many else "chat_one").substitute(
+        instruction=text, advice=_paragraphs(advice), path=deliverable.main.path, paths=_listed(deliverable)
+    )
+    return (
+        Message(role="system", content=_template("chat_system").substitute().strip()),
+        Message(role="user", content=user.strip("\n")),
+    )
+
+
+def _fenced(text: str) -> str:
+    mark = "```"
+    while mark in text:
+        mark += "`"
+    return f"{mark}\n{text if text.endswith(chr(10)) else text + chr(10)}{mark}"
+
+
+def _paragraphs(advice: list[str]) -> str:
+    return "".join(f"\n{part}\n" for part in advice)
+
+
+def _listed(deliverable: Deliverable) -> str:
+    return ", ".join(f"`{file.path}`" for file in deliverable.files)
+
+
+def _prefix(text: str, deliverable: Deliverable, advice: list[str]) -> tuple[str, str]:
+    """The completion form in two parts: what is only asked, and the beginning of the file that the answer continues."""
+    main = deliverable.main
+    fields = {"instruction": text, "advice": _paragraphs(advice), "path": main.path, "fence": _FENCES[main.language]}
+    if len(deliverable.files) > 1:
+        return _template("lead_many").substitute(fields, paths=_listed(deliverable)), ""
+    if deliverable.kind in ("pattern", "output"):
+        return _template(f"lead_{deliverable.kind}").substitute(fields), ""
+    spoken = "\n\n".join([text, *advice])
+    if deliverable.kind == "program":
+        return _commented(spoken, "//") + "\n", _C_HEAD
+    if deliverable.kind == "shell":
+        return _commented(spoken, "#") + "\n", "#!/bin/sh\n"
+    if deliverable.kind == "script":
+        return _commented(spoken, "#") + "\n", "import sys\n"
+    return _commented(spoken, "#") + "\n", _function_head(deliverable)
+
+
+def _function_head(deliverable: Deliverable) -> str:
+    signature = deliverable.signatures[0]
+    if signature.parameters is None:
+        return f"def {signature.name}("
+    returns = f" -> {signature.returns}" if signature.returns else ""
+    return f"def {signature.name}({signature.parameters}){returns}:\n"
+
+
+def _commented(text: str, mark: str) -> str:
+    return "".join(f"{mark} {line}".rstrip() + "\n" for line in text.split("\n"))
+
+
+def _stops(deliverable: Deliverable, profile: Profile) -> tuple[str, ...]:
+    if len(deliverable.files) > 1:
+        return ()
+    stops = _STOPS[deliverable.kind]
+    if deliverable.kind == "function":
+        own = profile.stop.get("completion", ())
+        # The second of several functions begins where the first one's stop rule would cut.
+        stops += tuple(stop for stop in own if len(deliverable.signatures) == 1 or not stop.startswith("\ndef"))
+    return tuple(dict.fromkeys(stops))
+
+
+def read(completion: Completion, prompt: Prompt, deliverable: Deliverable) -> dict[str, str] | Malformed:
+    """The files of an answer, path → text; ``Malformed`` where it holds none of the main file.
+
+    A Python file that its token limit cut, or that a completion ran on after, is trimmed to its last statement."""
+    if completion.finish_reason == "context":
+        return Malformed(reason="the prompt does not fit the model's context", text="")
+    cut = completion.finish_reason == "length"
+    if prompt.text is None:
+        found = _from_blocks(read_blocks(completion.text), completion.text, deliverable)
+    elif len(deliverable.files) > 1:
+        opened = f"{deliverable.main.path}\n```{_FENCES[deliverable.main.language]}\n"
+        found = _from_blocks(read_blocks(opened + completion.text), "", deliverable)
+    else:
+        found = {deliverable.main.path: _continued(completion.text, prompt.context, deliverable)}
+    files = {}
+    for file in deliverable.files:
+        text = found.get(file.path, "")
+        if file.language == "python" and (cut or prompt.text is not None):
+            text = trim_python(text)
+        if text.strip():
+            files[file.path] = text
+    if deliverable.main.path not in files:
+        return Malformed(reason=f"the answer holds no {deliverable.main.path}", text=completion.text[:2000])
+    if prompt.text is not None and prompt.context and not completion.text.strip():
+        return Malformed(reason="the answer is empty", text="")
+    return files
+
+
+def _continued(text: str, begun: str, deliverable: Deliverable) -> str:
+    if deliverable.kind == "pattern":
+        return text.split("`")[0].strip("\n") + "\n" if text.strip() else ""
+    whole = begun + text
+    return whole if not text or whole.endswith("\n") else whole + "\n"
+
+
+def _from_blocks(blocks: tuple[Block, ...], bare: str, deliverable: Deliverable) -> dict[str, str]:
+    found = {}
+    for file in deliverable.files:
+        block = pick_block(blocks, file.path, file.language, alone=len(deliverable.files) == 1)
+        if block is not None:
+            found[file.path] = block.text
+    if not blocks and len(deliverable.files) == 1 and _is_content(bare, deliverable):
+        found[deliverable.main.path] = bare.strip("\n") + "\n"
+    return found
+
+
+def _is_content(bare: str, deliverable: Deliverable) -> bool:
+    """Whether an answer without a fence is the file itself: data and patterns are, code where it looks like it."""
+    text = bare.strip()
+    if deliverable.kind == "pattern":
+        return bool(text) and "\n" not in text
+    if deliverable.kind == "output":
+        return bool(text)
+    if deliverable.main.language == "python":
+        return bool(trim_python(bare).strip()) and any(word in text for word in ("def ", "import ", "print("))
+    return text.startswith("#!") or "#include" in text
