@@ -1,0 +1,196 @@
+"""Which candidate to hand in, from the pass matrix alone: pure, and replayable on stored matrices.
+
+Ties, in every selector: larger agreement of behaviour, then fewer tests in error, then the earlier candidate. A test
+with an *unknown* expectation judges nobody; it shows behaviour. Duplicates keep their rows: they are votes."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from math import exp, lgamma, sqrt
+
+from hc_ray.config import SelectorName
+from hc_ray.suite import Cell, PassMatrix, SelfTest
+from hc_ray.value import Value
+
+WRONG_PASSES_WRONG = 1000.0
+"""B4: how strongly a wrong candidate is presumed to fail a wrong test (arXiv 2409.08692; research/methods.md, a)."""
+PRIOR_RIGHT = 10.0
+"""B4: Beta prior weight of a right candidate and of a right test."""
+
+
+class Selection(Value):
+    """What a selector decided, and on what."""
+
+    selector: SelectorName
+    chosen: str | None
+    """None when no candidate stands in the matrix."""
+    scores: dict[str, float]
+    clusters: tuple[tuple[str, ...], ...]
+    """Candidates that behaved identically on every input, the largest group first; those that showed nothing are left
+    out."""
+    confidence: float
+    """``posterior``: the chosen pass pattern's share of the posterior; else the share of candidates that behave like
+    the chosen one."""
+    why: str
+
+
+def select(matrix: PassMatrix, name: SelectorName, *, tests: Sequence[SelfTest]) -> Selection:
+    """Pick one candidate. ``tests`` are the matrix's columns, in its order; ``matrix.candidates`` is in slot order."""
+    if tuple(test.id for test in tests) != matrix.tests:
+        raise ValueError("the tests are not the matrix's columns")
+    if not matrix.candidates:
+        return Selection(selector=name, chosen=None, scores={}, clusters=(), confidence=0.0, why="no candidate to pick")
+    clusters = behaviour_clusters(matrix, tests)
+    agreement = _agreement(matrix, tests, clusters)
+    confidence = {member: len(cluster) / len(matrix.candidates) for cluster in clusters for member in cluster}
+    if name == "mbr":
+        scores = agreement
+    elif name == "max_pass":
+        scores = {candidate: _passed(matrix, candidate, tests) for candidate in matrix.candidates}
+    elif name == "codet":
+        scores = _codet(matrix, tests)
+    else:
+        scores, confidence = _posterior(matrix, tests)
+    errors = {
+        candidate: sum(cell.outcome in ("error", "timeout") for cell in matrix.row(candidate))
+        for candidate in matrix.candidates
+    }
+    order = sorted(
+        range(len(matrix.candidates)),
+        key=lambda i: (-scores[c := matrix.candidates[i]], -agreement[c], errors[c], i),
+    )
+    chosen = matrix.candidates[order[0]]
+    return Selection(
+        selector=name,
+        chosen=chosen,
+        scores={candidate: round(scores[candidate], 6) for candidate in matrix.candidates},
+        clusters=clusters,
+        confidence=round(confidence.get(chosen, 0.0), 6),
+        why=_why(matrix, tests, chosen, clusters, name),
+    )
+
+
+def judging(tests: Sequence[SelfTest]) -> tuple[int, ...]:
+    """Columns that judge: all but the *unknown* ones."""
+    return tuple(i for i, test in enumerate(tests) if test.expectation.kind != "unknown")
+
+
+def progress(row: Sequence[Cell], tests: Sequence[SelfTest]) -> float:
+    """The weighted share of judging tests that a candidate passes; 0.0 where none judges."""
+    columns = judging(tests)
+    total = sum(tests[i].weight for i in columns)
+    return sum(tests[i].weight for i in columns if row[i].outcome == "pass") / total if total else 0.0
+
+
+def _passed(matrix: PassMatrix, candidate: str, tests: Sequence[SelfTest]) -> float:
+    row = matrix.row(candidate)
+    return sum(tests[i].weight for i in judging(tests) if row[i].outcome == "pass")
+
+
+def _showing(tests: Sequence[SelfTest]) -> tuple[int, ...]:
+    """Columns that show behaviour: those with an input; where there are none, the files themselves."""
+    inputs = tuple(i for i, test in enumerate(tests) if test.subject.kind != "file")
+    return inputs or tuple(range(len(tests)))
+
+
+def _behaviour(row: Sequence[Cell], columns: Sequence[int]) -> tuple[str | None, ...]:
+    return tuple("<timeout>" if row[i].outcome == "timeout" else row[i].observed for i in columns)
+
+
+def _answers(row: Sequence[Cell], columns: Sequence[int]) -> bool:
+    """Whether anything came out that is no crash."""
+    return any(row[i].observed is not None and row[i].outcome not in ("error", "timeout") for i in columns)
+
+
+def behaviour_clusters(matrix: PassMatrix, tests: Sequence[SelfTest]) -> tuple[tuple[str, ...], ...]:
+    """Groups of identical behaviour, largest first, then the earliest; candidates that only crashed are left out."""
+    columns = _showing(tests)
+    groups: defaultdict[tuple[str | None, ...], list[str]] = defaultdict(list)
+    for candidate, row in zip(matrix.candidates, matrix.cells, strict=True):
+        if _answers(row, columns):
+            groups[_behaviour(row, columns)].append(candidate)
+    return tuple(sorted((tuple(group) for group in groups.values()), key=len, reverse=True))
+
+
+def _agreement(
+    matrix: PassMatrix, tests: Sequence[SelfTest], clusters: Sequence[tuple[str, ...]]
+) -> dict[str, float]:  # fmt: skip
+    """MBR-exec: the size of a candidate's behaviour group, then (as a fraction) the mean share of the others that
+    answer alike input by input. Who only crashed gets 0."""
+    columns = _showing(tests)
+    sizes = {member: len(cluster) for cluster in clusters for member in cluster}
+    rows = {candidate: _behaviour(matrix.row(candidate), columns) for candidate in sizes}
+    scores = dict.fromkeys(matrix.candidates, 0.0)
+    for candidate, mine in rows.items():
+        others = [theirs for other, theirs in rows.items() if other != candidate]
+        alike = sum(a == b and a is not None for theirs in others for a, b in zip(mine, theirs, strict=True))
+        scores[candidate] = sizes[candidate] + (alike / (len(others) * len(columns) + 1) if columns else 0.0)
+    return scores
+
+
+def _classes(matrix: PassMatrix, tests: Sequence[SelfTest]) -> dict[frozenset[int], list[str]]:
+    """Candidates by the exact set of judging tests that they pass."""
+    columns = judging(tests)
+    classes: defaultdict[frozenset[int], list[str]] = defaultdict(list)
+    for candidate, row in zip(matrix.candidates, matrix.cells, strict=True):
+        classes[frozenset(i for i in columns if row[i].outcome == "pass")].append(candidate)
+    return dict(classes)
+
+
+def _codet(matrix: PassMatrix, tests: Sequence[SelfTest]) -> dict[str, float]:
+    """CodeT: (tests passed) × √(candidates that pass the same ones)."""
+    return {
+        member: sum(tests[i].weight for i in passed) * sqrt(len(members))
+        for passed, members in _classes(matrix, tests).items()
+        for member in members
+    }
+
+
+def _posterior(matrix: PassMatrix, tests: Sequence[SelfTest]) -> tuple[dict[str, float], dict[str, float]]:
+    """B4: for each pass pattern suppose that its members are the right candidates and its passed tests the right tests;
+    the score is a sum of four log-Beta terms. Returns scores and each pattern's share of the posterior."""
+    columns = judging(tests)
+    classes = _classes(matrix, tests)
+    weight = {i: tests[i].weight for i in columns}
+    all_tests, all_candidates = sum(weight.values()), len(matrix.candidates)
+    logs: dict[frozenset[int], float] = {}
+    for right, members in classes.items():
+        hits = {True: 0.0, False: 0.0}
+        cells = {True: 0.0, False: 0.0}
+        for passed, others in classes.items():
+            if passed == right:
+                continue
+            for i in columns:
+                cells[i in right] += weight[i] * len(others)
+                hits[i in right] += weight[i] * len(others) * (i in passed)
+        right_tests = sum(weight[i] for i in right)
+        logs[right] = (
+            _log_beta(PRIOR_RIGHT + len(members), 1.0 + all_candidates - len(members))
+            + _log_beta(PRIOR_RIGHT + right_tests, 1.0 + all_tests - right_tests)
+            + _log_beta(1.0 + hits[True], 1.0 + cells[True] - hits[True])
+            + _log_beta(1.0 + hits[False], WRONG_PASSES_WRONG + cells[False] - hits[False])
+            - _log_beta(1.0, WRONG_PASSES_WRONG)
+        )
+    top = max(logs.values())
+    mass = sum(exp(log - top) for log in logs.values())
+    scores = {member: logs[right] for right, members in classes.items() for member in members}
+    shares = {member: exp(scores[member] - top) / mass for member in scores}
+    return scores, shares
+
+
+def _log_beta(a: float, b: float) -> float:
+    return lgamma(a) + lgamma(b) - lgamma(a + b)
+
+
+def _why(
+    matrix: PassMatrix,
+    tests: Sequence[SelfTest],
+    chosen: str,
+    clusters: Sequence[tuple[str, ...]],
+    name: SelectorName,
+) -> str:
+    """One line for a reader."""
+    row, columns = matrix.row(chosen), judging(tests)
+    passed = sum(row[i].outcome == "pass" for i in columns)
+    alike = next((len(cluster) for cluster in clusters if chosen in cluster), 0)
+    shown = f"{alike} of {len(matrix.candidates)} candidates behave like it" if alike else "it answered no input"
+    return f"{name}: {chosen} passes {passed} of {len(columns)} judging tests; {shown}"

@@ -1,0 +1,144 @@
+"""Inputs that need no model: taken from a signature's types, its parameters' names and the types of stated examples.
+They serve agreement of behaviour (``best_of_n``) and fill categories that the tester left thin."""
+
+import ast
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from hc_ray.solve.scan import parsed
+
+Range = Literal["ordinary", "boundary", "edge"]
+
+_POOLS: dict[str, dict[Range, tuple[str, ...]]] = {
+    "int": {"ordinary": ("3", "7", "10", "24", "5"), "boundary": ("0", "1"), "edge": ("-1", "100", "-8", "2")},
+    "float": {"ordinary": ("2.5", "7.0", "10.0", "0.5"), "boundary": ("0.0", "1.0"), "edge": ("-1.5", "1000.25")},
+    "bool": {"ordinary": ("True", "False"), "boundary": ("False", "True"), "edge": ("True", "False")},
+    "str": {
+        "ordinary": ("'hello'", "'Hello World'", "'level'", "'abc abc b'", "'the cat sat on the mat'"),
+        "boundary": ("''", "'a'"),
+        "edge": ("'  two  spaces '", "'A man, a plan 42!'", "'aAbB'", "'12 3'"),
+    },
+    "list[int]": {
+        "ordinary": ("[3, 1, 2]", "[1, 2, 3, 4, 5]", "[5, 5, 1, 8]", "[10, 2, 7]"),
+        "boundary": ("[]", "[1]"),
+        "edge": ("[-3, 0, 2, 2, -3]", "[4, 4, 4]", "[9, -1, 9, 0]"),
+    },
+    "list[str]": {
+        "ordinary": ("['b', 'a', 'c']", "['apple', 'fig', 'banana']", "['x', 'y', 'x']"),
+        "boundary": ("[]", "['a']"),
+        "edge": ("['', 'a', 'A']", "['aa', 'aa', 'b']"),
+    },
+    "list[list[int]]": {
+        "ordinary": ("[[1, 2], [3, 4]]", "[[1, 2, 3], [4, 5, 6]]", "[[5, 1], [2, 2], [0, 3]]"),
+        "boundary": ("[]", "[[1]]"),
+        "edge": ("[[], [1]]", "[[-1, 0], [0, -1]]"),
+    },
+    "dict[str, int]": {
+        "ordinary": ("{'a': 1, 'b': 2}", "{'x': 5, 'y': 5, 'z': 1}"),
+        "boundary": ("{}", "{'a': 1}"),
+        "edge": ("{'a': 0, '': -1}", "{'b': 2, 'a': 2}"),
+    },
+}
+
+_NAMES: tuple[tuple[str, str], ...] = (
+    (r"matrix|grid|rows|board|table|lists|pairs|intervals", "list[list[int]]"),
+    (r"words|strings|strs|lines|names|tokens|texts", "list[str]"),
+    (r"nums|numbers|values|items|lst|list\w*|arr\w*|seq\w*|xs|ys|data|elements|ints|integers|[ab]rr", "list[int]"),
+    (r"d|dict\w*|mapping|counts|scores|prices", "dict[str, int]"),
+    (r"s\d?|t|str\w*|text|word|sentence|line|name|phrase|string|pattern|prefix|suffix|char\w*|c|letter|sep\w*", "str"),
+    (r"(?:is|has)_\w+|flag|reverse|strict", "bool"),
+    (r"rate|ratio|price|temp\w*|celsius|fahrenheit|radius|width|height|weight|amount", "float"),
+)
+
+
+def kind_of(parameter: str, *, sample: str | None = None) -> str:
+    """A key of the pools for a parameter (``name``, ``name: annotation``, ``name=default``): by a stated example's
+    argument, else by annotation, by default, by name; ``int`` when nothing speaks."""
+    if sample is not None and (kind := _kind_of_literal(sample)):
+        return kind
+    name, _, rest = parameter.partition(":")
+    name, _, default = name.partition("=")
+    annotation, _, annotated_default = rest.partition("=")
+    if kind := _kind_of_annotation(annotation):
+        return kind
+    if (default or annotated_default) and (kind := _kind_of_literal((default or annotated_default).strip())):
+        return kind
+    plain = name.strip(" *").lower()
+    return next((kind for pattern, kind in _NAMES if re.fullmatch(pattern, plain)), "int")
+
+
+def _kind_of_annotation(annotation: str) -> str | None:
+    text = annotation.strip().replace(" ", "").lower().removeprefix("typing.")
+    if text in ("int", "float", "bool", "str"):
+        return text
+    if re.match(r"(list|sequence|iterable|tuple)\[(list|tuple|sequence)", text):
+        return "list[list[int]]"
+    if re.match(r"(list|sequence|iterable|tuple|set)\[str", text):
+        return "list[str]"
+    if re.match(r"(list|sequence|iterable|tuple|set)\b", text):
+        return "list[int]"
+    return "dict[str, int]" if re.match(r"(dict|mapping)\b", text) else None
+
+
+def _kind_of_literal(source: str) -> str | None:
+    try:
+        value = ast.literal_eval(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int | float | str):
+        return type(value).__name__
+    if isinstance(value, dict):
+        return "dict[str, int]"
+    if isinstance(value, list | tuple | set):
+        inner = next(iter(value), 0)
+        if isinstance(inner, list | tuple):
+            return "list[list[int]]"
+        return "list[str]" if isinstance(inner, str) else "list[int]"
+    return None
+
+
+def calls(name: str, parameters: Sequence[str], samples: Sequence[str], reach: Range, count: int) -> tuple[str, ...]:
+    """Up to ``count`` different calls of ``name`` in a range. ``parameters`` as written in the signature, ``samples``
+    are stated calls, whose arguments tell types."""
+    wanted = [part for part in parameters if part.strip() and not part.strip().startswith("*")]
+    kinds = [kind_of(part, sample=_argument(samples, i)) for i, part in enumerate(wanted)]
+    made: list[str] = []
+    for turn in range(count * 3):
+        chosen = []
+        for i, kind in enumerate(kinds):
+            # The first argument walks the asked range; the others stay ordinary every second turn.
+            pool = _POOLS[kind][reach if i == 0 or turn % 2 else "ordinary"]
+            chosen.append(pool[(turn + i) % len(pool)])
+        call = f"{name}({', '.join(chosen)})"
+        tree = parsed(call)
+        if tree is not None and (text := ast.unparse(tree)) not in made:
+            made.append(text)
+        if len(made) == count:
+            break
+    return tuple(made)
+
+
+def _argument(samples: Sequence[str], place: int) -> str | None:
+    for sample in samples:
+        tree = parsed(sample)
+        if tree is not None and isinstance(tree.body, ast.Call) and len(tree.body.args) > place:
+            return ast.unparse(tree.body.args[place])
+    return None
+
+
+COMMAND_ARGUMENTS: dict[Range, tuple[str, ...]] = {
+    "ordinary": ("3 4", "hello world", "10 2", "'a b' c"),
+    "boundary": ("0 0", "1 1"),
+    "edge": ("-1 5", "A a"),
+}
+"""Arguments for commands and programs whose instruction states no example."""
+
+TEXTS: dict[Range, tuple[str, ...]] = {
+    "ordinary": ("hello world\nfoo bar\n", "3\n1\n2\n", "a,b,c\n1,2,3\n"),
+    "boundary": ("", "x\n"),
+    "edge": ("  spaced  line \n\nlast", "A1 b2 C3\n"),
+}
+"""Texts for what reads standard input, and for patterns."""
