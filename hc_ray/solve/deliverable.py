@@ -17,10 +17,11 @@ _LANGUAGES: dict[str, Language] = {
     "py": "python", "sh": "shell", "bash": "shell", "c": "c", "re": "pattern", "regex": "pattern", "rx": "pattern",
     "pattern": "pattern", "json": "json", "csv": "csv", "tsv": "csv",
 }  # fmt: skip
-_SUFFIXES = frozenset(_LANGUAGES) | frozenset(
-    ("txt", "md", "log", "yaml", "yml", "toml", "ini", "cfg", "conf", "html", "xml", "sql", "dat", "lst", "list", "out")
-    + ("in", "tex", "svg", "env", "awk", "sed", "mk", "ics", "diff", "patch")
-)
+_OTHER_SUFFIXES = (
+    "txt", "md", "log", "yaml", "yml", "toml", "ini", "cfg", "conf", "html", "xml", "sql", "dat", "lst", "list", "out",
+    "in", "tex", "svg", "env", "awk", "sed", "mk", "ics", "diff", "patch",
+)  # fmt: skip
+_SUFFIXES = frozenset([*_LANGUAGES, *_OTHER_SUFFIXES])
 _DEFAULTS: tuple[tuple[str, str], ...] = (
     (r"\b(?:shell|bash|sh)\s+(?:script|command)", "solution.sh"),
     (r"\bC\s+(?:program|code|source)|\bin C\b", "main.c"),
@@ -77,7 +78,8 @@ _WRITES = re.compile(
 )
 _READS = re.compile(
     r"\b(?:reads?|reading|given|from|pars(?:e|es|ing)|contain(?:s|ing)|provided|exists?|input|using|uses?|"
-    r"load(?:s|ing)?|analy[sz]es?|process(?:es)?|counts?|there (?:is|are)|look at|inspect|import(?:s|ed)?|copy of|based on|compares?)\b",
+    r"load(?:s|ing)?|analy[sz]es?|process(?:es)?|counts?|there (?:is|are)|look at|inspect|import(?:s|ed)?|copy of|"
+    r"based on|compares?)\b",
     re.I,
 )
 _EDITS = re.compile(r"\b(?:fix|edit|modify|change|update|repair|correct|complete|extend|rewrite|in place|add)\b", re.I)

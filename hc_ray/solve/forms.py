@@ -79,8 +79,8 @@ def ask(
 ) -> Prompt:
     """The prompt that asks for the files of ``deliverable``. The instruction is in it word for word and whole.
 
-    ``inputs`` are files of the workspace that the model is shown (path → text; the caller says what it cut). ``notes`` is
-    text for the model, such as an earlier attempt and what was observed of it (a repair)."""
+    ``inputs`` are files of the workspace that the model is shown (path → text; the caller says what it cut). ``notes``
+    is text for the model, such as an earlier attempt and what was observed of it (a repair)."""
     shown = [f"The file `{path}` holds:\n\n{_fenced(held)}" for path, held in sorted(inputs.items())]
     advice = shown + [part for part in (notes.strip("\n"), hint.strip(), plan_text(plan)) if part]
     text = instruction.strip("\n")
