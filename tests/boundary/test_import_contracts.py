@@ -61,7 +61,11 @@ def test_the_tree_as_it_is_keeps_every_contract(tree: Path) -> None:
         ("hc_ray/solve/seeded.py", "import hc_ray.adapters", "layers of hc_ray"),
         ("hc_ray/config.py", "import hc_ray.ports", "layers of hc_ray"),
         ("hc_ray/seeded.py", "VALUE = 1", "layers of hc_ray"),
-        ("hc_ray/solve/seeded.py", "import hc_ray_actors", "actors between the command line and everything else"),
+        ("hc_ray/solve/seeded.py", "import hc_ray_actors", "only the command line knows the actors"),
+        ("hc_ray/report.py", "import hc_ray_actors.sweep", "only the command line knows the actors"),
+        ("actors/hc_ray_actors/seeded.py", "import hc_ray.cli", "actors know nothing of the command line"),
+        ("hc_ray/adapters/http_model.py", "import hc_ray.adapters.sweep_store", "adapters know nothing of each other"),
+        ("hc_ray/inside/seeded.py", "import hc_ray.solve", "what runs inside a sandbox imports nothing of hc-ray"),
         ("hc_ray/inside/seeded.py", "import hc_ray.value", "what runs inside a sandbox imports nothing of hc-ray"),
     ],
 )
