@@ -58,11 +58,11 @@ class _State:
     """What the instructions of one stage have said so far."""
 
     def __init__(self, parent: "_State | None" = None) -> None:
-        self.workdir = parent.workdir if parent else None
-        self.env = dict(parent.env) if parent else {}
-        self.copies = list(parent.copies) if parent else []
-        self.run_steps = list(parent.run_steps) if parent else []
-        self.user = parent.user if parent else None
+        self.workdir: str | None = parent.workdir if parent else None
+        self.env: dict[str, str] = dict(parent.env) if parent else {}
+        self.copies: list[Copy] = list(parent.copies) if parent else []
+        self.run_steps: list[str] = list(parent.run_steps) if parent else []
+        self.user: str | None = parent.user if parent else None
         self.args: dict[str, str] = {}
         self.base: str | None = None
 
@@ -144,7 +144,7 @@ class _Reader:
         first = instruction.rest.split(None, 1)
         if first and "=" not in first[0]:
             # The old form: one name, then everything to the end of the line.
-            name, value = (text.split(None, 1) + [""])[:2]
+            name, value = [*text.split(None, 1), ""][:2]
             state.env[name] = " ".join(words(value, self.escape))
             return
         for word in words(text, self.escape):

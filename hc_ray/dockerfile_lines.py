@@ -81,7 +81,7 @@ def _after_heredocs(lines: list[str], position: int, rest: str) -> int:
 
 
 def _instruction(line: int, joined: str) -> Instruction:
-    word, rest = (joined.split(None, 1) + [""])[:2]
+    word, rest = [*joined.split(None, 1), ""][:2]
     flags: dict[str, str] = {}
     while found := re.match(r"--([a-z][a-z-]*)(?:=(\S*))?(?:\s+|$)", rest):
         flags[found[1]] = found[2] or ""
@@ -92,8 +92,8 @@ def _instruction(line: int, joined: str) -> Instruction:
 
 
 def expand(text: str, values: Mapping[str, str], escape: str) -> str:
-    """Docker's substitution: ``$NAME``, ``${NAME}``, ``${NAME:-word}``, ``${NAME:+word}``; quotes are kept, and nothing is
-    replaced between single quotes. An unknown name is empty, as in Docker."""
+    """Docker's substitution: ``$NAME``, ``${NAME}``, ``${NAME:-word}``, ``${NAME:+word}``; quotes are kept, and nothing
+    is replaced between single quotes. An unknown name is empty, as in Docker."""
     out: list[str] = []
     position = 0
     single = double = False

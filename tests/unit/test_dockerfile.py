@@ -128,46 +128,8 @@ def test_words_split_outside_quotes_only() -> None:
     assert words("a 'b c' \"d\\\"e\" f\\ g ''", "\\") == ["a", "b c", 'd"e', "f g", ""]
 
 
-_pieces = st.sampled_from(
-    [
-        "FROM",
-        "ARG",
-        "ENV",
-        "COPY",
-        "ADD",
-        "RUN",
-        "WORKDIR",
-        "USER",
-        "--from=",
-        "--chmod=7",
-        "[",
-        "]",
-        '"',
-        "'",
-        "\\",
-        "`",
-    ]
-    + [
-        "\n",
-        "\r\n",
-        " ",
-        "#",
-        "# escape=`\n",
-        "$",
-        "${",
-        "}",
-        ":-",
-        "<<EOF",
-        "EOF",
-        "=",
-        "a",
-        "/b",
-        "..",
-        ".",
-        "AS",
-        "ONBUILD",
-    ]
-)
+_WORDS = "FROM ARG ENV COPY ADD RUN WORKDIR USER AS --from= --chmod=7 [ ] \" ' \\ ` # $ ${ } :- <<EOF EOF = a /b .. ."
+_pieces = st.sampled_from([*_WORDS.split(), "\n", "\r\n", " ", "# escape=`\n"])
 
 
 @settings(deadline=None, max_examples=300)

@@ -1,0 +1,150 @@
+"""What the sandboxes of one place share: the daemon, images, labels, limits and threads."""
+
+import asyncio
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+from hc_ray.adapters.docker_client import Daemon
+from hc_ray.adapters.docker_difference import Baseline
+from hc_ray.adapters.docker_images import Images
+from hc_ray.adapters.docker_values import ImageFacts
+from hc_ray.errors import SandboxError
+from hc_ray.runner_paths import RUNNER_PYTHON, RUNNER_ROOT
+from hc_ray.task import Task
+
+OWNER_LABEL = "hc-ray.owner"
+NAME_LABEL = "hc-ray.name"
+PLACE_LABEL = "hc-ray.place"
+EXPIRES_LABEL = "hc-ray.expires"
+FORK_LABEL = "hc-ray.fork"
+DROPPED = ["NET_RAW", "MKNOD", "AUDIT_WRITE", "SYS_CHROOT", "SETPCAP"]
+"""Of Docker's default capabilities; installing packages needs the others."""
+PIDS = 256
+MEMORY_MB = 2048
+"""Where the task names none."""
+STORAGE_MB = 2048
+"""Where the task names none."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Housed(Protocol):
+    """A sandbox as its place sees it."""
+
+    storage_bytes: int
+
+    def kill(self, reason: str) -> None: ...
+
+    def close_now(self) -> None: ...
+
+
+class Ground:
+    """Made by a place, used by its sandboxes; safe for use from several threads."""
+
+    def __init__(self, public_root: Path, *, owner: str, lease_seconds: float, max_layers: int) -> None:
+        self.owner = owner
+        self.id = uuid.uuid4().hex[:12]
+        self.daemon = Daemon()
+        self.images = Images(self.daemon, public_root)
+        self.max_layers = max_layers
+        self.closing = threading.Event()
+        self.pool = ThreadPoolExecutor(64, thread_name_prefix="docker")
+        self.used = False
+        """Whether a container was ever made."""
+        self._lease_seconds = lease_seconds
+        self._lock = threading.Lock()
+        self._open: dict[str, Housed] = {}
+        self._baseline_lock = threading.Lock()
+        self._baselines: dict[str, Baseline] = {}
+        self._facts: Mapping[str, Any] | None = None
+
+    def enter(self, container: str, sandbox: Housed) -> None:
+        with self._lock:
+            self._open[container] = sandbox
+
+    def leave(self, container: str) -> None:
+        with self._lock:
+            self._open.pop(container, None)
+
+    def housed(self) -> dict[str, Housed]:
+        """The open sandboxes by container."""
+        with self._lock:
+            return dict(self._open)
+
+    async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a blocking call in a thread of this place's own."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.pool, lambda: function(*args, **kwargs))
+
+    def facts(self) -> Mapping[str, Any]:
+        """What the daemon says of itself, asked once."""
+        if self._facts is None:
+            self._facts = self.daemon.facts()
+        return self._facts
+
+    def make_container(self, task: Task, image: str, name: str, *, network: bool) -> str:
+        """Create a container with every limit set; it starts later, or never."""
+        environment = task.environment
+        memory = (environment.memory_mb or MEMORY_MB) << 20
+        storage = (environment.storage_mb or STORAGE_MB) << 20
+        cpus = min(environment.cpus or 1.0, float(self.facts()["NCPU"]))
+        volume = self.images.runner_volume(ImageFacts(id=image, workdir="", layers=0))
+        host = {
+            "network_mode": "bridge" if network else "none",
+            "binds": {volume: {"bind": RUNNER_ROOT, "mode": "ro"}},
+            "nano_cpus": int(cpus * 1e9),
+            "cpu_shares": 2,
+            "mem_limit": memory,
+            "memswap_limit": memory,
+            "pids_limit": PIDS,
+            "security_opt": ["no-new-privileges"],
+            "cap_drop": DROPPED,
+            "init": True,
+            "ulimits": [limit("core", 0), limit("fsize", storage)],
+            "log_config": {"type": "none", "config": {}},
+        }
+        now = time.time()
+        labels = {
+            OWNER_LABEL: self.owner,
+            PLACE_LABEL: self.id,
+            NAME_LABEL: name,
+            EXPIRES_LABEL: str(int(now + self._lease_seconds)),
+        }
+        config = {
+            "entrypoint": [*RUNNER_PYTHON, "-I", "-S", "-c", f"import time; time.sleep({self._lease_seconds})"],
+            "command": [],
+            "user": "0",
+            "hostname": "hc",
+            "labels": labels,
+            "healthcheck": {"test": ["NONE"]},
+            "working_dir": working_directory(task, self.images.of(task)),
+        }
+        if self.closing.is_set():
+            raise SandboxError("this place of sandboxes is closed")
+        self.used = True
+        return self.daemon.create(image, f"hc-ray-{uuid.uuid4().hex[:16]}", host, config)
+
+    def baseline(self, task: Task, image: ImageFacts) -> Baseline:
+        with self._baseline_lock:
+            if image.id not in self._baselines:
+                container = self.make_container(task, image.id, "baseline", network=False)
+                self._baselines[image.id] = Baseline(self.daemon, container)
+            return self._baselines[image.id]
+
+
+def limit(name: str, value: int) -> dict[str, Any]:
+    return {"Name": name, "Soft": value, "Hard": value}
+
+
+def working_directory(task: Task, image: ImageFacts) -> str:
+    """What the task says, the image where the task is silent (its default is ``/app``)."""
+    named = task.environment.workdir
+    if named == "/app" and image.workdir not in ("", "/"):
+        return image.workdir
+    return named

@@ -1,0 +1,140 @@
+"""Sandboxes as Docker containers: every limit that Docker has is set, and a watchdog stands in for the disk quota that
+overlay2 lacks. The parts: ``docker_client`` (the SDK), ``docker_images``, ``docker_ground`` (what a place's sandboxes
+share), ``docker_container`` (one sandbox), ``docker_exec`` (one command), ``docker_difference``."""
+
+import threading
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from hc_ray.adapters.docker_client import Daemon, why_not
+from hc_ray.adapters.docker_container import DockerSandbox
+from hc_ray.adapters.docker_ground import FORK_LABEL, NAME_LABEL, OWNER_LABEL, PLACE_LABEL, Ground
+from hc_ray.dockerfile import parse_dockerfile
+from hc_ray.errors import DatasetError, SandboxError
+from hc_ray.owner import is_alive
+from hc_ray.task import Task
+
+LEASE_SECONDS = 6 * 3600.0
+"""After this a container ends by itself, whatever became of hc-ray."""
+WATCH_SECONDS = 5.0
+MAX_LAYERS = 100
+"""Layers of an image beyond which a fork is flattened; overlay2 ends at 128."""
+
+
+class DockerPlace:
+    """Sandboxes on the Docker daemon that the environment names (``DOCKER_HOST``, else the local socket)."""
+
+    def __init__(
+        self,
+        public_root: Path,
+        *,
+        owner: str,
+        lease_seconds: float = LEASE_SECONDS,
+        watch_seconds: float = WATCH_SECONDS,
+        max_layers: int = MAX_LAYERS,
+    ) -> None:
+        self._ground = Ground(public_root, owner=owner, lease_seconds=lease_seconds, max_layers=max_layers)
+        self._watch_seconds = watch_seconds
+        self._watch_lock = threading.Lock()
+        self._watchdog: threading.Thread | None = None
+
+    async def create(self, task: Task, name: str, *, network: bool = False) -> DockerSandbox:
+        if reason := self.refuses(task):
+            raise DatasetError(f"{task.name}: {reason}")
+        return await self._ground.call(self._create, task, name, network)
+
+    def _create(self, task: Task, name: str, network: bool) -> DockerSandbox:
+        image = self._ground.images.of(task)
+        sandbox = DockerSandbox(self._ground, task, image, name, network=network)
+        sandbox.begin(image.id)
+        with self._watch_lock:
+            if self._watchdog is None:
+                self._watchdog = threading.Thread(target=self._watch, name="docker-disk", daemon=True)
+                self._watchdog.start()
+        return sandbox
+
+    def refuses(self, task: Task) -> str | None:
+        environment = task.environment
+        if environment.compose:
+            return "its environment is a Docker Compose file, which is not supported"
+        if environment.gpus:
+            return "it asks for GPUs, which sandboxes do not have"
+        if environment.dockerfile is None:
+            return None if environment.docker_image else "it has neither environment/Dockerfile nor docker_image"
+        return parse_dockerfile(environment.dockerfile).unsupported
+
+    def limits(self) -> Mapping[str, str]:
+        facts = self._ground.facts()
+        controlled = {"memory": "MemoryLimit", "pids": "PidsLimit", "cpu": "CpuCfsQuota"}
+        held = {name: "cgroup" if facts.get(key) else "none: the daemon cannot" for name, key in controlled.items()}
+        return {**held, "disk": f"watchdog every {self._watch_seconds:g} s, and no file larger than the limit"}
+
+    def _watch(self) -> None:
+        """Kill what has written more than it may."""
+        ground = self._ground
+        while not ground.closing.wait(self._watch_seconds):
+            watched = ground.housed()
+            if not watched:
+                continue
+            try:
+                for container, _, size in ground.daemon.containers(f"{PLACE_LABEL}={ground.id}", size=True):
+                    sandbox = watched.get(container)
+                    if sandbox is not None and size > sandbox.storage_bytes:
+                        sandbox.kill(f"it wrote more than {sandbox.storage_bytes >> 20} MB")
+            except SandboxError:
+                continue  # the next call of a trial says so in its place
+
+    async def close(self) -> None:
+        if not self._ground.closing.is_set():
+            self._ground.closing.set()
+            await self._ground.call(self._close)
+            self._ground.pool.shutdown(wait=False)
+
+    def _close(self) -> None:
+        ground = self._ground
+        for sandbox in ground.housed().values():
+            sandbox.close_now()
+        if ground.used:
+            mine = f"{PLACE_LABEL}={ground.id}"
+            for container, _, _ in ground.daemon.containers(mine):
+                ground.daemon.remove(container)
+            _remove_forks(ground.daemon, {image for image, _ in ground.daemon.images(mine)})
+        ground.daemon.close()
+
+
+def probe() -> str | None:
+    """None if Docker works here; else why not, with the remedy. Answers within a few seconds."""
+    return why_not()
+
+
+def reap(live_owners: Collection[str]) -> list[str]:
+    """Remove the containers and fork images of owners that are neither listed nor alive; returns what was removed.
+    Images of tasks and the runner's volume are a cache and stay."""
+    daemon = Daemon()
+    try:
+
+        def dead(labels: Mapping[str, str]) -> bool:
+            owner = labels.get(OWNER_LABEL, "")
+            return owner not in live_owners and not is_alive(owner)
+
+        removed = []
+        for container, labels, _ in daemon.containers(OWNER_LABEL):
+            if dead(labels):
+                daemon.remove(container)
+                removed.append(f"container {labels.get(NAME_LABEL, 'without a name')} {container[:12]}")
+        forks = {image for image, labels in daemon.images(FORK_LABEL) if dead(labels)}
+        _remove_forks(daemon, forks)
+        return [*removed, *(f"image {image.removeprefix('sha256:')[:12]}" for image in sorted(forks))]
+    finally:
+        daemon.close()
+
+
+def _remove_forks(daemon: Daemon, images: set[str]) -> None:
+    """A fork of a fork holds its parent: remove as long as something goes."""
+    while images:
+        for image in images:
+            daemon.remove_image(image)
+        left = images & {image for image, _ in daemon.images(FORK_LABEL)}
+        if len(left) == len(images):
+            return
+        images = left
