@@ -75,14 +75,17 @@ def read_folder(public: Path, sealed: Path | None = None) -> Reading:
         # Its other parts lie under steps/: to call them missing as well would only confuse.
         return Reading(name=name, public=public, sealed=sealed, parsed=parsed, faults=tuple(faults))
     instruction = _instruction(public, faults)
+    sound = len(faults)
     environment = _tree(public / "environment", public, faults, links=True)
+    unread = len(faults) > sound
     ignore = _ignore(sealed, faults)
     tests = _tree(sealed / "tests", sealed, faults, ignore=ignore)
     solution = _tree(sealed / "solution", sealed, faults, ignore=ignore)
     if not any(entry.path == "test.sh" for entry in tests):
         faults.append(Fault(field="tests/test.sh", says="is missing", remedy="write the script that grades the task"))
     _unsupported(parsed, tests, faults)
-    made = _environment(public, parsed, environment, faults)
+    # Of an environment that could not be read, nothing more can be said.
+    made = Environment() if unread else _environment(public, parsed, environment, faults)
     task = None
     if not faults:
         task = Task(

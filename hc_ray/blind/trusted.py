@@ -33,9 +33,9 @@ class Refused(ValueError):
 class Contents(Value):
     """What a submission holds. Paths are absolute."""
 
-    members: tuple[str, ...]
-    deleted: tuple[str, ...]
-    folders: tuple[str, ...]
+    members: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
     """Members that are folders: they carry modes, and are no change of what lies in them."""
 
 
@@ -60,6 +60,8 @@ class Carried(Value):
 def read_contents(tar: bytes) -> Contents:
     """List a submission. Raises ``Refused`` for one that is no tar, or with members that could land elsewhere than
     their name says: doubles, ``..``, devices, members below a link of the same tar, hard links out of it."""
+    if not tar:
+        return Contents()
     members: dict[str, None] = {}
     folders: list[str] = []
     links: set[str] = set()
@@ -142,6 +144,8 @@ def _below(path: str, folders: Collection[str]) -> bool:
 
 def sort_out(tar: bytes, contents: Contents, image: Image, workdir: str) -> Carried:
     """Split a submission into what is carried and what is not, and name what it tampered with."""
+    if not tar:
+        return Carried(tar=b"")
     exists, folders = set(image.exists), set(contents.folders)
     left: list[str] = []
     tampered: list[str] = []

@@ -1,0 +1,210 @@
+"""Grades one submission, once, in a sandbox of the verifier's own that no solver can list, enter or reap.
+
+Isolated grading: a fresh sandbox of the task's image, looked at before anything of the submission is in it, then the
+submission without the trusted set, then the tests, then ``test.sh`` under the second witness. What a candidate can do
+is a verdict; only what is seen outside the sandbox raises."""
+
+import asyncio
+import base64
+import json
+import os
+import secrets
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from hc_ray.blind.reading import resolve_templates
+from hc_ray.blind.trusted import Carried, Contents, Image, Refused, read_contents, shadow_names, sort_out, to_probe
+from hc_ray.blind.vault import VerifierSpec, load_spec, sealed_files
+from hc_ray.blind.verdict import Verdict, decide
+from hc_ray.candidate import Submission
+from hc_ray.errors import DatasetError, SandboxError, VerifierError
+from hc_ray.ports import Sandbox, SandboxPlace
+from hc_ray.runner_paths import PYTEST_PURE, RUNNER_LIB, RUNNER_PYTHON, inside_script
+from hc_ray.task import Task
+
+LOGS = "/logs/verifier"
+_PROBE_SECONDS = 120.0
+_GRACE_SECONDS = 30.0
+"""Beyond the verifier's own limit: what the grader inside needs to kill what is left and to report."""
+
+
+async def grade(
+    task: Task,
+    submission: Submission | None,
+    *,
+    sealed_root: Path,
+    place: SandboxPlace,
+    mode: Literal["isolated"] = "isolated",
+    network: bool | None = None,
+    keep_output: Path | None = None,
+) -> Verdict:
+    """The verdict on ``submission`` (None: the untouched environment).
+
+    ``network``: overrides what ``[verifier]`` or the task's environment ask for. ``keep_output``: a file (mode 0600)
+    that takes the output of ``test.sh``, for dev tasks only. Raises ``VerifierError`` when sandbox, runner or sealed
+    files fail, ``DatasetError`` for a task that ``place`` cannot take."""
+    started, clock = _now(), time.monotonic()
+    spec = load_spec(sealed_root, task.digest)
+    contents: Contents | None = None
+    fields: dict[str, Any]
+    try:
+        contents = read_contents(submission.tar) if submission else None
+        fields = await _in_sandbox(task, submission, contents, spec, sealed_root, place, network, keep_output)
+    except Refused as error:
+        fields = {"passed": False, "cause": "submission_refused", "witness": "absent", "detail": str(error)}
+    except SandboxError as error:
+        raise VerifierError(f"the verifier's sandbox failed: {error}") from error
+    return Verdict(
+        **fields,
+        mode=mode,
+        task_digest=task.digest,
+        sealed_digest=spec.sealed_digest,
+        submission=submission.digest if submission else None,
+        seconds=time.monotonic() - clock,
+        started_at=started,
+        finished_at=_now(),
+    )
+
+
+async def _in_sandbox(
+    task: Task,
+    submission: Submission | None,
+    contents: Contents | None,
+    spec: VerifierSpec,
+    sealed_root: Path,
+    place: SandboxPlace,
+    network: bool | None,
+    keep_output: Path | None,
+) -> dict[str, Any]:
+    tests = await asyncio.to_thread(sealed_files, sealed_root, task.digest, "tests")
+    sandbox = await place.create(task, sandbox_name("grade", task), network=wants_network(task, spec, network))
+    try:
+        image = await _probe(sandbox, contents)
+        carried = Carried(tar=b"")
+        if submission and contents:
+            carried = sort_out(submission.tar, contents, image, sandbox.workdir)
+            if carried.tampered:
+                detail = "changes what the tests stand on"
+                common = {"tampered": carried.tampered, "left_behind": carried.left_behind, "detail": detail}
+                return {"passed": False, "cause": "tampered", "witness": "absent", **common}
+            if carried.tar:
+                await _apply(sandbox, carried)
+        await put_files(sandbox, "/tests", tests)
+        report = await _run(sandbox, task, spec, image, tests["test.sh"][0])
+    finally:
+        await sandbox.close()
+    if keep_output is not None and report is not None:
+        await asyncio.to_thread(_keep, keep_output, base64.b64decode(report.get("output", "")))
+    return {**decide(report, mentions_pytest=spec.mentions_pytest), "left_behind": carried.left_behind}
+
+
+def wants_network(task: Task, spec: VerifierSpec, override: bool | None) -> bool:
+    """Whether grading gets a network: ``override``, else ``[verifier]``, else the task's environment. A task that does
+    not mention the network gets none."""
+    if override is not None:
+        return override
+    return spec.network if spec.network is not None else task.environment.network in ("public", "allowlist")
+
+
+def sandbox_name(purpose: str, task: Task) -> str:
+    """A name out of public digests; the random part only keeps two gradings apart."""
+    return f"{purpose}-{task.digest[:12]}-{secrets.token_hex(4)}"
+
+
+async def put_files(sandbox: Sandbox, folder: str, files: dict[str, tuple[bytes, bool]]) -> None:
+    """Write sealed files below ``folder``, executable ones executable."""
+    for mode, executable in ((0o644, False), (0o755, True)):
+        chosen = {f"{folder}/{path}": content for path, (content, bit) in files.items() if bit is executable}
+        if chosen:
+            await sandbox.put(chosen, mode=mode)
+
+
+async def _apply(sandbox: Sandbox, carried: Carried) -> None:
+    try:
+        await sandbox.put_tar(carried.tar)
+    except ValueError as error:
+        raise Refused(str(error)) from None
+
+
+async def _probe(sandbox: Sandbox, contents: Contents | None) -> Image:
+    """Look at the untouched image. Nothing of the submission runs yet: a failure here is the machinery's."""
+    order = {
+        "do": "probe",
+        "paths": to_probe(contents) if contents else (),
+        "modules": shadow_names(contents, sandbox.workdir) if contents else (),
+        "pure": PYTEST_PURE,
+    }
+    report, trouble = await _order(sandbox, order, _PROBE_SECONDS, cwd="/")
+    if report is None:
+        raise VerifierError(f"the verifier's runner did not start in its sandbox: {trouble}")
+    return Image.model_validate(report)
+
+
+async def _run(sandbox: Sandbox, task: Task, spec: VerifierSpec, image: Image, script: bytes) -> dict[str, Any] | None:
+    try:
+        env = resolve_templates(spec.env, os.environ)
+    except DatasetError as error:
+        raise VerifierError(f"the verifier of this task {error}") from None
+    paths = [RUNNER_LIB, *([PYTEST_PURE] if image.pytest == "pure" else [])]
+    paths += filter(None, [env.get("PYTHONPATH", task.environment.env.get("PYTHONPATH"))])
+    order = {
+        "do": "run",
+        "command": shell_command("/tests/test.sh", script, bash=image.bash),
+        "cwd": sandbox.workdir,
+        "env": {**env, "PYTHONPATH": ":".join(paths), "PYTEST_PLUGINS": "hc_witness"},
+        "timeout": spec.timeout_sec,
+        "logs": LOGS,
+        "user": spec.user,
+    }
+    return (await _order(sandbox, order, spec.timeout_sec + _GRACE_SECONDS, cwd="/"))[0]
+
+
+def shell_command(path: str, script: bytes, *, bash: bool) -> list[str]:
+    """The command that runs a script of a task: by bash (sh where the image has none) with the options of its first
+    line, or by itself where its first line names another interpreter."""
+    first = script.split(b"\n", 1)[0].decode(errors="replace").strip()
+    words = first[2:].split() if first.startswith("#!") else []
+    if words and words[0].endswith("/env"):
+        words = words[1:]
+    shell = words[0].rpartition("/")[2] if words else "bash"
+    if shell not in ("bash", "sh", "dash", "ash"):
+        return [path]
+    return ["bash" if bash else "sh", *words[1:], path]
+
+
+async def _order(
+    sandbox: Sandbox, order: dict[str, Any], timeout: float, *, cwd: str
+) -> tuple[dict[str, Any] | None, str]:
+    """Have ``hc_grade`` do something inside. Its answer, or None and what came instead."""
+    nonce = secrets.token_hex(16)
+    result = await sandbox.exec(
+        [*RUNNER_PYTHON, "-I", inside_script("grade")],
+        timeout=timeout,
+        cwd=cwd,
+        stdin=json.dumps({**order, "nonce": nonce}).encode(),
+        output_limit=32 << 20,
+    )
+    for line in reversed(result.stdout.splitlines()):
+        if line.startswith(nonce.encode() + b" "):
+            try:
+                answer = json.loads(line[len(nonce) + 1 :])
+            except ValueError:
+                break
+            if isinstance(answer, dict):
+                return answer, ""
+    said = (result.stderr or result.stdout).decode(errors="replace").strip().splitlines()
+    return None, f"exit code {result.exit_code}" + (f", {said[-1][:200]}" if said else "")
+
+
+def _keep(path: Path, output: bytes) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(output)
+    new.replace(path)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat()

@@ -1,0 +1,119 @@
+"""``tasks check`` names every fault of every task."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from hc_ray.blind.check import check
+from hc_ray.blind.template import new_task
+from hc_ray.errors import DatasetError
+from tests.fakes.tasks import DOCKERFILE, SOLVE_SH, TEST_PY, TEST_SH, TOML, make_task
+
+
+def faults_of(folder: Path) -> set[tuple[str, str]]:
+    return {(fault.task, fault.field) for fault in check(folder).faults}
+
+
+def test_a_sound_task_has_no_fault(tmp_path: Path) -> None:
+    make_task(tmp_path / "set", "one")
+    make_task(tmp_path / "set", "two", environment={"data.txt": "x"}, dockerfile=DOCKERFILE + "COPY data.txt /app/\n")
+    report = check(tmp_path / "set")
+    assert report.tasks == 2
+    assert report.faults == ()
+
+
+def test_a_new_task_passes_the_check_and_is_never_written_over(tmp_path: Path) -> None:
+    task = new_task(tmp_path, "mine")
+    assert check(task).faults == ()
+    assert check(tmp_path).tasks == 1
+    with pytest.raises(DatasetError, match="already"):
+        new_task(tmp_path, "mine")
+    with pytest.raises(DatasetError, match="no task name"):
+        new_task(tmp_path, "../mine")
+
+
+def test_every_fault_of_one_task_is_told_at_once(tmp_path: Path) -> None:
+    make_task(
+        tmp_path, "bad", toml="[environment]\ncpus = 'x'\n[agent]\ntimeout_sec = 0\n", instruction=" \n",
+        dockerfile=None, tests={"other.sh": ""}, solution={},
+    )  # fmt: skip
+    assert {field for _, field in faults_of(tmp_path / "bad")} == {
+        "environment.cpus",
+        "agent.timeout_sec",
+        "instruction.md",
+        "environment/Dockerfile",
+        "tests/test.sh",
+        "solution/solve.sh",
+    }
+    for fault in check(tmp_path / "bad").faults:
+        assert fault.task == "bad"
+        assert fault.says
+        assert fault.remedy
+
+
+def test_one_bad_task_never_hides_the_others(tmp_path: Path) -> None:
+    make_task(tmp_path, "good")
+    make_task(tmp_path, "syntax", toml="[agent\n", instruction="Another.\n")
+    make_task(tmp_path, "steps", toml="[[steps]]\nname = 'a'\n", tests={}, solution={}, dockerfile=None)
+    make_task(tmp_path, "mute", tests={"test.sh": "exit 0\n"}, instruction="Mute.\n")
+    (make_task(tmp_path, "latin", instruction="x") / "instruction.md").write_bytes(b"caf\xe9\n")
+    (make_task(tmp_path, "gone", instruction="Gone.\n") / "task.toml").unlink()
+    kit = make_task(tmp_path, "kit", dockerfile="FROM x\nRUN --mount=type=cache,target=/x true\n")
+    assert check(tmp_path).tasks == 7
+    assert faults_of(tmp_path) == {
+        ("syntax", "task.toml"),
+        ("steps", "steps"),
+        ("mute", "tests/test.sh"),
+        ("latin", "instruction.md"),
+        ("gone", "task.toml"),
+        ("kit", "environment/Dockerfile"),
+    }
+    assert len(faults_of(kit)) == 1
+
+
+def test_doubled_names_and_doubled_tasks_are_told(tmp_path: Path) -> None:
+    named = '[task]\nname = "org/same"\n'
+    make_task(tmp_path, "a", toml=named)
+    make_task(tmp_path, "b", toml=named, instruction="Other.\n")
+    make_task(tmp_path, "c", instruction="Third.\n")
+    make_task(tmp_path, "d", instruction="Third.\n")
+    assert faults_of(tmp_path) == {("b", "task.name"), ("d", "instruction.md")}
+
+
+def test_tests_and_solutions_within_reach_of_a_solver_are_told(tmp_path: Path) -> None:
+    make_task(tmp_path, "beside", environment={"hidden/check.py": TEST_PY})
+    make_task(tmp_path, "solved", environment={"s.sh": SOLVE_SH})
+    copied = make_task(tmp_path, "copied", environment={"tests/x.txt": "x"}, dockerfile=DOCKERFILE + "COPY tests /t\n")
+    (make_task(tmp_path, "linked", instruction="L\n") / "environment/t.sh").symlink_to("../tests/test.sh")
+    make_task(tmp_path, "data", environment={"in.csv": "1,2\n"}, tests={"test.sh": TEST_SH, "in.csv": "1,2\n"})
+    assert faults_of(tmp_path) == {
+        ("beside", "environment/hidden/check.py"),
+        ("solved", "environment/s.sh"),
+        ("copied", "environment/Dockerfile"),
+        ("linked", "environment"),
+    }
+    assert "COPY" not in check(copied).faults[0].remedy
+
+
+def test_unknown_keys_are_notes(tmp_path: Path) -> None:
+    make_task(tmp_path, "new", toml=TOML + "future = 1\n")
+    report = check(tmp_path)
+    assert report.faults == ()
+    assert [note.field for note in report.notes] == ["verifier.future"]
+
+
+def test_a_folder_without_tasks_is_a_user_error(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="no task"):
+        check(tmp_path)
+    with pytest.raises(DatasetError, match="no folder"):
+        check(tmp_path / "absent")
+
+
+def test_the_check_does_not_slow_down_with_many_tasks(tmp_path: Path) -> None:
+    for number in range(150):
+        make_task(tmp_path, f"t{number}", instruction=f"Task {number}.\n", environment={"d.txt": str(number)})
+    started = time.process_time()
+    assert check(tmp_path).faults == ()
+    # 3,500 tasks in 20 s are 5.7 ms a task.
+    assert (time.process_time() - started) / 150 < 0.0057

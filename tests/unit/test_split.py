@@ -1,0 +1,96 @@
+"""A split is fixed once; looks at the holdout are counted."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hc_ray.blind.split import count_looks, load_split, make_split, record_look
+from hc_ray.errors import DatasetError
+from tests.fakes.tasks import make_task
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Path:
+    for number in range(20):
+        make_task(tmp_path / "set", f"t{number:02}", instruction=f"Task {number}.\n")
+    return tmp_path / "set"
+
+
+def test_a_fifth_is_held_out_and_the_file_says_which(dataset: Path) -> None:
+    split = make_split(dataset, seed=7)
+    assert (len(split.dev), len(split.holdout)) == (16, 4)
+    assert load_split(dataset) == split
+    written = json.loads((dataset / "split.json").read_text())
+    assert written["schema_version"] == 1
+    assert set(written["dev"]) | set(written["holdout"]) == {f"t{number:02}" for number in range(20)}
+    digest = next(iter(split.holdout.values()))
+    assert split.side(digest) == "holdout"
+    assert split.side(next(iter(split.dev.values()))) == "dev"
+    assert split.side("0" * 64) is None
+
+
+def test_a_split_depends_on_content_and_seed_and_not_on_names(dataset: Path, tmp_path: Path) -> None:
+    for number in range(20):
+        make_task(tmp_path / "renamed", f"r{19 - number:02}", instruction=f"Task {number}.\n")
+    one, same = make_split(dataset, seed=7), make_split(tmp_path / "renamed", seed=7)
+    assert set(one.holdout.values()) == set(same.holdout.values())
+    (tmp_path / "renamed" / "split.json").unlink()
+    other = make_split(tmp_path / "renamed", seed=8)
+    assert set(one.holdout.values()) != set(other.holdout.values())
+
+
+def test_a_split_is_never_overwritten(dataset: Path) -> None:
+    first = make_split(dataset, seed=7)
+    assert make_split(dataset, seed=7) == first
+    for other in ({"seed": 8}, {"seed": 7, "fraction": 0.5}):
+        with pytest.raises(DatasetError, match="another split"):
+            make_split(dataset, **other)  # type: ignore[arg-type]
+    make_task(dataset, "t99", instruction="New.\n")
+    with pytest.raises(DatasetError, match="another split"):
+        make_split(dataset, seed=7)
+    assert load_split(dataset) == first
+    assert not [path for path in dataset.iterdir() if path.name.startswith(".")]
+
+
+def test_equal_tasks_fall_on_one_side(dataset: Path) -> None:
+    for number in range(20):
+        make_task(dataset, f"twin{number:02}", instruction=f"Task {number}.\n")
+    split = make_split(dataset, seed=1)
+    assert not set(split.dev.values()) & set(split.holdout.values())
+    assert len(split.holdout) == 8
+
+
+def test_broken_tasks_are_on_no_side_and_too_few_are_refused(tmp_path: Path) -> None:
+    make_task(tmp_path, "broken", toml="[")
+    make_task(tmp_path, "sound")
+    with pytest.raises(DatasetError, match="too few"):
+        make_split(tmp_path, seed=1)
+    make_task(tmp_path, "more", instruction="More.\n")
+    split = make_split(tmp_path, seed=1, fraction=0.5)
+    assert set(split.dev) | set(split.holdout) == {"sound", "more"}
+    with pytest.raises(DatasetError, match="between 0 and 1"):
+        make_split(tmp_path, seed=1, fraction=1.5)
+
+
+def test_no_split_is_none_and_a_damaged_one_an_error(tmp_path: Path) -> None:
+    assert load_split(tmp_path) is None
+    (tmp_path / "split.json").write_text('{"seed": 1')
+    with pytest.raises(DatasetError, match=r"split\.json"):
+        load_split(tmp_path)
+
+
+def test_looks_are_counted_one_by_one(dataset: Path) -> None:
+    assert count_looks(dataset) == 0
+    record_look(dataset, sweep="runs/a", trials=4)
+    record_look(dataset, sweep="runs/b", trials=2)
+    assert count_looks(dataset) == 2
+    last = json.loads((dataset / "split.ledger.jsonl").read_text().splitlines()[-1])
+    assert (last["sweep"], last["trials"]) == ("runs/b", 2)
+    assert last["when"]
+
+
+def test_a_look_that_cannot_be_counted_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "split.ledger.jsonl").mkdir()
+    with pytest.raises(DatasetError, match="counted"):
+        record_look(tmp_path, sweep="x", trials=1)

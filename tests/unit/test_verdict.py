@@ -1,0 +1,357 @@
+"""Harbor's reward rules, the second witness, the trusted set, and what is a fail and what is unscored."""
+
+import base64
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hc_ray.blind import oracle, trusted, vault, verify
+from hc_ray.blind.verdict import Malformed, Verdict, decide, headline, read_rewards
+from hc_ray.candidate import DELETED, Submission
+from hc_ray.errors import VerifierError
+from hc_ray.task import Task
+from tests.fakes.grading import MemoryPlace
+from tests.fakes.tasks import TOML, make_task
+
+PROBED = {"exists": [], "bash": True, "path": ["/usr/bin"], "pytest": "own", "loaded": []}
+
+
+def end(session: str = "s", **counts: int) -> dict[str, Any]:
+    return {"type": "end", "session": session, "exit": 0, "passed": 2, "failed": 0, "errors": 0, **counts}
+
+
+def start(session: str = "s") -> dict[str, Any]:
+    return {"type": "start", "session": session}
+
+
+LOADED = {"type": "loaded"}
+GOOD = [LOADED, start(), end()]
+
+
+def report(reward: bytes | None = b"1\n", witness: list[Any] = GOOD, **more: Any) -> dict[str, Any]:
+    raw = None if reward is None else base64.b64encode(reward).decode()
+    return {"exit": 0, "rewards": {"reward.json": None, "reward.txt": raw}, "witness": witness, "output": "", **more}
+
+
+def submission(files: dict[str, str], *, deleted: tuple[str, ...] = ()) -> Submission:
+    return oracle.make_submission(_TASK, make_tar(files, deleted=deleted), "trial")
+
+
+def make_tar(files: dict[str, str], *, deleted: tuple[str, ...] = (), extra: tuple[tarfile.TarInfo, ...] = ()) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        if deleted:
+            files = {DELETED: json.dumps(list(deleted)), **files}
+        for name, text in files.items():
+            info = tarfile.TarInfo(name.lstrip("/"))
+            info.size = len(text)
+            tar.addfile(info, io.BytesIO(text.encode()))
+        for info in extra:
+            tar.addfile(info)
+    return out.getvalue()
+
+
+def link(name: str, target: str, kind: bytes = tarfile.SYMTYPE) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+_TASK = Task(name="t", digest="d" * 64, instruction="x", environment={"dockerfile": "FROM x"})
+
+
+@pytest.mark.parametrize(
+    ("json_file", "text_file", "expected"),
+    [
+        (None, b"1", 1.0),
+        (None, b" 0.5 \n", 0.5),
+        (None, b"0", 0.0),
+        (b'{"reward": 1}', b"0", 1.0),
+        (b'{"reward": 0.25, "speed": 3}', None, 0.25),
+        (b'{"score": 1.0}', None, 1.0),
+    ],
+)
+def test_rewards_are_read_as_harbor_reads_them(json_file: bytes | None, text_file: bytes, expected: float) -> None:
+    rewards = read_rewards(json_file, text_file)
+    assert rewards is not None
+    assert headline(rewards) == expected
+
+
+@pytest.mark.parametrize(
+    ("json_file", "text_file"),
+    [
+        (None, b""), (None, b"yes"), (None, b"nan"), (None, b"inf"), (None, b"\xff"), (None, b"1 1"),
+        (b'{"reward": null}', b"1"),
+        (b"", b"1"), (b"{", b"1"), (b"1", b"1"), (b"[1]", b"1"), (b"{}", b"1"), (b'{"reward": true}', b"1"),
+        (b'{"reward": "1"}', b"1"), (b'{"reward": NaN}', b"1"), (b'{"reward": 1e999}', b"1"),
+        (b'{"reward": 1' + b"0" * 400 + b"}", b"1"), pytest.param(b"[" * 100000, b"1", id="deep"),
+    ],
+)  # fmt: skip
+def test_malformed_rewards_are_no_rewards_and_json_is_not_passed_over(
+    json_file: bytes | None, text_file: bytes
+) -> None:
+    with pytest.raises(Malformed):
+        read_rewards(json_file, text_file)
+
+
+def test_no_reward_file_is_no_verdict_and_two_unnamed_rewards_are_malformed() -> None:
+    assert read_rewards(None, None) is None
+    with pytest.raises(Malformed):
+        headline({"a": 1.0, "b": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("given", "mentions", "cause", "witness"),
+    [
+        (report(), True, "passed", "agrees"),
+        (report(b"0\n", [LOADED, start(), end(failed=1, exit=1)]), True, "failed", "agrees"),
+        (report(b"0.99"), True, "failed", "disagrees"),
+        (report(None), True, "no_verdict", "disagrees"),
+        (report(b""), True, "empty_verdict", "disagrees"),
+        (report(b"yes"), True, "malformed_verdict", "disagrees"),
+        (report(timed_out=True), True, "timeout", "disagrees"),
+        (None, True, "verifier_lost", "absent"),
+        ({"error": "no shell"}, True, "verifier_lost", "absent"),
+        (report(witness=[]), False, "passed", "none"),
+        (report(witness=[]), True, "witness_absent", "absent"),
+        (report(witness=[LOADED]), True, "witness_disagrees", "disagrees"),
+        (report(witness=[LOADED, start()]), True, "witness_disagrees", "disagrees"),
+        (report(witness=[LOADED, end()]), True, "witness_disagrees", "disagrees"),
+        (report(witness=[LOADED, start(), end("other")]), True, "witness_disagrees", "disagrees"),
+        (report(witness=[LOADED, start(), end(), end()]), True, "witness_disagrees", "disagrees"),
+        (report(witness=[LOADED, start(), end(passed=0, exit=5)]), True, "witness_disagrees", "disagrees"),
+        (report(witness=[LOADED, start(), end(failed=1)]), True, "witness_disagrees", "disagrees"),
+        (report(witness=[LOADED, start(), end(errors=1)]), True, "witness_disagrees", "disagrees"),
+        (report(witness=[LOADED, start(), end(exit=2)]), True, "witness_disagrees", "disagrees"),
+        (report(witness=[*GOOD, {"type": "garbled"}]), True, "witness_disagrees", "disagrees"),
+        (report(witness=[*GOOD, start("t"), end("t", passed=0, exit=5)]), True, "passed", "agrees"),
+        (report(witness=[*GOOD, start("t"), end("t", failed=1, exit=1)]), True, "witness_disagrees", "disagrees"),
+        (report(witness=[LOADED, start(), {"type": "end", "session": "s"}]), True, "witness_disagrees", "disagrees"),
+        (report(witness=[LOADED, *GOOD]), False, "passed", "agrees"),
+    ],
+)
+def test_a_reward_counts_only_if_the_witness_bears_it_out(
+    given: dict[str, Any] | None, mentions: bool, cause: str, witness: str
+) -> None:
+    fields = decide(given, mentions_pytest=mentions)
+    assert (fields["cause"], fields["witness"]) == (cause, witness)
+    assert fields["passed"] is (cause == "passed")
+    Verdict(**fields)
+
+
+@pytest.mark.parametrize(
+    "tar",
+    [
+        b"no tar at all",
+        make_tar({"/app/../etc/x": ""}),
+        make_tar({}, extra=(link("app/x", "/usr"), tarfile.TarInfo("app/x/python3"))),
+        make_tar({}, extra=(link("app/x", "usr/bin/python3", tarfile.LNKTYPE),)),
+        make_tar({"app/x": ""}, extra=(tarfile.TarInfo("app/x"),)),
+        make_tar({}, extra=(link("app/null", "", tarfile.CHRTYPE),)),
+        make_tar({DELETED: '{"a": 1}'}),
+    ],
+)
+def test_a_submission_that_no_difference_looks_like_is_refused(tar: bytes) -> None:
+    with pytest.raises(trusted.Refused):
+        trusted.read_contents(tar)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/usr/bin/python3", "/bin/bash", "/usr/lib/python3/os.py", "/lib/x/libc.so.6", "/etc/ld.so.preload",
+        "/opt/hc/bin/python3", "/opt/venv/bin/tool", "/app/sitecustomize.py", "/app/x.pth", "/conftest.py",
+        "/root/.local/lib/python3.12/site-packages/a.py", "/etc", "/usr",
+    ],
+)  # fmt: skip
+def test_changing_or_removing_a_trusted_file_is_tampering_and_adding_one_is_left_behind(path: str) -> None:
+    image = trusted.Image(path=("/usr/bin", "/opt/venv/bin"))
+    there = image.model_copy(update={"exists": (path,)})
+    tar = make_tar({path: "x", "/app/ok.py": "y"})
+    contents = trusted.read_contents(tar)
+    changed = trusted.sort_out(tar, contents, there, "/app")
+    assert changed.tampered == (path,)
+    added = trusted.sort_out(tar, contents, image, "/app")
+    assert (added.tampered, added.left_behind) == ((), (path,))
+    assert trusted.read_contents(added.tar).members == ("/app/ok.py",)
+    gone = make_tar({}, deleted=(path,))
+    assert trusted.sort_out(gone, trusted.read_contents(gone), there, "/app").tampered == (path,)
+
+
+def test_everything_else_is_carried_with_its_removals() -> None:
+    tar = make_tar({"/app/a.py": "1", "/etc/app.conf": "2", "/root/notes": "3"}, deleted=("/app/old", "/srv/x"))
+    carried = trusted.sort_out(tar, trusted.read_contents(tar), trusted.Image(), "/app")
+    assert (carried.left_behind, carried.tampered) == ((), ())
+    kept = trusted.read_contents(carried.tar)
+    assert kept.members == ("/app/a.py", "/etc/app.conf", "/root/notes")
+    assert kept.deleted == ("/app/old", "/srv/x")
+
+
+def test_rewards_tests_and_docker_s_own_init_never_travel() -> None:
+    tar = make_tar({"/logs/verifier/reward.txt": "1", "/tests/test.sh": "", "/usr/sbin/docker-init": "", "/app/a": "1"})
+    image = trusted.Image(exists=("/usr/sbin/docker-init",))
+    carried = trusted.sort_out(tar, trusted.read_contents(tar), image, "/app")
+    assert carried.tampered == ()
+    assert trusted.read_contents(carried.tar).members == ("/app/a",)
+
+
+def test_shadowing_what_pytest_loads_is_tampering_and_using_a_common_name_is_not() -> None:
+    tar = make_tar({"/app/argparse.py": "", "/app/statistics.py": "", "/app/pytest/__init__.py": "", "/app/own.py": ""})
+    contents = trusted.read_contents(tar)
+    assert trusted.shadow_names(contents, "/app") == ("argparse", "pytest", "statistics")
+    image = trusted.Image(loaded=("argparse", "pytest"))
+    carried = trusted.sort_out(tar, contents, image, "/app")
+    assert carried.tampered == ("/app/argparse.py", "/app/pytest/__init__.py")
+    shipped = image.model_copy(update={"exists": ("/app/argparse.py",)})
+    assert trusted.sort_out(tar, contents, shipped, "/app").tampered == ("/app/pytest/__init__.py",)
+
+
+def test_the_witness_cannot_be_replaced_by_a_file_of_its_name() -> None:
+    tar = make_tar({"/srv/lib/hc_witness.py": ""})
+    carried = trusted.sort_out(tar, trusted.read_contents(tar), trusted.Image(), "/app")
+    assert carried.tampered == ("/srv/lib/hc_witness.py",)
+
+
+def answering(run: dict[str, Any] | None, **probe: Any) -> Any:
+    return lambda sandbox, order: {**PROBED, **probe} if order["do"] == "probe" else run
+
+
+@pytest.fixture
+def sealed(tmp_path: Path) -> tuple[Task, Path]:
+    make_task(tmp_path / "set", tests={"test.sh": "#!/bin/bash -e\npytest /tests\n", "deep/x.txt": "x"})
+    (task,) = vault.seal(tmp_path / "set", tmp_path / "public", tmp_path / "sealed").tasks
+    return task, tmp_path / "sealed"
+
+
+async def test_grading_looks_at_the_image_before_the_submission_and_runs_last(sealed: tuple[Task, Path]) -> None:
+    task, root = sealed
+    place = MemoryPlace(answering(report()))
+    verdict = await verify.grade(task, submission({"/app/a.py": "1"}), sealed_root=root, place=place)
+    (sandbox,) = place.made
+    assert verdict.passed is True
+    assert verdict.witness == "agrees"
+    assert sandbox.done == ["probe", "put_tar", "put", "put", "run"]
+    assert sandbox.closed
+    assert not sandbox.network
+    order = sandbox.orders[1]
+    assert order["command"] == ["bash", "-e", "/tests/test.sh"]
+    assert order["env"]["PYTEST_PLUGINS"] == "hc_witness"
+    assert order["timeout"] == 60
+    assert "/tests/deep/x.txt" in sandbox.files
+    assert sandbox.executable == {"/tests/test.sh"}
+    assert not [path for path in sandbox.files if "canary" in path]
+    assert verdict.sealed_digest == vault.load_spec(root, task.digest).sealed_digest
+
+
+async def test_the_untouched_environment_is_graded_without_a_submission(sealed: tuple[Task, Path]) -> None:
+    task, root = sealed
+    place = MemoryPlace(answering(report(b"0")))
+    verdict = await verify.grade(task, None, sealed_root=root, place=place)
+    assert (verdict.passed, verdict.cause, verdict.submission) == (False, "failed", None)
+    assert place.made[0].tars == []
+
+
+async def test_a_tampered_submission_is_never_run(sealed: tuple[Task, Path]) -> None:
+    task, root = sealed
+    place = MemoryPlace(answering(report(), exists=["/usr/bin/python3"]))
+    verdict = await verify.grade(task, submission({"/usr/bin/python3": "x"}), sealed_root=root, place=place)
+    assert (verdict.passed, verdict.cause, verdict.tampered) == (False, "tampered", ("/usr/bin/python3",))
+    assert place.made[0].done == ["probe"]
+    assert place.made[0].closed
+
+
+async def test_what_a_candidate_can_break_is_a_fail_and_the_machinery_is_unscored(sealed: tuple[Task, Path]) -> None:
+    task, root = sealed
+    lost = await verify.grade(task, submission({"/app/a": ""}), sealed_root=root, place=MemoryPlace(answering(None)))
+    assert (lost.passed, lost.cause) == (False, "verifier_lost")
+    bad = Submission(id="i", trial="t", task_digest=task.digest, tar=b"garbage", digest="x")
+    refused = await verify.grade(task, bad, sealed_root=root, place=MemoryPlace(answering(report())))
+    assert (refused.passed, refused.cause) == (False, "submission_refused")
+    with pytest.raises(VerifierError, match="daemon"):
+        await verify.grade(task, None, sealed_root=root, place=MemoryPlace(answering(None), broken=True))
+    with pytest.raises(VerifierError, match="runner"):
+        await verify.grade(task, None, sealed_root=root, place=MemoryPlace(lambda sandbox, order: None))
+    with pytest.raises(VerifierError, match="sealed half"):
+        await verify.grade(task, None, sealed_root=root / "nowhere", place=MemoryPlace(answering(None)))
+
+
+async def test_output_is_kept_only_where_asked_and_for_its_owner_alone(
+    sealed: tuple[Task, Path], tmp_path: Path
+) -> None:
+    task, root = sealed
+    kept = tmp_path / "outputs" / "x.txt"
+    answer = answering(report(output=base64.b64encode(b"E assert 1 == 2").decode()))
+    verdict = await verify.grade(task, None, sealed_root=root, place=MemoryPlace(answer), keep_output=kept)
+    assert kept.read_bytes() == b"E assert 1 == 2"
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert "assert" not in verdict.model_dump_json()
+
+
+@pytest.mark.parametrize(
+    ("environment", "verifier", "override", "expected"),
+    [("", "", None, False), ("public", "", None, True), ("public", "no-network", None, False),
+     ("", "public", None, True), ("", "", True, True), ("public", "public", False, False)],
+)  # fmt: skip
+def test_grading_has_the_network_that_the_verifier_asks_for(
+    tmp_path: Path, environment: str, verifier: str, override: bool | None, expected: bool
+) -> None:
+    toml = f"[environment]\n{f'network_mode = {environment!r}' if environment else ''}\n"
+    toml += f"[verifier]\n{f'network_mode = {verifier!r}' if verifier else ''}\n"
+    make_task(tmp_path / "set", toml=toml)
+    (task,) = vault.seal(tmp_path / "set", tmp_path / "p", tmp_path / "s").tasks
+    spec = vault.load_spec(tmp_path / "s", task.digest)
+    assert verify.wants_network(task, spec, override) is expected
+
+
+@pytest.mark.parametrize(
+    ("first", "bash", "expected"),
+    [
+        (b"#!/bin/bash\n", True, ["bash", "/t"]),
+        (b"#!/bin/bash -eu\n", True, ["bash", "-eu", "/t"]),
+        (b"#!/usr/bin/env bash\n", False, ["sh", "/t"]),
+        (b"echo no first line", True, ["bash", "/t"]),
+        (b"#!/usr/bin/env python3\n", True, ["/t"]),
+        (b"", False, ["sh", "/t"]),
+    ],
+)
+def test_scripts_run_under_the_shell_of_their_first_line(first: bytes, bash: bool, expected: list[str]) -> None:
+    assert verify.shell_command("/t", first, bash=bash) == expected
+
+
+async def test_the_control_is_run_once_per_sealed_digest(tmp_path: Path) -> None:
+    folder = make_task(tmp_path / "set")
+    place, cache = MemoryPlace(answering(report())), tmp_path / "cache"
+
+    async def control() -> int:
+        (task,) = vault.seal(tmp_path / "set", tmp_path / "p", tmp_path / "s").tasks
+        verdict = await oracle.control(task, sealed_root=tmp_path / "s", place=place, cache=cache)
+        assert verdict.passed is True
+        return len(place.made)
+
+    # One sandbox for the reference, one for its grading.
+    assert [await control(), await control()] == [2, 2]
+    (folder / "tests/more.txt").write_text("changed")
+    assert [await control(), await control()] == [4, 4]
+
+
+async def test_a_failed_machine_leaves_no_control_behind(tmp_path: Path) -> None:
+    make_task(tmp_path / "set")
+    (task,) = vault.seal(tmp_path / "set", tmp_path / "p", tmp_path / "s").tasks
+    place = MemoryPlace(answering(None), broken=True)
+    with pytest.raises(VerifierError):
+        await oracle.control(task, sealed_root=tmp_path / "s", place=place, cache=tmp_path / "c")
+    assert not (tmp_path / "c").exists()
+
+
+async def test_a_task_without_a_solution_has_a_control_that_says_so(tmp_path: Path) -> None:
+    make_task(tmp_path / "set", solution={}, toml=TOML)
+    (task,) = vault.seal(tmp_path / "set", tmp_path / "p", tmp_path / "s").tasks
+    place = MemoryPlace(answering(report()))
+    verdict = await oracle.control(task, sealed_root=tmp_path / "s", place=place, cache=tmp_path / "c")
+    assert (verdict.passed, verdict.cause) == (None, "no_reference")
+    with pytest.raises(VerifierError, match="no solution"):
+        await oracle.reference(task, sealed_root=tmp_path / "s", place=place)
