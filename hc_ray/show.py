@@ -28,7 +28,8 @@ def find_trial(store: Store, name: str) -> str:
     if len(matching) == 1:
         return matching[0]
     if matching:
-        raise OutputError(f"{name}: {len(matching)} trials match, for instance {', '.join(matching[:4])}")
+        asked = f"{name}: " if name else "which trial? "
+        raise OutputError(f"{asked}{len(matching)} trials match, for instance {', '.join(matching[:4])}")
     near = difflib.get_close_matches(name, names, 1)
     hint = f"; did you mean {near[0]}?" if near else f" ({len(names)} finished trials here; hc-ray report lists them)"
     raise OutputError(f"{name}: no finished trial of that name{hint}")
@@ -46,7 +47,7 @@ def describe(store: Store, trial: str, *, read_table: ReadTable) -> dict[str, An
         **row_of(result),
         "cause": row_of(result)["cause"] or metadata.get("cause"),
         "instruction": _instruction(trajectory),
-        "suite": _suite(_json(store, f"{folder}/agent/suite.json")),
+        "suite": told_suite(_json(store, f"{folder}/agent/suite.json")),
         "matrix": _matrix(store, f"{folder}/agent/matrix.parquet", read_table),
         "candidates": _candidates(store, folder, metadata, selection),
         "selection": selection,
@@ -71,7 +72,8 @@ def _instruction(trajectory: Mapping[str, Any] | None) -> str | None:
     return next((str(step["message"]) for step in steps if step.get("source") == "user"), None)
 
 
-def _suite(suite: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def told_suite(suite: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """A suite's JSON with each test's fate beside it, admitted ones first."""
     if suite is None:
         return None
     verdicts = {verdict["id"]: verdict for verdict in suite.get("gate", [])}
@@ -170,7 +172,7 @@ def tell(trial: Mapping[str, Any], *, verbose: bool = False, stream: IO[str] | N
     say(f"{trial['agent']}, seed {trial['seed']}, {trial['split']}, sandbox {trial['sandbox'] or NOT_MEASURED}")
     terminal.heading("Instruction", stream=stream)
     say(trial["instruction"] or "not stored for this agent")
-    _tell_suite(trial["suite"], stream)
+    tell_suite(trial["suite"], stream)
     _tell_candidates(trial, stream)
     terminal.heading("Why this one", stream=stream)
     say(_why(trial))
@@ -184,7 +186,8 @@ def tell(trial: Mapping[str, Any], *, verbose: bool = False, stream: IO[str] | N
             say(exchange["message"])
 
 
-def _tell_suite(suite: Mapping[str, Any] | None, stream: IO[str] | None) -> None:
+def tell_suite(suite: Mapping[str, Any] | None, stream: IO[str] | None = None) -> None:
+    """Print the tests with the gate's reasons."""
     from hc_ray import terminal
 
     if suite is None:

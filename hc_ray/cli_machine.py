@@ -1,0 +1,78 @@
+"""``doctor``, ``clean``, ``ui``: this machine, what was left on it, and MLflow on a sweep."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hc_ray.cli_options import Json, plain, print_json
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the verbs."""
+    app.command()(doctor)
+    app.command()(clean)
+    app.command()(ui)
+
+
+def doctor(as_json: Json = False) -> int:
+    """What works here, and the remedy for what does not. It says which limits hold, too."""
+    from hc_ray_actors.doctor import examine
+
+    findings = examine()
+    if as_json:
+        print_json({"schema_version": 1, "findings": [plain(finding) for finding in findings]})
+        return 0
+    from hc_ray.terminal import say, table
+
+    table(("", "what", "found"), [("ok" if finding.ok else "no", finding.name, finding.says) for finding in findings])
+    for finding in findings:
+        if not finding.ok and finding.remedy:
+            say(f"{finding.name}: {finding.remedy}", style="yellow")
+    return 0
+
+
+def clean(as_json: Json = False) -> int:
+    """Remove what dead hc-ray processes left. Sandboxes, containers, fork images, engine logs."""
+    from hc_ray_actors.doctor import clean as remove_leftovers
+
+    removed = remove_leftovers()
+    if as_json:
+        print_json({"schema_version": 1, "removed": removed})
+        return 0
+    for name in removed:
+        typer.echo(name)
+    typer.echo(f"{len(removed)} leftovers removed")
+    return 0
+
+
+def ui(
+    out: Annotated[str, typer.Argument(help="A sweep directory, or the folder that holds several.")] = "runs",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="On loopback; 0 takes a free one.")] = 5000,
+    as_json: Json = False,
+) -> int:
+    """Open MLflow on a sweep's store, on loopback only. Ctrl-C ends it."""
+    from hc_ray.adapters.mlflow_tracker import serve
+
+    uri = _store_of(out)
+    with serve(uri, port=port) as server:
+        if as_json:
+            print_json({"schema_version": 1, "url": server.url, "store": uri, "pid": server.pid})
+        else:
+            typer.echo(f"MLflow on {uri}\n{server.url}  (Ctrl-C ends it)")
+        server.wait()
+    return 0
+
+
+def _store_of(out: str) -> str:
+    """The SQLite store of a sweep directory, or of the folder that sweeps lie in."""
+    from hc_ray.errors import OutputError
+    from hc_ray_actors.results import default_tracking_uri
+
+    folder = Path(out).expanduser()
+    uri = f"sqlite:///{(folder / 'mlflow.db').absolute()}"
+    if (folder / "sweep.json").is_file():
+        uri = default_tracking_uri(str(folder)) or uri
+    if not Path(uri.removeprefix("sqlite:///")).is_file():
+        raise OutputError(f"{out}: no MLflow store here (a sweep with --mlflow-uri none leaves none)")
+    return uri

@@ -1,0 +1,117 @@
+"""``show``, ``testgen``, ``regrade``: one trial or suite for a reader, and stored submissions graded again."""
+
+from typing import Annotated, Any
+
+import typer
+
+from hc_ray.cli_options import (
+    ApiKeyEnv,
+    BaseUrl,
+    Engine,
+    Json,
+    Model,
+    Sandbox,
+    Script,
+    Verbose,
+    config_from,
+    engine_flags,
+    plain,
+    print_json,
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the verbs."""
+    app.command()(show)
+    app.command()(testgen)
+    app.command()(regrade)
+
+
+def show(
+    trial: Annotated[str, typer.Argument(help="OUT/TRIAL; a part of the trial's name will do.")],
+    verbose: Verbose = False,
+    as_json: Json = False,
+) -> int:
+    """One trial for a reader. Instruction, self-tests, pass matrix, candidates, why this one; -v adds every prompt."""
+    from hc_ray import show as shows
+    from hc_ray.adapters.sweep_store import SweepStore, read_parquet
+
+    out, name = _place(trial)
+    store = SweepStore(out)
+    described = shows.describe(store, shows.find_trial(store, name), read_table=read_parquet)
+    if as_json:
+        print_json(described)
+    else:
+        shows.tell(described, verbose=verbose)
+    return 0
+
+
+def _place(trial: str) -> tuple[str, str]:
+    """``OUT/TRIAL`` or ``OUT/trials/TRIAL`` → (OUT, TRIAL); a sweep directory will do where it holds one trial."""
+    from hc_ray.adapters.sweep_store import SweepStore
+    from hc_ray.errors import OutputError
+
+    whole = trial.rstrip("/")
+    if SweepStore(whole).exists("sweep.json"):
+        return whole, ""
+    out, _, name = whole.rpartition("/")
+    out = out.removesuffix("/trials") or "."
+    if not SweepStore(out).exists("sweep.json"):
+        raise OutputError(f"{trial}: {out} is no sweep directory; show takes OUT/TRIAL")
+    return out, name
+
+
+def testgen(
+    path: Annotated[str, typer.Option("--path", "-p", help="The folder of one task.")],
+    minimum: Annotated[int | None, typer.Option("--min", help="Tests that the suite should at least hold.")] = None,
+    maximum: Annotated[int | None, typer.Option("--max", help="Tests that the suite holds at most.")] = None,
+    config: Annotated[str | None, typer.Option("--config", help="A YAML file of settings.")] = None,
+    sandbox: Sandbox = None,
+    engine: Engine = None,
+    base_url: BaseUrl = None,
+    model: Model = None,
+    script: Script = None,
+    api_key_env: ApiKeyEnv = None,
+    as_json: Json = False,
+) -> int:
+    """Write self-tests for a task, from its instruction alone; says which the gate admits and why."""
+    flags: dict[str, Any] = {
+        "--min": minimum, "--max": maximum, "--sandbox": sandbox,
+        **engine_flags(engine, base_url, model, script, api_key_env),
+    }  # fmt: skip
+    settings = config_from(config, flags)
+    from hc_ray_actors.single import make_suite
+
+    suite = make_suite(settings, path)
+    data = plain(suite)
+    gate = data.pop("gate")
+    if as_json:
+        print_json({"schema_version": 1, "suite": {**data, "hash": suite.hash}, "gate": gate})
+        return 0
+    from hc_ray.show import tell_suite, told_suite
+    from hc_ray.terminal import say
+
+    tell_suite(told_suite({**data, "gate": gate}))
+    say(f"\n{suite.prompt_tokens} tokens in, {suite.completion_tokens} out; suite {suite.hash[:12]}", style="dim")
+    return 0
+
+
+def regrade(out: Annotated[str, typer.Argument(help="A sweep directory.")], as_json: Json = False) -> int:
+    """Grade stored submissions again, with the tests as they are now. Nothing stored changes."""
+    from hc_ray_actors.regrade import regrade as grade_again
+
+    rows = grade_again(out)
+    if as_json:
+        print_json({"schema_version": 1, "trials": rows})
+    else:
+        from hc_ray.terminal import say, table
+
+        words = {True: "pass", False: "fail", None: "unscored"}
+        changed = [row for row in rows if row["before"] != row["after"]]
+        if changed:
+            table(
+                ("trial", "before", "after", "cause"),
+                [(row["trial"], words[row["before"]], words[row["after"]], row.get("cause")) for row in changed],
+            )
+        say(f"{len(rows)} submissions graded again, {len(changed)} verdicts differ")
+    return 3 if any(row["after"] is None for row in rows) else 0
