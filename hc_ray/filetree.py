@@ -1,7 +1,7 @@
-"""Differences of file trees as tars: packed, unpacked, and refused where they would do harm. Pure: bytes in, values out.
+"""Differences of file trees as tars: packed, unpacked, refused where they would do harm. Pure: bytes in, values out.
 
-A difference's tar holds changed paths without their leading slash, in order of their names, each with a fixed owner and
-time so that equal changes are equal bytes; when paths were removed, ``candidate.DELETED`` lists them as first member."""
+A difference's tar holds changed paths without their leading slash, in order of their names, each with a fixed owner
+and time so that equal changes are equal bytes; when paths were removed, ``candidate.DELETED`` lists them first."""
 
 import io
 import json

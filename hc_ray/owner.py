@@ -1,7 +1,7 @@
 """Who owns a sandbox, a container or a lock: a process, named so that its number's next holder is not taken for it.
 
-An owner is ``<pid>-<start>`` with the process's start in clock ticks since boot (``/proc/<pid>/stat``); a label may follow
-after another dash."""
+An owner is ``<pid>-<start>`` with the process's start in clock ticks since boot (``/proc/<pid>/stat``); a label may
+follow after another dash."""
 
 import os
 from pathlib import Path

@@ -1,0 +1,88 @@
+"""Folders and files by open descriptor: the steps that ``bwrap_files`` and ``bwrap_copy`` are made of. No step follows
+a link, and none waits on a pipe that hostile code put in a file's place."""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+PATH_ONLY = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+MAX_DEPTH = 200
+"""Folders within folders that are looked at; every level costs a descriptor."""
+
+
+@contextmanager
+def opened(name: str, flags: int, folder: int | None = None, mode: int = 0o600) -> Iterator[int]:
+    file = os.open(name, flags, mode, dir_fd=folder)
+    try:
+        yield file
+    finally:
+        os.close(file)
+
+
+@contextmanager
+def unlocked(name: str, folder: int, state: os.stat_result) -> Iterator[int]:
+    """An open folder, though whoever runs inside took the right to read it away (for its owner; root needs none)."""
+    locked = os.geteuid() == state.st_uid and state.st_mode & 0o700 != 0o700
+    if locked:
+        with opened(name, PATH_ONLY | os.O_DIRECTORY, folder) as place:
+            os.chmod(f"/proc/self/fd/{place}", 0o700)  # noqa: PTH101 (the open folder itself, never a name)
+    below = os.open(name, FOLDER, dir_fd=folder)
+    try:
+        yield below
+    finally:
+        if locked:
+            os.fchmod(below, stat.S_IMODE(state.st_mode))
+        os.close(below)
+
+
+def link_target(name: str, folder: int) -> str | None:
+    try:
+        return os.readlink(name, dir_fd=folder)
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.ENOENT, errno.ENOTDIR):
+            return None
+        raise
+
+
+def read_all(file: int, limit: int) -> bytes:
+    parts = []
+    while limit > 0 and (part := os.read(file, min(limit, 1 << 20))):
+        parts.append(part)
+        limit -= len(part)
+    return b"".join(parts)
+
+
+def write_all(file: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(file, rest) :]
+
+
+def unlock_folder(folder: int) -> None:
+    """Give this process's user its rights on an open folder of its own back, should they have been taken away."""
+    if os.geteuid() == 0:
+        return
+    state = os.fstat(folder)
+    if state.st_uid == os.geteuid() and state.st_mode & 0o700 != 0o700:
+        os.chmod(f"/proc/self/fd/{folder}", stat.S_IMODE(state.st_mode) | 0o700)  # noqa: PTH101
+
+
+def content(folder: int, name: str, state: os.stat_result, limit: int) -> bytes:
+    try:
+        with opened(name, FILE, folder) as file:
+            return read_all(file, limit) if stat.S_ISREG(os.fstat(file).st_mode) else b""
+    except PermissionError:
+        with opened(name, PATH_ONLY, folder) as place:
+            if not stat.S_ISREG(os.fstat(place).st_mode):
+                return b""
+            place_path = f"/proc/self/fd/{place}"
+            os.chmod(place_path, 0o600)  # noqa: PTH101 (the open file itself, never a name)
+            try:
+                with opened(place_path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC) as file:
+                    return read_all(file, limit)
+            finally:
+                os.chmod(place_path, stat.S_IMODE(state.st_mode))  # noqa: PTH101
