@@ -39,7 +39,8 @@ async def find_knee(
     max_tokens: int = 64,
 ) -> Knee:
     """Keep ``concurrency`` requests in flight for ``seconds`` at every level. The model must let so many
-    through, and an embedded server must have so many slots. Raises ``EngineError`` when the server fails or counts no tokens."""
+    through, and an embedded server must have so many slots. Raises ``EngineError`` when the server fails or counts no
+    tokens."""
     await model.complete(_prompt(0, 8))  # the first request pays for what is loaded lazily
     seen = [await _measure(model, concurrency, seconds, max_tokens) for concurrency in sorted(set(levels))]
     peak = max(level.output_tokens_per_second for level in seen)

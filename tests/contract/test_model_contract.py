@@ -1,0 +1,164 @@
+"""What ``ports.Model`` promises, held by every adapter: over HTTP against a real llama.cpp server and against a server
+without a model, and by the scripted model."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from hc_ray import models
+from hc_ray.adapters.embedded_engine import EmbeddedServer
+from hc_ray.adapters.http_model import HttpModel
+from hc_ray.adapters.scripted_model import ScriptedModel
+from hc_ray.errors import EngineError, ModelError
+from hc_ray.ports import Model
+from hc_ray.prompt import Message, Prompt
+from tests.fakes.engine_server import EngineServer
+from tests.fakes.scripts import echo, echo_request
+
+NAME = "smollm2-135m-instruct"
+
+
+def chat(seed: int = 0, say: str = "Name three colours.", **more: object) -> Prompt:
+    messages = (Message(role="user", content=say),)
+    return Prompt.model_validate(
+        {"role": "solver", "purpose": "test", "messages": messages, "max_tokens": 16, "seed": seed, **more}
+    )
+
+
+def continuation(seed: int = 0, text: str = "def add(a, b):\n    return", **more: object) -> Prompt:
+    return Prompt.model_validate(
+        {"role": "solver", "purpose": "test", "text": text, "max_tokens": 16, "seed": seed, **more}
+    )
+
+
+@pytest.fixture(scope="module")
+def weights() -> Path:
+    """The default model's weights, fetched as ``models pull`` does where they are missing."""
+    return models.pull(NAME)
+
+
+@pytest.fixture(scope="module")
+def embedded(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+    log = tmp_path_factory.mktemp("engine") / "engine.log"
+    server = EmbeddedServer(weights, parallel=4, context_tokens=512, threads=1, log_path=log)
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(params=["llama.cpp", "fake server", "scripted"])
+async def model(request: pytest.FixtureRequest) -> AsyncIterator[Model]:
+    if request.param == "scripted":
+        yield ScriptedModel(echo)
+    elif request.param == "fake server":
+        with EngineServer(echo_request) as server:
+            client = HttpModel(server.base_url, "fake", parallel=4)
+            yield client
+            await client.aclose()
+    else:
+        client = HttpModel(request.getfixturevalue("embedded").base_url, NAME, parallel=4, timeout=300)
+        yield client
+        await client.aclose()
+
+
+@pytest.mark.parametrize("ask", [chat, continuation])
+async def test_a_prompt_gets_a_text_and_token_counts_in_both_forms(model: Model, ask) -> None:
+    answer = await model.complete(ask())
+    assert answer.text.strip()
+    assert answer.prompt_tokens is not None and answer.prompt_tokens > 0
+    assert answer.completion_tokens is not None and 0 < answer.completion_tokens <= 16 + 1
+    assert answer.finish_reason
+
+
+@pytest.mark.parametrize("ask", [chat, continuation])
+async def test_the_same_prompt_and_seed_give_the_same_text_alone_and_under_load(model: Model, ask) -> None:
+    prompts = [ask(seed, temperature=0.9) for seed in range(4)]
+    alone = [(await model.complete(prompt)).text for prompt in prompts]
+    loaded = [answer.text for answer in await asyncio.gather(*(model.complete(prompt) for prompt in prompts))]
+    assert alone == loaded
+
+
+async def test_another_seed_gives_another_text(model: Model) -> None:
+    answers = {(await model.complete(continuation(seed, "My favourite", temperature=1.2))).text for seed in range(4)}
+    assert len(answers) > 1
+
+
+async def test_tokens_of_a_longer_text_are_more(model: Model) -> None:
+    short, long = await model.count_tokens("one two"), await model.count_tokens("one two three four five six")
+    assert 0 < short < long
+
+
+async def test_a_real_server_cuts_at_stop_sequences_and_at_the_token_limit(embedded: EmbeddedServer) -> None:
+    client = HttpModel(embedded.base_url, NAME)
+    counting = continuation(text="1, 2, 3, 4, 5, 6,", stop=(" 9",), max_tokens=40)
+    stopped = await client.complete(counting)
+    assert "9" not in stopped.text and stopped.finish_reason == "stop"
+    limited = await client.complete(continuation(text="1, 2, 3, 4, 5, 6,", max_tokens=5))
+    assert limited.finish_reason == "length" and limited.completion_tokens == 5
+    await client.aclose()
+
+
+@pytest.mark.parametrize("ask", [chat, continuation])
+async def test_a_real_server_obeys_a_schema_in_both_forms(embedded: EmbeddedServer, ask) -> None:
+    client = HttpModel(embedded.base_url, NAME)
+    schema = {"type": "object", "properties": {"n": {"enum": [417]}}, "required": ["n"], "additionalProperties": False}
+    answer = await client.complete(ask(schema_=schema, max_tokens=30))
+    assert "".join(answer.text.split()) == '{"n":417}'
+    await client.aclose()
+
+
+async def test_a_prompt_beyond_the_context_is_an_empty_answer_and_no_engine_failure(embedded: EmbeddedServer) -> None:
+    client = HttpModel(embedded.base_url, NAME)
+    answer = await client.complete(continuation(text="word " * 2000))
+    assert (answer.text, answer.finish_reason, answer.completion_tokens) == ("", "context", 0)
+    await client.aclose()
+
+
+async def test_the_probe_of_a_real_server_sees_what_it_can_do(embedded: EmbeddedServer) -> None:
+    client = HttpModel(embedded.base_url.removesuffix("/v1") + "/", NAME)
+    seen = await client.probe()
+    assert seen.seed and seen.schema_ and seen.chat and seen.completion and seen.usage and seen.logprobs and seen.n
+    assert seen.models == (embedded_alias(embedded),)
+    await client.aclose()
+
+
+def embedded_alias(server: EmbeddedServer) -> str:
+    return models.catalogue()[NAME].path.stem
+
+
+def test_an_engine_starts_in_a_group_of_its_own_and_stop_ends_it(weights: Path, tmp_path: Path) -> None:
+    server = EmbeddedServer(weights, parallel=1, context_tokens=256, log_path=tmp_path / "engine.log")
+    assert not server.alive()
+    url = server.start()
+    pid = server.pid
+    assert pid is not None and url.startswith("http://127.0.0.1:") and url.endswith("/v1")
+    assert os.getpgid(pid) == pid != os.getpgid(0) and server.alive()
+    assert server.start() == url and server.pid == pid
+    server.stop()
+    server.stop()
+    assert not server.alive()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+async def test_a_server_that_is_gone_is_an_engine_error(weights: Path, tmp_path: Path) -> None:
+    server = EmbeddedServer(weights, parallel=1, context_tokens=256, log_path=tmp_path / "engine.log")
+    client = HttpModel(server.start(), NAME, retries=1, backoff=0.01)
+    await client.complete(continuation())
+    server.stop()
+    with pytest.raises(EngineError, match="failed 2 times"):
+        await client.complete(continuation())
+    await client.aclose()
+
+
+def test_a_file_that_is_no_loadable_model_is_a_model_error_in_one_line(weights: Path, tmp_path: Path) -> None:
+    text, cut = tmp_path / "text.gguf", tmp_path / "cut.gguf"
+    text.write_text("hello")
+    cut.write_bytes(weights.read_bytes()[: 1 << 20])
+    for path, says in ((text, "no GGUF file"), (cut, "could not be loaded"), (tmp_path / "none.gguf", "No such file")):
+        with pytest.raises(ModelError, match=says) as caught:
+            EmbeddedServer(path, parallel=1, context_tokens=256, log_path=tmp_path / "engine.log").start()
+        assert "\n" not in str(caught.value)

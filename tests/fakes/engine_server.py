@@ -1,0 +1,121 @@
+"""An inference server without a model: it speaks the OpenAI endpoints, answers by a function of the request's JSON, and
+records every byte that it was sent."""
+
+import json
+import threading
+from collections.abc import Callable, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Answer = Callable[[dict[str, Any]], str]
+
+
+def prompt_of(body: dict[str, Any]) -> str:
+    """What a request asks: the text to continue, or all messages joined by line breaks."""
+    if "prompt" in body:
+        return str(body["prompt"])
+    return "\n".join(str(message["content"]) for message in body["messages"])
+
+
+class EngineServer:
+    """A context manager. ``base_url`` ends in ``/v1``; ``requests`` holds (path, body bytes) in order of arrival.
+
+    ``failures`` are statuses that the first answers get instead; ``endpoints`` are those it has; without ``usage`` it
+    counts no tokens; ``key`` is the bearer token it wants."""
+
+    def __init__(
+        self,
+        answer: Answer,
+        *,
+        failures: Sequence[int] = (),
+        endpoints: Sequence[str] = ("/v1/chat/completions", "/v1/completions", "/v1/models", "/tokenize"),
+        usage: bool = True,
+        key: str | None = None,
+        delay: float = 0.0,
+    ) -> None:
+        self.answer, self.usage, self.key, self.delay = answer, usage, key, delay
+        self.endpoints = frozenset(endpoints)
+        self.failures = list(failures)
+        self.requests: list[tuple[str, bytes]] = []
+        self.most_at_once = 0
+        self._now = 0
+        self._lock = threading.Lock()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+
+    def bodies(self) -> list[dict[str, Any]]:
+        """The JSON of every request that asked for text."""
+        return [json.loads(body) for path, body in self.requests if path.endswith("completions")]
+
+    def __enter__(self) -> "EngineServer":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def reply(self, method: str, path: str, raw: bytes, authorization: str | None) -> tuple[int, Any]:
+        with self._lock:
+            self.requests.append((path, raw))
+            failure = self.failures.pop(0) if self.failures else None
+            self._now += 1
+            self.most_at_once = max(self.most_at_once, self._now)
+        try:
+            if self.delay:
+                threading.Event().wait(self.delay)
+            if failure is not None:
+                return failure, {"error": {"message": f"told to fail with {failure}"}}
+            if self.key is not None and authorization != f"Bearer {self.key}":
+                return 401, {"error": {"message": f"no such key: {authorization}"}}
+            if path not in self.endpoints:
+                return 404, {"error": {"message": "not found"}}
+            return self._reply(method, path, json.loads(raw) if raw else {})
+        finally:
+            with self._lock:
+                self._now -= 1
+
+    def _reply(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        if path == "/v1/models":
+            return 200, {"object": "list", "data": [{"id": "fake"}]}
+        if path == "/tokenize":
+            return 200, {"tokens": list(range(len(body["content"].split())))}
+        text = self.answer(body)
+        chat = path.endswith("chat/completions")
+        choice = {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
+        data: dict[str, Any] = {"choices": [{"index": 0, "finish_reason": "stop", **choice}]}
+        if self.usage:
+            data["usage"] = {"prompt_tokens": len(prompt_of(body).split()), "completion_tokens": len(text.split())}
+        return 200, data
+
+
+def _handler(engine: EngineServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _serve(self) -> None:
+            raw = self.rfile.read(int(self.headers.get("content-length") or 0))
+            status, data = engine.reply(self.command, self.path, raw, self.headers.get("authorization"))
+            payload = json.dumps(data).encode()
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(payload)))
+            self.end_headers()
+            self.wfile.write(payload)
+
+        def do_GET(self) -> None:
+            self._serve()
+
+        def do_POST(self) -> None:
+            self._serve()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    return Handler
