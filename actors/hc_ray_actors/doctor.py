@@ -116,9 +116,7 @@ def clean() -> list[str]:
     one owns is left alone. Answers what was removed."""
     from hc_ray.adapters import bwrap_sandbox, docker_sandbox
 
-    removed = []
-    for label in ("solve", "verify", "plan", "doctor"):
-        removed += bwrap_sandbox.reap_folder(data_root() / "sandboxes" / label)
+    removed = bwrap_sandbox.reap()
     if docker_sandbox.probe() is None:
         removed += docker_sandbox.reap([])
     for folder in Path("/tmp").glob("hc-ray-engine-*"):

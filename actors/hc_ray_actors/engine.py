@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hc_ray.config import EngineConfig
-from hc_ray.errors import EngineError
+from hc_ray.errors import EngineError, ModelError
 from hc_ray.value import Value
 
 
@@ -40,6 +40,8 @@ class Engine:
             from hc_ray.adapters.embedded_engine import EmbeddedServer
 
             model = resolve(config.model)
+            if model.path is None:
+                raise ModelError(f"{config.model}: no weights; run hc-ray models pull {config.model}")
             logs = Path(tempfile.mkdtemp(prefix="hc-ray-engine-"))
             self._server = EmbeddedServer(
                 model.path,

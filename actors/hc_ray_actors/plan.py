@@ -3,7 +3,6 @@ smallest effect that it could see."""
 
 import datetime
 import fnmatch
-import importlib.resources
 import json
 import os
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from hc_ray.errors import ConfigError, DatasetError, OutputError
 from hc_ray.home import configs_dir, data_root
 from hc_ray.models import ResolvedModel, resolve
 from hc_ray.profile import Profile
+from hc_ray.solve.forms import prompts_digest
 from hc_ray.stats import minimal_detectable_effect
 from hc_ray.task import RefusedTask, Task
 from hc_ray.trial import TrialKey
@@ -208,13 +208,6 @@ def role_model(engine: EngineConfig) -> tuple[EngineConfig, Profile, str]:
         raise ConfigError("engine openai needs --base-url URL (for instance http://127.0.0.1:11434/v1)")
     name = engine.script if engine.kind == "scripted" else f"{engine.base_url}#{engine.model}"
     return engine, profile, digest_of([engine.kind, name, profile.digest])
-
-
-def prompts_digest() -> str:
-    """SHA-256 over every prompt template: another wording is another trial."""
-    folder = importlib.resources.files("hc_ray.solve").joinpath("prompts")
-    texts = {entry.name: entry.read_text() for entry in folder.iterdir() if entry.is_file() and "." in entry.name}
-    return digest_of(texts)
 
 
 def _trials(

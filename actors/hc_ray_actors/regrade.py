@@ -30,11 +30,15 @@ def regrade(out: str) -> list[dict[str, Any]]:
         raise DatasetError(f"{folder}: the dataset of this sweep is not there any more, so nothing can be graded")
     sealed = verifiers.seal(folder, data_root() / "public", sealed_folder(folder))
     tasks = {task.digest: task for task in sealed.tasks}
-    return asyncio.run(_regrade(store, tasks, str(sealed_folder(folder)), choose(sweep["sandbox"]).backend))
+    return asyncio.run(
+        _regrade(store, tasks, str(sealed_folder(folder)), choose(sweep["sandbox"]).backend, sweep["config"]["network"])
+    )
 
 
-async def _regrade(store: SweepStore, tasks: dict[str, Task], sealed_root: str, backend: str) -> list[dict[str, Any]]:
-    verifier = verifiers.Verifiers(backend, None, sealed_root, None)
+async def _regrade(
+    store: SweepStore, tasks: dict[str, Task], sealed_root: str, backend: str, network: str
+) -> list[dict[str, Any]]:
+    verifier = verifiers.Verifiers(backend, None, sealed_root, network, None)
     try:
         rows = [_one(store, verifier, tasks, name) for name in sorted(store.finished())]
         return list(await asyncio.gather(*rows))

@@ -10,12 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hc_ray.solve.outcome import TrialOutcome
-
 from hc_ray import __version__, report
 from hc_ray.adapters.sweep_store import SweepStore, parquet
 from hc_ray.candidate import Submission
 from hc_ray.home import configs_dir
+from hc_ray.solve.outcome import TrialOutcome
 from hc_ray.task import Task
 from hc_ray.trial import (
     AgentInfo,
@@ -168,6 +167,7 @@ def outcome_metadata(outcome: TrialOutcome) -> dict[str, Any]:
         ],
         "selection": outcome.selection.model_dump(mode="json") if outcome.selection else None,
         "stop_reason": outcome.stop_reason,
+        "notes": list(outcome.notes),
     }  # fmt: skip
 
 

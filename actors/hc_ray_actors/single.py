@@ -5,12 +5,11 @@ import datetime
 from pathlib import Path
 from typing import Any
 
-from hc_ray.solve.outcome import RoleModel
-
 from hc_ray.adapters.sweep_store import SweepStore
 from hc_ray.config import AgentName, RoleName, SweepConfig
 from hc_ray.errors import DatasetError
 from hc_ray.ports import Events
+from hc_ray.solve.outcome import RoleModel
 from hc_ray.suite import Suite
 from hc_ray_actors import sweep
 from hc_ray_actors.cluster import InProcess
@@ -61,7 +60,7 @@ async def _suite(plan: sweep.Plan) -> Suite:
 
     engine_config, profile, digest = plan.models["tester"]
     engine = Engine(engine_config)
-    sandboxes = Sandboxes(plan.sandbox, plan.public_root, plan.config.sandbox_slots, None)
+    sandboxes = Sandboxes(plan.sandbox, plan.public_root, plan.config.network, plan.config.sandbox_slots, None)
     try:
         endpoint = await engine.start()
         tester: RoleName = "tester"

@@ -138,10 +138,10 @@ class _Sweep:
         roots = (None, None) if cluster.where not in {"laptop", "in-process"} else (plan.public_root, plan.sealed_root)
         roles_task = asyncio.ensure_future(self._open_roles(cluster))
         for node in cluster.nodes(SANDBOX):
-            solver_side = (plan.sandbox, roots[0], config.sandbox_slots, guard)
+            solver_side = (plan.sandbox, roots[0], config.network, config.sandbox_slots, guard)
             self._sandboxes.append(cluster.spawn(Sandboxes, *solver_side, node=node, resource=SANDBOX, units=0.01))
         for node in cluster.nodes(VERIFIER):
-            blind_side = (plan.sandbox, *roots, None)
+            blind_side = (plan.sandbox, *roots, config.network, None)
             self._verifiers.append(cluster.spawn(Verifiers, *blind_side, node=node, resource=VERIFIER, units=0.01))
         if not self._sandboxes or not self._verifiers:
             roles_task.cancel()
@@ -266,7 +266,7 @@ class _Sweep:
         verdict = await verifier.grade(task, step.submission, self._plan.split != "holdout")
         if not verdict.passed:
             control = await verifier.control(task)
-            if not control.passed:
+            if control.passed is False:
                 raise InfrastructureError(f"the task's own reference solution does not pass: {control.cause}")
         return verdict
 

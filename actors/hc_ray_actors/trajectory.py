@@ -3,10 +3,9 @@ trajectory. What the model was asked and answered stands there in full; scores g
 
 from typing import Any
 
-from hc_ray.solve.outcome import Exchange, TrialOutcome
-
 from hc_ray import __version__
 from hc_ray.prompt import Prompt
+from hc_ray.solve.outcome import Exchange, TrialOutcome
 from hc_ray.trial import TrialKey, TrialResult
 
 SCHEMA = "ATIF-v1.7"

@@ -9,14 +9,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from hc_ray.solve.outcome import RoleModel, TrialOutcome
-
 from hc_ray.candidate import Submission
 from hc_ray.config import BudgetConfig, EngineConfig, RoleName
 from hc_ray.errors import UserError
 from hc_ray.events import Event
 from hc_ray.ports import Model, SandboxPlace
 from hc_ray.profile import Profile
+from hc_ray.solve.outcome import RoleModel, TrialOutcome
 from hc_ray.suite import Suite
 from hc_ray.task import Task
 from hc_ray.trial import TrialKey

@@ -9,14 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hc_ray.blind.verify import grade
-
 from hc_ray.blind import check as _check
 from hc_ray.blind import oracle as _oracle
 from hc_ray.blind import split as _split
 from hc_ray.blind import template as _template
 from hc_ray.blind import vault as _vault
 from hc_ray.blind.verdict import Verdict
+from hc_ray.blind.verify import grade
 from hc_ray.candidate import Submission
 from hc_ray.home import data_root
 from hc_ray.task import Task
@@ -26,7 +25,10 @@ from hc_ray_actors.sandboxes import open_place
 class Verifiers:
     """Grades submissions on one node, in sandboxes that no solver's actor can list, enter or reap."""
 
-    def __init__(self, backend: str, public_root: str | None, sealed_root: str | None, slots: int | None) -> None:
+    def __init__(
+        self, backend: str, public_root: str | None, sealed_root: str | None, network: str, slots: int | None
+    ) -> None:
+        self._harbor_network = network == "task"
         self._public = Path(public_root) if public_root else data_root() / "public"
         self._sealed = Path(sealed_root) if sealed_root else data_root() / "sealed"
         self._place = open_place(backend, self._public, label="verify")
@@ -51,9 +53,22 @@ class Verifiers:
     async def grade(self, task: Task, submission: Submission | None, keep_output: bool) -> Verdict:
         """One verdict. ``None`` grades the untouched environment. ``keep_output`` keeps the verifier's output sealed
         (dev only). Raises ``VerifierError`` when no verdict could be had."""
+        output = None
+        if keep_output:
+            output = self._sealed / "outputs" / f"{submission.digest if submission else task.digest}.txt"
         async with self._slots:
-            outputs = self._sealed / "outputs" if keep_output else None
-            return await grade(task, submission, sealed_root=self._sealed, place=self._place, keep_output=outputs)
+            return await grade(
+                task,
+                submission,
+                sealed_root=self._sealed,
+                place=self._place,
+                network=self._network(task),
+                keep_output=output,
+            )
+
+    def _network(self, task: Task) -> bool | None:
+        """Harbor's default for a task that does not mention the network, where the sweep asked for it."""
+        return True if self._harbor_network and task.environment.network == "unmentioned" else None
 
     async def reference(self, task: Task) -> Submission:
         """What the task's own solution leaves behind."""

@@ -1,0 +1,220 @@
+"""Whole sweeps on Ray: scripted engine, real sandboxes, real verdicts, real MLflow."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.tasks import make_task
+
+REPOSITORY = Path(__file__).parents[2]
+HC_RAY = [sys.executable, "-c", "from hc_ray.cli import main; main()"]
+SCRIPTED = ["--engine", "scripted", "--script", "tests.fakes.answers:wavers", "--sandbox", "bwrap"]
+
+
+def _command(*words: object) -> list[str]:
+    return [*HC_RAY, *map(str, words)]
+
+
+def _hc_ray(*words: object, timeout: float = 240) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(_command(*words), cwd=REPOSITORY, capture_output=True, text=True, timeout=timeout)
+
+
+def _dataset(folder: Path, count: int) -> Path:
+    for number in range(count):
+        make_task(folder, f"add{number}", instruction=_instruction(number))
+    return folder
+
+
+def _instruction(number: int) -> str:
+    # Another example each, so that the tasks' public digests differ.
+    return (
+        "Write the file add.py with a function `add(a, b)` that returns the sum of its two numbers.\n\n"
+        f"Example: `add({number}, 1)` returns `{number + 1}`.\n"
+    )
+
+
+def _results(out: Path) -> dict[str, dict]:
+    return {path.parent.name: json.loads(path.read_text()) for path in out.glob("trials/*/result.json")}
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    """A sweep of two tasks by every agent, run once for the tests that look at it."""
+    root = tmp_path_factory.mktemp("swept")
+    dataset, out = _dataset(root / "tasks", 2), root / "out"
+    agents = [word for agent in ("raw", "best_of_n", "hc", "nop") for word in ("-a", agent)]
+    done = _hc_ray("sweep", "-p", dataset, "-o", out, *agents, *SCRIPTED, "--budget-tokens", 4000, "--json")
+    assert done.returncode == 0, done.stderr[-3000:]
+    return dataset, out, json.loads(done.stdout)
+
+
+def test_every_task_and_agent_has_one_committed_trial(swept):
+    _, out, _ = swept
+    results = _results(out)
+    assert sorted((r["task_name"], r["agent_info"]["name"]) for r in results.values()) == sorted(
+        (f"add{n}", agent) for n in range(2) for agent in ("raw", "best_of_n", "hc", "nop")
+    )
+
+
+def test_verdicts_are_blind_passes_or_fails_and_nop_never_passes(swept):
+    _, out, _ = swept
+    for result in _results(out).values():
+        reward = result["verifier_result"]["rewards"]["reward"]
+        assert reward in (0.0, 1.0)
+        assert result["exception_info"] is None
+        if result["agent_info"]["name"] == "nop":
+            assert reward == 0.0
+
+
+def test_the_search_passes_where_two_samples_in_three_are_right(swept):
+    _, out, _ = swept
+    rewards = [
+        r["verifier_result"]["rewards"]["reward"] for r in _results(out).values() if r["agent_info"]["name"] == "hc"
+    ]
+    assert rewards == [1.0, 1.0]
+
+
+def test_the_report_says_what_the_results_say(swept):
+    _, out, printed = swept
+    report = json.loads((out / "report.json").read_text())
+    results = _results(out).values()
+    for config in report["configs"]:
+        of_agent = [r for r in results if r["agent_info"]["name"] == config["agent"]]
+        passed = sum(r["verifier_result"]["rewards"]["reward"] for r in of_agent)
+        assert config["trials"] == len(of_agent)
+        assert config["blind_pass"]["value"] == pytest.approx(passed / len(of_agent))
+    assert printed["report"]["configs"] == report["configs"]
+
+
+def test_mlflow_holds_the_same_numbers(swept):
+    from mlflow import MlflowClient
+
+    _, out, _ = swept
+    client = MlflowClient(f"sqlite:///{out.parent / 'mlflow.db'}")
+    experiments = [one.experiment_id for one in client.search_experiments()]
+    children = [run for run in client.search_runs(experiments) if "mlflow.parentRunId" in run.data.tags]
+    report = json.loads((out / "report.json").read_text())
+    logged = {run.data.tags["agent"]: run.data.metrics["blind_pass_rate"] for run in children}
+    assert logged == {config["agent"]: config["blind_pass"]["value"] for config in report["configs"]}
+
+
+def test_a_trial_keeps_its_suite_matrix_trajectory_and_submission(swept):
+    _, out, _ = swept
+    for path in out.glob("trials/*"):
+        result = json.loads((path / "result.json").read_text())
+        assert (path / "config.json").is_file()
+        if result["agent_info"]["name"] == "hc":
+            kept = ("agent/suite.json", "agent/matrix.parquet", "agent/trajectory.json", "artifacts/submission.tar")
+            assert all((path / name).is_file() for name in kept)
+
+
+def test_events_of_every_trial_start_and_complete_in_the_journal(swept):
+    _, out, _ = swept
+    events = [json.loads(line) for path in sorted(out.glob("events/*.jsonl")) for line in path.read_text().splitlines()]
+    names = set(_results(out))
+    for kind in ("trial_start", "verdict", "trial_complete"):
+        assert {event["trial"] for event in events if event["type"] == kind} == names
+
+
+def test_a_finished_sweep_is_refused_without_resume_and_left_as_it_is(swept):
+    dataset, out, _ = swept
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file()}
+    done = _hc_ray("sweep", "-p", dataset, "-o", out, "-a", "raw", *SCRIPTED)
+    assert done.returncode == 2
+    assert "--resume" in done.stderr
+    assert {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file()} == before
+
+
+def test_a_resume_with_another_config_is_refused_with_the_difference(swept):
+    dataset, out, _ = swept
+    done = _hc_ray("sweep", "-p", dataset, "-o", out, "-a", "raw", *SCRIPTED, "--resume")
+    assert done.returncode == 2
+    assert "agents" in done.stderr
+
+
+def test_a_regrade_comes_to_the_same_verdicts(swept):
+    _, out, _ = swept
+    done = _hc_ray("regrade", out, "--json")
+    assert done.returncode == 0, done.stderr[-2000:]
+    rows = json.loads(done.stdout)
+    rows = rows["trials"] if isinstance(rows, dict) else rows
+    assert len(rows) == 8
+    assert all(row["before"] == row["after"] for row in rows)
+
+
+def test_a_trial_can_be_shown_to_a_reader(swept):
+    _, out, _ = swept
+    hc = next(path for path in out.glob("trials/*") if (path / "agent" / "matrix.parquet").is_file())
+    done = _hc_ray("show", hc)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "def add" in done.stdout
+
+
+def test_a_sweep_killed_in_the_middle_is_finished_by_a_resume_with_each_trial_once(tmp_path):
+    dataset, out = _dataset(tmp_path / "tasks", 4), tmp_path / "out"
+    words = ["sweep", "-p", dataset, "-o", out, "-a", "raw", "-a", "hc", "-n", 1, *SCRIPTED]
+    with subprocess.Popen(
+        _command(*words), cwd=REPOSITORY, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        deadline = time.monotonic() + 120
+        while len(_results(out)) < 3 and time.monotonic() < deadline:
+            time.sleep(0.2)
+        process.send_signal(signal.SIGKILL)
+    before = {path: path.read_bytes() for path in out.glob("trials/*/result.json")}
+    assert 3 <= len(before) < 8
+    done = _hc_ray(*words, "--resume")
+    assert done.returncode == 0, done.stderr[-3000:]
+    results = _results(out)
+    assert len(results) == 8
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_ctrl_c_stops_cleanly_and_leaves_no_process(tmp_path):
+    dataset, out = _dataset(tmp_path / "tasks", 6), tmp_path / "out"
+    words = ["sweep", "-p", dataset, "-o", out, "-a", "hc", "-n", 1, *SCRIPTED]
+    marker = f"ctrl-c-{os.getpid()}-{time.time_ns()}"
+    process = subprocess.Popen(
+        _command(*words),
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "HC_RAY_TEST_MARK": marker},
+    )
+    deadline = time.monotonic() + 120
+    while not _results(out) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors[-3000:]
+    assert "Traceback" not in errors
+    assert (out / "report.json").is_file()
+    deadline = time.monotonic() + 10
+    while (left := _marked(marker)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert left == []
+
+
+def _marked(marker: str) -> list[str]:
+    """Command lines of live processes that inherited the marker."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if marker.encode() in (folder / "environ").read_bytes() and _alive(int(folder.name)):
+                found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()[:200])
+        except OSError:
+            continue
+    return found
