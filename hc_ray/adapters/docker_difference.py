@@ -176,7 +176,7 @@ class _Work:
 
     def run(self) -> Difference:
         covered = {path for path, touch in self.touched.items() if touch == "whole"}
-        covered |= {path for path, touch in self.touched.items() if touch == "added" and not _holds_runner(path)}
+        covered |= {path for path, touch in self.touched.items() if touch == "added" and not _holds_mounts(path)}
         for path, touch in sorted(self.touched.items()):
             if any(above in covered for above in _ancestors(path)):
                 continue
@@ -189,7 +189,7 @@ class _Work:
         return pack(self.changed.values(), self.deleted)
 
     def added(self, path: str) -> None:
-        if not _holds_runner(path):  # else it is the folder that the runner was mounted in
+        if not _holds_mounts(path):
             self.changed.update(read_tree(self.daemon, self.container, path, self.now, whole=True) or {})
 
     def modified(self, path: str) -> None:
@@ -219,8 +219,9 @@ class _Work:
         self.deleted |= {place for place in before if place not in found}
 
 
-def _holds_runner(path: str) -> bool:
-    return RUNNER_ROOT.startswith(f"{path}/")
+def _holds_mounts(path: str) -> bool:
+    """Whether what is mounted lies below: a folder that the image lacked was then made for it."""
+    return any(own.startswith(f"{path}/") for own in (RUNNER_ROOT, *DOCKERS_OWN))
 
 
 def difference(

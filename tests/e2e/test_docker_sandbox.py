@@ -1,0 +1,292 @@
+"""What the Docker backend does beyond the contract that every sandbox is held to."""
+
+import asyncio
+import io
+import os
+import tarfile
+import time
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from hc_ray.adapters.docker_client import Daemon
+from hc_ray.adapters.docker_container import DockerSandbox
+from hc_ray.adapters.docker_sandbox import DockerPlace, probe, reap
+from hc_ray.errors import DatasetError, SandboxError
+from hc_ray.owner import current_owner
+from hc_ray.runner_paths import RUNNER_PYTHON
+from tests.fakes.docker_tasks import task_with_environment
+
+pytestmark = pytest.mark.docker
+
+
+@pytest.fixture(scope="module", autouse=True)
+def docker_answers() -> None:
+    reason = probe()
+    if reason is not None and os.environ.get("CI") == "true":
+        pytest.fail(f"Docker is needed here: {reason}")
+    if reason is not None:
+        pytest.skip(f"Docker: {reason}")
+
+
+@pytest.fixture
+async def place(tmp_path: Path) -> AsyncIterator[DockerPlace]:
+    made = DockerPlace(tmp_path, owner=current_owner(), watch_seconds=0.3)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def daemon() -> Iterator[Daemon]:
+    made = Daemon()
+    yield made
+    made.close()
+
+
+async def shell(sandbox: DockerSandbox, script: str, timeout: float = 20.0) -> str:
+    result = await sandbox.exec(["sh", "-c", script], timeout=timeout)
+    assert result.exit_code == 0, result
+    return result.stdout.decode()
+
+
+async def test_a_dockerfile_gives_the_container_its_files_variables_and_workdir(
+    place: DockerPlace, tmp_path: Path
+) -> None:
+    sandbox = await place.create(task_with_environment(tmp_path), "a")
+    assert sandbox.workdir == "/app"
+    assert await shell(sandbox, "pwd; echo $GREETING; cat data.txt; hostname") == "/app\nhello\ngiven\nhc\n"
+
+
+async def test_a_prebuilt_image_gets_the_environment_files_into_its_workdir(place: DockerPlace, tmp_path: Path) -> None:
+    files = {"one.txt": b"1", "dir/two.txt": b"2"}
+    task = task_with_environment(tmp_path, files, dockerfile=None, docker_image="debian:bookworm-slim")
+    sandbox = await place.create(task, "a")
+    assert await shell(sandbox, "cd /app; cat one.txt dir/two.txt") == "12"
+    assert (await sandbox.difference()).changed == ()
+
+
+async def test_an_image_without_shell_or_libc_runs_the_runner(place: DockerPlace, tmp_path: Path) -> None:
+    task = task_with_environment(tmp_path, {"x": b"y"}, dockerfile="FROM scratch\nWORKDIR /w\nCOPY x .\n")
+    sandbox = await place.create(task, "a")
+    script = "open('out', 'w').write(open('x').read() * 2)"
+    result = await sandbox.exec([*RUNNER_PYTHON, "-c", script], timeout=20)
+    assert result.exit_code == 0, result
+    difference = await sandbox.difference()
+    assert difference.changed == ("/w/out",)
+
+
+async def test_sandboxes_of_one_task_that_start_together_build_its_image_once(
+    place: DockerPlace, tmp_path: Path, daemon: Daemon
+) -> None:
+    task = task_with_environment(tmp_path, {"data.txt": uuid.uuid4().bytes})
+    sandboxes = await asyncio.gather(*(place.create(task, str(number)) for number in range(4)))
+    images = [labels for _, labels in daemon.images(f"hc-ray.task={task.digest}")]
+    assert len(sandboxes) == 4
+    assert len(images) == 1
+    daemon.remove_image(f"hc-ray/task:{task.digest[:16]}")
+
+
+async def test_a_build_that_fails_says_its_last_lines(place: DockerPlace, tmp_path: Path) -> None:
+    task = task_with_environment(tmp_path, {}, dockerfile="FROM debian:bookworm-slim\nRUN echo before; false\n")
+    with pytest.raises(SandboxError, match=r"(?s)returned a non-zero code.*before"):
+        await place.create(task, "a")
+
+
+async def test_a_build_past_its_deadline_is_given_up(place: DockerPlace, tmp_path: Path) -> None:
+    text = f"FROM debian:bookworm-slim\nRUN echo {uuid.uuid4()}; sleep 30\n"
+    task = task_with_environment(tmp_path, {}, dockerfile=text, build_timeout_sec=3.0)
+    started = time.monotonic()
+    with pytest.raises(SandboxError, match="longer than 3 s"):
+        await place.create(task, "a")
+    assert time.monotonic() - started < 10
+
+
+async def test_an_image_that_nobody_has_is_an_error_with_a_remedy(place: DockerPlace, tmp_path: Path) -> None:
+    task = task_with_environment(tmp_path, {}, dockerfile=None, docker_image="localhost:1/nothing/here:1")
+    with pytest.raises(SandboxError, match="docker load"):
+        await place.create(task, "a")
+
+
+async def test_what_the_backend_cannot_take_is_refused_in_one_line(place: DockerPlace, tmp_path: Path) -> None:
+    buildkit = task_with_environment(tmp_path, {}, dockerfile="FROM x\nRUN --mount=type=cache,target=/c true\n")
+    assert "BuildKit" in (place.refuses(buildkit) or "")
+    assert "Compose" in (place.refuses(task_with_environment(tmp_path, compose=True)) or "")
+    assert "GPU" in (place.refuses(task_with_environment(tmp_path, gpus=1)) or "")
+    assert place.refuses(task_with_environment(tmp_path)) is None
+    with pytest.raises(DatasetError):
+        await place.create(buildkit, "a")
+
+
+async def test_a_container_has_its_limits_and_no_network(place: DockerPlace, tmp_path: Path) -> None:
+    sandbox = await place.create(task_with_environment(tmp_path, memory_mb=64, cpus=0.5), "a")
+    script = "grep -c : /proc/net/dev; ulimit -c; nice; grep -E 'NoNewPrivs|CapEff' /proc/self/status"
+    interfaces, core, nice, capabilities, privileges = (await shell(sandbox, script)).splitlines()
+    assert (interfaces, core, nice, privileges.split()[1]) == ("1", "0", "19", "1")
+    assert int(capabilities.split()[1], 16) & (1 << 13 | 1 << 27) == 0  # raw sockets, devices
+    hog = await sandbox.exec([*RUNNER_PYTHON, "-c", "b = bytearray(200 << 20)"], timeout=20)
+    assert hog.exit_code not in (0, None)
+    assert (await sandbox.exec(["true"], timeout=20)).exit_code == 0
+    assert place.limits()["memory"] == "cgroup"
+
+
+async def test_who_fills_the_disk_is_killed_and_the_files_stay_readable(place: DockerPlace, tmp_path: Path) -> None:
+    sandbox = await place.create(task_with_environment(tmp_path, storage_mb=20), "a")
+    await sandbox.put({"mine.txt": b"kept"})
+    script = "i=0; while :; do head -c 5000000 /dev/zero > f$i; i=$((i+1)); sleep 0.05; done"
+    result = await sandbox.exec(["sh", "-c", script], timeout=20)
+    assert result.exit_code is None
+    assert result.seconds < 15
+    assert b"20 MB" in (await sandbox.exec(["true"], timeout=20)).stderr
+    assert await sandbox.get("mine.txt") == b"kept"
+
+
+async def test_a_command_that_kills_its_own_watcher_ends_the_sandbox(place: DockerPlace, tmp_path: Path) -> None:
+    sandbox = await place.create(task_with_environment(tmp_path), "a")
+    started = time.monotonic()
+    result = await sandbox.exec(["sh", "-c", "echo x > out; kill -9 -1; sleep 30"], timeout=30)
+    assert result.exit_code is None
+    assert time.monotonic() - started < 10
+    assert await sandbox.get("out") == b"x\n"
+    assert (await sandbox.difference()).changed == ("/app/out",)
+    assert (await sandbox.exec(["true"], timeout=5)).exit_code is None
+
+
+async def test_a_service_outlives_the_command_that_started_it_and_may_still_write(
+    place: DockerPlace, tmp_path: Path
+) -> None:
+    sandbox = await place.create(task_with_environment(tmp_path), "a")
+    started = time.monotonic()
+    await shell(sandbox, "(sleep 0.5; echo noise; echo noise; echo alive > /app/sign) & echo started")
+    assert time.monotonic() - started < 5
+    assert (await sandbox.exec(["sleep", "0.1"], timeout=5)).exit_code == 0
+    await asyncio.sleep(1.0)
+    assert await sandbox.get("sign") == b"alive\n"
+
+
+async def test_the_deadline_of_one_command_spares_another(place: DockerPlace, tmp_path: Path) -> None:
+    sandbox = await place.create(task_with_environment(tmp_path), "a")
+    slow = sandbox.exec(["sh", "-c", "sleep 2; echo done"], timeout=20)
+    short = sandbox.exec(["sh", "-c", "sleep 33 & sleep 34"], timeout=0.5)
+    lived, died = await asyncio.gather(slow, short)
+    assert died.timed_out
+    assert lived.stdout == b"done\n"
+
+
+async def test_the_difference_of_forks_is_taken_against_the_tasks_image(place: DockerPlace, tmp_path: Path) -> None:
+    root = await place.create(task_with_environment(tmp_path), "root")
+    await shell(root, "echo 1 > a; mkdir d; echo 2 > d/b; echo t > /tmp/t; echo h > $HOME/h; rm -r /etc/apt")
+    child = await root.fork("child")
+    assert await shell(child, "cat /tmp/t $HOME/h") == "t\nh\n"
+    await shell(child, "rm a; echo 3 > d/c; mkdir /etc/apt; echo n > /etc/apt/new; cp data.txt x; mv x data.txt")
+    await root.close()
+    grandchild = await child.fork("grandchild")
+    await child.close()
+    await shell(grandchild, "rm d/b; chmod 700 /srv; touch /etc/hostname /etc/shadow")
+    difference = await grandchild.difference()
+    # The copied data.txt equals the image's: it is no change. Neither is a folder that only holds one.
+    assert difference.changed == ("/app/d", "/app/d/c", "/etc/apt/new", "/root/h", "/srv")
+    assert "/etc/apt/sources.list.d" in difference.deleted
+    assert not [path for path in difference.deleted if not path.startswith("/etc/apt/")]
+    fresh = await place.create(task_with_environment(tmp_path), "fresh")
+    await fresh.put_tar(difference.tar)
+    assert await fresh.difference() == difference
+
+
+async def test_forks_are_flattened_before_the_layers_run_out_and_keep_files_and_variables(tmp_path: Path) -> None:
+    place = DockerPlace(tmp_path, owner=current_owner(), max_layers=3)
+    script = "import os, sys; open('f' + sys.argv[1], 'w').write(os.environ['G']); print(sorted(os.listdir()))"
+    text = "FROM scratch\nWORKDIR /w\nENV G=x\nCOPY data.txt .\n"
+    try:
+        sandbox = await place.create(task_with_environment(tmp_path, dockerfile=text), "0")
+        for number in range(4):
+            result = await sandbox.exec([*RUNNER_PYTHON, "-c", script, str(number)], timeout=20)
+            child = await sandbox.fork(str(number + 1))
+            await sandbox.close()
+            sandbox = child
+        assert result.stdout == b"['data.txt', 'f0', 'f1', 'f2', 'f3']\n"
+        assert await sandbox.get("f0") == b"x"
+        assert (await sandbox.difference()).changed == ("/w/f0", "/w/f1", "/w/f2", "/w/f3")
+    finally:
+        await place.close()
+
+
+async def test_holes_count_as_data_and_streams_are_cut(place: DockerPlace, tmp_path: Path) -> None:
+    sandbox = await place.create(task_with_environment(tmp_path), "a")
+    await shell(sandbox, "truncate -s 2000000000 sparse")
+    started = time.monotonic()
+    with pytest.raises(ValueError, match="more than"):
+        await sandbox.difference(limit=1 << 20)
+    found = await sandbox.get("sparse", limit=1000)
+    assert found is None or len(found) <= 1000
+    assert time.monotonic() - started < 5
+
+
+async def test_what_cannot_be_written_is_a_value_error(place: DockerPlace, tmp_path: Path) -> None:
+    sandbox = await place.create(task_with_environment(tmp_path), "a")
+    with pytest.raises(ValueError, match="leaves the root"):
+        await sandbox.put({"../../etc/x": b""})
+    with pytest.raises(ValueError, match="cannot be written"):
+        await sandbox.put({"data.txt/below": b""})
+    device = tarfile.TarInfo("dev0")
+    device.type = tarfile.CHRTYPE
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        tar.addfile(device)
+    with pytest.raises(ValueError, match="device"):
+        await sandbox.put_tar(buffer.getvalue())
+
+
+async def test_nothing_is_left_after_close_and_closing_twice_is_no_fault(tmp_path: Path, daemon: Daemon) -> None:
+    owner = f"{current_owner()}-{uuid.uuid4().hex[:6]}"
+    place = DockerPlace(tmp_path, owner=owner)
+    sandbox = await place.create(task_with_environment(tmp_path), "a")
+    fork = await (await sandbox.fork("b")).fork("c")
+    await fork.difference()
+    await fork.close()
+    await fork.close()
+    with pytest.raises(SandboxError, match="closed"):
+        await fork.exec(["true"], timeout=5)
+    await place.close()
+    await place.close()
+    label = f"hc-ray.owner={owner}"
+    assert (daemon.containers(label), daemon.images(label)) == ([], [])
+
+
+async def test_what_a_dead_owner_left_is_reaped_and_nothing_else(
+    place: DockerPlace, tmp_path: Path, daemon: Daemon
+) -> None:
+    dead = f"999999999-1-{uuid.uuid4().hex[:6]}"
+    left = DockerPlace(tmp_path, owner=dead)
+    task = task_with_environment(tmp_path)
+    await (await (await left.create(task, "left")).fork("left-1")).fork("left-2")
+    mine = await place.create(task, "mine")
+    listed = DockerPlace(tmp_path, owner=f"{dead}-listed")
+    kept = await listed.create(task, "listed")
+    removed = await asyncio.to_thread(reap, [f"{dead}-listed"])
+    assert len([line for line in removed if "left" in line]) == 3
+    assert len([line for line in removed if line.startswith("image")]) >= 2
+    label = f"hc-ray.owner={dead}"
+    assert (daemon.containers(label), daemon.images(label)) == ([], [])
+    assert (await mine.exec(["true"], timeout=5)).exit_code == 0
+    assert (await kept.exec(["true"], timeout=5)).exit_code == 0
+    await listed.close()
+
+
+async def test_a_container_expires_by_itself(tmp_path: Path, daemon: Daemon) -> None:
+    place = DockerPlace(tmp_path, owner=current_owner(), lease_seconds=1.0)
+    sandbox = await place.create(task_with_environment(tmp_path), "a")
+    for _ in range(50):
+        if not daemon.running(sandbox.container):
+            break
+        await asyncio.sleep(0.2)
+    assert not daemon.running(sandbox.container)
+    await place.close()
+
+
+def test_a_daemon_that_is_not_there_is_explained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
+    started = time.monotonic()
+    assert "start" in (probe() or "")
+    assert time.monotonic() - started < 5
