@@ -52,7 +52,7 @@ def ui(
     as_json: Json = False,
 ) -> int:
     """Open MLflow on a sweep's store, on loopback only. Ctrl-C ends it."""
-    from hc_ray.adapters.mlflow_tracker import serve
+    from hc_ray.adapters.mlflow_server import serve
 
     uri = _store_of(out)
     with serve(uri, port=port) as server:

@@ -97,6 +97,8 @@ def row_of(result: TrialResult) -> dict[str, Any]:
         "turns": metadata.get("turns"),
         "tokens": sum(known) if known else None,
         "engine_seconds": metadata.get("engine_seconds"),
+        "started_at": result.started_at,
+        "finished_at": result.finished_at,
         "seconds": _seconds(result.started_at, result.finished_at),
         "candidates": len(metadata["candidates"]) if "candidates" in metadata else None,
         "bits": list(metadata.get("bits") or []),

@@ -1,0 +1,143 @@
+"""A summary on a real MLflow store (SQLite in a temporary folder), and the real UI server on it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hc_ray import report
+from hc_ray.adapters.mlflow_tracker import PARAM_LIMIT, MlflowTracker, params_of
+from hc_ray.config import SweepConfig
+from tests.fakes import sweepdir
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A folder with an exported sweep, and its parent run's id. Creating MLflow's schema takes seconds: done once."""
+    folder = tmp_path_factory.mktemp("mlflow")
+    parent = tracker_at(folder).export(report.summarise(sweepdir.demo_like()))
+    return folder, parent
+
+
+def tracker_at(folder: Path) -> MlflowTracker:
+    return MlflowTracker(f"sqlite:///{folder / 'mlflow.db'}")
+
+
+def client_of(folder: Path) -> Any:
+    from mlflow import MlflowClient
+
+    return MlflowClient(tracking_uri=f"sqlite:///{folder / 'mlflow.db'}")
+
+
+def runs_of(folder: Path, sweep_id: str = "sweep-1") -> dict[str, Any]:
+    client = client_of(folder)
+    experiment = client.get_experiment_by_name("starter x smollm2-135m-instruct")
+    runs = client.search_runs([experiment.experiment_id], f"tags.`hc_ray.sweep_id` = '{sweep_id}'")
+    return {run.data.tags["hc_ray.part"].split("/")[0]: run for run in runs}
+
+
+def table_of(folder: Path, parent: str) -> dict[str, Any]:
+    """The logged table of trials, as it lies below the store's folder."""
+    (file,) = (folder / "mlartifacts").rglob(f"{parent}/artifacts/trials.json")
+    table: dict[str, Any] = json.loads(file.read_text())
+    return table
+
+
+def test_a_sweep_is_a_parent_run_with_a_child_per_agent_in_the_experiment_of_dataset_and_model(
+    exported: tuple[Path, str],
+) -> None:
+    folder, parent = exported
+    runs = runs_of(folder)
+    assert set(runs) == {"sweep", "raw", "best_of_n", "hc"}
+    assert runs["sweep"].info.run_id == parent
+    assert all(runs[agent].data.tags["mlflow.parentRunId"] == parent for agent in ("raw", "best_of_n", "hc"))
+    assert all(run.info.status == "FINISHED" for run in runs.values())
+
+
+def test_the_numbers_are_those_of_the_report_and_what_was_not_measured_is_absent(exported: tuple[Path, str]) -> None:
+    runs = runs_of(exported[0])
+    for config in report.summarise(sweepdir.demo_like())["configs"]:
+        metrics = runs[config["agent"]].data.metrics
+        assert metrics["blind_pass_rate"] == config["blind_pass"]["value"]
+        assert metrics["blind_pass_rate_low"] == config["blind_pass"]["low"]
+        assert metrics["tokens"] == config["tokens"] and metrics["unscored"] == config["unscored"]
+    assert "self_pass_rate" in runs["hc"].data.metrics
+    assert "self_pass_rate" not in runs["raw"].data.metrics
+
+
+def test_params_hold_the_resolved_config_and_tags_say_where_it_comes_from(exported: tuple[Path, str]) -> None:
+    hc = runs_of(exported[0])["hc"].data
+    config = SweepConfig()
+    assert hc.params["solver.selector"] == config.solver.selector
+    assert hc.params["budget.tokens"] == str(config.budget.tokens)
+    assert hc.params["solver.testgen.rounds"] == str(config.solver.testgen.rounds)
+    assert hc.tags["git_sha"] == "abc123" and hc.tags["split"] == "dev" and hc.tags["agent"] == "hc"
+    assert len(hc.tags["public_digests"]) == 64
+
+
+def test_report_and_trials_are_artefacts_of_the_parent_below_the_stores_folder(exported: tuple[Path, str]) -> None:
+    folder, parent = exported
+    client = client_of(folder)
+    assert {item.path for item in client.list_artifacts(parent)} == {
+        "report.html", "report.json", "config.json", "trials.json",
+    }  # fmt: skip
+    table = table_of(folder, parent)
+    assert len(table["data"]) == 24 and "passed" in table["columns"]
+
+
+def test_exporting_again_updates_the_same_runs_and_doubles_nothing(exported: tuple[Path, str]) -> None:
+    folder, elsewhere = exported
+    tracker, client = tracker_at(folder), client_of(folder)
+    store = sweepdir.sweep(sweep_id="sweep-2")
+    sweepdir.add_trials(store, "hc", [True, True, False, False])
+    parent = tracker.export(report.summarise(store))
+    assert parent != elsewhere
+    first = runs_of(folder, "sweep-2")
+    assert tracker.export(report.summarise(store)) == parent
+    again = runs_of(folder, "sweep-2")
+    assert {part: run.info.run_id for part, run in again.items()} == {p: r.info.run_id for p, r in first.items()}
+    assert len(client.get_metric_history(first["hc"].info.run_id, "blind_pass_rate")) == 1
+
+    sweepdir.add_trial(store, "t04", "hc", True)
+    tracker.export(report.summarise(store))
+    again = runs_of(folder, "sweep-2")
+    assert set(again) == {"sweep", "hc"}
+    assert again["hc"].data.metrics["blind_pass_rate"] == pytest.approx(3 / 5)
+    assert len(table_of(folder, parent)["data"]) == 5
+
+
+def test_a_parameter_too_long_for_mlflow_says_that_it_was_cut() -> None:
+    long = params_of({"a": {"b": "x" * 7000}, "c": None})
+    assert len(long["a.b"]) == PARAM_LIMIT and "cut: 7000 characters" in long["a.b"]
+    assert long["c"] == "null"
+
+
+def test_the_ui_answers_on_loopback_and_leaves_no_process_behind(exported: tuple[Path, str]) -> None:
+    code = (
+        "import sys\nfrom hc_ray.adapters.mlflow_server import serve\n"
+        "with serve(sys.argv[1], port=0) as server:\n    print(server.url, server.pid, flush=True)\n    server.wait()\n"
+    )
+    uri = f"sqlite:///{exported[0] / 'mlflow.db'}"
+    with subprocess.Popen([sys.executable, "-c", code, uri], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        url, pid = process.stdout.readline().split()
+        assert url.startswith("http://127.0.0.1:")
+        body = json.dumps({"max_results": 5}).encode()
+        request = urllib.request.Request(
+            f"{url}/api/2.0/mlflow/experiments/search", body, {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            names = {item["name"] for item in json.loads(answer.read())["experiments"]}
+        assert "starter x smollm2-135m-instruct" in names
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+    with pytest.raises(ProcessLookupError):
+        os.killpg(int(pid), 0)
