@@ -17,7 +17,8 @@ from typing import IO, Any
 from hc_ray.errors import PlatformError
 
 HOST = "127.0.0.1"
-START_SECONDS = 90.0
+START_SECONDS = 180.0
+"""Importing MLflow alone takes ten seconds of an idle core."""
 QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",

@@ -120,6 +120,7 @@ def test_a_parameter_too_long_for_mlflow_says_that_it_was_cut() -> None:
     assert long["c"] == "null"
 
 
+@pytest.mark.slow
 def test_the_ui_answers_on_loopback_and_leaves_no_process_behind(exported: tuple[Path, str]) -> None:
     code = (
         "import sys\nfrom hc_ray.adapters.mlflow_server import serve\n"

@@ -1,0 +1,171 @@
+import http.server
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hc_ray import cli, report
+from hc_ray.adapters.sweep_store import SweepStore, parquet
+from hc_ray.cli_options import config_from
+from hc_ray.errors import ConfigError, EngineError, LeakError
+from tests.fakes import sweepdir
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    store = sweepdir.demo_like()
+    name = sweepdir.add_told_trial(store)
+    rows = sweepdir.read_rows(store.read(f"trials/{name}/agent/matrix.parquet"))
+    store.write(f"trials/{name}/agent/matrix.parquet", parquet(rows))
+    return store.save(tmp_path / "sweep")
+
+
+def test_help_loads_nothing_heavy() -> None:
+    heavy = ("ray", "mlflow", "pydantic", "rich", "yaml", "docker", "pyarrow", "numpy", "scipy", "httpx", "xllamacpp")
+    code = (
+        "import sys\nfrom hc_ray.cli import run\nassert run(['--help']) == 0\n"
+        f"print('LOADED', [m for m in {heavy!r} if m in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert ran.stdout.splitlines()[-1] == "LOADED []"
+    verbs = "sweep run show testgen report regrade status models engine tasks doctor clean ui"
+    for verb in verbs.split():
+        assert f"\n  {verb} " in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["swep"], "sweep"),
+        (["sweep", "--frobnicate"], "--frobnicate"),
+        (["sweep", "nowhere.yaml"], "nowhere.yaml: no such config file"),
+        (["sweep", "-a", "hcc"], "--agent: agents.0: 'hcc' is not allowed (did you mean hc?)"),
+        (["sweep", "--sandbox", "doker"], "did you mean docker?"),
+        (["sweep", "-k", "0"], "--seeds: seeds: 0 is not allowed; it must be a whole number at least 1"),
+        (["sweep", "-k", "many"], "'--seeds'"),
+        (["sweep", "--resume"], "--resume needs -o OUT"),
+        (["run"], "--path"),
+        (["run", "-p", "x", "-a", "hcc"], "did you mean hc?"),
+        (["show", "nowhere/trial"], "nowhere is no sweep directory"),
+        (["report", "nowhere"], "nowhere: no sweep.json here"),
+        (["status", "nowhere"], "nowhere: no sweep.json here"),
+        (["sweep", "--base-url", "http://127.0.0.1:9/v1"], "--base-url"),
+    ],
+)
+def test_what_a_user_gets_wrong_is_one_or_two_lines_on_stderr_and_exit_code_2(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and says in err and 1 <= len(err.strip().splitlines()) <= 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bug_is_one_line_and_exit_code_1_and_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli._fault(ValueError("odd\nsecond line")) == 1
+    assert capsys.readouterr().err == "hc-ray: bug: ValueError: odd, rerun with --debug\n"
+    assert cli._fault(EngineError("the server died")) == 1
+    assert "bug:" not in capsys.readouterr().err
+    assert cli._fault(LeakError("a canary in a prompt")) == 1
+    assert cli._fault(ConfigError("x.yaml:3: wrong")) == 2
+    assert capsys.readouterr().err.endswith("hc-ray: x.yaml:3: wrong\n")
+
+
+def test_debug_may_stand_anywhere_and_raises_what_happened() -> None:
+    with pytest.raises(ConfigError):
+        cli.run(["sweep", "nowhere.yaml", "--debug"])
+    with pytest.raises(ConfigError):
+        cli.run(["--debug", "sweep", "nowhere.yaml"])
+
+
+def test_report_prints_one_json_object_and_writes_both_files(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["report", str(sweep), "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert err == "" and json.loads(out) == report.summarise(SweepStore(str(sweep)))
+    assert json.loads((sweep / "report.json").read_text()) == json.loads(out)
+    assert (sweep / "report.html").read_text().startswith("<!doctype html>")
+
+
+def test_report_for_people_shows_the_table_the_comparisons_and_what_is_unscored(
+    sweep: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(["report", str(sweep)]) == 0
+    out = capsys.readouterr().out
+    assert "hc against raw (dev): no difference seen" in out
+    assert "EngineError: the server died" in out
+    assert "with unscored trials as fails" in out
+    (row,) = [line.split() for line in out.splitlines() if line.startswith("raw ")]
+    assert row[:5] == ["raw", "dev", "8", "8", "0"] and "0.25 [0.07, 0.59]" in " ".join(row)
+    assert "not measured" in " ".join(row)
+
+
+def test_show_reads_a_trial_from_a_sweep_directory(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["show", f"{sweep}/double__hc"]) == 0
+    text = capsys.readouterr().out
+    assert "contradicted by a second reading" in text and "observed 1, expected 0" in text
+    assert cli.run(["show", f"{sweep}/trials/double__hc", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["selection"]["chosen"] == "c0.1"
+    assert cli.run(["show", str(sweep)]) == 2
+    assert "which trial?" in capsys.readouterr().err
+
+
+def test_status_counts_what_is_there(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    events = [
+        {"type": "trial_start", "trial": "x__1", "at": 1.0, "task": "x", "agent": "hc", "seed": 0},
+        {"type": "error", "trial": "x__1", "at": 2.0, "text": "it broke", "cause": ""},
+    ]
+    (sweep / "events").mkdir()
+    (sweep / "events" / "000000.jsonl").write_text("\n".join(map(json.dumps, events)))
+    (sweep / "lease.json").write_text(json.dumps({"released": True}))
+    assert cli.run(["status", str(sweep), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["done"], found["owner"], found["running"]) == (25, "ended", [])
+    assert found["errors"] == [{"trial": "x__1", "text": "it broke"}]
+
+
+class _Models(http.server.BaseHTTPRequestHandler):
+    names: tuple[str, ...] = ()
+
+    def do_GET(self) -> None:
+        body = json.dumps({"data": [{"id": name} for name in self.names]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[str, type[_Models]]]:
+    """A server that lists models, and the class whose ``names`` it lists."""
+    handler = type("Handler", (_Models,), {})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{running.server_port}/v1", handler
+        running.shutdown()
+
+
+def test_one_flag_is_enough_for_a_server_that_holds_one_model(server: tuple[str, type[_Models]]) -> None:
+    url, handler = server
+    handler.names = ("their-model",)
+    config = config_from(None, {"--base-url": url})
+    assert (config.engine.kind, config.engine.base_url, config.engine.model) == ("openai", url, "their-model")
+    handler.names = ("one", "two")
+    with pytest.raises(ConfigError, match="holds 2 models, name one: one, two"):
+        config_from(None, {"--base-url": url})
+    assert config_from(None, {"--base-url": url, "--model": "two"}).engine.model == "two"
+
+
+def test_flags_that_were_not_given_leave_the_file_alone(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("seeds: 3\ninclude: [a*]\n")
+    config = config_from(str(file), {"--seeds": None, "--include": [], "--limit": 5})
+    assert (config.seeds, config.include, config.limit) == (3, ("a*",), 5)

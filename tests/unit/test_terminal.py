@@ -1,0 +1,116 @@
+import io
+
+import pytest
+
+from hc_ray import events
+from hc_ray.terminal import Progress
+from hc_ray.terminal_state import SweepState, clock
+
+
+class Clock:
+    """A clock that tests move by hand."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+def started(name: str) -> events.TrialStart:
+    return events.TrialStart(trial=name, task=name, agent="hc", seed=0)
+
+
+def beat(name: str, tokens: int, best: str | None = None, progress: float = 0.0) -> events.Heartbeat:
+    return events.Heartbeat(trial=name, turn=1, max_turns=9, progress=progress, best=best, prompt_tokens=tokens)
+
+
+def test_without_a_terminal_there_is_one_line_a_finished_trial_and_nothing_else() -> None:
+    stream = io.StringIO()
+    with Progress(3, stream=stream) as progress:
+        for name, passed in (("a", True), ("b", False), ("c", None)):
+            progress.emit(started(name))
+            for tokens in range(50):
+                progress.emit(beat(name, tokens))
+            progress.emit(events.Action(trial=name, name="submit", detail={"candidate": "c0.0"}))
+            progress.emit(events.TrialComplete(trial=name, passed=passed, progress=0.5))
+    lines = stream.getvalue().splitlines()
+    assert [line.split()[:3] for line in lines] == [
+        ["pass", "a", "hc,"],
+        ["fail", "b", "hc,"],
+        ["unscored", "c", "hc,"],
+    ]
+    assert "[3/3]" in lines[-1]
+
+
+def test_errors_are_always_told_and_actions_only_when_asked_for() -> None:
+    stream = io.StringIO()
+    with Progress(1, stream=stream, verbose=True) as progress:
+        progress.emit(started("a"))
+        progress.emit(events.Action(trial="a", name="submit", detail={"candidate": "c0.0"}))
+        progress.emit(events.ErrorEvent(trial="a", text="the engine died", cause="EngineError"))
+    assert "submit candidate=c0.0" in stream.getvalue()
+    assert "the engine died (EngineError)" in stream.getvalue()
+
+
+def test_every_event_is_passed_on_to_the_sink_behind_the_display() -> None:
+    seen: list[events.Event] = []
+    with Progress(1, stream=io.StringIO(), forward=seen.append) as progress:
+        progress.emit(started("a"))
+        progress.emit(events.TrialComplete(trial="a", passed=True))
+    assert [event.type for event in seen] == ["trial_start", "trial_complete"]
+
+
+def test_the_panel_shows_running_trials_with_stage_and_best_self_score() -> None:
+    from rich.console import Console
+
+    progress = Progress(5, stream=io.StringIO(), estimated_seconds=600)
+    progress.emit(started("a"))
+    progress.emit(events.VerifyComplete(trial="a", candidate="c0.1", passing=3, total=4, progress=0.75))
+    console = Console(file=io.StringIO(), width=120)
+    console.print(progress.render())
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "0/5 trials" in text and "75%" in text and "verified c0.1: 3/4" in text and "about 10 min 00 s left" in text
+
+
+def test_tokens_are_counted_once_however_often_a_heartbeat_repeats_the_sum() -> None:
+    now = Clock()
+    state = SweepState(total=2, now=now)
+    assert state.tokens_per_second() is None
+    state.take(started("a"))
+    for second, tokens in ((5, 100), (6, 100), (10, 400)):
+        now.time = second
+        state.take(beat("a", tokens))
+    assert state.tokens == 400
+    assert state.tokens_per_second() == pytest.approx(40.0)
+    now.time = 100
+    assert state.tokens_per_second() == 0
+
+
+def test_time_left_follows_the_plan_first_and_then_this_runs_own_pace() -> None:
+    now = Clock()
+    state = SweepState(total=20, done=10, estimated_seconds=100, now=now)
+    now.time = 10
+    assert state.remaining_seconds() == pytest.approx(90)
+    for index in range(5):
+        now.time = 10 + index
+        state.take(events.TrialComplete(trial=str(index), passed=True))
+    now.time = 20
+    # Five of this run in 20 s, five to go; the ten found done say nothing.
+    assert state.remaining_seconds() == pytest.approx(20)
+    assert SweepState(total=3, now=now).remaining_seconds() is None
+
+
+def test_a_self_score_never_falls_and_none_is_shown_before_a_test_ran() -> None:
+    state = SweepState(total=1, now=Clock())
+    state.take(started("a"))
+    state.take(beat("a", 5))
+    assert state.running["a"].best is None
+    state.take(beat("a", 5, best="c0.0", progress=0.6))
+    state.take(events.VerifyComplete(trial="a", candidate="c1.0", passing=1, total=4, progress=0.25))
+    assert state.running["a"].best == 0.6
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "0 s"), (59.4, "59 s"), (190, "3 min 10 s"), (7500, "2 h 05 min")])
+def test_durations_read_well(seconds: float, text: str) -> None:
+    assert clock(seconds) == text
