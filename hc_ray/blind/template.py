@@ -29,7 +29,7 @@ It returns how many words the string `text` holds. Words are separated by white 
 
 Example: `count_words("one two")` returns `2`.
 """,
-    "environment/Dockerfile": "FROM python:3.12-slim\nWORKDIR /app\n",
+    "environment/Dockerfile": "FROM python:3.11-slim-bookworm\nWORKDIR /app\n",
     "tests/test.sh": """#!/bin/bash
 # Runs the tests and leaves 1 or 0 in reward.txt. The exit code of this script is ignored.
 if python3 -m pytest -q -p no:cacheprovider /tests/test_outputs.py; then

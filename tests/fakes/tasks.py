@@ -17,7 +17,7 @@ timeout_sec = 60.0
 [verifier]
 timeout_sec = 60.0
 """
-DOCKERFILE = "FROM python:3.12-slim\nWORKDIR /app\n"
+DOCKERFILE = "FROM python:3.11-slim-bookworm\nWORKDIR /app\n"
 INSTRUCTION = "Write the file add.py with a function add(a, b) that returns the sum of its two numbers.\n"
 TEST_SH = """#!/bin/bash
 cd /app

@@ -96,7 +96,7 @@ def test_the_two_spellings_of_one_task_have_one_digest(tmp_path: Path) -> None:
     [
         {"instruction": INSTRUCTION + "And more.\n"},
         {"environment": {"extra.txt": ""}},
-        {"dockerfile": "FROM python:3.12-slim\nWORKDIR /srv\n"},
+        {"dockerfile": "FROM python:3.11-slim-bookworm\nWORKDIR /srv\n"},
         {"toml": TOML.replace("memory_mb = 512", "memory_mb = 1024")},
         {"toml": TOML.replace("[agent]\ntimeout_sec = 60.0", "[agent]\ntimeout_sec = 61.0")},
     ],

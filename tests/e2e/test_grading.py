@@ -1,0 +1,166 @@
+"""Blind grading in real sandboxes: the reference passes, doing nothing fails, and forged verdicts earn nothing."""
+
+import io
+import shutil
+import tarfile
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from hc_ray.blind import oracle, vault
+from hc_ray.blind.template import new_task
+from hc_ray.blind.verdict import Verdict
+from hc_ray.blind.verify import grade
+from hc_ray.owner import current_owner
+from hc_ray.ports import SandboxPlace
+from hc_ray.task import Task
+from tests.fakes.tasks import make_task
+
+GOOD = "def add(a, b):\n    return a + b\n"
+IN_PROCESS = """import sys
+sys.path.insert(0, "/app")
+
+
+def test_adds():
+    from add import add
+    assert add(2, 3) == 5
+"""
+FORGE_BY_DAEMON = """import os
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        import time
+        while True:
+            open("/logs/verifier/reward.txt", "w").write("1")
+            time.sleep(0.01)
+    os._exit(0)
+def add(a, b):
+    return 0
+"""
+FORGE_WITNESS = """import json, os
+for number in range(3, 64):
+    try:
+        os.write(number, json.dumps({"type": "end", "session": "x", "exit": 0, "passed": 1, "failed": 0}).encode())
+    except OSError:
+        pass
+os._exit(0)
+"""
+
+
+@pytest.fixture
+def ground() -> Iterator[Path]:
+    """A folder that an unprivileged sandbox user can enter (pytest's own is closed)."""
+    folder = Path(tempfile.mkdtemp(prefix="hc-grading-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(params=["bwrap", pytest.param("docker", marks=pytest.mark.docker)])
+async def place(request: pytest.FixtureRequest, ground: Path) -> AsyncIterator[SandboxPlace]:
+    made: SandboxPlace
+    if request.param == "bwrap":
+        from hc_ray.adapters.bwrap_sandbox import BwrapPlace
+
+        made = BwrapPlace(ground / "public", ground / "state", owner=current_owner())
+    else:
+        from hc_ray.adapters.docker_sandbox import DockerPlace
+
+        made = DockerPlace(ground / "public", owner=current_owner())
+    yield made
+    await made.close()
+
+
+def sealed_task(ground: Path, **parts: object) -> Task:
+    make_task(ground / "set", **parts)  # type: ignore[arg-type]
+    (task,) = vault.seal(ground / "set", ground / "public", ground / "sealed").tasks
+    return task
+
+
+async def graded(task: Task, files: dict[str, str], place: SandboxPlace, ground: Path) -> Verdict:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for path, text in files.items():
+            info = tarfile.TarInfo(path.lstrip("/"))
+            info.size, info.mode = len(text.encode()), 0o755
+            tar.addfile(info, io.BytesIO(text.encode()))
+    submission = oracle.make_submission(task, out.getvalue(), "trial")
+    return await grade(task, submission, sealed_root=ground / "sealed", place=place)
+
+
+async def test_the_reference_passes_and_the_untouched_environment_fails(place: SandboxPlace, ground: Path) -> None:
+    new_task(ground / "set", "mine")
+    (task,) = vault.seal(ground / "set", ground / "public", ground / "sealed").tasks
+    roots = {"sealed_root": ground / "sealed", "place": place}
+    control = await oracle.control(task, cache=ground / "cache", **roots)  # type: ignore[arg-type]
+    assert (control.passed, control.cause, control.witness) == (True, "passed", "agrees"), control
+    assert control.left_behind == ()
+    nothing = await grade(task, None, **roots)  # type: ignore[arg-type]
+    assert (nothing.passed, nothing.cause, nothing.witness) == (False, "failed", "agrees"), nothing
+
+
+async def test_right_and_wrong_code_is_told_apart(place: SandboxPlace, ground: Path) -> None:
+    task = sealed_task(ground)
+    right = await graded(task, {"/app/add.py": GOOD}, place, ground)
+    assert (right.passed, right.witness) == (True, "agrees")
+    wrong = await graded(task, {"/app/add.py": "def add(a, b):\n    return a\n"}, place, ground)
+    assert (wrong.passed, wrong.cause, wrong.reward) == (False, "failed", 0.0)
+
+
+async def test_a_syntax_error_under_a_script_that_stops_is_a_fail(place: SandboxPlace, ground: Path) -> None:
+    script = "set -e\ncd /app\npython3 -m pytest -q /tests/test_outputs.py\necho 1 > /logs/verifier/reward.txt\n"
+    task = sealed_task(ground, tests={"test.sh": script, "test_outputs.py": IN_PROCESS})
+    broken = await graded(task, {"/app/add.py": "def add(a, b:\n"}, place, ground)
+    assert (broken.passed, broken.cause) == (False, "no_verdict")
+    right = await graded(task, {"/app/add.py": GOOD}, place, ground)
+    assert right.passed is True
+
+
+@pytest.mark.parametrize(
+    ("forged", "cause"),
+    [
+        ({"/app/add.py": "import os; os._exit(0)\n"}, "witness_disagrees"),
+        ({"/app/add.py": FORGE_WITNESS}, "witness_disagrees"),
+        ({"/app/add.py": FORGE_BY_DAEMON}, None),
+        ({"/logs/verifier/reward.txt": "1", "/logs/verifier/reward.json": '{"reward": 1}'}, "failed"),
+        ({"/app/pytest.py": "open('/logs/verifier/reward.txt', 'w').write('1')\n"}, "tampered"),
+        ({"/app/argparse.py": "import os; os._exit(0)\n"}, "tampered"),
+        ({"/app/hc_witness.py": ""}, "tampered"),
+        ({"/app/sitecustomize.py": "import os; os._exit(0)\n"}, "failed"),
+        ({"/usr/local/sbin/python3": "#!/bin/sh\nexit 0\n"}, "failed"),
+        ({"/bin/sh": "#!/opt/hc/bin/python3\n"}, "tampered"),
+        ({"/tests/test_outputs.py": "def test_nothing():\n    pass\n"}, "failed"),
+    ],
+    ids=["exit", "witness", "daemon", "reward", "pytest", "stdlib", "plugin", "startup", "path", "program", "tests"],
+)
+async def test_a_forged_verdict_earns_nothing(
+    forged: dict[str, str], cause: str | None, place: SandboxPlace, ground: Path
+) -> None:
+    script = (
+        "cd /app\npython3 -m pytest -q -p no:cacheprovider /tests/test_outputs.py && reward=1 || reward=0\n"
+        "echo $reward > /logs/verifier/reward.txt\n"
+    )
+    task = sealed_task(ground, tests={"test.sh": script, "test_outputs.py": IN_PROCESS})
+    verdict = await graded(task, forged, place, ground)
+    assert verdict.passed is False
+    assert cause is None or verdict.cause == cause, verdict
+
+
+async def test_a_shell_only_verifier_passes_without_a_witness(place: SandboxPlace, ground: Path) -> None:
+    script = (
+        'mkdir -p /logs/verifier\n[ "$(cat out.txt)" = yes ] && echo \'{"reward": 1}\' > /logs/verifier/reward.json\n'
+    )
+    task = sealed_task(ground, tests={"test.sh": script})
+    verdict = await graded(task, {"/app/out.txt": "yes"}, place, ground)
+    assert (verdict.passed, verdict.witness) == (True, "none")
+    assert (await grade(task, None, sealed_root=ground / "sealed", place=place)).cause == "no_verdict"
+
+
+async def test_a_verifier_past_its_time_is_a_fail(place: SandboxPlace, ground: Path) -> None:
+    toml = "[verifier]\ntimeout_sec = 1.0\n"
+    task = sealed_task(ground, toml=toml, tests={"test.sh": "echo 1 > /logs/verifier/reward.txt\nsleep 600 & wait\n"})
+    verdict = await graded(task, {"/app/a": ""}, place, ground)
+    assert (verdict.passed, verdict.cause) == (False, "timeout")
+    assert verdict.seconds < 30
