@@ -1,0 +1,17 @@
+import pytest
+
+from hc_ray.config import EngineConfig
+from hc_ray.errors import ConfigError
+from hc_ray_actors.bench import bench_engine, knee_of
+
+
+def test_the_knee_is_the_fewest_parallel_requests_that_reach_nearly_the_best_throughput() -> None:
+    assert knee_of({1: 100.0, 2: 140.0, 4: 161.0, 8: 165.0, 16: 160.0}) == 4
+    assert knee_of({1: 100.0, 2: 50.0}) == 1
+
+
+def test_what_cannot_be_measured_or_kept_is_refused_before_anything_starts() -> None:
+    with pytest.raises(ConfigError, match="no speed"):
+        bench_engine(EngineConfig(kind="scripted", script="a:b"))
+    with pytest.raises(ConfigError, match="shipped file"):
+        bench_engine(EngineConfig(), save=True)
