@@ -138,8 +138,10 @@ class HttpModel:
         say = [{"role": "user", "content": "Name a colour, an animal and a city."}]
         chat = {**short, "messages": say}
         text = {**short, "prompt": "Some colours, animals and cities:"}
-        chats = [await self._try("chat/completions", chat) for _ in range(2)]
-        texts = [await self._try("completions", text) for _ in range(2)]
+        # Side by side: equal answers count only if they are equal under load.
+        asked = [("chat/completions", chat)] * 2 + [("completions", text)] * 2
+        answers = await asyncio.gather(*(self._try(endpoint, body) for endpoint, body in asked))
+        chats, texts = answers[:2], answers[2:]
         if chats[0] is None and texts[0] is None:
             refused = await self._post(self._lane(), f"{self._base_url}/chat/completions", chat)
             listed = f"; it lists {', '.join(names[:8])}" if names and self._model not in names else ""
@@ -149,11 +151,14 @@ class HttpModel:
         pairs = [pair for pair in (chats, texts) if pair[0] is not None]
         endpoint, body = ("completions", text) if texts[0] is not None else ("chat/completions", chat)
         logprobs = {"logprobs": True} if endpoint.startswith("chat") else {"logprobs": 1}
-        with_logprobs = await self._try(endpoint, {**body, "max_tokens": 1, **logprobs})
-        several = await self._try(endpoint, {**body, "max_tokens": 1, "n": 2})
+        with_logprobs, several, schema = await asyncio.gather(
+            self._try(endpoint, {**body, "max_tokens": 1, **logprobs}),
+            self._try(endpoint, {**body, "max_tokens": 1, "n": 2}),
+            self._obeys_schema(chats[0] is not None),
+        )
         return Capabilities(
             seed=all(pair[1] is not None and _text_of(pair[0]) == _text_of(pair[1]) for pair in pairs),
-            schema_=await self._obeys_schema(chats[0] is not None),
+            schema_=schema,
             completion=texts[0] is not None,
             chat=chats[0] is not None,
             logprobs=with_logprobs is not None and bool(with_logprobs["choices"][0].get("logprobs")),

@@ -164,8 +164,8 @@ def _path_of(text: str, match: re.Match[str], workdir: str) -> str | None:
 
 def _weigh(text: str, match: re.Match[str], path: str, exists: bool, *, fenced: bool) -> _Mention:
     """How likely a mention names a file to hand in; above 0 it does."""
-    start = 0
-    for end in _SENTENCE_END.finditer(text, max(0, match.start() - 400), match.start()):
+    start = max(0, match.start() - 400)
+    for end in _SENTENCE_END.finditer(text, start, match.start()):
         start = end.end()
     before, after = text[start : match.start()], text[match.end() : match.end() + 80]
     written = list(_WRITES.finditer(before))

@@ -176,7 +176,7 @@ def _literal_prefix(told: str) -> str | None:
     """The longest beginning of ``told`` that is a literal and ends at a boundary."""
     ends = [place.start() for place in re.finditer(r"[\s,.;:)`]|$", told)]
     for end in reversed(ends[:60]):
-        if not told[:end].endswith(".") and (literal := _literal(told[:end])) is not None:
+        if not told[:end].endswith((".", ",")) and (literal := _literal(told[:end])) is not None:
             return literal
     return None
 

@@ -1,0 +1,207 @@
+"""How a server is spoken to: retries, bounds, secrets, and URLs as people write them."""
+
+import asyncio
+import json
+import pickle
+import socket
+
+import pytest
+
+from hc_ray.adapters.engine_bench import find_knee
+from hc_ray.adapters.http_model import HttpModel, normal_base_url
+from hc_ray.errors import ConfigError, EngineError
+from hc_ray.prompt import Message, Prompt
+from tests.fakes.engine_server import EngineServer
+from tests.fakes.scripts import echo_request
+
+TEXT = Prompt(role="solver", purpose="candidate", text="def f(", seed=(1 << 40) + 5, stop=("\n",), context="secret")
+CHAT = Prompt(role="tester", purpose="test", messages=(Message(role="user", content="hi"),), schema_={"type": "object"})
+
+
+def client(server: EngineServer, **more: object) -> HttpModel:
+    return HttpModel(server.base_url, "fake", **{"backoff": 0.01, **more})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("http://h:1", "http://h:1/v1"),
+        ("http://h:1/", "http://h:1/v1"),
+        ("http://h:1/v1/", "http://h:1/v1"),
+        ("localhost:11434", "http://localhost:11434/v1"),
+        ("https://h/api/v1", "https://h/api/v1"),
+        ("https://h/v1beta/openai", "https://h/v1beta/openai"),
+        ("http://h/v1/chat/completions", "http://h/v1"),
+        ("http://h/proxy", "http://h/proxy/v1"),
+    ],
+)
+def test_a_base_url_is_taken_as_people_write_it(given: str, meant: str) -> None:
+    assert normal_base_url(given) == meant
+
+
+@pytest.mark.parametrize("url", ["", "ftp://h", "http://", "http://h:port", "http://[::1"])
+def test_what_is_no_url_is_refused(url: str) -> None:
+    with pytest.raises(ConfigError, match="base URL"):
+        HttpModel(url, "m")
+
+
+async def test_a_request_is_a_function_of_the_prompt_alone_and_carries_no_bookkeeping() -> None:
+    with EngineServer(echo_request) as server:
+        model = client(server)
+        for _ in range(2):
+            await model.complete(TEXT)
+            await model.complete(CHAT)
+        await model.aclose()
+        text, chat, *again = [body for _, body in server.requests]
+        assert [text, chat] == again
+        assert json.loads(text) == {
+            "model": "fake", "prompt": "def f(", "max_tokens": 512, "temperature": 0.0, "seed": 5, "stop": ["\n"],
+        }  # fmt: skip
+        assert json.loads(chat)["response_format"]["json_schema"]["schema"] == {"type": "object"}
+        assert b"secret" not in text and b"candidate" not in text
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_a_busy_server_is_asked_again(status: int) -> None:
+    with EngineServer(echo_request, failures=[status, status]) as server:
+        model = client(server)
+        assert (await model.complete(TEXT)).text.startswith("answer")
+        assert len(server.requests) == 3
+        await model.aclose()
+
+
+async def test_retries_have_a_bound_and_the_last_reason_is_told() -> None:
+    with EngineServer(echo_request, failures=[500] * 9) as server:
+        model = client(server, retries=2)
+        with pytest.raises(EngineError, match=r"failed 3 times; the last: HTTP 500 .*told to fail"):
+            await model.complete(TEXT)
+        assert len(server.requests) == 3
+        await model.aclose()
+
+
+async def test_a_refusal_is_not_asked_again() -> None:
+    with EngineServer(echo_request, failures=[400]) as server:
+        model = client(server)
+        with pytest.raises(EngineError, match="HTTP 400"):
+            await model.complete(TEXT)
+        assert len(server.requests) == 1
+        await model.aclose()
+
+
+async def test_a_port_where_nobody_listens_is_an_engine_error_that_survives_pickling() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    model = HttpModel(f"127.0.0.1:{port}", "m", retries=1, backoff=0.01)
+    with pytest.raises(EngineError, match=f"127.0.0.1:{port}/v1 failed 2 times") as caught:
+        await model.complete(TEXT)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    await model.aclose()
+
+
+async def test_a_request_past_its_time_is_an_engine_error() -> None:
+    with EngineServer(echo_request, delay=1.0) as server:
+        model = client(server, timeout=0.2)
+        with pytest.raises(EngineError, match=r"no answer within 0\.2 s"):
+            await model.complete(TEXT)
+        await model.aclose()
+
+
+async def test_no_more_requests_are_in_flight_than_allowed() -> None:
+    with EngineServer(echo_request, delay=0.05) as server:
+        model = client(server, parallel=3)
+        await asyncio.gather(*(model.complete(TEXT) for _ in range(12)))
+        assert server.most_at_once == 3
+        await model.aclose()
+
+
+async def test_a_server_that_counts_nothing_gives_unknown_and_never_zero() -> None:
+    with EngineServer(echo_request, usage=False) as server:
+        model = client(server)
+        answer = await model.complete(TEXT)
+        assert (answer.prompt_tokens, answer.completion_tokens) == (None, None)
+        assert not (await model.probe()).usage
+        await model.aclose()
+
+
+async def test_the_key_is_sent_and_shown_nowhere() -> None:
+    with EngineServer(echo_request, key="sk-123") as server:
+        right = client(server, api_key="sk-123")
+        assert (await right.complete(TEXT)).text
+        assert "sk-123" not in repr(right)
+        await right.aclose()
+        wrong = HttpModel(server.base_url.replace("//", "//ann:pw-456@"), "fake", api_key="sk-999")
+        for act in (wrong.complete(TEXT), wrong.probe()):
+            with pytest.raises(EngineError, match="HTTP 401") as caught:
+                await act
+            assert "sk-999" not in str(caught.value) and "pw-456" not in str(caught.value) + repr(wrong)
+            assert caught.value.__cause__ is None
+        await wrong.aclose()
+
+
+async def test_tokens_are_estimated_upwards_where_the_server_has_no_tokenizer() -> None:
+    with EngineServer(echo_request, endpoints=("/v1/completions",)) as server:
+        model = client(server)
+        assert await model.count_tokens("éé") == 2
+        tried = len(server.requests)
+        assert await model.count_tokens("seven b") == 3
+        assert len(server.requests) == tried
+        await model.aclose()
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "chat", "completion"), [("chat/completions", True, False), ("completions", False, True)]
+)
+async def test_the_probe_sees_which_endpoints_are_there(endpoint: str, chat: bool, completion: bool) -> None:
+    with EngineServer(echo_request, endpoints=("/v1/models", f"/v1/{endpoint}")) as server:
+        model = client(server)
+        seen = await model.probe()
+        assert (seen.chat, seen.completion, seen.seed, seen.usage) == (chat, completion, True, True)
+        assert not (seen.schema_ or seen.n or seen.logprobs) and seen.models == ("fake",)
+        await model.aclose()
+
+
+async def test_a_server_that_answers_otherwise_each_time_has_no_seed() -> None:
+    count = iter(range(1000))
+    with EngineServer(lambda body: str(next(count))) as server:
+        model = client(server)
+        assert not (await model.probe()).seed
+        await model.aclose()
+
+
+async def test_a_server_with_neither_endpoint_is_told_with_what_it_lists() -> None:
+    with EngineServer(echo_request, endpoints=("/v1/models",)) as server:
+        model = HttpModel(server.base_url, "other")
+        with pytest.raises(EngineError, match=r"neither chat nor completions: HTTP 404 .*it lists fake"):
+            await model.probe()
+        await model.aclose()
+
+
+def test_one_instance_serves_several_event_loops() -> None:
+    with EngineServer(echo_request) as server:
+        model = client(server)
+
+        async def once() -> str:
+            answer = await model.complete(TEXT)
+            await model.aclose()
+            return answer.text
+
+        assert asyncio.run(once()) == asyncio.run(once())
+
+
+async def test_the_knee_is_the_smallest_concurrency_near_the_peak() -> None:
+    with EngineServer(lambda body: "one two three four", delay=0.03) as server:
+        model = client(server, parallel=4)  # more than four in flight cannot be faster
+        found = await find_knee(model, levels=(1, 2, 4, 8), seconds=0.6)
+        rates = {level.concurrency: level.output_tokens_per_second for level in found.levels}
+        assert rates[1] < rates[2] < rates[4]
+        assert found.knee in (4, 8) and found.peak_tokens_per_second == max(rates.values())
+        await model.aclose()
+
+
+async def test_the_knee_of_a_server_that_counts_nothing_is_refused() -> None:
+    with EngineServer(echo_request, usage=False) as server:
+        model = client(server)
+        with pytest.raises(EngineError, match="counts no tokens"):
+            await find_knee(model, levels=(1,), seconds=0.05)
+        await model.aclose()
