@@ -42,7 +42,7 @@ def tell_plan(plan: Any, stream: Stream = None, *, whole: bool = False) -> None:
     rows = [
         ("tasks", f"{len(plan.taken)} taken, {len(plan.refused)} refused"),
         ("trials", _trials(plan, agents)),
-        ("model", f"{config.engine.model} on {config.engine.kind}" if asks_model else "none is asked"),
+        ("model", f"{config.engine.label} on {config.engine.kind}" if asks_model else "none is asked"),
         ("sandbox", f"{plan.sandbox}: {plan.sandbox_why}"),
         ("runs on", plan.place),
         ("cost", _cost(plan)),

@@ -107,6 +107,11 @@ class EngineConfig(Value):
     context_tokens: int = Field(2048, ge=256)
     """Context of one request."""
 
+    @property
+    def label(self) -> str:
+        """The model's name for a reader: never a path of this machine."""
+        return (self.script or "no script") if self.kind == "scripted" else self.model.rsplit("/", 1)[-1]
+
 
 class SweepConfig(BaseModel):
     """One YAML file = one run."""

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hc_ray import __version__
 from hc_ray.adapters.sweep_store import SweepStore
 from hc_ray.config import AgentName, EngineConfig, RoleName, SweepConfig
 from hc_ray.errors import ConfigError, DatasetError, OutputError
@@ -323,5 +322,4 @@ def _notes(config: SweepConfig, split: _SplitView | None) -> tuple[str, ...]:
         notes.append("tasks that do not mention the network get it (Harbor's default)")
     if config.budget.timeout_multiplier != 1.0:
         notes.append(f"task time limits × {config.budget.timeout_multiplier}")
-    notes.append(f"hc-ray {__version__}")
     return tuple(notes)

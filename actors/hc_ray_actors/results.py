@@ -102,7 +102,7 @@ class Record:
         if not self.key.models:
             return None
         engine, _, _ = self.plan.models["solver"]
-        return {"name": Path(engine.model).name, "provider": engine.kind}
+        return {"name": engine.label, "provider": engine.kind}
 
     def _metadata(self, first: Any, passed: bool | None) -> dict[str, Any]:
         key, outcome = self.key, self.outcome
