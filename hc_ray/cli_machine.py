@@ -1,11 +1,11 @@
-"""``doctor``, ``clean``, ``ui``: this machine, what was left on it, and MLflow on a sweep."""
+"""``doctor``, ``clean``, ``ui``, ``export``: this machine, what was left on it, and MLflow on a sweep."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from hc_ray.cli_options import Json, plain, print_json
+from hc_ray.cli_options import Json, plain, print_json, sweep_store
 
 
 def add_to(app: typer.Typer) -> None:
@@ -13,6 +13,14 @@ def add_to(app: typer.Typer) -> None:
     app.command()(doctor)
     app.command()(clean)
     app.command()(ui)
+    export = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Sweeps elsewhere.")
+    export.callback()(_export)
+    export.command("mlflow")(export_mlflow)
+    app.add_typer(export, name="export")
+
+
+def _export() -> None:
+    """Sweeps elsewhere."""
 
 
 def doctor(as_json: Json = False) -> int:
@@ -76,3 +84,28 @@ def _store_of(out: str) -> str:
     if not Path(uri.removeprefix("sqlite:///")).is_file():
         raise OutputError(f"{out}: no MLflow store here (a sweep with --mlflow-uri none leaves none)")
     return uri
+
+
+def export_mlflow(
+    out: Annotated[str, typer.Argument(help="A sweep directory.")],
+    mlflow_uri: Annotated[
+        str | None, typer.Option("--mlflow-uri", help="A tracking server; the sweep's own store if none.")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Rebuild a sweep's MLflow runs from its directory. Runs that are there are brought up to date."""
+    from hc_ray import report
+    from hc_ray.adapters.mlflow_tracker import MlflowTracker
+    from hc_ray.errors import ConfigError
+    from hc_ray_actors.results import default_tracking_uri
+
+    summary = report.summarise(sweep_store(out))
+    uri = mlflow_uri or default_tracking_uri(out)
+    if uri is None:
+        raise ConfigError(f"{out} is not on this machine's disk: name a tracking server with --mlflow-uri")
+    run = MlflowTracker(uri).export(summary)
+    if as_json:
+        print_json({"schema_version": 1, "store": uri, "run_id": run})
+    else:
+        typer.echo(f"{uri}: parent run {run}")
+    return 0

@@ -66,8 +66,8 @@ def sentence_of(comparison: Mapping[str, Any]) -> str:
         f"{comparison['a']} against {comparison['b']} ({comparison['split']}): {comparison['says']}. "
         f"Difference {comparison['delta']:+.2f}, interval {comparison['low']:+.2f} to {comparison['high']:+.2f}, "
         f"p {comparison['p']:.2f} ({comparison['test']}); "
-        f"{comparison['only_a']} trials passed only with {comparison['a']}, "
-        f"{comparison['only_b']} only with {comparison['b']}.{cost}"
+        f"passed by {comparison['a']} alone {comparison['only_a']}, "
+        f"by {comparison['b']} alone {comparison['only_b']}, of {comparison['pairs']}.{cost}"
     )
 
 

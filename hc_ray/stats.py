@@ -150,6 +150,15 @@ def mcnemar(only_a: int, only_b: int) -> float:
     return float(min(1.0, 2 * tail))
 
 
+def paired_shares(only_a: int, only_b: int, n: int) -> tuple[float, float]:
+    """95 % interval of the difference of two shares of the same ``n`` tasks (Bonett and Price 2012: Wald with one pair
+    added to each discordant count). A bootstrap of a handful of pairs is far too narrow."""
+    share_a, share_b = (only_a + 1) / (n + 2), (only_b + 1) / (n + 2)
+    centre = share_a - share_b
+    half = Z95 * math.sqrt((share_a + share_b - centre * centre) / (n + 2))
+    return max(-1.0, centre - half), min(1.0, centre + half)
+
+
 class Paired(Value):
     """a - b over common tasks, with a 95 % interval and the p of the named test."""
 
@@ -163,23 +172,26 @@ class Paired(Value):
 
 def paired(a: Mapping[str, Sequence[float]], b: Mapping[str, Sequence[float]], *, seed: int = 0) -> Paired:
     """Compare two agents: task → outcomes, in the order of their common seeds. Tasks that one side lacks are left out.
-    Exact McNemar for one trial a task, sign-flip permutation of the tasks' mean differences for repeats."""
+    Exact McNemar for one trial a task; for repeats a sign-flip permutation of the tasks' mean differences, and a
+    bootstrap over tasks."""
     common = sorted(task for task in a if a[task] and b.get(task))
     if not common:
         return Paired()
     single = all(len(a[task]) == 1 and len(b[task]) == 1 for task in common)
     differences = [sum(a[task]) / len(a[task]) - sum(b[task]) / len(b[task]) for task in common]
     delta = sum(differences) / len(differences)
-    if len(set(differences)) == 1:
-        # Equal everywhere: a bootstrap has no width. What n equal tasks leave open is Wilson's bound of 0 of n.
-        slack = wilson(0, len(common)).high or 1.0
-        low, high = max(-1.0, delta - slack), min(1.0, delta + slack)
-    else:
-        low, high = clustered_bootstrap([[difference] for difference in differences], seed=seed, within=False)
     if single and all(outcome in (0.0, 1.0) for task in common for outcome in (*a[task], *b[task])):
-        p, test = mcnemar(sum(d > 0 for d in differences), sum(d < 0 for d in differences)), "exact McNemar"
+        only_a, only_b = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
+        low, high = paired_shares(only_a, only_b, len(common))
+        p, test = mcnemar(only_a, only_b), "exact McNemar"
     else:
         p, test = sign_flip(differences, seed=seed), "sign-flip permutation"
+        if len(set(differences)) == 1:
+            # Equal everywhere: a bootstrap has no width. What n equal tasks leave open is Wilson's bound of 0 of n.
+            slack = wilson(0, len(common)).high or 1.0
+            low, high = max(-1.0, delta - slack), min(1.0, delta + slack)
+        else:
+            low, high = clustered_bootstrap([[difference] for difference in differences], seed=seed, within=False)
     return Paired(delta=delta, low=low, high=high, p=p, test=test, n=len(common))
 
 

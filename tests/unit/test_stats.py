@@ -109,6 +109,22 @@ def test_a_paired_comparison_uses_common_tasks_only() -> None:
     assert stats.paired({}, b).delta is None
 
 
+@given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.integers(0, n), st.integers(0, n), st.just(n))))
+def test_the_interval_of_paired_shares_holds_the_difference_and_mirrors(case: tuple[int, int, int]) -> None:
+    only_a, rest, n = case
+    only_b = min(rest, n - only_a)
+    low, high = stats.paired_shares(only_a, only_b, n)
+    assert -1 <= low <= (only_a - only_b) / n <= high <= 1
+    assert stats.paired_shares(only_b, only_a, n) == pytest.approx((-high, -low))
+
+
+def test_a_few_discordant_pairs_leave_zero_inside_the_interval() -> None:
+    # Two of eight: exact McNemar says p = 0.5, so an interval that begins at zero would contradict it.
+    low, high = stats.paired_shares(2, 0, 8)
+    assert low < -0.1 and high > 0.5
+    assert stats.paired_shares(12, 1, 20)[0] > 0
+
+
 def test_agents_that_never_differ_still_get_an_interval_with_width() -> None:
     same = {f"t{i}": [1.0] for i in range(8)}
     result = stats.paired(same, same)
