@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from hc_ray.adapters.docker_difference import Lineage, difference
 from hc_ray.adapters.docker_exec import HELPER, converse, removal, request
 from hc_ray.adapters.docker_ground import FORK_LABEL, OWNER_LABEL, PLACE_LABEL, STORAGE_MB, Ground, working_directory
-from hc_ray.adapters.docker_values import Absent, DaemonRefusal, ImageFacts
+from hc_ray.adapters.docker_values import Absent, DaemonRefusal, ImageFacts, Unwritable
 from hc_ray.errors import SandboxError
 from hc_ray.filetree import absolute, unpack
 from hc_ray.ports import Difference, ExecResult
@@ -135,7 +135,7 @@ class DockerSandbox:
         except Absent:
             raise
         except DaemonRefusal as refusal:
-            raise ValueError(f"the files cannot be written: {refusal}") from None
+            raise Unwritable(f"the files cannot be written: {refusal}") from None
 
     async def put_tar(self, tar: bytes) -> None:
         await self._ground.call(self._put_tar, tar)
@@ -160,11 +160,11 @@ class DockerSandbox:
     def _remove(self, paths: Sequence[str]) -> None:
         self._check_open()
         if self._dead is not None:
-            raise SandboxError(f"nothing can be removed in a sandbox that was killed: {self._dead}")
+            raise Unwritable(f"nothing can be removed in a sandbox that was killed: {self._dead}")
         wire = self._daemon.exec_socket(self.container, list(HELPER))
         said = converse(wire, removal(paths), timeout=60.0, limit=0)
         if said.report is None or said.report.get("failed"):
-            raise SandboxError(f"paths cannot be removed: {(said.report or {}).get('failed') or 'no answer'}")
+            raise Unwritable(f"paths cannot be removed: {(said.report or {}).get('failed') or 'no answer'}")
 
     async def get(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
         return await self._ground.call(self._get, absolute(path, self.workdir), limit)

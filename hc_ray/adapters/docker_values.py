@@ -20,6 +20,11 @@ class Absent(DaemonRefusal):
     """The daemon knows no such container, image, volume or path."""
 
 
+class Unwritable(SandboxError, ValueError):
+    """Files that cannot be written where they should go, because of what a program left there. Not the machinery's
+    fault: whoever writes what a candidate made takes it as a ``ValueError``."""
+
+
 class ImageFacts(Value):
     id: str
     workdir: str
