@@ -20,7 +20,7 @@ from hc_ray.task import Environment, Task
 from hc_ray.value import Value, digest_of
 
 FORMS: tuple[Form, ...] = ("chat", "completion")
-STOPS: tuple[str, ...] = ("\ndef ", "\nclass ", "\nprint", "\nif __name__", "\nassert")
+STOPS: tuple[str, ...] = ("\ndef ", "\nclass ", "\nprint", "\nif __name__", "\nassert", "\n#", "\n\n\n")
 """Stop rules that are tried: where a model that has finished its function tends to run on."""
 _CHECK_SECONDS = 10.0
 

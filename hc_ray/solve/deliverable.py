@@ -91,6 +91,7 @@ _DATA_IN = re.compile(
 )
 _TOWARDS = re.compile(r"\b(?:to|into|as|called|named|file|script|module|program) (?:the |a )?(?:file )?[`\"'*]*$", re.I)
 _AWAY = re.compile(r"\b(?:from|of|with|against) (?:the )?(?:file )?[`\"'*]*$", re.I)
+_EXAMPLE = re.compile(r"\bfor (?:example|instance)\b|\be\.g\.|\bsuch as\b|\bsay\b,?", re.I)
 _HOLDS = re.compile(r"[`\"'*]*,? (?:\([^)\n]*\) )?(?:which |that )?(?:contains|holds|has|lists|is an? |are )", re.I)
 _MUST_HOLD = re.compile(
     r"[`\"'*]* (?:must|should|shall|has to|needs to|that (?:contains|defines|exposes|reads|prints))\b", re.I
@@ -163,7 +164,7 @@ def _path_of(text: str, match: re.Match[str], workdir: str) -> str | None:
 
 
 def _weigh(text: str, match: re.Match[str], path: str, exists: bool, *, fenced: bool) -> _Mention:
-    """How likely a mention names a file to hand in; above 0 it does."""
+    """How likely a mention names a file to hand in; from 2 on it does."""
     start = max(0, match.start() - 400)
     for end in _SENTENCE_END.finditer(text, start, match.start()):
         start = end.end()
@@ -179,6 +180,7 @@ def _weigh(text: str, match: re.Match[str], path: str, exists: bool, *, fenced: 
     score += 1 if _TOWARDS.search(before) else 0
     score -= 2 if _AWAY.search(before) else 0
     score -= 3 if _DATA_IN.search(before) else 0
+    score -= 2 if _EXAMPLE.search(before) else 0
     score -= 2 if _HOLDS.match(after) else 0
     score += 2 if _MUST_HOLD.match(after) else 0
     score -= 3 if _COMPILED.search(before) and "." not in posixpath.basename(path) else 0
@@ -188,7 +190,7 @@ def _weigh(text: str, match: re.Match[str], path: str, exists: bool, *, fenced: 
 
 
 def _outputs(mentions: list[_Mention]) -> list[_Mention]:
-    wanted = [mention for mention in mentions if mention.score > 0]
+    wanted = [mention for mention in mentions if mention.score >= 2]
     if not wanted:
         best = max((mention.score for mention in mentions), default=-9)
         return [mention for mention in mentions if mention.score == best and best >= 0][:1]

@@ -56,7 +56,7 @@ async def test_every_reference_passes_its_check_and_the_better_form_wins() -> No
 
 
 async def test_stop_rules_are_kept_where_they_help_and_the_test_form_is_measured() -> None:
-    items = [ITEMS["double"], ITEMS["smallest"]]
+    items = [ITEMS["cube"], ITEMS["smallest"]]
     found = await measure_profile(ScriptedModel(runs_on), items, place=FolderPlace(), temperatures=(0.0,), samples=1)
     assert found.profile.form == "completion" and found.profile.stop == {"completion": STOPS}
     by_stops = {one.stops: one.passed for one in found.figures if (one.what, one.form) == ("solve", "completion")}

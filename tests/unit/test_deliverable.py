@@ -44,6 +44,7 @@ def test_a_file_that_is_asked_for_is_found_with_its_kind(text: str, path: str, k
         ("Write the number of lines in `table.csv` to `count.txt`.", ["count.txt"], ("table.csv",)),
         ("The file `words.txt` contains words. Save the longest in `best.txt`.", ["best.txt"], ("words.txt",)),
         ("Write `go.sh`, a script that reads a.txt and writes b.txt.", ["go.sh"], ("a.txt", "b.txt")),
+        ("Write `n.sh` that takes a file. For example, for a file `notes.txt` it prints 3.", ["n.sh"], ("notes.txt",)),
         ("Fix the bug in `/app/old.py`.", ["old.py"], ()),
         ("Create `enc.py` with `enc(s)` and `dec.py` with `dec(s)`.", ["enc.py", "dec.py"], ()),
         ("Create these files:\n\n- `a.sh`: prints a\n- `b.sh`: prints b\n", ["a.sh", "b.sh"], ()),
