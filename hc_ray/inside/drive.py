@@ -154,9 +154,10 @@ class Driver:
     def _pattern(self, test: dict[str, Any], path: Path) -> Result:
         return self._child("pattern", test, path)
 
-    def _child(self, kind: str, test: dict[str, Any], path: Path) -> Result:
+    def job(self, kind: str, test: dict[str, Any], path: Path) -> dict[str, Any]:
+        """What ``hc_call.py`` is told."""
         expectation = test["expectation"]
-        job = {
+        return {
             "marker": secrets.token_hex(16),
             "kind": kind,
             "path": str(path),
@@ -167,6 +168,9 @@ class Driver:
             "property": expectation.get("name") if expectation["kind"] == "property" else None,
             "argument": expectation.get("argument", ""),
         }
+
+    def _child(self, kind: str, test: dict[str, Any], path: Path) -> Result:
+        job = self.job(kind, test, path)
         code, out, err = run(
             [self.python, self.plan["call"]], cwd=self.workdir.path, scratch=self.scratch,
             timeout=self.plan["seconds"], stdin=json.dumps(job).encode(), memory=MEMORY,

@@ -31,12 +31,13 @@ def test_of(
     reasoning: str,
     confidence: float,
     weight: float = 1.0,
+    guard: bool = False,
 ) -> SelfTest:
     """A test without an id yet, with the sentence that it encodes."""
     mention = text if subject.kind == "call" else subject.path
     return SelfTest(
         id="", category=category, subject=subject, input=text, stdin=stdin, expectation=expectation,
-        reasoning=reasoning, confidence=confidence, weight=weight,
+        reasoning=reasoning, confidence=confidence, weight=weight, guard=guard,
         sentence=sentence_for(instruction, category, mention),
     )  # fmt: skip
 
@@ -44,8 +45,8 @@ def test_of(
 def stated_tests(instruction: str, deliverable: Deliverable) -> tuple[SelfTest, ...]:
     """Existence, format, stated examples and what follows from them."""
     made: list[SelfTest] = []
-    for file, language in ((file.path, file.language) for file in deliverable.files):
-        subject = Subject(kind="file", path=file)
+    for file in deliverable.files:
+        subject, language = Subject(kind="file", path=file.path), file.language
         names = ["exists", "nonempty"]
         formats = [_FORMATS[language]] if language in _FORMATS else []
         formats = ["compiles"] if language in ("python", "shell", "c") else [*formats, "utf8"]
@@ -53,11 +54,18 @@ def stated_tests(instruction: str, deliverable: Deliverable) -> tuple[SelfTest, 
         for category, wanted in wanted_of.items():
             made += [
                 test_of(instruction, category, subject, Property(name=name), reasoning="what the file must be",
-                        confidence=0.95)
+                        confidence=0.95, guard=file.exists)
                 for name in wanted
             ]  # fmt: skip
-    for target in targets_of(deliverable):
+    targets = targets_of(deliverable)
+    for target in targets:
         made += _of_target(instruction, target)
+        if len(targets) > 1 and target.kind == "call" and target.function:
+            made += [
+                test_of(instruction, "integration", target.subject, Property(name="runs"), text=call, confidence=0.6,
+                        reasoning="every unit must run beside the others")
+                for call in inputs.calls(target.function, target.parameters, (), "ordinary", 1)
+            ]  # fmt: skip
     return tuple(made)
 
 

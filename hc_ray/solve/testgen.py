@@ -6,8 +6,6 @@ the profile; code is never asked for inside JSON. Whatever comes back, only call
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
-from pathlib import Path
 
 from hc_ray.profile import Profile
 from hc_ray.prompt import Completion, Malformed, Message, Prompt
@@ -15,6 +13,7 @@ from hc_ray.solve.requirements import speaks_of
 from hc_ray.solve.scan import Found, arguments, find_calls, literal_at
 from hc_ray.solve.stated import test_of
 from hc_ray.solve.target import Target, reads_stdin, takes_arguments
+from hc_ray.solve.templates import template
 from hc_ray.suite import Category, Expectation, ExpectedValue, Rejected, SelfTest, Unknown
 
 ASKED: tuple[Category, ...] = ("happy_path", "boundary", "edge_case", "invalid_input")
@@ -30,12 +29,6 @@ _STOP = ("\n\n\n", "\ndef ", "\nclass ", "\nif ", "\nfor ", "\nprint(", "```")
 _ANSWER_TOKENS = 96
 _VALUE_TOKENS = 24
 _GUESS_CONFIDENCE, _REFUSAL_CONFIDENCE = 0.3, 0.3
-
-
-@lru_cache
-def template(name: str) -> str:
-    """The text of ``prompts/<name>.txt``, without its last line break."""
-    return (Path(__file__).parent / "prompts" / f"{name}.txt").read_text(encoding="utf-8").rstrip("\n")
 
 
 def applies(category: Category, instruction: str, targets: Sequence[Target]) -> str | None:

@@ -1,0 +1,239 @@
+"""What each agent does with a search: one sample, independent samples with a vote, or suite, rounds and repairs."""
+
+from hc_ray.config import SolverConfig
+from hc_ray.events import TestgenProgress, TurnStart
+from hc_ray.ports import SandboxPlace
+from hc_ray.select import Selection, judging, progress
+from hc_ray.solve import propose, repair
+from hc_ray.solve.budget import Asking, Purse
+from hc_ray.solve.outcome import Exchange, RoleModel, SuiteCache, TrialOutcome
+from hc_ray.solve.search import Search
+from hc_ray.solve.stated import generic_tests
+from hc_ray.solve.suite_making import SuiteMaker, make, suite_key
+from hc_ray.suite import SelfTest, Suite
+
+BATCH = 8
+"""Samples that ``best_of_n`` asks for at once."""
+INPUTS_PER_RANGE = 3
+"""Inputs of each range (ordinary, boundary, edge) that ``best_of_n`` compares behaviour on."""
+CLEAR = 0.9
+"""The posterior share from which a selection is clear."""
+AGREED = 3
+"""Candidates that must behave alike before agreement alone ends a search."""
+STATED = 0.7
+"""Confidence from which a passed expectation counts as evidence."""
+
+
+class Trial:
+    """What each agent does with a search."""
+
+    def __init__(
+        self,
+        search: Search,
+        *,
+        config: SolverConfig,
+        seed: int,
+        tester: RoleModel,
+        place: SandboxPlace,
+        suites: SuiteCache,
+    ) -> None:
+        self.search, self.config, self.seed, self.tester = search, config, seed, tester
+        self.place, self.suites = place, suites
+        self.added: tuple[SelfTest, ...] = ()
+        self.exchanges: list[Exchange] = []
+
+    async def raw(self) -> None:
+        """One sample, whatever it costs."""
+        search = self.search
+        await search.look_around()
+        slot = propose.single_slot(
+            self.config, search.asking.role.profile, task_digest=search.task.digest, trial_seed=self.seed
+        )
+        (made,) = await search.ask([(slot, search.prompt(slot))])
+        search.stop_reason = "single sample"
+        if made.files:
+            why = "raw: the only sample"
+            search.selection = Selection(
+                selector="mbr", chosen=made.id, scores={}, clusters=(), confidence=0.0, why=why
+            )
+        search.beat()
+
+    async def best_of_n(self) -> None:
+        """Independent samples as long as the budget pays, then one pick by agreement of behaviour."""
+        search = self.search
+        await search.look_around()
+        generic = generic_tests(search.task.instruction, search.deliverable, count=INPUTS_PER_RANGE)
+        search.tests = tuple(test.model_copy(update={"id": f"input-{i}"}) for i, test in enumerate(generic, start=1))
+        while not search.stop_reason:
+            slots = propose.independent_slots(
+                self.config,
+                search.asking.role.profile,
+                number=search.round + 1,
+                count=BATCH,
+                begin=search.turns,
+                task_digest=search.task.digest,
+                trial_seed=self.seed,
+            )
+            asked = await search.payable(slots)
+            if asked:
+                await search.verify(await search.ask(asked))
+                search.choose("mbr")
+
+    async def hc(self) -> None:
+        """Suite, then rounds until the best is clearly good or nothing is left to spend."""
+        search = self.search
+        await search.look_around()
+        search.suite = await self._suite()
+        search.tests = search.suite.tests
+        search.purse.charge(search.suite.prompt_tokens, search.suite.completion_tokens, search.suite.engine_seconds)
+        await self._rounds()
+
+    async def _rounds(self) -> None:
+        search = self.search
+        search.stop_reason = ""
+        for _ in range(self.config.max_rounds):
+            asked = await search.payable(self._slots())
+            if not asked:
+                return
+            await search.verify(await search.ask(asked))
+            selection = search.choose(self.config.selector)
+            complete, why = self.decide(selection)
+            search.journal("decide", decision="complete" if complete else "continue", why=why)
+            if complete:
+                search.stop_reason = "complete"
+                return
+        search.stop_reason = "rounds"
+
+    def _slots(self) -> tuple[propose.Slot, ...]:
+        """The next round: at most a third of it repairs the best candidates that have something to repair."""
+        search = self.search
+        scores = search.selection.scores if search.selection else {}
+        order = sorted(scores, key=lambda one: -scores[one])
+        told = {one: search.feedback(one) for one in order}
+        to_repair = repair.repairable(
+            search.pool, order, told, limit=self.config.repairs, count=max(1, self.config.samples // 3)
+        )
+        return propose.round_slots(
+            self.config,
+            search.asking.role.profile,
+            number=search.round + 1,
+            task_digest=search.task.digest,
+            trial_seed=self.seed,
+            next_lineage=len(search.pool),
+            to_repair=to_repair,
+        )
+
+    def decide(self, selection: Selection) -> tuple[bool, str]:
+        """Whether the search is complete: the chosen one passes every judging test, its pass pattern is clear, and
+        there is evidence: stated answers, or agreement of behaviour where the model's own tests are weak."""
+        search = self.search
+        if selection.chosen is None:
+            return False, "no candidate yet"
+        row = search.rows[selection.chosen]
+        failing = [search.tests[i].id for i in judging(search.tests) if row[i].outcome not in ("pass", "skipped")]
+        if failing:
+            return False, f"{selection.chosen} fails {len(failing)} tests: {', '.join(failing[:5])}"
+        if self.config.selector == "posterior" and selection.confidence < CLEAR:
+            return False, f"the posterior is not clear ({selection.confidence:.2f})"
+        stated = sum(
+            test.expectation.kind in ("value", "rejected") and test.confidence >= STATED for test in search.tests
+        )
+        alike = next((len(cluster) for cluster in selection.clusters if selection.chosen in cluster), 0)
+        if search.asking.role.profile.bias_to_agreement and (alike < AGREED or alike * 2 <= len(search.rows)):
+            return False, f"{alike} of {len(search.rows)} candidates behave like {selection.chosen}"
+        if stated == 0 and alike < 2:
+            return False, "no test knows an answer, and no other candidate agrees"
+        return True, f"{selection.chosen} passes all; {stated} known answers, {alike} candidates alike"
+
+    def may_refine(self) -> bool:
+        return self.search.stop_reason not in ("tokens", "turns", "timeout")
+
+    async def refine(self) -> None:
+        """After a failed verdict: re-read the instruction, add self-tests, go on with what is left to spend."""
+        search = self.search
+        place = f"refine{len(search.bits)}"
+        left = Purse(min(self.config.testgen.budget_tokens, search.purse.left // 2))
+        maker = SuiteMaker(
+            search.task,
+            search.deliverable,
+            self.config.testgen,
+            seed=self.seed,
+            asking=Asking(self.tester, left),
+            bench=search.bench,
+            events=search.events,
+            place=place,
+            known=search.tests,
+        )
+        more = await maker.make(f"{place}")
+        self.exchanges += maker.exchanges
+        search.purse.charge(more.prompt_tokens, more.completion_tokens, more.engine_seconds)
+        self.added += more.tests
+        search.tests += more.tests
+        search.rows.clear()
+        await search.verify(search.pool)
+        search.journal("refine", added=[test.id for test in more.tests], tokens_left=search.purse.left)
+        search.choose(self.config.selector)
+        await self._rounds()
+
+    async def _suite(self) -> Suite:
+        """The task's suite, of the cache or made now."""
+        search = self.search
+        made_here = False
+
+        async def write() -> Suite:
+            nonlocal made_here
+            made_here = True
+            # Others may wait for it: it has sandboxes of its own, so that it outlives this trial's deadline.
+            suite, exchanges = await make(search.task, config=self.config, seed=self.seed, tester=self.tester,
+                                          place=self.place, events=search.events)  # fmt: skip
+            self.exchanges += exchanges
+            return suite
+
+        search.events.emit(TurnStart(turn=0, max_turns=self.config.max_turns, subtask="testgen"))
+        suite = await self.suites.obtain(suite_key(search.task, self.config, self.seed, self.tester), write)
+        if not made_here:
+            counts = {category: sum(test.category == category for test in suite.tests)
+                      for category in sorted({test.category for test in suite.tests})}  # fmt: skip
+            for category, count in counts.items():
+                progress_event = TestgenProgress(category=category, generated=count, admitted=count, cached=True)
+                search.events.emit(progress_event)
+        search.journal("suite", key=suite.key, hash=suite.hash, admitted=len(suite.tests), dropped=len(suite.dropped),
+                       cached=not made_here)  # fmt: skip
+        return suite
+
+    def outcome(self) -> TrialOutcome:
+        search = self.search
+        matrix = search.matrix()
+        self_pass, share = self._self_verdict()
+        return TrialOutcome(
+            instruction=search.task.instruction,
+            candidates=tuple(search.pool),
+            suite=search.suite,
+            added_tests=self.added,
+            matrix=matrix if matrix.tests else None,
+            matrix_tests=search.tests,
+            chosen=search.selection.chosen if search.selection else None,
+            selection=search.selection,
+            submissions=tuple(submission.digest for submission in search.submissions),
+            bits=tuple(search.bits),
+            turns=search.turns,
+            prompt_tokens=search.purse.prompt_tokens,
+            completion_tokens=search.purse.completion_tokens,
+            engine_seconds=search.purse.engine_seconds,
+            self_pass=self_pass,
+            progress=share,
+            stop_reason=search.stop_reason,
+            notes=tuple(search.notes),
+            exchanges=(*self.exchanges, *search.asking.exchanges),
+        )
+
+    def _self_verdict(self) -> tuple[bool | None, float | None]:
+        """What the suite, frozen before the first candidate, says of the first submission."""
+        search = self.search
+        if search.suite is None or not judging(search.suite.tests):
+            return None, None
+        if search.first is None or search.first not in search.rows:
+            return False, 0.0
+        row = search.rows[search.first][: len(search.suite.tests)]
+        columns = judging(search.suite.tests)
+        return all(row[i].outcome == "pass" for i in columns), progress(row, search.suite.tests)

@@ -1,0 +1,100 @@
+"""One trial, from the instruction to its verdicts: the one async loop, and the only caller of ports.
+
+``raw``: one sample. ``best_of_n``: independent samples, one picked by agreement on inputs of no suite. ``hc``: suite,
+rounds of candidates and repairs, selection. All three ask in the same way; what differs is search."""
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from typing import Any
+
+from hc_ray.config import AgentName, BudgetConfig, RoleName, SolverConfig
+from hc_ray.errors import ConfigError
+from hc_ray.events import Event
+from hc_ray.ports import Events, Judge, SandboxPlace
+from hc_ray.solve.agents import Trial
+from hc_ray.solve.budget import Clock, wall_seconds
+from hc_ray.solve.deliverable import read_deliverable
+from hc_ray.solve.outcome import RoleModel, SuiteCache, TrialOutcome
+from hc_ray.solve.search import Search
+from hc_ray.solve.suite_making import make
+from hc_ray.solve.workbench import Workbench
+from hc_ray.suite import Suite
+from hc_ray.task import Task
+from hc_ray.value import digest_of
+
+
+async def solve(
+    task: Task,
+    *,
+    agent: AgentName,
+    config: SolverConfig,
+    budget: BudgetConfig,
+    seed: int,
+    roles: Mapping[RoleName, RoleModel],
+    place: SandboxPlace,
+    name: str,
+    suites: SuiteCache,
+    judge: Judge,
+    events: Events,
+) -> TrialOutcome:
+    """Run a trial. Raises ``InfrastructureError`` for what fails outside the sandbox, ``UserError`` for a task or
+    config that cannot be run; a trial that found nothing hands in the untouched workspace."""
+    if agent not in ("raw", "best_of_n", "hc"):
+        raise ConfigError(f"agent {agent!r} asks no model; it is run by the verifiers")
+    clock = Clock(wall_seconds(task, budget))
+    identity = digest_of({"agent": agent, "config": config.hash, "seed": seed, "budget": budget.model_dump()})
+    bench = Workbench(place, task, identity)
+    deliverable = read_deliverable(task.instruction, task.environment)
+    search = Search(
+        task,
+        deliverable,
+        config=config,
+        budget=budget,
+        seed=seed,
+        solver=roles["solver"],
+        bench=bench,
+        judge=judge,
+        events=events,
+        name=name,
+        clock=clock,
+    )
+    tester = roles.get("tester", roles["solver"])
+    trial = Trial(search, config=config, seed=seed, tester=tester, place=place, suites=suites)
+    try:
+        await _within(clock, search, getattr(trial, agent)())
+        passed = await search.submit()
+        while not passed and agent == "hc" and len(search.bits) <= config.refinement and trial.may_refine():
+            await _within(clock, search, trial.refine())
+            passed = await search.submit()
+        return trial.outcome()
+    finally:
+        await bench.close()
+
+
+async def _within(clock: Clock, search: Search, work: Coroutine[Any, Any, None]) -> None:
+    """Do a part of a trial inside its wall time; past it the search ends with what it has."""
+    try:
+        async with asyncio.timeout(max(0.0, clock.seconds - clock.elapsed)):
+            await work
+    except TimeoutError:
+        search.stop_reason = "timeout"
+        search.notes.append(f"the wall time of {clock.seconds:g} s ended the search")
+
+
+async def make_suite(
+    task: Task,
+    *,
+    config: SolverConfig,
+    seed: int,
+    tester: RoleModel,
+    place: SandboxPlace,
+    events: Events | None = None,
+) -> Suite:
+    """A suite without a trial: what ``hc-ray testgen`` shows."""
+    suite, _ = await make(task, config=config, seed=seed, tester=tester, place=place, events=events or _Silence())
+    return suite
+
+
+class _Silence:
+    def emit(self, event: Event) -> None:
+        """Nobody listens."""

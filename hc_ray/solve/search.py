@@ -1,0 +1,234 @@
+"""The state of one trial's search and the steps that all agents share: asking for candidates, running tests on the new
+ones, selecting, submitting. Decisions fall at round barriers, in slot order, never in the order of arrival."""
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hc_ray.candidate import Candidate, Submission
+from hc_ray.config import BudgetConfig, SelectorName, SolverConfig
+from hc_ray.events import Action, Heartbeat, TurnStart, VerifyComplete
+from hc_ray.ports import Events, Judge
+from hc_ray.prompt import Completion, Malformed, Prompt
+from hc_ray.select import Selection, behaviour_clusters, progress, select
+from hc_ray.solve import forms, repair
+from hc_ray.solve.budget import Asking, Clock, Purse
+from hc_ray.solve.deliverable import Deliverable
+from hc_ray.solve.outcome import RoleModel
+from hc_ray.solve.propose import Slot, files_digest
+from hc_ray.solve.workbench import Workbench
+from hc_ray.suite import Cell, PassMatrix, SelfTest, Suite
+from hc_ray.task import Task
+
+_SHOWN_FILES, _SHOWN_CHARACTERS = 3, 1200
+_CONFLICT = ("<<<<<<< ", ">>>>>>> ")
+
+
+class Search:
+    """Everything one trial holds while it runs; only its own coroutine touches it."""
+
+    def __init__(
+        self,
+        task: Task,
+        deliverable: Deliverable,
+        *,
+        config: SolverConfig,
+        budget: BudgetConfig,
+        seed: int,
+        solver: RoleModel,
+        bench: Workbench,
+        judge: Judge,
+        events: Events,
+        name: str,
+        clock: Clock,
+    ) -> None:
+        self.task, self.deliverable, self.config, self.seed = task, deliverable, config, seed
+        self.bench, self.judge, self.events, self.name, self.clock = bench, judge, events, name, clock
+        self.purse = Purse(budget.tokens)
+        self.asking = Asking(solver, self.purse)
+        self.suite: Suite | None = None
+        self.tests: tuple[SelfTest, ...] = ()
+        self.pool: list[Candidate] = []
+        self.rows: dict[str, tuple[Cell, ...]] = {}
+        self.rejected: set[str] = set()
+        """Candidates that a verdict has failed."""
+        self.selection: Selection | None = None
+        self.round = 0
+        self.turns = 0
+        self.stop_reason = ""
+        self.shown: dict[str, str] = {}
+        self.submissions: list[Submission] = []
+        self.first: str | None = None
+        self.bits: list[bool] = []
+        self.notes: list[str] = []
+
+    async def look_around(self) -> None:
+        """Read the workspace files that the instruction mentions; they go into every prompt, cut."""
+        for path in self.deliverable.inputs[:_SHOWN_FILES]:
+            text = await self.bench.read(path, limit=4 * _SHOWN_CHARACTERS)
+            if text is not None:
+                cut = "\n[cut]\n" if len(text) > _SHOWN_CHARACTERS else ""
+                self.shown[path] = text[:_SHOWN_CHARACTERS] + cut
+        for file in self.deliverable.files:
+            if file.exists and (text := await self.bench.read(file.path, limit=4 * _SHOWN_CHARACTERS)) is not None:
+                self.shown[file.path] = text[:_SHOWN_CHARACTERS]
+
+    def prompt(self, slot: Slot) -> Prompt:
+        """What a slot asks its model."""
+        told = ""
+        if slot.parent is not None:
+            told = repair.notes(self.candidate(slot.parent), self.feedback(slot.parent))
+        return forms.ask(
+            self.task.instruction,
+            self.deliverable,
+            form=slot.form,
+            plan=slot.plan,
+            hint=self.config.hint,
+            seed=slot.seed,
+            temperature=slot.temperature,
+            max_tokens=self.config.max_answer_tokens,
+            profile=self.asking.role.profile,
+            inputs=self.shown,
+            notes=told,
+            purpose="repair" if slot.parent else "candidate",
+        )
+
+    def candidate(self, identity: str) -> Candidate:
+        return next(candidate for candidate in self.pool if candidate.id == identity)
+
+    def feedback(self, identity: str) -> tuple[str, ...]:
+        row = self.rows.get(identity)
+        return repair.feedback(row, self.tests, self.config.feedback) if row else ()
+
+    async def payable(self, slots: Sequence[Slot]) -> tuple[tuple[Slot, Prompt], ...]:
+        """The first of the slots that turns and tokens can pay for, with their prompts; says why it took fewer."""
+        slots = slots[: max(0, self.config.max_turns - self.turns)]
+        if not slots:
+            self.stop_reason = "turns"
+            return ()
+        asked = [(slot, self.prompt(slot)) for slot in slots]
+        count = await self.asking.payable([prompt for _, prompt in asked])
+        if count == 0:
+            self.stop_reason = "tokens"
+        return tuple(asked[:count])
+
+    async def ask(self, asked: Sequence[tuple[Slot, Prompt]]) -> tuple[Candidate, ...]:
+        """Ask for a round's candidates, all at once; they enter the pool in slot order."""
+        self.round += 1
+        self.events.emit(TurnStart(turn=self.turns + 1, max_turns=self.config.max_turns, subtask="candidates"))
+        answers = await self.asking.all([(slot.id, prompt) for slot, prompt in asked])
+        made = []
+        for (slot, prompt), answer in zip(asked, answers, strict=True):
+            candidate = self._candidate(slot, prompt, answer)
+            self.pool.append(candidate)
+            made.append(candidate)
+            self.turns += 1
+        self.journal("round", number=self.round, slots=[slot.model_dump(mode="json") for slot, _ in asked],
+                     digests=[one.digest for one in made], duplicates=[one.duplicate_of for one in made],
+                     malformed=[one.malformed for one in made], tokens_left=self.purse.left)  # fmt: skip
+        return tuple(made)
+
+    def _candidate(self, slot: Slot, prompt: Prompt, answer: Completion) -> Candidate:
+        read = forms.read(answer, prompt, self.deliverable)
+        files: dict[str, str] = {}
+        if not isinstance(read, Malformed):
+            # A repair that answers one file of several keeps its parent's others.
+            files = {**(self.candidate(slot.parent).files if slot.parent else {}), **read}
+        digest = files_digest(files) if files else ""
+        original = next((one for one in self.pool if files and one.digest == digest), None)
+        return Candidate(
+            id=slot.id,
+            **slot.model_dump(),
+            files=files,
+            malformed=read.reason if isinstance(read, Malformed) else None,
+            digest=digest,
+            duplicate_of=(original.duplicate_of or original.id) if original else None,
+            prompt_tokens=answer.prompt_tokens or 0,
+            completion_tokens=answer.completion_tokens or 0,
+            engine_seconds=answer.seconds,
+            finish_reason=answer.finish_reason,
+        )
+
+    async def verify(self, made: Sequence[Candidate]) -> None:
+        """Run the tests on what is new among the candidates; duplicates take their original's row."""
+        fresh = [one for one in made if one.files and one.duplicate_of is None]
+        rows = await asyncio.gather(*(self.bench.try_out(one.id, one.files, self.tests) for one in fresh))
+        self.rows.update({one.id: row for one, row in zip(fresh, rows, strict=True)})
+        for one in made:
+            if one.duplicate_of is not None:
+                self.rows[one.id] = self.rows[one.duplicate_of]
+            if one.id in self.rows:
+                row = self.rows[one.id]
+                passing = sum(cell.outcome == "pass" for cell in row)
+                share = progress(row, self.tests)
+                told = VerifyComplete(candidate=one.id, passing=passing, total=len(row), progress=share)
+                self.events.emit(told)
+
+    def matrix(self) -> PassMatrix:
+        """Every candidate that was run, in slot order, under the present tests."""
+        names = tuple(one.id for one in self.pool if one.id in self.rows)
+        return PassMatrix(candidates=names, tests=tuple(test.id for test in self.tests),
+                          cells=tuple(self.rows[name] for name in names))  # fmt: skip
+
+    def choose(self, selector: SelectorName) -> Selection:
+        """Select over the whole pool, so that the best so far is never lost; failed submissions, and what behaves like
+        them, stand aside."""
+        matrix = self.matrix()
+        out = set(self.rejected)
+        for cluster in behaviour_clusters(matrix, self.tests):
+            out.update(cluster if self.rejected.intersection(cluster) else ())
+        standing = tuple(name for name in matrix.candidates if name not in out) or matrix.candidates
+        matrix = PassMatrix(candidates=standing, tests=matrix.tests, cells=tuple(self.rows[one] for one in standing))
+        self.selection = select(matrix, selector, tests=self.tests)
+        self.journal("select", **self.selection.model_dump(mode="json"))
+        self.beat()
+        return self.selection
+
+    def beat(self) -> None:
+        chosen = self.selection.chosen if self.selection else None
+        share = progress(self.rows[chosen], self.tests) if chosen and chosen in self.rows else 0.0
+        self.events.emit(
+            Heartbeat(turn=self.turns, max_turns=self.config.max_turns, progress=share, best=chosen,
+                      elapsed_ms=int(self.clock.elapsed * 1000), prompt_tokens=self.purse.prompt_tokens,
+                      completion_tokens=self.purse.completion_tokens)
+        )  # fmt: skip
+
+    async def submit(self) -> bool:
+        """Hand in the chosen candidate (the untouched workspace where there is none); the verdict's one bit."""
+        chosen = self.selection.chosen if self.selection else None
+        files = self.candidate(chosen).files if chosen else {}
+        checklist = self._checklist(files)
+        difference = await self.bench.difference(f"submission{len(self.submissions)}", files)
+        missing = [file.path for file in self.deliverable.files if not self._reaches(file.path, difference.changed)]
+        self.journal("submit", candidate=chosen, changed=list(difference.changed), missing=missing, faults=checklist)
+        submission = submission_of(self.name, self.task, len(self.submissions), difference.tar)
+        if not self.submissions:
+            self.first = chosen
+        self.submissions.append(submission)
+        passed = await self.judge(submission)
+        self.bits.append(passed)
+        if not passed and chosen is not None:
+            self.rejected.add(chosen)
+        return passed
+
+    def _checklist(self, files: Mapping[str, str]) -> list[str]:
+        """What a last look finds; told, never acted on."""
+        faults = [f"{path} holds conflict markers" for path, text in files.items() if _conflicts(text)]
+        return faults + [f"{path} is empty" for path, text in files.items() if not text.strip()]
+
+    def _reaches(self, path: str, changed: Sequence[str]) -> bool:
+        return any(one == path or one.endswith("/" + path.lstrip("/")) for one in changed)
+
+    def journal(self, what: str, **detail: Any) -> None:
+        self.events.emit(Action(name=what, detail=detail))
+
+
+def _conflicts(text: str) -> bool:
+    return any(line.startswith(_CONFLICT) for line in text.splitlines())
+
+
+def submission_of(name: str, task: Task, number: int, tar: bytes) -> Submission:
+    """A submission of a trial: its ``number``-th."""
+    digest = hashlib.sha256(tar).hexdigest()
+    return Submission(id=f"{name}-{number}", trial=name, task_digest=task.digest, tar=tar, digest=digest)

@@ -1,0 +1,96 @@
+"""A trial's sandboxes: one of the untouched environment, a fork of it for every state that is tried."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from hc_ray import runner
+from hc_ray.ports import Difference, Sandbox, SandboxPlace
+from hc_ray.solve.seeds import sandbox_name
+from hc_ray.suite import Cell, SelfTest
+from hc_ray.task import Task
+
+AT_ONCE = 8
+"""Forks that one trial holds at once; the node's own limit is the place's matter."""
+_REPORT_LIMIT = 8 << 20
+
+
+class Workbench:
+    """Holds the base sandbox of one trial and closes all it opened."""
+
+    def __init__(self, place: SandboxPlace, task: Task, identity: str) -> None:
+        self._place, self._task, self._identity = place, task, identity
+        self._open: list[Sandbox] = []
+        self._base: Sandbox | None = None
+        self._making = asyncio.Lock()
+        self._slots = asyncio.Semaphore(AT_ONCE)
+
+    async def base(self) -> Sandbox:
+        """The untouched environment; made when it is first asked for."""
+        async with self._making:
+            if self._base is None:
+                mentions = self._task.environment.network in ("public", "allowlist")
+                name = sandbox_name(self._task.digest, self._identity, "base")
+                self._base = await self._place.create(self._task, name, network=mentions)
+                self._open.append(self._base)
+            return self._base
+
+    async def read(self, path: str, *, limit: int) -> str | None:
+        """The text of a file of the untouched environment; None if it is no text or not there."""
+        data = await (await self.base()).get(path, limit=limit)
+        if data is None or b"\0" in data:
+            return None
+        return data.decode("utf-8", "replace")
+
+    async def try_out(self, place: str, files: Mapping[str, str], tests: Sequence[SelfTest]) -> tuple[Cell, ...]:
+        """Every test's cell on a fork that holds ``files``. ``place`` (a candidate's id) names the fork."""
+        return tuple(runs[0] for runs in await self.repeat(place, files, tests, repeats=1))
+
+    async def repeat(
+        self, place: str, files: Mapping[str, str], tests: Sequence[SelfTest], *, repeats: int
+    ) -> tuple[tuple[Cell, ...], ...]:
+        """As ``try_out``, each test run several times."""
+        if not tests:
+            return ()
+        async with self._slots:
+            fork = await self._fork(place, files)
+            try:
+                await fork.put(runner.payload(tests, fork.workdir, repeats=repeats))
+                result = await fork.exec(
+                    runner.command(tests), timeout=runner.deadline(tests, repeats=repeats), output_limit=_REPORT_LIMIT
+                )
+                return runner.read_runs(result.stdout, tests)
+            finally:
+                await self._shut(fork)
+
+    async def difference(self, place: str, files: Mapping[str, str]) -> Difference:
+        """What a fork that holds ``files`` differs in from the task's image."""
+        async with self._slots:
+            fork = await self._fork(place, files)
+            try:
+                return await fork.difference()
+            finally:
+                await self._shut(fork)
+
+    async def _fork(self, place: str, files: Mapping[str, str]) -> Sandbox:
+        fork = await (await self.base()).fork(sandbox_name(self._task.digest, self._identity, "fork", place))
+        self._open.append(fork)
+        programs = {path: text.encode() for path, text in files.items() if _is_program(path, text)}
+        others = {path: text.encode() for path, text in files.items() if path not in programs}
+        if programs:
+            await fork.put(programs, mode=0o755)
+        if others:
+            await fork.put(others)
+        return fork
+
+    async def _shut(self, fork: Sandbox) -> None:
+        await fork.close()
+        self._open.remove(fork)
+
+    async def close(self) -> None:
+        """Close every sandbox that was opened. Idempotent."""
+        while self._open:
+            await self._open.pop().close()
+
+
+def _is_program(path: str, text: str) -> bool:
+    return text.startswith("#!") or path.endswith((".sh", ".bash"))

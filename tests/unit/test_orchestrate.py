@@ -1,0 +1,280 @@
+import io
+import tarfile
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from hc_ray.adapters.scripted_model import ScriptedModel
+from hc_ray.candidate import Submission
+from hc_ray.config import AgentName, BudgetConfig, SolverConfig, TestgenConfig
+from hc_ray.errors import EngineError
+from hc_ray.events import Action, Event
+from hc_ray.profile import Profile
+from hc_ray.prompt import Completion, Prompt
+from hc_ray.solve.orchestrate import make_suite, solve
+from hc_ray.solve.outcome import RoleModel, TrialOutcome
+from hc_ray.suite import Suite
+from hc_ray.task import Environment, Task
+from tests.fakes.folder_place import FolderPlace
+
+INSTRUCTION = """Write `/app/double.py` with a function `double(n: int) -> int`.
+It must return twice the given number. For example, `double(4)` returns `8`.
+It must raise a ValueError if `n` is negative.
+"""
+TASK = Task(name="secret-name", digest="ab" * 32, instruction=INSTRUCTION, environment=Environment(),
+            tags=("secret-tag",))  # fmt: skip
+RIGHT = "    if n < 0:\n        raise ValueError(n)\n    return n * 2\n"
+WRONG = "    return n + 4\n"
+BROKEN = "    return n *\n"
+TESTS = "3) == 6\nassert double(0) == 0\nassert double(7) == 15\nassert double(1) == 2\n"
+
+
+class Shelf:
+    """A suite cache that counts how often a suite was made."""
+
+    def __init__(self) -> None:
+        self.suites: dict[str, Suite] = {}
+        self.made = 0
+
+    async def obtain(self, key: str, make: Callable[[], Awaitable[Suite]]) -> Suite:
+        if key not in self.suites:
+            self.suites[key] = await make()
+            self.made += 1
+        return self.suites[key]
+
+
+class Log:
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def emit(self, event: Event) -> None:
+        self.events.append(event)
+
+    def actions(self, name: str) -> list[Action]:
+        return [event for event in self.events if isinstance(event, Action) and event.name == name]
+
+
+def scripted(*bodies: str) -> Callable[[Prompt], str]:
+    """Answers solver prompts with the bodies in turn, by the prompt's seed and purpose; testers with fixed tests."""
+    order: dict[int, int] = {}
+
+    def answer(prompt: Prompt) -> str:
+        if prompt.purpose == "test.second_reading":
+            call = (prompt.text or "").split("assert double(")[-1].split(")")[0]
+            return f" {int(call) * 2}" if call.lstrip("-").isdigit() else " 1"
+        if prompt.role == "tester":
+            return TESTS
+        return bodies[order.setdefault(prompt.seed, len(order)) % len(bodies)]
+
+    return answer
+
+
+class Bench:
+    """One trial's surroundings, all fakes but the commands that run."""
+
+    def __init__(self, answer: Callable[[Prompt], str], *, files: dict[str, str] | None = None,
+                 verdicts: tuple[bool, ...] = (True,)) -> None:  # fmt: skip
+        self.prompts: list[Prompt] = []
+        self.place, self.log, self.shelf = FolderPlace(files, quick=True), Log(), Shelf()
+        self.submissions: list[Submission] = []
+        self.verdicts = verdicts
+
+        def recorded(prompt: Prompt) -> str:
+            self.prompts.append(prompt)
+            return answer(prompt)
+
+        profile = Profile(form="completion", test_form="completion", bias_to_agreement=False)
+        self.role = RoleModel(model=ScriptedModel(recorded), profile=profile, digest="m")
+
+    async def judge(self, submission: Submission) -> bool:
+        self.submissions.append(submission)
+        return self.verdicts[min(len(self.submissions), len(self.verdicts)) - 1]
+
+    async def solve(self, agent: AgentName, config: SolverConfig | None = None, tokens: int = 6000,
+                    budget: BudgetConfig | None = None) -> TrialOutcome:  # fmt: skip
+        return await solve(
+            TASK, agent=agent, config=config or SolverConfig(max_answer_tokens=60), seed=0,
+            budget=budget or BudgetConfig(tokens=tokens), roles={"solver": self.role, "tester": self.role},
+            place=self.place, name="secret-name__12345678", suites=self.shelf, judge=self.judge, events=self.log,
+        )  # fmt: skip
+
+    def submitted(self, number: int = -1) -> str:
+        with tarfile.open(fileobj=io.BytesIO(self.submissions[number].tar)) as archive:
+            member = archive.extractfile("app/double.py")
+            assert member is not None
+            return member.read().decode()
+
+
+async def test_raw_asks_once_and_hands_in_what_came_back() -> None:
+    bench = Bench(scripted(WRONG))
+    outcome = await bench.solve("raw")
+    assert [prompt.role for prompt in bench.prompts] == ["solver"]
+    assert outcome.turns == 1 and outcome.bits == (True,) and outcome.suite is None and outcome.self_pass is None
+    assert "return n + 4" in bench.submitted()
+    assert all(sandbox.closed for sandbox in bench.place.made)
+
+
+async def test_an_answer_without_a_file_hands_in_the_untouched_workspace() -> None:
+    bench = Bench(lambda prompt: "")
+    bench.verdicts = (False,)
+    outcome = await bench.solve("raw")
+    assert outcome.chosen is None and outcome.bits == (False,)
+    assert outcome.candidates[0].malformed
+    with tarfile.open(fileobj=io.BytesIO(bench.submissions[0].tar)) as archive:
+        assert archive.getnames() == []
+
+
+async def test_best_of_n_stays_inside_its_tokens_and_picks_the_commonest_behaviour() -> None:
+    bench = Bench(scripted(WRONG, RIGHT, RIGHT.replace("n * 2", "n + n")))
+    outcome = await bench.solve("best_of_n", tokens=1500)
+    assert outcome.prompt_tokens + outcome.completion_tokens <= 1500
+    assert 10 <= outcome.turns <= 20 and outcome.stop_reason == "tokens"
+    assert {prompt.role for prompt in bench.prompts} == {"solver"}
+    assert outcome.matrix is not None and all(test.expectation.kind == "unknown" for test in outcome.matrix_tests)
+    assert "raise ValueError" in bench.submitted()
+
+
+async def test_hc_writes_a_suite_first_and_ends_when_a_candidate_is_clearly_good() -> None:
+    bench = Bench(scripted(WRONG, BROKEN, RIGHT))
+    outcome = await bench.solve("hc")
+    roles = [prompt.role for prompt in bench.prompts]
+    assert roles.index("solver") > max(i for i, role in enumerate(roles) if role == "tester")
+    assert outcome.suite is not None and len(outcome.suite.tests) >= 10
+    assert "raise ValueError" in bench.submitted() and outcome.self_pass is True and outcome.progress == 1.0
+    assert outcome.stop_reason in ("complete", "tokens", "turns")
+    assert outcome.prompt_tokens >= outcome.suite.prompt_tokens > 0
+    assert bench.log.actions("select") and bench.log.actions("decide")
+
+
+async def test_a_guess_that_a_second_reading_contradicts_keeps_only_its_input() -> None:
+    bench = Bench(scripted(RIGHT))
+    suite = (await bench.solve("hc")).suite
+    assert suite is not None
+    by_input = {test.input: test for test in suite.tests if test.expectation.kind in ("value", "unknown")}
+    assert by_input["double(4)"].confidence >= 0.7
+    assert by_input["double(3)"].expectation.model_dump() == {"kind": "value", "value": "6"}
+    seven = by_input.get("double(7)")
+    assert seven is None or seven.expectation.model_dump() != {"kind": "value", "value": "15"}
+
+
+async def test_identical_candidates_cost_one_run_and_keep_their_votes() -> None:
+    bench = Bench(scripted(WRONG, WRONG + "    # said again\n"))
+    outcome = await bench.solve("best_of_n", tokens=900)
+    runs = [command for name, command in bench.place.commands]
+    assert len(runs) == 1 and outcome.turns > 3
+    assert outcome.candidates[1].duplicate_of == outcome.candidates[0].id
+    assert outcome.matrix is not None and len(outcome.matrix.candidates) == outcome.turns
+
+
+async def test_a_crash_is_repaired_with_what_was_observed() -> None:
+    crash = "    return n.missing\n"
+
+    def answer(prompt: Prompt) -> str:
+        if prompt.role == "tester":
+            return scripted("")(prompt)
+        return RIGHT if prompt.purpose == "repair" else crash
+
+    bench = Bench(answer)
+    outcome = await bench.solve("hc", tokens=8000)
+    repairs = [prompt for prompt in bench.prompts if prompt.purpose == "repair"]
+    assert repairs and "AttributeError" in (repairs[0].text or "") and "n.missing" in (repairs[0].text or "")
+    chosen = next(one for one in outcome.candidates if one.id == outcome.chosen)
+    assert chosen.repairs == 1 and chosen.parent is not None
+    assert all(one.repairs <= SolverConfig().repairs for one in outcome.candidates)
+
+
+async def test_no_prompt_and_no_sandbox_names_the_task() -> None:
+    bench = Bench(scripted(WRONG, BROKEN))
+    await bench.solve("hc")
+    texts = [prompt.model_dump_json() for prompt in bench.prompts] + [sandbox.name for sandbox in bench.place.made]
+    assert not [text for text in texts if "secret" in text]
+
+
+async def test_equal_trials_send_equal_prompts_and_decide_alike() -> None:
+    def journal(bench: Bench) -> list[object]:
+        return [event.model_dump() for event in bench.log.events if isinstance(event, Action)]
+
+    first, second = Bench(scripted(WRONG, BROKEN, RIGHT)), Bench(scripted(WRONG, BROKEN, RIGHT))
+    await first.solve("hc")
+    await second.solve("hc")
+    assert first.prompts == second.prompts and journal(first) == journal(second)
+    assert first.submissions == second.submissions
+
+
+async def test_a_cached_suite_is_charged_in_full() -> None:
+    bench = Bench(scripted(RIGHT))
+    first = await bench.solve("hc")
+    testers = sum(prompt.role == "tester" for prompt in bench.prompts)
+    second = await bench.solve("hc")
+    assert bench.shelf.made == 1 and sum(prompt.role == "tester" for prompt in bench.prompts) == testers
+    assert second.prompt_tokens == first.prompt_tokens
+
+
+async def test_a_failed_verdict_is_refined_only_where_the_config_allows_it() -> None:
+    bench = Bench(scripted(WRONG, RIGHT), verdicts=(False, True))
+    assert (await bench.solve("hc", SolverConfig(max_answer_tokens=60, max_rounds=1))).bits == (False,)
+    bench = Bench(scripted(RIGHT, WRONG), verdicts=(False, True))
+    config = SolverConfig(max_answer_tokens=60, max_rounds=1, refinement=1)
+    outcome = await bench.solve("hc", config, tokens=9000)
+    assert outcome.bits == (False, True) and len(outcome.submissions) == 2
+    assert bench.submitted(0) != bench.submitted(1)
+    assert outcome.suite is not None and not {test.id for test in outcome.added_tests} & {
+        test.id for test in outcome.suite.tests
+    }
+
+
+async def test_turns_bound_the_search() -> None:
+    bench = Bench(scripted(WRONG, BROKEN))
+    outcome = await bench.solve("hc", SolverConfig(max_answer_tokens=60, max_turns=4), tokens=50_000)
+    assert outcome.turns == 4 and outcome.stop_reason == "turns"
+
+
+async def test_the_wall_time_ends_a_search_that_still_hands_in_its_best() -> None:
+    import asyncio
+
+    class Slow(ScriptedModel):
+        answers = 0
+
+        async def complete(self, prompt: Prompt) -> Completion:
+            Slow.answers += 1
+            if Slow.answers > 8:
+                await asyncio.sleep(60)
+            return await super().complete(prompt)
+
+    bench = Bench(scripted(RIGHT))
+    bench.role = RoleModel(model=Slow(scripted(RIGHT, WRONG)), profile=bench.role.profile, digest="m")
+    outcome = await bench.solve("best_of_n", budget=BudgetConfig(tokens=6000, default_timeout_sec=2))
+    assert outcome.stop_reason == "timeout" and outcome.bits == (True,)
+    assert "def double" in bench.submitted()
+
+
+async def test_an_engine_that_fails_leaves_no_sandbox_open() -> None:
+    def fail(prompt: Prompt) -> str:
+        if prompt.role == "solver" and len(bench.prompts) > 12:
+            raise EngineError("the server is gone")
+        return scripted(WRONG, BROKEN)(prompt)
+
+    bench = Bench(fail)
+    with pytest.raises(EngineError):
+        await bench.solve("best_of_n")
+    assert bench.place.made and all(sandbox.closed for sandbox in bench.place.made)
+
+
+async def test_testgen_stays_inside_its_budget_and_fills_up_without_a_model() -> None:
+    bench = Bench(scripted(""))
+    config = SolverConfig(testgen=TestgenConfig(budget_tokens=10))
+    suite = await make_suite(TASK, config=config, seed=0, tester=bench.role, place=bench.place)
+    assert bench.prompts == [] and suite.prompt_tokens == 0
+    counts: defaultdict[str, int] = defaultdict(int)
+    for test in suite.tests:
+        counts[test.category] += 1
+    assert len(suite.tests) >= 10 and min(counts[one] for one in ("existence", "format", "boundary", "edge_case")) >= 2
+    assert len(suite.gate) == len(suite.tests) + len(suite.dropped)
+
+
+@pytest.mark.parametrize("reply", ["", "))))", "assert double(", "assert double(1) == ", "\0", "```", "double(" * 50])
+async def test_a_tester_that_talks_nonsense_still_leaves_a_suite(reply: str) -> None:
+    bench = Bench(lambda prompt: reply)
+    suite = await make_suite(TASK, config=SolverConfig(), seed=0, tester=bench.role, place=bench.place)
+    assert len(suite.tests) >= 10
