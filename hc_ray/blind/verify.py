@@ -134,6 +134,7 @@ async def _probe(sandbox: Sandbox, contents: Contents | None) -> Image:
         "do": "probe",
         "paths": to_probe(contents) if contents else (),
         "modules": shadow_names(contents, sandbox.workdir) if contents else (),
+        "lib": RUNNER_LIB,
         "pure": PYTEST_PURE,
     }
     report, trouble = await _order(sandbox, order, _PROBE_SECONDS, cwd="/")

@@ -3,8 +3,9 @@
 The order comes as JSON on the standard input, so that no other process sees it; the answer is one line on the standard
 output, ``<nonce> <json>``, where the nonce came with the order. Standard library only.
 
-``{"do": "probe", "paths", "modules", "pure", "nonce"}`` → which paths exist, whether there is a bash, where python3
-gets pytest from, and which of ``modules`` (top-level names) a pytest session loads.
+``{"do": "probe", "paths", "modules", "lib", "pure", "nonce"}`` → which paths exist, whether there is a bash, where
+python3 gets pytest from, and which of ``modules`` (top-level names) a pytest session loads. It also makes the witness
+(in the folder ``lib``) importable by python3.
 ``{"do": "run", "command", "cwd", "env", "timeout", "logs", "user", "nonce"}`` → exit status, the raw reward files, what
 the witness said and the end of the output. Stale reward files are removed first; whatever ``command`` started is dead
 before its reward files are read.
@@ -32,9 +33,12 @@ KEPT = 64 << 10
 REWARD_LIMIT = 1 << 20
 REWARDS = ("reward.json", "reward.txt")
 PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
-_FIND_PYTEST = (
-    "import importlib.util, sys; print(sys.version_info >= (3, 11), bool(importlib.util.find_spec('pytest')))"
-)
+_FIND_PYTEST = """
+import importlib.util, site, sys
+print(sys.version_info >= (3, 11), bool(importlib.util.find_spec("pytest")))
+for folder in [*site.getsitepackages(), site.getusersitepackages()]:
+    print(folder)
+"""
 _LOADED = (
     "import sys; sys.path[:] = [p for p in sys.path if p]; import pytest; "
     "pytest.main(['-q', '-p', 'no:cacheprovider', sys.argv[1]]); "
@@ -46,7 +50,9 @@ def probe(order: dict[str, Any]) -> dict[str, Any]:
     """What the untouched image holds."""
     source = "none"
     if python := shutil.which("python3"):
-        found = _output([python, "-c", _FIND_PYTEST], {}).split()
+        first, *folders = _output([python, "-c", _FIND_PYTEST], {}).splitlines() or [""]
+        found = first.split()
+        _make_importable(order["lib"], folders)
         source = "own" if found[1:] == ["True"] else "pure" if found == ["True", "False"] else "none"
     return {
         "exists": [path for path in order["paths"] if os.path.lexists(path)],
@@ -55,6 +61,15 @@ def probe(order: dict[str, Any]) -> dict[str, Any]:
         "pytest": source,
         "loaded": _loaded(python, source, order) if order["modules"] else [],
     }
+
+
+def _make_importable(lib: str, folders: list[str]) -> None:
+    """Name ``lib`` in a .pth file of python3's, so that the witness is found by scripts that set PYTHONPATH anew."""
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            Path(folder, "hc_witness.pth").write_text(lib + "\n")
+            return
 
 
 def _loaded(python: str | None, source: str, order: dict[str, Any]) -> list[str]:
