@@ -2,6 +2,8 @@
 
 On a terminal ``Progress`` redraws one panel; elsewhere it prints one plain line per finished trial and no more."""
 
+import contextlib
+import os
 import sys
 import threading
 import time
@@ -23,9 +25,18 @@ STYLES = {"pass": "green", "fail": "red", "unscored": "yellow", "improved": "bol
           "ok": "green", "refused": "yellow"}  # fmt: skip
 
 
+class _Patient(Console):
+    """A console whose reader may go away (``| head``): what was begun goes on, silently."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
+
+
 def _console(stream: IO[str] | None) -> Console:
     out = stream or sys.stdout
-    return Console(file=out, width=None if out.isatty() else PLAIN_WIDTH, highlight=False, markup=False, emoji=False)
+    return _Patient(file=out, width=None if out.isatty() else PLAIN_WIDTH, highlight=False, markup=False, emoji=False)
 
 
 def say(text: str = "", *, stream: IO[str] | None = None, style: str | None = None) -> None:

@@ -104,6 +104,13 @@ def test_report_for_people_shows_the_table_the_comparisons_and_what_is_unscored(
     assert "not measured" in " ".join(row)
 
 
+def test_a_reader_that_goes_away_is_no_fault(sweep: Path) -> None:
+    program = f"'{sys.executable}' -c 'from hc_ray.cli import main; main()'"
+    command = f"{program} report {sweep} | head -n 2; echo ${{PIPESTATUS[0]}}"
+    ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=True)
+    assert ran.stdout.splitlines()[-1] == "0" and ran.stderr == ""
+
+
 def test_show_reads_a_trial_from_a_sweep_directory(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["show", f"{sweep}/double__hc"]) == 0
     text = capsys.readouterr().out

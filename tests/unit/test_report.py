@@ -1,3 +1,4 @@
+import html.parser
 import json
 import re
 from pathlib import Path
@@ -176,3 +177,24 @@ def test_the_page_is_self_contained_and_escapes_what_it_shows(tmp_path: Path) ->
     assert "<script" not in page and not re.search(r"""(src|href)\s*=|url\(|@import""", page)
     assert "prefers-color-scheme: dark" in page
     assert "no difference seen" in page
+
+
+class _Balance(html.parser.HTMLParser):
+    """Collects tags that are open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_every_tag_of_the_page_is_closed_in_its_place() -> None:
+    balance = _Balance()
+    balance.feed(report.html(report.summarise(sweepdir.demo_like())))
+    assert balance.open == []
