@@ -145,7 +145,7 @@ class BwrapProcess:
             if writer >= 0:
                 os.close(writer)
         if not text:
-            self._process.wait(DEATH_SECONDS)
+            _wait(self._process)
             raise SandboxError(self._log.read_text(errors="replace").strip()[-500:] or "bwrap said nothing")
         self._child = os.pidfd_open(json.loads(text)["child-pid"])
 
@@ -179,8 +179,7 @@ class BwrapProcess:
                 os.close(self._child)
                 self._child = -1
         if self._process is not None:
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(DEATH_SECONDS)
+            _wait(self._process)
             with self._lock:
                 for stream in (self._process.stdin, self._process.stdout):
                     if stream is not None:
@@ -196,6 +195,17 @@ class BwrapProcess:
             waiting, self._waiting = self._waiting, {}
         for future in waiting.values():
             _answer(future, None)
+
+
+def _wait(process: subprocess.Popen[bytes]) -> None:
+    """Collect a process that is about to end (``Popen.wait`` with a timeout polls, up to 50 ms late)."""
+    if process.returncode is None:
+        place = os.pidfd_open(process.pid)
+        try:
+            select.select([place], [], [], DEATH_SECONDS)
+        finally:
+            os.close(place)
+        process.poll()
 
 
 def _answer(future: Future[Reply | None], reply: Reply | None) -> None:

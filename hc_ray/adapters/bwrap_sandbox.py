@@ -213,7 +213,7 @@ class BwrapPlace:
             "network": "none (namespace)",
             "memory": "rlimit per process, watchdog for the sum (shared memory that nobody maps is not seen)",
             "disk": "rlimit per file, watchdog for the sum",
-            "processes": "rlimit" if os.geteuid() == 0 else "rlimit (of this user on Linux before 5.14)",
+            "pids": "rlimit" if os.geteuid() == 0 else "rlimit (of this user on Linux before 5.14)",
             "cpu": "nice 19, number of cores not limited",
             "time": "deadline per command",
             "output": "cut by count",

@@ -1,0 +1,108 @@
+"""The runner starts in a root that holds nothing but itself: no libc, no shell, no Python."""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hc_ray.adapters import bwrap_binary
+from hc_ray.adapters.runner_build import ensure_runner
+from hc_ray.runner_paths import INIT_PATH, PYTEST_PURE, RUNNER_PYTEST, RUNNER_PYTHON, RUNNER_ROOT, inside_script
+from tests.fakes.sandbox_home import data_home
+
+INSIDE = Path(__file__).parents[2] / "hc_ray" / "inside"
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[Path]:
+    with data_home():
+        yield ensure_runner()
+
+
+def in_an_empty_root(runner: Path, *command: str, extra: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    """Run in a root with the runner, /proc, /dev and an empty /tmp only, without any environment."""
+    user = bwrap_binary.lend_user()
+    try:
+        argv = [str(bwrap_binary.find_bwrap()), "--unshare-all", "--unshare-user", "--die-with-parent", "--clearenv"]
+        argv += ["--ro-bind", str(runner), RUNNER_ROOT, "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", *extra]
+        return subprocess.run(
+            [*argv, "--chdir", "/tmp", "--", *command],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            **bwrap_binary.as_user(user),
+        )
+    finally:
+        if user:
+            user.give_back()
+
+
+def test_the_runners_python_starts_where_there_is_no_libc_and_finds_only_itself(runner: Path) -> None:
+    code = (
+        "import bz2, ctypes, decimal, hashlib, json, lzma, multiprocessing, sqlite3, ssl, sys, uuid, zlib\n"
+        "maps = {line.split()[5] for line in open('/proc/self/maps') if len(line.split()) > 5}\n"
+        "print(json.dumps([sys.executable, sys.prefix, sys.path[1:], sorted(m for m in maps if m.startswith('/'))]))"
+    )
+    done = in_an_empty_root(runner, *RUNNER_PYTHON, "-c", code)
+    assert done.returncode == 0, done.stderr
+    executable, prefix, path, maps = json.loads(done.stdout)
+    assert (executable, prefix) == (RUNNER_PYTHON[0], RUNNER_ROOT)
+    assert all(item.startswith(RUNNER_ROOT) for item in (*path, *maps)) and len(maps) > 5
+
+
+def test_children_are_told_nothing_of_the_runners_libraries(runner: Path) -> None:
+    code = (
+        "import os, subprocess, sys\n"
+        "print(sorted(set(os.environ) - {'PWD', 'LC_CTYPE'}))\n"
+        "print(subprocess.run([sys.executable, '-c', 'print(2)'], capture_output=True, text=True).stdout)"
+    )
+    assert in_an_empty_root(runner, *RUNNER_PYTHON, "-c", code).stdout.split() == ["[]", "2"]
+
+
+def test_pytest_runs_a_failing_and_a_passing_test_there(runner: Path, tmp_path: Path) -> None:
+    test = runner.parent / f"test_two_{os.getpid()}.py"
+    test.write_text("def test_good(): assert 1\n\n\ndef test_bad(): assert {'a': 1} == {'a': 2}\n")
+    try:
+        extra = ("--ro-bind", str(test), "/tmp/test_two.py")
+        done = in_an_empty_root(runner, *RUNNER_PYTEST, "-p", "no:cacheprovider", "/tmp/test_two.py", extra=extra)
+        script = in_an_empty_root(runner, f"{RUNNER_ROOT}/bin/pytest", "--version")
+    finally:
+        test.unlink()
+    assert "1 failed, 1 passed" in done.stdout and "assert {'a': 1} == {'a': 2}" in done.stdout
+    assert script.stdout.startswith("pytest ") and script.stderr == ""
+
+
+def test_every_module_that_runs_inside_is_there_and_byte_compiled(runner: Path) -> None:
+    names = {path.stem for path in INSIDE.glob("*.py")} - {"__init__"}
+    assert "init" in names
+    for name in names:
+        copy = runner / Path(inside_script(name)).relative_to(RUNNER_ROOT)
+        assert copy.read_bytes() == (INSIDE / f"{name}.py").read_bytes()
+        assert list((copy.parent / "__pycache__").glob(f"hc_{name}.*.pyc"))
+    assert (runner / Path(INIT_PATH).relative_to(RUNNER_ROOT)).is_file()
+
+
+def test_everybody_may_read_the_runner_and_nobody_has_to_compile_it(runner: Path) -> None:
+    for folder, _, files in os.walk(runner):
+        assert Path(folder).stat().st_mode & 0o555 == 0o555
+        for file in files:
+            path = Path(folder, file)
+            assert path.stat().st_mode & 0o444 == 0o444, path
+            assert path.stat().st_mode & 0o6022 == 0, path
+    pure = runner / Path(PYTEST_PURE).relative_to(RUNNER_ROOT)
+    for source in pure.rglob("*.py"):
+        assert list((source.parent / "__pycache__").glob(f"{source.stem}.*.pyc")), source
+    assert not list(pure.rglob("*.so"))
+
+
+def test_a_second_call_builds_nothing_and_parallel_calls_agree(runner: Path) -> None:
+    before = runner.stat().st_ctime_ns
+    started = time.monotonic()
+    assert ensure_runner() == runner
+    assert time.monotonic() - started < 1.0 and runner.stat().st_ctime_ns == before
+    assert not list(runner.parent.glob(".build-*"))

