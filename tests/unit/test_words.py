@@ -1,0 +1,82 @@
+import io
+from types import SimpleNamespace
+from typing import Any
+
+from hc_ray.cli_words import plan_data, tell_agents, tell_plan
+from hc_ray.config import SweepConfig
+from hc_ray.report import summarise
+from hc_ray.stats import minimal_detectable_effect
+from hc_ray.task import Environment, RefusedTask, Task
+from tests.fakes import sweepdir
+
+
+def plan(tasks: int = 8, refused: int = 0, **more: Any) -> Any:
+    """What the verbs read of ``hc_ray_actors.plan.Plan``."""
+    config = more.pop("config", SweepConfig())
+    taken = tuple(
+        Task(name=f"task-{i}", digest=str(i), instruction="x", environment=Environment()) for i in range(tasks)
+    )
+    fields: dict[str, Any] = {
+        "out": "runs/x",
+        "config": config,
+        "taken": taken,
+        "refused": tuple(RefusedTask(name=f"bad-{i}", reason="RUN steps need Docker") for i in range(refused)),
+        "trials": tuple(SimpleNamespace(name=f"{t.name}__{a}") for t in taken for a in config.agents),
+        "done": 0,
+        "estimated_tokens": 40000,
+        "estimated_seconds": 320.0,
+        "minimal_effect": minimal_detectable_effect(tasks),
+        "sandbox": "bwrap",
+        "sandbox_why": "no Docker socket answers",
+        "place": "laptop",
+        "notes": ("no holdout is fixed",),
+    }
+    return SimpleNamespace(**(fields | more))
+
+
+def told(*args: Any, **kwargs: Any) -> str:
+    stream = io.StringIO()
+    tell_plan(plan(*args, **kwargs), stream)
+    return stream.getvalue()
+
+
+def test_the_plan_says_what_is_taken_what_it_costs_and_what_it_could_see() -> None:
+    text = told()
+    for part in ("8 taken, 0 refused", "24 = 8 tasks x 3 agents", "40,000 tokens", "5 min 20 s, until", "0.50 in blind",
+                 "bwrap: no Docker socket answers", "laptop", "no holdout is fixed"):  # fmt: skip
+        assert part in text
+
+
+def test_refused_tasks_are_named_with_their_reason_and_a_long_list_is_cut_aloud() -> None:
+    text = told(refused=7)
+    assert "bad-0" in text and "RUN steps need Docker" in text
+    assert "bad-5" not in text and "and 2 more" in text
+    stream = io.StringIO()
+    tell_plan(plan(refused=7), stream, whole=True)
+    assert "bad-6" in stream.getvalue()
+
+
+def test_a_plan_that_could_show_nothing_says_so() -> None:
+    assert "3 tasks are too few" in told(tasks=3)
+    assert "one agent: nothing to compare" in told(config=SweepConfig(agents=("hc", "oracle")))
+    assert "cannot be estimated yet" in told(estimated_seconds=None)
+    assert "none is asked" in told(config=SweepConfig(agents=("oracle", "nop")))
+
+
+def test_a_resumed_plan_says_how_much_is_there() -> None:
+    assert "; 5 done already" in told(done=5)
+
+
+def test_the_plan_as_json_names_every_task_and_trial() -> None:
+    data = plan_data(plan(refused=1))
+    assert len(data["taken"]) == 8 and len(data["trials"]) == 24
+    assert data["refused"] == [{"name": "bad-0", "reason": "RUN steps need Docker"}]
+    assert data["config"]["budget"]["tokens"] == SweepConfig().budget.tokens
+
+
+def test_a_changed_time_limit_stands_beside_the_scores() -> None:
+    store = sweepdir.sweep()
+    sweepdir.add_trial(store, "a", "hc", True, metadata={"timeout_multiplier": 2.0})
+    stream = io.StringIO()
+    tell_agents(summarise(store), stream)
+    assert "time limits x 2.0" in stream.getvalue()
