@@ -61,6 +61,8 @@ class DockerSandbox:
         self._ground.enter(self.container, self)
         try:
             self._daemon.start(self.container)
+            if self._ground.closing.is_set():
+                raise SandboxError("this place of sandboxes is closed")
         except BaseException:
             self._ground.leave(self.container)
             self._daemon.remove(self.container)
@@ -190,7 +192,7 @@ class DockerSandbox:
         return difference(self._daemon, self.container, baseline, self._lineage.touched(), limit=limit)
 
     async def fork(self, name: str) -> "DockerSandbox":
-        return await self._ground.call(self._fork, name)
+        return await self._ground.acquire(lambda: self._fork(name))
 
     def _fork(self, name: str) -> "DockerSandbox":
         self._check_open()

@@ -5,7 +5,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ParamSpec, Protocol, TypeVar
 
@@ -32,6 +32,7 @@ STORAGE_MB = 2048
 
 P = ParamSpec("P")
 T = TypeVar("T")
+S = TypeVar("S", bound="Housed")
 
 
 class Housed(Protocol):
@@ -81,6 +82,15 @@ class Ground:
         """Run a blocking call in a thread of this place's own."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self.pool, lambda: function(*args, **kwargs))
+
+    async def acquire(self, make: Callable[[], S]) -> S:
+        """As ``call``, for what makes a sandbox: where the caller is cancelled meanwhile, nobody would close it."""
+        job = self.pool.submit(make)
+        try:
+            return await asyncio.wrap_future(job)
+        except asyncio.CancelledError:
+            job.add_done_callback(_close_unclaimed)
+            raise
 
     def facts(self) -> Mapping[str, Any]:
         """What the daemon says of itself, asked once."""
@@ -136,6 +146,11 @@ class Ground:
                 container = self.make_container(task, image.id, "baseline", network=False)
                 self._baselines[image.id] = Baseline(self.daemon, container)
             return self._baselines[image.id]
+
+
+def _close_unclaimed(job: Future[S]) -> None:
+    if not job.cancelled() and job.exception() is None:
+        job.result().close_now()
 
 
 def limit(name: str, value: int) -> dict[str, Any]:

@@ -41,7 +41,7 @@ class DockerPlace:
     async def create(self, task: Task, name: str, *, network: bool = False) -> DockerSandbox:
         if reason := self.refuses(task):
             raise DatasetError(f"{task.name}: {reason}")
-        return await self._ground.call(self._create, task, name, network)
+        return await self._ground.acquire(lambda: self._create(task, name, network))
 
     def _create(self, task: Task, name: str, network: bool) -> DockerSandbox:
         image = self._ground.images.of(task)

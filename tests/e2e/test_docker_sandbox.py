@@ -254,6 +254,24 @@ async def test_nothing_is_left_after_close_and_closing_twice_is_no_fault(tmp_pat
     assert (daemon.containers(label), daemon.images(label)) == ([], [])
 
 
+async def test_a_sandbox_whose_maker_was_cancelled_is_removed(
+    place: DockerPlace, tmp_path: Path, daemon: Daemon
+) -> None:
+    task = task_with_environment(tmp_path)
+    await (await place.create(task, "warm")).close()
+    name = f"cancelled-{uuid.uuid4().hex[:8]}"
+    making = asyncio.create_task(place.create(task, name))
+    while not daemon.containers(f"hc-ray.name={name}"):
+        await asyncio.sleep(0.005)
+    making.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await making
+    until = time.monotonic() + 10
+    while daemon.containers(f"hc-ray.name={name}") and time.monotonic() < until:
+        await asyncio.sleep(0.05)
+    assert daemon.containers(f"hc-ray.name={name}") == []
+
+
 async def test_what_a_dead_owner_left_is_reaped_and_nothing_else(
     place: DockerPlace, tmp_path: Path, daemon: Daemon
 ) -> None:

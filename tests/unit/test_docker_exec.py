@@ -1,0 +1,87 @@
+import json
+import struct
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hc_ray.adapters.docker_difference import merge
+from hc_ray.adapters.docker_exec import Conversation
+from hc_ray.adapters.docker_values import Change, path_facts, remedy, split_tag
+
+
+def helper(channel: int, data: bytes) -> bytes:
+    return struct.pack(">BI", channel, len(data)) + data
+
+
+def docker(data: bytes, kind: int = 1) -> bytes:
+    return bytes([kind, 0, 0, 0]) + len(data).to_bytes(4, "big") + data
+
+
+def said() -> bytes:
+    frames = [helper(0, b'{"started": true}'), helper(1, b"out"), helper(2, b"err"), helper(1, b"x" * 200)]
+    return docker(b"".join(frames) + helper(0, json.dumps({"exit": 3}).encode()))
+
+
+@given(st.integers(1, 50))
+def test_frames_are_read_however_they_are_cut(size: int) -> None:
+    conversation = Conversation(10)
+    stream = said()
+    for start in range(0, len(stream), size):
+        conversation.feed(stream[start : start + size])
+    assert conversation.started and conversation.over
+    assert conversation.report == {"exit": 3}
+    assert [bytes(stream) for stream in conversation.streams.values()] == [b"outxxxxxxx", b"err"]
+
+
+@given(st.lists(st.binary(max_size=40)), st.lists(st.tuples(st.integers(0, 3), st.binary(max_size=20))))
+def test_whatever_a_program_writes_into_the_stream_nothing_raises(
+    raw: list[bytes], frames: list[tuple[int, bytes]]
+) -> None:
+    conversation = Conversation(10)
+    for channel, data in frames:
+        conversation.feed(docker(helper(channel, data)))
+    for data in raw:
+        conversation.feed(data)
+    assert all(len(stream) <= 10 for stream in conversation.streams.values())
+
+
+def test_what_docker_says_in_the_helpers_place_is_kept_as_a_complaint() -> None:
+    conversation = Conversation(10)
+    conversation.feed(docker(b"exec failed: no such file", kind=2))
+    assert conversation.complaint == b"exec failed: no such file"
+    assert not conversation.started
+    conversation.feed(b"OCI runtime exec failed")
+    assert conversation.garbled and conversation.over
+
+
+def test_what_a_fork_added_stays_added_and_what_was_removed_is_compared_whole() -> None:
+    first = merge({}, [Change(path="/a", kind=1), Change(path="/b", kind=0), Change(path="/c", kind=2)])
+    assert first == {"/a": "added", "/b": "modified", "/c": "whole"}
+    second = merge(first, [Change(path="/a", kind=2), Change(path="/b", kind=2), Change(path="/c", kind=1)])
+    assert second == {"/a": "added", "/b": "whole", "/c": "whole"}
+    ours = ["/tmp/x", "/opt/hc/y", "/etc/hosts", "/usr/sbin/docker-init"]
+    assert merge({}, [Change(path=path, kind=1) for path in ours]) == {}
+
+
+def test_the_modes_of_go_are_read() -> None:
+    assert path_facts({"mode": 0o755 | 1 << 31, "size": 4096}).model_dump() == {
+        "kind": "folder",
+        "mode": 0o755,
+        "size": 4096,
+    }
+    assert path_facts({"mode": 0o777 | 1 << 27, "size": 3}).kind == "link"
+    assert path_facts({"mode": 0o755 | 1 << 23, "size": 3}).mode == 0o4755
+    assert path_facts({"mode": 0o777 | 1 << 31 | 1 << 20, "size": 3}).mode == 0o1777
+    assert path_facts({"mode": 0o644 | 1 << 25, "size": 0}).kind == "other"
+
+
+def test_a_registrys_port_is_no_tag() -> None:
+    assert split_tag("host:5000/a/b") == ("host:5000/a/b", "", "")
+    assert split_tag("host:5000/a/b:1.2") == ("host:5000/a/b", ":", "1.2")
+
+
+def test_each_kind_of_silence_has_its_remedy() -> None:
+    assert "docker group" in remedy("PermissionError(13, 'Permission denied')", 3)
+    assert "start" in remedy("FileNotFoundError(2, 'No such file or directory')", 3)
+    assert "start" in remedy("ConnectionRefusedError(111, 'Connection refused')", 3)
+    assert "silent" in remedy("Read timed out.", 3)
