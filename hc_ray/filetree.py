@@ -114,7 +114,7 @@ def unpack(tar: bytes, *, limit: int = UNPACK_LIMIT) -> Change:
                 member = _member_of(archive, info)
                 if member.path != "/":
                     members[member.path] = member
-    except (tarfile.TarError, EOFError, KeyError) as error:
+    except (tarfile.TarError, EOFError, KeyError, IndexError, OverflowError, RecursionError) as error:
         raise ValueError(f"not a tar of files: {error}") from error
     return Change(members=tuple(members.values()), deleted=deleted)
 

@@ -54,6 +54,25 @@ class ElfFile:
             entries.append((at, tag, value))
         return entries
 
+    @property
+    def search_paths(self) -> list[str]:
+        """What RPATH and RUNPATH name."""
+        entries = self._dynamic()
+        table = next((value for _, tag, value in entries if tag == _DT_STRTAB), None)
+        found = []
+        for _, tag, value in entries:
+            if tag in (_DT_RUNPATH, _DT_RPATH) and table is not None:
+                at = self._offset((table + value) % (1 << 64))
+                found.append(bytes(self.data[at:]).split(b"\0", 1)[0].decode())
+        return found
+
+    def _offset(self, address: int) -> int:
+        """Where in the file lies what will be mapped at an address."""
+        for kind, _, offset, start, _, size, _, _ in self.segments:
+            if kind == _PT_LOAD and start <= address < start + size:
+                return int(offset + address - start)
+        raise ValueError(f"nothing of the file is mapped at {address:#x}")
+
     def forget_search_paths(self) -> None:
         """Drop RUNPATH and RPATH: with a RUNPATH of its own a library would not be searched by the program's RPATH."""
         for at, tag, value in self._dynamic():

@@ -1,0 +1,137 @@
+"""A sandbox place without processes: files in a dictionary, and a function that plays what commands do.
+
+``FakePlace(on_exec)`` is given ``(sandbox, command, options)`` and answers an ``ExecResult``, bytes (standard output of
+a command that ended well) or None (nothing to say, ended well). It may change ``sandbox.files``."""
+
+import posixpath
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from hc_ray.errors import SandboxError
+from hc_ray.filetree import Member, absolute, is_outside, pack, unpack
+from hc_ray.ports import Difference, ExecResult
+from hc_ray.task import Task
+
+Answer = ExecResult | bytes | None
+OnExec = Callable[["FakeSandbox", tuple[str, ...], dict[str, Any]], Answer | Awaitable[Answer]]
+
+
+class FakeSandbox:
+    """``ports.Sandbox`` over a dictionary of absolute path → content. ``modes`` holds what is not 0o644."""
+
+    def __init__(self, place: "FakePlace", name: str, task: Task, image: Mapping[str, bytes]) -> None:
+        self.place, self.name, self.task = place, name, task
+        self.image = dict(image)
+        self.files = dict(image)
+        self.modes: dict[str, int] = {}
+        self.commands: list[tuple[str, ...]] = []
+        self.closed = False
+
+    @property
+    def workdir(self) -> str:
+        return self.task.environment.workdir
+
+    def _check(self) -> None:
+        if self.closed:
+            raise SandboxError("the sandbox is closed")
+
+    async def exec(
+        self,
+        command: Sequence[str],
+        *,
+        timeout: float,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes = b"",
+        output_limit: int = 1 << 20,
+    ) -> ExecResult:
+        self._check()
+        argv = tuple(command)
+        self.commands.append(argv)
+        options = {"timeout": timeout, "cwd": cwd or self.workdir, "env": dict(env or {}), "stdin": stdin}
+        answer = self.place.on_exec(self, argv, options)
+        if isinstance(answer, Awaitable):
+            answer = await answer
+        result = answer if isinstance(answer, ExecResult) else ExecResult(exit_code=0, stdout=answer or b"", stderr=b"")
+        cut = len(result.stdout) > output_limit or len(result.stderr) > output_limit
+        streams = {"stdout": result.stdout[:output_limit], "stderr": result.stderr[:output_limit]}
+        return result.model_copy(update={**streams, "truncated": True}) if cut else result
+
+    async def put(self, files: Mapping[str, bytes], *, mode: int = 0o644) -> None:
+        self._check()
+        for path, data in files.items():
+            self._write(Member(absolute(path, self.workdir), "file", mode, data=data))
+
+    def _write(self, member: Member) -> None:
+        if member.kind == "file":
+            self.files[member.path] = member.data
+            self.modes[member.path] = member.mode
+
+    async def put_tar(self, tar: bytes) -> None:
+        self._check()
+        change = unpack(tar)
+        for path in change.deleted:
+            for name in [name for name in self.files if name == path or name.startswith(f"{path}/")]:
+                del self.files[name]
+        for member in change.members:
+            self._write(member)
+
+    async def get(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
+        self._check()
+        found = self.files.get(absolute(path, self.workdir))
+        return None if found is None else found[:limit]
+
+    async def difference(self, *, limit: int = 64 << 20) -> Difference:
+        self._check()
+        changed = [
+            Member(path, "file", self.modes.get(path, 0o644), data=data)
+            for path, data in self.files.items()
+            if self.image.get(path) != data and not is_outside(path)
+        ]
+        if sum(len(member.data) for member in changed) > limit:
+            raise ValueError(f"the changes hold more than {limit} bytes")
+        return pack(changed, [path for path in self.image if path not in self.files and not is_outside(path)])
+
+    async def fork(self, name: str) -> "FakeSandbox":
+        self._check()
+        child = FakeSandbox(self.place, name, self.task, self.image)
+        child.files, child.modes = dict(self.files), dict(self.modes)
+        self.place.sandboxes.append(child)
+        return child
+
+    async def close(self) -> None:
+        self.closed = True
+
+    def listing(self, folder: str) -> list[str]:
+        """Names of the files right in a folder, for an ``on_exec`` that plays ``ls``."""
+        return sorted(posixpath.basename(path) for path in self.files if posixpath.dirname(path) == folder)
+
+
+class FakePlace:
+    """``ports.SandboxPlace`` that keeps every sandbox it made in ``sandboxes``, in order."""
+
+    def __init__(
+        self, on_exec: OnExec | None = None, *, image: Mapping[str, bytes] | None = None, refusal: str | None = None
+    ) -> None:
+        """``image``: the files of every new sandbox; ``refusal``: what ``refuses`` says of every task."""
+        self.on_exec: OnExec = on_exec or (lambda sandbox, command, options: None)
+        self.image = dict(image or {})
+        self.refusal = refusal
+        self.sandboxes: list[FakeSandbox] = []
+        self.networks: list[bool] = []
+
+    async def create(self, task: Task, name: str, *, network: bool = False) -> FakeSandbox:
+        sandbox = FakeSandbox(self, name, task, self.image)
+        self.sandboxes.append(sandbox)
+        self.networks.append(network)
+        return sandbox
+
+    def refuses(self, task: Task) -> str | None:
+        return self.refusal
+
+    def limits(self) -> Mapping[str, str]:
+        return {"memory": "fake", "disk": "fake", "pids": "fake", "cpu": "fake"}
+
+    async def close(self) -> None:
+        for sandbox in self.sandboxes:
+            await sandbox.close()

@@ -1,0 +1,115 @@
+from pathlib import Path
+
+import pytest
+
+from hc_ray.adapters.bwrap_command import (
+    MAX_SPLIT,
+    Unplaceable,
+    argv,
+    environment,
+    layout,
+    refusal,
+    written_folders,
+)
+from hc_ray.task import Copy, Environment, Task
+
+RUNNER = Path("/var/lib/runner")
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Path:
+    for folder in ("usr/bin", "usr/lib", "usr/local/bin", "usr/src", "etc", "root", "home/user", "work"):
+        (tmp_path / folder).mkdir(parents=True)
+    for name in ("bin", "lib"):
+        (tmp_path / name).symlink_to(f"usr/{name}")
+    (tmp_path / "usr/bin/env").write_text("")
+    (tmp_path / "etc/shadow").write_text("secret")
+    (tmp_path / "etc/ld.so.cache").write_text("cache")
+    return tmp_path
+
+
+def task(**wants: object) -> Task:
+    return Task(name="t", digest="d", instruction="", environment=Environment.model_validate(wants))
+
+
+def test_only_programs_libraries_and_the_runner_are_seen_of_the_host(host: Path) -> None:
+    placed = layout(["/app"], RUNNER, host)
+    assert placed.mounts == {
+        "/usr": host / "usr", "/etc/ld.so.cache": host / "etc/ld.so.cache", "/opt/hc": RUNNER,
+    }  # fmt: skip
+    assert placed.links == {"/bin": "usr/bin", "/lib": "usr/lib"}
+    assert {"/app", "/tmp", "/usr", "/proc"} <= set(placed.folders)
+
+
+def test_a_host_folder_that_the_task_writes_below_is_bound_entry_by_entry(host: Path) -> None:
+    placed = layout(["/usr/src/app", "/usr/local/mine"], RUNNER, host)
+    assert {place for place in placed.mounts if place.startswith("/usr")} == {"/usr/bin", "/usr/lib", "/usr/local/bin"}
+    assert {"/usr", "/usr/src", "/usr/src/app", "/usr/local", "/usr/local/mine"} <= set(placed.folders)
+
+
+@pytest.mark.parametrize("path", ["/usr/bin", "/usr", "/proc/x", "/dev", "/etc/x", "/opt/hc/x"])
+def test_a_place_that_is_the_hosts_or_the_kernels_is_refused(host: Path, path: str) -> None:
+    with pytest.raises(Unplaceable, match=path):
+        layout([path], RUNNER, host)
+
+
+def test_a_host_folder_with_too_many_entries_is_not_taken_apart(host: Path) -> None:
+    for number in range(MAX_SPLIT + 1):
+        (host / f"usr/lib/{number}").write_text("")
+    with pytest.raises(Unplaceable, match="entries"):
+        layout(["/usr/lib/mine"], RUNNER, host)
+
+
+def test_every_wall_is_on_the_command_line(host: Path) -> None:
+    command = argv(Path("bwrap"), Path("/state"), layout(["/app"], RUNNER, host), ["init.py"], 7)
+    for wall in (
+        "--unshare-all",
+        "--unshare-user",
+        "--disable-userns",
+        "--new-session",
+        "--die-with-parent",
+        "--clearenv",
+    ):
+        assert wall in command
+    writable = [command[at + 1 : at + 3] for at, word in enumerate(command) if word == "--bind"]
+    assert writable == [["/state", "/"]]
+    sources = {command[at + 1] for at, word in enumerate(command) if word == "--ro-bind"}
+    assert sources == {str(host / "usr"), str(host / "etc/ld.so.cache"), str(RUNNER)}
+
+
+def test_the_runner_comes_first_on_whatever_path_the_task_sets() -> None:
+    assert environment({})["PATH"].startswith("/opt/hc/bin:")
+    assert environment({"PATH": "/x", "A": "1"})["PATH"] == "/opt/hc/bin:/x"
+    assert environment({"HOME": "/home/u"})["HOME"] == "/home/u"
+
+
+def test_a_task_writes_into_its_workdir_its_home_and_where_it_copies() -> None:
+    copies = (Copy(sources=("a",), destination="/data/"), Copy(sources=("b",), destination="/usr/share/x/b"))
+    assert written_folders(task(workdir="/w", copies=copies)) == {"/w", "/root", "/data", "/usr/share/x"}
+
+
+@pytest.mark.parametrize(
+    ("wants", "word"),
+    [
+        ({"run_steps": ("make",)}, "RUN make"),
+        ({"compose": True}, "compose"),
+        ({"gpus": 1}, "GPU"),
+        ({"network": "public"}, "network"),
+        ({"network": "allowlist"}, "network"),
+        ({"base": "python:2.7"}, "python:2.7"),
+        ({"base": "alpine:3"}, "alpine"),
+        ({"base": "node:20"}, "node"),
+        ({"docker_image": "ghcr.io/x/python:3"}, "ghcr.io"),
+        ({"base": "gcc:12"}, "compiler"),
+    ],
+)
+def test_a_task_that_needs_more_is_refused_with_the_reason(wants: dict[str, object], word: str) -> None:
+    assert word in (refusal(task(**wants), host_programs=()) or "")
+
+
+@pytest.mark.parametrize(
+    "base",
+    ["python:3.11-slim-bookworm", "debian:bookworm-slim", "ubuntu:24.04", "docker.io/library/python:3", "gcc:12", None],
+)
+def test_a_task_that_needs_only_what_the_host_has_is_taken(base: str | None) -> None:
+    assert refusal(task(base=base), host_programs=("cc",)) is None

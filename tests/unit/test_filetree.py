@@ -1,0 +1,137 @@
+import io
+import json
+import tarfile
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hc_ray.candidate import DELETED
+from hc_ray.filetree import OUTSIDE, Member, absolute, is_outside, pack, top_most, unpack
+
+NAMES = st.text(
+    st.characters(codec="utf-8", exclude_characters="/\0", exclude_categories=("Cs",)), min_size=1, max_size=8
+)
+PATHS = st.lists(NAMES.filter(lambda name: name not in (".", "..")), min_size=1, max_size=4).map(
+    lambda p: "/" + "/".join(p)
+)
+
+
+def one(name: str, kind: bytes = tarfile.REGTYPE, data: bytes = b"", target: str = "") -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        info = tarfile.TarInfo(name)
+        info.type, info.linkname, info.size = kind, target, len(data)
+        tar.addfile(info, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+@given(st.dictionaries(PATHS, st.binary(max_size=40)), st.sets(PATHS))
+def test_what_is_packed_is_unpacked(files: dict[str, bytes], removed: set[str]) -> None:
+    members = [Member(path, "file", 0o755, data=data) for path, data in files.items() if path != f"/{DELETED}"]
+    found = unpack(pack(members, removed).tar)
+    assert sorted(found.members, key=lambda m: m.path) == sorted(members, key=lambda m: m.path)
+    assert set(found.deleted) == set(top_most(removed))
+
+
+def test_equal_changes_are_equal_bytes_in_whatever_order_they_come() -> None:
+    members = [
+        Member("/a/b", "file", data=b"1"),
+        Member("/a", "folder", 0o755),
+        Member("/c", "link", 0o777, target="a"),
+    ]
+    first, second = pack(members, ["/x", "/y"]), pack(members[::-1], ["/y", "/x", "/y/below"])
+    assert first == second
+    assert first.changed == ("/a", "/a/b", "/c") and first.deleted == ("/x", "/y")
+    with tarfile.open(fileobj=io.BytesIO(first.tar)) as tar:
+        assert tar.getnames() == [DELETED, "a", "a/b", "c"]
+
+
+def test_a_difference_without_removals_has_no_list_of_them() -> None:
+    with tarfile.open(fileobj=io.BytesIO(pack([Member("/a", "file")]).tar)) as tar:
+        assert tar.getnames() == ["a"]
+
+
+@pytest.mark.parametrize("name", ["../x", "a/../../x", "/etc/passwd", "a/../b", ".."])
+def test_a_member_that_would_leave_the_root_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="leaves the root"):
+        unpack(one(name))
+
+
+@pytest.mark.parametrize("kind", [tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE])
+def test_devices_and_pipes_are_refused(kind: bytes) -> None:
+    with pytest.raises(ValueError, match="device or a pipe"):
+        unpack(one("x", kind))
+
+
+def test_a_hard_link_is_a_copy_and_one_that_leads_out_is_refused() -> None:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        info = tarfile.TarInfo("a")
+        info.size = 3
+        tar.addfile(info, io.BytesIO(b"abc"))
+        link = tarfile.TarInfo("b")
+        link.type, link.linkname = tarfile.LNKTYPE, "a"
+        tar.addfile(link)
+    assert {member.path: member.data for member in unpack(buffer.getvalue()).members} == {"/a": b"abc", "/b": b"abc"}
+    with pytest.raises(ValueError):
+        unpack(one("b", tarfile.LNKTYPE, target="../../etc/passwd"))
+    with pytest.raises(ValueError):
+        unpack(one("b", tarfile.LNKTYPE, target="not-there"))
+
+
+def test_more_than_the_limit_is_refused_and_holes_count() -> None:
+    with pytest.raises(ValueError, match="more than 10 bytes"):
+        unpack(one("x", data=b"x" * 11), limit=10)
+    assert len(unpack(one("x", data=b"x" * 10), limit=10).members) == 1
+    headers = {
+        "GNU.sparse.major": "1",
+        "GNU.sparse.minor": "0",
+        "GNU.sparse.name": "big",
+        "GNU.sparse.realsize": str(1 << 40),
+    }
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        info = tarfile.TarInfo("GNUSparseFile.0/big")
+        info.size, info.pax_headers = 512, headers
+        tar.addfile(info, io.BytesIO(b"0\n".ljust(512, b"\0")))
+    with pytest.raises(ValueError, match="more than"):
+        unpack(buffer.getvalue())
+
+
+@pytest.mark.parametrize("listed", ["x", {"a": 1}, [1], ["relative"], ["/a/../../b"], ["/"], None])
+def test_a_list_of_removals_that_is_none_is_refused(listed: object) -> None:
+    with pytest.raises(ValueError):
+        unpack(one(DELETED, data=json.dumps(listed).encode()))
+
+
+@given(st.binary(max_size=2000))
+def test_any_bytes_are_a_change_or_a_value_error(data: bytes) -> None:
+    try:
+        unpack(data)
+    except ValueError:
+        return
+
+
+@given(st.text(max_size=30))
+def test_an_absolute_path_is_normal_or_refused(path: str) -> None:
+    try:
+        found = absolute(path, "/app")
+    except ValueError:
+        assert ".." in path.split("/") or "\0" in path
+        return
+    assert found.startswith("/") and "//" not in found and ".." not in found.split("/")
+    assert absolute(found) == found
+
+
+def test_a_relative_path_is_taken_from_its_base() -> None:
+    assert (absolute("a/b", "/app"), absolute("/x", "/app"), absolute("./a//b/", "/")) == ("/app/a/b", "/x", "/a/b")
+
+
+def test_what_lies_below_another_is_left_out() -> None:
+    assert top_most(["/a/b", "/a", "/a-b", "/c/d", "/a/b/c"]) == ["/a", "/a-b", "/c/d"]
+
+
+def test_nothing_of_the_kernel_the_tests_or_the_runner_belongs_to_a_difference() -> None:
+    assert all(is_outside(path) and is_outside(f"{path}/x") for path in OUTSIDE)
+    assert not any(is_outside(path) for path in ("/", "/app", "/testsuite", "/opt", "/opt/hcx", "/tmpfile"))
