@@ -43,7 +43,8 @@ class SolverConfig(Value):
     temperatures: tuple[float, ...] = (0.3, 0.5, 0.7)
     """One candidate of a round per entry: precision, balance, exploration."""
     forms: tuple[Form, ...] = ()
-    """Prompt forms that the slots of a round take in turn; empty: the best form of the model's profile for every slot."""
+    """Prompt forms that the slots of a round take in turn; empty: the best form of the model's profile for every
+    slot."""
     plans: tuple[str, ...] = ("plain", "steps", "edge_first")
     """Plans (prompt variations of ``solve/prompts``) that the slots of a round take in turn; ``best_of_n`` and ``raw``
     use the first."""
@@ -121,8 +122,8 @@ class SweepConfig(BaseModel):
     dataset: str = "starter"
     """A folder of tasks, or the name of a shipped dataset."""
     split: Literal["dev", "holdout", "all"] = "dev"
-    """Which part of the dataset runs. Only ``split: holdout`` said by name runs a model on holdout tasks; ``all`` is for
-    ``oracle`` and ``nop``."""
+    """Which part of the dataset runs. Only ``split: holdout`` said by name runs a model on holdout tasks; ``all`` is
+    for ``oracle`` and ``nop``."""
     include: tuple[str, ...] = ()
     """Globs of task names to take; empty takes all."""
     exclude: tuple[str, ...] = ()
