@@ -12,6 +12,8 @@ from hc_ray.errors import DatasetError
 from hc_ray.value import Value
 
 IGNORE_FILE = ".harborignore"
+_LEFTOVERS = frozenset({"__pycache__", ".pytest_cache", ".DS_Store"})
+"""What running or looking at a task leaves in its folder: part of no task, and in no wheel."""
 
 
 class Entry(Value):
@@ -39,7 +41,10 @@ def walk(root: Path, *, task: Path, links: bool) -> Iterator[tuple[str, Path]]:
     fence = os.path.realpath(root if links else task)
     found: list[tuple[str, Path]] = []
     for folder, folders, files in os.walk(root):
+        folders[:] = [name for name in folders if name not in _LEFTOVERS]
         for name in [*files, *folders]:
+            if name in _LEFTOVERS or name.endswith(".pyc"):
+                continue
             path = Path(folder, name)
             relative = path.relative_to(root).as_posix()
             try:

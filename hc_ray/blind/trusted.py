@@ -96,7 +96,10 @@ def _deleted(file: io.BufferedIOBase | object | None) -> tuple[str, ...]:
     listed = json.loads(content)
     if not isinstance(listed, list):
         raise Refused("the list of removed paths is no list")
-    return tuple(_absolute(str(path)) for path in listed)
+    paths = tuple(_absolute(str(path)) for path in listed)
+    if "/" in paths:
+        raise Refused("everything was removed")
+    return paths
 
 
 def _absolute(name: str) -> str:

@@ -223,12 +223,13 @@ def _seal_sealed(reading: Reading, task: Task, root: Path) -> tuple[VerifierSpec
 
 
 def mentions_pytest(reading: Reading) -> bool:
-    """Whether a script of the tests names pytest outside its comments."""
+    """Whether a script of the tests names pytest on a line that is no comment."""
     for entry in reading.tests:
         if not entry.path.endswith((".sh", ".py")):
             continue
         text = (reading.sealed / "tests" / entry.path).read_text(errors="replace")
-        if any(re.search(r"\bpytest\b|\bpy\.test\b", line.split("#")[0]) for line in text.splitlines()):
+        code = (line for line in text.splitlines() if not line.lstrip().startswith("#"))
+        if any(re.search(r"\bpytest\b|\bpy\.test\b", line) for line in code):
             return True
     return False
 

@@ -1,6 +1,8 @@
 """Both spellings of task.toml, and faults as data."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hc_ray.task_toml import megabytes, parse_task_toml
 
@@ -152,3 +154,55 @@ def test_multi_step_tasks_are_recognised() -> None:
 )
 def test_sizes_are_read_in_mebibytes(size: str, expected: int) -> None:
     assert megabytes("memory", size) == expected
+
+
+KEYS = st.sampled_from(
+    [
+        "cpus",
+        "memory",
+        "memory_mb",
+        "allow_internet",
+        "network_mode",
+        "env",
+        "user",
+        "timeout_sec",
+        "os",
+        "workdir",
+        "name",
+    ]
+)
+VALUES = st.sampled_from(
+    [
+        "1",
+        "-1",
+        "nan",
+        "inf",
+        "true",
+        "'x'",
+        "''",
+        "'2G'",
+        "[1]",
+        "['a']",
+        "{}",
+        "{a = 1}",
+        "1979-05-27",
+        "99999999999999999999",
+    ]
+)
+SECTIONS = st.sampled_from(["task", "metadata", "environment", "agent", "verifier", "solution", "other"])
+
+
+@given(st.dictionaries(SECTIONS, st.dictionaries(KEYS, VALUES)))
+def test_no_file_makes_the_parser_raise(sections: dict[str, dict[str, str]]) -> None:
+    text = ""
+    for section, table in sections.items():
+        text += f"[{section}]\n" + "".join(f"{key} = {value}\n" for key, value in table.items())
+    for fault in parse_task_toml(text).faults:
+        assert fault.field
+        assert fault.says
+        assert "\n" not in fault.says
+
+
+@given(st.text())
+def test_no_text_makes_the_parser_raise(text: str) -> None:
+    parse_task_toml(text)

@@ -112,6 +112,16 @@ def test_an_executable_bit_is_part_of_the_digest(tmp_path: Path) -> None:
     assert digest_of_task(one, tmp_path / "x") != digest_of_task(two, tmp_path / "y")
 
 
+def test_what_running_tests_leaves_behind_changes_no_digest(tmp_path: Path, roots: tuple[Path, Path]) -> None:
+    folder = make_task(tmp_path / "set")
+    first = vault.seal(tmp_path / "set", *roots)
+    for part in ("tests", "environment", "solution"):
+        (folder / part / "__pycache__").mkdir()
+        (folder / part / "__pycache__" / "x.cpython-311.pyc").write_bytes(b"x")
+        (folder / part / ".DS_Store").write_bytes(b"x")
+    assert vault.seal(tmp_path / "set", *roots) == first
+
+
 def test_leading_canary_comments_of_an_instruction_are_no_part_of_it(tmp_path: Path, roots: tuple[Path, Path]) -> None:
     make_task(tmp_path / "set", instruction="<!-- harbor-canary GUID x -->\n# canary two\n\n" + INSTRUCTION)
     (task,) = vault.seal(tmp_path / "set", *roots).tasks

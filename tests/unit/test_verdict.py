@@ -153,6 +153,7 @@ def test_a_reward_counts_only_if_the_witness_bears_it_out(
         make_tar({"app/x": ""}, extra=(tarfile.TarInfo("app/x"),)),
         make_tar({}, extra=(link("app/null", "", tarfile.CHRTYPE),)),
         make_tar({DELETED: '{"a": 1}'}),
+        make_tar({}, deleted=("/",)),
     ],
 )
 def test_a_submission_that_no_difference_looks_like_is_refused(tar: bytes) -> None:
