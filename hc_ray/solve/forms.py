@@ -2,6 +2,7 @@
 prefix that the model continues). Code is never put into JSON. ``read`` takes away only what ``ask`` added."""
 
 import difflib
+import hashlib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -36,6 +37,15 @@ _STOPS: dict[str, tuple[str, ...]] = {
 def plans() -> tuple[str, ...]:
     """Names of the plans that ``prompts/`` holds."""
     return tuple(sorted(path.stem.removeprefix("plan_") for path in PROMPTS.glob("plan_*.txt")))
+
+
+@cache
+def prompts_digest() -> str:
+    """SHA-256 over every template in ``prompts/``: part of a trial's key."""
+    digest = hashlib.sha256()
+    for path in sorted(PROMPTS.glob("*.txt")):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 @cache

@@ -1,5 +1,8 @@
 """A solver prompt holds the whole instruction, and what is read back is the file and nothing else."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -63,6 +66,16 @@ def test_every_plan_the_hint_the_notes_and_the_inputs_change_the_prompt(text: st
 def test_an_unknown_plan_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(ConfigError, match="steps"):
         ask(FUNCTION, plan="step")
+
+
+def test_another_wording_of_any_template_is_another_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = tmp_path / "prompts"
+    shutil.copytree(forms.PROMPTS, copy)
+    shipped = forms.prompts_digest()
+    monkeypatch.setattr(forms, "PROMPTS", copy)
+    assert forms.prompts_digest.__wrapped__() == shipped
+    (copy / "plan_steps.txt").write_text("Hurry.\n")
+    assert forms.prompts_digest.__wrapped__() != shipped
 
 
 def test_the_completion_form_ends_in_the_beginning_of_the_file() -> None:
