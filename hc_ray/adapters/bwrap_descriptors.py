@@ -7,7 +7,9 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-PATH_ONLY = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_O_PATH: int = getattr(os, "O_PATH", 0)
+"""Linux only; other systems may import this module, and are told by ``bwrap_sandbox.probe`` why they cannot use it."""
+PATH_ONLY = _O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 MAX_DEPTH = 200

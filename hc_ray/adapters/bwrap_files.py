@@ -176,7 +176,7 @@ class RootTree:
 
     def _step(self, folder: int, name: str, inside: str, mount: Path | None, create: bool) -> int:
         if mount is not None:
-            return os.open(mount, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            return os.open(mount, PATH_ONLY & ~os.O_NOFOLLOW | os.O_DIRECTORY)
         try:
             return os.open(name, PATH_ONLY | os.O_DIRECTORY, dir_fd=folder)
         except FileNotFoundError:

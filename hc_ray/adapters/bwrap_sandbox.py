@@ -7,6 +7,7 @@ import asyncio
 import os
 import re
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -284,6 +285,8 @@ def _shut_result(work: "asyncio.Future[BwrapSandbox]") -> None:
 
 def probe() -> str | None:
     """None where a sandbox can be started here (one is); else what was tried, and the remedy."""
+    if sys.platform != "linux":
+        return f"bubblewrap needs Linux, this is {sys.platform}: use Docker"
     try:
         bwrap_binary.find_bwrap()
     except (PlatformError, SandboxError) as error:
