@@ -1,0 +1,135 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from hc_ray.adapters.bwrap_copy import folder_size, remove_tree
+from hc_ray.adapters.bwrap_descriptors import MAX_DEPTH
+from hc_ray.adapters.bwrap_files import RootTree
+from hc_ray.filetree import Change, Member
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Path:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret").write_text("host")
+    (tmp_path / "programs").mkdir()
+    (tmp_path / "programs" / "tool").write_text("tool")
+    for name in ("root", "root/app", "root/usr", "root/proc"):
+        (tmp_path / name).mkdir()
+    return tmp_path
+
+
+@pytest.fixture
+def tree(host: Path) -> RootTree:
+    return RootTree(host / "root", user=None, mounts={"/usr": host / "programs"}, closed=("/proc",))
+
+
+def file(path: str, data: bytes = b"x", mode: int = 0o644) -> Member:
+    return Member(path, "file", mode, data=data)
+
+
+def test_links_are_resolved_inside_the_root_whatever_they_name(tree: RootTree, host: Path) -> None:
+    tree.write(file("/secret", b"inside"))
+    for name, target in {
+        "absolute": str(host / "outside" / "secret"),
+        "up": "../../../../../../../secret",
+        "root": "/secret",
+        "chain": "root",
+        "loop": "loop",
+    }.items():
+        tree.write(Member(f"/app/{name}", "link", target=target))
+    assert tree.read("/app/absolute", 100) is None
+    assert [tree.read(f"/app/{name}", 100) for name in ("up", "root", "chain", "loop")] == [b"inside"] * 3 + [None]
+
+
+def test_a_folder_link_on_the_way_leads_into_the_root_only(tree: RootTree, host: Path) -> None:
+    tree.write(Member("/app/out", "link", target=str(host / "outside")))
+    tree.write(file("/app/out/new"))
+    assert sorted(path.name for path in (host / "outside").iterdir()) == ["secret"]
+    inside = host / "root" / str(host / "outside").lstrip("/")
+    assert (inside / "new").read_text() == "x"
+    tree.remove("/app/out/new")
+    assert not (inside / "new").exists()
+
+
+def test_a_write_takes_the_place_of_a_link_and_never_goes_through_it(tree: RootTree, host: Path) -> None:
+    tree.write(Member("/app/l", "link", target=str(host / "outside" / "secret")))
+    tree.write(file("/app/l", b"mine"))
+    assert (host / "outside" / "secret").read_text() == "host"
+    assert tree.read("/app/l", 10) == b"mine" and not (host / "root/app/l").is_symlink()
+
+
+def test_programs_of_the_host_can_be_read_and_not_written(tree: RootTree, host: Path) -> None:
+    assert tree.read("/usr/tool", 2) == b"to"
+    tree.write(Member("/bin", "link", target="usr"))
+    assert tree.read("/bin/tool", 10) == b"tool"
+    for path in ("/usr/tool", "/bin/tool", "/usr/new", "/usr/deep/new", "/proc/x"):
+        with pytest.raises(OSError):
+            tree.write(file(path))
+        tree.remove(path)
+    assert (host / "programs" / "tool").read_text() == "tool"
+
+
+def test_a_change_removes_first_and_writes_then(tree: RootTree) -> None:
+    tree.write(file("/app/d/e"))
+    tree.apply(Change(members=(file("/app/d", b"now a file", 0o600),), deleted=("/app/d/e", "/app/d", "/app/never")))
+    assert tree.read("/app/d", 100) == b"now a file"
+    tree.apply(Change(members=(Member("/app/d", "folder", 0o700), file("/app/d/f")), deleted=()))
+    assert tree.read("/app/d/f", 100) == b"x"
+
+
+def test_changes_are_told_from_the_manifest_by_content_mode_kind_and_target(tree: RootTree) -> None:
+    for name in ("same", "content", "mode", "kind", "gone"):
+        tree.write(file(f"/app/{name}"))
+    tree.write(Member("/app/link", "link", target="a"))
+    before = tree.manifest()
+    tree.write(file("/app/content", b"y"))
+    tree.write(file("/app/mode", mode=0o755))
+    tree.write(Member("/app/kind", "link", target="same"))
+    tree.write(Member("/app/link", "link", target="b"))
+    tree.write(file("/app/same"))  # written again, the same
+    tree.remove("/app/gone")
+    tree.write(file("/tmp/t"))
+    members, deleted = tree.changes(before, 1 << 20)
+    assert {member.path: member.kind for member in members} == {
+        "/app/content": "file", "/app/mode": "file", "/app/kind": "link", "/app/link": "link",
+    }  # fmt: skip
+    assert deleted == ["/app/gone"]
+
+
+def test_a_tree_that_nests_without_end_is_an_error_of_its_maker(tree: RootTree, host: Path) -> None:
+    here = Path.cwd()
+    try:
+        os.chdir(host / "root" / "app")
+        for _ in range(MAX_DEPTH + 100):
+            Path("d").mkdir()
+            os.chdir("d")
+    finally:
+        os.chdir(here)
+    with pytest.raises(ValueError, match="nest"):
+        tree.changes({}, 1 << 30)
+    remove_tree(host / "root")
+    assert not (host / "root").exists()
+
+
+def test_a_copy_keeps_holes_modes_and_links_and_is_apart(tree: RootTree, host: Path) -> None:
+    with (host / "root/app/sparse").open("wb") as made:
+        made.write(b"a" * 5000)
+        made.truncate(64 << 20)
+        made.seek(32 << 20)
+        made.write(b"b")
+    tree.write(file("/app/run", mode=0o755))
+    tree.write(Member("/app/link", "link", target="run"))
+    os.mkfifo(host / "root/app/pipe")
+    (host / "copy").mkdir()
+    copy = RootTree(host / "copy", user=None, mounts={}, closed=())
+    tree.copy_to(copy)
+    state = (host / "copy/app/sparse").stat()
+    assert state.st_size == 64 << 20 and state.st_blocks * 512 < 1 << 20
+    assert (host / "copy/app/sparse").read_bytes() == (host / "root/app/sparse").read_bytes()
+    assert (host / "copy/app/run").stat().st_mode & 0o777 == 0o755
+    assert (host / "copy/app/link").readlink() == Path("run") and not (host / "copy/app/pipe").exists()
+    assert folder_size(host / "copy")[0] >= 64 << 20
+    copy.write(file("/app/run", b"changed"))
+    assert tree.read("/app/run", 10) == b"x"

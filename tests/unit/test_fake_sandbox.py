@@ -1,0 +1,40 @@
+"""The fake place keeps the same words as the real ones, as far as it goes."""
+
+import pytest
+
+from hc_ray.errors import SandboxError
+from hc_ray.ports import ExecResult, Sandbox, SandboxPlace
+from hc_ray.task import Environment, Task
+from tests.fakes.sandbox import FakePlace, FakeSandbox
+
+TASK = Task(name="t", digest="d", instruction="", environment=Environment())
+
+
+async def test_the_fake_sandbox_plays_files_forks_and_differences() -> None:
+    fake = FakePlace(image={"/app/old": b"1", "/etc/x": b"2"})
+    place: SandboxPlace = fake
+    box: Sandbox = await place.create(TASK, "a")
+    await box.put({"new": b"n", "/tmp/t": b"t"}, mode=0o755)
+    found = await box.difference()
+    assert (found.changed, found.deleted) == (("/app/new",), ())
+    child = await box.fork("b")
+    del fake.sandboxes[1].files["/app/old"]
+    fresh = await place.create(TASK, "c")
+    await fresh.put_tar((await child.difference()).tar)
+    assert (await fresh.difference()).tar == (await child.difference()).tar
+    assert await fresh.get("old") is None and await box.get("old", limit=1) == b"1"
+    await box.close()
+    with pytest.raises(SandboxError):
+        await box.get("old")
+
+
+async def test_commands_are_played_by_the_given_function() -> None:
+    def play(box: FakeSandbox, command: tuple[str, ...], options: dict[str, object]) -> ExecResult | bytes | None:
+        if command[0] == "fail":
+            return ExecResult(exit_code=2, stdout=b"", stderr=b"no")
+        return options["stdin"] if isinstance(options["stdin"], bytes) else None
+
+    box = await FakePlace(play).create(TASK, "a")
+    assert (await box.exec(["cat"], timeout=1, stdin=b"abc", output_limit=2)).stdout == b"ab"
+    assert (await box.exec(["fail"], timeout=1)).exit_code == 2
+    assert box.commands == [("cat",), ("fail",)]
