@@ -15,7 +15,7 @@ from hc_ray.errors import ConfigError, DatasetError, OutputError
 from hc_ray.home import configs_dir, data_root
 from hc_ray.models import ResolvedModel, resolve
 from hc_ray.profile import Profile
-from hc_ray.solve.forms import prompts_digest
+from hc_ray.solve.templates import prompts_digest
 from hc_ray.stats import minimal_detectable_effect
 from hc_ray.task import RefusedTask, Task
 from hc_ray.trial import TrialKey
