@@ -1,0 +1,7 @@
+#!/bin/bash
+set -e
+cd /app
+cat > dashed.py <<'END_OF_FILE'
+def dashed(text):
+    return text.replace(" ", "-")
+END_OF_FILE
