@@ -1,12 +1,13 @@
 """Which bwrap starts sandboxes here and as whom, found out by starting one."""
 
 import fcntl
-import functools
 import importlib.util
 import os
 import pwd
 import shutil
 import subprocess
+import tempfile
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,14 +84,22 @@ def make_reachable(folder: Path) -> None:
 def find_bwrap() -> Path:
     """The bwrap that works here: the system's, else the one that came with hc-ray. Raises ``PlatformError`` with what
     was tried and the remedy."""
-    found, fault = _tried(os.geteuid(), str(data_root()))
-    if found is None:
-        raise PlatformError(fault)
-    return found
+    key = (os.geteuid(), str(data_root()))
+    # Sandboxes start in several threads at once: one of them looks, the others wait. Only what works is remembered.
+    with _LOOKING:
+        if key not in _FOUND:
+            found, fault = _tried()
+            if found is None:
+                raise PlatformError(fault)
+            _FOUND[key] = found
+        return _FOUND[key]
 
 
-@functools.lru_cache(maxsize=4)
-def _tried(uid: int, root: str) -> tuple[Path | None, str]:
+_LOOKING = threading.Lock()
+_FOUND: dict[tuple[int, str], Path] = {}
+
+
+def _tried() -> tuple[Path | None, str]:
     faults = []
     for origin, binary in (("the system's", _system_bwrap()), ("hc-ray's own", _own_bwrap())):
         if binary is None:
@@ -137,13 +146,12 @@ def _own_bwrap() -> Path | None:
 def _try(bwrap: Path) -> str | None:
     """Start a sandbox that says hello; what went wrong, if it did not."""
     folder = data_root() / "probe"
-    root = folder / f"{os.getpid()}"
+    root: Path | None = None
     user = lend_user()
     reader, writer = os.pipe()
     try:
         make_reachable(folder)
-        shutil.rmtree(root, ignore_errors=True)
-        root.mkdir()
+        root = Path(tempfile.mkdtemp(dir=folder))
         placed = bwrap_command.layout(["/app"], ensure_runner())
         lay_out(root, placed, user.uid if user else None)
         command = bwrap_command.argv(bwrap, root, placed, ["-c", "print('hello')"], writer)
@@ -161,7 +169,8 @@ def _try(bwrap: Path) -> str | None:
     finally:
         os.close(reader)
         os.close(writer)
-        shutil.rmtree(root, ignore_errors=True)
+        if root is not None:
+            shutil.rmtree(root, ignore_errors=True)
         if user:
             user.give_back()
     if done.returncode == 0 and done.stdout == b"hello\n":
