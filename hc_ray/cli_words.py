@@ -67,7 +67,10 @@ def _trials(plan: Any, agents: str) -> str:
 
 
 def _cost(plan: Any) -> str:
-    tokens = NOT_MEASURED if plan.estimated_tokens is None else f"at most about {plan.estimated_tokens:,} tokens"
+    if plan.estimated_tokens is None:
+        tokens = f"tokens {NOT_MEASURED}"
+    else:
+        tokens = f"at most about {plan.estimated_tokens:,} tokens" if plan.estimated_tokens else "no tokens"
     if plan.estimated_seconds is None:
         return f"{tokens}; the time cannot be estimated yet"
     end = datetime.now().astimezone() + timedelta(seconds=plan.estimated_seconds)
@@ -76,7 +79,7 @@ def _cost(plan: Any) -> str:
 
 def _effect(plan: Any) -> str:
     if len(set(plan.config.agents) - {"oracle", "nop"}) < 2:
-        return "one agent: nothing to compare"
+        return "fewer than two solving agents: nothing to compare"
     if plan.minimal_effect is None:
         return f"no difference of any size: {len(plan.taken)} tasks are too few"
     return f"differences of {plan.minimal_effect:.2f} in blind pass rate or more (80 % power at 5 %)"
@@ -129,7 +132,7 @@ def tell_agents(summary: Mapping[str, Any], stream: Stream = None) -> None:
                 interval_of(config["blind_pass"]),
                 interval_of(config["self_pass"]),
                 _count(config["tokens"]),
-                _count(config["tokens_per_pass"]),
+                _count(config["tokens_per_pass"]) if config["passes"] else "no pass",
                 _count(config["engine_seconds"]),
                 _count(config["seconds"]),
             )

@@ -130,7 +130,7 @@ def _agents(configs: Sequence[Mapping[str, Any]]) -> str:
                 interval_of(config["self_pass"]),
                 interval_of(config["blind_pass_unscored_as_fail"]),
                 _number(config["tokens_per_trial"], 0),
-                _number(config["tokens_per_pass"], 0),
+                _number(config["tokens_per_pass"], 0) if config["passes"] else "no pass",
                 _number(config["engine_seconds"], 0),
                 _text(config["timeout_multiplier"]),
             )

@@ -113,15 +113,15 @@ class SweepState:
         return sum(count for _, count in self._spent) / max(1.0, min(WINDOW, now - self.began))
 
     def remaining_seconds(self) -> float | None:
-        """By the pace of this run's finished trials; by the plan's estimate until there are three of them."""
+        """By the pace of this run's finished trials; by the plan's estimate until there are three of them, as long as
+        it lasts. None where neither says anything."""
         finished = self.done - self.found_done
         if self.done >= self.total:
             return 0.0
-        if finished >= 3:
-            return self.elapsed() / finished * (self.total - self.done)
-        if self.estimated_seconds is None:
-            return None
-        return max(0.0, self.estimated_seconds - self.elapsed())
+        planned = (self.estimated_seconds or 0.0) - self.elapsed()
+        if finished < 3 and planned > 0:
+            return planned
+        return self.elapsed() / finished * (self.total - self.done) if finished else None
 
 
 def _advance(trial: RunningTrial, event: Event) -> None:

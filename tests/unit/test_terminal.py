@@ -101,6 +101,15 @@ def test_time_left_follows_the_plan_first_and_then_this_runs_own_pace() -> None:
     assert SweepState(total=3, now=now).remaining_seconds() is None
 
 
+def test_a_plan_that_was_too_hopeful_never_promises_an_end_at_once() -> None:
+    now = Clock()
+    state = SweepState(total=2, estimated_seconds=5, now=now)
+    now.time = 30
+    assert state.remaining_seconds() is None
+    state.take(events.TrialComplete(trial="a", passed=True))
+    assert state.remaining_seconds() == pytest.approx(30)
+
+
 def test_a_self_score_never_falls_and_none_is_shown_before_a_test_ran() -> None:
     state = SweepState(total=1, now=Clock())
     state.take(started("a"))

@@ -58,7 +58,7 @@ def test_refused_tasks_are_named_with_their_reason_and_a_long_list_is_cut_aloud(
 
 def test_a_plan_that_could_show_nothing_says_so() -> None:
     assert "3 tasks are too few" in told(tasks=3)
-    assert "one agent: nothing to compare" in told(config=SweepConfig(agents=("hc", "oracle")))
+    assert "fewer than two solving agents" in told(config=SweepConfig(agents=("hc", "oracle")))
     assert "cannot be estimated yet" in told(estimated_seconds=None)
     assert "none is asked" in told(config=SweepConfig(agents=("oracle", "nop")))
 
