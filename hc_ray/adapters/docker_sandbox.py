@@ -65,7 +65,7 @@ class DockerPlace:
 
     def limits(self) -> Mapping[str, str]:
         facts = self._ground.facts()
-        controlled = {"memory": "MemoryLimit", "processes": "PidsLimit", "cpu": "CpuCfsQuota"}
+        controlled = {"memory": "MemoryLimit", "pids": "PidsLimit", "cpu": "CpuCfsQuota"}
         held = {name: "cgroup" if facts.get(key) else "none: the daemon cannot" for name, key in controlled.items()}
         disk = f"watchdog every {self._watch_seconds:g} s, and no file larger than the limit"
         return {**held, "disk": disk, "network": "none, unless a task is given one"}
