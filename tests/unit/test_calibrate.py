@@ -26,7 +26,7 @@ def right_in_chat(prompt: Prompt) -> str:
         return "no idea" if prompt.text is None else f"0) == {item.name}(0)"
     if prompt.text is None:
         return f"```python\n{item.reference}```" if prompt.temperature > 0 else "no idea"
-    return "    return None\n"
+    return "\n    return None\n"
 
 
 def runs_on(prompt: Prompt) -> str:
@@ -34,7 +34,7 @@ def runs_on(prompt: Prompt) -> str:
     item = _item(prompt)
     if prompt.role == "tester":
         return f"assert {item.name}(" if prompt.text is None else ") or True"
-    return _body(item.reference) + "\nprint(undefined_name)\n" if prompt.text is not None else "no idea"
+    return "\n" + _body(item.reference) + "\nprint(undefined_name)\n" if prompt.text is not None else "no idea"
 
 
 async def test_every_reference_passes_its_check_and_the_better_form_wins() -> None:

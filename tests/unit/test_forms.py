@@ -79,7 +79,7 @@ def test_another_wording_of_any_template_is_another_digest(tmp_path: Path, monke
 
 
 def test_the_completion_form_ends_in_the_beginning_of_the_file() -> None:
-    assert asked(ask(FUNCTION)).endswith("\n\ndef f(a, b):\n")
+    assert asked(ask(FUNCTION)).endswith("\n\ndef f(a, b):")
     assert asked(ask(SHELL)).endswith("\n#!/bin/sh\n")
     assert asked(ask(PROGRAM)).endswith("int main(")
     assert "*/" not in asked(ask(PROGRAM))
@@ -114,22 +114,23 @@ def test_a_continued_file_is_its_beginning_and_the_answer_byte_for_byte(body: st
 
 def test_code_is_never_unescaped() -> None:
     body = '    return "a\\n\\t\\"b\\\\"\n'
-    assert read(body, FUNCTION) == {"m.py": "def f(a, b):\n" + body}
+    assert read("\n" + body, FUNCTION) == {"m.py": "def f(a, b):\n" + body}
     assert read(f"```python\ndef f(a, b):\n{body}```", FUNCTION, "chat") == {"m.py": "def f(a, b):\n" + body}
 
 
 def test_python_cut_by_the_token_limit_is_trimmed_to_its_last_complete_statement() -> None:
     whole = "    c = a\n    return c\n"
-    assert read(whole + "def g(x):\n    retu", FUNCTION, finish="length") == {
+    begun = "\n" + whole
+    assert read(begun + "def g(x):\n    retu", FUNCTION, finish="length") == {
         "m.py": f"def f(a, b):\n{whole}def g(x):\n    retu\n"
     }
-    assert read(whole + "x = (1,", FUNCTION, finish="length") == {"m.py": f"def f(a, b):\n{whole}"}
+    assert read(begun + "x = (1,", FUNCTION, finish="length") == {"m.py": f"def f(a, b):\n{whole}"}
     chat = f"```python\ndef f(a, b):\n{whole}print(f(1"
     assert read(chat, FUNCTION, "chat", finish="length") == {"m.py": f"def f(a, b):\n{whole}"}
 
 
 def test_prose_after_a_continued_function_is_left_out() -> None:
-    files = read("    return a + b\n\nThis function adds two numbers.\n", FUNCTION)
+    files = read("\n    return a + b\n\nThis function adds two numbers.\n", FUNCTION)
     assert files == {"m.py": "def f(a, b):\n    return a + b\n\n"}
 
 
