@@ -219,15 +219,18 @@ def parse_task_toml(text: str) -> ParsedTaskToml:
     faults: list[Fault] = []
     notes = [f"unknown key {key}" for key in data if key not in _ROOT_KEYS]
     version = data.get("schema_version", data.get("version"))
-    if version is not None and (not isinstance(version, str) or version.split(".")[0] != "1"):
-        faults.append(
-            Fault(field="schema_version", says=f"{version!r} is not known", remedy='write schema_version = "1.1"')
-        )
+    if version is not None and not isinstance(version, str):
+        remedy = 'write schema_version = "1.1"'
+        faults.append(Fault(field="schema_version", says=f"{version!r} is no string", remedy=remedy))
+    elif version is not None and version.split(".")[0] not in ("1", "2"):
+        # Harbor looks at no version either; datasets of a "2.0" differ in their metadata only.
+        notes.append(f"unknown schema_version {version}")
     metadata = data.get("metadata", {})
     if not isinstance(metadata, dict):
         faults.append(Fault(field="metadata", says="is no table", remedy="write it as [metadata]"))
         metadata = {}
-    if "steps" in data:
+    multi_step = bool(data.get("steps"))
+    if multi_step:
         faults.append(
             Fault(field="steps", says="multi-step tasks are not supported", remedy="split it into one task a step")
         )
@@ -239,7 +242,7 @@ def parse_task_toml(text: str) -> ParsedTaskToml:
         agent=_section(AgentSection, "agent", data, faults, notes),
         verifier=_section(VerifierSection, "verifier", data, faults, notes),
         solution=_section(SolutionSection, "solution", data, faults, notes),
-        multi_step="steps" in data,
+        multi_step=multi_step,
         faults=tuple(faults),
         notes=tuple(notes),
     )

@@ -53,8 +53,7 @@ def check(folder: Path) -> CheckReport:
                 own += [*_tests(reading), *_solution(reading), *_leaks(reading)]
             faults += [Fault(task=task, **fault.model_dump()) for fault in own]
             notes += [
-                Fault(task=task, field=note.removeprefix("unknown key "), says="is not known", remedy="is left unread")
-                for note in reading.parsed.notes
+                Fault(task=task, field="task.toml", says=note, remedy="is left unread") for note in reading.parsed.notes
             ]
     return CheckReport(tasks=count, faults=tuple(faults), notes=tuple(notes))
 

@@ -200,7 +200,10 @@ def _unsupported(parsed: ParsedTaskToml, tests: tuple[Entry, ...], faults: list[
     """Parts of Harbor's format that hc-ray recognises and does not do: refused, never graded wrongly."""
     if parsed.environment.os == "windows":
         faults.append(Fault(field="environment.os", says="Windows containers are not supported", remedy="use linux"))
-    if parsed.verifier.environment is not None or any(entry.path == "Dockerfile" for entry in tests):
+    own = parsed.verifier.environment
+    separate = parsed.verifier.environment_mode == "separate" or own is not None
+    files = {entry.path for entry in tests}
+    if (own and own.get("docker_image")) or (separate and not files.isdisjoint({"Dockerfile", *COMPOSE_FILES})):
         says = "a verifier with an image of its own is not supported"
         faults.append(Fault(field="verifier.environment", says=says, remedy="grade in the task's own image"))
     if parsed.verifier.collect:

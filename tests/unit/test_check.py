@@ -100,7 +100,7 @@ def test_unknown_keys_are_notes(tmp_path: Path) -> None:
     make_task(tmp_path, "new", toml=TOML + "future = 1\n")
     report = check(tmp_path)
     assert report.faults == ()
-    assert [note.field for note in report.notes] == ["verifier.future"]
+    assert [note.says for note in report.notes] == ["unknown key verifier.future"]
 
 
 def test_a_folder_without_tasks_is_a_user_error(tmp_path: Path) -> None:

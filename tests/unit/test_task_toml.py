@@ -121,7 +121,6 @@ def test_a_syntax_error_names_its_line() -> None:
         ("[task]\nname = 'no-organisation'", "task.name"),
         ("environment = 3", "environment"),
         ("metadata = 3", "metadata"),
-        ("version = '7.0'", "schema_version"),
         ("version = 1", "schema_version"),
         ("[[steps]]\nname = 'one'", "steps"),
     ],
@@ -143,6 +142,16 @@ def test_unknown_keys_are_notes_and_no_faults() -> None:
     parsed = parse_task_toml("colour = 'red'\n[environment]\nfuture = 1\nmemory = '1G'")
     assert parsed.faults == ()
     assert parsed.notes == ("unknown key colour", "unknown key environment.future")
+
+
+def test_other_schema_versions_are_read_and_unknown_ones_noted() -> None:
+    assert parse_task_toml("version = '2.0'").notes == ()
+    later = parse_task_toml("version = '7.0'")
+    assert (later.faults, later.notes) == ((), ("unknown schema_version 7.0",))
+
+
+def test_an_empty_list_of_steps_is_no_multi_step_task() -> None:
+    assert not parse_task_toml("steps = []").multi_step
 
 
 def test_multi_step_tasks_are_recognised() -> None:

@@ -149,6 +149,24 @@ def test_one_bad_task_never_hides_the_others(tmp_path: Path, roots: tuple[Path, 
     assert all("\n" not in reason for reason in reasons.values())
 
 
+@pytest.mark.parametrize(
+    ("verifier", "extra", "taken"),
+    [
+        ('environment_mode = "separate"', {}, True),
+        ('environment_mode = "separate"', {"Dockerfile": "FROM x\n"}, False),
+        ('environment_mode = "shared"', {"Dockerfile": "FROM x\n"}, True),
+        ("[verifier.environment]\ncpus = 2", {}, True),
+        ('[verifier.environment]\ndocker_image = "x"', {}, False),
+        ('[[verifier.collect]]\ncommand = "true"', {}, False),
+    ],
+)
+def test_verifiers_that_need_an_image_or_services_of_their_own_are_refused(
+    tmp_path: Path, roots: tuple[Path, Path], verifier: str, extra: dict[str, str], taken: bool
+) -> None:
+    make_task(tmp_path / "set", toml=f"[verifier]\n{verifier}\n", tests={"test.sh": TEST_SH, **extra})
+    assert bool(vault.seal(tmp_path / "set", *roots).tasks) is taken
+
+
 def test_twins_are_refused_with_the_name_of_the_first(tmp_path: Path, roots: tuple[Path, Path]) -> None:
     make_task(tmp_path / "set", "a")
     make_task(tmp_path / "set", "b")
