@@ -151,7 +151,7 @@ def test_without_a_docker_daemon_docker_tests_fail_on_ci_and_are_skipped_elsewhe
     (tmp_path / "test_seeded.py").write_text(
         "import pytest\n\n\n@pytest.mark.docker\ndef test_with_docker():\n    pass\n\n\ndef test_without():\n    pass\n"
     )
-    env = {**os.environ, "CI": ci, "DOCKER_HOST": f"unix://{tmp_path}/none.sock"}
+    env = {**os.environ, "CI": ci, "DOCKER_HOST": f"unix://{tmp_path}/none.sock", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     result = subprocess.run(
         [sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider", tmp_path],
         cwd=tmp_path,
