@@ -28,16 +28,23 @@ def add_to(app: typer.Typer) -> None:
 
 
 def show(
-    trial: Annotated[str, typer.Argument(help="OUT/TRIAL; a part of the trial's name will do.")],
+    trial: Annotated[str, typer.Argument(help="OUT/TRIAL (a part of the name will do); OUT alone lists its trials.")],
     verbose: Verbose = False,
     as_json: Json = False,
 ) -> int:
     """One trial for a reader. Instruction, self-tests, pass matrix, candidates, why this one; -v adds every prompt."""
     from hc_ray import show as shows
     from hc_ray.adapters.sweep_store import SweepStore, read_parquet
+    from hc_ray.report import rows_of
 
     out, name = _place(trial)
     store = SweepStore(out)
+    if not name:
+        rows = rows_of(store)
+        if len(rows) != 1:
+            _list(rows, as_json=as_json)
+            return 0
+        name = rows[0]["trial"]
     described = shows.describe(store, shows.find_trial(store, name), read_table=read_parquet)
     if as_json:
         print_json(described)
@@ -46,8 +53,28 @@ def show(
     return 0
 
 
+def _list(rows: list[dict[str, Any]], *, as_json: bool) -> None:
+    """The trials that one can ask for."""
+    if as_json:
+        print_json({"schema_version": 1, "trials": rows})
+        return
+    from hc_ray.terminal import say, table
+
+    words = {True: "pass", False: "fail", None: "unscored"}
+    table(
+        ("trial", "task", "agent", "seed", "verdict", "self-tests", "tokens"),
+        [
+            (row["trial"], row["task"], row["agent"], row["seed"], words[row["passed"]],
+             "" if row["progress"] is None else f"{row['progress']:.0%}", row["tokens"])
+            for row in rows
+        ],
+        numbers=("seed", "self-tests", "tokens"),
+    )  # fmt: skip
+    say(f"{len(rows)} finished trials; hc-ray show OUT/TRIAL tells one", style="dim")
+
+
 def _place(trial: str) -> tuple[str, str]:
-    """``OUT/TRIAL`` or ``OUT/trials/TRIAL`` → (OUT, TRIAL); a sweep directory will do where it holds one trial."""
+    """``OUT/TRIAL`` or ``OUT/trials/TRIAL`` → (OUT, TRIAL); (OUT, "") for a sweep directory alone."""
     from hc_ray.adapters.sweep_store import SweepStore
     from hc_ray.errors import OutputError
 

@@ -28,11 +28,16 @@ def find_trial(store: Store, name: str) -> str:
     if len(matching) == 1:
         return matching[0]
     if matching:
-        asked = f"{name}: " if name else "which trial? "
-        raise OutputError(f"{asked}{len(matching)} trials match, for instance {', '.join(matching[:4])}")
+        known = ", ".join(f"{candidate} ({_agent(store, candidate)})" for candidate in matching[:4])
+        raise OutputError(f"{name}: {len(matching)} trials match: {known}{', ...' if len(matching) > 4 else ''}")
     near = difflib.get_close_matches(name, names, 1)
     hint = f"; did you mean {near[0]}?" if near else f" ({len(names)} finished trials here; hc-ray report lists them)"
     raise OutputError(f"{name}: no finished trial of that name{hint}")
+
+
+def _agent(store: Store, trial: str) -> str:
+    row = row_of(TrialResult.model_validate_json(store.read(f"trials/{trial}/result.json")))
+    return f"{row['agent']}, seed {row['seed']}" if row["seed"] else str(row["agent"])
 
 
 def describe(store: Store, trial: str, *, read_table: ReadTable) -> dict[str, Any]:

@@ -117,8 +117,11 @@ def test_show_reads_a_trial_from_a_sweep_directory(sweep: Path, capsys: pytest.C
     assert "contradicted by a second reading" in text and "observed 1, expected 0" in text
     assert cli.run(["show", f"{sweep}/trials/double__hc", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["selection"]["chosen"] == "c0.1"
-    assert cli.run(["show", str(sweep)]) == 2
-    assert "which trial?" in capsys.readouterr().err
+    assert cli.run(["show", str(sweep)]) == 0
+    listed = capsys.readouterr().out
+    assert "25 finished trials" in listed and "double__hc" in listed
+    assert cli.run(["show", f"{sweep}/t03"]) == 2
+    assert "(best_of_n)" in capsys.readouterr().err
 
 
 def test_status_counts_what_is_there(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
