@@ -5,7 +5,7 @@ import difflib
 import io
 import json
 import tarfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import IO, Any
 
 from hc_ray.errors import OutputError
@@ -237,16 +237,18 @@ def _tell_candidates(trial: Mapping[str, Any], stream: IO[str] | None) -> None:
     if not candidates:
         terminal.say("none: this agent asks no model", stream=stream)
         return
+    total = len(trial["matrix"]["tests"]) if trial["matrix"] else 0
     columns = ("", "id", "parent", "form", "plan", "T", "tokens", "self-tests", "score", "note")
     rows = [
         ("*" if one["chosen"] else "", one["id"], one.get("parent") or "", one.get("form"), one.get("plan"),
-         one.get("temperature"), one.get("tokens"), "not run" if one.get("passed") is None else one["passed"],
+         one.get("temperature"), one.get("tokens"), "not run" if one.get("passed") is None else f"{one['passed']}/{total}",
          "" if one["selection_score"] is None else f"{one['selection_score']:.2f}", _note(one))
         for one in candidates
     ]  # fmt: skip
     terminal.table(columns, rows, stream=stream, numbers=("T", "tokens", "self-tests", "score"))
-    _tell_matrix(trial["matrix"], stream)
-    for one in candidates:
+    own = [one for one in candidates if not one.get("duplicate_of")]
+    _tell_matrix(trial["matrix"], {one["id"] for one in own}, stream)
+    for one in own:
         mark = " (submitted)" if one["chosen"] else ""
         if one["diff"]:
             terminal.heading(f"{one['id']}{mark}: change to {one['parent']}", stream=stream)
@@ -257,19 +259,21 @@ def _tell_candidates(trial: Mapping[str, Any], stream: IO[str] | None) -> None:
             terminal.say(text.rstrip("\n"), stream=stream)
 
 
-def _tell_matrix(matrix: Mapping[str, Any] | None, stream: IO[str] | None) -> None:
+def _tell_matrix(matrix: Mapping[str, Any] | None, shown: Collection[str], stream: IO[str] | None) -> None:
+    """Only the candidates in ``shown``: a duplicate's column would repeat another's."""
     from hc_ray import terminal
 
     if matrix is None or not matrix["tests"]:
         return
     terminal.heading("Pass matrix: self-tests down, candidates across", stream=stream)
+    columns = [(name, row) for name, row in zip(matrix["candidates"], matrix["cells"], strict=True) if name in shown]
     rows = []
     for index, test in enumerate(matrix["tests"]):
-        cells = [row[index] for row in matrix["cells"]]
+        cells = [row[index] for _, row in columns]
         failure = next((cell["detail"] for cell in cells if cell and cell["outcome"] != "pass" and cell["detail"]), "")
         words = ["not run" if cell is None else LETTERS[cell["outcome"]] for cell in cells]
         rows.append((test, *words, failure.strip().splitlines()[-1][:80] if failure.strip() else ""))
-    terminal.table(("test", *matrix["candidates"], "first failure"), rows, stream=stream)
+    terminal.table(("test", *(name for name, _ in columns), "first failure"), rows, stream=stream)
 
 
 def _note(candidate: Mapping[str, Any]) -> str:
@@ -283,8 +287,8 @@ def _why(trial: Mapping[str, Any]) -> str:
     if selection is None:
         files = ", ".join(trial["submission"] or []) or "nothing"
         return f"nothing was selected; the submission changes: {files}"
-    selector = selection.get("selector") or selection.get("name")
-    return f"{selection.get('chosen')} by {selector}: {selection.get('why') or 'no reason recorded'}"
+    why = str(selection.get("why") or "no reason recorded").removeprefix(f"{selection.get('selector')}: ")
+    return f"{selection.get('chosen') or 'none'} by {selection.get('selector')}: {why}"
 
 
 def _verdict(trial: Mapping[str, Any]) -> str:
