@@ -221,6 +221,9 @@ async def test_a_killed_owners_processes_die_and_its_files_are_reaped(home: Path
     )
     assert process.stdout is not None
     owner = process.stdout.readline().strip()
+    started = time.monotonic()
+    while not _running(marker) and time.monotonic() < started + 10.0:
+        await asyncio.sleep(0.02)
     assert is_alive(owner) and _running(marker) == 1
     assert reap_folder(home / "sandboxes" / "killed") == []
     os.kill(process.pid, signal.SIGKILL)

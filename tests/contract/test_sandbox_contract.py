@@ -120,7 +120,7 @@ async def test_a_new_sandbox_has_the_dockerfiles_workdir_files_and_environment(b
 
 async def test_a_backend_says_which_limits_hold_and_what_it_refuses(place: SandboxPlace) -> None:
     limits = place.limits()
-    assert {"memory", "disk", "pids", "cpu"} <= set(limits)
+    assert {"memory", "disk", "pids", "network", "cpu"} <= set(limits)
     assert all(isinstance(text, str) and text for text in limits.values())
     assert place.refuses(TASK) is None
 
@@ -220,7 +220,9 @@ async def test_processes_live_until_close(box: Sandbox) -> None:
     marker = f"8{uuid.uuid4().int % 10**9}.25"
     await shell(box, f"sleep {marker} >/dev/null 2>&1 &")
     await shell(box, f"setsid sleep {marker} >/dev/null 2>&1 &")
-    await asyncio.sleep(0.2)
+    end = time.monotonic() + 10.0
+    while running(marker) < 2 and time.monotonic() < end:
+        await asyncio.sleep(0.02)
     assert running(marker) == 2
     assert await shell(box, f"grep -l {marker} /proc/[0-9]*/cmdline 2>/dev/null | grep -v self | wc -l") >= "2"
     await box.close()
@@ -363,6 +365,9 @@ async def test_a_difference_beyond_its_limit_raises_and_holes_count(box: Sandbox
 async def test_a_fork_has_a_copy_of_the_files_and_none_of_the_processes(box: Sandbox) -> None:
     marker = f"9{uuid.uuid4().int % 10**9}.75"
     await shell(box, f"echo mine > f; mkdir -p /tmp/t; echo t > /tmp/t/x; sleep {marker} >/dev/null 2>&1 &")
+    end = time.monotonic() + 10.0
+    while not running(marker) and time.monotonic() < end:
+        await asyncio.sleep(0.02)
     child = await box.fork("child")
     try:
         assert await shell(child, "cat f /tmp/t/x data.txt; pwd; echo $GREETING") == "mine\nt\none\n/app\nhello\n"

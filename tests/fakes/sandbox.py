@@ -130,7 +130,7 @@ class FakePlace:
         return self.refusal
 
     def limits(self) -> Mapping[str, str]:
-        return {"memory": "fake", "disk": "fake", "pids": "fake", "cpu": "fake"}
+        return dict.fromkeys(("memory", "disk", "pids", "network", "cpu"), "fake")
 
     async def close(self) -> None:
         for sandbox in self.sandboxes:

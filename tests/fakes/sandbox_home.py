@@ -1,6 +1,8 @@
 """A data root for tests of real sandboxes: users of sandboxes can enter it (pytest's own folders they cannot)."""
 
+import atexit
 import contextlib
+import functools
 import os
 import shutil
 import tempfile
@@ -15,20 +17,25 @@ from hc_ray.ports import SandboxPlace
 BACKENDS = ["bwrap", pytest.param("docker", marks=pytest.mark.docker)]
 
 
+@functools.cache
+def _folder() -> Path:
+    """One folder for all tests of this process: the runner is built once."""
+    if given := os.environ.get("HC_RAY_TEST_HOME"):
+        home = Path(given)
+        home.mkdir(parents=True, exist_ok=True)
+    else:
+        home = Path(tempfile.mkdtemp(prefix="hc-ray-test-"))
+        atexit.register(shutil.rmtree, home, ignore_errors=True)
+    home.chmod(0o755)
+    return home
+
+
 @contextlib.contextmanager
 def data_home() -> Iterator[Path]:
-    """``HC_RAY_HOME`` for a while; one that the environment already names is kept and shared."""
-    if given := os.environ.get("HC_RAY_TEST_HOME"):
-        home, own = Path(given), False
-    else:
-        home, own = Path(tempfile.mkdtemp(prefix="hc-ray-test-")), True
-    home.mkdir(parents=True, exist_ok=True)
-    home.chmod(0o755)
+    """``HC_RAY_HOME`` for a while. ``HC_RAY_TEST_HOME`` names a folder to keep and share between runs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HC_RAY_HOME", str(home))
-        yield home
-    if own:
-        shutil.rmtree(home, ignore_errors=True)
+        patch.setenv("HC_RAY_HOME", str(_folder()))
+        yield _folder()
 
 
 def open_place(backend: str, public_root: Path) -> SandboxPlace:
