@@ -241,8 +241,8 @@ def _tell_candidates(trial: Mapping[str, Any], stream: IO[str] | None) -> None:
     columns = ("", "id", "parent", "form", "plan", "T", "tokens", "self-tests", "score", "note")
     rows = [
         ("*" if one["chosen"] else "", one["id"], one.get("parent") or "", one.get("form"), one.get("plan"),
-         one.get("temperature"), one.get("tokens"), "not run" if one.get("passed") is None else f"{one['passed']}/{total}",
-         "" if one["selection_score"] is None else f"{one['selection_score']:.2f}", _note(one))
+         one.get("temperature"), one.get("tokens"),
+         "not run" if one.get("passed") is None else f"{one['passed']}/{total}", "" if one["selection_score"] is None else f"{one['selection_score']:.2f}", _note(one))
         for one in candidates
     ]  # fmt: skip
     terminal.table(columns, rows, stream=stream, numbers=("T", "tokens", "self-tests", "score"))
