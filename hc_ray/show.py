@@ -239,12 +239,7 @@ def _tell_candidates(trial: Mapping[str, Any], stream: IO[str] | None) -> None:
         return
     total = len(trial["matrix"]["tests"]) if trial["matrix"] else 0
     columns = ("", "id", "parent", "form", "plan", "T", "tokens", "self-tests", "score", "note")
-    rows = [
-        ("*" if one["chosen"] else "", one["id"], one.get("parent") or "", one.get("form"), one.get("plan"),
-         one.get("temperature"), one.get("tokens"),
-         "not run" if one.get("passed") is None else f"{one['passed']}/{total}", "" if one["selection_score"] is None else f"{one['selection_score']:.2f}", _note(one))
-        for one in candidates
-    ]  # fmt: skip
+    rows = [_candidate_row(one, total) for one in candidates]
     terminal.table(columns, rows, stream=stream, numbers=("T", "tokens", "self-tests", "score"))
     own = [one for one in candidates if not one.get("duplicate_of")]
     _tell_matrix(trial["matrix"], {one["id"] for one in own}, stream)
@@ -274,6 +269,13 @@ def _tell_matrix(matrix: Mapping[str, Any] | None, shown: Collection[str], strea
         words = ["not run" if cell is None else LETTERS[cell["outcome"]] for cell in cells]
         rows.append((test, *words, failure.strip().splitlines()[-1][:80] if failure.strip() else ""))
     terminal.table(("test", *(name for name, _ in columns), "first failure"), rows, stream=stream)
+
+
+def _candidate_row(one: Mapping[str, Any], tests: int) -> tuple[Any, ...]:
+    passed = "not run" if one.get("passed") is None else f"{one['passed']}/{tests}"
+    score = "" if one["selection_score"] is None else f"{one['selection_score']:.2f}"
+    asked = [one.get(name) for name in ("form", "plan", "temperature", "tokens")]
+    return ("*" if one["chosen"] else "", one["id"], one.get("parent"), *asked, passed, score, _note(one))
 
 
 def _note(candidate: Mapping[str, Any]) -> str:

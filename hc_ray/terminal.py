@@ -158,6 +158,8 @@ class Progress:
             parts: list[RenderableType] = [head, Text(" · ".join(facts), style="yellow" if late else "dim")]
             if state.running:
                 parts.append(self._running())
+            elif state.last_heard is None:
+                parts.append(Text("starting engines and sandboxes", style="dim"))
             return Group(*parts)
 
     def _running(self) -> Table:
