@@ -104,7 +104,8 @@ def _of_function(instruction: str, target: Target, function: str) -> list[SelfTe
             test_of(instruction, "happy_path", target.subject, Property(name="deterministic"),
                     text=(*samples, *ordinary)[0], reasoning="calls must not disturb each other", confidence=0.9)
         )  # fmt: skip
-    if found and all(example.kind == "value" and example.expected != "None" for example in found):
+    answers = [example.expected for example in found if example.kind == "value"]
+    if answers and "None" not in answers:
         made += [
             test_of(instruction, "anti_cheat", target.subject, Property(name="not_none"), text=call, confidence=0.7,
                     reasoning="an answer that only knows the stated examples has none here")

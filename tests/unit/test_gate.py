@@ -1,0 +1,75 @@
+from hc_ray.config import TestgenConfig
+from hc_ray.solve import gate
+from hc_ray.suite import Cell, Expectation, ExpectedValue, Property, Rejected, SelfTest, Subject, Unknown
+
+F = Subject(kind="call", path="m.py", function="f")
+
+
+def guess_of(
+    identity: str, call: str, expectation: Expectation, confidence: float = 0.3, guard: bool = False
+) -> SelfTest:
+    return SelfTest(id=identity, category="boundary", subject=F, input=call, expectation=expectation,
+                    confidence=confidence, guard=guard)  # fmt: skip
+
+
+def reasons(gated: gate.Gated) -> dict[str, str]:
+    return {verdict.id: verdict.reason for verdict in gated.verdicts if not verdict.admitted}
+
+
+def test_only_what_parses_asserts_and_is_new_passes_the_screen() -> None:
+    gated = gate.screen([
+        guess_of("a", "f(1)", ExpectedValue(value="1")),
+        guess_of("a", "f(2)", ExpectedValue(value="2")),
+        guess_of("b", "f(1)", ExpectedValue(value="1")),
+        guess_of("c", "f(", ExpectedValue(value="1")),
+        guess_of("d", "f(3)", ExpectedValue(value="nonsense here")),
+        guess_of("e", "f(3)", Property(name="is_nice")),
+        guess_of("g", "f(1)", Unknown()),
+    ])  # fmt: skip
+    assert [test.id for test in gated.admitted] == ["a"]
+    told = reasons(gated)
+    assert "name" in told.pop("a") and set(told) == {"b", "c", "d", "e", "g"}
+    assert "same test" in told["b"] and "parse" in told["c"] and "literal" in told["d"] and "property" in told["e"]
+    assert len(gated.dropped) == 6
+
+
+def test_two_guesses_that_contradict_each_other_are_both_given_up() -> None:
+    gated = gate.screen([guess_of("a", "f(1)", ExpectedValue(value="1")), guess_of("b", "f(1)", Rejected())])
+    assert [test.expectation.kind for test in gated.admitted] == ["unknown"] and "contradicts a" in reasons(gated)["b"]
+
+
+def test_a_stated_answer_stands_against_a_guess() -> None:
+    stated = guess_of("a", "f(1)", ExpectedValue(value="1"), confidence=0.9)
+    gated = gate.screen([stated, guess_of("b", "f(1)", ExpectedValue(value="2"))])
+    assert gated.admitted == (stated,)
+
+
+def test_the_untouched_environment_drops_what_passes_there_but_keeps_guards() -> None:
+    tests = [guess_of("a", "f(1)", Unknown()), guess_of("b", "f(2)", Unknown()),
+             guess_of("c", "f(3)", Unknown(), guard=True), guess_of("d", "f(4)", Unknown())]  # fmt: skip
+    passed, failed = Cell(outcome="pass", observed="1"), Cell(outcome="error")
+    runs = [[passed] * 3, [failed] * 3, [passed] * 3, [failed, failed, passed]]
+    gated = gate.run_through(tests, runs)
+    assert [test.id for test in gated.admitted] == ["b", "c"]
+    assert "untouched" in reasons(gated)["a"] and "unstable" in reasons(gated)["d"]
+
+
+def test_the_majority_of_readings_settles_a_guess() -> None:
+    guess = guess_of("a", "f(1)", ExpectedValue(value="1"))
+    config = TestgenConfig()
+
+    def settled(*readings: str | None, weak: bool = True) -> object:
+        (test,), _ = gate.second_reading([guess], {"a": readings}, config, weak=weak)
+        return test.expectation.value if isinstance(test.expectation, ExpectedValue) else test.expectation.kind
+
+    assert settled("1", "2") == "1"
+    assert settled("2", "2") == "2"
+    assert settled("2", "3") == "unknown"
+    assert settled("2") == "unknown"
+    assert settled(None) == "unknown" and settled(None, weak=False) == "1"
+
+
+def test_stated_answers_need_no_second_reading() -> None:
+    stated = guess_of("a", "f(1)", ExpectedValue(value="1"), confidence=0.9)
+    tests, verdicts = gate.second_reading([stated], {}, TestgenConfig(gate="strict"), weak=True)
+    assert tests == (stated,) and verdicts == ()

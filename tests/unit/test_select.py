@@ -1,0 +1,126 @@
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hc_ray.config import SelectorName
+from hc_ray.select import select
+from hc_ray.suite import Cell, ExpectedValue, Outcome, PassMatrix, SelfTest, Subject, Unknown
+
+SELECTORS: tuple[SelectorName, ...] = ("max_pass", "codet", "mbr", "posterior")
+
+
+def column(number: int, *, unknown: bool = False, weight: float = 1.0) -> SelfTest:
+    expectation = Unknown() if unknown else ExpectedValue(value="1")
+    return SelfTest(id=f"t{number}", category="happy_path", subject=Subject(kind="call", path="m.py", function="f"),
+                    input=f"f({number})", expectation=expectation, weight=weight)  # fmt: skip
+
+
+def matrix_of(rows: list[str], observed: list[list[str | None]] | None = None) -> PassMatrix:
+    """Rows like ``++-``: passed or failed; what was observed is the sign itself unless given."""
+    cells = tuple(
+        tuple(
+            Cell(outcome="pass" if sign == "+" else "error" if sign == "!" else "fail",
+                 observed=(observed[i][j] if observed else (None if sign == "!" else sign)))
+            for j, sign in enumerate(row)
+        )
+        for i, row in enumerate(rows)
+    )  # fmt: skip
+    width = len(rows[0]) if rows else 0
+    return PassMatrix(candidates=tuple(f"c{i}" for i in range(len(rows))), tests=tuple(f"t{j}" for j in range(width)),
+                      cells=cells)  # fmt: skip
+
+
+def columns_of(matrix: PassMatrix, unknown: tuple[int, ...] = ()) -> list[SelfTest]:
+    return [column(j, unknown=j in unknown) for j in range(len(matrix.tests))]
+
+
+@pytest.mark.parametrize("name", SELECTORS)
+def test_one_candidate_that_passes_all_among_failures_is_chosen_by_every_judging_selector(name: SelectorName) -> None:
+    matrix = matrix_of(["--+-", "++++", "+---"])
+    if name != "mbr":
+        assert select(matrix, name, tests=columns_of(matrix)).chosen == "c1"
+
+
+def test_mbr_takes_the_largest_group_of_identical_behaviour_and_the_earliest_of_it() -> None:
+    answers: list[list[str | None]] = [["1", "9"], ["1", "2"], ["1", "2"], ["0", "0"]]
+    matrix = matrix_of(["++", "++", "++", "++"], answers)
+    selection = select(matrix, "mbr", tests=columns_of(matrix, (0, 1)))
+    assert selection.chosen == "c1" and selection.clusters[0] == ("c1", "c2")
+
+
+def test_mbr_breaks_single_groups_by_agreement_input_by_input() -> None:
+    answers: list[list[str | None]] = [["7", "8", "9"], ["1", "2", "0"], ["1", "2", "3"], ["1", "5", "3"]]
+    matrix = matrix_of(["+++"] * 4, answers)
+    assert select(matrix, "mbr", tests=columns_of(matrix, (0, 1, 2))).chosen == "c2"
+
+
+def test_mbr_never_prefers_a_crowd_that_only_crashes() -> None:
+    answers: list[list[str | None]] = [["raises TypeError"] * 2, ["raises TypeError"] * 2, [None, None], ["1", "2"]]
+    matrix = matrix_of(["!!", "!!", "!!", "++"], answers)
+    assert select(matrix, "mbr", tests=columns_of(matrix, (0, 1))).chosen == "c3"
+
+
+def test_codet_lets_many_alike_outweigh_one_more_test() -> None:
+    matrix = matrix_of(["+++-", "++++", "+++-", "+++-", "+++-"])
+    assert select(matrix, "codet", tests=columns_of(matrix)).chosen == "c0"
+    assert select(matrix, "max_pass", tests=columns_of(matrix)).chosen == "c1"
+
+
+def test_the_posterior_of_a_clear_winner_is_near_one_and_of_equals_is_shared() -> None:
+    clear = matrix_of(["++++++", "------", "-+----"])
+    assert select(clear, "posterior", tests=columns_of(clear)).confidence > 0.9
+    even = matrix_of(["+-", "-+"])
+    assert select(even, "posterior", tests=columns_of(even)).confidence == pytest.approx(0.5)
+
+
+def test_a_stated_example_outweighs_two_guesses() -> None:
+    matrix = matrix_of(["+--", "-++"])
+    tests = [column(0, weight=3.0), column(1), column(2)]
+    assert select(matrix, "max_pass", tests=tests).chosen == "c0"
+
+
+def test_inputs_alone_judge_nobody() -> None:
+    matrix = matrix_of(["-+", "+-"])
+    assert select(matrix, "max_pass", tests=columns_of(matrix, (0,))).chosen == "c0"
+
+
+def test_ties_fall_to_agreement_then_fewer_errors_then_the_earlier_slot() -> None:
+    answers: list[list[str | None]] = [["1", "a"], ["1", "b"], ["1", "b"]]
+    matrix = matrix_of(["++", "++", "++"], answers)
+    assert select(matrix, "max_pass", tests=columns_of(matrix, (1,))).chosen == "c1"
+    lone = matrix_of(["-!", "--"], [["x", None], ["y", "z"]])
+    assert select(lone, "max_pass", tests=columns_of(lone)).chosen == "c1"
+    same = matrix_of(["+", "+"])
+    assert select(same, "posterior", tests=columns_of(same)).chosen == "c0"
+
+
+def test_an_empty_pool_chooses_nobody_and_wrong_columns_are_refused() -> None:
+    assert select(matrix_of([]), "posterior", tests=[]).chosen is None
+    with pytest.raises(ValueError, match="columns"):
+        select(matrix_of(["+"]), "mbr", tests=[])
+
+
+OUTCOMES: tuple[Outcome, ...] = ("pass", "fail", "error", "skipped", "timeout")
+
+
+@given(st.data())
+def test_any_matrix_has_a_choice_that_does_not_depend_on_the_order_of_tests(data: st.DataObject) -> None:
+    height, width = data.draw(st.integers(1, 5)), data.draw(st.integers(0, 5))
+    cell = st.builds(Cell, outcome=st.sampled_from(OUTCOMES), observed=st.sampled_from([None, "1", "2"]))
+    cells = tuple(tuple(data.draw(cell) for _ in range(width)) for _ in range(height))
+    names = tuple(f"c{i}" for i in range(height))
+    matrix = PassMatrix(candidates=names, tests=tuple(f"t{j}" for j in range(width)), cells=cells)
+    unknown = tuple(j for j in range(width) if data.draw(st.booleans()))
+    tests = columns_of(matrix, unknown)
+    order = list(itertools.islice(itertools.cycle(range(width)), 1, width + 1)) if width else []
+    turned = PassMatrix(candidates=names, tests=tuple(matrix.tests[j] for j in order),
+                        cells=tuple(tuple(row[j] for j in order) for row in cells))  # fmt: skip
+    for name in SELECTORS:
+        selection = select(matrix, name, tests=tests)
+        assert selection.chosen in names and set(selection.scores) == set(names)
+        again = select(turned, name, tests=[tests[j] for j in order])
+        assert {one: round(score, 4) for one, score in again.scores.items()} == {
+            one: round(score, 4) for one, score in selection.scores.items()
+        }
