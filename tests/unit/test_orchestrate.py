@@ -55,6 +55,11 @@ class Log:
         return [event for event in self.events if isinstance(event, Action) and event.name == name]
 
 
+def body_of(prompt: Prompt, body: str) -> str:
+    """A body as the continuation of the prompt's code prefix."""
+    return body if prompt.context.endswith("\n") or not body else "\n" + body
+
+
 def scripted(*bodies: str) -> Callable[[Prompt], str]:
     """Answers solver prompts with the bodies in turn, by the prompt's seed and purpose; testers with fixed tests."""
     order: dict[int, int] = {}
@@ -65,7 +70,7 @@ def scripted(*bodies: str) -> Callable[[Prompt], str]:
             return f" {int(call) * 2}" if call.lstrip("-").isdigit() else " 1"
         if prompt.role == "tester":
             return TESTS
-        return bodies[order.setdefault(prompt.seed, len(order)) % len(bodies)]
+        return body_of(prompt, bodies[order.setdefault(prompt.seed, len(order)) % len(bodies)])
 
     return answer
 
@@ -173,7 +178,7 @@ async def test_a_crash_is_repaired_with_what_was_observed() -> None:
     def answer(prompt: Prompt) -> str:
         if prompt.role == "tester":
             return scripted("")(prompt)
-        return RIGHT if prompt.purpose == "repair" else crash
+        return body_of(prompt, RIGHT if prompt.purpose == "repair" else crash)
 
     bench = Bench(answer)
     outcome = await bench.solve("hc", tokens=8000)
