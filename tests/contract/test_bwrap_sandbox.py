@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from hc_ray.adapters import bwrap_binary
 from hc_ray.adapters.bwrap_sandbox import BwrapPlace, BwrapSandbox, probe, reap_folder
 from hc_ray.errors import DatasetError
 from hc_ray.owner import current_owner, is_alive
@@ -47,6 +48,18 @@ async def shell(box: BwrapSandbox, text: str) -> str:
 
 async def test_bubblewrap_works_here_and_the_probe_says_so(home: Path) -> None:
     assert probe() is None
+
+
+async def test_the_first_sandboxes_of_a_process_can_be_made_at_once(home: Path) -> None:
+    place = BwrapPlace(home / "public", home / "sandboxes" / "at-once", owner=current_owner())
+    bwrap_binary._FOUND.clear()
+    try:
+        boxes = await asyncio.gather(*(place.create(task(), "same") for _ in range(4)))
+        assert [await shell(box, "id -u") for box in boxes] == ["1000\n"] * 4
+        assert len({box.folder for box in boxes}) == 4
+    finally:
+        await place.close()
+    assert list((home / "sandboxes" / "at-once").iterdir()) == []
 
 
 # whom it runs as
