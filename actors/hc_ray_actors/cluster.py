@@ -15,6 +15,7 @@ from hc_ray.home import data_root
 
 ENGINE, SANDBOX, VERIFIER = "engine_slot", "sandbox_slot", "verifier_slot"
 """Custom resources of a node. Actors take none of its CPUs: six 1-CPU actors never start on two cores."""
+START_ATTEMPTS = 3
 CURRENT_CLUSTER = Path(tempfile.gettempdir()) / "ray" / "ray_current_cluster"
 
 
@@ -147,14 +148,14 @@ class RayCluster:
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
         if found:
             self.where = found
-            ray.init(address=found, **quiet)
+            self._init(address=found, **quiet)
             return
         self.where = "laptop"
         resources = {ENGINE: 1.0, SANDBOX: 1.0, VERIFIER: 1.0, **(slots or {})}
         # A folder of its own: a laptop Ray never becomes the "current cluster" that somebody else's commands find.
         folder = Path(tempfile.gettempdir()) / f"hc-ray-{os.getuid()}"
         folder.mkdir(mode=0o700, exist_ok=True)
-        ray.init(
+        self._init(
             address="local",
             resources=resources,
             include_dashboard=False,
@@ -162,6 +163,18 @@ class RayCluster:
             _temp_dir=str(folder),
             **quiet,
         )
+
+    def _init(self, **options: Any) -> None:
+        """``ray.init``. A node that was too busy to come up in Ray's fixed 30 s is tried again before giving up."""
+        for attempt in range(START_ATTEMPTS):
+            try:
+                self._ray.init(**options)
+                return
+            except Exception as fault:
+                self._ray.shutdown()
+                if attempt == START_ATTEMPTS - 1:
+                    logs = options.get("_temp_dir", "/tmp/ray")
+                    raise PlatformError(f"Ray did not start: {fault}; its logs are below {logs}") from fault
 
     def nodes(self, resource: str) -> list[str]:
         return sorted(
