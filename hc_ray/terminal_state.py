@@ -137,7 +137,8 @@ def _advance(trial: RunningTrial, event: Event) -> None:
         if event.total:
             trial.best = max(trial.best or 0.0, event.progress)
     elif isinstance(event, Heartbeat):
-        if event.best is not None:
+        # An agent without a suite names a best candidate too, with a progress of 0 that no test stands behind.
+        if event.best is not None and (event.progress or trial.best is not None):
             trial.best = max(trial.best or 0.0, event.progress)
     elif isinstance(event, VerdictEvent):
         trial.stage = "verdict: " + ("pass" if event.passed else "fail")

@@ -114,6 +114,7 @@ def test_a_self_score_never_falls_and_none_is_shown_before_a_test_ran() -> None:
     state = SweepState(total=1, now=Clock())
     state.take(started("a"))
     state.take(beat("a", 5))
+    state.take(beat("a", 5, best="c0.0", progress=0.0))
     assert state.running["a"].best is None
     state.take(beat("a", 5, best="c0.0", progress=0.6))
     state.take(events.VerifyComplete(trial="a", candidate="c1.0", passing=1, total=4, progress=0.25))
