@@ -1,0 +1,114 @@
+"""A suite and a whole trial in real sandboxes, by the runner that is built for them; the model alone is scripted."""
+
+import asyncio
+import hashlib
+import os
+import shutil
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hc_ray.adapters.scripted_model import ScriptedModel
+from hc_ray.candidate import Submission
+from hc_ray.config import BudgetConfig, SolverConfig
+from hc_ray.events import Event
+from hc_ray.ports import SandboxPlace
+from hc_ray.profile import Profile
+from hc_ray.prompt import Prompt
+from hc_ray.solve.orchestrate import solve
+from hc_ray.solve.outcome import RoleModel
+from hc_ray.solve.workbench import Workbench
+from hc_ray.suite import ExpectedValue, Property, SelfTest, Subject, Suite, Unknown
+from hc_ray.task import Environment, Task
+from tests.fakes.sandbox_home import BACKENDS, data_home, open_place
+
+INSTRUCTION = "Write `/app/double.py` with `def double(n: int) -> int` that returns twice n. `double(4)` returns `8`."
+TEXT = "FROM python:3.11-slim\nWORKDIR /app\n"
+TASK = Task(
+    name="double",
+    digest=hashlib.sha256(INSTRUCTION.encode()).hexdigest(),
+    instruction=INSTRUCTION,
+    environment=Environment(dockerfile=TEXT, base="python:3.11-slim"),
+)
+
+
+@pytest.fixture(scope="module", params=BACKENDS)
+def place(request: pytest.FixtureRequest) -> Iterator[SandboxPlace]:
+    with data_home() as home:
+        public = home / f"public-selftest-{os.getpid()}"
+        folder = public / TASK.digest / "environment"
+        folder.mkdir(parents=True)
+        (folder / "Dockerfile").write_text(TEXT)
+        opened = open_place(request.param, public)
+        yield opened
+        asyncio.run(opened.close())
+        shutil.rmtree(public)
+
+
+def call(identity: str, text: str, value: str | None) -> SelfTest:
+    return SelfTest(id=identity, category="happy_path", input=text,
+                    subject=Subject(kind="call", path="double.py", function="double"),
+                    expectation=Unknown() if value is None else ExpectedValue(value=value))  # fmt: skip
+
+
+async def test_a_suite_runs_in_a_fork_and_leaves_no_trace_in_what_is_handed_in(place: SandboxPlace) -> None:
+    bench = Workbench(place, TASK, "suite")
+    tests = [call("a", "double(4)", "8"), call("b", "double('x')", None), call("c", "double(4)", "9"),
+             SelfTest(id="d", category="format", subject=Subject(kind="file", path="double.py"),
+                      expectation=Property(name="compiles")),
+             SelfTest(id="e", category="happy_path", subject=Subject(kind="command", path="say.sh"), input="'a b'",
+                      expectation=ExpectedValue(value="a b"))]  # fmt: skip
+    files = {
+        "double.py": "def double(n):\n    open('left.txt', 'w').write('x')\n    return n * 2\n",
+        "say.sh": '#!/bin/sh\necho "$1"\n',
+    }
+    try:
+        cells = await bench.try_out("c1.0", files, tests)
+        assert [cell.outcome for cell in cells] == ["pass", "pass", "fail", "pass", "pass"], cells
+        assert cells[1].observed == "'xx'"
+        untouched = await bench.repeat("gate", {}, tests, repeats=3)
+        assert all([cell.outcome for cell in runs] == ["error"] * 3 for runs in untouched)
+        difference = await bench.difference("submission", files)
+        assert {Path(path).name for path in difference.changed} >= {"double.py", "say.sh"}
+        assert not [path for path in difference.changed if "left" in path or "hc" in path]
+    finally:
+        await bench.close()
+
+
+class Shelf:
+    async def obtain(self, key: str, make: Callable[[], Awaitable[Suite]]) -> Suite:
+        return await make()
+
+
+class Silence:
+    def emit(self, event: Event) -> None:
+        """Nobody listens."""
+
+
+async def test_a_trial_hands_in_a_candidate_that_works_where_it_is_unpacked(place: SandboxPlace) -> None:
+    def answer(prompt: Prompt) -> str:
+        if prompt.purpose == "test.second_reading":
+            return " 6" if "double(3)" in (prompt.text or "") else " 0"
+        if prompt.role == "tester":
+            return "3) == 6\nassert double(0) == 0\n"
+        body = "    return n + 4\n" if prompt.temperature < 0.4 else "    return n * 2\n"
+        return body if prompt.context.endswith("\n") else "\n" + body
+
+    async def judge(submission: Submission) -> bool:
+        box = await place.create(TASK, "judge" + submission.digest[:8])
+        await box.put_tar(submission.tar)
+        done = await box.exec(["python3", "-c", "from double import double; assert double(-3) == -6"], timeout=20)
+        await box.close()
+        return done.exit_code == 0
+
+    role = RoleModel(
+        model=ScriptedModel(answer), profile=Profile(form="completion", test_form="completion"), digest="m"
+    )
+    outcome = await solve(
+        TASK, agent="hc", config=SolverConfig(max_rounds=2), budget=BudgetConfig(tokens=20_000), seed=0,
+        roles={"solver": role, "tester": role}, place=place, name="trial", suites=Shelf(), judge=judge,
+        events=Silence(),
+    )  # fmt: skip
+    assert outcome.bits == (True,) and outcome.self_pass is True
+    assert outcome.suite is not None and len(outcome.suite.tests) >= 10
