@@ -170,8 +170,10 @@ class RayCluster:
             try:
                 self._ray.init(**options)
                 return
-            except Exception as fault:
+            except BaseException as fault:
                 self._ray.shutdown()
+                if not isinstance(fault, Exception):
+                    raise
                 if attempt == START_ATTEMPTS - 1:
                     logs = options.get("_temp_dir", "/tmp/ray")
                     raise PlatformError(f"Ray did not start: {fault}; its logs are below {logs}") from fault

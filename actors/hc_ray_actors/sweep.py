@@ -59,12 +59,20 @@ def run(
 ) -> SweepSummary:
     """Run what is missing of a plan. ``max_trials`` bounds the trials of this call, ``sleep`` waits so many seconds
     before each start. SIGINT and SIGTERM stop cleanly: nothing half-done is committed, everything started is ended."""
-    return asyncio.run(_Sweep(plan, events, cluster, address).run(max_trials, sleep))
+    sweep = _Sweep(plan, events, cluster)
+    try:
+        todo = sweep.todo(max_trials)
+        if todo:
+            # Before any event loop: it blocks for seconds, and Ctrl-C must end it at once.
+            sweep.start_cluster(address)
+        return asyncio.run(sweep.run(todo, sleep))
+    finally:
+        sweep.close()
 
 
 class _Sweep:
-    def __init__(self, plan: Plan, events: Events, cluster: Cluster | None, address: str | None) -> None:
-        self._plan, self._watcher, self._cluster, self._address = plan, events, cluster, address
+    def __init__(self, plan: Plan, events: Events, cluster: Cluster | None) -> None:
+        self._plan, self._watcher, self._cluster = plan, events, cluster
         self._store = SweepStore(plan.out)
         self._lease = Lease(self._store)
         self._journal = Journal(self._store, self._lease)
@@ -85,29 +93,38 @@ class _Sweep:
         self._journal.emit(stamped)
         self._watcher.emit(stamped)
 
-    async def run(self, max_trials: int | None, sleep: float) -> SweepSummary:
+    def todo(self, max_trials: int | None) -> list[TrialKey]:
+        """The trials that are still missing, at most ``max_trials`` of them."""
+        finished = set(self._plan.finished)
+        return [key for key in self._plan.trials if key.name not in finished][:max_trials]
+
+    def start_cluster(self, address: str | None) -> None:
+        if self._cluster is None:
+            self._cluster = RayCluster(address=address)
+
+    def close(self) -> None:
+        if self._cluster is not None:
+            self._cluster.close()
+        self._lease.release()
+
+    async def run(self, todo: list[TrialKey], sleep: float) -> SweepSummary:
         self._catch_signals()
         interrupted = False
         tracked = None
-        finished = set(self._plan.finished)
-        todo = [key for key in self._plan.trials if key.name not in finished][:max_trials]
+        results.write_sweep(self._store, self._plan)
         try:
-            results.write_sweep(self._store, self._plan)
-            try:
-                if todo:
-                    await self._open()
-                    self._look(todo)
-                    await self._drive(todo, sleep)
-            except asyncio.CancelledError:
-                interrupted = True
-            finally:
-                await self._close_trials()
-            # What is derived from the directory is rebuilt even after an interruption: it speaks of what is there.
-            summary = results.derive(self._store)
-            if not interrupted:
-                tracked = await self._track(summary)
+            if todo:
+                await self._open()
+                self._look(todo)
+                await self._drive(todo, sleep)
+        except asyncio.CancelledError:
+            interrupted = True
         finally:
-            await self._close()
+            await self._close_trials()
+        # What is derived from the directory is rebuilt even after an interruption: it speaks of what is there.
+        summary = results.derive(self._store)
+        if not interrupted:
+            tracked = await self._track(summary)
         return SweepSummary(
             out=self._plan.out,
             done=len(self._store.finished() & {key.name for key in self._plan.trials}),
@@ -118,7 +135,7 @@ class _Sweep:
         )
 
     def _catch_signals(self) -> None:
-        """SIGINT and SIGTERM cancel the sweep. Said again after ``ray.init``, which puts its own handler on SIGTERM."""
+        """SIGINT and SIGTERM cancel the sweep (``ray.init`` has put a handler of its own on SIGTERM)."""
         me = asyncio.current_task()
         assert me is not None
         loop = asyncio.get_running_loop()
@@ -129,11 +146,8 @@ class _Sweep:
     async def _open(self) -> None:
         """Bring up what trials need, each on the nodes that have its resource."""
         plan, config = self._plan, self._plan.config
-        if self._cluster is None:
-            # Blocks for seconds, in the main thread since Ray sets signal handlers; nothing else waits for it yet.
-            self._cluster = RayCluster(address=self._address)
-            self._catch_signals()
         cluster = self._cluster
+        assert cluster is not None
         guard = plan.sealed_root if not _in_process(cluster) else None
         roots = (None, None) if cluster.where not in {"laptop", "in-process"} else (plan.public_root, plan.sealed_root)
         roles_task = asyncio.ensure_future(self._open_roles(cluster))
@@ -313,11 +327,6 @@ class _Sweep:
             await asyncio.wait_for(asyncio.gather(*closing, return_exceptions=True), 20)
         with contextlib.suppress(InfrastructureError):
             self._journal.flush()
-
-    async def _close(self) -> None:
-        if self._cluster is not None:
-            self._cluster.close()
-        self._lease.release()
 
 
 def _in_process(cluster: Cluster) -> bool:
