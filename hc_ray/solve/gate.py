@@ -1,9 +1,9 @@
 """Which tests enter the suite. Pure: whoever holds a sandbox and a tester hands in what was seen.
 
 A test is admitted if it parses, has a name and a content of its own, asserts something that can be reached, fails on
-the untouched environment (guards excepted), answers alike in three runs there, and is not contradicted by an independent
-second reading or by another test. An expectation that is contradicted is given up, its input is kept (*unknown*):
-inputs are worth more than expected values. What is dropped is kept with its reason."""
+the untouched environment (guards excepted), answers alike in three runs there, and is not contradicted by an
+independent second reading or by another test. An expectation that is contradicted is given up, its input is kept
+(*unknown*): inputs are worth more than expected values. What is dropped is kept with its reason."""
 
 import ast
 import json

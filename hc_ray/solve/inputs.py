@@ -142,3 +142,15 @@ TEXTS: dict[Range, tuple[str, ...]] = {
     "edge": ("  spaced  line \n\nlast", "A1 b2 C3\n"),
 }
 """Texts for what reads standard input, and for patterns."""
+
+NUMBERS: dict[Range, tuple[str, ...]] = {
+    "ordinary": ("3 4\n", "10 2 7\n", "5\n1\n2\n"),
+    "boundary": ("0 0\n", "1\n"),
+    "edge": ("-1 5\n", "100 -100 7\n"),
+}
+"""Texts for what reads numbers from standard input."""
+
+
+def texts(instruction: str) -> dict[Range, tuple[str, ...]]:
+    """Texts of the kind that the instruction speaks of."""
+    return NUMBERS if re.search(r"\b(?:whole )?(?:numbers?|integers?)\b", instruction, re.IGNORECASE) else TEXTS

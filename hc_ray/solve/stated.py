@@ -121,6 +121,10 @@ def _of_command(instruction: str, target: Target) -> list[SelfTest]:
         made.append(test_of(instruction, "happy_path", target.subject, expectation, text=arguments,
                             reasoning="the instruction states this use", confidence=0.8,
                             weight=1.0 if output is None else STATED_WEIGHT))  # fmt: skip
+    for told, output in stdin_examples(instruction):
+        made.append(test_of(instruction, "happy_path", target.subject, ExpectedValue(value=output), stdin=told + "\n",
+                            reasoning="the instruction states this answer", confidence=0.8,
+                            weight=STATED_WEIGHT))  # fmt: skip
     if not made and not takes_arguments(instruction) and not reads_stdin(instruction):
         for name in ("runs", "deterministic"):
             made.append(test_of(instruction, "happy_path", target.subject, Property(name=name), confidence=0.8,
@@ -174,13 +178,15 @@ def generic_tests(instruction: str, deliverable: Deliverable, *, count: int) -> 
 def _command_inputs(instruction: str, target: Target, count: int) -> list[tuple[Category, str, str]]:
     stdin, arguments = reads_stdin(instruction), takes_arguments(instruction)
     shown = [text for text, _ in command_examples(instruction, target.path)]
-    texts = inputs.TEXTS["ordinary"]
-    pairs: list[tuple[Category, str, str]] = [("happy_path", text, texts[0] if stdin else "") for text in shown[:count]]
+    texts = inputs.texts(instruction)
+    pairs: list[tuple[Category, str, str]] = [
+        ("happy_path", text, texts["ordinary"][0] if stdin else "") for text in shown[:count]
+    ]
     for category, reach in _RANGES:
         for i in range(count):
             words = inputs.COMMAND_ARGUMENTS[reach]
             given = words[i % len(words)] if arguments else (shown[0] if shown else "")
-            told = inputs.TEXTS[reach][i % len(inputs.TEXTS[reach])] if stdin else ""
+            told = texts[reach][i % len(texts[reach])] if stdin else ""
             if (category, given, told) not in pairs and (arguments or stdin or not pairs):
                 pairs.append((category, given, told))
     return pairs
@@ -229,6 +235,20 @@ def command_examples(instruction: str, path: str) -> tuple[tuple[str, str | None
     return tuple(found.items())
 
 
+_REFUSES = re.compile(r"\bnot\b|n't\b|\bnever\b", re.IGNORECASE)
+_REFUSED = re.compile(r"\s*(?:does|do|is|are|must|should|may)(?: not\b|n't\b)", re.IGNORECASE)
+_GIVEN = re.compile(
+    r"\binput (?:is |of )?`([^`\n]+)`[^`.\n]{0,40}?\b(?:prints?|outputs?|gives?|output is|answer is)\s+`([^`\n]+)`"
+)
+
+
+def stdin_examples(instruction: str) -> tuple[tuple[str, str], ...]:
+    """``(standard input, output)`` where the instruction says "for the input … it prints …"."""
+    if not reads_stdin(instruction):
+        return ()
+    return tuple(dict.fromkeys((match[1], match[2]) for match in _GIVEN.finditer(instruction)))
+
+
 def pattern_examples(instruction: str) -> tuple[tuple[str, bool], ...]:
     """``(text, must match)`` for every quoted text in a sentence that speaks of matching."""
     found: dict[str, bool] = {}
@@ -240,6 +260,8 @@ def pattern_examples(instruction: str) -> tuple[tuple[str, bool], ...]:
                 text = quoted[1] or quoted[2]
                 if re.search(r"\.(?:txt|re|regex|rx|pattern|log)$|\bre\.\w+", text):
                     continue
-                refused = re.search(r"\bnot\b|n't\b|\bnever\b", clause[: quoted.start()], re.IGNORECASE)
+                until = re.search(r"[`\"]", clause[quoted.end() :])
+                after = clause[quoted.end() :][: until.start() if until else None]
+                refused = _REFUSES.search(clause[: quoted.start()]) or _REFUSED.match(after)
                 found.setdefault(text, refused is None)
     return tuple(found.items())

@@ -24,12 +24,12 @@ from hc_ray.task import Environment, Task
 from tests.fakes.sandbox_home import BACKENDS, data_home, open_place
 
 INSTRUCTION = "Write `/app/double.py` with `def double(n: int) -> int` that returns twice n. `double(4)` returns `8`."
-TEXT = "FROM python:3.11-slim\nWORKDIR /app\n"
+TEXT = "FROM python:3.11-slim-bookworm\nWORKDIR /app\n"
 TASK = Task(
     name="double",
     digest=hashlib.sha256(INSTRUCTION.encode()).hexdigest(),
     instruction=INSTRUCTION,
-    environment=Environment(dockerfile=TEXT, base="python:3.11-slim"),
+    environment=Environment(dockerfile=TEXT, base="python:3.11-slim-bookworm"),
 )
 
 

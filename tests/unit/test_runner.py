@@ -114,7 +114,8 @@ async def test_patterns_answer_with_their_matches(sandbox: FolderSandbox) -> Non
     await sandbox.put({"p.txt": b"[0-9]+\n", "q.txt": b"(\n", "r.txt": b"a(.)c"})
     tests = [about("pattern", "p.txt", ExpectedValue(value='["1", "23"]'), "a1 b23"),
              about("pattern", "p.txt", Rejected(), "none"), about("pattern", "p.txt", Unknown(), "x9"),
-             about("pattern", "q.txt", Property(name="compiles")), about("pattern", "r.txt", Unknown(), "abc")]  # fmt: skip
+             about("pattern", "q.txt", Property(name="compiles")),
+             about("pattern", "r.txt", Unknown(), "abc")]  # fmt: skip
     cells = await run(sandbox, tests)
     assert [cell.outcome for cell in cells] == ["pass", "pass", "pass", "error", "pass"]
     assert cells[2].observed == '["9"]' and cells[4].observed == '["b"]'

@@ -119,6 +119,16 @@ def test_a_script_is_tried_as_the_instruction_shows_it() -> None:
 def test_texts_that_a_pattern_must_and_must_not_match_are_told_apart() -> None:
     text = "Write a regex to /app/p.txt. It must match `ab1` but must not match `xy`."
     assert pattern_examples(text) == (("ab1", True), ("xy", False))
+    text = "Write a regex to /app/p.txt. For example `07:45` matches and `7:45` does not."
+    assert pattern_examples(text) == (("07:45", True), ("7:45", False))
+
+
+def test_a_program_is_given_the_stated_input_and_numbers_where_it_reads_numbers() -> None:
+    text = "Write a C program /app/add.c that reads two numbers from standard input. For the input `3 4` it prints `7`."
+    tests = [test for test in stated_tests(text, read_deliverable(text, ENVIRONMENT)) if test.stdin]
+    assert [(test.stdin, test.expectation.model_dump()["value"]) for test in tests] == [("3 4\n", "7")]
+    generic = generic_tests(text, read_deliverable(text, ENVIRONMENT), count=2)
+    assert all(test.stdin.split()[0].lstrip("-").isdigit() for test in generic)
 
 
 def test_a_category_that_does_not_apply_says_why() -> None:
