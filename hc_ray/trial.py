@@ -9,7 +9,8 @@ from hc_ray.value import Value, digest_of
 
 
 class TrialKey(Value):
-    """Everything that a trial's outcome may depend on, public side only (DESIGN 5). ``config.json`` holds it in full."""
+    """Everything that a trial's outcome may depend on, public side only (DESIGN 5). ``config.json`` holds it in
+    full."""
 
     schema_version: int = 1
     task: str
