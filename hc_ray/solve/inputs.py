@@ -11,32 +11,36 @@ from hc_ray.solve.scan import parsed
 Range = Literal["ordinary", "boundary", "edge"]
 
 _POOLS: dict[str, dict[Range, tuple[str, ...]]] = {
-    "int": {"ordinary": ("3", "7", "10", "24", "5"), "boundary": ("0", "1"), "edge": ("-1", "100", "-8", "2")},
-    "float": {"ordinary": ("2.5", "7.0", "10.0", "0.5"), "boundary": ("0.0", "1.0"), "edge": ("-1.5", "1000.25")},
+    "int": {"ordinary": ("3", "7", "10", "24", "5"), "boundary": ("0", "1", "1000"), "edge": ("-1", "100", "-8", "2")},
+    "float": {
+        "ordinary": ("2.5", "7.0", "10.0", "0.5"),
+        "boundary": ("0.0", "1.0", "-0.5"),
+        "edge": ("-1.5", "1000.25"),
+    },
     "bool": {"ordinary": ("True", "False"), "boundary": ("False", "True"), "edge": ("True", "False")},
     "str": {
         "ordinary": ("'hello'", "'Hello World'", "'level'", "'abc abc b'", "'the cat sat on the mat'"),
-        "boundary": ("''", "'a'"),
+        "boundary": ("''", "'a'", "'aaaaaaaaaaaaaaaaaaaaaaaa'"),
         "edge": ("'  two  spaces '", "'A man, a plan 42!'", "'aAbB'", "'12 3'"),
     },
     "list[int]": {
         "ordinary": ("[3, 1, 2]", "[1, 2, 3, 4, 5]", "[5, 5, 1, 8]", "[10, 2, 7]"),
-        "boundary": ("[]", "[1]"),
+        "boundary": ("[]", "[1]", "[0, 0]"),
         "edge": ("[-3, 0, 2, 2, -3]", "[4, 4, 4]", "[9, -1, 9, 0]"),
     },
     "list[str]": {
         "ordinary": ("['b', 'a', 'c']", "['apple', 'fig', 'banana']", "['x', 'y', 'x']"),
-        "boundary": ("[]", "['a']"),
+        "boundary": ("[]", "['a']", "['']"),
         "edge": ("['', 'a', 'A']", "['aa', 'aa', 'b']"),
     },
     "list[list[int]]": {
         "ordinary": ("[[1, 2], [3, 4]]", "[[1, 2, 3], [4, 5, 6]]", "[[5, 1], [2, 2], [0, 3]]"),
-        "boundary": ("[]", "[[1]]"),
+        "boundary": ("[]", "[[1]]", "[[]]"),
         "edge": ("[[], [1]]", "[[-1, 0], [0, -1]]"),
     },
     "dict[str, int]": {
         "ordinary": ("{'a': 1, 'b': 2}", "{'x': 5, 'y': 5, 'z': 1}"),
-        "boundary": ("{}", "{'a': 1}"),
+        "boundary": ("{}", "{'a': 1}", "{'a': 0}"),
         "edge": ("{'a': 0, '': -1}", "{'b': 2, 'a': 2}"),
     },
 }

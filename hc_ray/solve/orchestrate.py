@@ -73,10 +73,13 @@ async def solve(
 
 async def _within(clock: Clock, search: Search, work: Coroutine[Any, Any, None]) -> None:
     """Do a part of a trial inside its wall time; past it the search ends with what it has."""
+    limit = asyncio.timeout(max(0.0, clock.seconds - clock.elapsed))
     try:
-        async with asyncio.timeout(max(0.0, clock.seconds - clock.elapsed)):
+        async with limit:
             await work
     except TimeoutError:
+        if not limit.expired():
+            raise
         search.stop_reason = "timeout"
         search.notes.append(f"the wall time of {clock.seconds:g} s ended the search")
 

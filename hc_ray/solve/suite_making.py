@@ -107,7 +107,7 @@ class SuiteMaker:
         return found
 
     def _questions(self, number: int, have: Sequence[SelfTest]) -> list[tuple[Target, Category, Prompt]]:
-        counts = Counter(test.category for test in have)
+        counts = Counter(test.category for test in self._standing(have))
         questions = []
         for category in testgen.ASKED:
             if testgen.applies(category, self.task.instruction, self.targets) is not None:
@@ -129,8 +129,12 @@ class SuiteMaker:
                 questions.append((target, category, prompt))
         return questions
 
+    def _standing(self, tests: Sequence[SelfTest]) -> tuple[SelfTest, ...]:
+        """What the gate's first look would leave: a tester that repeats itself fills no category."""
+        return gate.screen(self._numbered(tests)).admitted
+
     def _short(self, tests: Sequence[SelfTest]) -> list[Category]:
-        counts = Counter(test.category for test in tests)
+        counts = Counter(test.category for test in self._standing(tests))
         return [
             category
             for category in CATEGORIES
@@ -140,9 +144,10 @@ class SuiteMaker:
 
     def _filled(self, tests: Sequence[SelfTest]) -> list[SelfTest]:
         """Generic inputs, up to the minimum of their category and of the whole suite."""
-        have = {gate.input_of(test) for test in (*self._known, *tests) if test.expectation.kind != "property"}
-        counts = Counter(test.category for test in tests)
-        total = len(tests)
+        standing = self._standing(tests)
+        have = {gate.input_of(test) for test in (*self._known, *standing) if test.expectation.kind != "property"}
+        counts = Counter(test.category for test in standing)
+        total = len(standing)
         filled: list[SelfTest] = []
         generic = generic_tests(self.task.instruction, self.deliverable, count=self.config.tests_per_category_max)
         for wanted_of_category in (True, False):

@@ -283,3 +283,12 @@ async def test_a_tester_that_talks_nonsense_still_leaves_a_suite(reply: str) -> 
     bench = Bench(lambda prompt: reply)
     suite = await make_suite(TASK, config=SolverConfig(), seed=0, tester=bench.role, place=bench.place)
     assert len(suite.tests) >= 10
+
+
+async def test_a_tester_that_repeats_itself_fills_no_category() -> None:
+    bench = Bench(lambda prompt: "1) == 2\nassert double(1) == 2\nassert double(2) == 4\n")
+    suite = await make_suite(TASK, config=SolverConfig(), seed=0, tester=bench.role, place=bench.place)
+    counts: defaultdict[str, int] = defaultdict(int)
+    for test in suite.tests:
+        counts[test.category] += 1
+    assert counts["boundary"] >= 2 and counts["edge_case"] >= 2 and len(suite.tests) >= 10
