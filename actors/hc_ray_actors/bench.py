@@ -4,25 +4,20 @@ import asyncio
 import datetime
 import os
 import platform
-import time
 from collections.abc import Callable
 from typing import Any
 
+from hc_ray.adapters.engine_bench import find_knee
 from hc_ray.adapters.http_model import HttpModel
 from hc_ray.config import EngineConfig
 from hc_ray.errors import ConfigError
 from hc_ray.home import data_root
 from hc_ray.models import catalogue, resolve, resolve_remote, save_profile
-from hc_ray.prompt import Message, Prompt
 from hc_ray_actors.engine import Engine
 from hc_ray_actors.sandboxes import choose, open_place
 
 STEPS = (1, 2, 4, 8, 16)
 """Parallel requests that are tried."""
-ENOUGH = 0.95
-"""Of the best throughput: the first step that reaches it is the knee."""
-ANSWER_TOKENS = 64
-_WISH = "Write a Python function that takes a list of words and returns the longest one. Explain each line. " * 3
 
 
 def bench_engine(
@@ -51,12 +46,11 @@ async def _bench(config: EngineConfig, save: bool, tell: Callable[[str], None]) 
         endpoint = await engine.start()
         key = os.environ.get(config.api_key_env or "", "") or None
         model = HttpModel(endpoint.base_url or "", endpoint.model, api_key=key, parallel=config.parallel)
-        throughput = {}
-        for parallel in STEPS:
-            throughput[parallel] = await _throughput(model, parallel)
-            tell(f"{parallel:>3} parallel: {throughput[parallel]:.0f} answer tokens/s")
-        knee = knee_of(throughput)
-        tell(f"knee: {knee} parallel requests")
+        curve = await find_knee(model, levels=STEPS)
+        for level in curve.levels:
+            rate = f"{level.output_tokens_per_second:.0f} answer tokens/s"
+            tell(f"{level.concurrency:>3} parallel: {rate}, 95 % of the answers within {level.p95_seconds:.1f} s")
+        tell(f"knee: {curve.knee} parallel requests")
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
         note = f"{today}, {os.cpu_count()} cores {platform.machine()}, {config.kind}"
         calibration = await measure_profile(model, load_items(), place=place, note=note)
@@ -73,38 +67,10 @@ async def _bench(config: EngineConfig, save: bool, tell: Callable[[str], None]) 
     return {
         "schema_version": 1,
         "model": endpoint.model,
-        "throughput": {str(parallel): round(rate, 1) for parallel, rate in throughput.items()},
-        "knee": knee,
+        "throughput": {str(level.concurrency): round(level.output_tokens_per_second, 1) for level in curve.levels},
+        "knee": curve.knee,
         "capabilities": endpoint.capabilities,
         "figures": [figure.model_dump(mode="json") for figure in calibration.figures],
         "profile": calibration.profile.model_dump(mode="json"),
         "saved": str(save_profile(resolved, calibration.profile)) if save else None,
     }
-
-
-async def _throughput(model: HttpModel, parallel: int) -> float:
-    """Answer tokens a second with so many requests in flight, over three rounds of them."""
-
-    async def lane(number: int) -> int:
-        tokens = 0
-        for turn in range(3):
-            prompt = Prompt(
-                role="solver",
-                purpose="bench",
-                messages=(Message(role="user", content=_WISH),),
-                max_tokens=ANSWER_TOKENS,
-                temperature=0.7,
-                seed=1000 * number + turn,
-            )
-            tokens += (await model.complete(prompt)).completion_tokens or 0
-        return tokens
-
-    began = time.monotonic()
-    counts = await asyncio.gather(*(lane(number) for number in range(parallel)))
-    return sum(counts) / (time.monotonic() - began)
-
-
-def knee_of(throughput: dict[int, float]) -> int:
-    """The fewest parallel requests that reach ``ENOUGH`` of the best throughput."""
-    best = max(throughput.values())
-    return min(parallel for parallel, rate in throughput.items() if rate >= ENOUGH * best)

@@ -54,7 +54,14 @@ class Engine:
             name, digest = model.name, model.digest
         else:
             url, name, digest = config.base_url or "", config.model, f"openai:{config.base_url}:{config.model}"
-        capabilities = await self._probe(url, name)
+        try:
+            capabilities = await self._probe(url, name)
+        except EngineError as fault:
+            if config.kind == "openai":
+                raise ModelError(
+                    f"no model answers at {url}: {fault}; start the server, or correct --base-url"
+                ) from fault
+            raise
         return Endpoint(base_url=url, model=name, digest=digest, capabilities=capabilities)
 
     async def _probe(self, url: str, name: str) -> dict[str, Any]:

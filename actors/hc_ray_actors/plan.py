@@ -13,7 +13,7 @@ from hc_ray.adapters.sweep_store import SweepStore
 from hc_ray.config import AgentName, EngineConfig, RoleName, SweepConfig
 from hc_ray.errors import ConfigError, DatasetError, OutputError
 from hc_ray.home import configs_dir, data_root
-from hc_ray.models import ResolvedModel, resolve
+from hc_ray.models import ResolvedModel, resolve, resolve_remote
 from hc_ray.profile import Profile
 from hc_ray.solve.templates import prompts_digest
 from hc_ray.stats import minimal_detectable_effect
@@ -202,9 +202,9 @@ def role_model(engine: EngineConfig) -> tuple[EngineConfig, Profile, str]:
     if engine.kind == "embedded":
         model: ResolvedModel = resolve(engine.model)
         return engine, model.profile, digest_of([model.digest, model.profile.digest])
-    profile = Profile()
     if engine.kind == "openai" and not engine.base_url:
         raise ConfigError("engine openai needs --base-url URL (for instance http://127.0.0.1:11434/v1)")
+    profile = resolve_remote(engine.model).profile if engine.kind == "openai" else Profile()
     name = engine.script if engine.kind == "scripted" else f"{engine.base_url}#{engine.model}"
     return engine, profile, digest_of([engine.kind, name, profile.digest])
 

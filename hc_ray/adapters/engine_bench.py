@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hc_ray.errors import EngineError
 from hc_ray.ports import Model
@@ -43,9 +43,14 @@ async def find_knee(
     tokens."""
     await model.complete(_prompt(0, 8))  # the first request pays for what is loaded lazily
     seen = [await _measure(model, concurrency, seconds, max_tokens) for concurrency in sorted(set(levels))]
-    peak = max(level.output_tokens_per_second for level in seen)
-    knee = next(level.concurrency for level in seen if level.output_tokens_per_second >= 0.95 * peak)
-    return Knee(levels=tuple(seen), knee=knee, peak_tokens_per_second=peak)
+    rates = {level.concurrency: level.output_tokens_per_second for level in seen}
+    return Knee(levels=tuple(seen), knee=knee_of(rates), peak_tokens_per_second=max(rates.values()))
+
+
+def knee_of(rates: Mapping[int, float]) -> int:
+    """The smallest concurrency that reaches 95 % of the best throughput (tokens a second by concurrency)."""
+    best = max(rates.values())
+    return min(concurrency for concurrency, rate in rates.items() if rate >= 0.95 * best)
 
 
 def _prompt(number: int, max_tokens: int) -> Prompt:

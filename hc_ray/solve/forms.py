@@ -2,10 +2,8 @@
 prefix that the model continues). Code is never put into JSON. ``read`` takes away only what ``ask`` added."""
 
 import difflib
-import hashlib
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from string import Template
 
 from hc_ray.config import Form
@@ -14,9 +12,8 @@ from hc_ray.profile import Profile
 from hc_ray.prompt import Completion, Malformed, Message, Prompt
 from hc_ray.solve.deliverable import Deliverable, Language
 from hc_ray.solve.fences import Block, pick_block, read_blocks
+from hc_ray.solve.templates import PROMPTS
 from hc_ray.solve.trim import trim_python
-
-PROMPTS = Path(__file__).parent / "prompts"
 
 _FENCES: dict[Language, str] = {
     "python": "python", "shell": "sh", "c": "c", "pattern": "", "json": "json", "csv": "", "text": "",
@@ -37,15 +34,6 @@ _STOPS: dict[str, tuple[str, ...]] = {
 def plans() -> tuple[str, ...]:
     """Names of the plans that ``prompts/`` holds."""
     return tuple(sorted(path.stem.removeprefix("plan_") for path in PROMPTS.glob("plan_*.txt")))
-
-
-@cache
-def prompts_digest() -> str:
-    """SHA-256 over every template in ``prompts/``: part of a trial's key."""
-    digest = hashlib.sha256()
-    for path in sorted(PROMPTS.glob("*.txt")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()
 
 
 @cache

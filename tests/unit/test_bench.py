@@ -1,8 +1,9 @@
 import pytest
 
+from hc_ray.adapters.engine_bench import knee_of
 from hc_ray.config import EngineConfig
 from hc_ray.errors import ConfigError
-from hc_ray_actors.bench import bench_engine, knee_of
+from hc_ray_actors.bench import bench_engine
 
 
 def test_the_knee_is_the_fewest_parallel_requests_that_reach_nearly_the_best_throughput() -> None:

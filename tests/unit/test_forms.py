@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hc_ray.errors import ConfigError
 from hc_ray.profile import Profile
 from hc_ray.prompt import Completion, Malformed, Prompt
-from hc_ray.solve import forms
+from hc_ray.solve import forms, templates
 from hc_ray.solve.deliverable import Deliverable, read_deliverable
 from hc_ray.task import Environment
 
@@ -70,12 +70,12 @@ def test_an_unknown_plan_is_refused_with_the_nearest_name() -> None:
 
 def test_another_wording_of_any_template_is_another_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = tmp_path / "prompts"
-    shutil.copytree(forms.PROMPTS, copy)
-    shipped = forms.prompts_digest()
-    monkeypatch.setattr(forms, "PROMPTS", copy)
-    assert forms.prompts_digest.__wrapped__() == shipped
+    shutil.copytree(templates.PROMPTS, copy)
+    shipped = templates.prompts_digest()
+    monkeypatch.setattr(templates, "PROMPTS", copy)
+    assert templates.prompts_digest.__wrapped__() == shipped
     (copy / "plan_steps.txt").write_text("Hurry.\n")
-    assert forms.prompts_digest.__wrapped__() != shipped
+    assert templates.prompts_digest.__wrapped__() != shipped
 
 
 def test_the_completion_form_ends_in_the_beginning_of_the_file() -> None:
