@@ -1,0 +1,55 @@
+"""Every task of the starter dataset, in every sandbox that takes it: its reference solution passes, doing nothing fails."""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hc_ray.blind import oracle, vault
+from hc_ray.blind.verify import grade
+from hc_ray.home import configs_dir
+from hc_ray.task import Task
+from tests.fakes.sandbox_home import BACKENDS, data_home, open_place
+
+AT_ONCE = 3
+
+
+@pytest.fixture(scope="module")
+def sealed() -> Iterator[tuple[Path, vault.SealedDataset]]:
+    with data_home():
+        folder = Path(tempfile.mkdtemp(prefix="hc-starter-"))
+        folder.chmod(0o755)
+        yield folder, vault.seal(configs_dir() / "tasks" / "starter", folder / "public", folder / "sealed")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_the_starter_dataset_has_at_least_48_tasks_and_none_is_refused(sealed):
+    _, dataset = sealed
+    assert len(dataset.tasks) >= 48
+    assert dataset.refused == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_for_every_starter_task_the_reference_passes_and_an_untouched_workspace_fails(sealed, backend):
+    folder, dataset = sealed
+    place = open_place(backend, folder / "public")
+    turn = asyncio.Semaphore(AT_ONCE)
+
+    async def verdicts(task: Task) -> tuple[str, bool | None, str, bool | None]:
+        async with turn:
+            submission = await oracle.reference(task, sealed_root=folder / "sealed", place=place)
+            solved = await grade(task, submission, sealed_root=folder / "sealed", place=place)
+            untouched = await grade(task, None, sealed_root=folder / "sealed", place=place)
+            return task.name, solved.passed, solved.witness, untouched.passed
+
+    try:
+        taken = [task for task in dataset.tasks if place.refuses(task) is None]
+        assert len(taken) == len(dataset.tasks)
+        found = await asyncio.gather(*(verdicts(task) for task in taken))
+    finally:
+        await place.close()
+    assert [one for one in found if one[1:] != (True, "agrees", False)] == []
