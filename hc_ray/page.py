@@ -13,7 +13,7 @@ _STYLE = """
   --bar: #6aa9e9; --band: #274665; --good: #57c98a; --bad: #ef8078; --panel: #1b2129; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
-main { max-width: 1080px; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
+main { max-width: 1280px; margin: 0 auto; padding: 2rem 1.25rem 4rem; }
 h1 { font-size: 1.5rem; margin: 0 0 .25rem; } h2 { font-size: 1.1rem; margin: 2.25rem 0 .5rem; }
 p { margin: .35rem 0; } .soft { color: var(--soft); }
 .wide { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
