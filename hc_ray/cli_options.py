@@ -71,8 +71,9 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
 """Flag → the field of ``SweepConfig`` that it sets."""
 
 
-def config_from(file: str | None, given: Mapping[str, Any]) -> "SweepConfig":
-    """The settings of a run: defaults, then the file, then the flags that were given. Raises ``UserError``."""
+def config_from(file: str | None, given: Mapping[str, Any], *, base: Mapping[str, Any] | None = None) -> "SweepConfig":
+    """The settings of a run: defaults, then ``base`` (those of an earlier start) or the file, then the flags that were
+    given. Raises ``UserError``."""
     from hc_ray.load import Flag, load_config
 
     given = dict(given)
@@ -85,9 +86,9 @@ def config_from(file: str | None, given: Mapping[str, Any]) -> "SweepConfig":
         for name, value in given.items()
         if value not in (None, [], ())
     ]
-    config = load_config(file, flags)
+    config = load_config(file, flags, base=base)
     if config.engine.kind == "openai" and config.engine.base_url and "model" not in config.engine.model_fields_set:
-        return load_config(file, [*flags, Flag("--model", FIELDS["--model"], _only_model(config))])
+        return load_config(file, base=base, flags=[*flags, Flag("--model", FIELDS["--model"], _only_model(config))])
     return config
 
 

@@ -92,7 +92,7 @@ def sweep(
     settings = _settings(config, flags, resume=resume, out=out)
     from hc_ray_actors import sweep as sweeps
 
-    plan = sweeps.prepare(settings, resume=resume)
+    plan = sweeps.prepare(settings, resume=resume, address=address)
     if dry_run:
         _show_plan(plan, as_json=as_json, whole=True)
         return 0
@@ -116,10 +116,10 @@ def _settings(config: str | None, flags: dict[str, Any], *, resume: bool, out: s
 
     if resume and out is None and config is None:
         raise ConfigError("--resume needs -o OUT: the sweep directory to go on with")
-    if resume and config is None and all(value in (None, []) for name, value in flags.items() if name != "--out"):
+    if resume and config is None and flags["--path"] is None:
         from hc_ray_actors.sweep import stored_config
 
-        return stored_config(str(out)).model_copy(update={"out": out})
+        return config_from(None, flags, base=stored_config(str(out)).model_dump(mode="json"))
     if config is None and flags["--path"] is None:
         config = "demo"
     return config_from(config, flags)
@@ -144,7 +144,7 @@ def _finish(ended: Any, *, as_json: bool) -> int:
     if ended.interrupted:
         say(f"interrupted: go on with hc-ray sweep --resume -o {ended.out}", stream=stream, style="yellow")
         return 130
-    return 3 if ended.unscored else 0
+    return 3 if ended.unscored or ended.stopped else 0
 
 
 def _show_plan(plan: Any, *, as_json: bool, whole: bool) -> None:

@@ -1,8 +1,8 @@
 """Every setting of hc-ray: one YAML file is one ``SweepConfig``. Defaults live here, a sentence under every field."""
 
-from typing import Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from hc_ray.value import Value, digest_of
 
@@ -36,16 +36,24 @@ class TestgenConfig(Value):
     second_readings: int = Field(2, ge=0, le=8)
     """Independent derivations of an expected value that must not contradict it."""
 
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.total_min > self.total_max:
+            raise ValueError("total_min is above total_max")
+        if self.tests_per_category_min > self.tests_per_category_max:
+            raise ValueError("tests_per_category_min is above tests_per_category_max")
+        return self
+
 
 class SolverConfig(Value):
     """Every knob that the climb may turn; its hash names the config."""
 
-    temperatures: tuple[float, ...] = (0.3, 0.5, 0.7)
+    temperatures: tuple[Annotated[float, Field(ge=0, le=2)], ...] = Field((0.3, 0.5, 0.7), min_length=1)
     """One candidate of a round per entry: precision, balance, exploration."""
     forms: tuple[Form, ...] = ()
     """Prompt forms that the slots of a round take in turn; empty: the best form of the model's profile for every
     slot."""
-    plans: tuple[str, ...] = ("plain", "steps", "edge_first")
+    plans: tuple[str, ...] = Field(("plain", "steps", "edge_first"), min_length=1)
     """Plans (prompt variations of ``solve/prompts``) that the slots of a round take in turn; ``best_of_n`` and ``raw``
     use the first."""
     samples: int = Field(3, ge=1, le=256)
@@ -132,7 +140,7 @@ class SweepConfig(BaseModel):
     """Only tasks that carry all of these tags."""
     limit: int | None = Field(None, ge=1)
     """Take at most so many tasks."""
-    agents: tuple[AgentName, ...] = ("raw", "best_of_n", "hc")
+    agents: tuple[AgentName, ...] = Field(("raw", "best_of_n", "hc"), min_length=1)
     """Which agents attempt every task."""
     seeds: int = Field(1, ge=1)
     """Trials per task and agent, with seeds 0 … n−1."""
@@ -144,8 +152,9 @@ class SweepConfig(BaseModel):
     """An engine of its own for a role."""
     sandbox: Literal["auto", "docker", "bwrap"] = "auto"
     """Where commands run; ``auto`` takes Docker if its socket answers, else bubblewrap, and says so."""
-    grading: Literal["isolated", "shared", "task"] = "task"
-    """``task``: isolated unless the task needs live services."""
+    grading: Literal["isolated"] = "isolated"
+    """``isolated``: a fresh sandbox of the task's own image, with the submission applied. Harbor's ``shared`` way, in
+    the candidate's own sandbox, is not built yet."""
     network: Literal["mention", "task"] = "mention"
     """``mention``: a task that does not mention the network gets none; ``task``: Harbor's default (public)."""
     concurrency: int | None = Field(None, ge=1)
@@ -156,3 +165,14 @@ class SweepConfig(BaseModel):
     """The sweep directory; None: ``runs/<dataset>-<time>``."""
     mlflow_uri: str | None = None
     """An MLflow tracking server; None: SQLite beside the sweep directory. ``none`` switches tracking off."""
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        if len(set(self.agents)) < len(self.agents):
+            raise ValueError("agents names one twice")
+        if "hc" in self.agents and self.solver.testgen.budget_tokens >= self.budget.tokens:
+            raise ValueError(
+                f"budget.tokens ({self.budget.tokens}) must be above solver.testgen.budget_tokens "
+                f"({self.solver.testgen.budget_tokens}), which is a part of it"
+            )
+        return self

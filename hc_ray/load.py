@@ -2,6 +2,7 @@
 
 A mistake is answered in one or two lines that name the file, the line, the field and what is allowed there."""
 
+import copy
 import difflib
 import types
 import typing
@@ -30,11 +31,13 @@ class Flag(typing.NamedTuple):
     value: Any
 
 
-def load_config(config: str | Path | None = None, flags: Sequence[Flag] = ()) -> SweepConfig:
-    """The settings of a run. ``config`` is a file, or the name of a shipped one; None takes all defaults. Raises
-    ``ConfigError``."""
+def load_config(
+    config: str | Path | None = None, flags: Sequence[Flag] = (), *, base: Mapping[str, Any] | None = None
+) -> SweepConfig:
+    """The settings of a run. ``config`` is a file, or the name of a shipped one; without one, ``base`` (settings as
+    data) or all defaults. Raises ``ConfigError``."""
     path = find_config(config) if config is not None else None
-    data, lines = _read(path) if path is not None else ({}, {})
+    data, lines = _read(path) if path is not None else (copy.deepcopy(dict(base or {})), {})
     given: dict[Loc, str] = {}
     for flag in flags:
         _set(data, flag.loc, flag.value)
@@ -138,7 +141,7 @@ def _place(loc: Loc, path: Path | None, lines: Mapping[Loc, int], given: Mapping
             return f"{given[loc[:end]]}: "
     line = _line(loc, lines)
     if path is None:
-        return f"{_dotted(loc)}: "
+        return f"{_dotted(loc)}: " if loc else ""
     return f"{path}:{line}: " if line else f"{path}: "
 
 
@@ -156,6 +159,9 @@ def _words(problem: Mapping[str, Any]) -> str:
     value = problem.get("input")
     if problem["type"] == "extra_forbidden":
         return _unknown_key(loc)
+    if problem["type"] == "value_error":
+        inside = f"{_dotted(loc)}: " if loc else ""
+        return inside + str(problem["msg"]).removeprefix("Value error, ")
     if loc and loc[-1] == "[key]":
         loc = loc[:-1]
         return f"{_dotted(loc[:-1])}: unknown name {loc[-1]!r}; allowed: {problem.get('ctx', {}).get('expected')}"

@@ -87,7 +87,8 @@ class Sandbox(Protocol):
         ...
 
     async def put(self, files: Mapping[str, bytes], *, mode: int = 0o644) -> None:
-        """Write files (absolute path, or relative to the workdir), making folders as needed."""
+        """Write files (absolute path, or relative to the workdir), making folders as needed. Raises ``ValueError`` for
+        a path that cannot be written there (read-only, or something else in the way)."""
         ...
 
     async def put_tar(self, tar: bytes) -> None:

@@ -81,8 +81,3 @@ class Engine:
         """End the server and everything of its process group."""
         if self._server is not None:
             await asyncio.to_thread(self._server.stop)
-
-    async def check(self) -> None:
-        """Raises ``EngineError`` when the server is gone."""
-        if not await self.alive():
-            raise EngineError("the embedded engine died; its log is in the sweep's evidence")

@@ -75,7 +75,7 @@ class Lease:
     def check(self) -> None:
         """Raises ``StoreError`` when a newer owner has taken over; renews what is getting old."""
         held = self._read()
-        if held and held.epoch != self.epoch:
+        if held and (held.epoch, held.owner) != (self.epoch, current_owner()):
             raise StoreError(f"{self._store.root}: another hc-ray took this sweep over; this one stops")
         if time.time() - self._renewed > LEASE_SECONDS / 3:
             self.renew()

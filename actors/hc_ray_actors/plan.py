@@ -15,6 +15,7 @@ from hc_ray.errors import ConfigError, DatasetError, OutputError
 from hc_ray.home import configs_dir, data_root
 from hc_ray.models import ResolvedModel, resolve, resolve_remote
 from hc_ray.profile import Profile
+from hc_ray.solve.forms import plan_text
 from hc_ray.solve.templates import prompts_digest
 from hc_ray.stats import minimal_detectable_effect
 from hc_ray.task import RefusedTask, Task
@@ -42,6 +43,8 @@ class Plan(Value):
     """SHA-256 over the sealed digests of the tasks taken: a resume with other tests is refused."""
     taken: tuple[Task, ...]
     refused: tuple[RefusedTask, ...]
+    holdout: tuple[str, ...] = ()
+    """Digests of the tasks taken that are held out: their verifier output is never written."""
     trials: tuple[TrialKey, ...]
     finished: tuple[str, ...] = ()
     """Names of the trials that are already there."""
@@ -80,15 +83,21 @@ def sealed_folder(dataset: Path) -> Path:
     return data_root() / "sealed" / digest_of(str(dataset))[:16]
 
 
-def prepare(config: SweepConfig, *, resume: bool = False) -> Plan:
+def prepare(config: SweepConfig, *, resume: bool = False, address: str | None = None) -> Plan:
     """Work out a sweep; nothing is written to its directory. Raises ``UserError`` for what the user can mend."""
     folder = dataset_folder(config.dataset)
+    if Path(config.dataset).expanduser().is_dir():
+        # A resume from another folder must find the same tasks.
+        config = config.model_copy(update={"dataset": str(folder)})
+    for plan in config.solver.plans:
+        plan_text(plan)
     sealed_root = sealed_folder(folder)
     public_root = data_root() / "public"
     sealed = verifiers.seal(folder, public_root, sealed_root)
     split = _split(config, folder, sealed.tasks)
     choice = choose(config.sandbox)
     tasks, refused = _select(config, split, sealed.tasks, sealed.refused)
+    tasks = [with_network(task, config.network) for task in tasks]
     tasks, refused = _fitting(tasks, refused, choice.backend, public_root)
     if not tasks:
         reasons = "; ".join(f"{task.name}: {task.reason}" for task in refused[:3])
@@ -99,7 +108,7 @@ def prepare(config: SweepConfig, *, resume: bool = False) -> Plan:
     trials = _trials(config, tasks, models, choice.backend)
     out = config.out or _default_out(folder)
     sealed_digest = digest_of({task.digest: sealed.sealed_digests[task.digest] for task in tasks})
-    finished = _reconcile(out, config, sealed_digest, resume)
+    finished = _reconcile(out, config, sealed_digest, resume, {key.name for key in trials})
     open_trials = [key for key in trials if key.name not in finished]
     tokens = sum(_tokens(config, key.agent) for key in open_trials)
     effect = minimal_detectable_effect(len(tasks), config.seeds) if len(config.agents) > 1 else None
@@ -112,8 +121,9 @@ def prepare(config: SweepConfig, *, resume: bool = False) -> Plan:
         sealed_digest=sealed_digest,
         taken=tuple(tasks),
         refused=tuple(refused),
+        holdout=tuple(task.digest for task in tasks if split and task.name in split.holdout),
         trials=tuple(trials),
-        finished=tuple(sorted(finished & {key.name for key in trials})),
+        finished=tuple(sorted(finished)),
         models=models,
         split=config.split,
         holdout_looks=split.looks if split else 0,
@@ -122,9 +132,17 @@ def prepare(config: SweepConfig, *, resume: bool = False) -> Plan:
         minimal_effect=effect,
         sandbox=choice.backend,
         sandbox_why=choice.why,
-        place=running_cluster() or "laptop",
+        place=running_cluster(address) or "laptop",
         notes=_notes(config, split),
     )
+
+
+def with_network(task: Task, network: str) -> Task:
+    """The task as a sweep runs it: ``task`` (Harbor's default) gives those that do not mention the network one. Its
+    digest stays that of what its author wrote."""
+    if network != "task" or task.environment.network != "unmentioned":
+        return task
+    return task.model_copy(update={"environment": task.environment.model_copy(update={"network": "public"})})
 
 
 class _SplitView(Value):
@@ -135,7 +153,9 @@ class _SplitView(Value):
 
 def _split(config: SweepConfig, folder: Path, tasks: tuple[Task, ...]) -> _SplitView | None:
     """The fixed split of a dataset, checked against the tasks as they are."""
-    split = verifiers.load_split(folder)
+    # A task's own folder belongs to the split of the dataset it lies in: one task is no way around a holdout.
+    home = folder.parent if (folder / "task.toml").is_file() else folder
+    split = verifiers.load_split(home)
     asks_model = set(config.agents) - WITHOUT_MODEL
     if config.split == "all" and asks_model:
         raise ConfigError(f"split: all runs only oracle and nop; {', '.join(sorted(asks_model))} need dev or holdout")
@@ -143,6 +163,8 @@ def _split(config: SweepConfig, folder: Path, tasks: tuple[Task, ...]) -> _Split
         if config.split == "holdout":
             raise DatasetError(f"{folder}: no holdout is fixed; run `hc-ray tasks split -p {folder}` first")
         return None
+    if config.split == "holdout" and config.solver.refinement and asks_model:
+        raise ConfigError("solver.refinement: a holdout task gives one verdict a trial; set refinement to 0 for it")
     now = {task.name: task.digest for task in tasks}
     fixed = {**split.dev, **split.holdout}
     moved = sorted(name for name, digest in fixed.items() if name in now and now[name] != digest)
@@ -151,7 +173,11 @@ def _split(config: SweepConfig, folder: Path, tasks: tuple[Task, ...]) -> _Split
             f"{folder}: {', '.join(moved[:3])} changed since the split was fixed; "
             "a changed task needs a new split file (move split.json away and split again)"
         )
-    return _SplitView(dev=frozenset(split.dev), holdout=frozenset(split.holdout), looks=verifiers.count_looks(folder))
+    if home != folder and config.split != "holdout" and asks_model and now.keys() & split.holdout.keys():
+        raise ConfigError(
+            f"{folder.name} is held out: a model runs on it only in a sweep that says --split holdout, which is counted"
+        )
+    return _SplitView(dev=frozenset(split.dev), holdout=frozenset(split.holdout), looks=verifiers.count_looks(home))
 
 
 def _select(
@@ -193,7 +219,8 @@ def _fitting(
 def _models(config: SweepConfig) -> dict[RoleName, tuple[EngineConfig, Profile, str]]:
     if not set(config.agents) - WITHOUT_MODEL:
         return {}
-    roles: tuple[RoleName, ...] = ("tester", "decomposer", "solver", "meta")
+    # The roles that something asks today; decomposer and meta get an engine when they are built.
+    roles: tuple[RoleName, ...] = ("tester", "solver")
     return {role: role_model(config.roles.get(role, config.engine)) for role in roles}
 
 
@@ -290,17 +317,19 @@ def stored_config(out: str) -> SweepConfig:
         stored = json.loads(SweepStore(out).read("sweep.json"))
     except FileNotFoundError:
         raise OutputError(f"{out}: no sweep.json here, so nothing to resume") from None
-    return SweepConfig.model_validate(stored["config"])
+    return SweepConfig.model_validate({**stored["config"], **stored.get("placement", {}), "out": out})
 
 
-def _reconcile(out: str, config: SweepConfig, sealed_digest: str, resume: bool) -> set[str]:
-    """Names of the finished trials of ``out``; refuses a directory that holds something else."""
+def _reconcile(out: str, config: SweepConfig, sealed_digest: str, resume: bool, planned: set[str]) -> set[str]:
+    """Names of the finished trials of ``out``; refuses a directory that holds something else than what is planned."""
     store = SweepStore(out)
     try:
         stored = json.loads(store.read("sweep.json"))
     except FileNotFoundError:
         if store.list(""):
             raise OutputError(f"{out}: not empty, and not a sweep directory; choose another with -o") from None
+        if resume:
+            raise OutputError(f"{out}: no sweep here to resume; leave --resume away to begin one") from None
         return set()
     if not resume:
         raise OutputError(f"{out}: already holds a sweep; add --resume to go on with it, or choose another -o")
@@ -311,7 +340,13 @@ def _reconcile(out: str, config: SweepConfig, sealed_digest: str, resume: bool) 
         raise OutputError(f"{out}: was made by another config ({shown}); choose another -o")
     if stored["sealed_digest"] != sealed_digest:
         raise OutputError(f"{out}: the tests or the set of tasks changed since this sweep began; choose another -o")
-    return store.finished()
+    finished = store.finished()
+    if finished - planned:
+        raise OutputError(
+            f"{out}: {len(finished - planned)} of its trials were made with other parts (sandbox {stored['sandbox']}, "
+            "or another model, profile or prompts); restore them, or choose another -o"
+        )
+    return finished
 
 
 def _notes(config: SweepConfig, split: _SplitView | None) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from hc_ray.home import data_root
 from hc_ray.task import Task
 from hc_ray.trial import TrialKey, TrialResult
 from hc_ray_actors import verifiers
-from hc_ray_actors.plan import sealed_folder
+from hc_ray_actors.plan import sealed_folder, with_network
 from hc_ray_actors.sandboxes import choose
 
 
@@ -29,16 +29,12 @@ def regrade(out: str) -> list[dict[str, Any]]:
     if not folder.is_dir():
         raise DatasetError(f"{folder}: the dataset of this sweep is not there any more, so nothing can be graded")
     sealed = verifiers.seal(folder, data_root() / "public", sealed_folder(folder))
-    tasks = {task.digest: task for task in sealed.tasks}
-    return asyncio.run(
-        _regrade(store, tasks, str(sealed_folder(folder)), choose(sweep["sandbox"]).backend, sweep["config"]["network"])
-    )
+    tasks = {task.digest: with_network(task, sweep["config"]["network"]) for task in sealed.tasks}
+    return asyncio.run(_regrade(store, tasks, str(sealed_folder(folder)), choose(sweep["sandbox"]).backend))
 
 
-async def _regrade(
-    store: SweepStore, tasks: dict[str, Task], sealed_root: str, backend: str, network: str
-) -> list[dict[str, Any]]:
-    verifier = verifiers.Verifiers(backend, None, sealed_root, network, None)
+async def _regrade(store: SweepStore, tasks: dict[str, Task], sealed_root: str, backend: str) -> list[dict[str, Any]]:
+    verifier = verifiers.Verifiers(backend, None, sealed_root, None)
     try:
         rows = [_one(store, verifier, tasks, name) for name in sorted(store.finished())]
         return list(await asyncio.gather(*rows))

@@ -178,28 +178,49 @@ def _passed(outcome: TrialOutcome, candidate: str) -> int | None:
     return outcome.matrix.passed(candidate)
 
 
-def commit(store: SweepStore, record: Record, result: TrialResult) -> None:
-    """Write a trial's folder; ``result.json`` comes last and makes it exist."""
-    folder = f"trials/{record.key.name}"
-    store.write(f"{folder}/config.json", _json(record.key.model_dump(mode="json")))
+def files(record: Record, result: TrialResult) -> dict[str, bytes]:
+    """A trial's files by their paths in its folder; ``result.json`` is the last."""
+    found = {"config.json": _json(record.key.model_dump(mode="json"))}
     outcome = record.outcome
     if outcome is not None:
-        store.write(f"{folder}/agent/trajectory.json", _json(trajectory(record.key, outcome, result)))
-        store.write(
-            f"{folder}/agent/candidates.json", _json([one.model_dump(mode="json") for one in outcome.candidates])
-        )
+        found["agent/trajectory.json"] = _json(trajectory(record.key, outcome, result))
+        found["agent/candidates.json"] = _json([one.model_dump(mode="json") for one in outcome.candidates])
         if outcome.suite is not None:
-            store.write(f"{folder}/agent/suite.json", outcome.suite.model_dump_json(indent=1).encode())
-            suite = f"suites/{outcome.suite.key}.json"
-            if not store.exists(suite):
-                store.write(suite, outcome.suite.model_dump_json(indent=1).encode())
+            found["agent/suite.json"] = outcome.suite.model_dump_json(indent=1).encode()
         if outcome.matrix is not None:
-            store.write(f"{folder}/agent/matrix.parquet", parquet(matrix_rows(outcome), MATRIX_COLUMNS))
+            found["agent/matrix.parquet"] = parquet(matrix_rows(outcome), MATRIX_COLUMNS)
     if record.submissions:
-        store.write(f"{folder}/artifacts/submission.tar", record.submissions[-1].tar)
+        found["artifacts/submission.tar"] = record.submissions[-1].tar
     if result.exception_info is not None:
-        store.write(f"{folder}/exception.txt", _evidence(result.exception_info).encode())
-    store.write(f"{folder}/result.json", result.model_dump_json(indent=1).encode())
+        found["exception.txt"] = _evidence(result.exception_info).encode()
+    found["result.json"] = result.model_dump_json(indent=1).encode()
+    return found
+
+
+def plain(record: Record, packed: Mapping[str, bytes]) -> list[bytes]:
+    """What a scanner can read of a trial's files: the matrix as JSON (parquet is compressed), and no submission of the
+    oracle, which may hold its solution."""
+    kept = [data for path, data in packed.items() if not path.endswith((".parquet", ".tar"))]
+    if record.outcome is not None:
+        kept += [_json(matrix_rows(record.outcome)), _json([one.model_dump(mode="json") for one in _asked(record)])]
+    if record.key.agent not in WITHOUT_MODEL:
+        kept += [submission.tar for submission in record.submissions]
+    return kept
+
+
+def _asked(record: Record) -> tuple[Any, ...]:
+    return record.outcome.exchanges if record.outcome else ()
+
+
+def commit(store: SweepStore, record: Record, packed: Mapping[str, bytes]) -> None:
+    """Write a trial's folder, and its suite where other trials find it; ``result.json`` comes last and makes the trial
+    exist."""
+    if record.outcome is not None and record.outcome.suite is not None:
+        shared = f"suites/{record.outcome.suite.key}.json"
+        if not store.exists(shared):
+            store.write(shared, packed["agent/suite.json"])
+    for path, data in packed.items():
+        store.write(f"trials/{record.key.name}/{path}", data)
 
 
 MATRIX_COLUMNS = ("candidate", "test", "category", "outcome", "observed", "detail")
@@ -225,7 +246,11 @@ def matrix_rows(outcome: TrialOutcome) -> list[dict[str, Any]]:
     ]
 
 
-def write_sweep(store: SweepStore, plan: Plan) -> None:
+PLACEMENT = {"concurrency", "sandbox_slots", "mlflow_uri"}
+"""Settings that a resume may change, kept for one that names none."""
+
+
+def write_sweep(store: SweepStore, plan: Plan, holdout_looks: int) -> None:
     """``sweep.json``: written once; a resume finds it there."""
     if store.exists("sweep.json"):
         return
@@ -239,9 +264,10 @@ def write_sweep(store: SweepStore, plan: Plan) -> None:
                 "sweep_id": digest_of(identity)[:16],
                 "started_at": identity["began"],
                 "config": config,
+                "placement": plan.config.model_dump(mode="json", include=PLACEMENT),
                 "dataset": plan.dataset,
                 "split": plan.split,
-                "holdout_looks": plan.holdout_looks,
+                "holdout_looks": holdout_looks,
                 "tasks": [{"name": task.name, "digest": task.digest} for task in plan.taken],
                 "refused": [task.model_dump() for task in plan.refused],
                 "sealed_digest": plan.sealed_digest,

@@ -67,10 +67,7 @@ def pack_public(public_root: Path, digest: str) -> bytes:
 class Sandboxes:
     """One a node. It limits how many sandboxes are busy at once, so that an engine on the same node keeps its cores."""
 
-    def __init__(
-        self, backend: str, public_root: str | None, network: str, slots: int | None, sealed_root: str | None
-    ) -> None:
-        self._harbor_network = network == "task"
+    def __init__(self, backend: str, public_root: str | None, slots: int | None, sealed_root: str | None) -> None:
         if sealed_root:
             from hc_ray.sealed_guard import install
 
@@ -101,8 +98,6 @@ class Sandboxes:
         return handle, sandbox.workdir
 
     async def create(self, task: Task, name: str, network: bool) -> tuple[str, str]:
-        wanted = task.environment.network
-        network = network or wanted in {"public", "allowlist"} or (self._harbor_network and wanted == "unmentioned")
         return self._keep(await self._place.create(task, name, network=network))
 
     async def fork(self, handle: str, name: str) -> tuple[str, str]:

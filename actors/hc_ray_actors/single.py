@@ -60,7 +60,7 @@ async def _suite(plan: sweep.Plan) -> Suite:
 
     engine_config, profile, digest = plan.models["tester"]
     engine = Engine(engine_config)
-    sandboxes = Sandboxes(plan.sandbox, plan.public_root, plan.config.network, plan.config.sandbox_slots, None)
+    sandboxes = Sandboxes(plan.sandbox, plan.public_root, plan.config.sandbox_slots, None)
     try:
         endpoint = await engine.start()
         tester: RoleName = "tester"

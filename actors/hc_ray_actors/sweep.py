@@ -6,21 +6,24 @@ it."""
 
 import asyncio
 import contextlib
+import itertools
 import json
 import signal
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+import traceback
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hc_ray.adapters.sweep_store import SweepStore
 from hc_ray.config import EngineConfig, RoleName
-from hc_ray.errors import InfrastructureError, UserError
+from hc_ray.errors import InfrastructureError, LeakError, StoreError, UserError, VerifierError
 from hc_ray.events import ErrorEvent, TrialComplete, TrialStart, VerdictEvent
+from hc_ray.home import data_root
 from hc_ray.ports import Events
 from hc_ray.task import Task
 from hc_ray.trial import TrialKey, TrialResult
-from hc_ray.value import Value
+from hc_ray.value import Value, canonical_json
 from hc_ray_actors import results
 from hc_ray_actors.cluster import ENGINE, SANDBOX, VERIFIER, Cluster, RayCluster
 from hc_ray_actors.engine import Endpoint, Engine
@@ -42,6 +45,8 @@ class SweepSummary(Value):
     """Trials that have a result now, earlier starts included."""
     unscored: int
     interrupted: bool = False
+    stopped: bool = False
+    """It ended before its last trial since something that every trial needs was gone."""
     tracked: str | None = None
     """Id of the parent run in MLflow; None when tracking is off or failed."""
     problems: tuple[str, ...] = ()
@@ -86,10 +91,13 @@ class _Sweep:
         self._trials: Any = None
         self._limits: dict[str, str] = {}
         self._pump: asyncio.Task[None] | None = None
+        self._said: dict[str, list[bytes]] = {}
+        """Events by trial that no scan has seen yet."""
 
     def emit(self, event: Any) -> None:
         """One stream: the journal and the watcher see the same events in the same order."""
         stamped = event if event.at else event.model_copy(update={"at": time.time()})
+        self._said.setdefault(stamped.trial, []).append(stamped.model_dump_json().encode())
         self._journal.emit(stamped)
         self._watcher.emit(stamped)
 
@@ -109,20 +117,24 @@ class _Sweep:
 
     async def run(self, todo: list[TrialKey], sleep: float) -> SweepSummary:
         self._catch_signals()
-        interrupted = False
+        interrupted = stopped = False
         tracked = None
-        results.write_sweep(self._store, self._plan)
+        looks = self._plan.holdout_looks + self._look(todo)
+        results.write_sweep(self._store, self._plan, looks)
         try:
             if todo:
                 await self._open()
-                self._look(todo)
                 await self._drive(todo, sleep)
         except asyncio.CancelledError:
             interrupted = True
+        except Broken as fault:
+            stopped = True
+            self._problems.append(f"{fault}; go on with --resume")
         finally:
             await self._close_trials()
         # What is derived from the directory is rebuilt even after an interruption: it speaks of what is there.
         summary = results.derive(self._store)
+        await self._scan("", [canonical_json(summary).encode(), *itertools.chain(*self._said.values())])
         if not interrupted:
             tracked = await self._track(summary)
         return SweepSummary(
@@ -130,6 +142,7 @@ class _Sweep:
             done=len(self._store.finished() & {key.name for key in self._plan.trials}),
             unscored=results.count_unscored(summary),
             interrupted=interrupted,
+            stopped=stopped,
             tracked=tracked,
             problems=tuple(self._problems),
         )
@@ -148,14 +161,14 @@ class _Sweep:
         plan, config = self._plan, self._plan.config
         cluster = self._cluster
         assert cluster is not None
-        guard = plan.sealed_root if not _in_process(cluster) else None
+        guard = str(data_root() / "sealed") if not _in_process(cluster) else None
         roots = (None, None) if cluster.where not in {"laptop", "in-process"} else (plan.public_root, plan.sealed_root)
         roles_task = asyncio.ensure_future(self._open_roles(cluster))
         for node in cluster.nodes(SANDBOX):
-            solver_side = (plan.sandbox, roots[0], config.network, config.sandbox_slots, guard)
+            solver_side = (plan.sandbox, roots[0], config.sandbox_slots, guard)
             self._sandboxes.append(cluster.spawn(Sandboxes, *solver_side, node=node, resource=SANDBOX, units=0.01))
         for node in cluster.nodes(VERIFIER):
-            blind_side = (plan.sandbox, *roots, config.network, None)
+            blind_side = (plan.sandbox, *roots, None)
             self._verifiers.append(cluster.spawn(Verifiers, *blind_side, node=node, resource=VERIFIER, units=0.01))
         if not self._sandboxes or not self._verifiers:
             roles_task.cancel()
@@ -190,11 +203,15 @@ class _Sweep:
             roles[role] = RoleSetup(engine=engine, endpoints=started[engine], profile=profile, digest=digest)
         return roles
 
-    def _look(self, todo: list[TrialKey]) -> None:
-        """A model that runs on holdout tasks is a look, whatever comes of it."""
+    def _look(self, todo: list[TrialKey]) -> int:
+        """A model that runs on holdout tasks is a look, whatever comes of it. Answers how many looks were added."""
         asked = [key for key in todo if key.agent not in WITHOUT_MODEL]
-        if self._plan.split == "holdout" and asked:
-            record_look(Path(self._plan.dataset), sweep=self._plan.out, trials=len(asked))
+        if self._plan.split != "holdout" or not asked:
+            return 0
+        folder = Path(self._plan.dataset)
+        home = folder.parent if (folder / "task.toml").is_file() else folder
+        record_look(home, sweep=self._plan.out, trials=len(asked))
+        return 1
 
     def _window(self) -> int:
         """Trials in flight: enough to keep every engine replica's knee busy."""
@@ -235,12 +252,18 @@ class _Sweep:
                 await self._without_model(key, task, record)
             else:
                 await self._with_model(key, task, record)
-        except (InfrastructureError, UserError) as fault:
-            record.failed(type(fault).__name__, str(fault))
+        except (StoreError, LeakError, Broken):
+            raise
+        except Exception as fault:
+            # One trial's trouble is not the sweep's: it is unscored, with its evidence, and the others go on.
+            trace = "" if isinstance(fault, InfrastructureError | UserError) else traceback.format_exc()
+            record.failed(type(fault).__name__, str(fault), trace)
             self.emit(ErrorEvent(trial=key.name, text=str(fault), cause=type(fault).__name__))
         result = record.result()
+        packed = results.files(record, result)
+        await self._scan(key.name, [*results.plain(record, packed), *self._said.pop(key.name, [])])
         self._lease.check()
-        results.commit(self._store, record, result)
+        results.commit(self._store, record, packed)
         metadata = result.agent_result.metadata
         self.emit(
             TrialComplete(
@@ -253,7 +276,7 @@ class _Sweep:
         verifier = self._verifier()
         submission = await verifier.reference(task) if key.agent == "oracle" else None
         record.submitted(submission)
-        record.judged(await verifier.grade(task, submission, key.agent == "oracle"))
+        record.judged(await verifier.grade(task, submission, self._keeps_output(task)))
         self.emit(VerdictEvent(trial=key.name, passed=bool(record.passed)))
 
     async def _with_model(self, key: TrialKey, task: Task, record: "results.Record") -> None:
@@ -262,27 +285,55 @@ class _Sweep:
             record.submitted(step.submission)
             try:
                 verdict = await self._grade(task, step)
-            except InfrastructureError as fault:
-                step = await self._trials.fail(key.name, str(fault))
-                continue
+            except (InfrastructureError, UserError) as fault:
+                # What the verifier says of itself is for people: the trial learns only that there is no verdict.
+                record.failed(type(fault).__name__, str(fault))
+                self.emit(ErrorEvent(trial=key.name, text=str(fault), cause=type(fault).__name__))
+                await self._trials.fail(key.name, "no verdict could be had")
+                return
             record.judged(verdict)
             self.emit(VerdictEvent(trial=key.name, passed=bool(verdict.passed)))
             step = await self._trials.resume(key.name, bool(verdict.passed))
         if step.kind == "failed":
+            await self._check_engines()
             record.failed(step.error_type, step.error, step.trace)
             self.emit(ErrorEvent(trial=key.name, text=step.error, cause=step.error_type))
             return
         record.ended(step.outcome)
 
     async def _grade(self, task: Task, step: Step) -> Any:
-        """A fail is believed only of a task whose own reference passes."""
+        """A verdict is believed only of a task whose own reference passes; a pass no more than a fail, or a broken task
+        could only ever help the rate."""
         verifier = self._verifier()
-        verdict = await verifier.grade(task, step.submission, self._plan.split != "holdout")
-        if not verdict.passed:
-            control = await verifier.control(task)
-            if control.passed is False:
-                raise InfrastructureError(f"the task's own reference solution does not pass: {control.cause}")
-        return verdict
+        control = await verifier.control(task)
+        if control.passed is False:
+            raise VerifierError(f"the task's own reference solution does not pass: {control.cause}")
+        return await verifier.grade(task, step.submission, self._keeps_output(task))
+
+    def _keeps_output(self, task: Task) -> bool:
+        """Verifier output is kept, sealed, of dev tasks only."""
+        return task.digest not in self._plan.holdout
+
+    async def _check_engines(self) -> None:
+        """A trial failed outside its sandbox: if an engine is gone, no further trial can succeed, and the sweep stops
+        rather than mark them all unscored."""
+        for engine in self._engines:
+            try:
+                alive = await engine.alive()
+            except InfrastructureError:
+                alive = False
+            if not alive:
+                raise Broken("an engine died")
+
+    async def _scan(self, trial: str, blobs: Sequence[bytes]) -> None:
+        """Raises ``LeakError`` where a canary of the sealed files stands in what is about to be written. Only a
+        verifier knows the canaries."""
+        if not self._verifiers:
+            return
+        if found := await self._verifier().leaks(blobs):
+            where = f"trial {trial}" if trial else "the sweep's journal or report"
+            told = ", ".join(digest[:12] for digest in found[:3])
+            raise LeakError(f"{where} holds a canary of the sealed files of task {told}: no result of it counts")
 
     def _verifier(self) -> Any:
         self._verifier_turn += 1
@@ -299,10 +350,7 @@ class _Sweep:
         uri = self._plan.config.mlflow_uri or results.default_tracking_uri(self._plan.out)
         if uri is None or uri == "none":
             return None
-        cluster = self._cluster
-        if cluster is None:
-            return None
-        tracker = cluster.spawn(Tracker, uri)
+        tracker = self._cluster.spawn(Tracker, uri) if self._cluster else Tracker(uri)
         try:
             return str(await tracker.export(dict(summary)))
         except Exception as fault:
@@ -327,6 +375,10 @@ class _Sweep:
             await asyncio.wait_for(asyncio.gather(*closing, return_exceptions=True), 20)
         with contextlib.suppress(InfrastructureError):
             self._journal.flush()
+
+
+class Broken(Exception):
+    """Something that every trial needs is gone; what is committed stays, a resume does the rest."""
 
 
 def _in_process(cluster: Cluster) -> bool:

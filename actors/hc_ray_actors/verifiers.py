@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from hc_ray import canaries
 from hc_ray.blind import check as _check
 from hc_ray.blind import oracle as _oracle
 from hc_ray.blind import split as _split
@@ -25,10 +26,7 @@ from hc_ray_actors.sandboxes import open_place
 class Verifiers:
     """Grades submissions on one node, in sandboxes that no solver's actor can list, enter or reap."""
 
-    def __init__(
-        self, backend: str, public_root: str | None, sealed_root: str | None, network: str, slots: int | None
-    ) -> None:
-        self._harbor_network = network == "task"
+    def __init__(self, backend: str, public_root: str | None, sealed_root: str | None, slots: int | None) -> None:
         self._public = Path(public_root) if public_root else data_root() / "public"
         self._sealed = Path(sealed_root) if sealed_root else data_root() / "sealed"
         self._place = open_place(backend, self._public, label="verify")
@@ -62,13 +60,8 @@ class Verifiers:
                 submission,
                 sealed_root=self._sealed,
                 place=self._place,
-                network=self._network(task),
                 keep_output=output,
             )
-
-    def _network(self, task: Task) -> bool | None:
-        """Harbor's default for a task that does not mention the network, where the sweep asked for it."""
-        return True if self._harbor_network and task.environment.network == "unmentioned" else None
 
     async def reference(self, task: Task) -> Submission:
         """What the task's own solution leaves behind."""
@@ -77,15 +70,25 @@ class Verifiers:
 
     async def control(self, task: Task) -> Verdict:
         """The verdict on the task's own reference, taken once: a task that fails it cannot fail anybody."""
-        if task.digest not in self._controls:
-            self._controls[task.digest] = asyncio.ensure_future(self._control(task))
-        return await asyncio.shield(self._controls[task.digest])
+        running = self._controls.get(task.digest)
+        if running is None or (running.done() and (running.cancelled() or running.exception() is not None)):
+            # A control that broke says nothing of the task: the next who asks tries again.
+            running = self._controls[task.digest] = asyncio.ensure_future(self._control(task))
+        return await asyncio.shield(running)
 
     async def _control(self, task: Task) -> Verdict:
         async with self._slots:
             return await _oracle.control(
                 task, sealed_root=self._sealed, place=self._place, cache=self._sealed / "controls"
             )
+
+    async def leaks(self, blobs: Sequence[bytes]) -> list[str]:
+        """Public digests of the tasks whose canaries stand in any of ``blobs``. The tokens themselves stay here."""
+        return await asyncio.to_thread(self._leaks, blobs)
+
+    def _leaks(self, blobs: Sequence[bytes]) -> list[str]:
+        planted = _vault.canaries(self._sealed)
+        return sorted(planted[token] for token in canaries.find(planted, blobs))
 
     async def close_all(self) -> None:
         await self._place.close()

@@ -4,6 +4,7 @@ A sandbox is one long-lived bwrap process over a folder that is its root. Files 
 commands go to the first process inside; so a sandbox that was killed keeps its files readable, and forks copy files."""
 
 import asyncio
+import errno
 import os
 import re
 import signal
@@ -36,6 +37,24 @@ MEMORY_MB = 1024
 STORAGE_MB = 512
 PROCESSES = 256
 Result = TypeVar("Result")
+
+
+_THEIRS = frozenset(
+    getattr(errno, name)
+    for name in (
+        "EROFS",
+        "ENOTDIR",
+        "EISDIR",
+        "EACCES",
+        "EPERM",
+        "ELOOP",
+        "ENAMETOOLONG",
+        "EEXIST",
+        "ENOTEMPTY",
+        "EBUSY",
+    )
+)
+"""What a path, or what lies there, can bring about: the doing of who chose it, not of the machinery."""
 
 
 class BwrapSandbox:
@@ -127,12 +146,12 @@ class BwrapSandbox:
         self._running()
         members = [Member(absolute(path, self.workdir), "file", mode, data=data) for path, data in files.items()]
         change = Change(members=tuple(members), deleted=())
-        await self._files(lambda: self.tree.apply(change))
+        await self._write(change)
 
     async def put_tar(self, tar: bytes) -> None:
         self._running()
         change = unpack(tar)
-        await self._files(lambda: self.tree.apply(change))
+        await self._write(change)
 
     async def get(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
         self._running()
@@ -172,6 +191,14 @@ class BwrapSandbox:
         if self._closed or self._process is None:
             raise SandboxError("the sandbox is closed")
         return self._process
+
+    async def _write(self, change: Change) -> None:
+        try:
+            await asyncio.to_thread(self.tree.apply, change)
+        except OSError as error:
+            if error.errno in _THEIRS:
+                raise ValueError(f"cannot be written: {error}") from error
+            raise SandboxError(f"files of a sandbox: {error}") from error
 
     async def _files(self, work: Callable[[], Result]) -> Result:
         try:

@@ -49,6 +49,7 @@ class DockerPlace:
         sandbox.begin(image.id)
         with self._watch_lock:
             if self._watchdog is None:
+                reap([])
                 self._watchdog = threading.Thread(target=self._watch, name="docker-disk", daemon=True)
                 self._watchdog.start()
         return sandbox
@@ -57,6 +58,8 @@ class DockerPlace:
         environment = task.environment
         if environment.compose:
             return "its environment is a Docker Compose file, which is not supported"
+        if environment.network == "allowlist":
+            return "it allows some hosts only, which these sandboxes cannot enforce"
         if environment.gpus:
             return "it asks for GPUs, which sandboxes do not have"
         if environment.dockerfile is None:

@@ -64,8 +64,9 @@ async def control(
 ) -> Verdict:
     """The verdict on the task's own reference: unless it passed, a fail of the task says nothing and is unscored.
 
-    Run once per public digest, sealed digest, mode and kind of place; kept in ``cache``. ``passed`` is None, with cause
-    ``no_reference``, for a task that has none. Raises ``VerifierError`` (and keeps nothing) for machinery."""
+    Run once per public digest, sealed digest, mode and kind of place; a pass is kept in ``cache``. A fail is not: a
+    busy machine can make a reference late, and the next sweep looks again. ``passed`` is None, with cause
+    ``no_reference``, for a task that has none. Raises ``VerifierError`` for machinery."""
     spec = load_spec(sealed_root, task.digest)
     kind = type(place).__name__
     path = cache / f"{digest_of([task.digest, spec.sealed_digest, mode, kind])}.json"
@@ -79,7 +80,8 @@ async def control(
     else:
         digests = {"task_digest": task.digest, "sealed_digest": spec.sealed_digest}
         verdict = Verdict(passed=None, cause="no_reference", mode=mode, **digests)
-    await asyncio.to_thread(_write, path, verdict)
+    if verdict.passed:
+        await asyncio.to_thread(_write, path, verdict)
     return verdict
 
 

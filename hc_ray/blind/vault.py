@@ -125,13 +125,14 @@ def sealed_files(sealed_root: Path, digest: str, part: str) -> dict[str, tuple[b
     return found
 
 
-def canaries(sealed_root: Path) -> tuple[str, ...]:
-    """Every token ever planted under this root; a scanner looks for them in prompts, journals and artefacts."""
-    tokens = []
+def canaries(sealed_root: Path) -> dict[str, str]:
+    """Every token planted under this root, with the public digest of its task; a scanner looks for them in prompts,
+    journals and artefacts."""
+    tokens = {}
     for path in sorted(sealed_root.glob(f"*/{VERIFIER_FILE}")):
         with contextlib.suppress(OSError, ValidationError):
-            tokens.append(VerifierSpec.model_validate_json(path.read_bytes()).canary)
-    return tuple(tokens)
+            tokens[VerifierSpec.model_validate_json(path.read_bytes()).canary] = path.parent.name
+    return tokens
 
 
 @contextlib.contextmanager

@@ -52,7 +52,11 @@ class Workbench:
         if not tests:
             return ()
         async with self._slots:
-            fork = await self._fork(place, files)
+            try:
+                fork = await self._fork(place, files)
+            except ValueError as error:
+                # The candidate names a place where nothing can be written: its fault, told as that of every test.
+                return ((Cell(outcome="error", detail=f"its files cannot be written: {error}"),),) * len(tests)
             try:
                 await fork.put(runner.payload(tests, fork.workdir, repeats=repeats))
                 result = await fork.exec(
@@ -65,7 +69,10 @@ class Workbench:
     async def difference(self, place: str, files: Mapping[str, str]) -> Difference:
         """What a fork that holds ``files`` differs in from the task's image."""
         async with self._slots:
-            fork = await self._fork(place, files)
+            try:
+                fork = await self._fork(place, files)
+            except ValueError:
+                fork = await self._fork(place, {})
             try:
                 return await fork.difference()
             finally:

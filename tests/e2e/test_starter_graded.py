@@ -1,4 +1,5 @@
-"""Every task of the starter dataset, in every sandbox that takes it: its reference solution passes, doing nothing fails."""
+"""Every task of the starter dataset, in every sandbox that takes it: its reference solution passes, doing nothing
+fails."""
 
 import asyncio
 import shutil
