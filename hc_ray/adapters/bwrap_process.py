@@ -23,7 +23,7 @@ from hc_ray.inside.init import frame, take_frame
 from hc_ray.runner_paths import INIT_PATH
 
 START_SECONDS = 30.0
-DEATH_SECONDS = 5.0
+DEATH_SECONDS = 10.0
 NO_FILES = 1024
 
 Reply = tuple[dict[str, Any], bytes]
@@ -171,24 +171,26 @@ class BwrapProcess:
                     _answer(future, (header, payload))
 
     def _bury(self) -> None:
-        """Kill what is left, wait until it is dead, and answer everybody who waits."""
-        self._kill_now()
-        if self._child >= 0:
-            select.select([self._child], [], [], DEATH_SECONDS)
-            with self._child_lock:
-                os.close(self._child)
-                self._child = -1
-        if self._process is not None:
-            _wait(self._process)
-            with self._lock:
-                for stream in (self._process.stdin, self._process.stdout):
-                    if stream is not None:
-                        stream.close()
-        if not self._ready.done():
-            said = self._log.read_text(errors="replace").strip()[-500:] if self._log.exists() else ""
-            self._ready.set_exception(SandboxError(f"a bwrap sandbox did not start: {said or 'it said nothing'}"))
-        self._over.set()
-        self._fail()
+        """Kill what is left, wait until it is dead, and answer everybody who waits, whatever happens on the way."""
+        try:
+            self._kill_now()
+            if self._child >= 0:
+                _wait_for(self._child)
+                with self._child_lock:
+                    os.close(self._child)
+                    self._child = -1
+            if self._process is not None:
+                _wait(self._process)
+                with self._lock:
+                    for stream in (self._process.stdin, self._process.stdout):
+                        if stream is not None:
+                            stream.close()
+        finally:
+            if not self._ready.done():
+                said = self._log.read_text(errors="replace").strip()[-500:] if self._log.exists() else ""
+                self._ready.set_exception(SandboxError(f"a bwrap sandbox did not start: {said or 'it said nothing'}"))
+            self._over.set()
+            self._fail()
 
     def _fail(self) -> None:
         with self._lock:
@@ -197,12 +199,22 @@ class BwrapProcess:
             _answer(future, None)
 
 
+def _wait_for(place: int) -> None:
+    """Wait until the process of a pidfd has ended (``select`` would take no descriptor above 1023)."""
+    poll = select.poll()
+    poll.register(place, select.POLLIN)
+    poll.poll(DEATH_SECONDS * 1000)
+
+
 def _wait(process: subprocess.Popen[bytes]) -> None:
     """Collect a process that is about to end (``Popen.wait`` with a timeout polls, up to 50 ms late)."""
     if process.returncode is None:
-        place = os.pidfd_open(process.pid)
         try:
-            select.select([place], [], [], DEATH_SECONDS)
+            place = os.pidfd_open(process.pid)
+        except ProcessLookupError:  # ``Popen.kill`` of another thread has collected it since
+            return
+        try:
+            _wait_for(place)
         finally:
             os.close(place)
         process.poll()
