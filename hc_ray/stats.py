@@ -1,7 +1,7 @@
 """Estimators, intervals and paired tests (DESIGN 9). The task is the unit of randomisation: repeats of a task are
 resampled with it. Everything random takes a seed, so that a report printed twice says the same.
 
-numpy is imported inside the functions that resample: the command line imports this module at no cost."""
+numpy and scipy are imported inside the functions that need them: the command line imports this module at no cost."""
 
 import math
 import random
@@ -143,11 +143,9 @@ def sign_flip(differences: Sequence[float], *, seed: int = 0, draws: int = 20000
 
 def mcnemar(only_a: int, only_b: int) -> float:
     """Exact two-sided McNemar p: ``only_a`` pairs where only a passed, ``only_b`` where only b did."""
-    n = only_a + only_b
-    if n == 0:
-        return 1.0
-    tail = sum(math.comb(n, index) for index in range(min(only_a, only_b) + 1)) / 2**n
-    return float(min(1.0, 2 * tail))
+    from scipy.stats import binomtest
+
+    return float(binomtest(only_a, only_a + only_b, 0.5).pvalue) if only_a + only_b else 1.0
 
 
 def paired_shares(only_a: int, only_b: int, n: int) -> tuple[float, float]:

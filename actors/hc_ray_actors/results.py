@@ -106,7 +106,7 @@ class Record:
 
     def _metadata(self, first: Any, passed: bool | None) -> dict[str, Any]:
         key, outcome = self.key, self.outcome
-        turns = outcome.turns if outcome else 0
+        turns = lineage_turns(outcome) if outcome else 0
         progress = outcome.progress if outcome else None
         common = {
             "agent": key.agent,
@@ -169,6 +169,16 @@ def outcome_metadata(outcome: TrialOutcome) -> dict[str, Any]:
         "stop_reason": outcome.stop_reason,
         "notes": list(outcome.notes),
     }  # fmt: skip
+
+
+def lineage_turns(outcome: TrialOutcome) -> int:
+    """Answers of the solver model on the submitted lineage: the chosen candidate and those it was repaired from. The
+    search's width is in ``self_attempts``, and does not make a score worse."""
+    parents = {candidate.id: candidate.parent for candidate in outcome.candidates}
+    count, here = 0, outcome.chosen
+    while here is not None and here in parents:
+        count, here = count + 1, parents[here]
+    return count or min(outcome.turns, 1)
 
 
 def _passed(outcome: TrialOutcome, candidate: str) -> int | None:
