@@ -6,11 +6,15 @@ import re
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\x1b\[[0-9;?]*[A-Za-z]"), ""),
     (re.compile(r"\b0x[0-9a-fA-F]{6,16}\b"), "0x?"),
-    (re.compile(r"(?:/var)?/tmp/hc/[\w.-]+(?:/t[\w]{8})?"), "/tmp/?"),
+    # What Python's id() answers: addresses of the heap and of mapped memory, as PIE and 47 bits place them.
+    (re.compile(r"\b(?:9[3-9]\d{12}|1[34]\d{13})\b"), "<address>"),
+    (re.compile(r"(?:/var)?/tmp/hc/[\w.-]+(?:/t[\w]{8})?(?:/tmp[\w]{8}\b)?"), "/tmp/?"),
     (re.compile(r"(/tmp/(?:tmp|pytest-|t))[\w.-]{6,}"), r"/tmp/?"),
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"), "<time>"),
     (re.compile(r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\w* (?:\d+ )?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\w*"
                 r" +\d+ \d\d:\d\d:\d\d(?: \w+)?(?: \d{4})?"), "<time>"),
+    # Seconds since the epoch with their fraction, of the years 2020 to 2033.
+    (re.compile(r"\b(?:1[6-9]\d{8})\.\d{3,}\b"), "<time>"),
     (re.compile(r"\bin \d+(?:\.\d+)? ?(?:s|ms|seconds?)\b"), "in <duration>"),
     (re.compile(r"\b\d+m\d+\.\d+s\b"), "<duration>"),
     (re.compile(r"\bpid[ =:]+\d+", re.IGNORECASE), "pid ?"),
