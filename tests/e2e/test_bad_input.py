@@ -1,5 +1,6 @@
 """What a user can get wrong: one or two plain lines, exit code 2, and nothing on disk is touched."""
 
+import json
 import os
 import subprocess
 import sys
@@ -118,3 +119,34 @@ def test_a_model_is_never_run_on_all_tasks_of_a_split_dataset(dataset):
 
 def test_a_holdout_sweep_needs_a_fixed_split(dataset):
     _refused(_hc_ray("sweep", "-p", dataset, "-a", "nop", "--split", "holdout"), "tasks split")
+
+
+def test_a_single_held_out_task_is_no_way_around_the_holdout(dataset):
+    for number in range(4):
+        make_task(dataset, f"more{number}", instruction=f"Write add.py with a function `add(a, b)`. Case {number}.\n")
+    assert _hc_ray("tasks", "split", "-p", dataset, "--fraction", 0.2).returncode == 0
+    held_out = next(iter(json.loads((dataset / "split.json").read_text())["holdout"]))
+    for verb in (("run", "-a", "raw"), ("testgen",), ("sweep", "-a", "hc")):
+        _refused(_hc_ray(*verb, "-p", dataset / held_out, "--sandbox", "bwrap"), "held out", "--split holdout")
+    assert not (dataset / "split.ledger.jsonl").exists()
+
+
+def test_refinement_is_refused_on_a_holdout(dataset, tmp_path):
+    make_task(dataset, "other", instruction="Write add.py with a function `add(a, b)`. Another case.\n")
+    assert _hc_ray("tasks", "split", "-p", dataset, "--fraction", 0.5).returncode == 0
+    file = tmp_path / "refine.yaml"
+    file.write_text("split: holdout\nagents: [hc]\nsolver: {refinement: 1}\n")
+    _refused(_hc_ray("sweep", file, "-p", dataset), "refinement")
+
+
+def test_an_agent_named_twice_is_refused(dataset):
+    _refused(_hc_ray("sweep", "-p", dataset, "-a", "hc", "-a", "hc"), "twice")
+
+
+def test_a_budget_that_the_self_tests_alone_would_eat_is_refused(dataset):
+    _refused(_hc_ray("sweep", "-p", dataset, "-a", "hc", "--budget-tokens", 1000), "budget.tokens", "1500")
+
+
+def test_a_resume_of_nothing_is_refused(dataset, tmp_path):
+    _refused(_hc_ray("sweep", "-p", dataset, "-a", "nop", "-o", tmp_path / "typo", "--resume"), "no sweep")
+    assert not (tmp_path / "typo").exists()
