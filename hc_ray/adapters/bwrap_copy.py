@@ -13,7 +13,8 @@ from hc_ray.adapters.bwrap_descriptors import FILE, FOLDER, MAX_DEPTH, content, 
 
 def remove_tree(folder: Path) -> None:
     """Remove a state folder whose processes are dead, whatever modes and depths they left behind."""
-    shutil.rmtree(folder, ignore_errors=True)
+    with suppress(RecursionError):  # thousands of folders inside each other: rm removes them below
+        shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():
         subprocess.run(["chmod", "-R", "u+rwX", str(folder)], check=False, capture_output=True, timeout=600)
         subprocess.run(["rm", "-rf", "--one-file-system", str(folder)], check=False, capture_output=True, timeout=600)

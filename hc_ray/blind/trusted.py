@@ -14,15 +14,23 @@ from hc_ray.value import Value
 
 _FOLDERS = ("/bin", "/sbin", "/usr", "/lib", "/lib32", "/lib64", "/libx32", "/opt/hc")
 _FILES = re.compile(
-    r"/etc/(ld\.so\.(preload|conf|cache)|ld\.so\.conf\.d/.*|environment|profile|bash\.bashrc|python3?[^/]*/.*)"
+    r"/etc/(ld\.so\.(preload|conf)|ld\.so\.conf\.d/.*|environment|profile|bash\.bashrc|python3?[^/]*/.*)"
+    r"|/etc/(pip\.conf|uv/.*|wgetrc)"
     r"|(/root|/home/[^/]+)/(\.bashrc|\.bash_profile|\.profile|\.local/(bin|lib)/.*|\.config/(pip|uv)/.*|\.pdbrc)"
-    r"|/etc|/etc/ld\.so\.conf\.d|/opt|(/root|/home/[^/]+)(/\.local(/bin|/lib)?|/\.config)?|/home"
+    r"|(/root|/home/[^/]+)/(\.pip/.*|\.curlrc|\.wgetrc|\.netrc)"
+    r"|/etc|/etc/(ld\.so\.conf\.d|uv)|/opt|(/root|/home/[^/]+)(/\.local(/bin|/lib)?|/\.config|/\.pip)?|/home"
     r"|/(conftest\.py|pytest\.ini|\.pytest\.ini|pytest\.toml|tox\.ini|setup\.cfg|pyproject\.toml)"
     r"|(.*/)?(sitecustomize|usercustomize)(\.py|/.*)|.*\.pth|(.*/)?(site|dist)-packages/.*"
 )
 _TRANSIENT = ("/proc", "/sys", "/dev", "/run", "/tmp", "/logs", "/tests", "/solution", "/var/run")
+_REGISTERED = ("/etc/alternatives", "/etc/ld.so.cache")
+"""What installing a package rewrites. The tests resolve programs and libraries through it, so it stays as the image
+has it, and a change is no tampering."""
 _NEVER_A_CHANGE = {"/usr/sbin/docker-init", "/sbin/docker-init"}
 """Docker shows its own init as an added file."""
+_STAYS = (*_TRANSIENT, *_REGISTERED)
+_DEEPEST = 256
+"""Folders inside each other: far beyond any honest tree, far below what ends a recursion over it."""
 _PYTEST = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments", "py", "hc_witness")
 
 
@@ -77,6 +85,8 @@ def read_contents(tar: bytes) -> Contents:
                     raise Refused(f"{path} is there twice")
                 if not (member.isfile() or member.isdir() or member.issym() or member.islnk()):
                     raise Refused(f"{path} is neither file, folder nor link")
+                if member.issparse():
+                    raise Refused(f"{path} is sparse: what it unpacks to has no bound")
                 if member.islnk() and _absolute(member.linkname) not in members:
                     raise Refused(f"{path} is a hard link to something that was not handed in")
                 if any(parent in links for parent in _parents(path)):
@@ -103,8 +113,11 @@ def _deleted(file: io.BufferedIOBase | object | None) -> tuple[str, ...]:
 
 
 def _absolute(name: str) -> str:
-    if ".." in name.split("/"):
+    parts = name.split("/")
+    if ".." in parts:
         raise Refused(f"{name} leaves its folder")
+    if len(parts) > _DEEPEST:
+        raise Refused(f"{name[:60]}... is more than {_DEEPEST} folders deep")
     return posixpath.normpath("/" + name.lstrip("/"))
 
 
@@ -153,13 +166,13 @@ def sort_out(tar: bytes, contents: Contents, image: Image, workdir: str) -> Carr
     left: list[str] = []
     tampered: list[str] = []
     for path in contents.members:
-        if _below(path, _TRANSIENT) or path in _NEVER_A_CHANGE:
+        if _below(path, _STAYS) or path in _NEVER_A_CHANGE:
             left.append(path)
         elif _trusted(path, image.path) and path not in folders:
             (tampered if path in exists else left).append(path)
         elif path not in exists and (_top_module(path, workdir) in image.loaded or _is_witness(path)):
             tampered.append(path)
-    removed = [path for path in contents.deleted if not _below(path, _TRANSIENT)]
+    removed = [path for path in contents.deleted if not _below(path, _STAYS)]
     tampered += [path for path in removed if _trusted(path, image.path) and path not in _NEVER_A_CHANGE]
     return Carried(
         tar=_without(tar, {*left, *tampered}, removed),

@@ -55,6 +55,14 @@ def make_tar(files: dict[str, str], *, deleted: tuple[str, ...] = (), extra: tup
     return out.getvalue()
 
 
+def sparse(name: str) -> tarfile.TarInfo:
+    """A file without content that says to be 1 TiB of hole."""
+    info = tarfile.TarInfo(name)
+    info.pax_headers = {f"GNU.sparse.{key}": value for key, value in {"size": str(1 << 40), "numblocks": "0"}.items()}
+    info.pax_headers["GNU.sparse.map"] = "0,0"
+    return info
+
+
 def link(name: str, target: str, kind: bytes = tarfile.SYMTYPE) -> tarfile.TarInfo:
     info = tarfile.TarInfo(name)
     info.type, info.linkname = kind, target
@@ -154,6 +162,8 @@ def test_a_reward_counts_only_if_the_witness_bears_it_out(
         make_tar({}, extra=(link("app/null", "", tarfile.CHRTYPE),)),
         make_tar({DELETED: '{"a": 1}'}),
         make_tar({}, deleted=("/",)),
+        make_tar({"/app/" + "d/" * 300 + "file": "x"}),
+        make_tar({}, extra=(sparse("app/big"),)),
     ],
 )
 def test_a_submission_that_no_difference_looks_like_is_refused(tar: bytes) -> None:
@@ -167,6 +177,7 @@ def test_a_submission_that_no_difference_looks_like_is_refused(tar: bytes) -> No
         "/usr/bin/python3", "/bin/bash", "/usr/lib/python3/os.py", "/lib/x/libc.so.6", "/etc/ld.so.preload",
         "/opt/hc/bin/python3", "/opt/venv/bin/tool", "/app/sitecustomize.py", "/app/x.pth", "/conftest.py",
         "/root/.local/lib/python3.12/site-packages/a.py", "/etc", "/usr",
+        "/etc/pip.conf", "/root/.curlrc", "/root",
     ],
 )  # fmt: skip
 def test_changing_or_removing_a_trusted_file_is_tampering_and_adding_one_is_left_behind(path: str) -> None:
@@ -197,6 +208,14 @@ def test_rewards_tests_and_docker_s_own_init_never_travel() -> None:
     image = trusted.Image(exists=("/usr/sbin/docker-init",))
     carried = trusted.sort_out(tar, trusted.read_contents(tar), image, "/app")
     assert carried.tampered == ()
+    assert trusted.read_contents(carried.tar).members == ("/app/a",)
+
+
+@pytest.mark.parametrize("path", ["/etc/alternatives/awk", "/etc/alternatives", "/etc/ld.so.cache"])
+def test_what_an_installed_package_registers_is_neither_carried_nor_tampering(path: str) -> None:
+    tar = make_tar({path: "x", "/app/a": "1"}, deleted=(path + ".old", "/etc/alternatives/which"))
+    carried = trusted.sort_out(tar, trusted.read_contents(tar), trusted.Image(exists=(path,)), "/app")
+    assert (carried.tampered, carried.left_behind) == ((), (path,))
     assert trusted.read_contents(carried.tar).members == ("/app/a",)
 
 
