@@ -134,7 +134,11 @@ class _Sweep:
             await self._close_trials()
         # What is derived from the directory is rebuilt even after an interruption: it speaks of what is there.
         summary = results.derive(self._store)
-        await self._scan("", [canonical_json(summary).encode(), *itertools.chain(*self._said.values())])
+        try:
+            await self._scan("", [canonical_json(summary).encode(), *itertools.chain(*self._said.values())])
+        except InfrastructureError:
+            if not (interrupted or stopped):
+                raise
         if not interrupted:
             tracked = await self._track(summary)
         return SweepSummary(
