@@ -26,7 +26,8 @@ from hc_ray.trial import (
     VerifierResult,
     score,
 )
-from hc_ray.value import canonical_json, digest_of
+from hc_ray.value import digest_of
+from hc_ray_actors import tables
 from hc_ray_actors.plan import WITHOUT_MODEL, Plan, comparable
 from hc_ray_actors.trajectory import trajectory
 
@@ -322,16 +323,10 @@ def _git_sha() -> str | None:
 
 
 def derive(store: SweepStore) -> dict[str, Any]:
-    """Rebuild tables and report from the committed trials."""
+    """Rebuild report and tables from the committed trials."""
     summary: dict[str, Any] = report.write(store)
-    rows = summary["trials"]
-    store.write("tables/trials.parquet", parquet([_flat(row) for row in rows], ("trial",) if not rows else ()))
+    tables.write(store, summary["trials"])
     return summary
-
-
-def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested values as JSON text: a column has one type."""
-    return {name: canonical_json(value) if isinstance(value, dict | list) else value for name, value in row.items()}
 
 
 def count_unscored(summary: Mapping[str, Any]) -> int:

@@ -129,6 +129,26 @@ def test_events_of_every_trial_start_and_complete_in_the_journal(swept):
         assert {event["trial"] for event in events if event["type"] == kind} == names
 
 
+def test_tables_hold_every_candidate_test_cell_and_turn_of_the_trials(swept):
+    from hc_ray.adapters.sweep_store import read_parquet
+
+    _, out, _ = swept
+    tables = {path.stem: read_parquet(path.read_bytes()) for path in out.glob("tables/*.parquet")}
+    assert set(tables) == {"trials", "candidates", "tests", "matrix", "turns"}
+    results = _results(out)
+    asked = {name: len(r["agent_result"]["metadata"].get("candidates", [])) for name, r in results.items()}
+    for name, count in asked.items():
+        assert sum(row["trial"] == name for row in tables["candidates"]) == count
+    for name, result in results.items():
+        tokens = result["agent_result"]
+        if tokens["metadata"]["agent"] in ("raw", "best_of_n"):
+            answered = sum(row["completion_tokens"] for row in tables["turns"] if row["trial"] == name)
+            assert answered == tokens["n_output_tokens"]
+    assert {row["trial"] for row in tables["trials"]} == set(results)
+    assert any(row["admitted"] for row in tables["tests"])
+    assert {row["outcome"] for row in tables["matrix"]} >= {"pass"}
+
+
 def test_a_finished_sweep_is_refused_without_resume_and_left_as_it_is(swept):
     dataset, out, _ = swept
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file()}
