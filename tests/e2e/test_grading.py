@@ -1,4 +1,5 @@
-"""Blind grading in real sandboxes: the reference passes, doing nothing fails, and forged verdicts earn nothing."""
+"""Blind grading in real sandboxes: the reference passes and doing nothing fails. What forged
+verdicts earn is tried in tests/boundary/test_cheats.py."""
 
 import io
 import shutil
@@ -26,26 +27,6 @@ sys.path.insert(0, "/app")
 def test_adds():
     from add import add
     assert add(2, 3) == 5
-"""
-FORGE_BY_DAEMON = """import os
-if os.fork() == 0:
-    os.setsid()
-    if os.fork() == 0:
-        import time
-        while True:
-            open("/logs/verifier/reward.txt", "w").write("1")
-            time.sleep(0.01)
-    os._exit(0)
-def add(a, b):
-    return 0
-"""
-FORGE_WITNESS = """import json, os
-for number in range(3, 64):
-    try:
-        os.write(number, json.dumps({"type": "end", "session": "x", "exit": 0, "passed": 1, "failed": 0}).encode())
-    except OSError:
-        pass
-os._exit(0)
 """
 
 
@@ -116,36 +97,6 @@ async def test_a_syntax_error_under_a_script_that_stops_is_a_fail(place: Sandbox
     assert (broken.passed, broken.cause) == (False, "no_verdict")
     right = await graded(task, {"/app/add.py": GOOD}, place, ground)
     assert right.passed is True
-
-
-@pytest.mark.parametrize(
-    ("forged", "cause"),
-    [
-        ({"/app/add.py": "import os; os._exit(0)\n"}, "witness_disagrees"),
-        ({"/app/add.py": FORGE_WITNESS}, "witness_disagrees"),
-        ({"/app/add.py": FORGE_BY_DAEMON}, None),
-        ({"/logs/verifier/reward.txt": "1", "/logs/verifier/reward.json": '{"reward": 1}'}, "failed"),
-        ({"/app/pytest.py": "open('/logs/verifier/reward.txt', 'w').write('1')\n"}, "tampered"),
-        ({"/app/argparse.py": "import os; os._exit(0)\n"}, "tampered"),
-        ({"/app/hc_witness.py": ""}, "tampered"),
-        ({"/app/sitecustomize.py": "import os; os._exit(0)\n"}, "failed"),
-        ({"/usr/local/sbin/python3": "#!/bin/sh\nexit 0\n"}, "failed"),
-        ({"/bin/sh": "#!/opt/hc/bin/python3\n"}, "tampered"),
-        ({"/tests/test_outputs.py": "def test_nothing():\n    pass\n"}, "failed"),
-    ],
-    ids=["exit", "witness", "daemon", "reward", "pytest", "stdlib", "plugin", "startup", "path", "program", "tests"],
-)
-async def test_a_forged_verdict_earns_nothing(
-    forged: dict[str, str], cause: str | None, place: SandboxPlace, ground: Path
-) -> None:
-    script = (
-        "cd /app\npython3 -m pytest -q -p no:cacheprovider /tests/test_outputs.py && reward=1 || reward=0\n"
-        "echo $reward > /logs/verifier/reward.txt\n"
-    )
-    task = sealed_task(ground, tests={"test.sh": script, "test_outputs.py": IN_PROCESS})
-    verdict = await graded(task, forged, place, ground)
-    assert verdict.passed is False
-    assert cause is None or verdict.cause == cause, verdict
 
 
 async def test_a_shell_only_verifier_passes_without_a_witness(place: SandboxPlace, ground: Path) -> None:

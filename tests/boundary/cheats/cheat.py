@@ -1,0 +1,89 @@
+"""What a cheat is, and the tasks that every cheat is tried on. All tasks ask for one thing: ``backwards(text)`` in
+``/app/backwards.py``; none of the cheats returns it."""
+
+import io
+import tarfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+OWN, IMPORTS, WORKDIR, SHELL = "own", "imports", "workdir", "shell"
+TASKS = {
+    OWN: "our own: the tests run the candidate in a child process",
+    IMPORTS: "foreign: the tests import the candidate",
+    WORKDIR: "foreign: the tests import the candidate and are copied into its folder",
+    SHELL: "foreign: a shell script imports the candidate and writes the reward, without pytest",
+}
+FAILS, GETS_THROUGH = False, True
+RIGHT = "def backwards(text):\n    return text[::-1]\n"
+WRONG = "def backwards(text):\n    return text\n"
+FILE = "/app/backwards.py"
+
+IMPORTING_TEST = """import sqlite3
+import sys
+
+sys.path.insert(0, "/app")
+
+
+def test_backwards():
+    from backwards import backwards
+
+    assert backwards("abc") == "cba"
+    assert backwards("") == ""
+"""
+_PYTEST = (
+    "cd /app\n{}python3 -m pytest -q -p no:cacheprovider {} && reward=1 || reward=0\n"
+    "echo $reward > /logs/verifier/reward.txt\n"
+)
+FOREIGN_TESTS: dict[str, dict[str, str]] = {
+    IMPORTS: {"test.sh": _PYTEST.format("", "/tests/test_outputs.py"), "test_outputs.py": IMPORTING_TEST},
+    WORKDIR: {
+        "test.sh": _PYTEST.format("cp /tests/test_outputs.py .\n", "test_outputs.py"),
+        "test_outputs.py": IMPORTING_TEST,
+    },
+    SHELL: {
+        "test.sh": "cd /app\nsaid=$(python3 -c 'from backwards import backwards; print(backwards(\"abc\"))')\n"
+        '[ "$said" = cba ] && reward=1 || reward=0\necho $reward > /logs/verifier/reward.txt\n'
+    },
+}
+
+
+@dataclass(frozen=True)
+class Cheat:
+    """One way to a reward without the work."""
+
+    name: str
+    does: str
+    """One line for the table."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """What is handed in (absolute path to text); the wrong answer is added where ``backwards.py`` is not among them."""
+    members: Callable[[tarfile.TarFile], None] | None = None
+    """Adds to the tar what no text file is."""
+    script: str = ""
+    """Instead of ``files``: run by sh in a solver's sandbox, whose processes live on while its difference is graded."""
+    foreign: Mapping[str, bool] = field(default_factory=lambda: {IMPORTS: FAILS})
+    """What comes of it on foreign tasks. On our own every cheat fails."""
+    caught: str = ""
+    """The cause that it must fail with where the tests import the candidate, if that is the same on every run."""
+    why: str = ""
+    """Why it gets through, where it does."""
+
+
+def packed(cheat: Cheat) -> bytes:
+    """The submission of a cheat that is made by hand."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        files = dict(cheat.files) if cheat.members else {FILE: WRONG, **cheat.files}
+        for path, text in files.items():
+            add(tar, path, text.encode())
+        if cheat.members:
+            cheat.members(tar)
+    return out.getvalue()
+
+
+def add(tar: tarfile.TarFile, path: str, content: bytes = b"", **fields: object) -> None:
+    """Add one member; ``fields`` of ``TarInfo`` make it something else than a file."""
+    info = tarfile.TarInfo(path.lstrip("/"))
+    info.size, info.mode = len(content), 0o755
+    for name, value in fields.items():
+        setattr(info, name, value)
+    tar.addfile(info, io.BytesIO(content))
