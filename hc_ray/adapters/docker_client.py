@@ -222,8 +222,15 @@ class Daemon:
         return [(one["Id"], one.get("Labels") or {}, int(one.get("SizeRw") or 0)) for one in found]
 
     def changes(self, container: str) -> list[Change]:
-        with _faults("reading a container's changes"):
-            return [Change(path=one["Path"], kind=one["Kind"]) for one in self._api.diff(container) or ()]
+        """Raises ``ValueError`` where processes inside nested folders beyond what a path can name: their doing, not the
+        daemon's."""
+        try:
+            with _faults("reading a container's changes"):
+                return [Change(path=one["Path"], kind=one["Kind"]) for one in self._api.diff(container) or ()]
+        except DaemonRefusal as refusal:
+            if "file name too long" in str(refusal):
+                raise ValueError("folders nest deeper than a path can name") from None
+            raise
 
     def extract(self, container: str, tar: bytes | IO[bytes]) -> None:
         """Unpack a tar at the root of a container, running or not."""
