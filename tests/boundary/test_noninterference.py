@@ -41,6 +41,7 @@ IDENTITY = {
         "sweep_id": "names this run: derived from its begin and the dataset's folder",
         "dataset": "the dataset's folder: two runs of this test have a folder each",
         "config.dataset": "as above",
+        "versions.git_sha": "the checkout's commit: somebody may commit between two runs",
         "sealed_digest": "says which hidden tests judged, so that a resume refuses others; no solver reads it",
     },
     "lease.json": {"owner": "the process", "pid": "the process"},
@@ -93,8 +94,12 @@ FAILING: dict[str, dict[str, str]] = {
 }
 
 
-def made(folder: Path) -> None:
+def only_add(folder: Path) -> None:
     make_task(folder, "add", instruction=INSTRUCTION.format(name="add", word="sum", value=5))
+
+
+def made(folder: Path) -> None:
+    only_add(folder)
     make_task(folder, "sub", instruction=INSTRUCTION.format(name="sub", word="difference", value=1))
 
 
@@ -224,8 +229,8 @@ def test_missing_and_unreadable_hidden_tests_change_no_byte_before_the_missing_v
 
 def test_after_a_failed_verdict_two_failing_test_sets_cannot_be_told_apart(run):
     settings = {"agents": ("hc",), "solver": SOLVER.model_copy(update={"refinement": 1, "max_turns": 10})}
-    one = run(swapped(made, "plain"), **settings)
-    other = run(swapped(made, "many", "slow and enormous"), **settings)
+    one = run(swapped(only_add, "plain"), **settings)
+    other = run(swapped(only_add, "many"), **settings)
     assert leaks(one, other) == []
     for trial, phases in one.phases.items():
         assert one.verdicts[trial] == other.verdicts[trial] == [False, False], "the trial was not refined"
@@ -240,12 +245,9 @@ def test_a_planted_leak_of_one_bit_is_found(run, monkeypatch, where):
     """The proof can fail: the parity of the number of hidden files, carried into one place."""
     agents = {"agents": ("raw",)}
 
-    def only_add(folder: Path) -> None:
-        make_task(folder, "add", instruction=INSTRUCTION.format(name="add", word="sum", value=5))
-
     _plant(monkeypatch, where)
     one, other = run(only_add, **agents), run(swapped(only_add, "plain"), **agents)
-    assert leaks(one, other) != []
+    assert any(found.startswith("trial ") for found in leaks(one, other))
 
 
 def _plant(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
