@@ -90,3 +90,10 @@ def test_what_differs_between_equal_runs_is_normalised() -> None:
     second = "<f at 0x7e0000000000> in /tmp/hc/ffffff/txyz98765 took, 2027-01-02 23:59:59; 3 passed in 9s, host-b2"
     assert normal(first, host="host-a1") == normal(second, host="host-b2")
     assert normal("12 apples in 3 boxes at 7") == "12 apples in 3 boxes at 7"
+
+
+def test_addresses_epoch_times_and_scratch_folders_of_a_candidates_answer_are_normalised() -> None:
+    first = "no answer at 139876472514792, (1795304993.8741176, '/tmp/hc/541206a6e7bb/tab12cd34/tmp7gfh2a7w')"
+    second = "no answer at 140344867219688, (1795305001.123456, '/tmp/hc/541206a6e7bb/tzz98yx76/tmpq1w2e3r4')"
+    assert normal(first) == normal(second)
+    assert normal("1700000000, 123456789012345, 1612345678.5") == "1700000000, 123456789012345, 1612345678.5"
