@@ -48,8 +48,9 @@ def open_place(backend: str, public_root: Path, *, label: str) -> SandboxPlace:
 
     owner = f"{current_owner()}-{label}"
     if backend == "docker":
-        from hc_ray.adapters.docker_sandbox import DockerPlace
+        from hc_ray.adapters.docker_sandbox import DockerPlace, reap
 
+        reap([])
         return DockerPlace(public_root, owner=owner)
     from hc_ray.adapters.bwrap_sandbox import BwrapPlace
 

@@ -49,7 +49,6 @@ class DockerPlace:
         sandbox.begin(image.id)
         with self._watch_lock:
             if self._watchdog is None:
-                reap([])
                 self._watchdog = threading.Thread(target=self._watch, name="docker-disk", daemon=True)
                 self._watchdog.start()
         return sandbox
