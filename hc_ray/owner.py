@@ -4,12 +4,23 @@ An owner is ``<pid>-<start>`` with the process's start in clock ticks since boot
 follow after another dash."""
 
 import os
+import socket
 from pathlib import Path
 
 
 def current_owner() -> str:
     """This process."""
     return f"{os.getpid()}-{_started(os.getpid()) or 0}"
+
+
+def machine() -> str:
+    """Where owners' process numbers mean something: this host and its PID namespace. Daemons can be shared by
+    several."""
+    try:
+        namespace = Path("/proc/self/ns/pid").stat().st_ino
+    except OSError:
+        namespace = 0
+    return f"{socket.gethostname()}:{namespace}"
 
 
 def is_alive(owner: str) -> bool:

@@ -8,10 +8,19 @@ from collections.abc import Mapping, Sequence
 
 from hc_ray.adapters.docker_difference import Lineage, difference
 from hc_ray.adapters.docker_exec import HELPER, converse, removal, request
-from hc_ray.adapters.docker_ground import FORK_LABEL, OWNER_LABEL, PLACE_LABEL, STORAGE_MB, Ground, working_directory
+from hc_ray.adapters.docker_ground import (
+    FORK_LABEL,
+    MACHINE_LABEL,
+    OWNER_LABEL,
+    PLACE_LABEL,
+    STORAGE_MB,
+    Ground,
+    working_directory,
+)
 from hc_ray.adapters.docker_values import Absent, DaemonRefusal, ImageFacts, Unwritable
 from hc_ray.errors import SandboxError
 from hc_ray.filetree import absolute, unpack
+from hc_ray.owner import machine
 from hc_ray.ports import Difference, ExecResult
 from hc_ray.runner_paths import RUNNER_ROOT
 from hc_ray.task import Task
@@ -196,7 +205,12 @@ class DockerSandbox:
 
     def _fork(self, name: str) -> "DockerSandbox":
         self._check_open()
-        labels = {FORK_LABEL: "1", OWNER_LABEL: self._ground.owner, PLACE_LABEL: self._ground.id}
+        labels = {
+            FORK_LABEL: "1",
+            OWNER_LABEL: self._ground.owner,
+            MACHINE_LABEL: machine(),
+            PLACE_LABEL: self._ground.id,
+        }
         if self._layers >= self._ground.max_layers:
             environment = self._daemon.environment(self.container)
             image, layers = self._daemon.flatten(self.container, labels, environment=environment), 1

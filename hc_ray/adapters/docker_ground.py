@@ -14,10 +14,12 @@ from hc_ray.adapters.docker_difference import Baseline
 from hc_ray.adapters.docker_images import Images
 from hc_ray.adapters.docker_values import ImageFacts
 from hc_ray.errors import SandboxError
+from hc_ray.owner import machine
 from hc_ray.runner_paths import RUNNER_PYTHON, RUNNER_ROOT
 from hc_ray.task import Task
 
 OWNER_LABEL = "hc-ray.owner"
+MACHINE_LABEL = "hc-ray.machine"
 NAME_LABEL = "hc-ray.name"
 PLACE_LABEL = "hc-ray.place"
 EXPIRES_LABEL = "hc-ray.expires"
@@ -122,6 +124,7 @@ class Ground:
         now = time.time()
         labels = {
             OWNER_LABEL: self.owner,
+            MACHINE_LABEL: machine(),
             PLACE_LABEL: self.id,
             NAME_LABEL: name,
             EXPIRES_LABEL: str(int(now + self._lease_seconds)),

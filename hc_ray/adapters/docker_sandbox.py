@@ -8,10 +8,10 @@ from pathlib import Path
 
 from hc_ray.adapters.docker_client import Daemon, why_not
 from hc_ray.adapters.docker_container import DockerSandbox
-from hc_ray.adapters.docker_ground import FORK_LABEL, NAME_LABEL, OWNER_LABEL, PLACE_LABEL, Ground
+from hc_ray.adapters.docker_ground import FORK_LABEL, MACHINE_LABEL, NAME_LABEL, OWNER_LABEL, PLACE_LABEL, Ground
 from hc_ray.dockerfile import parse_dockerfile
 from hc_ray.errors import DatasetError, SandboxError
-from hc_ray.owner import is_alive
+from hc_ray.owner import is_alive, machine
 from hc_ray.task import Task
 
 LEASE_SECONDS = 6 * 3600.0
@@ -118,7 +118,8 @@ def reap(live_owners: Collection[str]) -> list[str]:
 
         def dead(labels: Mapping[str, str]) -> bool:
             owner = labels.get(OWNER_LABEL, "")
-            return owner not in live_owners and not is_alive(owner)
+            # A daemon that several machines share holds containers whose owners this one cannot look up.
+            return labels.get(MACHINE_LABEL) == machine() and owner not in live_owners and not is_alive(owner)
 
         removed = []
         for container, labels, _ in daemon.containers(OWNER_LABEL):
