@@ -40,7 +40,8 @@ async def _bench(config: EngineConfig, save: bool, tell: Callable[[str], None]) 
     from hc_ray.solve.calibrate import load_items, measure_profile
 
     engine = Engine(config)
-    place = open_place(choose("auto").backend, data_root() / "public", label="solve")
+    # Calibration items are plain Python and have no image of their own.
+    place = open_place(choose("bwrap").backend, data_root() / "public", label="solve")
     model: HttpModel | None = None
     try:
         endpoint = await engine.start()
