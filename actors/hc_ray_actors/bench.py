@@ -54,16 +54,18 @@ async def _bench(config: EngineConfig, save: bool, tell: Callable[[str], None]) 
         tell(f"knee: {curve.knee} parallel requests")
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
         note = f"{today}, {os.cpu_count()} cores {platform.machine()}, {config.kind}"
-        calibration = await measure_profile(model, load_items(), place=place, note=note)
+        tell("profile: 12 items in both forms at four temperatures, some 40,000 answer tokens")
+        calibration = await measure_profile(
+            model, load_items(), place=place, note=note, tell=lambda figure: tell(_words(figure))
+        )
     finally:
         if model is not None:
             await model.aclose()
         await place.close()
         await engine.stop()
-    for figure in calibration.figures:
-        stops = ", stop rules" if figure.stops else ""
-        tell(f"{figure.what} {figure.form} T {figure.temperature:g}{stops}: {figure.passed}/{figure.samples}")
     tell(f"best form: {calibration.profile.form}; tests: {calibration.profile.test_form}")
+    if not calibration.told_apart:
+        tell("chance alone could have made that difference: the items do not tell the two forms apart")
     resolved = resolve(config.model) if config.kind == "embedded" else resolve_remote(config.model)
     return {
         "schema_version": 1,
@@ -72,6 +74,12 @@ async def _bench(config: EngineConfig, save: bool, tell: Callable[[str], None]) 
         "knee": curve.knee,
         "capabilities": endpoint.capabilities,
         "figures": [figure.model_dump(mode="json") for figure in calibration.figures],
+        "forms_told_apart": calibration.told_apart,
         "profile": calibration.profile.model_dump(mode="json"),
         "saved": str(save_profile(resolved, calibration.profile)) if save else None,
     }
+
+
+def _words(figure: Any) -> str:
+    stops = ", stop rules" if figure.stops else ""
+    return f"{figure.what} {figure.form} T {figure.temperature:g}{stops}: {figure.passed}/{figure.samples}"

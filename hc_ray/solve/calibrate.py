@@ -2,7 +2,8 @@
 
 import ast
 import asyncio
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
@@ -56,6 +57,18 @@ class Calibration(Value):
     figures: tuple[Figure, ...]
     profile: Profile
 
+    @property
+    def told_apart(self) -> bool:
+        """Whether the two forms differ by more than chance would (two proportions, 5 %)."""
+        totals = {}
+        for form in FORMS:
+            seen = [one for one in self.figures if one.what == "solve" and one.form == form and not one.stops]
+            totals[form] = sum(one.passed for one in seen), sum(one.samples for one in seen)
+        (a, n), (b, m) = totals.values()
+        pooled = (a + b) / (n + m)
+        error = math.sqrt(pooled * (1 - pooled) * (1 / n + 1 / m))
+        return abs(a / n - b / m) > 1.96 * error
+
 
 def load_items() -> tuple[CalibrationItem, ...]:
     """The shipped calibration items. Raises ``ConfigError`` when their file cannot be read."""
@@ -75,22 +88,21 @@ async def measure_profile(
     samples: int = 4,
     max_tokens: int = 160,
     note: str = "",
+    tell: Callable[[Figure], None] = lambda figure: None,
 ) -> Calibration:
     """Ask every item in both forms at every temperature (once at 0, where samples are alike) and take the best.
 
-    The answers run in a sandbox of ``place``. ``note`` (date, machine, engine) goes into ``Profile.measured``. Raises
-    ``EngineError`` and ``SandboxError``."""
+    The answers run in a sandbox of ``place``. ``note`` (date, machine, engine) goes into ``Profile.measured``; ``tell``
+    gets each figure as it is found. Raises ``EngineError`` and ``SandboxError``."""
     task = Task(name="calibration", digest=digest_of([item.name for item in items]), instruction="",
                 environment=Environment())  # fmt: skip
     sandbox = await place.create(task, "calibration")
     try:
-        figures = [
-            figure
-            for form in FORMS
-            for temperature in temperatures
-            for figure in await _solve_figures(model, items, sandbox, form, temperature, samples, max_tokens)
-        ]
-        figures += [await _test_figure(model, items, sandbox, form, samples) for form in FORMS]
+        figures = []
+        for form in FORMS:
+            for temperature in temperatures:
+                figures += await _solve_figures(model, items, sandbox, form, temperature, samples, max_tokens, tell)
+            figures.append(await _test_figure(model, items, sandbox, form, samples, tell))
     finally:
         await sandbox.close()
     return Calibration(figures=tuple(figures), profile=_profile(figures, note))
@@ -104,6 +116,7 @@ async def _solve_figures(
     temperature: float,
     samples: int,
     max_tokens: int,
+    tell: Callable[[Figure], None],
 ) -> list[Figure]:
     asked = [
         (item, deliverable, _ask(item, deliverable, form, temperature, seed, max_tokens))
@@ -123,6 +136,7 @@ async def _solve_figures(
         found.append(
             Figure(what="solve", form=form, temperature=temperature, stops=stops, samples=len(asked), passed=passed)
         )
+        tell(found[-1])
     return found
 
 
@@ -152,7 +166,12 @@ async def _holds(sandbox: Sandbox, solution: str, check: str) -> bool:
 
 
 async def _test_figure(
-    model: Model, items: Sequence[CalibrationItem], sandbox: Sandbox, form: Form, samples: int
+    model: Model,
+    items: Sequence[CalibrationItem],
+    sandbox: Sandbox,
+    form: Form,
+    samples: int,
+    tell: Callable[[Figure], None],
 ) -> Figure:
     asked = [(item, _ask_test(item, form, seed)) for item in items for seed in range(samples)]
     answers = await asyncio.gather(*(model.complete(prompt) for _, prompt in asked))
@@ -161,7 +180,9 @@ async def _test_figure(
         assertion = _assertion(prompt.context + answer.text, item.name)
         if assertion is not None:
             passed += await _holds(sandbox, item.reference, f"from solution import {item.name}\n{assertion}\n")
-    return Figure(what="test", form=form, temperature=0.7, stops=True, samples=len(asked), passed=passed)
+    figure = Figure(what="test", form=form, temperature=0.7, stops=True, samples=len(asked), passed=passed)
+    tell(figure)
+    return figure
 
 
 def _ask_test(item: CalibrationItem, form: Form, seed: int) -> Prompt:

@@ -15,7 +15,7 @@ from hc_ray.home import configs_dir
 from hc_ray.task import Task
 from tests.fakes.sandbox_home import BACKENDS, data_home, open_place
 
-AT_ONCE = 3
+AT_ONCE = 5
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import ast
 
 from hc_ray.adapters.scripted_model import ScriptedModel
 from hc_ray.prompt import Prompt
-from hc_ray.solve.calibrate import STOPS, load_items, measure_profile
+from hc_ray.solve.calibrate import STOPS, Figure, load_items, measure_profile
 from tests.fakes.folder_place import FolderPlace
 
 ITEMS = {item.name: item for item in load_items()}
@@ -52,7 +52,22 @@ async def test_every_reference_passes_its_check_and_the_better_form_wins() -> No
     assert rates["solve", "completion", 0.5, False] == 0.0
     assert (found.profile.form, found.profile.temperature_best_single) == ("chat", 0.5)
     assert found.profile.measured.startswith("today; solve chat T 0: 0/12")
+    assert found.told_apart
     assert place.made[0].closed
+
+
+async def test_two_forms_that_differ_by_one_answer_are_not_told_apart_and_each_figure_is_told_as_it_comes() -> None:
+    told: list[Figure] = []
+    found = await measure_profile(
+        ScriptedModel(runs_on),
+        [ITEMS["cube"], ITEMS["smallest"]],
+        place=FolderPlace(),
+        temperatures=(0.0,),
+        samples=1,
+        tell=told.append,
+    )
+    assert not found.told_apart
+    assert tuple(told) == found.figures
 
 
 async def test_stop_rules_are_kept_where_they_help_and_the_test_form_is_measured() -> None:

@@ -4,7 +4,7 @@ import tarfile
 
 from tests.boundary.cheats.cheat import FILE, WRONG, Cheat, add
 
-MANY = 3_000
+MANY = 1_200
 _REFUSED = "submission_refused"
 
 

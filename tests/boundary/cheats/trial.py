@@ -16,7 +16,7 @@ from tests.boundary.cheats.cheat import FOREIGN_TESTS, OWN, RIGHT, WRONG, Cheat,
 from tests.fakes.sandbox_home import open_place
 from tests.fakes.tasks import make_task
 
-AT_ONCE = 3
+AT_ONCE = 5
 NOT_HANDED_IN = "not_handed_in"
 """The solver's own sandbox refuses to make a submission of what it holds: nothing comes to be graded."""
 UNSCORED = "unscored"
