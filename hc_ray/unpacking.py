@@ -1,0 +1,198 @@
+"""What lies inside a file: itself, and the members of the archives and compressed streams in it, however nested.
+
+Only Python's own decompressors read what candidates may have made (tar, gzip, zlib, bzip2, xz, zip). Databases and
+tables are opened only where the caller says that they are our own. Everything streams: a member is spooled, and memory
+holds a few megabytes of it. What is unpacked of one file is bounded, so that a bomb costs seconds and no disk; what
+lies beyond the bound is not looked at."""
+
+import bz2
+import contextlib
+import io
+import lzma
+import sqlite3
+import tarfile
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO, Any
+
+CHUNK = 1 << 20
+"""Bytes that are read or unpacked at a time."""
+MAX_DEPTH = 6
+"""Archives within archives that are opened."""
+MAX_BYTES = 512 << 20
+"""Bytes that are unpacked of one file, all its members together."""
+MAX_MEMBERS = 50_000
+_SPOOL = 4 << 20
+_XZ_MEMORY = 128 << 20
+_BROKEN = (OSError, EOFError, ValueError, RuntimeError, NotImplementedError, zlib.error, lzma.LZMAError)
+"""What a damaged or hostile archive raises: its raw bytes were looked at, and what could be read of it."""
+_BROKEN += (tarfile.TarError, zipfile.BadZipFile, sqlite3.Error, UnicodeError, KeyError, IndexError, OverflowError)
+
+ReadTable = Callable[[bytes], Iterable[dict[str, Any]]]
+"""Reads the rows of a Parquet file: the caller brings it, since one module owns pyarrow."""
+
+
+class _Bound:
+    """What may still be unpacked of one file."""
+
+    def __init__(self) -> None:
+        self.bytes, self.members = MAX_BYTES, MAX_MEMBERS
+
+    def spool(self, pieces: Iterable[bytes]) -> IO[bytes]:
+        """The pieces as a seekable stream, cut at the bound; of a source that breaks, what came before."""
+        self.members -= 1
+        kept = tempfile.SpooledTemporaryFile(max_size=_SPOOL)  # noqa: SIM115 (the caller closes it)
+        with contextlib.suppress(*_BROKEN):
+            for piece in pieces:
+                if self.bytes <= 0 or self.members < 0:
+                    break
+                self.bytes -= len(piece)
+                kept.write(piece)
+        kept.seek(0)
+        return kept
+
+
+def streams(
+    source: bytes | IO[bytes], *, read_table: ReadTable | None = None, databases: bool = False
+) -> Iterator[IO[bytes]]:
+    """``source`` itself, then everything in it, each as a stream at its begin; a stream is closed when the next is
+    asked for. ``source`` must be seekable. ``read_table`` and ``databases``: open Parquet and SQLite too."""
+    stream = io.BytesIO(source) if isinstance(source, bytes) else source
+    yield from _within(stream, _Bound(), read_table, databases, MAX_DEPTH)
+
+
+def pieces(stream: IO[bytes]) -> Iterator[bytes]:
+    """A stream's bytes, some at a time."""
+    while data := stream.read(CHUNK):
+        yield data
+
+
+def _within(
+    stream: IO[bytes], bound: _Bound, read_table: ReadTable | None, databases: bool, depth: int
+) -> Iterator[IO[bytes]]:
+    stream.seek(0)
+    head = stream.read(512)
+    stream.seek(0)
+    yield stream
+    opener = _opener(head, read_table, databases)
+    if opener is None or depth <= 0:
+        return
+    with contextlib.suppress(*_BROKEN):
+        stream.seek(0)
+        for member in opener(stream):
+            if bound.members < 0 or bound.bytes <= 0:
+                return
+            with bound.spool(member) as inner:
+                yield from _within(inner, bound, read_table, databases, depth - 1)
+
+
+Opener = Callable[[IO[bytes]], Iterator[Iterable[bytes]]]
+
+
+def _opener(head: bytes, read_table: ReadTable | None, databases: bool) -> Opener | None:
+    """How to open what begins like this; None for what is no archive."""
+    if head[257:262] == b"ustar":
+        return _tar
+    for magic, opener in _KINDS:
+        if head.startswith(magic):
+            return opener
+    if len(head) > 2 and head[0] & 0x0F == 8 and not int.from_bytes(head[:2], "big") % 31:
+        return _zlib
+    if databases and head.startswith(b"SQLite format 3\0"):
+        return _sqlite
+    if read_table is not None and head.startswith(b"PAR1"):
+        return lambda stream: iter([_rows(read_table, stream)])
+    return None
+
+
+def _tar(stream: IO[bytes]) -> Iterator[Iterable[bytes]]:
+    """Members that are archives themselves: the others stand in the tar as they are, and were seen there."""
+    with tarfile.open(fileobj=stream, mode="r:") as tar:
+        for member in tar:
+            if not member.isreg() or (file := tar.extractfile(member)) is None:
+                continue
+            head = file.read(512)
+            if _opener(head, None, True) is not None or head.startswith(b"PAR1") or member.issparse():
+                file.seek(0)
+                yield pieces(file)
+
+
+def _zip(stream: IO[bytes]) -> Iterator[Iterable[bytes]]:
+    with zipfile.ZipFile(stream) as archive:
+        for name in archive.infolist():
+            with contextlib.suppress(*_BROKEN), archive.open(name) as file:
+                yield pieces(file)
+
+
+def _gzip(stream: IO[bytes]) -> Iterator[Iterable[bytes]]:
+    yield _inflated(stream, zlib.MAX_WBITS | 16)
+
+
+def _zlib(stream: IO[bytes]) -> Iterator[Iterable[bytes]]:
+    yield _inflated(stream, zlib.MAX_WBITS)
+
+
+def _bzip2(stream: IO[bytes]) -> Iterator[Iterable[bytes]]:
+    yield _decompressed(stream, bz2.BZ2Decompressor)
+
+
+def _xz(stream: IO[bytes]) -> Iterator[Iterable[bytes]]:
+    yield _decompressed(stream, lambda: lzma.LZMADecompressor(memlimit=_XZ_MEMORY))
+
+
+def _inflated(stream: IO[bytes], window: int) -> Iterator[bytes]:
+    """All members of a gzip or zlib stream, one after another."""
+    machine, data = zlib.decompressobj(window), b""
+    while data or (data := stream.read(CHUNK)):
+        yield machine.decompress(data, CHUNK)
+        data = machine.unconsumed_tail
+        if machine.eof:
+            data, machine = machine.unused_data, zlib.decompressobj(window)
+    yield machine.flush()
+
+
+def _decompressed(stream: IO[bytes], new: Callable[[], Any]) -> Iterator[bytes]:
+    """The same for decompressors of bzip2's and xz's kind."""
+    machine, data = new(), stream.read(CHUNK)
+    while data or not machine.needs_input:
+        yield machine.decompress(data, CHUNK)
+        data = b""
+        if machine.eof:
+            data, machine = machine.unused_data, new()
+        if not data and machine.needs_input:
+            data = stream.read(CHUNK)
+
+
+def _sqlite(stream: IO[bytes]) -> Iterator[Iterable[bytes]]:
+    """Every value of every table: a long one is cut into pages by the file format."""
+    with tempfile.NamedTemporaryFile(suffix=".db") as copy:
+        for piece in pieces(stream):
+            copy.write(piece)
+        copy.flush()
+        with contextlib.closing(sqlite3.connect(f"file:{copy.name}?mode=ro&immutable=1", uri=True)) as connection:
+            connection.text_factory = bytes
+            yield _values(connection)
+
+
+def _values(connection: sqlite3.Connection) -> Iterator[bytes]:
+    named = "select name from sqlite_master where type = 'table' and sql not like 'create virtual%'"
+    for (name,) in connection.execute(named).fetchall():
+        quoted = name.decode().replace('"', '""')
+        for row in connection.execute(f'select * from "{quoted}"'):
+            yield b"\x1f".join(value for value in row if isinstance(value, bytes)) + b"\x1e"
+
+
+def _rows(read_table: ReadTable, stream: IO[bytes]) -> Iterator[bytes]:
+    for row in read_table(stream.read()):
+        yield b"\x1f".join(value if isinstance(value, bytes) else str(value).encode() for value in row.values())
+        yield b"\x1e"
+
+
+_KINDS: tuple[tuple[bytes, Opener], ...] = (
+    (b"\x1f\x8b", _gzip),
+    (b"BZh", _bzip2),
+    (b"\xfd7zXZ\0", _xz),
+    (b"PK\x03\x04", _zip),
+)

@@ -1,0 +1,106 @@
+"""The audit hook: in a process that is no verifier, every way by which Python opens a sealed file raises."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+WAYS = {
+    "by its path": "open(sealed / 'test.sh')",
+    "as bytes": "open(os.fsencode(sealed / 'test.sh'), 'rb')",
+    "through pathlib": "(sealed / 'test.sh').read_text()",
+    "by a relative path": "os.chdir(root.parent); open('root/sealed/test.sh')",
+    "by a path with dots": "open(root / 'other' / '..' / 'sealed' / 'test.sh')",
+    "by a symbolic link": "open(root / 'symbolic')",
+    "through a folder that is a symbolic link": "open(root / 'folder' / 'test.sh')",
+    "by a hard link": "open(root / 'hard')",
+    "by a hard link made later": "subprocess.run(['ln', 'x', 'y'], cwd=root); open(root / 'hard')",
+    "by os.open": "os.open(sealed / 'test.sh', os.O_RDONLY)",
+    "relative to a folder that is open": "os.open('sealed/test.sh', os.O_RDONLY, dir_fd=os.open(root, os.O_RDONLY))",
+    "by a descriptor that was inherited": "open('/proc/self/fd/%d' % inherited)",
+    "as a descriptor that was inherited": "open(inherited)",
+    "by writing over it": "open(sealed / 'test.sh', 'w')",
+    "by listing": "os.listdir(sealed)",
+    "by walking": "list(os.scandir(sealed))",
+    "by copying": "shutil.copyfile(sealed / 'test.sh', root / 'copy')",
+    "by copying the folder": "shutil.copytree(sealed, root / 'copies')",
+    "by moving it away": "os.rename(sealed, root / 'moved')",
+    "by linking to it": "os.link(sealed / 'test.sh', root / 'another')",
+    "by going there": "os.chdir(sealed)",
+    "as a database": "sqlite3.connect(sealed / 'data.db')",
+    "as a database's address": "sqlite3.connect(f'file:{sealed}/data.db?mode=ro', uri=True)",
+    "by a program": "subprocess.run(['cat', str(sealed / 'test.sh')])",
+    "by the shell": "os.system(f'cat {sealed}/test.sh')",
+    "as an archive": "tarfile.open(sealed / 'tests.tar')",
+    "as a library": "ctypes.CDLL(str(sealed / 'lib.so'))",
+}
+FREE = {
+    "a neighbour of the sealed root": "open(root / 'sealed-not')",
+    "a file with two names": "open(root / 'twin')",
+    "a relative path": "os.chdir(root); open('sealed-not')",
+    "a relative path beside open folders": "os.chdir('/'); os.open('sealed-not', 0, dir_fd=os.open(root, 0))",
+    "a program": "subprocess.run(['true', str(root)], check=True)",
+    "what goes through the door": "with guard.door(): open(sealed / 'test.sh')",
+}
+PROBE = """
+import ctypes, json, os, shutil, sqlite3, subprocess, sys, tarfile
+from pathlib import Path
+from hc_ray import sealed_guard as guard
+from hc_ray.errors import LeakError
+root, inherited, ways = Path(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3])
+sealed = root / "sealed"
+guard.install(sealed)
+said = {}
+for name, code in ways.items():
+    pid = os.fork()
+    if not pid:
+        try:
+            exec(code)
+        except LeakError:
+            os._exit(7)
+        except BaseException as fault:
+            print(name, repr(fault), file=sys.stderr, flush=True)
+            os._exit(1)
+        os._exit(0)
+    said[name] = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+print(json.dumps(said))
+"""
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
+    """How each way ended, in a child each of one guarded process: 7 is a leak that was refused."""
+    root = tmp_path_factory.mktemp("guarded") / "root"
+    sealed = root / "sealed"
+    sealed.mkdir(parents=True)
+    (root / "other").mkdir()
+    for name in ("test.sh", "data.db", "tests.tar", "lib.so"):
+        (sealed / name).write_text("exit 0\n")
+    (root / "sealed-not").write_text("free")
+    (root / "symbolic").symlink_to("sealed/test.sh")
+    (root / "folder").symlink_to("sealed")
+    os.link(sealed / "test.sh", root / "hard")
+    os.link(root / "sealed-not", root / "twin")
+    with (sealed / "test.sh").open() as held:
+        done = subprocess.run(
+            [sys.executable, "-c", PROBE, str(root), str(held.fileno()), json.dumps({**WAYS, **FREE})],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+            pass_fds=[held.fileno()],
+        )
+    told: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_sealed_file_cannot_be_opened(answers: dict[str, int], way: str) -> None:
+    assert answers[way] == 7
+
+
+@pytest.mark.parametrize("way", FREE)
+def test_everything_else_can(answers: dict[str, int], way: str) -> None:
+    assert answers[way] == 0
