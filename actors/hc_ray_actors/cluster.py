@@ -1,15 +1,17 @@
 """The only code that imports ray. A ``Cluster`` turns plain classes with async methods into actors; ``InProcess``
 leaves them what they are, so that the same sweep runs without Ray."""
 
+import contextlib
 import logging
 import os
 import secrets
 import socket
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from hc_ray import sealed_guard
 from hc_ray.errors import InfrastructureError, PlatformError
 from hc_ray.home import data_root
 
@@ -128,12 +130,55 @@ def running_cluster(address: str | None = None) -> str | None:
 def _environment() -> None:
     """What must stand in the environment before ray is imported: no upload of the checkout by the uv hook, no usage
     statistics, token authentication for everything that is started here."""
+    if "HC_RAY_HOME" in os.environ:
+        os.environ["HC_RAY_HOME"] = str(data_root())  # actors work in another directory: no relative path
     os.environ["RAY_ENABLE_UV_RUN_RUNTIME_ENV"] = "0"
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ.setdefault("RAY_AUTH_MODE", "token")
     os.environ.setdefault("RAY_AUTH_TOKEN_PATH", str(token_file()))
     os.environ.setdefault("RAY_DEDUP_LOGS", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+
+
+def settle(*, guarded: bool) -> None:
+    """What every actor's process does first. It leaves the directory that it was started in, which may be a checkout
+    with its hidden tests in the open, for an empty one; and it refuses to open sealed files, unless it is one of the
+    verifiers."""
+    if "HC_RAY_HOME" in os.environ:
+        os.environ["HC_RAY_HOME"] = str(data_root())
+    os.chdir(_work_folder())
+    if guarded:
+        sealed_guard.install(data_root() / "sealed")
+
+
+def _work_folder() -> Path:
+    """An empty folder for processes to work in."""
+    folder = data_root() / "work"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder
+
+
+@contextlib.contextmanager
+def _empty_directory() -> Iterator[None]:
+    """Ray hands on the directory in which it is started: its processes work there, and workers import from there."""
+    before = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.chdir(_work_folder())
+        yield
+    finally:
+        os.fchdir(before)
+        os.close(before)
+
+
+def _settled(cls: type) -> type:
+    """``cls`` as an actor whose process is settled before anything else happens in it."""
+    guarded = not getattr(cls, "opens_sealed", False)
+
+    def begin(self: Any, *args: Any) -> None:
+        settle(guarded=guarded)
+        cls.__init__(self, *args)  # type: ignore[misc]
+
+    return type(cls.__name__, (cls,), {"__init__": begin, "__module__": __name__, "__doc__": cls.__doc__})
 
 
 class RayCluster:
@@ -168,7 +213,8 @@ class RayCluster:
         """``ray.init``. A node that was too busy to come up in Ray's fixed 30 s is tried again before giving up."""
         for attempt in range(START_ATTEMPTS):
             try:
-                self._ray.init(**options)
+                with _empty_directory():
+                    self._ray.init(**options)
                 return
             except BaseException as fault:
                 self._ray.shutdown()
@@ -193,7 +239,7 @@ class RayCluster:
             options["resources"] = {resource: units}
         if node:
             options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(node_id=node, soft=False)
-        return Remote(self._ray.remote(cls).options(**options).remote(*args))
+        return Remote(self._ray.remote(_settled(cls)).options(**options).remote(*args))
 
     def kill(self, actor: Any) -> None:
         self._ray.kill(actor._handle, no_restart=True)

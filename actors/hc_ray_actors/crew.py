@@ -6,6 +6,7 @@ import contextlib
 from pathlib import Path
 from typing import Any
 
+from hc_ray import sealed_guard
 from hc_ray.config import EngineConfig, RoleName
 from hc_ray.errors import InfrastructureError
 from hc_ray.home import data_root
@@ -14,7 +15,7 @@ from hc_ray_actors.engine import Endpoint, Engine
 from hc_ray_actors.plan import Plan
 from hc_ray_actors.sandboxes import Sandboxes, pack_public
 from hc_ray_actors.trials import RoleSetup, Trials
-from hc_ray_actors.verifiers import Verifiers, pack_sealed
+from hc_ray_actors.verifiers import Verifiers, pack_sealed, sealed_digests
 
 
 class Broken(Exception):
@@ -38,11 +39,10 @@ class Crew:
     async def open(self) -> None:
         """Bring up what trials need."""
         plan, config, cluster = self._plan, self._plan.config, self._cluster
-        guard = str(data_root() / "sealed") if cluster.where != "in-process" else None
         roots = (None, None) if cluster.where not in {"laptop", "in-process"} else (plan.public_root, plan.sealed_root)
         roles_task = asyncio.ensure_future(self._open_roles())
         for node in cluster.nodes(SANDBOX):
-            solver_side = (plan.sandbox, roots[0], config.sandbox_slots, guard)
+            solver_side = (plan.sandbox, roots[0], config.sandbox_slots)
             self._sandboxes.append(cluster.spawn(Sandboxes, *solver_side, node=node, resource=SANDBOX, units=0.01))
         for node in cluster.nodes(VERIFIER):
             blind_side = (plan.sandbox, *roots, None)
@@ -54,7 +54,8 @@ class Crew:
         self.limits = await self._sandboxes[0].limits()
         roles = await roles_task
         if roles:
-            self.trials = cluster.spawn(Trials, roles, self._sandboxes, self.limits, plan.out, guard)
+            out = plan.out if "://" in plan.out else str(Path(plan.out).absolute())
+            self.trials = cluster.spawn(Trials, roles, self._sandboxes, self.limits, out)
 
     async def _ship(self) -> None:
         """Give every node the public tasks, and the verifiers' nodes the sealed parts, where they are missing."""
@@ -64,8 +65,11 @@ class Crew:
             for digest in await actor.missing(digests):
                 await actor.install(pack_public(public, digest))
         for actor in self._verifiers:
-            for digest in await actor.missing(digests):
+            for digest in await actor.missing(sealed_digests(sealed, digests)):
                 await actor.install(pack_public(public, digest), pack_sealed(sealed, digest))
+        if self._cluster.where != "in-process":
+            # From here on only the verifiers' own processes have to open what is sealed.
+            sealed_guard.install(data_root() / "sealed")
 
     async def _open_roles(self) -> dict[RoleName, RoleSetup]:
         """One set of replicas for each distinct engine, whatever number of roles share it."""
@@ -73,8 +77,9 @@ class Crew:
         roles: dict[RoleName, RoleSetup] = {}
         for role, (engine, profile, digest) in self._plan.models.items():
             if engine not in started:
+                placed = _anywhere(engine)
                 replicas = [
-                    self._cluster.spawn(Engine, engine, resource=ENGINE, units=0.01) for _ in range(engine.replicas)
+                    self._cluster.spawn(Engine, placed, resource=ENGINE, units=0.01) for _ in range(engine.replicas)
                 ]
                 self._engines += replicas
                 started[engine] = tuple(await asyncio.gather(*(replica.start() for replica in replicas)))
@@ -113,3 +118,10 @@ class Crew:
         closing += [actor.close_all() for actor in (*self._sandboxes, *self._verifiers)]
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.gather(*closing, return_exceptions=True), 20)
+
+
+def _anywhere(engine: EngineConfig) -> EngineConfig:
+    """With the absolute path of a model file: actors do not work in the driver's directory."""
+    if engine.kind != "embedded" or not Path(engine.model).is_file():
+        return engine
+    return engine.model_copy(update={"model": str(Path(engine.model).absolute())})

@@ -114,7 +114,7 @@ def prepare(config: SweepConfig, *, resume: bool = False, address: str | None = 
     effect = minimal_detectable_effect(len(tasks), config.seeds) if len(config.agents) > 1 else None
     return Plan(
         out=out,
-        config=config.model_copy(update={"out": out}),
+        config=config.model_copy(update={"out": out, "mlflow_uri": anywhere(config.mlflow_uri)}),
         dataset=str(folder),
         public_root=str(public_root),
         sealed_root=str(sealed_root),
@@ -304,6 +304,15 @@ def remember_rate(model_digest: str, tokens_per_second: float) -> None:
 def _default_out(folder: Path) -> str:
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S")
     return str(Path("runs").absolute() / f"{folder.name}-{stamp}")
+
+
+def anywhere(uri: str | None) -> str | None:
+    """A tracking URI that means the same in every working directory: actors have one of their own."""
+    if uri is None or uri == "none":
+        return uri
+    if uri.startswith("sqlite:///"):
+        return f"sqlite:///{Path(uri.removeprefix('sqlite:///')).absolute()}"
+    return uri if "://" in uri else Path(uri).absolute().as_uri()
 
 
 def comparable(config: SweepConfig) -> dict[str, Any]:

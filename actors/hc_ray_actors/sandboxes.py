@@ -48,7 +48,8 @@ def open_place(backend: str, public_root: Path, *, label: str) -> SandboxPlace:
 
     owner = f"{current_owner()}-{label}"
     if backend == "docker":
-        from hc_ray.adapters.docker_sandbox import DockerPlace, reap
+        from hc_ray.adapters.docker_reap import reap
+        from hc_ray.adapters.docker_sandbox import DockerPlace
 
         reap([])
         return DockerPlace(public_root, owner=owner)
@@ -68,11 +69,7 @@ def pack_public(public_root: Path, digest: str) -> bytes:
 class Sandboxes:
     """One a node. It limits how many sandboxes are busy at once, so that an engine on the same node keeps its cores."""
 
-    def __init__(self, backend: str, public_root: str | None, slots: int | None, sealed_root: str | None) -> None:
-        if sealed_root:
-            from hc_ray.sealed_guard import install
-
-            install(Path(sealed_root))
+    def __init__(self, backend: str, public_root: str | None, slots: int | None) -> None:
         self._public = Path(public_root) if public_root else data_root() / "public"
         self._place = open_place(backend, self._public, label="solve")
         cores = os.cpu_count() or 2

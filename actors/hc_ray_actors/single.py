@@ -60,12 +60,12 @@ async def _suite(plan: sweep.Plan) -> Suite:
 
     engine_config, profile, digest = plan.models["tester"]
     engine = Engine(engine_config)
-    sandboxes = Sandboxes(plan.sandbox, plan.public_root, plan.config.sandbox_slots, None)
+    sandboxes = Sandboxes(plan.sandbox, plan.public_root, plan.config.sandbox_slots)
     try:
         endpoint = await engine.start()
         tester: RoleName = "tester"
         setup = RoleSetup(engine=engine_config, endpoints=(endpoint,), profile=profile, digest=digest)
-        trials = Trials({tester: setup}, [sandboxes], {}, None, None)
+        trials = Trials({tester: setup}, [sandboxes], {}, None)
         role: RoleModel = trials.role(tester, 0)
         place = RemotePlace([sandboxes], {})
         suite = await make(plan.taken[0], config=plan.config.solver, seed=0, tester=role, place=place)

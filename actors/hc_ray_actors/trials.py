@@ -6,7 +6,6 @@ import os
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 from hc_ray.candidate import Submission
@@ -94,12 +93,7 @@ class Trials:
         sandboxes: Sequence[Any],
         limits: Mapping[str, str],
         store_root: str | None,
-        sealed_root: str | None,
     ) -> None:
-        if sealed_root:
-            from hc_ray.sealed_guard import install
-
-            install(Path(sealed_root))
         self._roles = dict(roles)
         self._place: SandboxPlace = RemotePlace(sandboxes, limits)
         self._store_root = store_root

@@ -4,12 +4,13 @@ what the command line may ask of datasets."""
 import asyncio
 import io
 import os
+import shutil
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hc_ray import canaries
+from hc_ray import canaries, sealed_guard
 from hc_ray.blind import check as _check
 from hc_ray.blind import oracle as _oracle
 from hc_ray.blind import split as _split
@@ -18,6 +19,7 @@ from hc_ray.blind import vault as _vault
 from hc_ray.blind.verdict import Verdict
 from hc_ray.blind.verify import grade
 from hc_ray.candidate import Submission
+from hc_ray.errors import VerifierError
 from hc_ray.home import data_root
 from hc_ray.task import Task
 from hc_ray_actors.sandboxes import open_place
@@ -26,6 +28,9 @@ from hc_ray_actors.sandboxes import open_place
 class Verifiers:
     """Grades submissions on one node, in sandboxes that no solver's actor can list, enter or reap."""
 
+    opens_sealed = True
+    """Its process alone goes without the guard that refuses sealed files (``cluster.settle``)."""
+
     def __init__(self, backend: str, public_root: str | None, sealed_root: str | None, slots: int | None) -> None:
         self._public = Path(public_root) if public_root else data_root() / "public"
         self._sealed = Path(sealed_root) if sealed_root else data_root() / "sealed"
@@ -33,20 +38,25 @@ class Verifiers:
         self._slots = asyncio.Semaphore(slots or max(1, (os.cpu_count() or 2) // 2))
         self._controls: dict[str, asyncio.Task[Verdict]] = {}
 
-    async def missing(self, digests: Sequence[str]) -> list[str]:
-        """Which tasks this node still has to be given, public or sealed."""
+    async def missing(self, wanted: Mapping[str, str]) -> list[str]:
+        """Which tasks (public digest → sealed digest) this node still has to be given, public or sealed. Other tests of
+        the same task are missing ones."""
+        here = sealed_digests(self._sealed, wanted)
         return [
             digest
-            for digest in digests
-            if not ((self._public / digest / "task.json").is_file() and (self._sealed / digest).is_dir())
+            for digest, sealed in wanted.items()
+            if not (self._public / digest / "task.json").is_file() or here[digest] != sealed
         ]
 
     async def install(self, public: bytes, sealed: bytes) -> None:
-        """Unpack a task's public and sealed parts on this node."""
+        """Unpack a task's public and sealed parts on this node, in the place of what was there."""
         self._sealed.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for data, root in ((public, self._public), (sealed, self._sealed)):
-            with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-                archive.extractall(root, filter="tar")
+        with tarfile.open(fileobj=io.BytesIO(public)) as archive:
+            archive.extractall(self._public, filter="tar")
+        with tarfile.open(fileobj=io.BytesIO(sealed)) as archive:
+            for name in {member.name.partition("/")[0] for member in archive}:
+                shutil.rmtree(self._sealed / name, ignore_errors=True)
+            archive.extractall(self._sealed, filter="tar")
 
     async def grade(self, task: Task, submission: Submission | None, keep_output: bool) -> Verdict:
         """One verdict. ``None`` grades the untouched environment. ``keep_output`` keeps the verifier's output sealed
@@ -97,9 +107,21 @@ class Verifiers:
 def pack_sealed(sealed_root: Path, digest: str) -> bytes:
     """A task's sealed folder as a tar, to be shipped to a verifier's node and nowhere else."""
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
+    with sealed_guard.door(), tarfile.open(fileobj=buffer, mode="w") as tar:
         tar.add(sealed_root / digest, arcname=digest)
     return buffer.getvalue()
+
+
+def sealed_digests(sealed_root: Path, digests: Iterable[str]) -> dict[str, str]:
+    """Public digest → digest of the sealed part that lies below ``sealed_root``; empty where none can be read."""
+    found = {}
+    with sealed_guard.door():
+        for digest in digests:
+            try:
+                found[digest] = _vault.load_spec(sealed_root, digest).sealed_digest
+            except VerifierError:
+                found[digest] = ""
+    return found
 
 
 def seal(dataset: Path, public_root: Path, sealed_root: Path) -> Any:

@@ -12,6 +12,9 @@ import threading
 import time
 from typing import Any
 
+from hc_ray import sealed_guard
+from hc_ray.home import data_root
+
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="hc_ray.adapters.embedded_server")
@@ -22,6 +25,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--share-prefix", action="store_true")
     options = parser.parse_args(argv)
+    sealed_guard.install(data_root() / "sealed")
     # The line for the parent has a descriptor of its own: whatever the engine prints goes to the log.
     report = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
