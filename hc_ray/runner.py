@@ -36,6 +36,28 @@ PROPERTIES: dict[str, str] = {
     "compiles": "it compiles (Python, C), parses (shell) or is a regular expression",
     "defines": "it defines the function that the argument names",
     "executable": "the file may be executed",
+    "within": "it answers within so many seconds",
+    "concurrent": "it answers the same while so many others run beside it",
+    "serves": "started, it answers on a port: JSON with port, send, expect (a regular expression), wait (seconds)",
+    "header": "the first line is exactly this",
+    "column_from": "a column's values are all among these: JSON with column, values",
+    "sorted_by": "the rows ascend by these columns (a JSON list)",
+    "sorted_lines": "the lines ascend",
+    "line_count": "so many lines that are not empty: 3, <=3 or >=3",
+    "lines_match": "every line matches this regular expression as a whole",
+    "lines_from": "the same lines as these (a JSON list), each as often, in any order",
+    "tidy": "no empty lines at the end, no space at the ends of lines, no code fence",
+    "contains": "this text stands in it",
+    "lacks": "this text does not stand in it",
+    "matches": "this regular expression finds something in it",
+    "in_order": "these texts (a JSON list) stand in it in this order",
+    "json_type": "it is a JSON object, array, string, number or boolean",
+    "json_keys": "it is a JSON object that has at least these keys (a JSON list)",
+    "json_value": "the JSON object has this value at this key: [key, value]",
+    "close": "its numbers are these, within a tolerance: JSON with values, abs, rel",
+    "in_range": "its numbers lie between these: [low, high], null for no limit",
+    "similar": "it is alike: JSON with to (a text or numbers), least (0 to 1)",
+    "starts_with_bytes": "it begins with these bytes (hexadecimal)",
 }
 """Every property that a test may expect, and what it says."""
 
@@ -57,7 +79,7 @@ def payload(tests: Sequence[SelfTest], workdir: str, *, repeats: int = 1) -> dic
     return {f"{folder(tests)}/tests.json": json.dumps(plan).encode()}
 
 
-_DRIVEN = {"id", "subject", "input", "stdin", "expectation"}
+_DRIVEN = {"id", "subject", "input", "stdin", "files", "hidden", "output", "expectation"}
 
 
 def command(tests: Sequence[SelfTest]) -> list[str]:

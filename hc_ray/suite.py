@@ -67,6 +67,13 @@ class SelfTest(Value):
     input: str = ""
     """A Python call expression (``call``), command-line arguments (``command``, ``program``), text (``pattern``)."""
     stdin: str = ""
+    files: dict[str, str] = {}
+    """Files that the test brings (path in the workdir → text), put there before it runs over what lies there."""
+    hidden: tuple[str, ...] = ()
+    """Paths in the workdir that are taken away before it runs: results must not hang on them."""
+    output: str = ""
+    """For ``command`` and ``program``: the file that the run must write; what it holds is the answer, in place of
+    standard output."""
     expectation: Expectation
     reasoning: str = ""
     confidence: float = 0.5
@@ -93,6 +100,43 @@ class Requirement(Value):
     sentence: str
 
 
+class GridCell(Value):
+    """One field of the entity × constraint matrix: something that the instruction names, and what it says of it."""
+
+    entity: str
+    constraint: str
+    """What must hold, in the words of ``solve/constraints.py``: ``format json``, ``at least 18``, ``sorted`` …"""
+    sentence: str
+    tests: tuple[str, ...] = ()
+    """Ids of the admitted tests that try it; empty: not covered."""
+
+
+class FileView(Value):
+    """A file of the untouched workspace, as its tester sees it."""
+
+    path: str
+    size: int
+    lines: int | None = None
+    preview: str = ""
+    """Its first lines; empty for what is no text."""
+    columns: tuple[str, ...] = ()
+    """The first row of a table."""
+    keys: tuple[str, ...] = ()
+    """The keys of a JSON object, or of the objects of a JSON list."""
+    functions: tuple[str, ...] = ()
+    """Signatures that a Python file defines."""
+
+
+class EnvironmentView(Value):
+    """What the untouched environment holds, and what the instruction forbids."""
+
+    tools: dict[str, str] = {}
+    """Name → version, as the tool says it; empty text where it says none."""
+    files: tuple[FileView, ...] = ()
+    prohibited: tuple[str, ...] = ()
+    """Sentences of the instruction that forbid something."""
+
+
 class Suite(Value):
     """The frozen self-tests of one task, with all that was understood and dropped on the way."""
 
@@ -106,11 +150,26 @@ class Suite(Value):
     assumptions: tuple[str, ...] = ()
     uncertainties: tuple[str, ...] = ()
     matrix: dict[str, tuple[str, ...]] = {}
-    """Requirement id → ids of the tests that encode it (the coverage of entity × constraint)."""
+    """Requirement id → ids of the tests that encode it."""
+    grid: tuple[GridCell, ...] = ()
+    """The entity × constraint matrix, with the tests that try each field."""
+    task_kind: str = ""
+    """What kind of task the instruction's words speak of (``solve/kinds.py``)."""
+    focus: tuple[str, ...] = ()
+    """What tests of this kind of task look at."""
+    environment: EnvironmentView | None = None
+    """None where nobody looked."""
+    notes: tuple[str, ...] = ()
+    """What the gate saw of the suite as a whole: trivial candidates, readings by running code, mutants."""
     reflections: tuple[str, ...] = ()
     prompt_tokens: int = 0
     completion_tokens: int = 0
     engine_seconds: float = 0.0
+
+    @property
+    def covered(self) -> float | None:
+        """The share of the entity × constraint matrix that an admitted test tries; None without a matrix."""
+        return sum(bool(cell.tests) for cell in self.grid) / len(self.grid) if self.grid else None
 
     @property
     def hash(self) -> str:

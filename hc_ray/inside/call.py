@@ -1,9 +1,11 @@
 """Runs under the *task's own* interpreter, one process a test: loads the candidate's module, evaluates one call (or one
-pattern), prints what came out behind a random marker. Standard library only, Python 3.6 syntax.
+pattern), answers over a pipe. Standard library only, Python 3.6 syntax.
 
-A job arrives as JSON on stdin: ``marker``, ``kind`` (call, pattern, compiles), ``path``, ``function``, ``call``,
-``expected`` (source of a literal or null), ``rejected``, ``property`` (name or null), ``argument``. The answer is one
-line ``<marker>{json}`` on the first standard output, whatever the candidate prints elsewhere.
+    python3 hc_call.py DESCRIPTOR
+
+A job arrives as JSON on stdin: ``kind`` (call, pattern, compiles), ``path``, ``function``, ``call``, ``expected``
+(source of a literal or null), ``rejected``, ``property`` (name or null), ``argument``. The answer is JSON on the
+inherited descriptor, whatever the candidate prints; it has ``text`` (the answer itself) where a property is looked at.
 """
 # An old interpreter may run this file: no strict zip, no quoted-away syntax; os.path because pathlib costs start-up.
 # ruff: noqa: B905, PTH100, PTH119, PTH120, PTH122, PTH123
@@ -116,6 +118,8 @@ def check_property(
         return "error", f"raised {type(error).__name__}: {error}"
     if name == "not_none" and value is None:
         return "fail", "the answer is None"
+    if name == "nonempty" and not value and value is not False and value != 0:
+        return "fail", "the answer is empty"
     if name == "type":
         allowed = [part.strip() for part in argument.split("|")]
         kinds = [kind.__name__ for kind in type(value).__mro__]
@@ -159,7 +163,10 @@ def run_call(job: "dict[str, Any]") -> "dict[str, Any]":
         right = same(value, expected)
         told = f"observed {observed} where {canonical(expected)} was expected"
         outcome, detail = ("pass", "") if right else ("fail", told)
-    return {"outcome": outcome, "observed": observed, "detail": detail}
+    answer = {"outcome": outcome, "observed": observed, "detail": detail}
+    if job.get("property") == "runs" and error is None:
+        answer["text"] = (value if isinstance(value, str) else canonical(value))[: LIMIT * 2]
+    return answer
 
 
 def run_pattern(job: "dict[str, Any]") -> "dict[str, Any]":
@@ -209,7 +216,9 @@ def brief(error: BaseException) -> str:
 
 
 def main() -> None:
-    answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    descriptor = int(sys.argv[1])
+    os.set_inheritable(descriptor, False)
+    answer = os.fdopen(descriptor, "w", encoding="utf-8")
     os.dup2(2, 1)
     job = json.load(sys.stdin)
     sys.stdin = io.StringIO("")
@@ -222,7 +231,7 @@ def main() -> None:
     if result["observed"]:
         result["observed"] = result["observed"][:LIMIT]
     result["detail"] = result["detail"][:LIMIT]
-    answer.write("\n" + job["marker"] + json.dumps(result) + "\n")
+    answer.write(json.dumps(result))
     answer.flush()
     os._exit(0)
 

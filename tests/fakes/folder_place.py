@@ -2,6 +2,8 @@
 and of /tmp/hc are mapped to this checkout and to the folder."""
 
 import asyncio
+import atexit
+import functools
 import io
 import json
 import os
@@ -15,26 +17,35 @@ from pathlib import Path
 from typing import Any
 
 from hc_ray.candidate import DELETED
-from hc_ray.inside import call, drive
+from hc_ray.inside import call, driver
 from hc_ray.ports import Difference, ExecResult
-from hc_ray.runner_paths import CALL_PATH, DRIVE_PATH, RUNNER_PYTHON
+from hc_ray.runner_paths import CALL_PATH, DRIVE_PATH, RUNNER_LIB, RUNNER_PYTHON
 from hc_ray.task import Task
 
 INSIDE = Path(__file__).parents[2] / "hc_ray" / "inside"
 
 
-class _HereDriver(drive.Driver):
+@functools.cache
+def _installed() -> Path:
+    """What the runner's folder holds: each module of ``inside`` as ``hc_<name>.py``; removed with this process."""
+    folder = Path(tempfile.mkdtemp(prefix="hc-inside-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for source in INSIDE.glob("*.py"):
+        shutil.copy(source, folder / f"hc_{source.name}")
+    return folder
+
+
+class _HereDriver(driver.Driver):
     """Loads candidates in this process: no limits, no time to start an interpreter a test."""
 
-    def _child(self, kind: str, test: dict[str, Any], path: Path) -> dict[str, Any]:
-        job = self.job(kind, test, path)
+    def ask(self, job: dict[str, Any]) -> dict[str, Any]:
         kept = list(sys.path)
         try:
-            run = {"call": call.run_call, "pattern": call.run_pattern, "compiles": call.run_compiles}[kind]
+            run = {"call": call.run_call, "pattern": call.run_pattern, "compiles": call.run_compiles}[job["kind"]]
             return run(job)
         finally:
             sys.path[:] = kept
-            sys.modules.pop(path.stem, None)
+            sys.modules.pop(Path(job["path"]).stem, None)
 
 
 def _drive_here(plan_path: str) -> bytes:
@@ -66,8 +77,11 @@ class FolderSandbox:
         return self.root / path.lstrip("/") if path.startswith("/") else self.root / "app" / path
 
     def _argument(self, text: str) -> str:
-        mapped = {RUNNER_PYTHON[0]: sys.executable, DRIVE_PATH: str(INSIDE / "drive.py")}
-        return mapped.get(text) or (str(self._real(text)) if text.startswith("/tmp/hc") else text)
+        if text == RUNNER_PYTHON[0]:
+            return sys.executable
+        if text.startswith(RUNNER_LIB + "/"):
+            return str(_installed() / Path(text).name)
+        return str(self._real(text)) if text.startswith("/tmp/hc") else text
 
     async def exec(
         self,
@@ -99,7 +113,7 @@ class FolderSandbox:
             real.parent.mkdir(parents=True, exist_ok=True)
             if path.startswith("/tmp/hc"):
                 plan = json.loads(data)
-                data = json.dumps({**plan, "call": str(INSIDE / Path(CALL_PATH).name[3:])}).encode()
+                data = json.dumps({**plan, "call": str(_installed() / Path(CALL_PATH).name)}).encode()
             real.write_bytes(data)
             real.chmod(mode)
 

@@ -2,8 +2,11 @@ import json
 from collections.abc import AsyncIterator, Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hc_ray import runner
+from hc_ray.inside import checks
 from hc_ray.suite import Cell, Expectation, ExpectedValue, Property, Rejected, SelfTest, Subject, Unknown
 from hc_ray.task import Environment, Task
 from tests.fakes.folder_place import FolderPlace, FolderSandbox
@@ -97,7 +100,7 @@ async def test_every_test_sees_the_workdir_as_the_candidate_left_it(sandbox: Fol
                                 about("command", "", ExpectedValue(value="1"), "wc -l < log.txt")])  # fmt: skip
     assert [cell.outcome for cell in cells] == ["pass"] * 4
     assert await sandbox.get("log.txt") == b"one\n"
-    assert cells[0].observed == "exit 0; 2"
+    assert (cells[0].observed or "").startswith("exit 0; 2; changes d/, -keep, log.txt ")
 
 
 async def test_commands_read_standard_input_and_may_have_to_refuse(sandbox: FolderSandbox) -> None:
@@ -170,7 +173,97 @@ def test_a_report_that_was_cut_short_marks_the_rest_as_errors() -> None:
     assert second.outcome == "error" and "stopped" in second.detail
 
 
-def test_every_property_is_known_on_both_sides() -> None:
-    from hc_ray.inside import drive
+CSV = b"name,age\nAda,9\nBob,10\n"
 
-    assert set(drive.CHECKS) | {"type"} == set(runner.PROPERTIES)
+
+@pytest.mark.parametrize(
+    ("name", "argument", "good", "bad"),
+    [
+        ("header", "name,age", CSV, b"age,name\n"),
+        ("column_from", '{"column": "name", "values": ["Ada", "Bob"]}', CSV, b"name,age\nEve,1\n"),
+        ("sorted_by", '["age"]', CSV, b"name,age\nAda,10\nBob,9\n"),
+        ("sorted_by", '["name", "age"]', CSV, b"name,age\nBob,10\nAda,9\n"),
+        ("sorted_lines", "", b"a\nB\nc\n", b"b\na\n"),
+        ("line_count", "3", CSV, b"a\n"),
+        ("line_count", "<=3", CSV, CSV + b"x,1\n"),
+        ("line_count", ">=2", CSV, b""),
+        ("lines_match", r"-?\d+\.\d{2}", b"12.50\n", b"12.5\n"),
+        ("lines_from", '["b", "a", "a"]', b"a\na\nb\n", b"a\nb\nb\n"),
+        ("tidy", "", b"a\nb\n", b"```\na\n```\n"),
+        ("tidy", "", b"a", b"a \nb\n"),
+        ("tidy", "", b"", b"a\n\n"),
+        ("contains", "b", b"abc", b"ac"),
+        ("lacks", "{x}", b"abc", b"a{x}c"),
+        ("matches", "^b$", b"a\nb\n", b"ab\n"),
+        ("in_order", '["first", "second"]', b"first, second", b"second, first"),
+        ("json_type", "object", b'{"a": 1}', b"[1]"),
+        ("json_type", "number", b"1.5", b'"1.5"'),
+        ("json_keys", '["a", "b"]', b'{"a": 1, "b": 2}', b'{"a": 1}'),
+        ("json_keys", '["a"]', b'{"a": 1}', b"[]"),
+        ("json_value", '["a", true]', b'{"a": true}', b'{"a": 1}'),
+        ("close", '{"values": [1, 2.5], "abs": 0.01}', b"x 1.001 and 2.5", b"1.1 2.5"),
+        ("close", '{"values": [1000], "rel": 0.01}', b"1005\n", b"1005 1\n"),
+        ("in_range", "[0, null]", b"0 12.5", b"-0.5"),
+        ("in_range", "[null, 10]", b"1e1", b"none"),
+        ("similar", '{"to": "1 2 3", "least": 0.99}', b"2 4 6", b"3 2 1"),
+        ("similar", '{"to": "the cat sat", "least": 0.8}', b"the cat sits", b"nothing like it"),
+        ("starts_with_bytes", "89504e47", b"\x89PNG\r\n", b"GIF89a"),
+    ],
+)
+def test_a_check_tells_a_good_text_from_a_bad_one(name: str, argument: str, good: bytes, bad: bytes) -> None:
+    assert checks.holds(name, argument, good, None)[0] == "pass"
+    outcome, detail = checks.holds(name, argument, bad, None)
+    assert outcome == "fail" and detail
+
+
+@given(st.sampled_from(sorted(checks.CHECKS)), st.text(max_size=20), st.binary(max_size=60))
+def test_no_argument_and_no_content_breaks_a_check(name: str, argument: str, data: bytes) -> None:
+    assert checks.holds(name, argument, data, None)[0] in ("pass", "fail")
+
+
+async def test_a_test_brings_its_own_files_and_hides_others(sandbox: FolderSandbox) -> None:
+    script = b"cat data.txt > out.txt; wc -l < data.txt; [ -e answer.txt ] && cat answer.txt; true\n"
+    await sandbox.put({"s.sh": script, "data.txt": b"old\n", "answer.txt": b"1\n"})
+    base = about("command", "s.sh", ExpectedValue(value="2"))
+    tests = [base.model_copy(update={"files": {"data.txt": "a\nb\n"}, "hidden": ("answer.txt",)}),
+             base.model_copy(update={"id": "out", "files": {"data.txt": "x\ny\n"}, "output": "out.txt",
+                                     "expectation": ExpectedValue(value="x\ny")}),
+             base.model_copy(update={"id": "none", "output": "other.txt"}),
+             base.model_copy(update={"id": "outside", "files": {"../../x": ""}})]  # fmt: skip
+    kept, output, none, outside = await run(sandbox, tests)
+    assert kept.outcome == "pass" and "changes out.txt" in (kept.observed or "")
+    assert output.outcome == "pass" and none.outcome == "fail" and "wrote no other.txt" in none.detail
+    assert outside.outcome == "error" and "outside" in outside.detail
+    assert await sandbox.get("data.txt") == b"old\n" and await sandbox.get("answer.txt") == b"1\n"
+
+
+async def test_what_a_command_changes_is_part_of_what_is_observed(sandbox: FolderSandbox) -> None:
+    await sandbox.put({"move.sh": b"mv a.txt b.txt\n", "copy.sh": b"cp a.txt b.txt\n", "a.txt": b"1\n"})
+    moved, copied = await run(sandbox, [about("command", name, Unknown()) for name in ("move.sh", "copy.sh")])
+    assert moved.observed != copied.observed
+    assert "-a.txt" in (moved.observed or "") and "-a.txt" not in (copied.observed or "")
+
+
+async def test_time_company_and_ports_can_be_asked_for(sandbox: FolderSandbox) -> None:
+    serve = (b"import socket, sys\ns = socket.socket()\ns.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)\n"
+             b"s.bind(('127.0.0.1', int(sys.argv[1])))\ns.listen()\nc, _ = s.accept()\n"
+             b"c.sendall(b'hello ' + c.recv(100))\nc.close()\n")  # fmt: skip
+    sleepy = b"import time\ndef f(x):\n    time.sleep(x)\n    return time.time_ns() if x else 'ok 7'\n"
+    await sandbox.put({"m.py": sleepy, "serve.py": serve})
+    wish = {"port": 18573, "send": "you\n", "expect": "^hello you", "wait": 6}
+    silent = Property(name="serves", argument=json.dumps({**wish, "wait": 0.3}))
+    tests = [call("a", "f(0)", Property(name="within", argument="5")),
+             call("b", "f(0.4)", Property(name="within", argument="0.3")),
+             call("c", "f(0)", Property(name="concurrent", argument="2")),
+             call("d", "f(0.01)", Property(name="concurrent", argument="2")),
+             call("e", "f(0)", Property(name="close", argument='{"values": [7]}')),
+             call("f", "f(0)", Property(name="matches", argument="nothing")),
+             about("command", "serve.py", Property(name="serves", argument=json.dumps(wish)), "18573"),
+             about("command", "", silent, "true")]  # fmt: skip
+    cells = await run(sandbox, tests)
+    assert [cell.outcome for cell in cells] == ["pass", "fail", "pass", "fail", "pass", "fail", "pass", "error"], cells
+    assert cells[6].observed == "hello you\n" and "nothing listens" in cells[7].detail
+
+
+def test_every_property_is_known_on_both_sides() -> None:
+    assert set(checks.CHECKS) | {"type"} == set(runner.PROPERTIES)

@@ -1,0 +1,165 @@
+"""What every self-test needs of the system: a child process under limits, and a workdir that is put back after it.
+Standard library only; it runs under the runner's Python inside a sandbox."""
+
+import contextlib
+import hashlib
+import os
+import resource
+import shutil
+import signal
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+CUT = 2000
+CPU_SECONDS = 2
+MEMORY = 2 << 30
+WRITES = 64 << 20
+
+Run = tuple[int | None, bytes, bytes]
+"""Exit code (None past the deadline), standard output, the beginning of standard error."""
+
+
+class Workdir:
+    """The workdir and its private copy; ``restore`` undoes what a test changed."""
+
+    def __init__(self, path: str, scratch: Path) -> None:
+        self.path, self.copy = Path(path), scratch / "pristine"
+        shutil.copytree(self.path, self.copy, symlinks=True, ignore_dangling_symlinks=True, ignore=self._special)
+        self.stamps = self._stamps()
+
+    @staticmethod
+    def _special(folder: str, names: list[str]) -> list[str]:
+        modes = ((name, (Path(folder) / name).lstat().st_mode) for name in names)
+        return [name for name, mode in modes if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode))]
+
+    def _stamps(self) -> dict[str, tuple[int, ...]]:
+        """Path → what tells a changed entry; the change time cannot be set back by a test."""
+        stamps: dict[str, tuple[int, ...]] = {}
+        for folder, names, files in os.walk(self.path):
+            for name in (*names, *files):
+                path = Path(folder) / name
+                info = path.lstat()
+                changed = 0 if stat.S_ISDIR(info.st_mode) else info.st_ctime_ns
+                stamps[str(path)] = (info.st_ino, info.st_mode, info.st_size if changed else 0, changed)
+        return stamps
+
+    def place(self, path: str) -> Path:
+        """Where a test's path lies. Raises ``ValueError`` for one outside of the workdir: nothing puts that back."""
+        found = Path(os.path.normpath(self.path / path))
+        if found == self.path or self.path not in found.parents:
+            raise ValueError(f"{path} lies outside of the workdir")
+        return found
+
+    @contextlib.contextmanager
+    def prepared(self, files: Mapping[str, str], hidden: Sequence[str]) -> Iterator[dict[str, tuple[int, ...]]]:
+        """The workdir with a test's own ``files`` in it and without the ``hidden`` ones; afterwards as it was. Gives
+        the stamps of the prepared state."""
+        try:
+            for path in hidden:
+                _remove(self.place(path))
+            for path, text in files.items():
+                place = self.place(path)
+                if place.is_dir() and not place.is_symlink():
+                    _remove(place)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                with contextlib.suppress(FileNotFoundError):
+                    place.unlink()
+                place.write_bytes(text.encode("utf-8", "surrogateescape"))
+            yield self._stamps() if files or hidden else self.stamps
+        finally:
+            self.restore()
+
+    def changes(self, before: Mapping[str, tuple[int, ...]]) -> str:
+        """What a run changed since ``before``, for an observation: paths with a digest of what they hold now."""
+        now = self._stamps()
+        told = []
+        for path in sorted({*before, *now}):
+            if before.get(path) == now.get(path):
+                continue
+            name = os.path.relpath(path, self.path)
+            if "__pycache__" in name or name.endswith(".pyc"):
+                continue
+            place = Path(path)
+            if path not in now:
+                told.append(f"-{name}")
+            elif place.is_file() and not place.is_symlink():
+                with place.open("rb") as file:
+                    told.append(f"{name} {hashlib.sha256(file.read(8 << 20)).hexdigest()[:8]}")
+            elif path not in before:
+                told.append(f"{name}/" if place.is_dir() else name)
+        return ", ".join(told[:20])
+
+    def restore(self) -> None:
+        """Put back what a test changed; nothing is copied where nothing changed."""
+        if self._stamps() == self.stamps:
+            return
+        for path in list(self.path.iterdir()):
+            _remove(path)
+        shutil.copytree(self.copy, self.path, symlinks=True, dirs_exist_ok=True)
+        self.stamps = self._stamps()
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def environment(scratch: Path) -> dict[str, str]:
+    """What a child sees: the sandbox's own variables without those of the runner's Python."""
+    env = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "PYTEST", "LD_"))}
+    env.update(PYTHONDONTWRITEBYTECODE="1", PYTHONHASHSEED="0", TMPDIR=str(scratch))
+    env.setdefault("LC_ALL", "C.UTF-8")
+    return env
+
+
+def start(
+    command: Sequence[str], *, cwd: Path, scratch: Path, out: int, err: int, cpu: int = CPU_SECONDS,
+    memory: int | None = None, keep: Sequence[int] = (),
+) -> "subprocess.Popen[bytes]":  # fmt: skip
+    """A child in a session of its own, under limits. ``keep``: descriptors that it inherits besides its streams."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (WRITES, WRITES))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if memory:
+            resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+
+    return subprocess.Popen(
+        command, cwd=cwd, env=environment(scratch), stdin=subprocess.PIPE, stdout=out, stderr=err,
+        start_new_session=True, preexec_fn=limit, pass_fds=tuple(keep),
+    )  # fmt: skip
+
+
+def stop(process: "subprocess.Popen[bytes]") -> None:
+    """Kill the child's whole session and bury the child."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def run(
+    command: Sequence[str], *, cwd: Path, scratch: Path, timeout: float, stdin: bytes = b"", cpu: int = CPU_SECONDS,
+    memory: int | None = None, keep: Sequence[int] = (),
+) -> Run:  # fmt: skip
+    """Run a command to its end; the whole session is killed then."""
+    with tempfile.TemporaryFile(dir=scratch) as out, tempfile.TemporaryFile(dir=scratch) as err:
+        process = start(command, cwd=cwd, scratch=scratch, out=out.fileno(), err=err.fileno(), cpu=cpu, memory=memory,
+                        keep=keep)  # fmt: skip
+        try:
+            process.communicate(stdin, timeout=timeout)
+            code: int | None = process.returncode
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            stop(process)
+        if code in (-signal.SIGXCPU, -signal.SIGKILL):
+            code = None
+        out.seek(0)
+        err.seek(0)
+        return code, out.read(1 << 20), err.read(CUT)
