@@ -43,6 +43,8 @@ class Submission(Value):
     ``candidate.DELETED`` as its first member when paths were removed."""
     digest: str
     """SHA-256 of ``tar``."""
+    living: str | None = None
+    """Shared grading: the ticket of the sandbox in which the candidate still lives."""
 
 
 DELETED = ".hc-ray-deleted.json"

@@ -1,8 +1,8 @@
 """What a trial needs of the world, as Protocols. Adapters stand in ``hc_ray.adapters``; the contract suites in
 ``tests/contract`` hold every adapter to these words."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 from hc_ray.candidate import Submission
 from hc_ray.events import Event
@@ -61,6 +61,15 @@ class Difference(Value):
     deleted: tuple[str, ...]
     tar: bytes
     """As ``candidate.Submission.tar``."""
+
+
+class Changes(Value):
+    """Which paths lie elsewise than in the image; absolute, sorted."""
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    """Kind, mode, size or content differ. A folder's content is no matter of the folder."""
+    deleted: tuple[str, ...] = ()
 
 
 class Sandbox(Protocol):
@@ -132,6 +141,47 @@ class SandboxPlace(Protocol):
 
     async def close(self) -> None:
         """Close every sandbox made here."""
+        ...
+
+
+@runtime_checkable
+class HandsOver(Protocol):
+    """A sandbox that can be given to a verifier as it lives, processes and all (shared grading)."""
+
+    async def hand_over(self) -> str:
+        """Give it away: from now on nothing here can enter, list or end it, and closing it does nothing. The ticket is
+        for ``Adopts.adopt`` on the same node. Processes live as long as the giver's place does."""
+        ...
+
+
+class Gradable(Sandbox, Protocol):
+    """A sandbox in which a submission can be graded where it lives."""
+
+    async def changes(self, among: Callable[[str], bool]) -> Changes:
+        """What differs from the task's image, of the paths for which ``among`` holds. Raises ``ValueError`` where
+        that is more than any honest change."""
+        ...
+
+    async def environment(self) -> Mapping[str, str]:
+        """The environment variables that the image gives to whatever runs in it."""
+        ...
+
+    async def sealed(self, order: bytes, *, timeout: float, limit: int) -> tuple[bytes, bytes]:
+        """Run ``hc_ray/inside/shared.py`` out of the reach of all that lives in the sandbox, with ``order`` (one line)
+        as its input: what it wrote to standard output and error, at most ``limit`` bytes. What runs past ``timeout``
+        ends with the sandbox."""
+        ...
+
+
+@runtime_checkable
+class Adopts(Protocol):
+    """A place where submissions can be graded as they live."""
+
+    async def create(self, task: Task, name: str, *, network: bool = False) -> Gradable: ...
+
+    async def adopt(self, task: Task, ticket: str) -> Gradable:
+        """The sandbox of a ticket, now this place's to enter and to close. Raises ``SandboxError`` when it is gone,
+        ``ValueError`` for what is no ticket."""
         ...
 
 

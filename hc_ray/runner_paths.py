@@ -7,6 +7,10 @@ executable itself, so nothing has to be set in the environment and nothing leaks
 RUNNER_ROOT = "/opt/hc"
 """The mount point. Left out of every difference."""
 
+RUNNER_SEALED = "/.hc"
+"""Where shared grading has the runner as well: right below the root, where nothing that lives in the sandbox can move
+it. Left out of every difference."""
+
 RUNNER_PYTHON: tuple[str, ...] = (f"{RUNNER_ROOT}/bin/python3",)
 """The argv that starts the runner's interpreter."""
 

@@ -39,6 +39,11 @@ class Environment(Value):
     allowed_hosts: tuple[str, ...] = ()
 
 
+Grading = Literal["isolated", "shared", "separate"]
+"""Where the tests run: ``isolated`` in a fresh sandbox of the task's image, ``shared`` in the candidate's own living
+sandbox, ``separate`` in one of an image of the verifier's own."""
+
+
 class Task(Value):
     """What a solver, a tester and a reader of prompts may know of a task."""
 
@@ -52,6 +57,8 @@ class Task(Value):
     agent_user: str | None = None
     tags: tuple[str, ...] = ()
     """``[metadata] tags``: selects tasks, never put into a prompt."""
+    grading: Grading = "isolated"
+    """As the task asks; a sweep may ask for more. Says nothing of what the tests are."""
 
 
 class RefusedTask(Value):

@@ -216,7 +216,7 @@ def _copy_machine_code(python: Path, extensions: Path, stage: Path) -> None:
         elf = ElfFile(extension.read_bytes())
         elf.forget_search_paths()
         extension.write_bytes(elf.data)
-    shutil.copyfile(Path(loader).resolve(), stage / "ld.so")
+    (stage / "ld.so").write_bytes(_deaf(Path(loader).resolve().read_bytes()))
     (stage / "ld.so").chmod(0o755)
     elf = ElfFile(python.read_bytes())
     try:
@@ -226,6 +226,15 @@ def _copy_machine_code(python: Path, extensions: Path, stage: Path) -> None:
     (stage / "bin").mkdir()
     (stage / "bin" / "python3").write_bytes(elf.data)
     (stage / "bin" / "python3").chmod(0o755)
+
+
+def _deaf(loader: bytes) -> bytes:
+    """The loader, made to look for libraries to preload, and for the cache of libraries, where nobody can put any: an
+    image's own ``/etc/ld.so.preload`` may be a candidate's, and the runner must not start with it. A loader that names
+    neither file (another libc's) is left as it is."""
+    for name in (b"/etc/ld.so.preload\0", b"/etc/ld.so.cache\0"):
+        loader = loader.replace(name, b"/proc/0/".ljust(len(name) - 1, b"-") + b"\0")
+    return loader
 
 
 def _needed_libraries(loader: str, binary: Path) -> dict[str, Path]:
