@@ -10,6 +10,7 @@ import json
 import os
 import secrets
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -39,19 +40,25 @@ async def grade(
     mode: Literal["isolated"] = "isolated",
     network: bool | None = None,
     keep_output: Path | None = None,
+    observe: Callable[[dict[str, Any]], None] | None = None,
+    limit: float | None = None,
 ) -> Verdict:
     """The verdict on ``submission`` (None: the untouched environment).
 
     ``network``: overrides what ``[verifier]`` or the task's environment ask for. ``keep_output``: a file (mode 0600)
-    that takes the output of ``test.sh``, for dev tasks only. Raises ``VerifierError`` when sandbox, runner or sealed
-    files fail, ``DatasetError`` for a task that ``place`` cannot take."""
+    that takes the output of ``test.sh``, for dev tasks only. ``observe`` (the auditor's) is given what the grader
+    inside reported, each real test's outcome included; ``limit``: seconds that ``test.sh`` gets at most. Raises
+    ``VerifierError`` when sandbox, runner or sealed files fail, ``DatasetError`` for a task that ``place`` cannot
+    take."""
     started, clock = _now(), time.monotonic()
     spec = load_spec(sealed_root, task.digest)
     contents: Contents | None = None
     fields: dict[str, Any]
     try:
         contents = read_contents(submission.tar) if submission else None
-        fields = await _in_sandbox(task, submission, contents, spec, sealed_root, place, network, keep_output)
+        fields = await _in_sandbox(
+            task, submission, contents, spec, sealed_root, place, network, keep_output, observe, limit
+        )
     except Refused as error:
         fields = {"passed": False, "cause": "submission_refused", "witness": "absent", "detail": str(error)}
     except SandboxError as error:
@@ -77,6 +84,8 @@ async def _in_sandbox(
     place: SandboxPlace,
     network: bool | None,
     keep_output: Path | None,
+    observe: Callable[[dict[str, Any]], None] | None,
+    limit: float | None,
 ) -> dict[str, Any]:
     tests = await asyncio.to_thread(sealed_files, sealed_root, task.digest, "tests")
     sandbox = await place.create(task, sandbox_name("grade", task), network=wants_network(task, spec, network))
@@ -92,11 +101,15 @@ async def _in_sandbox(
             if carried.tar:
                 await _apply(sandbox, carried)
         await put_files(sandbox, "/tests", tests)
-        report = await _run(sandbox, task, spec, image, tests["test.sh"][0])
+        if limit is not None:
+            spec = spec.model_copy(update={"timeout_sec": min(limit, spec.timeout_sec)})
+        report = await _run(sandbox, task, spec, image, tests["test.sh"][0], nodes=observe is not None)
     finally:
         await sandbox.close()
     if keep_output is not None and report is not None:
         await asyncio.to_thread(_keep, keep_output, base64.b64decode(report.get("output", "")))
+    if observe is not None and report is not None:
+        observe(report)
     return {**decide(report, mentions_pytest=spec.mentions_pytest), "left_behind": carried.left_behind}
 
 
@@ -143,18 +156,21 @@ async def _probe(sandbox: Sandbox, contents: Contents | None) -> Image:
     return Image.model_validate(report)
 
 
-async def _run(sandbox: Sandbox, task: Task, spec: VerifierSpec, image: Image, script: bytes) -> dict[str, Any] | None:
+async def _run(
+    sandbox: Sandbox, task: Task, spec: VerifierSpec, image: Image, script: bytes, *, nodes: bool
+) -> dict[str, Any] | None:
     try:
         env = resolve_templates(spec.env, os.environ)
     except DatasetError as error:
         raise VerifierError(f"the verifier of this task {error}") from None
     paths = [RUNNER_LIB, *([PYTEST_PURE] if image.pytest == "pure" else [])]
     paths += filter(None, [env.get("PYTHONPATH", task.environment.env.get("PYTHONPATH"))])
+    asked = {"HC_WITNESS_NODES": "1"} if nodes else {}
     order = {
         "do": "run",
         "command": shell_command("/tests/test.sh", script, bash=image.bash),
         "cwd": sandbox.workdir,
-        "env": {**env, "PYTHONPATH": ":".join(paths), "PYTEST_PLUGINS": "hc_witness"},
+        "env": {**env, "PYTHONPATH": ":".join(paths), "PYTEST_PLUGINS": "hc_witness", **asked},
         "timeout": spec.timeout_sec,
         "logs": LOGS,
         "user": spec.user,

@@ -4,7 +4,8 @@ It tells ``hc_grade`` (its distant parent) what every session collected, passed 
 inherited, never over the standard output. A session is named by a random token, sent when it starts, before any module
 of the candidate is imported; a session that never ends, or an end without that token, counts against the candidate. The
 socket is closed in everything this process forks or executes. Without the socket (in a worker of pytest-xdist, or where
-a script closed it) the plugin is silent. Standard library only; any Python 3."""
+a script closed it) the plugin is silent. Where ``HC_WITNESS_NODES`` is set, an end also tells each test's outcome by
+its node (the auditor asks for that). Standard library only; any Python 3."""
 
 import contextlib
 import json
@@ -14,6 +15,9 @@ import socket
 from typing import Any, Callable  # noqa: UP035 (images bring Pythons of any age)
 
 VARIABLE = "HC_WITNESS_FD"
+NODES = "HC_WITNESS_NODES"
+NODES_LIMIT = 40000
+"""Characters: a message of more than 64 KiB would arrive cut, and count against the candidate."""
 
 
 def _inherited() -> "socket.socket | None":
@@ -51,6 +55,7 @@ class Witness:
         self._tell = tell
         self._token = secrets.token_hex(16)
         self._counts = dict.fromkeys(("collected", "passed", "failed", "errors", "skipped", "xfailed", "xpassed"), 0)
+        self._nodes: dict[str, str] | None = {} if _wants_nodes else None
 
     def pytest_sessionstart(self) -> None:
         self._tell({"type": "start", "session": self._token})
@@ -63,6 +68,8 @@ class Witness:
         self._counts["collected"] = len(session.items)
 
     def pytest_runtest_logreport(self, report: Any) -> None:
+        if self._nodes is not None and (report.when == "call" or not report.passed):
+            self._nodes[report.nodeid] = report.outcome
         expected_failure = hasattr(report, "wasxfail")
         if report.when != "call":
             if report.failed:
@@ -77,9 +84,12 @@ class Witness:
             self._counts["xfailed" if expected_failure else "skipped"] += 1
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        self._tell({"type": "end", "session": self._token, "exit": int(exitstatus), **self._counts})
+        nodes = self._nodes
+        told = {"nodes": nodes} if nodes and len(json.dumps(nodes)) <= NODES_LIMIT else {}
+        self._tell({"type": "end", "session": self._token, "exit": int(exitstatus), **self._counts, **told})
 
 
+_wants_nodes = bool(os.environ.pop(NODES, ""))
 _tell = _teller()
 
 

@@ -84,6 +84,22 @@ def test_errors(broken): pass
     assert b"assert 1 == 2" in base64.b64decode(report["output"])
 
 
+def test_asked_for_nodes_an_end_tells_each_outcome_unless_they_are_too_many_for_a_message(ground: Ground) -> None:
+    module = """
+import pytest
+@pytest.mark.parametrize("n", range(%d))
+def test_number(n):
+    if n == 1: pytest.skip("x")
+    assert n != 2
+"""
+    script = "HC_WITNESS_NODES=1 $PYTEST test_it.py\n"
+    (end,) = ends(ground.run(script, module % 3))
+    told = ("passed", "skipped", "failed")
+    assert end["nodes"] == {f"test_it.py::test_number[{n}]": word for n, word in enumerate(told)}
+    (end,) = ends(ground.run(script, module % 1500))
+    assert (end["collected"], end["failed"], "nodes" in end) == (1500, 1, False)
+
+
 def test_a_module_that_cannot_be_imported_is_an_error_and_one_that_leaves_never_ends(ground: Ground) -> None:
     (end,) = ends(ground.run("$PYTEST test_it.py\n", "def broken(:\n"))
     assert (end["errors"], end["passed"]) == (1, 0)
