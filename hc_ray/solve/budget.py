@@ -1,8 +1,9 @@
 """What a trial may spend and has spent, and the one place where models are asked."""
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from hc_ray.config import BudgetConfig
 from hc_ray.prompt import Completion, Prompt
@@ -89,7 +90,7 @@ class Asking:
 
 
 class Clock:
-    """Wall time since a trial began."""
+    """Wall time since a trial began, without the time that it waits for verdicts."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds, self._began = seconds, time.monotonic()
@@ -97,3 +98,12 @@ class Clock:
     @property
     def elapsed(self) -> float:
         return time.monotonic() - self._began
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """A while that does not count."""
+        since = time.monotonic()
+        try:
+            yield
+        finally:
+            self._began += time.monotonic() - since

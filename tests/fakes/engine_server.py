@@ -5,7 +5,7 @@ import json
 import threading
 from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, BinaryIO
 
 Answer = Callable[[dict[str, Any]], str]
 
@@ -18,7 +18,8 @@ def prompt_of(body: dict[str, Any]) -> str:
 
 
 class EngineServer:
-    """A context manager. ``base_url`` ends in ``/v1``; ``requests`` holds (path, body bytes) in order of arrival.
+    """A context manager. ``base_url`` ends in ``/v1``; ``requests`` holds (path, body bytes) in order of arrival, and
+    ``wire`` beside each all the bytes that came for it: request line, headers, body.
 
     ``failures`` are statuses that the first answers get instead; ``endpoints`` are those it has; without ``usage`` it
     counts no tokens; ``key`` is the bearer token it wants."""
@@ -37,6 +38,7 @@ class EngineServer:
         self.endpoints = frozenset(endpoints)
         self.failures = list(failures)
         self.requests: list[tuple[str, bytes]] = []
+        self.wire: list[bytes] = []
         self.most_at_once = 0
         self._now = 0
         self._lock = threading.Lock()
@@ -61,9 +63,10 @@ class EngineServer:
         self._server.server_close()
         self._thread.join()
 
-    def reply(self, method: str, path: str, raw: bytes, authorization: str | None) -> tuple[int, Any]:
+    def reply(self, method: str, path: str, raw: bytes, authorization: str | None, wire: bytes) -> tuple[int, Any]:
         with self._lock:
             self.requests.append((path, raw))
+            self.wire.append(wire)
             failure = self.failures.pop(0) if self.failures else None
             self._now += 1
             self.most_at_once = max(self.most_at_once, self._now)
@@ -95,13 +98,39 @@ class EngineServer:
         return 200, data
 
 
+class _Overheard:
+    """A request's stream that keeps what was read of it."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream, self.heard = stream, bytearray()
+
+    def readline(self, limit: int = -1) -> bytes:
+        line = self._stream.readline(limit)
+        self.heard += line
+        return line
+
+    def read(self, count: int = -1) -> bytes:
+        data = self._stream.read(count)
+        self.heard += data
+        return data
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
 def _handler(engine: EngineServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
+        def setup(self) -> None:
+            super().setup()
+            self.rfile: Any = _Overheard(self.rfile)
+
         def _serve(self) -> None:
             raw = self.rfile.read(int(self.headers.get("content-length") or 0))
-            status, data = engine.reply(self.command, self.path, raw, self.headers.get("authorization"))
+            wire = bytes(self.rfile.heard)
+            self.rfile.heard.clear()
+            status, data = engine.reply(self.command, self.path, raw, self.headers.get("authorization"), wire)
             payload = json.dumps(data).encode()
             self.send_response(status)
             self.send_header("content-type", "application/json")
