@@ -49,3 +49,8 @@ class Submission(Value):
 
 DELETED = ".hc-ray-deleted.json"
 """Name of the tar member that lists removed absolute paths (a JSON list of strings)."""
+
+
+def is_program(path: str, text: str) -> bool:
+    """Whether a file of a candidate is written executable: a script that says who runs it, or a shell script."""
+    return text.startswith("#!") or path.endswith((".sh", ".bash"))

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from hc_ray import runner
+from hc_ray.candidate import is_program
 from hc_ray.ports import Difference, Sandbox, SandboxPlace
 from hc_ray.solve.seeds import sandbox_name
 from hc_ray.suite import Cell, SelfTest
@@ -81,7 +82,7 @@ class Workbench:
     async def _fork(self, place: str, files: Mapping[str, str]) -> Sandbox:
         fork = await (await self.base()).fork(sandbox_name(self._task.digest, self._identity, "fork", place))
         self._open.append(fork)
-        programs = {path: text.encode() for path, text in files.items() if _is_program(path, text)}
+        programs = {path: text.encode() for path, text in files.items() if is_program(path, text)}
         others = {path: text.encode() for path, text in files.items() if path not in programs}
         if programs:
             await fork.put(programs, mode=0o755)
@@ -97,7 +98,3 @@ class Workbench:
         """Close every sandbox that was opened. Idempotent."""
         while self._open:
             await self._open.pop().close()
-
-
-def _is_program(path: str, text: str) -> bool:
-    return text.startswith("#!") or path.endswith((".sh", ".bash"))
