@@ -11,15 +11,16 @@ from hc_ray.adapters.docker_client import Daemon
 from hc_ray.adapters.docker_values import Change, DaemonRefusal, PathFacts
 from hc_ray.filetree import Member, is_outside, pack
 from hc_ray.ports import Difference
-from hc_ray.runner_paths import RUNNER_ROOT
+from hc_ray.runner_paths import RUNNER_ROOT, RUNNER_SEALED
 
 Touch = Literal["added", "modified", "whole"]
 """``added``: the image lacks it. ``modified``: look at the path itself. ``whole``: it was removed at some time, so that
 what lies there now is compared with all that lay there."""
 
 DOCKERS_OWN = frozenset(
-    {"/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/.dockerenv", "/usr/sbin/docker-init", "/sbin/docker-init"}
-)
+    {"/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/.dockerenv", "/usr/sbin/docker-init", "/sbin/docker-init",
+     RUNNER_SEALED}
+)  # fmt: skip
 MEMBER_LIMIT = 100_000
 """Paths that a difference may hold."""
 
@@ -57,9 +58,21 @@ class Lineage:
         self._lock = threading.Lock()
         self._children = 0
         self._final: dict[str, Touch] | None = None
+        self._inherited: dict[str, Touch] = {}
         self.container = ""
         if parent is not None:
             parent._count(1)
+
+    @classmethod
+    def of(cls, daemon: Daemon, container: str, touched: Mapping[str, Touch]) -> "Lineage":
+        """Of a container that another place made, whose image is a commit of one with ``touched``."""
+        found = cls(daemon)
+        found.container, found._inherited = container, dict(touched)
+        return found
+
+    def inherited(self) -> dict[str, Touch]:
+        """What was touched before the container's own image was made."""
+        return self._parent.touched() if self._parent is not None else self._inherited
 
     def _count(self, change: int) -> None:
         with self._lock:
@@ -69,8 +82,7 @@ class Lineage:
         with self._lock:
             if self._final is not None:
                 return self._final
-            inherited = self._parent.touched() if self._parent is not None else {}
-            return merge(inherited, self._daemon.changes(self.container))
+            return merge(self.inherited(), self._daemon.changes(self.container))
 
     def end(self) -> None:
         """The container is about to be removed."""

@@ -1,0 +1,125 @@
+"""The half of a Docker sandbox that shared grading needs: it is given away as it lives, taken over by the verifier's
+place on the same daemon, and graded in from out of the candidate's reach."""
+
+import socket
+import threading
+from collections.abc import Callable, Mapping
+
+from hc_ray.adapters import docker_shared
+from hc_ray.adapters.docker_client import Daemon
+from hc_ray.adapters.docker_difference import Lineage, Touch
+from hc_ray.adapters.docker_ground import Ground
+from hc_ray.adapters.docker_values import DaemonRefusal, ImageFacts
+from hc_ray.errors import SandboxError
+from hc_ray.ports import Changes
+from hc_ray.task import Task
+from hc_ray.value import Value
+
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Docker's own, where the image names none."""
+_KEPT_ALIVE = 1 << 62
+"""Bytes that a sandbox may write before the giver's watchdog ends it: that is the verifier's to judge now."""
+
+
+class Ticket(Value):
+    """What a verifier's place needs to take a container over."""
+
+    container: str
+    place: str
+    fork_image: str | None
+    touched: dict[str, Touch]
+    """What was touched before the container's own image was committed."""
+
+
+class Lifeline:
+    """What stays with the giver: the wire whose end would end the container, and nothing to reach it by."""
+
+    storage_bytes = _KEPT_ALIVE
+
+    def __init__(self, wire: socket.socket | None) -> None:
+        self._wire = wire
+
+    def kill(self, reason: str) -> None:
+        """It is another's to end."""
+
+    def renew(self) -> None:
+        if self._wire is not None:
+            try:
+                self._wire.send(b".", socket.MSG_DONTWAIT)
+            except OSError:  # it was closed by who took it over
+                self.close_now()
+
+    def close_now(self) -> None:
+        wire, self._wire = self._wire, None
+        if wire is not None:
+            wire.close()
+
+
+class Living:
+    """Mixed into ``DockerSandbox``; ``ports.HandsOver`` and ``ports.Gradable`` say what each method means."""
+
+    _ground: Ground
+    _daemon: Daemon
+    _task: Task
+    _image: ImageFacts
+    _lineage: Lineage
+    _lock: threading.Lock
+    _fork_image: str | None
+    _closed: bool
+    _dead: str | None
+    _owner_wire: socket.socket | None
+    container: str
+
+    def kill(self, reason: str) -> None:
+        raise NotImplementedError
+
+    async def hand_over(self) -> str:
+        return await self._ground.call(self._hand_over)
+
+    def _hand_over(self) -> str:
+        with self._lock:
+            if self._closed or self._dead:
+                raise SandboxError(f"a sandbox that has ended cannot be given away: {self._dead or 'it was closed'}")
+            self._closed = True
+        facts = {"container": self.container, "place": self._ground.id, "fork_image": self._fork_image}
+        ticket = Ticket(**facts, touched=self._lineage.inherited())
+        self._lineage.end()
+        wire, self._owner_wire = self._owner_wire, None
+        self._ground.enter(self.container, Lifeline(wire))
+        return ticket.model_dump_json()
+
+    async def changes(self, among: Callable[[str], bool]) -> Changes:
+        return await self._ground.call(self._changes, among)
+
+    def _changes(self, among: Callable[[str], bool]) -> Changes:
+        self._must_live()
+        baseline = self._ground.baseline(self._task, self._image)
+        try:
+            return docker_shared.changes(self._daemon, self.container, baseline, self._lineage.touched(), among)
+        except DaemonRefusal as refusal:
+            raise ValueError(f"the changes cannot be read: {refusal}") from None
+
+    async def environment(self) -> Mapping[str, str]:
+        return await self._ground.call(self._environment)
+
+    def _environment(self) -> Mapping[str, str]:
+        lines = self._ground.environment_of(self._image, self.container)
+        return {"PATH": _PATH, "HOME": "/root", **dict(line.split("=", 1) for line in lines if "=" in line)}
+
+    async def sealed(self, order: bytes, *, timeout: float, limit: int) -> tuple[bytes, bytes]:
+        return await self._ground.call(self._sealed, order, timeout, limit)
+
+    def _sealed(self, order: bytes, timeout: float, limit: int) -> tuple[bytes, bytes]:
+        self._must_live()
+        wire = self._daemon.exec_socket(
+            self.container, list(docker_shared.SEALED), privileged=True, environment=docker_shared.UNREAD
+        )
+        said = docker_shared.listen(wire, order + b"\n", timeout=timeout, limit=limit)
+        if not said[0]:
+            # It is stopped, or was killed by what lives here: nothing of it may go on.
+            self.kill("its grading left no answer")
+        return said
+
+    def _must_live(self) -> None:
+        if self._closed or self._dead:
+            raise SandboxError(f"the sandbox cannot be graded in: {self._dead or 'it was closed'}")
