@@ -56,10 +56,12 @@ class Workbench:
             try:
                 fork = await self._fork(place, files)
             except ValueError as error:
-                # The candidate names a place where nothing can be written: its fault, told as that of every test.
-                return ((Cell(outcome="error", detail=f"its files cannot be written: {error}"),),) * len(tests)
+                return _unwritable(error, len(tests))
             try:
-                await fork.put(runner.payload(tests, fork.workdir, repeats=repeats))
+                try:
+                    await fork.put(runner.payload(tests, fork.workdir, repeats=repeats))
+                except ValueError as error:  # its files are in the way
+                    return _unwritable(error, len(tests))
                 result = await fork.exec(
                     runner.command(tests), timeout=runner.deadline(tests, repeats=repeats), output_limit=_REPORT_LIMIT
                 )
@@ -71,30 +73,44 @@ class Workbench:
         """What a fork that holds ``files`` differs in from the task's image."""
         async with self._slots:
             try:
-                fork = await self._fork(place, files)
+                return await self._difference(place, files)
             except ValueError:
-                fork = await self._fork(place, {})
-            try:
-                return await fork.difference()
-            finally:
-                await self._shut(fork)
+                # Its files cannot be written, or hold more than a submission may: it hands in nothing, and fails.
+                return await self._difference(place, {})
+
+    async def _difference(self, place: str, files: Mapping[str, str]) -> Difference:
+        fork = await self._fork(place, files)
+        try:
+            return await fork.difference()
+        finally:
+            await self._shut(fork)
 
     async def _fork(self, place: str, files: Mapping[str, str]) -> Sandbox:
         fork = await (await self.base()).fork(sandbox_name(self._task.digest, self._identity, "fork", place))
         self._open.append(fork)
         programs = {path: text.encode() for path, text in files.items() if is_program(path, text)}
         others = {path: text.encode() for path, text in files.items() if path not in programs}
-        if programs:
-            await fork.put(programs, mode=0o755)
-        if others:
-            await fork.put(others)
+        try:
+            if programs:
+                await fork.put(programs, mode=0o755)
+            if others:
+                await fork.put(others)
+        except BaseException:  # a trial that is cut off here waits for its verdict with nothing of it alive
+            await self._shut(fork)
+            raise
         return fork
 
     async def _shut(self, fork: Sandbox) -> None:
         await fork.close()
-        self._open.remove(fork)
+        if fork in self._open:
+            self._open.remove(fork)
 
     async def close(self) -> None:
         """Close every sandbox that was opened. Idempotent."""
         while self._open:
             await self._open.pop().close()
+
+
+def _unwritable(error: ValueError, tests: int) -> tuple[tuple[Cell, ...], ...]:
+    """The candidate names a place where nothing can be written: its fault, told as that of every test."""
+    return ((Cell(outcome="error", detail=f"its files cannot be written: {error}"),),) * tests
