@@ -40,17 +40,27 @@ def doctor(as_json: Json = False) -> int:
     return 0
 
 
-def clean(as_json: Json = False) -> int:
-    """Remove what dead hc-ray processes left. Sandboxes, containers, fork images, engine logs."""
+def clean(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, remove nothing.")] = False,
+    images: Annotated[
+        bool, typer.Option("--images", help="Remove the images of tasks and the runner's volume too.")
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """Remove what dead hc-ray processes left. Processes, sandboxes, containers, images, temporary folders."""
     from hc_ray_actors.doctor import clean as remove_leftovers
 
-    removed = remove_leftovers()
+    cleaned = remove_leftovers(images=images, dry=dry_run)
     if as_json:
-        print_json({"schema_version": 1, "removed": removed})
+        print_json({"schema_version": 1, "dry_run": dry_run, **plain(cleaned)})
         return 0
-    for name in removed:
+    for name in cleaned.removed:
         typer.echo(name)
-    typer.echo(f"{len(removed)} leftovers removed")
+    typer.echo(f"{len(cleaned.removed)} leftovers {'found' if dry_run else 'removed'}")
+    if cleaned.note:
+        typer.echo(cleaned.note)
+    if cleaned.kept:
+        typer.echo(f"{len(cleaned.kept)} images and volumes are kept to save time (--images removes them)")
     return 0
 
 

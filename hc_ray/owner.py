@@ -1,11 +1,15 @@
-"""Who owns a sandbox, a container or a lock: a process, named so that its number's next holder is not taken for it.
+"""Who owns a sandbox, a container, a folder or a lock: a process, named so that its number's next holder is not taken
+for it.
 
-An owner is ``<pid>-<start>`` with the process's start in clock ticks since boot (``/proc/<pid>/stat``); a label may
-follow after another dash."""
+An owner is ``<pid>-<start>`` with the process's start in clock ticks since boot (``/proc/<pid>/stat``); a word may
+follow after another dash. A *label* is ``<owner>@<machine>``: it says on which machine the number means something."""
 
 import os
+import re
 import socket
 from pathlib import Path
+
+_OWNER = re.compile(r"\d+-\d+(-[\w.-]+)?")
 
 
 def current_owner() -> str:
@@ -23,6 +27,23 @@ def machine() -> str:
     return f"{socket.gethostname()}:{namespace}"
 
 
+def label(owner: str | None = None) -> str:
+    """An owner (this process if none is named) with its machine: what is written on things that others can see."""
+    return f"{owner or current_owner()}@{machine()}"
+
+
+def is_leftover(text: str) -> bool:
+    """Whether a label names a process of this machine that runs no more. What is no label, or another machine's, is
+    nobody's to judge here."""
+    owner, at, where = text.partition("@")
+    return bool(at) and where == machine() and is_gone(owner)
+
+
+def is_gone(owner: str) -> bool:
+    """Whether the name is an owner's, and that process of this machine runs no more."""
+    return bool(_OWNER.fullmatch(owner)) and not is_alive(owner)
+
+
 def is_alive(owner: str) -> bool:
     """Whether the process that the name stands for still runs on this machine. A malformed name is nobody's."""
     number, dash, rest = owner.partition("-")
@@ -30,6 +51,8 @@ def is_alive(owner: str) -> bool:
     if not dash or not number.isdigit() or not start.isdigit():
         return False
     if start == "0":  # made where there is no /proc
+        return _answers(int(number))
+    if not Path(f"/proc/{number}").exists():  # /proc may hide other users' processes
         return _answers(int(number))
     return _started(int(number)) == int(start)
 

@@ -1,10 +1,9 @@
-"""What works on this machine, which limits hold, and the remedy for what does not; and the reaping of leftovers."""
+"""What works on this machine, which limits hold, and the remedy for what does not; and the removal of leftovers."""
 
 import os
 import platform
 import shutil
 import sys
-from pathlib import Path
 
 from hc_ray.home import data_root
 from hc_ray.value import Value
@@ -89,7 +88,7 @@ def _models() -> list[Finding]:
 
 def _cluster() -> Finding:
     from hc_ray.errors import PlatformError
-    from hc_ray_actors.cluster import running_cluster
+    from hc_ray_actors.address import running_cluster
 
     try:
         address = running_cluster()
@@ -111,27 +110,32 @@ def _disk() -> Finding:
     )
 
 
-def clean() -> list[str]:
-    """Remove what dead hc-ray processes left: sandboxes, containers, fork images, temporary engine logs. What a live
-    one owns is left alone. Answers what was removed."""
-    from hc_ray.adapters import bwrap_sandbox, docker_sandbox
+class Cleaned(Value):
+    """What ``clean`` came to."""
 
-    removed = bwrap_sandbox.reap()
-    if docker_sandbox.probe() is None:
-        removed += docker_sandbox.reap([])
-    for folder in Path("/tmp").glob("hc-ray-engine-*"):
-        if folder.stat().st_uid == os.geteuid() and not _in_use(folder):
-            shutil.rmtree(folder, ignore_errors=True)
-            removed.append(str(folder))
-    return removed
+    removed: tuple[str, ...]
+    kept: tuple[str, ...] = ()
+    """What saves time and is in nobody's way: images of tasks, the runner's volume."""
+    note: str = ""
+    """Where it could not look, and why."""
 
 
-def _in_use(folder: Path) -> bool:
-    """Whether a live process still writes an engine log in ``folder``."""
-    for descriptors in Path("/proc").glob("[0-9]*/fd"):
-        try:
-            if any(str(entry.readlink()).startswith(str(folder)) for entry in descriptors.iterdir()):
-                return True
-        except OSError:
-            continue
-    return False
+def clean(*, images: bool = False, dry: bool = False) -> Cleaned:
+    """Remove what dead hc-ray processes left: child processes, sandboxes, containers, fork images, images of builds
+    that failed, temporary folders. What a live one owns, and what is not hc-ray's, is left alone. ``images`` removes
+    the images of tasks and the runner's volumes too; with ``dry`` nothing is removed, only told."""
+    from hc_ray import leftovers
+    from hc_ray.adapters import bwrap_sandbox, docker_reap, docker_sandbox
+
+    # Processes first: a folder that one of them still writes to would not stay away.
+    removed = leftovers.reap_processes(dry=dry)
+    removed += bwrap_sandbox.reap(dry=dry)
+    removed += leftovers.reap_folders(dry=dry)
+    removed += leftovers.reap_scratch(dry=dry)
+    if fault := docker_sandbox.probe():
+        return Cleaned(removed=tuple(removed), note=f"no Docker: {fault.splitlines()[0]}")
+    removed += docker_reap.reap([], dry=dry)
+    if images:
+        removed += docker_reap.reap_cache(dry=dry)
+    kept = () if images and dry else tuple(docker_reap.reap_cache(dry=True))
+    return Cleaned(removed=tuple(removed), kept=kept)

@@ -2,12 +2,12 @@
 
 import asyncio
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from hc_ray.config import EngineConfig
 from hc_ray.errors import EngineError, ModelError
+from hc_ray.leftovers import owned_folder, remove_folder
 from hc_ray.value import Value
 
 
@@ -17,8 +17,8 @@ class Endpoint(Value):
     base_url: str | None
     """None for the scripted engine, which lives in the process that asks."""
     model: str
-    digest: str
     capabilities: dict[str, Any] = {}
+    """What the server was seen to do when it was started."""
 
 
 class Engine:
@@ -27,6 +27,7 @@ class Engine:
     def __init__(self, config: EngineConfig) -> None:
         self._config = config
         self._server: Any = None
+        self._logs: Path | None = None
 
     async def start(self) -> Endpoint:
         """Start (or reach) the server and probe what it can do. Raises ``ModelError`` for a model that is none,
@@ -35,25 +36,25 @@ class Engine:
 
         config = self._config
         if config.kind == "scripted":
-            return Endpoint(base_url=None, model=config.script or "scripted", digest=f"scripted:{config.script}")
+            return Endpoint(base_url=None, model=config.script or "scripted")
         if config.kind == "embedded":
             from hc_ray.adapters.embedded_engine import EmbeddedServer
 
             model = resolve(config.model)
             if model.path is None:
                 raise ModelError(f"{config.model}: no weights; run hc-ray models pull {config.model}")
-            logs = Path(tempfile.mkdtemp(prefix="hc-ray-engine-"))
+            self._logs = owned_folder("engine")
             self._server = EmbeddedServer(
                 model.path,
                 parallel=config.parallel,
                 context_tokens=config.context_tokens,
                 threads=config.threads,
-                log_path=logs / "engine.log",
+                log_path=self._logs / "engine.log",
             )
             url = await asyncio.to_thread(self._server.start)
-            name, digest = model.name, model.digest
+            name = model.name
         else:
-            url, name, digest = config.base_url or "", config.model, f"openai:{config.base_url}:{config.model}"
+            url, name = config.base_url or "", config.model
         try:
             capabilities = await self._probe(url, name)
         except EngineError as fault:
@@ -62,7 +63,7 @@ class Engine:
                     f"no model answers at {url}: {fault}; start the server, or correct --base-url"
                 ) from fault
             raise
-        return Endpoint(base_url=url, model=name, digest=digest, capabilities=capabilities)
+        return Endpoint(base_url=url, model=name, capabilities=capabilities)
 
     async def _probe(self, url: str, name: str) -> dict[str, Any]:
         from hc_ray.adapters.http_model import HttpModel
@@ -75,9 +76,31 @@ class Engine:
             await model.aclose()
 
     async def alive(self) -> bool:
+        """Whether the server that this actor started still runs; True where it started none."""
         return self._server is None or bool(self._server.alive())
 
+    async def fault(self) -> str | None:
+        """Why somebody else's server does not answer, in one line; None if it does, or is ours."""
+        if self._config.kind != "openai":
+            return None
+        from hc_ray.adapters.http_model import HttpModel
+
+        key = os.environ.get(self._config.api_key_env or "", "") or None
+        model = HttpModel(self._config.base_url or "", self._config.model, api_key=key, timeout=5.0, retries=0)
+        try:
+            await model.models()
+        except EngineError as fault:
+            return str(fault)
+        finally:
+            await model.aclose()
+        return None
+
     async def stop(self) -> None:
-        """End the server and everything of its process group."""
-        if self._server is not None:
-            await asyncio.to_thread(self._server.stop)
+        """End the server and everything of its process group. The log of one that died by itself stays until the next
+        start or ``clean``."""
+        if self._server is None:
+            return
+        lived = self._server.pid is not None
+        await asyncio.to_thread(self._server.stop)
+        if lived and self._logs is not None:
+            remove_folder(self._logs)

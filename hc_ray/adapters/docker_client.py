@@ -157,17 +157,46 @@ class Daemon:
         with _faults("inspecting a container"):
             return list(self._api.inspect_container(container)["Config"].get("Env") or ())
 
-    def remove_image(self, image: str) -> None:
-        """Remove an image; one that is gone or still in use is left as it is."""
-        with contextlib.suppress(DaemonRefusal), _faults("removing an image"):
-            self._api.remove_image(image, force=False, noprune=False)
+    def remove_image(self, image: str) -> bool:
+        """Remove an image; False for one that is gone or still in use, which is left as it is."""
+        try:
+            with _faults("removing an image"):
+                self._api.remove_image(image, force=False, noprune=False)
+        except DaemonRefusal:
+            return False
+        return True
 
     def images(self, label: str) -> list[tuple[str, dict[str, str]]]:
         with _faults("listing images"):
             found = self._api.images(filters={"label": label}, all=True)
         return [(image["Id"], image.get("Labels") or {}) for image in found]
 
+    def tags(self, label: str) -> list[str]:
+        """The names of all images with a label."""
+        with _faults("listing images"):
+            found = self._api.images(filters={"label": label})
+        return sorted(tag for image in found for tag in image.get("RepoTags") or () if tag != "<none>:<none>")
+
+    def dangling(self, label: str) -> list[tuple[str, float]]:
+        """Id and time of making of the images with a label that have neither a name nor a child."""
+        with _faults("listing images"):
+            found = self._api.images(filters={"label": label, "dangling": True})
+        return [(image["Id"], float(image["Created"])) for image in found]
+
     # volumes
+
+    def volumes(self, label: str) -> list[str]:
+        with _faults("listing volumes"):
+            return sorted(one["Name"] for one in self._api.volumes(filters={"label": label}).get("Volumes") or ())
+
+    def remove_volume(self, name: str) -> bool:
+        """Remove a volume; False for one that a container still uses."""
+        try:
+            with _faults("removing a volume"):
+                self._api.remove_volume(name)
+        except DaemonRefusal:
+            return False
+        return True
 
     def make_volume(self, name: str, labels: Mapping[str, str]) -> None:
         with _faults("creating a volume"):
@@ -179,9 +208,17 @@ class Daemon:
         """Create (not start) a container from the SDK's keyword arguments; returns its id."""
         with _faults(f"creating a container of {image}"):
             api = self._api
-            return str(
-                api.create_container(image, name=name, host_config=api.create_host_config(**host), **config)["Id"]
-            )
+            limits = api.create_host_config(**host)
+            # The client's own proxy settings, which may hold a password, are no business of what runs in there.
+            made = api.create_container(image, name=name, host_config=limits, use_config_proxy=False, **config)
+            return str(made["Id"])
+
+    def hold(self, container: str) -> socket.socket:
+        """The standard input of a container that has not started yet. When this process ends, however it ends, the
+        container reads the end of it."""
+        with _faults("attaching to a container"):
+            raw = self._api.attach_socket(container, params={"stdin": 1, "stream": 1})
+        return _own_socket(raw)
 
     def start(self, container: str) -> None:
         with _faults("starting a container"):
@@ -270,18 +307,26 @@ class Daemon:
             except tarfile.TarError as error:
                 raise DaemonRefusal(f"Docker, reading {path}: {error}") from None
 
-    def exec_socket(self, container: str, argv: list[str]) -> socket.socket:
-        """Start a command as root in a running container; the socket carries its stdin and Docker's framed output."""
+    def exec_socket(
+        self, container: str, argv: list[str], *, privileged: bool = False, environment: Mapping[str, str] | None = None
+    ) -> socket.socket:
+        """Start a command as root in a running container; the socket carries its stdin and Docker's framed output.
+        ``privileged``: with the host's capabilities (``docker_shared`` says when, and why that is not madness)."""
         with _faults("starting a command"):
             api = self._api
-            made = api.exec_create(container, argv, stdin=True, stdout=True, stderr=True, user="0", workdir="/")
+            more = {"privileged": True, "environment": dict(environment or {})} if privileged else {}
+            made = api.exec_create(container, argv, stdin=True, stdout=True, stderr=True, user="0", workdir="/", **more)
             raw = api.exec_start(made["Id"], socket=True)
-        wire = getattr(raw, "_sock", raw)
-        if wire is not raw:
-            # SocketIO closes its socket when it is collected: a duplicate outlives it.
-            duplicate: socket.socket = wire.dup()
-            return duplicate
-        return wire  # type: ignore[no-any-return]
+        return _own_socket(raw)
+
+
+def _own_socket(raw: Any) -> socket.socket:
+    wire = getattr(raw, "_sock", raw)
+    if wire is not raw:
+        # SocketIO closes its socket when it is collected: a duplicate outlives it.
+        duplicate: socket.socket = wire.dup()
+        return duplicate
+    return wire  # type: ignore[no-any-return]
 
 
 def _follow(api: Any, response: Any, seconds: float, what: str) -> None:

@@ -1,6 +1,8 @@
 """One sandbox as a Docker container: state is the writable layer, a fork is a commit."""
 
+import contextlib
 import io
+import socket
 import tarfile
 import threading
 import time
@@ -8,15 +10,9 @@ from collections.abc import Mapping, Sequence
 
 from hc_ray.adapters.docker_difference import Lineage, difference
 from hc_ray.adapters.docker_exec import HELPER, converse, removal, request
-from hc_ray.adapters.docker_ground import (
-    FORK_LABEL,
-    MACHINE_LABEL,
-    OWNER_LABEL,
-    PLACE_LABEL,
-    STORAGE_MB,
-    Ground,
-    working_directory,
-)
+from hc_ray.adapters.docker_ground import FORK_LABEL, PLACE_LABEL, STORAGE_MB, Ground, working_directory
+from hc_ray.adapters.docker_images import MACHINE_LABEL, OWNER_LABEL
+from hc_ray.adapters.docker_living import Living, Ticket
 from hc_ray.adapters.docker_values import Absent, DaemonRefusal, ImageFacts, Unwritable
 from hc_ray.errors import SandboxError
 from hc_ray.filetree import absolute, unpack
@@ -26,7 +22,7 @@ from hc_ray.runner_paths import RUNNER_ROOT
 from hc_ray.task import Task
 
 
-class DockerSandbox:
+class DockerSandbox(Living):
     """One container. ``ports.Sandbox`` says what each method means."""
 
     def __init__(
@@ -56,6 +52,8 @@ class DockerSandbox:
         self._pristine = fork_image is None
         """Nothing of a candidate was in here yet: what goes wrong now is the machinery's fault."""
         self._workdir = working_directory(task, image)
+        self._owner_wire: socket.socket | None = None
+        """The container's standard input: the container ends when nobody holds it any more."""
         self.container = ""
         self.storage_bytes = (task.environment.storage_mb or STORAGE_MB) << 20
 
@@ -63,19 +61,43 @@ class DockerSandbox:
     def workdir(self) -> str:
         return self._workdir
 
+    @classmethod
+    def taken_over(cls, ground: Ground, task: Task, image: ImageFacts, ticket: Ticket) -> "DockerSandbox":
+        """A container that another place on this daemon has given away, as it lives."""
+        found = cls(ground, task, image, ticket.container[:12], network=False, fork_image=ticket.fork_image)
+        found.container, found._pristine = ticket.container, False
+        found._lineage = Lineage.of(ground.daemon, ticket.container, ticket.touched)
+        if not ground.daemon.running(ticket.container):
+            raise SandboxError("the sandbox that was handed over is gone")
+        ground.enter(ticket.container, found)
+        return found
+
     def begin(self, image: str) -> None:
         """Create and start the container."""
         self.container = self._ground.make_container(self._task, image, self._name, network=self._network)
         self._lineage.container = self.container
         self._ground.enter(self.container, self)
         try:
+            self._owner_wire = self._daemon.hold(self.container)
             self._daemon.start(self.container)
             if self._ground.closing.is_set():
                 raise SandboxError("this place of sandboxes is closed")
         except BaseException:
             self._ground.leave(self.container)
+            self._let_go()
             self._daemon.remove(self.container)
             raise
+
+    def renew(self) -> None:
+        """Tell the container that its owner lives."""
+        with contextlib.suppress(OSError):  # it has ended: whoever uses it next is told
+            if self._owner_wire is not None:
+                self._owner_wire.send(b".", socket.MSG_DONTWAIT)
+
+    def _let_go(self) -> None:
+        wire, self._owner_wire = self._owner_wire, None
+        if wire is not None:
+            wire.close()
 
     def kill(self, reason: str) -> None:
         """End every process; the files stay readable."""
@@ -245,6 +267,7 @@ class DockerSandbox:
         self._dead = self._dead or "it was closed"
         self._lineage.end()
         self._daemon.remove(self.container)
+        self._let_go()
         self._ground.leave(self.container)
         if self._fork_image is not None:
             self._daemon.remove_image(self._fork_image)

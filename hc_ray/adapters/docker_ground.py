@@ -2,28 +2,29 @@
 
 import asyncio
 import threading
-import time
 import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ParamSpec, Protocol, TypeVar
 
+from hc_ray.adapters import docker_shared
 from hc_ray.adapters.docker_client import Daemon
 from hc_ray.adapters.docker_difference import Baseline
-from hc_ray.adapters.docker_images import Images
+from hc_ray.adapters.docker_images import MACHINE_LABEL, OWNER_LABEL, Images
 from hc_ray.adapters.docker_values import ImageFacts
 from hc_ray.errors import SandboxError
 from hc_ray.owner import machine
-from hc_ray.runner_paths import RUNNER_PYTHON, RUNNER_ROOT
+from hc_ray.runner_paths import RUNNER_LIB, RUNNER_PYTHON, RUNNER_ROOT
 from hc_ray.task import Task
 
-OWNER_LABEL = "hc-ray.owner"
-MACHINE_LABEL = "hc-ray.machine"
 NAME_LABEL = "hc-ray.name"
 PLACE_LABEL = "hc-ray.place"
-EXPIRES_LABEL = "hc-ray.expires"
+LEASE_LABEL = "hc-ray.lease"
+"""Seconds that a container lives after its owner's last word."""
 FORK_LABEL = "hc-ray.fork"
+KEEPER = "import sys; sys.path.insert(0, sys.argv[1]); import hc_keep; hc_keep.main(float(sys.argv[2]))"
+"""The first process of every container, ``hc_ray/inside/keep.py``: it ends with its owner."""
 DROPPED = ["NET_RAW", "MKNOD", "AUDIT_WRITE", "SYS_CHROOT", "SETPCAP"]
 """Of Docker's default capabilities; installing packages needs the others."""
 PIDS = 256
@@ -43,6 +44,8 @@ class Housed(Protocol):
     storage_bytes: int
 
     def kill(self, reason: str) -> None: ...
+
+    def renew(self) -> None: ...
 
     def close_now(self) -> None: ...
 
@@ -66,6 +69,7 @@ class Ground:
         self._baseline_lock = threading.Lock()
         self._baselines: dict[str, Baseline] = {}
         self._facts: Mapping[str, Any] | None = None
+        self._environments: dict[str, list[str]] = {}
 
     def enter(self, container: str, sandbox: Housed) -> None:
         with self._lock:
@@ -100,6 +104,12 @@ class Ground:
             self._facts = self.daemon.facts()
         return self._facts
 
+    def environment_of(self, image: ImageFacts, container: str) -> list[str]:
+        """The environment that an image gives to its containers, of which ``container`` is one; asked once."""
+        if image.id not in self._environments:
+            self._environments[image.id] = self.daemon.environment(container)
+        return self._environments[image.id]
+
     def make_container(self, task: Task, image: str, name: str, *, network: bool) -> str:
         """Create a container with every limit set; it starts later, or never."""
         environment = task.environment
@@ -117,21 +127,22 @@ class Ground:
             "pids_limit": PIDS,
             "security_opt": ["no-new-privileges"],
             "cap_drop": DROPPED,
-            "init": True,
             "ulimits": [limit("core", 0), limit("fsize", storage)],
             "log_config": {"type": "none", "config": {}},
         }
-        now = time.time()
+        if task.grading == "shared":
+            host = docker_shared.host_options(host, volume)
         labels = {
             OWNER_LABEL: self.owner,
             MACHINE_LABEL: machine(),
             PLACE_LABEL: self.id,
             NAME_LABEL: name,
-            EXPIRES_LABEL: str(int(now + self._lease_seconds)),
+            LEASE_LABEL: f"{self._lease_seconds:g}",
         }
         config = {
-            "entrypoint": [*RUNNER_PYTHON, "-I", "-S", "-c", f"import time; time.sleep({self._lease_seconds})"],
+            "entrypoint": [*RUNNER_PYTHON, "-I", "-S", "-c", KEEPER, RUNNER_LIB, f"{self._lease_seconds:g}"],
             "command": [],
+            "stdin_open": True,
             "user": "0",
             "hostname": "hc",
             "labels": labels,

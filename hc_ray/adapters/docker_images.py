@@ -7,6 +7,7 @@ volume that is filled through the API: no folder of the host is ever mounted."""
 import fcntl
 import io
 import json
+import re
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -19,13 +20,18 @@ from hc_ray.adapters.runner_build import ensure_runner
 from hc_ray.dockerfile import parse_dockerfile
 from hc_ray.errors import DatasetError, SandboxError
 from hc_ray.home import data_root
+from hc_ray.owner import current_owner, machine
 from hc_ray.runner_paths import RUNNER_ROOT
 from hc_ray.task import Task
 
 PULL_SECONDS = 120.0
 """How long a registry may take before the image counts as missing."""
+OWNER_LABEL = "hc-ray.owner"
+MACHINE_LABEL = "hc-ray.machine"
 RUNNER_LABEL = "hc-ray.runner"
 TASK_LABEL = "hc-ray.task"
+STEP_LABEL = "hc-ray.step"
+"""On every image that a build makes on its way, so that those of a build that failed can be told from others'."""
 _COMPLETE = ".hc-ray-complete"
 """Last member of the runner's volume: with it, the volume is whole."""
 
@@ -64,9 +70,9 @@ class Images:
                 return base
             workdir = base.workdir if environment.workdir == "/app" and base.workdir else environment.workdir
             copies = [f"COPY {json.dumps([name, f'{workdir}/{name}'])}" for name in names]
-            text: str | None = "\n".join([f"FROM {environment.docker_image}", f"WORKDIR {workdir}", *copies]) + "\n"
+            text = "\n".join([f"FROM {environment.docker_image}", f"WORKDIR {workdir}", *copies]) + "\n"
         else:
-            text = None
+            text = environment.dockerfile
         tag = f"hc-ray/task:{task.digest[:16]}"
         built = self._daemon.image(tag)
         if built is not None:
@@ -75,7 +81,9 @@ class Images:
             for base_name in parse_dockerfile(environment.dockerfile, files=names).bases:
                 self._obtain(base_name)
         labels = {TASK_LABEL: task.digest}
-        self._daemon.build(folder, tag=tag, labels=labels, seconds=environment.build_timeout_sec, dockerfile=text)
+        self._daemon.build(
+            folder, tag=tag, labels=labels, seconds=environment.build_timeout_sec, dockerfile=with_step_label(text)
+        )
         built = self._daemon.image(tag)
         if built is None:
             raise SandboxError(f"Docker built {tag} and does not know it")
@@ -113,7 +121,8 @@ class Images:
     def _fill(self, name: str, folder: Path, image: ImageFacts) -> None:
         self._daemon.make_volume(name, {RUNNER_LABEL: folder.name})
         mounts = {"binds": {name: {"bind": RUNNER_ROOT, "mode": "rw"}}, "network_mode": "none"}
-        config = {"command": ["unused"], "entrypoint": [], "labels": {RUNNER_LABEL: folder.name}}
+        labels = {RUNNER_LABEL: folder.name, OWNER_LABEL: current_owner(), MACHINE_LABEL: machine()}
+        config = {"command": ["unused"], "entrypoint": [], "labels": labels}
         container = self._daemon.create(image.id, "", mounts, config)
         try:
             with self._daemon.archive(container, f"{RUNNER_ROOT}/{_COMPLETE}") as found:
@@ -123,6 +132,26 @@ class Images:
                 self._daemon.extract(container, tar)
         finally:
             self._daemon.remove(container)
+
+
+def with_step_label(dockerfile: str) -> str:
+    """The Dockerfile with a label at the beginning of each of its stages. It is the same for all tasks, so that they
+    share the daemon's cache."""
+    directive = re.match(r"(?:\s*#[^\n]*\n)*?\s*#\s*escape\s*=\s*(\S)", dockerfile, re.IGNORECASE)
+    escape = directive[1] if directive else "\\"
+    lines: list[str] = []
+    in_from = continued = False
+    for line in dockerfile.splitlines():
+        lines.append(line)
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue  # neither ends a continued instruction
+        if not continued:
+            in_from = re.match(r"\s*FROM\s", line, re.IGNORECASE) is not None
+        continued = line.rstrip().endswith(escape)
+        if in_from and not continued:
+            lines.append(f"LABEL {STEP_LABEL}=1")
+            in_from = False
+    return "\n".join(lines) + "\n"
 
 
 @contextmanager

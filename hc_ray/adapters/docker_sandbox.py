@@ -3,19 +3,20 @@ overlay2 lacks. The parts: ``docker_client`` (the SDK), ``docker_images``, ``doc
 share), ``docker_container`` (one sandbox), ``docker_exec`` (one command), ``docker_difference``."""
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-from hc_ray.adapters.docker_client import Daemon, why_not
+from hc_ray.adapters.docker_client import why_not
 from hc_ray.adapters.docker_container import DockerSandbox
-from hc_ray.adapters.docker_ground import FORK_LABEL, MACHINE_LABEL, NAME_LABEL, OWNER_LABEL, PLACE_LABEL, Ground
+from hc_ray.adapters.docker_ground import PLACE_LABEL, Ground
+from hc_ray.adapters.docker_living import Ticket
+from hc_ray.adapters.docker_reap import remove_forks
 from hc_ray.dockerfile import parse_dockerfile
 from hc_ray.errors import DatasetError, SandboxError
-from hc_ray.owner import is_alive, machine
 from hc_ray.task import Task
 
-LEASE_SECONDS = 6 * 3600.0
-"""After this a container ends by itself, whatever became of hc-ray."""
+LEASE_SECONDS = 600.0
+"""A container ends at once when its owner dies, and after this when the owner is frozen or cut off from the daemon."""
 WATCH_SECONDS = 5.0
 MAX_LAYERS = 100
 """Layers of an image beyond which a fork is flattened; overlay2 ends at 128."""
@@ -34,9 +35,11 @@ class DockerPlace:
         max_layers: int = MAX_LAYERS,
     ) -> None:
         self._ground = Ground(public_root, owner=owner, lease_seconds=lease_seconds, max_layers=max_layers)
-        self._watch_seconds = watch_seconds
+        self._watch_seconds, self._lease_seconds = watch_seconds, lease_seconds
         self._watch_lock = threading.Lock()
         self._watchdog: threading.Thread | None = None
+        self._givers: set[str] = set()
+        """Places whose sandboxes were taken over here: their containers bear those places' labels."""
 
     async def create(self, task: Task, name: str, *, network: bool = False) -> DockerSandbox:
         if reason := self.refuses(task):
@@ -47,10 +50,30 @@ class DockerPlace:
         image = self._ground.images.of(task)
         sandbox = DockerSandbox(self._ground, task, image, name, network=network)
         sandbox.begin(image.id)
+        self._begin_watch()
+        return sandbox
+
+    def _begin_watch(self) -> None:
         with self._watch_lock:
             if self._watchdog is None:
                 self._watchdog = threading.Thread(target=self._watch, name="docker-disk", daemon=True)
                 self._watchdog.start()
+                threading.Thread(target=self._renew, name="docker-lease", daemon=True).start()
+
+    async def prepare(self, task: Task) -> None:
+        if reason := self.refuses(task):
+            raise DatasetError(f"{task.name}: {reason}")
+        await self._ground.call(self._ground.images.of, task)
+
+    async def adopt(self, task: Task, ticket: str) -> DockerSandbox:
+        """As ``ports.Adopts``: the giver is another place on the same daemon."""
+        given = Ticket.model_validate_json(ticket)
+        return await self._ground.acquire(lambda: self._adopt(task, given))
+
+    def _adopt(self, task: Task, given: Ticket) -> DockerSandbox:
+        sandbox = DockerSandbox.taken_over(self._ground, task, self._ground.images.of(task), given)
+        self._givers.add(given.place)
+        self._begin_watch()
         return sandbox
 
     def refuses(self, task: Task) -> str | None:
@@ -80,12 +103,19 @@ class DockerPlace:
             if not watched:
                 continue
             try:
-                for container, _, size in ground.daemon.containers(f"{PLACE_LABEL}={ground.id}", size=True):
-                    sandbox = watched.get(container)
-                    if sandbox is not None and size > sandbox.storage_bytes:
-                        sandbox.kill(f"it wrote more than {sandbox.storage_bytes >> 20} MB")
+                for place in (ground.id, *self._givers):
+                    for container, _, size in ground.daemon.containers(f"{PLACE_LABEL}={place}", size=True):
+                        sandbox = watched.get(container)
+                        if sandbox is not None and size > sandbox.storage_bytes:
+                            sandbox.kill(f"it wrote more than {sandbox.storage_bytes >> 20} MB")
             except SandboxError:
                 continue  # the next call of a trial says so in its place
+
+    def _renew(self) -> None:
+        """Keep the containers of this place alive."""
+        while not self._ground.closing.wait(self._lease_seconds / 4):
+            for sandbox in self._ground.housed().values():
+                sandbox.renew()
 
     async def close(self) -> None:
         if not self._ground.closing.is_set():
@@ -101,44 +131,10 @@ class DockerPlace:
             mine = f"{PLACE_LABEL}={ground.id}"
             for container, _, _ in ground.daemon.containers(mine):
                 ground.daemon.remove(container)
-            _remove_forks(ground.daemon, {image for image, _ in ground.daemon.images(mine)})
+            remove_forks(ground.daemon, {image for image, _ in ground.daemon.images(mine)})
         ground.daemon.close()
 
 
 def probe() -> str | None:
     """None if Docker works here; else why not, with the remedy. Answers within a few seconds."""
     return why_not()
-
-
-def reap(live_owners: Collection[str]) -> list[str]:
-    """Remove the containers and fork images of owners that are neither listed nor alive; returns what was removed.
-    Images of tasks and the runner's volume are a cache and stay."""
-    daemon = Daemon()
-    try:
-
-        def dead(labels: Mapping[str, str]) -> bool:
-            owner = labels.get(OWNER_LABEL, "")
-            # A daemon that several machines share holds containers whose owners this one cannot look up.
-            return labels.get(MACHINE_LABEL) == machine() and owner not in live_owners and not is_alive(owner)
-
-        removed = []
-        for container, labels, _ in daemon.containers(OWNER_LABEL):
-            if dead(labels):
-                daemon.remove(container)
-                removed.append(f"container {labels.get(NAME_LABEL, 'without a name')} {container[:12]}")
-        forks = {image for image, labels in daemon.images(FORK_LABEL) if dead(labels)}
-        _remove_forks(daemon, forks)
-        return [*removed, *(f"image {image.removeprefix('sha256:')[:12]}" for image in sorted(forks))]
-    finally:
-        daemon.close()
-
-
-def _remove_forks(daemon: Daemon, images: set[str]) -> None:
-    """A fork of a fork holds its parent: remove as long as something goes."""
-    while images:
-        for image in images:
-            daemon.remove_image(image)
-        left = images & {image for image, _ in daemon.images(FORK_LABEL)}
-        if len(left) == len(images):
-            return
-        images = left

@@ -13,7 +13,9 @@ import urllib.request
 from pathlib import Path
 from typing import IO
 
+from hc_ray.credentials import without_secrets
 from hc_ray.errors import EngineError, ModelError
+from hc_ray.leftovers import owned_environment
 from hc_ray.models import check_gguf
 
 _LOAD_FAILURES = ("error loading model", "failed to load model", "unknown model architecture", "invalid magic")
@@ -84,6 +86,7 @@ class EmbeddedServer:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
+                env=owned_environment(without_secrets()),
             )
         deadline = time.monotonic() + self._start_timeout
         try:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import IO, Any
 
 from hc_ray.errors import PlatformError
+from hc_ray.leftovers import owned_environment
 
 HOST = "127.0.0.1"
 START_SECONDS = 180.0
@@ -55,7 +56,7 @@ def serve(uri: str, *, port: int = 5000) -> Iterator[Server]:
     with tempfile.TemporaryFile() as log:
         command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", uri]
         command += ["--host", HOST, "--port", str(port), "--workers", "1"]
-        environment = {**os.environ, **QUIET}
+        environment = owned_environment({**os.environ, **QUIET})
         # A session of its own: Ctrl-C reaches this process, which ends the server's whole group.
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
         try:

@@ -13,7 +13,8 @@ import pytest
 
 from hc_ray.adapters.docker_client import Daemon
 from hc_ray.adapters.docker_container import DockerSandbox
-from hc_ray.adapters.docker_sandbox import DockerPlace, probe, reap
+from hc_ray.adapters.docker_reap import reap
+from hc_ray.adapters.docker_sandbox import DockerPlace, probe
 from hc_ray.errors import DatasetError, SandboxError
 from hc_ray.owner import current_owner
 from hc_ray.runner_paths import RUNNER_PYTHON
@@ -292,15 +293,42 @@ async def test_what_a_dead_owner_left_is_reaped_and_nothing_else(
     await listed.close()
 
 
-async def test_a_container_expires_by_itself(tmp_path: Path, daemon: Daemon) -> None:
+async def test_a_container_lives_while_its_owner_renews_its_lease_and_ends_when_it_does_not(
+    tmp_path: Path, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = DockerPlace(tmp_path, owner=current_owner(), lease_seconds=1.0)
     sandbox = await place.create(task_with_environment(tmp_path), "a")
-    for _ in range(50):
-        if not daemon.running(sandbox.container):
-            break
-        await asyncio.sleep(0.2)
-    assert not daemon.running(sandbox.container)
+    await asyncio.sleep(2.5)
+    assert daemon.running(sandbox.container)
+    monkeypatch.setattr(sandbox, "renew", lambda: None)
+    assert await _ends(daemon, sandbox.container, 10)
     await place.close()
+
+
+async def test_nothing_inside_a_container_ends_or_freezes_its_first_process(
+    tmp_path: Path, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = DockerPlace(tmp_path, owner=current_owner(), lease_seconds=2.0)
+    sandbox = await place.create(task_with_environment(tmp_path), "a")
+    attack = (
+        "for name in KILL STOP TERM INT HUP; do kill -$name 1; done; (sleep 0.1 &) ; "
+        "cat /proc/1/fd/0; cat /proc/1/environ; sleep 0.3; echo over"
+    )
+    said = await sandbox.exec(["sh", "-c", attack], timeout=10)
+    assert said.stdout.decode() == "over\n" and said.stderr.decode().count("denied") == 2
+    assert daemon.running(sandbox.container)
+    zombies = await sandbox.exec(["sh", "-c", "cat /proc/[0-9]*/stat | cut -d' ' -f3 | grep -c Z"], timeout=10)
+    assert zombies.stdout.decode() == "0\n"
+    monkeypatch.setattr(sandbox, "renew", lambda: None)
+    assert await _ends(daemon, sandbox.container, 10)
+    await place.close()
+
+
+async def _ends(daemon: Daemon, container: str, seconds: float) -> bool:
+    until = time.monotonic() + seconds
+    while daemon.running(container) and time.monotonic() < until:
+        await asyncio.sleep(0.1)
+    return not daemon.running(container)
 
 
 def test_a_daemon_that_is_not_there_is_explained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,0 +1,98 @@
+"""Secrets of the environment: how they are recognised, kept out of child processes and taken out of texts.
+
+A name of which a word is ``KEY``, ``TOKEN``, ``SECRET`` or the like names a secret. Nothing here keeps a value."""
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
+
+HIDDEN = "***"
+SHORT = 8
+"""Values of fewer characters are taken for settings (``true``, ``token``), and are not looked for in texts."""
+
+_WORDS = frozenset(
+    {"KEY", "KEYS", "APIKEY", "TOKEN", "TOKENS", "SECRET", "SECRETS", "PASSWORD", "PASSWORDS", "PASSWD", "PASSPHRASE"}
+    | {"CREDENTIAL", "CREDENTIALS", "AUTH", "AUTHORIZATION", "BEARER", "COOKIE", "PAT", "PRIVATE", "SIGNATURE", "SIG"}
+)
+_PLACES = frozenset({"PATH", "FILE", "DIR", "FOLDER", "SOCK", "SOCKET", "MODE"})
+"""A name that ends so says where a secret lies, or how it is used."""
+_QUERY = re.compile(r"(?i)([?&][\w.-]*(?:key|token|secret|password|passwd|signature|sig)[\w.-]*=)[^&\s\"'<>]+")
+_USER = re.compile(r"(?<=://)[^/\s@\"'<>]+@")
+_BEARER = re.compile(r"(?i)(\b(?:bearer|basic) )[\w.~+/=-]{8,}")
+
+
+def is_secret_name(name: str) -> bool:
+    """``OPENAI_API_KEY``, ``apiKey``, ``x-auth-token``; not ``PATH``, ``SSH_AUTH_SOCK`` or ``RAY_AUTH_TOKEN_PATH``."""
+    words = [word.upper() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+", name)]
+    return bool(words) and words[-1] not in _PLACES and not _WORDS.isdisjoint(words)
+
+
+def secret_values(environment: Mapping[str, str] | None = None, *, named: Iterable[str] = ()) -> tuple[str, ...]:
+    """The values that must stand in no text, longest first: of secret names, of ``named`` ones, and passwords inside
+    URLs."""
+    environment = os.environ if environment is None else environment
+    also = set(named)
+    found = set()
+    for name, value in environment.items():
+        if name in also or (is_secret_name(name) and not _is_place(value)):
+            found.add(value.strip())
+        elif "://" in value and "@" in value:
+            found.add(_password(value))
+    return tuple(sorted((value for value in found if len(value) >= SHORT), key=len, reverse=True))
+
+
+def _is_place(value: str) -> bool:
+    return value.startswith(("/", "~", ".")) and Path(value).expanduser().exists()
+
+
+def _password(url: str) -> str:
+    try:
+        return urlsplit(url).password or ""
+    except ValueError:
+        return ""
+
+
+def without_secrets(environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """An environment for a child process that needs no key: secret names are left out, URLs lose their user part."""
+    environment = os.environ if environment is None else environment
+    return {
+        name: _USER.sub("", value) if "://" in value else value
+        for name, value in environment.items()
+        if not is_secret_name(name)
+    }
+
+
+def forget_secrets() -> None:
+    """Take every secret out of this process's environment: nothing that it starts from now on inherits one."""
+    kept = without_secrets()
+    for name in list(os.environ):
+        if name not in kept:
+            del os.environ[name]
+        elif os.environ[name] != kept[name]:
+            os.environ[name] = kept[name]
+
+
+def scrub(text: str, values: Iterable[str] | None = None) -> str:
+    """A text without the values given (those of this process's environment if none are), without the user part and the
+    keys of URLs, and without bearer tokens."""
+    for value in secret_values() if values is None else values:
+        if value in text:
+            text = text.replace(value, HIDDEN)
+    text = _USER.sub(f"{HIDDEN}@", text)
+    return _BEARER.sub(rf"\1{HIDDEN}", _QUERY.sub(rf"\1{HIDDEN}", text))
+
+
+def url_fault(url: str) -> str | None:
+    """Why a URL may not stand in a config, which is stored and shown; None where it may. The answer repeats nothing of
+    it."""
+    try:
+        parts = urlsplit(url)
+        if parts.password or (parts.username and parts.scheme in {"http", "https"}):
+            return "holds a user name or password, which would be stored with the sweep"
+    except ValueError:
+        return "is no URL"
+    if any(is_secret_name(name) for name, _ in parse_qsl(parts.query, keep_blank_values=True)):
+        return "holds a key in its query, which would be stored with the sweep"
+    return None

@@ -1,0 +1,161 @@
+"""What processes leave behind on a machine, and how it is told from what belongs to others.
+
+A temporary folder carries its owner's label in a file, a child process in its environment. What has no label, or one of
+another machine, or one whose owner lives, is left alone, whatever it is called."""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from hc_ray.home import data_root
+from hc_ray.owner import is_leftover, label
+
+OWNER_FILE = ".hc-ray-owner"
+OWNER_VARIABLE = "HC_RAY_OWNER"
+"""In the environment of child processes that could outlive their owner; never in a sandbox's."""
+OLD_SECONDS = 3600.0
+"""Scratch folders that carry no label and are guarded by no lock are leftovers after this."""
+
+_SCRATCH: tuple[tuple[str, str, bool], ...] = (
+    ("runner", ".build-*", True),
+    ("bin", ".build-*", True),
+    ("models", ".pull-*", True),
+    ("probe", "*", False),
+    ("keys", ".new-*", False),
+    (".", ".unsealing-*", False),
+)
+"""Below ``data_root()``: folder, pattern, and whether whoever makes such a folder holds the folder's ``.lock``."""
+
+
+def owned_folder(kind: str, *, parent: Path | None = None) -> Path:
+    """A new temporary folder of mode 0700 that carries this process's label."""
+    folder = Path(tempfile.mkdtemp(prefix=f"hc-ray-{kind}-", dir=parent))
+    (folder / OWNER_FILE).write_text(label())
+    return folder
+
+
+def owned_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a child process, with this process's label."""
+    return {**environment, OWNER_VARIABLE: label()}
+
+
+def reap_folders(*, dry: bool = False) -> list[str]:
+    """Remove temporary folders whose owners are dead; answers their paths. With ``dry`` nothing is removed."""
+    removed = []
+    for parent in sorted({Path(tempfile.gettempdir()), Path("/tmp")}):
+        for folder in sorted(parent.glob("hc-ray-*")):
+            if (said := _label_of(folder)) and is_leftover(said):
+                if not dry:
+                    remove_folder(folder)
+                removed.append(str(folder))
+    return removed
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder into which something that dies may still write."""
+    for attempt in range(5):
+        if attempt:
+            time.sleep(0.1)
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+
+
+def _label_of(folder: Path) -> str | None:
+    """The label of a folder of this user; None for anything else."""
+    try:
+        here = folder.lstat()
+        if not stat.S_ISDIR(here.st_mode) or here.st_uid != os.geteuid():
+            return None
+        descriptor = os.open(folder / OWNER_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    with os.fdopen(descriptor) as stream:
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.geteuid():
+            return None
+        return stream.read(400).strip()
+
+
+def reap_processes(*, dry: bool = False) -> list[str]:
+    """Kill this user's processes that carry a dead owner's label; answers what they were."""
+    return end_processes(is_leftover, dry=dry)
+
+
+def end_processes(chosen: Callable[[str], bool], *, dry: bool = False) -> list[str]:
+    """Kill the processes of this user whose label is chosen, this one excepted; answers number and name of each."""
+    ended = []
+    for pid, said in sorted(labelled_processes()):
+        if pid == os.getpid() or not chosen(said):
+            continue
+        with contextlib.suppress(OSError):
+            # The descriptor pins the process: the number cannot become another's between the look and the signal.
+            place = os.pidfd_open(pid)
+            try:
+                if _label_in(pid) != said:
+                    continue
+                name = Path(f"/proc/{pid}/comm").read_text().strip()
+                if not dry:
+                    signal.pidfd_send_signal(place, signal.SIGKILL)
+                ended.append(f"process {pid} {name}")
+            finally:
+                os.close(place)
+    return ended
+
+
+def labelled_processes() -> Iterator[tuple[int, str]]:
+    """Number and label of this user's living processes that carry one; none where there is no ``/proc``."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if folder.stat().st_uid == os.geteuid() and (said := _label_in(int(folder.name))):
+                yield int(folder.name), said
+
+
+def _label_in(pid: int) -> str | None:
+    try:
+        block = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return None
+    prefix = f"{OWNER_VARIABLE}=".encode()
+    return next((line[len(prefix) :].decode() for line in block.split(b"\0") if line.startswith(prefix)), None)
+
+
+def reap_scratch(*, dry: bool = False) -> list[str]:
+    """Remove what builds and downloads that were killed left below ``data_root()``; answers the paths."""
+    removed = []
+    for name, pattern, locked in _SCRATCH:
+        folder = data_root() / name
+        with _quiet(folder, locked) as quiet:
+            for path in sorted(folder.glob(pattern)) if quiet else []:
+                if path.is_symlink() or not (locked or time.time() - path.stat().st_mtime > OLD_SECONDS):
+                    continue
+                if not dry:
+                    remove_folder(path) if path.is_dir() else path.unlink()
+                removed.append(str(path))
+    return removed
+
+
+@contextlib.contextmanager
+def _quiet(folder: Path, locked: bool) -> Iterator[bool]:
+    """Whether nobody works in a folder; while the block runs, nobody begins to."""
+    lock = folder / ".lock"
+    if not locked:
+        yield folder.is_dir()
+        return
+    if not lock.is_file():
+        yield False
+        return
+    with lock.open("r+") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+            return
+        yield True
