@@ -4,21 +4,31 @@ leaves them what they are, so that the same sweep runs without Ray."""
 import contextlib
 import logging
 import os
-import secrets
-import socket
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from hc_ray import sealed_guard
-from hc_ray.errors import InfrastructureError, PlatformError
+from hc_ray import credentials, sealed_guard
+from hc_ray.errors import ActorError, PlatformError
 from hc_ray.home import data_root
+from hc_ray.leftovers import (
+    OWNER_VARIABLE,
+    end_processes,
+    owned_folder,
+    reap_folders,
+    reap_processes,
+    remove_folder,
+)
+from hc_ray.owner import label
+from hc_ray_actors.address import running_cluster
+from hc_ray_actors.ray_token import token_file
 
 ENGINE, SANDBOX, VERIFIER = "engine_slot", "sandbox_slot", "verifier_slot"
 """Custom resources of a node. Actors take none of its CPUs: six 1-CPU actors never start on two cores."""
 START_ATTEMPTS = 3
-CURRENT_CLUSTER = Path(tempfile.gettempdir()) / "ray" / "ray_current_cluster"
+SOCKET_PATH = 40
+"""Characters that Ray's folder may have: the paths of its sockets are 67 longer, and Linux takes 107."""
 
 
 class Cluster(Protocol):
@@ -35,10 +45,12 @@ class Cluster(Protocol):
         self, cls: type, *args: Any, node: str | None = None, resource: str | None = None, units: float = 0
     ) -> Any:
         """An instance of ``cls`` in a process of its own, anonymous: only who holds the answer can call it. Its async
-        methods are called as if it were local."""
+        methods are called as if it were local; they raise ``ActorError`` when that process is gone."""
         ...
 
-    def kill(self, actor: Any) -> None: ...
+    def kill(self, actor: Any) -> None:
+        """End an actor's process, dead or alive, at once. Another takes its place."""
+        ...
 
     def close(self) -> None: ...
 
@@ -79,52 +91,19 @@ class Remote:
         method = getattr(self._handle, name)
 
         async def call(*args: Any, **kwargs: Any) -> Any:
-            from ray.exceptions import RayActorError, RayTaskError
+            from ray.exceptions import RayError, RayTaskError
 
             try:
                 return await method.remote(*args, **kwargs)
             except RayTaskError as fault:
                 # Ours again, as raised over there: ray's wrapper puts a whole remote traceback into the message.
                 raise (fault.cause if isinstance(fault.cause, Exception) else fault) from None
-            except RayActorError as fault:
-                raise InfrastructureError(f"the actor that answers {name} died: {fault}") from fault
+            except RayError as fault:
+                # Its process, its node or Ray itself: nothing that the method did.
+                says = " ".join(str(fault).split())[:300]
+                raise ActorError(f"the process that answers {name} is gone ({type(fault).__name__}: {says})") from None
 
         return call
-
-
-def token_file() -> Path:
-    """The token that Ray's ports ask for, made once with mode 0600 (Ray's own would be 0644)."""
-    path = data_root() / "ray_token"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return path
-    with os.fdopen(descriptor, "w") as stream:
-        stream.write(secrets.token_hex(32))
-    return path
-
-
-def running_cluster(address: str | None = None) -> str | None:
-    """The address of a cluster that answers: ``address``, else RAY_ADDRESS, else the head this machine runs. Probed
-    with a short TCP connect, since a stale address hangs ``ray.init`` for minutes. None where there is none; an
-    address that was named and does not answer raises ``PlatformError``."""
-    named = address or os.environ.get("RAY_ADDRESS")
-    found = named or (CURRENT_CLUSTER.read_text().strip() if CURRENT_CLUSTER.is_file() else None)
-    if not found or found in {"local", "auto"}:
-        return None
-    if found.startswith("ray://"):
-        raise PlatformError(f"{found}: Ray Client addresses are not supported; use the head's host:6379 or a Ray Job")
-    host, _, port = found.rpartition(":")
-    try:
-        with socket.create_connection((host, int(port)), timeout=2):
-            return found
-    except (OSError, ValueError) as fault:
-        if named:
-            raise PlatformError(
-                f"no Ray cluster answers at {found} ({fault}); start it, or unset RAY_ADDRESS"
-            ) from fault
-        return None
 
 
 def _environment() -> None:
@@ -172,13 +151,25 @@ def _empty_directory() -> Iterator[None]:
 
 def _settled(cls: type) -> type:
     """``cls`` as an actor whose process is settled before anything else happens in it."""
-    guarded = not getattr(cls, "opens_sealed", False)
+    guarded, keys = not getattr(cls, "opens_sealed", False), getattr(cls, "needs_keys", True)
 
     def begin(self: Any, *args: Any) -> None:
         settle(guarded=guarded)
+        if not keys:
+            credentials.forget_secrets()
         cls.__init__(self, *args)  # type: ignore[misc]
 
     return type(cls.__name__, (cls,), {"__init__": begin, "__module__": __name__, "__doc__": cls.__doc__})
+
+
+@contextlib.contextmanager
+def _labelled() -> Iterator[None]:
+    """What is started meanwhile carries this process's label, and so does all that it starts."""
+    os.environ[OWNER_VARIABLE] = label()
+    try:
+        yield
+    finally:
+        del os.environ[OWNER_VARIABLE]
 
 
 class RayCluster:
@@ -187,6 +178,11 @@ class RayCluster:
     def __init__(self, *, address: str | None = None, slots: Mapping[str, float] | None = None) -> None:
         found = running_cluster(address)
         _environment()
+        self._folder: Path | None = None
+        if not found:
+            # What Ray calls a cluster on Windows or macOS is a node that others can reach: without it, it stays on
+            # loopback.
+            os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
         import ray
 
         self._ray = ray
@@ -197,17 +193,21 @@ class RayCluster:
             return
         self.where = "laptop"
         resources = {ENGINE: 1.0, SANDBOX: 1.0, VERIFIER: 1.0, **(slots or {})}
+        reap_processes()
+        reap_folders()
         # A folder of its own: a laptop Ray never becomes the "current cluster" that somebody else's commands find.
-        folder = Path(tempfile.gettempdir()) / f"hc-ray-{os.getuid()}"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        self._init(
-            address="local",
-            resources=resources,
-            include_dashboard=False,
-            object_store_memory=256 << 20,
-            _temp_dir=str(folder),
-            **quiet,
-        )
+        short = len(tempfile.gettempdir()) + len("/hc-ray-ray-12345678") <= SOCKET_PATH
+        self._folder = owned_folder("ray", parent=None if short else Path("/tmp"))
+        with _labelled():
+            self._init(
+                address="local",
+                resources=resources,
+                include_dashboard=False,
+                object_store_memory=256 << 20,
+                _temp_dir=str(self._folder),
+                _node_ip_address="127.0.0.1",
+                **quiet,
+            )
 
     def _init(self, **options: Any) -> None:
         """``ray.init``. A node that was too busy to come up in Ray's fixed 30 s is tried again before giving up."""
@@ -245,4 +245,8 @@ class RayCluster:
         self._ray.kill(actor._handle, no_restart=True)
 
     def close(self) -> None:
+        """End what was started here. Ray's agents would live on for a minute; its logs go with them."""
         self._ray.shutdown()
+        if self._folder is not None:
+            end_processes(lambda said: said == label())
+            remove_folder(self._folder)

@@ -76,5 +76,5 @@ def test_the_start_commands_hand_ray_resources_that_are_json(cluster: dict[str, 
 
 
 def test_nodes_get_the_wheel_and_the_token_but_never_the_checkout(cluster: dict[str, Any]) -> None:
-    assert set(cluster["file_mounts"].values()) == {"./dist", "~/.local/share/hc-ray/ray_token"}
+    assert set(cluster["file_mounts"].values()) == {"./dist", "~/.local/share/hc-ray/keys/ray_token"}
     assert any("hc-ray-dist/*.whl" in command for command in cluster["setup_commands"])

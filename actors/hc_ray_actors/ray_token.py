@@ -1,0 +1,52 @@
+"""The token that Ray's ports ask for."""
+
+import os
+import secrets
+import stat
+import tempfile
+from pathlib import Path
+
+from hc_ray.errors import PlatformError
+from hc_ray.home import data_root
+
+
+def token_file() -> Path:
+    """The token's file, made once: mode 0600 in a folder of mode 0700 (Ray's own would be 0644). Raises
+    ``PlatformError`` for a token that others could read, or that is none: it protects nothing."""
+    folder = data_root() / "keys"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    owned = folder.lstat()
+    if not stat.S_ISDIR(owned.st_mode) or owned.st_uid != os.geteuid():
+        raise PlatformError(f"{folder} is not a folder of this user: move it away, hc-ray makes a new one")
+    if stat.S_IMODE(owned.st_mode) != 0o700:
+        folder.chmod(0o700)
+    path = folder / "ray_token"
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        _make(path)
+        found = path.lstat()
+    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+        fault = "is not a file of this user"
+    elif found.st_mode & 0o077:
+        fault = f"could be read by others (mode {stat.S_IMODE(found.st_mode):04o})"
+    elif found.st_size < 32:
+        fault = "holds no token"
+    else:
+        return path
+    raise PlatformError(
+        f"{path} {fault}: remove it, hc-ray makes a new one; a cluster that uses it has to be started again"
+    )
+
+
+def _make(path: Path) -> None:
+    """Whole or not at all, whoever else makes it at the same time."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    try:
+        with os.fdopen(descriptor, "w") as stream:
+            stream.write(secrets.token_hex(32))
+        Path(path).hardlink_to(name)
+    except FileExistsError:
+        return
+    finally:
+        Path(name).unlink()
