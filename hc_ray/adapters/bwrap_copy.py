@@ -1,4 +1,4 @@
-"""Copies, measures and removes the state folders of bwrap sandboxes, by open descriptors."""
+"""Copies and removes the state folders of bwrap sandboxes, by open descriptors."""
 
 import errno
 import os
@@ -18,18 +18,6 @@ def remove_tree(folder: Path) -> None:
     if folder.exists():
         subprocess.run(["chmod", "-R", "u+rwX", str(folder)], check=False, capture_output=True, timeout=600)
         subprocess.run(["rm", "-rf", "--one-file-system", str(folder)], check=False, capture_output=True, timeout=600)
-
-
-def folder_size(folder: Path) -> tuple[int, int]:
-    """Bytes (the larger of length and blocks of each file) and number of paths below a folder."""
-    total = count = 0
-    for _, _, files, at in os.fwalk(folder, follow_symlinks=False):
-        count += 1 + len(files)
-        for name in files:
-            with suppress(OSError):
-                state = os.stat(name, dir_fd=at, follow_symlinks=False)
-                total += max(state.st_size, state.st_blocks * 512)
-    return total, count
 
 
 def copy_folder(source: int, target: int, user: int | None, depth: int = 0) -> None:

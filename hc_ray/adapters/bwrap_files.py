@@ -5,23 +5,19 @@ the host: links are read and resolved here, inside the root. So root on the host
 without being led out of it."""
 
 import errno
-import hashlib
 import os
 import shutil
 import stat
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-from hc_ray.adapters.bwrap_copy import copy_folder, folder_size
+from hc_ray.adapters.bwrap_copy import copy_folder
 from hc_ray.adapters.bwrap_descriptors import (
     FILE,
     FOLDER,
     MAX_DEPTH,
     PATH_ONLY,
-    content,
     link_target,
     opened,
     read_all,
@@ -29,25 +25,11 @@ from hc_ray.adapters.bwrap_descriptors import (
     unlocked,
     write_all,
 )  # fmt: skip
+from hc_ray.adapters.bwrap_entries import Entry, Manifest, entry_of, is_same, kind_of, member_of, stamp_of
 from hc_ray.filetree import Change, Member, absolute, is_outside
 
 _LINKS = 40
 """Links that one path may lead through, as in Linux."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One path as it was when the sandbox was made."""
-
-    kind: Literal["file", "folder", "link", "other"]
-    mode: int
-    target: str = ""
-    digest: str = ""
-    stamp: tuple[int, int, int, int] = (0, 0, 0, 0)
-    """Inode, size, times of content and of change in ns. Equal stamps are equal files: nobody can set the last."""
-
-
-Manifest = Mapping[str, Entry]
 
 
 class RootTree:
@@ -217,7 +199,7 @@ class RootTree:
 
     def manifest(self) -> dict[str, Entry]:
         """The tree as it is now, with a digest of every file."""
-        return {path: _entry(state, folder, name) for path, state, folder, name in self.scan()}
+        return {path: entry_of(state, folder, name) for path, state, folder, name in self.scan()}
 
     def changes(self, before: Manifest, limit: int) -> tuple[list[Member], list[str]]:
         """What differs from a manifest: members that are new or changed, paths that are gone. Pipes, sockets and
@@ -226,22 +208,22 @@ class RootTree:
         seen: set[str] = set()
         total = 0
         for path, state, folder, name in self.scan():
-            kind = _kind(state)
+            kind = kind_of(state)
             if kind == "other":
                 continue
             seen.add(path)
             old = before.get(path)
             same = old is not None and old.kind == kind and (kind == "link" or old.mode == stat.S_IMODE(state.st_mode))
-            if same and old is not None and (kind == "folder" or (kind == "file" and old.stamp == _stamp(state))):
+            if same and old is not None and (kind == "folder" or (kind == "file" and old.stamp == stamp_of(state))):
                 continue
             unknown = old is None or old.kind != "file"
             total += 512 + (state.st_size if kind == "file" and unknown else 0)
             if total > limit:
                 raise ValueError(f"the changes hold more than {limit} bytes")
-            member = _member(path, kind, state, folder, name, limit)
+            member = member_of(path, kind, state, folder, name, limit)
             if member is None:
                 continue
-            if same and old is not None and _equals(old, member):
+            if same and old is not None and is_same(old, member):
                 total -= 512
                 continue
             total += 0 if unknown else len(member.data)
@@ -250,54 +232,7 @@ class RootTree:
             raise ValueError(f"the changes hold more than {limit} bytes")
         return members, [path for path in before if path not in seen]
 
-    def size(self) -> tuple[int, int]:
-        """Bytes (holes counted) and number of paths of the whole root, ``/tmp`` and the like included."""
-        return folder_size(self.root)
-
     def copy_to(self, target: "RootTree") -> None:
         """Copy every file, folder and link into another root that nobody uses yet, under its own user."""
         with opened(str(self.root), FOLDER) as source, opened(str(target.root), FOLDER) as made:
             copy_folder(source, made, target.user)
-
-
-def _kind(state: os.stat_result) -> Literal["file", "folder", "link", "other"]:
-    if stat.S_ISREG(state.st_mode):
-        return "file"
-    if stat.S_ISDIR(state.st_mode):
-        return "folder"
-    return "link" if stat.S_ISLNK(state.st_mode) else "other"
-
-
-def _stamp(state: os.stat_result) -> tuple[int, int, int, int]:
-    return state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
-
-
-def _member(
-    path: str, kind: Literal["file", "folder", "link"], state: os.stat_result, folder: int, name: str, limit: int
-) -> Member | None:
-    mode = stat.S_IMODE(state.st_mode)
-    try:
-        if kind == "folder":
-            return Member(path, "folder", mode)
-        if kind == "link":
-            return Member(path, "link", 0o777, target=os.readlink(name, dir_fd=folder))
-        return Member(path, "file", mode, data=content(folder, name, state, limit + 1))
-    except FileNotFoundError:
-        return None  # gone since it was listed
-
-
-def _entry(state: os.stat_result, folder: int, name: str) -> Entry:
-    kind, mode = _kind(state), stat.S_IMODE(state.st_mode)
-    if kind == "file":
-        digest = hashlib.sha256()
-        with opened(name, FILE, folder) as file:
-            while part := os.read(file, 1 << 20):
-                digest.update(part)
-        return Entry(kind, mode, digest=digest.hexdigest(), stamp=_stamp(state))
-    return Entry(kind, mode, target=os.readlink(name, dir_fd=folder) if kind == "link" else "")
-
-
-def _equals(old: Entry, member: Member) -> bool:
-    if member.kind == "link":
-        return old.target == member.target
-    return old.digest == hashlib.sha256(member.data).hexdigest()

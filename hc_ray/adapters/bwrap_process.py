@@ -19,12 +19,14 @@ from typing import Any
 from hc_ray.adapters.bwrap_binary import LentUser, as_user
 from hc_ray.adapters.bwrap_command import Layout, Limits, argv
 from hc_ray.errors import SandboxError
-from hc_ray.inside.init import frame, take_frame
-from hc_ray.runner_paths import INIT_PATH
+from hc_ray.inside.frames import frame, take_frame
+from hc_ray.runner_paths import RUNNER_LIB
 
 START_SECONDS = 30.0
 DEATH_SECONDS = 10.0
 NO_FILES = 1024
+_START = "import sys; sys.path.insert(0, sys.argv[2]); import hc_init; hc_init.main()"
+"""Imported rather than run as a file, so that its byte code is used."""
 
 Reply = tuple[dict[str, Any], bytes]
 
@@ -37,7 +39,7 @@ class BwrapProcess:
     ) -> None:
         self._bwrap, self._root, self._placed, self._user, self._log = bwrap, root, placed, user, log
         numbers = {"data": limits.memory, "fsize": limits.storage, "nproc": process_limit(limits), "nofile": NO_FILES}
-        self._init = [INIT_PATH, json.dumps(numbers)]
+        self._init = ["-c", _START, json.dumps(numbers), RUNNER_LIB]
         self._lock = threading.Lock()
         self._child_lock = threading.Lock()
         self._waiting: dict[int, Future[Reply | None]] = {}
@@ -46,6 +48,7 @@ class BwrapProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._child = -1
         """A descriptor of the first process inside; -1 before the start."""
+        self._first = -1
         self._over = threading.Event()
         self.why = ""
         self._thread = threading.Thread(target=self._live, name="bwrap-sandbox", daemon=True)
@@ -54,6 +57,11 @@ class BwrapProcess:
     def pid(self) -> int:
         """bwrap's own process number; all of the sandbox is below it."""
         return self._process.pid if self._process else -1
+
+    @property
+    def first(self) -> int:
+        """The number on the host of the first process inside; -1 where there is none."""
+        return self._first if self.alive else -1
 
     @property
     def alive(self) -> bool:
@@ -133,7 +141,7 @@ class BwrapProcess:
             with self._log.open("wb") as log:
                 self._process = subprocess.Popen(
                     command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, pass_fds=[writer], bufsize=0,
-                    start_new_session=True, **as_user(self._user),
+                    start_new_session=True, env={}, **as_user(self._user),
                 )  # fmt: skip
             os.close(writer)
             writer = -1
@@ -147,7 +155,8 @@ class BwrapProcess:
         if not text:
             _wait(self._process)
             raise SandboxError(self._log.read_text(errors="replace").strip()[-500:] or "bwrap said nothing")
-        self._child = os.pidfd_open(json.loads(text)["child-pid"])
+        self._first = json.loads(text)["child-pid"]
+        self._child = os.pidfd_open(self._first)
 
     def _read(self) -> None:
         assert self._process is not None and self._process.stdout is not None

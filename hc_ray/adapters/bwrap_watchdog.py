@@ -1,23 +1,38 @@
-"""Limits that bwrap has no means for: resident memory of all of a sandbox's processes, and the size of its files.
+"""Limits that bwrap has no means for: the memory of all of a sandbox's processes together, and the size of its files.
 
-One thread a place looks once a second; a sandbox beyond its limits is killed. What it cannot see: shared memory that
-no process maps (System V segments, memory files)."""
+One thread a place looks at a tripwire (``tripwire``) all the time, and at the sandboxes when it is pulled and once a
+second; a sandbox beyond its limits is killed. It sees files without a name and files in memory; what processes cannot
+be asked about (memory files, System V segments) the sandbox's filter of system calls refuses. Buffers of sockets are
+nobody's: where the machine runs short of memory, the sandbox that holds most goes, descriptors counted."""
 
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
 from hc_ray.adapters.bwrap_command import Limits
-from hc_ray.adapters.bwrap_copy import folder_size
+from hc_ray.adapters.tree_size import folder_size, unlinked_size
+from hc_ray.adapters.tripwire import TICK, Signs, Tripwire
+from hc_ray.errors import SandboxError
 
 PERIOD = 1.0
+"""Seconds after which all are looked at, pulled or not."""
 PATIENCE = 20.0
-"""A sandbox's files are measured again only after so many times what the last measurement took."""
+"""A sandbox's files are measured again only after so many times what the last measurement took; once where the wire is
+pulled."""
+DESCRIPTOR_BYTES = 208 << 10
+"""What a socket's buffer may hold that nobody reads."""
+INODE_BYTES = 1 << 10
+"""Kernel memory of a file in a tmpfs."""
+_EXACT = 192 << 20
+"""Sums of resident memory below this are not taken again with shared pages shared out."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+
+Census = Mapping[int, list[tuple[int, int]]]
+"""bwrap's process → processes below it, each with its resident memory in bytes."""
 
 
 class Watched(Protocol):
@@ -29,16 +44,22 @@ class Watched(Protocol):
     @property
     def pid(self) -> int: ...
 
+    @property
+    def first(self) -> int: ...
+
     def kill(self, why: str) -> None: ...
 
 
 class Watchdog:
     """Looks at all sandboxes of one place until ``stop``."""
 
-    def __init__(self, sandboxes: Callable[[], list[Watched]]) -> None:
-        self._sandboxes = sandboxes
+    def __init__(self, sandboxes: Callable[[], list[Watched]], state_root: Path) -> None:
+        self._sandboxes, self._wire = sandboxes, Tripwire(state_root)
         self._stopped = threading.Event()
-        self._next: dict[int, float] = {}
+        self._measured: dict[int, tuple[float, float]] = {}
+        """Sandbox → when its files were measured last, and how long it took."""
+        self._busy: set[int] = set()
+        self._ending: set[int] = set()
         self._thread = threading.Thread(target=self._run, name="bwrap-watchdog", daemon=True)
         self._thread.start()
 
@@ -46,54 +67,107 @@ class Watchdog:
         self._stopped.set()
 
     def _run(self) -> None:
-        while not self._stopped.wait(PERIOD):
-            sandboxes = self._sandboxes()
-            memory = resident_below([sandbox.pid for sandbox in sandboxes]) if sandboxes else {}
-            for sandbox in sandboxes:
-                fault = self._fault(sandbox, memory.get(sandbox.pid, 0))
-                if fault:
-                    with suppress(Exception):  # one sandbox that does not die must not end the watch over the others
-                        sandbox.kill(fault)
+        due = 0.0
+        while not self._stopped.wait(TICK):
+            signs, now = self._wire.look(), time.monotonic()
+            if signs.any or now >= due:
+                due = now + PERIOD
+                self._look(signs)
 
-    def _fault(self, sandbox: Watched, memory: int) -> str:
-        if memory > sandbox.limits.memory:
-            return f"its processes hold more than {sandbox.limits.memory >> 20} MiB of memory"
-        now = time.monotonic()
-        if now < self._next.get(id(sandbox), 0.0):
-            return ""
+    def _look(self, signs: Signs) -> None:
+        sandboxes = [sandbox for sandbox in self._sandboxes() if id(sandbox) not in self._ending]
+        below = census([sandbox.pid for sandbox in sandboxes]) if sandboxes else {}
+        busy = {id(sandbox) for sandbox in sandboxes if len(below[sandbox.pid]) > 1}
+        self._measured = {key: value for key, value in self._measured.items() if key in map(id, sandboxes)}
+        victims = [(sandbox, fault) for sandbox in sandboxes if (fault := _memory_fault(sandbox, below[sandbox.pid]))]
+        for sandbox in sandboxes:
+            urgent = (signs.disk or signs.paths) and id(sandbox) in busy | self._busy
+            if fault := self._disk_fault(sandbox, below[sandbox.pid], urgent=urgent):
+                victims.append((sandbox, fault))
+        if signs.memory_short and not victims and busy:
+            most = max(sandboxes, key=lambda sandbox: _holds(below[sandbox.pid]))
+            victims.append((most, "this machine ran short of memory, and it held most"))
+        if signs.disk_short and not victims and busy:
+            most = max((one for one in sandboxes if id(one) in busy), key=lambda one: _holds(below[one.pid]))
+            victims.append((most, "this machine ran short of disk, and it was at work"))
+        self._busy = busy
+        for sandbox, fault in victims:
+            self._ending.add(id(sandbox))
+            # Not here: one that takes its time to die must not end the watch over the others.
+            threading.Thread(target=self._end, args=(sandbox, fault), name="bwrap-kill", daemon=True).start()
+
+    def _end(self, sandbox: Watched, fault: str) -> None:
         try:
-            size, paths = folder_size(sandbox.folder)
-        except (OSError, RecursionError):
-            size, paths = 0, sandbox.limits.paths + 1 if sandbox.folder.exists() else 0
-        self._next[id(sandbox)] = now + PATIENCE * (time.monotonic() - now)
-        if size > sandbox.limits.storage:
-            return f"its files hold more than {sandbox.limits.storage >> 20} MiB"
-        return f"it has more than {sandbox.limits.paths} files" if paths > sandbox.limits.paths else ""
+            sandbox.kill(fault)
+        except SandboxError:  # tried again at the next look
+            pass
+        finally:
+            self._ending.discard(id(sandbox))
+
+    def _disk_fault(self, sandbox: Watched, processes: list[tuple[int, int]], *, urgent: bool) -> str:
+        started = time.monotonic()
+        last, took = self._measured.get(id(sandbox), (0.0, 0.0))
+        if started < last + took * (1.0 if urgent else PATIENCE):
+            return ""
+        limits = sandbox.limits
+        try:
+            size, paths = folder_size(sandbox.folder, (limits.storage, limits.paths))
+            if size <= limits.storage and len(processes) > 1:
+                size += unlinked_size((pid for pid, _ in processes), limits.storage - size)
+        except ValueError as error:
+            return str(error)
+        except OSError:  # it is being removed
+            return ""
+        ended = time.monotonic()
+        self._measured[id(sandbox)] = (ended, ended - started)
+        if size > limits.storage:
+            return f"its files hold more than {limits.storage >> 20} MiB"
+        return f"it has more than {limits.paths} files" if paths > limits.paths else ""
 
 
-def resident_below(roots: list[int]) -> dict[int, int]:
-    """Bytes of resident memory of all that lies below each process. Shared pages are counted once for each process only
-    where the plain sum is small; a large sum is taken again in proportional shares where they can be read."""
+def _memory_fault(sandbox: Watched, processes: list[tuple[int, int]]) -> str:
+    limit = sandbox.limits.memory
+    total = sum(size for _, size in processes)
+    if total > min(_EXACT, limit):
+        total = sum(proportional(pid, size) for pid, size in processes)
+    if sandbox.first > 0:
+        with suppress(OSError):
+            shared = os.statvfs(f"/proc/{sandbox.first}/root/dev/shm")
+            total += (shared.f_files - shared.f_ffree) * INODE_BYTES
+    return f"its processes hold more than {limit >> 20} MiB of memory" if total > limit else ""
+
+
+def _holds(processes: list[tuple[int, int]]) -> int:
+    """Bytes that the processes may hold, buffers of what they have open counted in full."""
+    total = 0
+    for pid, size in processes:
+        with suppress(OSError):
+            size += len(os.listdir(f"/proc/{pid}/fd")) * DESCRIPTOR_BYTES  # noqa: PTH208
+        total += size
+    return total
+
+
+def census(roots: Iterable[int]) -> Census:
+    """All living processes below each of some processes."""
     children: dict[int, list[tuple[int, int]]] = {}
     for name in os.listdir("/proc"):  # noqa: PTH208 (a thousand Path objects a second)
         if name.isdigit():
-            with suppress(OSError, ValueError, IndexError):
-                fields = Path(f"/proc/{name}/stat").read_bytes().rpartition(b")")[2].split()
+            with suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
+                fields = file.read().rpartition(b")")[2].split()
                 children.setdefault(int(fields[1]), []).append((int(name), int(fields[21]) * _PAGE))
-    found = {}
+    found: dict[int, list[tuple[int, int]]] = {}
     for root in roots:
-        below: list[tuple[int, int]] = []
+        found[root] = []
         todo = [root]
         while todo:
             here = children.get(todo.pop(), [])
-            below += here
+            found[root] += here
             todo += [pid for pid, _ in here]
-        total = sum(size for _, size in below)
-        found[root] = total if total < 256 << 20 else sum(_proportional(pid, size) for pid, size in below)
     return found
 
 
-def _proportional(pid: int, resident: int) -> int:
+def proportional(pid: int, resident: int) -> int:
+    """A process's resident memory with shared pages shared out, where that can be read; else ``resident``."""
     with suppress(OSError, ValueError, IndexError):
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):

@@ -6,9 +6,8 @@ that the command starts stays a descendant of this process while it lives (it is
 itself out of the deadline; what still runs when the command ends in time goes to the container's init and lives on."""
 
 # pathlib would double the time to start.
-# ruff: noqa: PTH108, PTH112, PTH114, PTH123, PTH208
+# ruff: noqa: PTH108, PTH112, PTH114
 
-import ctypes
 import json
 import os
 import select
@@ -16,13 +15,19 @@ import signal
 import struct
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING or __package__:
+    from hc_ray.inside import filter, processes
+else:  # in a sandbox these modules lie side by side
+    import hc_filter as filter
+    import hc_processes as processes
 
 REPORT, STDOUT, STDERR = 0, 1, 2
 KILL_SECONDS = 0.7
 """How long killing may take before what is left is reported as survivors."""
-PR_SET_CHILD_SUBREAPER = 36
-CHUNK = 1 << 16
+OOM_SCORE = 500
+"""The candidate goes before those who watch it."""
 IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGQUIT)
 
 
@@ -57,9 +62,8 @@ def become(request: dict[str, Any], stdin: int, stdout: int, stderr: int) -> Non
         for target, fd in enumerate((stdin, stdout, stderr)):
             os.dup2(fd, target)
         os.closerange(3, 64)
-        os.nice(19)
-        with open("/proc/self/oom_score_adj", "w") as adjust:  # the candidate goes before those who watch it
-            adjust.write("500")
+        filter.install(filter.program(counted=True))
+        processes.step_back(OOM_SCORE)
         environment = {**os.environ, **request.get("env", {})}
         os.chdir(request["cwd"])
         status = 127
@@ -71,36 +75,6 @@ def become(request: dict[str, Any], stdin: int, stdout: int, stderr: int) -> Non
         status = 126
         os.write(2, f"hc: {error}\n".encode(errors="replace"))
     os._exit(status)
-
-
-def descendants() -> list[int]:
-    """Every living process below this one, zombies left out."""
-    children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:
-                fields = file.read().rpartition(b")")[2].split()
-        except OSError:
-            continue
-        if fields[0] not in (b"Z", b"X"):
-            children.setdefault(int(fields[1]), []).append(int(name))
-    found: list[int] = []
-    front = [os.getpid()]
-    while front:
-        below = children.get(front.pop(), [])
-        found += below
-        front += below
-    return found
-
-
-def signal_all(processes: list[int], number: int) -> None:
-    for process in processes:
-        try:
-            os.kill(process, number)
-        except OSError:
-            continue
 
 
 def reap(child: int) -> int | None:
@@ -117,25 +91,6 @@ def reap(child: int) -> int | None:
             status = ended
 
 
-def kill_descendants(child: int) -> int:
-    """Stop all, then kill all (a process that is stopped forks no more); returns how many are left."""
-    until = time.monotonic() + KILL_SECONDS
-    while True:
-        stopped: set[int] = set()
-        while time.monotonic() < until:
-            fresh = [process for process in descendants() if process not in stopped]
-            if not fresh:
-                break
-            signal_all(fresh, signal.SIGSTOP)
-            stopped.update(fresh)
-        signal_all(descendants(), signal.SIGKILL)
-        time.sleep(0.005)
-        reap(child)
-        left = len(descendants())
-        if left == 0 or time.monotonic() >= until:
-            return left
-
-
 class Streams:
     """The command's output pipes: what is read up to ``limit`` bytes each is passed on, the rest dropped."""
 
@@ -148,7 +103,7 @@ class Streams:
     def take(self, fd: int) -> bool:
         """Read once; False when there was nothing to read now."""
         try:
-            data = os.read(fd, CHUNK)
+            data = os.read(fd, processes.CHUNK)
         except BlockingIOError:
             return False
         channel = self.open[fd]
@@ -181,7 +136,7 @@ class Streams:
             os.dup2(empty, target)
         while self.open:
             for fd in select.select(list(self.open), [], [])[0]:
-                if not os.read(fd, CHUNK):
+                if not os.read(fd, processes.CHUNK):
                     del self.open[fd]
         os._exit(0)
 
@@ -215,7 +170,7 @@ def run(request: dict[str, Any], given: bytes) -> None:
         readable, writable, _ = select.select([wake_read, *streams.open], wanted, [], left)
         if writable:
             try:
-                rest = rest[os.write(in_write, rest[:CHUNK]) :]
+                rest = rest[os.write(in_write, rest[: processes.CHUNK]) :]
             except BrokenPipeError:
                 rest = rest[:0]
             if not rest:
@@ -225,10 +180,10 @@ def run(request: dict[str, Any], given: bytes) -> None:
             if fd in streams.open:
                 streams.take(fd)
             elif fd == wake_read:
-                os.read(wake_read, CHUNK)
+                os.read(wake_read, processes.CHUNK)
         status = reap(child)
     seconds = time.monotonic() - started
-    survivors = kill_descendants(child) if status is None else 0
+    survivors = processes.kill_below(KILL_SECONDS, lambda: reap(child)) if status is None else 0
     streams.drain(0.3)
     code = None
     if status is not None:
@@ -258,7 +213,8 @@ def remove(paths: list[str]) -> None:
 def main() -> None:
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    processes.adopt_orphans()
+    processes.hide()
     request, given = read_request()
     if "remove" in request:
         remove(request["remove"])

@@ -3,9 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from hc_ray.adapters.bwrap_copy import folder_size, remove_tree
+from hc_ray.adapters.bwrap_copy import remove_tree
 from hc_ray.adapters.bwrap_descriptors import MAX_DEPTH
 from hc_ray.adapters.bwrap_files import RootTree
+from hc_ray.adapters.tree_size import folder_size
 from hc_ray.filetree import Change, Member
 
 

@@ -1,0 +1,83 @@
+"""System calls that a candidate's command does without: what reaches out of the sandbox by no file and no network
+(vsock, the caller's keyrings), what has a large surface in the kernel and no use here, and, where no cgroup counts it,
+memory that belongs to no process.
+
+A BPF program by hand, since the runner brings no library for it. It refuses what it lists and lets the rest pass: the
+backends' own walls stand behind it."""
+
+import ctypes
+import errno
+import struct
+
+_X86_64, _AARCH64, _I386 = 0xC000003E, 0xC00000B7, 0x40000003
+_X32 = 0x40000000
+"""Bit of the calls of a third ABI of x86-64, which nobody needs."""
+
+_ANYWHERE = (425, 426, 427, 428, 429, 430, 431, 432, 433, 442)
+"""io_uring (setup, enter, register), open_tree, move_mount, fsopen, fsconfig, fsmount, fspick, mount_setattr: the same
+number on every machine."""
+_CLOSED: dict[int, tuple[int, ...]] = {
+    # add_key request_key keyctl bpf perf_event_open userfaultfd syslog unshare setns mount umount2 pivot_root
+    # open_by_handle_at kexec_load init_module finit_module
+    _X86_64: (248, 249, 250, 321, 298, 323, 103, 272, 308, 165, 166, 155, 304, 246, 175, 313),
+    _AARCH64: (217, 218, 219, 280, 241, 282, 116, 97, 268, 40, 39, 41, 265, 104, 105, 273),
+    _I386: (286, 287, 288, 357, 336, 374, 103, 310, 346, 21, 52, 217, 342, 283, 128, 350),
+}
+_UNCOUNTED: dict[int, tuple[int, ...]] = {
+    # memfd_create memfd_secret shmget msgget semget (i386: and ipc)
+    _X86_64: (319, 447, 29, 68, 64),
+    _AARCH64: (279, 447, 194, 186, 190),
+    _I386: (356, 447, 395, 399, 393, 117),
+}
+_SOCKET: dict[int, tuple[int, ...]] = {_X86_64: (41, 53), _AARCH64: (198, 199), _I386: (359, 360)}
+"""socket, socketpair"""
+_FAMILIES = (0, 1, 2, 10, 16)
+"""Unspecified, local, IPv4, IPv6, netlink: all bound to the network namespace. Others (vsock) are not."""
+_SOCKETCALL = 102
+"""i386: sockets of any family behind a pointer that no filter can follow."""
+
+_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_NUMBER, _ARCH, _FIRST = 0, 4, 16
+"""Offsets in ``struct seccomp_data``: the call, the architecture, the low half of the first argument."""
+_ALLOW, _REFUSE = 0x7FFF0000, 0x00050000
+_PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _MODE_FILTER = 38, 22, 2
+
+
+def program(*, counted: bool) -> bytes:
+    """The filter as ``struct sock_filter`` after each other. ``counted``: a cgroup counts all memory of the sandbox."""
+    lines: list[tuple[int, int, int, int]] = [(_LOAD, 0, 0, _ARCH)]
+    for arch in (_X86_64, _AARCH64, _I386):
+        section = _section(arch, counted)
+        lines += [(_EQUAL, 0, len(section), arch), *section]
+    lines.append((_RETURN, 0, 0, _ALLOW))
+    return b"".join(struct.pack("=HBBI", *line) for line in lines)
+
+
+def _section(arch: int, counted: bool) -> list[tuple[int, int, int, int]]:
+    """What holds on one architecture; at most 255 lines, which is how far a jump goes."""
+    missing, refused = _REFUSE | errno.ENOSYS, _REFUSE | errno.EPERM
+    lines = [(_LOAD, 0, 0, _NUMBER)]
+    if arch == _X86_64:
+        lines += [(_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, missing)]
+    for number in _ANYWHERE + (() if counted else _UNCOUNTED[arch]):
+        lines += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, missing)]
+    for number in _CLOSED[arch] + ((_SOCKETCALL,) if arch == _I386 else ()):
+        lines += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, refused)]
+    for number in _SOCKET[arch]:
+        known = [(_EQUAL, len(_FAMILIES) - place, 0, family) for place, family in enumerate(_FAMILIES)]
+        check = [(_LOAD, 0, 0, _FIRST), *known, (_RETURN, 0, 0, _REFUSE | errno.EAFNOSUPPORT)]
+        lines += [(_EQUAL, 0, len(check) + 1, number), *check, (_RETURN, 0, 0, _ALLOW)]
+    return [*lines, (_RETURN, 0, 0, _ALLOW)]
+
+
+class _Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("lines", ctypes.c_char_p)]
+
+
+def install(program_: bytes) -> bool:
+    """Put the filter on this process and all that it will start, for good; False where the kernel has no filters."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    given = _Program(len(program_) // 8, program_)
+    if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        return False
+    return bool(libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(given), 0, 0) == 0)

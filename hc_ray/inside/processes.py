@@ -1,0 +1,100 @@
+"""What ``init`` (bwrap) and ``exec`` (Docker) do alike inside a sandbox: become a candidate's command, find all that it
+started, and end it."""
+# Starts with every command: no pathlib, no subprocess.
+# ruff: noqa: PTH123, PTH208
+
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Callable
+
+CHUNK = 1 << 16
+"""Bytes that are moved at once."""
+_PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
+_NICE = 19
+_CROWD = 40
+"""Processes of one command beyond which they are not stopped one by one. (Two commands of one sandbox that both have a
+crowd at their deadlines could stop each other: the host then ends the sandbox.)"""
+
+
+def prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+
+
+def adopt_orphans() -> None:
+    """From now on whatever is started below this process hangs on it, whatever double forks it hides behind."""
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def hide() -> None:
+    """Nothing inside may read or trace this process, whose user it may share."""
+    prctl(_PR_SET_DUMPABLE, 0)
+
+
+def step_back(oom_score: int) -> None:
+    """Yield to everybody else: lowest priority, and the first to go (of 1000) where memory runs out."""
+    prctl(_PR_SET_DUMPABLE, 1)  # a hidden process may not write the file below
+    os.nice(_NICE)
+    try:
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write(str(oom_score))
+    except OSError:  # it is worse already
+        return
+
+
+def descendants(root: int) -> list[int]:
+    """Living processes below ``root``, by their parents' numbers."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:
+            continue
+        if fields[0] not in (b"Z", b"X"):
+            children.setdefault(int(fields[1]), []).append(int(name))
+    found: list[int] = []
+    front = [root]
+    while front:
+        below = children.get(front.pop(), [])
+        found += below
+        front += below
+    return found
+
+
+def kill_below(seconds: float, reap: Callable[[], object]) -> int:
+    """End everything below this process; how many are left after ``seconds``. ``reap`` collects the dead.
+
+    All are stopped before any is killed, since what is stopped forks no more. A crowd is stopped by stopping the whole
+    namespace, in one call that no fork outruns; whoever does not hang on this process goes on afterwards."""
+    until = time.monotonic() + seconds
+    while True:
+        stopped: set[int] = set()
+        crowd = False
+        while time.monotonic() < until:
+            found = descendants(os.getpid())
+            if stopped.issuperset(found):
+                break
+            crowd = crowd or len(found) > _CROWD
+            for process in [-1] if crowd else found:
+                _signal(process, signal.SIGSTOP)
+            stopped.update(found)
+        for process in descendants(os.getpid()):
+            _signal(process, signal.SIGKILL)
+        if crowd:
+            _signal(-1, signal.SIGCONT)
+        time.sleep(0.002)
+        reap()
+        left = len(descendants(os.getpid()))
+        if left == 0 or time.monotonic() >= until:
+            return left
+
+
+def _signal(process: int, number: int) -> None:
+    try:
+        os.kill(process, number)
+    except OSError:  # it is gone, or there was nobody to take it
+        return
