@@ -122,6 +122,18 @@ class EngineConfig(Value):
         return (self.script or "no script") if self.kind == "scripted" else self.model.rsplit("/", 1)[-1]
 
 
+class RetryConfig(Value):
+    """What happens when something outside the sandboxes fails."""
+
+    attempts: int = Field(4, ge=1, le=20)
+    """How often a trial, a grading or a control is tried, the first time included, before the trial is unscored."""
+    backoff_sec: float = Field(2.0, ge=0, le=600)
+    """Seconds before the second attempt; they double for each further one, jitter included at most a minute and a
+    half."""
+    outage_sec: float = Field(60.0, ge=0)
+    """Seconds that a Docker daemon or an engine that does not answer is waited for before the sweep stops."""
+
+
 class SweepConfig(BaseModel):
     """One YAML file = one run."""
 
@@ -157,6 +169,8 @@ class SweepConfig(BaseModel):
     the candidate's own sandbox, is not built yet."""
     network: Literal["mention", "task"] = "mention"
     """``mention``: a task that does not mention the network gets none; ``task``: Harbor's default (public)."""
+    retries: RetryConfig = RetryConfig()
+    """How failures outside the sandboxes are tried again."""
     concurrency: int | None = Field(None, ge=1)
     """Trials in flight; None: as many as engine and sandboxes can use."""
     sandbox_slots: int | None = Field(None, ge=1)

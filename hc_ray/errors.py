@@ -10,7 +10,9 @@ HcRayError
 ├── InfrastructureError   seen outside the sandbox: the trial is *unscored*
 │   ├── EngineError       an inference server that died, refused or timed out
 │   ├── SandboxError      a daemon, image, disk or sandbox process that failed
-│   ├── VerifierError     the verifier's own machinery, or a task whose reference does not pass
+│   ├── VerifierError     the verifier's own machinery
+│   │   └── ControlError  a task whose own reference does not pass
+│   ├── ActorError        a process of the sweep that died, or answers no more
 │   └── StoreError        the sweep directory could not be read or written
 └── LeakError             something sealed was found where a model could read it: the run fails
 """
@@ -57,7 +59,15 @@ class SandboxError(InfrastructureError):
 
 
 class VerifierError(InfrastructureError):
-    """The verifier's machinery failed, or the task's own reference solution does not pass."""
+    """The verifier's machinery failed."""
+
+
+class ControlError(VerifierError):
+    """The task's own reference solution does not pass: no verdict of this task says anything."""
+
+
+class ActorError(InfrastructureError):
+    """A process that the sweep started (an engine, sandboxes, a verifier, trials) died or answers no more."""
 
 
 class StoreError(InfrastructureError):

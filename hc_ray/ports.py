@@ -131,6 +131,11 @@ class SandboxPlace(Protocol):
         machinery, ``DatasetError`` for a task that this backend cannot take."""
         ...
 
+    async def prepare(self, task: Task) -> None:
+        """Do beforehand what ``create`` would have to wait for: pull or build the task's image. Raises as ``create``
+        does."""
+        ...
+
     def refuses(self, task: Task) -> str | None:
         """Why this backend cannot take the task (one line); None if it can."""
         ...

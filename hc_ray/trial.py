@@ -1,6 +1,6 @@
 """A trial: what identifies it, what it leaves behind (Harbor's TrialResult fields), and its score."""
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -64,6 +64,30 @@ class ExceptionInfo(_Open):
     exception_message: str
     exception_traceback: str = ""
     occurred_at: str
+
+
+Stage = Literal["environment", "solve", "reference", "control", "grade"]
+"""Where a trial can fail outside its sandbox: making the task's image ready, solving, running the reference solution
+(``oracle``), the control of the task's reference, grading."""
+
+
+class Attempt(Value):
+    """The evidence of one attempt that failed outside the sandbox."""
+
+    stage: Stage
+    number: int
+    """Counted from 1 in each stage and start of the sweep."""
+    error_type: str
+    error: str
+    trace: str = ""
+    """Empty where the type says it all."""
+    at: str
+    """When it failed, ISO 8601 in UTC."""
+    again_after_sec: float | None = None
+    """Seconds until the next attempt; None where it was the last."""
+    prompt_tokens: int | None = None
+    """What the engine had counted for this attempt; None where no model is asked or nobody knows."""
+    completion_tokens: int | None = None
 
 
 class Phase(_Open):

@@ -1,19 +1,48 @@
-"""One trial as the driver sees it: from its start over its submission and its verdict to its committed result."""
+"""One trial as the driver sees it: from its start over its submission and its verdict to its committed result, with
+what is tried again on the way (``attempts`` draws the line between fail and unscored)."""
 
-import traceback
+import asyncio
+import contextlib
+import hashlib
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from hc_ray.adapters.sweep_store import SweepStore
-from hc_ray.errors import InfrastructureError, LeakError, StoreError, UserError, VerifierError
+from hc_ray.candidate import Submission
+from hc_ray.errors import ControlError, InfrastructureError, LeakError, StoreError
 from hc_ray.events import ErrorEvent, TrialComplete, TrialStart, VerdictEvent
 from hc_ray.task import Task
-from hc_ray.trial import TrialKey, TrialResult
-from hc_ray_actors import results
+from hc_ray.trial import Attempt, Stage, TrialKey, TrialResult
+from hc_ray_actors import trial_files
+from hc_ray_actors.attempts import Failed, attempt_of, fault_of, persist
 from hc_ray_actors.crew import Broken, Crew
+from hc_ray_actors.estimate import WITHOUT_MODEL
 from hc_ray_actors.journal import Lease
-from hc_ray_actors.plan import WITHOUT_MODEL, Plan
+from hc_ray_actors.plan import Plan
+from hc_ray_actors.record import Record, now, waits_for_verdict
 from hc_ray_actors.trials import Request, Step
+from hc_ray_actors.window import Slot
+
+T = TypeVar("T")
+
+
+class _Shared:
+    """Something of a task that all its trials need once: its image, its control. Those who come while it is under way
+    wait for it, and all get its evidence."""
+
+    def __init__(self) -> None:
+        self.attempts: list[Attempt] = []
+        self.troubled = asyncio.Event()
+        """Set with the first failure: who waits need not hold a slot."""
+        self.task: asyncio.Task[None] | None = None
+
+    def note(self, attempt: Attempt) -> None:
+        self.attempts.append(attempt)
+        self.troubled.set()
+
+    def failed(self) -> bool:
+        done = self.task is not None and self.task.done()
+        return done and self.task is not None and (self.task.cancelled() or self.task.exception() is not None)
 
 
 class Journeys:
@@ -28,80 +57,242 @@ class Journeys:
         *,
         emit: Callable[[Any], None],
         scan: Callable[[str, Sequence[bytes]], Awaitable[None]],
+        pace: Callable[[], Awaitable[None]],
     ) -> None:
+        """``scan`` raises ``LeakError`` where a canary stands in what is to be written; ``pace`` waits before each
+        trial's start."""
         self._plan, self._crew, self._store, self._lease = plan, crew, store, lease
-        self._emit, self._scan = emit, scan
+        self._emit, self._scan, self._pace = emit, scan, pace
         self._tasks = {task.digest: task for task in plan.taken}
+        self._images: dict[tuple[str, bool], _Shared] = {}
+        self._controls: dict[str, _Shared] = {}
+        self._retried = set(plan.unscored)
 
-    async def one(self, key: TrialKey) -> TrialResult:
-        """One trial from its start to its committed result."""
+    async def one(self, key: TrialKey, slot: Slot) -> TrialResult:
+        """One trial from its start to its committed result. Raises ``Broken``, ``StoreError`` and ``LeakError``: the
+        sweep ends."""
         task = self._tasks[key.task_digest]
-        self._emit(TrialStart(trial=key.name, task=key.task, agent=key.agent, seed=key.seed))
-        record = results.Record(key, task, self._plan, self._crew.limits)
+        earlier = self._earlier(key)
+        record = Record(key, task, self._plan, self._crew.limits, earlier=earlier)
+        broken: Broken | None = None
         try:
-            if key.agent in WITHOUT_MODEL:
-                await self._without_model(key, task, record)
-            else:
-                await self._with_model(key, task, record)
-        except (StoreError, LeakError, Broken):
+            await self._travel(key, task, record, slot, earlier)
+        except Broken as fault:
+            broken = fault
+        except (LeakError, StoreError):
             raise
         except Exception as fault:
-            # One trial's trouble is not the sweep's: it is unscored, with its evidence, and the others go on.
-            trace = "" if isinstance(fault, InfrastructureError | UserError) else traceback.format_exc()
-            record.failed(type(fault).__name__, str(fault), trace)
-            self._emit(ErrorEvent(trial=key.name, text=str(fault), cause=type(fault).__name__))
+            if record.verdicts:
+                record.cut_short(str(fault))
+            else:
+                self._give_up(record, fault)
+        if broken is not None and not record.attempts:
+            raise broken  # nothing of this trial is worth keeping
+        if broken is not None and not record.verdicts:
+            record.unscored()
+        result = await self._commit(record)
+        if broken is not None:
+            raise broken
+        return result
+
+    def _earlier(self, key: TrialKey) -> TrialResult | None:
+        if key.name not in self._retried:
+            return None
+        return TrialResult.model_validate_json(self._store.read(f"trials/{key.name}/result.json"))
+
+    def _give_up(self, record: Record, error: Exception) -> None:
+        """Unscored. What failed is in the record already, unless it was never an attempt."""
+        fault = fault_of(error)
+        if not record.attempts or record.attempts[-1].error != fault.text:
+            note = attempt_of(fault, "solve", 1, now(), None)
+            record.note(note)
+            self._tell(record.key.name, note)
+        record.unscored()
+
+    async def _travel(self, key: TrialKey, task: Task, record: Record, slot: Slot, earlier: TrialResult | None) -> None:
+        began = now()
+        start = TrialStart(trial=key.name, task=key.task, agent=key.agent, seed=key.seed)
+        solver = key.agent not in WITHOUT_MODEL
+        try:
+            # Without a slot: a build that hangs keeps nobody else from working.
+            await self._share(self._images, (task.digest, solver), record, self._image(task, solver))
+        except Exception:
+            self._emit(start)
+            raise
+        await slot.take()
+        await self._pace()
+        self._emit(start)
+        record.ready(began)
+        stored = self._handed_in(key, task, earlier)
+        if earlier is not None and stored is not None:
+            record.restore(earlier, stored)
+            await self._judge(task, stored, record, slot)
+        elif key.agent in WITHOUT_MODEL:
+            await self._without_model(task, record, slot)
+        else:
+            await self._with_model(task, record, slot)
+
+    def _handed_in(self, key: TrialKey, task: Task, earlier: TrialResult | None) -> Submission | None:
+        """What an earlier start handed in and could not have graded: no model is asked a second time for it."""
+        if earlier is None or not waits_for_verdict(earlier):
+            return None
+        try:
+            tar = self._store.read(f"trials/{key.name}/artifacts/submission.tar")
+        except FileNotFoundError:
+            return None
+        digest = hashlib.sha256(tar).hexdigest()
+        return Submission(id=f"{key.name}-0", trial=key.name, task_digest=task.digest, tar=tar, digest=digest)
+
+    async def _without_model(self, task: Task, record: Record, slot: Slot) -> None:
+        submission = None
+        if record.key.agent == "oracle":
+            submission = await self._persist(
+                "reference", record, slot, lambda: slot.during(self._crew.verifier().reference(task))
+            )
+        record.submitted(submission)
+        await self._grade(task, submission, record, slot)
+
+    async def _with_model(self, task: Task, record: Record, slot: Slot) -> None:
+        key = record.key
+
+        async def solve() -> Step:
+            record.begin()
+            request = Request(key=key, task=task, budget=self._plan.config.budget)
+            step: Step = await self._crew.trials.start(request)
+            if step.fault is not None:
+                raise Failed(step.fault)
+            return step
+
+        step = await self._persist("solve", record, slot, solve)
+        while step.submission is not None:
+            record.submitted(step.submission, step.outcome)
+            try:
+                await self._judge(task, step.submission, record, slot)
+            except Exception:
+                # What the verifier says of itself is for people: the trial learns only that there is no verdict.
+                await self._let_go(key)
+                raise
+            passed = bool(record.verdicts[-1].passed)
+            if not passed and key.solver.refinement:
+                await slot.take()
+            step = await self._crew.trials.resume(key.name, passed)
+            if step.fault is not None:
+                raise Failed(step.fault)
+        record.ended(step.outcome)
+
+    async def _let_go(self, key: TrialKey) -> None:
+        """End a parked trial; one whose process is gone has ended."""
+        with contextlib.suppress(InfrastructureError):
+            await self._crew.trials.fail(key.name, "no verdict could be had")
+
+    async def _judge(self, task: Task, submission: Submission, record: Record, slot: Slot) -> None:
+        """A verdict is believed only of a task whose own reference passes; a pass no more than a fail, or a broken task
+        could only ever help the rate."""
+        shared = self._controls.get(task.digest)
+        if shared is not None and shared.failed() and shared.attempts[-1].error_type != ControlError.__name__:
+            del self._controls[task.digest]  # the machinery failed, not the reference: look again
+        await self._share(self._controls, task.digest, record, self._control(task), slot)
+        await self._grade(task, submission, record, slot)
+
+    async def _grade(self, task: Task, submission: Submission | None, record: Record, slot: Slot) -> None:
+        keeps_output = task.digest not in self._plan.holdout  # sealed, and of dev tasks only
+        verdict = await self._persist(
+            "grade", record, slot, lambda: slot.during(self._crew.verifier().grade(task, submission, keeps_output))
+        )
+        record.judged(verdict)
+        self._emit(VerdictEvent(trial=record.key.name, passed=bool(verdict.passed)))
+
+    def _image(self, task: Task, solver: bool) -> Callable[[_Shared], Awaitable[None]]:
+        async def make(shared: _Shared) -> None:
+            await self._persist_shared("environment", task, shared, lambda: self._crew.prepare(task, solver=solver))
+
+        return make
+
+    def _control(self, task: Task) -> Callable[[_Shared], Awaitable[None]]:
+        async def look() -> None:
+            control = await self._crew.verifier().control(task)
+            if control.passed is False:
+                raise ControlError(f"the task's own reference solution does not pass: {control.cause}")
+
+        async def make(shared: _Shared) -> None:
+            await self._persist_shared("control", task, shared, look)
+
+        return make
+
+    async def _share(
+        self,
+        shelf: dict[Any, _Shared],
+        name: Any,
+        record: Record,
+        make: Callable[[_Shared], Awaitable[None]],
+        slot: Slot | None = None,
+    ) -> None:
+        """Have something done once for all trials of a task, and wait for it. Its evidence is every trial's."""
+        shared = shelf.get(name)
+        if shared is None:
+            shared = shelf[name] = _Shared()
+            shared.task = asyncio.ensure_future(make(shared))
+        assert shared.task is not None
+        waiting = asyncio.shield(shared.task)
+        try:
+            await (slot.during(waiting, unless=shared.troubled) if slot else waiting)
+        finally:
+            for attempt in shared.attempts:
+                record.note(attempt)
+
+    async def _persist_shared(
+        self, stage: Stage, task: Task, shared: _Shared, work: Callable[[], Awaitable[None]]
+    ) -> None:
+        def note(attempt: Attempt) -> None:
+            shared.note(attempt)
+            self._tell("", attempt, task.name)
+
+        await persist(work, stage=stage, who=task.digest, retries=self._plan.config.retries, now=now, note=note,
+                      mend=self._crew.mend, pause=asyncio.sleep)  # fmt: skip
+
+    async def _persist(self, stage: Stage, record: Record, slot: Slot, work: Callable[[], Awaitable[T]]) -> T:
+        """Try, and try again; between two attempts others have the slot."""
+
+        def note(attempt: Attempt) -> None:
+            record.note(attempt)
+            self._tell(record.key.name, attempt)
+            slot.give()
+
+        async def pause(seconds: float) -> None:
+            await asyncio.sleep(seconds)
+            if stage != "grade":
+                await slot.take()
+
+        return await persist(work, stage=stage, who=record.key.digest, retries=self._plan.config.retries, now=now,
+                             note=note, mend=self._crew.mend, pause=pause)  # fmt: skip
+
+    def _tell(self, trial: str, attempt: Attempt, task: str = "") -> None:
+        lines = attempt.error.strip().splitlines()
+        where = f"{task}: " if task else ""
+        again = f"; again in {attempt.again_after_sec:.1f} s" if attempt.again_after_sec is not None else ""
+        text = f"{where}{attempt.stage}: {lines[0] if lines else attempt.error_type}{again}"
+        self._emit(ErrorEvent(trial=trial, text=text, cause=attempt.error_type))
+
+    async def close(self) -> None:
+        """End what no trial waits for any more."""
+        left = [shared.task for shared in (*self._images.values(), *self._controls.values()) if shared.task]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    async def _commit(self, record: Record) -> TrialResult:
         result = record.result()
-        packed = results.files(record, result)
-        await self._scan(key.name, results.plain(record, packed))
-        self._lease.check()
-        results.commit(self._store, record, packed)
+        packed = trial_files.files(record, result)
+        await self._scan(record.key.name, trial_files.plain(record, packed))
+        with self._lease.held():
+            trial_files.commit(self._store, record, packed)
         metadata = result.agent_result.metadata
         self._emit(
             TrialComplete(
-                trial=key.name, passed=result.passed, progress=metadata.get("progress"), score=metadata.get("score")
+                trial=record.key.name,
+                passed=result.passed,
+                progress=metadata.get("progress"),
+                score=metadata.get("score"),
             )
         )
         return result
-
-    async def _without_model(self, key: TrialKey, task: Task, record: "results.Record") -> None:
-        verifier = self._crew.verifier()
-        submission = await verifier.reference(task) if key.agent == "oracle" else None
-        record.submitted(submission)
-        record.judged(await verifier.grade(task, submission, self._keeps_output(task)))
-        self._emit(VerdictEvent(trial=key.name, passed=bool(record.passed)))
-
-    async def _with_model(self, key: TrialKey, task: Task, record: "results.Record") -> None:
-        trials = self._crew.trials
-        step: Step = await trials.start(Request(key=key, task=task, budget=self._plan.config.budget))
-        while step.kind == "submission":
-            record.submitted(step.submission)
-            try:
-                verdict = await self._grade(task, step)
-            except (InfrastructureError, UserError) as fault:
-                # What the verifier says of itself is for people: the trial learns only that there is no verdict.
-                record.failed(type(fault).__name__, str(fault))
-                self._emit(ErrorEvent(trial=key.name, text=str(fault), cause=type(fault).__name__))
-                await trials.fail(key.name, "no verdict could be had")
-                return
-            record.judged(verdict)
-            self._emit(VerdictEvent(trial=key.name, passed=bool(verdict.passed)))
-            step = await trials.resume(key.name, bool(verdict.passed))
-        if step.kind == "failed":
-            await self._crew.check_engines()
-            record.failed(step.error_type, step.error, step.trace)
-            self._emit(ErrorEvent(trial=key.name, text=step.error, cause=step.error_type))
-            return
-        record.ended(step.outcome)
-
-    async def _grade(self, task: Task, step: Step) -> Any:
-        """A verdict is believed only of a task whose own reference passes; a pass no more than a fail, or a broken task
-        could only ever help the rate."""
-        verifier = self._crew.verifier()
-        control = await verifier.control(task)
-        if control.passed is False:
-            raise VerifierError(f"the task's own reference solution does not pass: {control.cause}")
-        return await verifier.grade(task, step.submission, self._keeps_output(task))
-
-    def _keeps_output(self, task: Task) -> bool:
-        """Verifier output is kept, sealed, of dev tasks only."""
-        return task.digest not in self._plan.holdout

@@ -3,15 +3,11 @@ smallest effect that it could see."""
 
 import datetime
 import fnmatch
-import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from hc_ray.adapters.sweep_store import SweepStore
-from hc_ray.config import AgentName, EngineConfig, RoleName, SweepConfig
-from hc_ray.errors import ConfigError, DatasetError, OutputError
+from hc_ray.config import EngineConfig, RoleName, SweepConfig
+from hc_ray.errors import ConfigError, DatasetError
 from hc_ray.home import configs_dir, data_root
 from hc_ray.models import ResolvedModel, resolve, resolve_remote
 from hc_ray.profile import Profile
@@ -22,12 +18,10 @@ from hc_ray.task import RefusedTask, Task
 from hc_ray.trial import TrialKey
 from hc_ray.value import Value, digest_of
 from hc_ray_actors import verifiers
-from hc_ray_actors.cluster import running_cluster
+from hc_ray_actors.address import running_cluster
+from hc_ray_actors.estimate import WITHOUT_MODEL, expected_seconds, expected_tokens
+from hc_ray_actors.resumption import reconcile
 from hc_ray_actors.sandboxes import choose, open_place
-
-WITHOUT_MODEL: frozenset[AgentName] = frozenset({"oracle", "nop"})
-FALLBACK_RATE = 120.0
-"""Tokens per second (prompt and completion) assumed until a sweep on this machine has measured its own."""
 
 
 class Plan(Value):
@@ -47,7 +41,9 @@ class Plan(Value):
     """Digests of the tasks taken that are held out: their verifier output is never written."""
     trials: tuple[TrialKey, ...]
     finished: tuple[str, ...] = ()
-    """Names of the trials that are already there."""
+    """Names of the trials that are already there, with a verdict."""
+    unscored: tuple[str, ...] = ()
+    """Names of those that are there without a verdict: they are tried again, with the evidence of what failed."""
     models: dict[RoleName, tuple[EngineConfig, Profile, str]]
     """Role → engine, profile, digest of model and profile; empty when no agent asks a model."""
     split: str
@@ -108,9 +104,9 @@ def prepare(config: SweepConfig, *, resume: bool = False, address: str | None = 
     trials = _trials(config, tasks, models, choice.backend)
     out = config.out or _default_out(folder)
     sealed_digest = digest_of({task.digest: sealed.sealed_digests[task.digest] for task in tasks})
-    finished = _reconcile(out, config, sealed_digest, resume, {key.name for key in trials})
-    open_trials = [key for key in trials if key.name not in finished]
-    tokens = sum(_tokens(config, key.agent) for key in open_trials)
+    found = reconcile(out, config, sealed_digest, resume, {key.name for key in trials})
+    open_trials = [key for key in trials if key.name not in found.finished]
+    tokens = sum(expected_tokens(config, key.agent) for key in open_trials)
     effect = minimal_detectable_effect(len(tasks), config.seeds) if len(config.agents) > 1 else None
     return Plan(
         out=out,
@@ -123,12 +119,13 @@ def prepare(config: SweepConfig, *, resume: bool = False, address: str | None = 
         refused=tuple(refused),
         holdout=tuple(task.digest for task in tasks if split and task.name in split.holdout),
         trials=tuple(trials),
-        finished=tuple(sorted(finished)),
+        finished=tuple(sorted(found.finished)),
+        unscored=tuple(sorted(found.unscored)),
         models=models,
         split=config.split,
         holdout_looks=split.looks if split else 0,
         estimated_tokens=tokens if models else 0,
-        estimated_seconds=_seconds(tokens, len(open_trials), models),
+        estimated_seconds=expected_seconds(tokens, len(open_trials), models),
         minimal_effect=effect,
         sandbox=choice.backend,
         sandbox_why=choice.why,
@@ -266,41 +263,6 @@ def _trials(
     ]
 
 
-def _tokens(config: SweepConfig, agent: AgentName) -> int:
-    """Tokens that a trial is expected to cost at most: its budget, or one prompt and answer."""
-    if agent in WITHOUT_MODEL:
-        return 0
-    return 300 + config.solver.max_answer_tokens if agent == "raw" else config.budget.tokens
-
-
-def _seconds(tokens: int, trials: int, models: Mapping[RoleName, Any]) -> float:
-    rate = FALLBACK_RATE
-    if models:
-        rate = measured_rate(models["solver"][2]) or FALLBACK_RATE
-    return tokens / rate + trials * 1.5
-
-
-def measured_rate(model_digest: str) -> float | None:
-    """Tokens per second that the last sweep with this model reached on this machine; None before the first."""
-    try:
-        return float(json.loads((data_root() / "rates.json").read_text())[model_digest])
-    except (OSError, ValueError, KeyError):
-        return None
-
-
-def remember_rate(model_digest: str, tokens_per_second: float) -> None:
-    """Keep a sweep's rate for the next plan's estimate."""
-    path = data_root() / "rates.json"
-    try:
-        rates = json.loads(path.read_text())
-    except (OSError, ValueError):
-        rates = {}
-    rates[model_digest] = round(tokens_per_second, 1)
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
-    temporary.write_text(json.dumps(rates, indent=1))
-    temporary.replace(path)
-
-
 def _default_out(folder: Path) -> str:
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S")
     return str(Path("runs").absolute() / f"{folder.name}-{stamp}")
@@ -313,49 +275,6 @@ def anywhere(uri: str | None) -> str | None:
     if uri.startswith("sqlite:///"):
         return f"sqlite:///{Path(uri.removeprefix('sqlite:///')).absolute()}"
     return uri if "://" in uri else Path(uri).absolute().as_uri()
-
-
-def comparable(config: SweepConfig) -> dict[str, Any]:
-    """The part of a config that a resume must repeat: all but where it runs and how wide."""
-    return config.model_dump(mode="json", exclude={"out", "concurrency", "sandbox_slots", "mlflow_uri"})
-
-
-def stored_config(out: str) -> SweepConfig:
-    """The config of a sweep directory. Raises ``OutputError`` where there is none."""
-    try:
-        stored = json.loads(SweepStore(out).read("sweep.json"))
-    except FileNotFoundError:
-        raise OutputError(f"{out}: no sweep.json here, so nothing to resume") from None
-    return SweepConfig.model_validate({**stored["config"], **stored.get("placement", {}), "out": out})
-
-
-def _reconcile(out: str, config: SweepConfig, sealed_digest: str, resume: bool, planned: set[str]) -> set[str]:
-    """Names of the finished trials of ``out``; refuses a directory that holds something else than what is planned."""
-    store = SweepStore(out)
-    try:
-        stored = json.loads(store.read("sweep.json"))
-    except FileNotFoundError:
-        if store.list(""):
-            raise OutputError(f"{out}: not empty, and not a sweep directory; choose another with -o") from None
-        if resume:
-            raise OutputError(f"{out}: no sweep here to resume; leave --resume away to begin one") from None
-        return set()
-    if not resume:
-        raise OutputError(f"{out}: already holds a sweep; add --resume to go on with it, or choose another -o")
-    before, now = stored["config"], comparable(config)
-    differing = sorted(name for name in now if before.get(name) != now[name])
-    if differing:
-        shown = "; ".join(f"{name}: {before.get(name)!r} there, {now[name]!r} here" for name in differing[:3])
-        raise OutputError(f"{out}: was made by another config ({shown}); choose another -o")
-    if stored["sealed_digest"] != sealed_digest:
-        raise OutputError(f"{out}: the tests or the set of tasks changed since this sweep began; choose another -o")
-    finished = store.finished()
-    if finished - planned:
-        raise OutputError(
-            f"{out}: {len(finished - planned)} of its trials were made with other parts (sandbox {stored['sandbox']}, "
-            "or another model, profile or prompts); restore them, or choose another -o"
-        )
-    return finished
 
 
 def _notes(config: SweepConfig, split: _SplitView | None) -> tuple[str, ...]:

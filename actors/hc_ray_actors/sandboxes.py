@@ -3,8 +3,9 @@
 import asyncio
 import io
 import os
+import secrets
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from hc_ray.home import data_root
 from hc_ray.ports import Difference, ExecResult, Sandbox, SandboxPlace
 from hc_ray.task import Task
 from hc_ray.value import Value
+
+BUILDS = 4
+"""Images that a node makes ready at once: one that hangs leaves room for others."""
 
 
 class Choice(Value):
@@ -58,6 +62,15 @@ def open_place(backend: str, public_root: Path, *, label: str) -> SandboxPlace:
     return BwrapPlace(public_root, data_root() / "sandboxes" / label, owner=owner)
 
 
+def standing_fault(backend: str) -> str | None:
+    """Why the backend makes no sandbox here at present, in one line; None where nothing speaks against it."""
+    if backend != "docker":
+        return None
+    from hc_ray.adapters.docker_sandbox import probe
+
+    return probe()
+
+
 def pack_public(public_root: Path, digest: str) -> bytes:
     """A task's public folder as a tar, to be shipped to a node."""
     buffer = io.BytesIO()
@@ -69,13 +82,18 @@ def pack_public(public_root: Path, digest: str) -> bytes:
 class Sandboxes:
     """One a node. It limits how many sandboxes are busy at once, so that an engine on the same node keeps its cores."""
 
+    needs_keys = False
+    """Its process forgets the secrets of the environment (``cluster``): nothing that it starts can inherit one."""
+
     def __init__(self, backend: str, public_root: str | None, slots: int | None) -> None:
         self._public = Path(public_root) if public_root else data_root() / "public"
         self._place = open_place(backend, self._public, label="solve")
         cores = os.cpu_count() or 2
         self._slots = asyncio.Semaphore(slots or max(1, cores - 1))
+        self._builds = asyncio.Semaphore(BUILDS)
+        self._backend = backend
         self._open: dict[str, Sandbox] = {}
-        self._count = 0
+        self._making: dict[str, asyncio.Event] = {}
 
     async def missing(self, digests: Sequence[str]) -> list[str]:
         """Which public tasks this node still has to be given."""
@@ -89,17 +107,39 @@ class Sandboxes:
     async def limits(self) -> dict[str, str]:
         return dict(self._place.limits())
 
-    def _keep(self, sandbox: Sandbox) -> tuple[str, str]:
-        self._count += 1
-        handle = f"s{self._count}"
-        self._open[handle] = sandbox
-        return handle, sandbox.workdir
+    async def prepare(self, task: Task) -> None:
+        """Make the task's image ready, so that no trial waits for it with a slot in hand."""
+        async with self._builds:
+            await self._place.prepare(task)
 
-    async def create(self, task: Task, name: str, network: bool) -> tuple[str, str]:
-        return self._keep(await self._place.create(task, name, network=network))
+    async def alive(self) -> bool:
+        return True
 
-    async def fork(self, handle: str, name: str) -> tuple[str, str]:
-        return self._keep(await self._find(handle).fork(name))
+    async def fault(self) -> str | None:
+        """Why no sandbox can be made on this node now, in one line; None if nothing is known."""
+        return await asyncio.to_thread(standing_fault, self._backend)
+
+    async def clear(self) -> None:
+        """Close every sandbox: the trials that used them are gone."""
+        left = [*self._open, *self._making]
+        await asyncio.gather(*(self.close(handle) for handle in left), return_exceptions=True)
+
+    async def create(self, handle: str, task: Task, name: str, network: bool) -> str:
+        """Make a sandbox that its caller calls ``handle``; answers its workdir. The caller chose the name, so that it
+        can close what it gave up before it was there."""
+        return await self._keep(handle, self._place.create(task, name, network=network))
+
+    async def fork(self, handle: str, parent: str, name: str) -> str:
+        return await self._keep(handle, self._find(parent).fork(name))
+
+    async def _keep(self, handle: str, made: Awaitable[Sandbox]) -> str:
+        ready = self._making[handle] = asyncio.Event()
+        try:
+            sandbox = self._open[handle] = await made
+            return sandbox.workdir
+        finally:
+            del self._making[handle]
+            ready.set()
 
     async def exec(self, handle: str, command: Sequence[str], options: Mapping[str, Any]) -> ExecResult:
         async with self._slots:
@@ -118,6 +158,8 @@ class Sandboxes:
         return await self._find(handle).difference(limit=limit)
 
     async def close(self, handle: str) -> None:
+        if ready := self._making.get(handle):
+            await ready.wait()
         if sandbox := self._open.pop(handle, None):
             await sandbox.close()
 
@@ -140,16 +182,46 @@ class RemotePlace:
         self._actors = list(actors)
         self._load = [0] * len(self._actors)
         self._limits = dict(limits)
+        self._id, self._made = secrets.token_hex(4), 0
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def replace(self, index: int, actor: Any) -> None:
+        """Another actor in the place of one that is gone, whose sandboxes answer no more."""
+        self._actors[index], self._load[index] = actor, 0
+
+    async def prepare(self, task: Task) -> None:
+        for actor in self._actors:
+            await actor.prepare(task)
 
     async def create(self, task: Task, name: str, *, network: bool = False) -> Sandbox:
-        chosen = self._load.index(min(self._load))
-        self._load[chosen] += 1
+        chosen = self._actors[self._load.index(min(self._load))]
+        return await self.make(chosen, lambda handle: chosen.create(handle, task, name, network))
+
+    async def make(self, actor: Any, start: Callable[[str], Awaitable[str]]) -> "RemoteSandbox":
+        """A sandbox that ``start`` makes under the handle that it is given. Where the caller gives up meanwhile, the
+        actor goes on making it: it is closed as soon as it is there."""
+        self._made += 1
+        handle = f"{self._id}-{self._made}"
+        self.count(actor, 1)
         try:
-            handle, workdir = await self._actors[chosen].create(task, name, network)
+            workdir = await start(handle)
         except BaseException:
-            self._load[chosen] -= 1
+            self.close_soon(actor, handle)
             raise
-        return RemoteSandbox(self, chosen, handle, workdir)
+        return RemoteSandbox(self, actor, handle, workdir)
+
+    def close_soon(self, actor: Any, handle: str) -> "asyncio.Task[None]":
+        """Begin to close a sandbox; that it is closed does not depend on who waits for it."""
+        self.count(actor, -1)
+        task: asyncio.Task[None] = asyncio.ensure_future(actor.close(handle))
+        self._closing.add(task)
+        task.add_done_callback(self._closed)
+        return task
+
+    def _closed(self, task: "asyncio.Task[None]") -> None:
+        self._closing.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waits for it is told; nobody else needs to be
 
     def refuses(self, task: Task) -> str | None:
         # The plan has refused what the backend cannot take before any trial starts.
@@ -159,23 +231,23 @@ class RemotePlace:
         return self._limits
 
     async def close(self) -> None:
+        await asyncio.gather(*self._closing, return_exceptions=True)
         for actor in self._actors:
             await actor.close_all()
 
-    def actor(self, index: int) -> Any:
-        return self._actors[index]
-
-    def count(self, index: int, change: int) -> None:
-        self._load[index] += change
+    def count(self, actor: Any, change: int) -> None:
+        """A sandbox more or fewer on an actor; those of one that was replaced count no more."""
+        for index, one in enumerate(self._actors):
+            if one is actor:
+                self._load[index] += change
 
 
 class RemoteSandbox:
     """``ports.Sandbox`` over an actor call each."""
 
-    def __init__(self, place: RemotePlace, index: int, handle: str, workdir: str) -> None:
-        self._place, self._index, self._handle, self._workdir = place, index, handle, workdir
-        self._actor = place.actor(index)
-        self._closed = False
+    def __init__(self, place: RemotePlace, actor: Any, handle: str, workdir: str) -> None:
+        self._place, self._actor, self._handle, self._workdir = place, actor, handle, workdir
+        self._closing: asyncio.Task[None] | None = None
 
     @property
     def workdir(self) -> str:
@@ -210,12 +282,10 @@ class RemoteSandbox:
         return found
 
     async def fork(self, name: str) -> Sandbox:
-        handle, workdir = await self._actor.fork(self._handle, name)
-        self._place.count(self._index, 1)
-        return RemoteSandbox(self._place, self._index, handle, workdir)
+        actor, parent = self._actor, self._handle
+        return await self._place.make(actor, lambda handle: actor.fork(handle, parent, name))
 
     async def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self._place.count(self._index, -1)
-            await self._actor.close(self._handle)
+        if self._closing is None:
+            self._closing = self._place.close_soon(self._actor, self._handle)
+        await asyncio.shield(self._closing)

@@ -10,21 +10,25 @@ import itertools
 import json
 import signal
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hc_ray import report
 from hc_ray.adapters.sweep_store import SweepStore
-from hc_ray.errors import InfrastructureError, LeakError
+from hc_ray.errors import ActorError, InfrastructureError, LeakError, StoreError
 from hc_ray.ports import Events
 from hc_ray.trial import TrialKey, TrialResult
 from hc_ray.value import Value, canonical_json
-from hc_ray_actors import results
+from hc_ray_actors import results, window
 from hc_ray_actors.cluster import Cluster, RayCluster
 from hc_ray_actors.crew import Broken, Crew
+from hc_ray_actors.estimate import WITHOUT_MODEL, remember_rate
 from hc_ray_actors.journal import Journal, Lease
 from hc_ray_actors.journey import Journeys
-from hc_ray_actors.plan import WITHOUT_MODEL, Plan, prepare, remember_rate, stored_config
+from hc_ray_actors.plan import Plan, prepare
+from hc_ray_actors.record import tokens as tokens_of
+from hc_ray_actors.resumption import stored_config
 from hc_ray_actors.tracker import Tracker
 from hc_ray_actors.verifiers import record_look
 
@@ -100,7 +104,8 @@ class _Sweep:
     def close(self) -> None:
         if self._cluster is not None:
             self._cluster.close()
-        self._lease.release()
+        with contextlib.suppress(StoreError):  # a full disk: the next start sees that this process is gone
+            self._lease.release()
 
     async def run(self, todo: list[TrialKey], sleep: float) -> SweepSummary:
         self._catch_signals()
@@ -121,10 +126,12 @@ class _Sweep:
         except Broken as fault:
             stopped = True
             self._problems.append(f"{fault}; go on with --resume")
+        except StoreError as fault:
+            stopped = True
+            self._problems.append(f"{fault}; what is committed stays, go on with --resume")
         finally:
             await self._close_trials()
-        # What is derived from the directory is rebuilt even after an interruption: it speaks of what is there.
-        summary = results.derive(self._store)
+        summary = self._derive()
         try:
             await self._scan("", [canonical_json(summary).encode(), *itertools.chain(*self._said.values())])
         except InfrastructureError:
@@ -141,6 +148,14 @@ class _Sweep:
             tracked=tracked,
             problems=tuple(self._problems),
         )
+
+    def _derive(self) -> dict[str, Any]:
+        """Report and tables, rebuilt even after an interruption: they speak of what is there."""
+        try:
+            return results.derive(self._store)
+        except StoreError as fault:
+            self._problems.append(f"no report could be written ({fault}); hc-ray report does it later")
+            return report.summarise(self._store)
 
     def _catch_signals(self) -> None:
         """SIGINT and SIGTERM cancel the sweep (``ray.init`` has put a handler of its own on SIGTERM)."""
@@ -161,7 +176,7 @@ class _Sweep:
         record_look(home, sweep=self._plan.out, trials=len(asked))
         return 1
 
-    def _window(self) -> int:
+    def _width(self) -> int:
         """Trials in flight: enough to keep every engine replica's knee busy."""
         if self._plan.config.concurrency:
             return self._plan.config.concurrency
@@ -170,24 +185,20 @@ class _Sweep:
 
     async def _drive(self, todo: list[TrialKey], sleep: float, crew: Crew) -> None:
         """One bounded window over the trials, refilled as they end."""
-        journeys = Journeys(self._plan, crew, self._store, self._lease, emit=self.emit, scan=self._scan_trial)
-        waiting: Iterator[TrialKey] = iter(todo)
+        journeys = Journeys(
+            self._plan, crew, self._store, self._lease, emit=self.emit, scan=self._scan_trial, pace=_pacer(sleep)
+        )
         began = time.monotonic()
         tokens = 0
-        flying: set[asyncio.Task[TrialResult]] = set()
+
+        def count(result: TrialResult) -> None:
+            nonlocal tokens
+            tokens += tokens_of(result)
+
         try:
-            async for key in _paced(waiting, sleep):
-                flying.add(asyncio.ensure_future(journeys.one(key)))
-                if len(flying) >= self._window():
-                    done, flying = await asyncio.wait(flying, return_when=asyncio.FIRST_COMPLETED)
-                    tokens += sum(results.tokens(task.result()) for task in done)
-            while flying:
-                done, flying = await asyncio.wait(flying, return_when=asyncio.FIRST_COMPLETED)
-                tokens += sum(results.tokens(task.result()) for task in done)
+            await window.drive(todo, journeys.one, width=self._width(), done=count)
         finally:
-            for task in flying:
-                task.cancel()
-            await asyncio.gather(*flying, return_exceptions=True)
+            await journeys.close()
         if self._plan.models and tokens and (seconds := time.monotonic() - began) > 5:
             remember_rate(self._plan.models["solver"][2], tokens / seconds)
 
@@ -199,15 +210,26 @@ class _Sweep:
         verifier knows the canaries."""
         if self._crew is None or not self._crew.has_verifiers:
             return
-        if found := await self._crew.verifier().leaks(blobs):
+        try:
+            found = await self._crew.verifier().leaks(blobs)
+        except ActorError:
+            if not trial:
+                raise
+            # Nothing is written unscanned: another verifier looks, or the sweep stops.
+            await self._crew.mend()
+            found = await self._crew.verifier().leaks(blobs)
+        if found:
             where = f"trial {trial}" if trial else "the sweep's journal or report"
             told = ", ".join(digest[:12] for digest in found[:3])
             raise LeakError(f"{where} holds a canary of the sealed files of task {told}: no result of it counts")
 
     async def _pump_events(self, crew: Crew) -> None:
         while True:
-            for event in await crew.trials.events():
-                self.emit(event)
+            try:
+                for event in await crew.trials.events():
+                    self.emit(event)
+            except ActorError:
+                await asyncio.sleep(0.5)  # its trials find out, and another takes its place
 
     async def _track(self, summary: Mapping[str, Any]) -> str | None:
         """Export to MLflow from a process of its own. A tracker that fails costs no result: ``export mlflow`` mends
@@ -237,11 +259,17 @@ class _Sweep:
             self._journal.flush()
 
 
-async def _paced(keys: Iterator[TrialKey], sleep: float) -> AsyncIterator[TrialKey]:
-    for count, key in enumerate(keys):
-        if sleep and count:
+def _pacer(sleep: float) -> Callable[[], Awaitable[None]]:
+    """Waits before every trial but the first."""
+    first = True
+
+    async def pace() -> None:
+        nonlocal first
+        if sleep and not first:
             await asyncio.sleep(sleep)
-        yield key
+        first = False
+
+    return pace
 
 
 def load_result(store: SweepStore, name: str) -> dict[str, Any]:

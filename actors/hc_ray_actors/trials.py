@@ -4,21 +4,23 @@ with the bit. What a trial does stands in ``hc_ray.solve``; here it only lives."
 import asyncio
 import os
 import time
-import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from hc_ray.candidate import Submission
 from hc_ray.config import BudgetConfig, EngineConfig, RoleName
-from hc_ray.errors import UserError
+from hc_ray.errors import ActorError, VerifierError
 from hc_ray.events import Event
-from hc_ray.ports import Model, SandboxPlace
+from hc_ray.ports import Model
 from hc_ray.profile import Profile
+from hc_ray.prompt import Completion, Prompt
 from hc_ray.solve.outcome import RoleModel, TrialOutcome
 from hc_ray.suite import Suite
 from hc_ray.task import Task
 from hc_ray.trial import TrialKey
 from hc_ray.value import Value
+from hc_ray_actors.attempts import Fault, fault_of
 from hc_ray_actors.engine import Endpoint
 from hc_ray_actors.routing import replica
 from hc_ray_actors.sandboxes import RemotePlace
@@ -48,9 +50,9 @@ class Step(Value):
     kind: Literal["submission", "finished", "failed"]
     submission: Submission | None = None
     outcome: TrialOutcome | None = None
-    error: str = ""
-    error_type: str = ""
-    trace: str = ""
+    """All that the trial did; with a submission, up to it: should this process die, that is enough to commit it."""
+    fault: Fault | None = None
+    """Of a failure."""
 
 
 class _Running:
@@ -58,6 +60,39 @@ class _Running:
         self.steps: asyncio.Queue[Step] = asyncio.Queue()
         self.verdict: asyncio.Future[bool] | None = None
         self.task: asyncio.Task[None] | None = None
+        self.so_far: TrialOutcome | None = None
+        self._meters: list[Meter] = []
+
+    def metered(self, role: RoleModel) -> RoleModel:
+        """The role, with its tokens counted as they come."""
+        meter = Meter(role.model)
+        self._meters.append(meter)
+        return replace(role, model=meter)
+
+    def spent(self, fault: Fault) -> Fault:
+        """The fault, with what the engines have counted for the attempt."""
+        counts = {
+            "prompt_tokens": sum(meter.prompt_tokens for meter in self._meters),
+            "completion_tokens": sum(meter.completion_tokens for meter in self._meters),
+        }
+        return fault.model_copy(update=counts)
+
+
+class Meter:
+    """``ports.Model`` that keeps count of what an engine says an answer cost, for an attempt that comes to nothing."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.prompt_tokens = self.completion_tokens = 0
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        answer = await self._model.complete(prompt)
+        self.prompt_tokens += answer.prompt_tokens or 0
+        self.completion_tokens += answer.completion_tokens or 0
+        return answer
+
+    async def count_tokens(self, text: str) -> int:
+        return await self._model.count_tokens(text)
 
 
 class SuiteShelf:
@@ -95,7 +130,7 @@ class Trials:
         store_root: str | None,
     ) -> None:
         self._roles = dict(roles)
-        self._place: SandboxPlace = RemotePlace(sandboxes, limits)
+        self._place = RemotePlace(sandboxes, limits)
         self._store_root = store_root
         self._suites = SuiteShelf(self._stored_suite)
         self._models: dict[tuple[str, str, int], Model] = {}
@@ -112,19 +147,31 @@ class Trials:
 
     async def resume(self, name: str, passed: bool) -> Step:
         """Tell a parked trial its verdict's one bit and run it on."""
-        running = self._running[name]
-        assert running.verdict is not None
-        running.verdict.set_result(passed)
+        self._parked(name).set_result(passed)
         return await self._next(name)
 
     async def fail(self, name: str, error: str) -> Step:
         """Tell a parked trial that no verdict could be had."""
-        from hc_ray.errors import VerifierError
-
-        running = self._running[name]
-        assert running.verdict is not None
-        running.verdict.set_exception(VerifierError(error))
+        self._parked(name).set_exception(VerifierError(error))
         return await self._next(name)
+
+    def _parked(self, name: str) -> asyncio.Future[bool]:
+        running = self._running.get(name)
+        if running is None or running.verdict is None or running.verdict.done():
+            raise ActorError(f"no trial {name} waits for a verdict here: the process that ran it is gone")
+        return running.verdict
+
+    async def alive(self) -> bool:
+        return True
+
+    async def reach(self, roles: Mapping[RoleName, RoleSetup]) -> None:
+        """Other endpoints from now on: an engine was started anew."""
+        self._roles = dict(roles)
+        self._loads = {role: [0] * len(setup.endpoints) for role, setup in roles.items()}
+
+    async def use_sandboxes(self, index: int, actor: Any) -> None:
+        """Another actor in the place of one that is gone."""
+        self._place.replace(index, actor)
 
     async def events(self, wait: float = 1.0) -> list[Event]:
         """Events since the last call; waits up to ``wait`` seconds for the first."""
@@ -159,9 +206,13 @@ class Trials:
 
         async def judge(submission: Submission) -> bool:
             running.verdict = asyncio.get_running_loop().create_future()
-            running.steps.put_nowait(Step(kind="submission", submission=submission))
+            running.steps.put_nowait(Step(kind="submission", submission=submission, outcome=running.so_far))
             return await running.verdict
 
+        def hand_in(so_far: TrialOutcome) -> None:
+            running.so_far = so_far
+
+        loads = self._loads
         taken = self._take_replicas(request.task.digest)
         try:
             outcome = await solve(
@@ -170,25 +221,25 @@ class Trials:
                 config=request.key.solver,
                 budget=request.budget,
                 seed=request.key.seed,
-                roles={role: self.role(role, index) for role, index in taken.items()},
+                roles={role: running.metered(self.role(role, index)) for role, index in taken.items()},
                 place=self._place,
                 name=request.key.name,
                 suites=self._suites,
                 judge=judge,
+                before_judging=hand_in,
                 events=_Recorder(self, request.key.name),
             )
             running.steps.put_nowait(Step(kind="finished", outcome=outcome))
         except asyncio.CancelledError:
-            running.steps.put_nowait(Step(kind="failed", error="interrupted", error_type="Cancelled"))
+            interrupted = Fault(kind="infrastructure", type="Cancelled", text="interrupted")
+            running.steps.put_nowait(Step(kind="failed", fault=interrupted))
             raise
-        except Exception as fault:
-            # Whatever escapes solve was seen outside the sandbox: the trial is unscored, the sweep goes on.
-            trace = "" if isinstance(fault, UserError) else traceback.format_exc()
-            step = Step(kind="failed", error=str(fault), error_type=type(fault).__name__, trace=trace)
-            running.steps.put_nowait(step)
+        except Exception as error:
+            # Whatever escapes solve was seen outside the sandbox: the driver decides what becomes of the trial.
+            running.steps.put_nowait(Step(kind="failed", fault=running.spent(fault_of(error))))
         finally:
             for role, index in taken.items():
-                self._loads[role][index] -= 1
+                loads[role][index] -= 1
 
     def _take_replicas(self, digest: str) -> dict[RoleName, int]:
         taken = {}

@@ -2,11 +2,12 @@
 what the command line may ask of datasets."""
 
 import asyncio
+import contextlib
 import io
 import os
 import shutil
 import tarfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from hc_ray.candidate import Submission
 from hc_ray.errors import VerifierError
 from hc_ray.home import data_root
 from hc_ray.task import Task
-from hc_ray_actors.sandboxes import open_place
+from hc_ray_actors.sandboxes import open_place, standing_fault
 
 
 class Verifiers:
@@ -35,7 +36,11 @@ class Verifiers:
         self._public = Path(public_root) if public_root else data_root() / "public"
         self._sealed = Path(sealed_root) if sealed_root else data_root() / "sealed"
         self._place = open_place(backend, self._public, label="verify")
-        self._slots = asyncio.Semaphore(slots or max(1, (os.cpu_count() or 2) // 2))
+        self._share = slots or max(2, (os.cpu_count() or 2) // 2)
+        """Gradings of one task at once. There is a slot more than that: tests that never end leave room for others."""
+        self._slots = asyncio.Semaphore(self._share + 1)
+        self._shares: dict[str, asyncio.Semaphore] = {}
+        self._backend = backend
         self._controls: dict[str, asyncio.Task[Verdict]] = {}
 
     async def missing(self, wanted: Mapping[str, str]) -> list[str]:
@@ -64,7 +69,7 @@ class Verifiers:
         output = None
         if keep_output:
             output = self._sealed / "outputs" / f"{submission.digest if submission else task.digest}.txt"
-        async with self._slots:
+        async with self._slot(task):
             return await grade(
                 task,
                 submission,
@@ -75,19 +80,19 @@ class Verifiers:
 
     async def reference(self, task: Task) -> Submission:
         """What the task's own solution leaves behind."""
-        async with self._slots:
+        async with self._slot(task):
             return await _oracle.reference(task, sealed_root=self._sealed, place=self._place)
 
     async def control(self, task: Task) -> Verdict:
         """The verdict on the task's own reference, taken once: a task that fails it cannot fail anybody."""
         running = self._controls.get(task.digest)
-        if running is None or (running.done() and (running.cancelled() or running.exception() is not None)):
-            # A control that broke says nothing of the task: the next who asks tries again.
+        if running is None or not _holds(running):
+            # A control that broke or failed is not the last word: whoever asks again has it looked at again.
             running = self._controls[task.digest] = asyncio.ensure_future(self._control(task))
         return await asyncio.shield(running)
 
     async def _control(self, task: Task) -> Verdict:
-        async with self._slots:
+        async with self._slot(task):
             return await _oracle.control(
                 task, sealed_root=self._sealed, place=self._place, cache=self._sealed / "controls"
             )
@@ -100,8 +105,35 @@ class Verifiers:
         planted = _vault.canaries(self._sealed)
         return sorted(planted[token] for token in canaries.find(planted, blobs))
 
+    @contextlib.asynccontextmanager
+    async def _slot(self, task: Task) -> AsyncIterator[None]:
+        """A slot of this node, and one of the task's share of them."""
+        share = self._shares.setdefault(task.digest, asyncio.Semaphore(self._share))
+        async with share, self._slots:
+            yield
+
+    async def prepare(self, task: Task) -> None:
+        """Make the task's image ready, so that nobody waits for it with a slot in hand."""
+        await self._place.prepare(task)
+
+    async def alive(self) -> bool:
+        return True
+
+    async def fault(self) -> str | None:
+        """Why no sandbox can be made on this node now, in one line; None if nothing is known."""
+        return await asyncio.to_thread(standing_fault, self._backend)
+
     async def close_all(self) -> None:
         await self._place.close()
+
+
+def _holds(control: asyncio.Task[Verdict]) -> bool:
+    """Whether a control is still under way, or ended in a verdict that is not a fail."""
+    if not control.done():
+        return True
+    if control.cancelled() or control.exception() is not None:
+        return False
+    return control.result().passed is not False
 
 
 def pack_sealed(sealed_root: Path, digest: str) -> bytes:

@@ -4,9 +4,10 @@
 rounds of candidates and repairs, selection. All three ask in the same way; what differs is search."""
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
+from hc_ray.candidate import Submission
 from hc_ray.config import AgentName, BudgetConfig, RoleName, SolverConfig
 from hc_ray.errors import ConfigError
 from hc_ray.events import Event
@@ -36,14 +37,21 @@ async def solve(
     suites: SuiteCache,
     judge: Judge,
     events: Events,
+    before_judging: Callable[[TrialOutcome], None] = lambda so_far: None,
 ) -> TrialOutcome:
-    """Run a trial. Raises ``InfrastructureError`` for what fails outside the sandbox, ``UserError`` for a task or
-    config that cannot be run; a trial that found nothing hands in the untouched workspace."""
+    """Run a trial. ``before_judging`` is told what it has come to before each verdict. Raises ``InfrastructureError``
+    for what fails outside the sandbox, ``UserError`` for a task or config that cannot be run; a trial that found nothing
+    hands in the untouched workspace."""
     if agent not in ("raw", "best_of_n", "hc"):
         raise ConfigError(f"agent {agent!r} asks no model; it is run by the verifiers")
     clock = Clock(wall_seconds(task, budget))
     identity = digest_of({"agent": agent, "config": config.hash, "seed": seed, "budget": budget.model_dump()})
     bench = Workbench(place, task, identity)
+
+    async def judged(submission: Submission) -> bool:
+        before_judging(trial.outcome())
+        return await judge(submission)
+
     deliverable = read_deliverable(task.instruction, task.environment)
     search = Search(
         task,
@@ -53,7 +61,7 @@ async def solve(
         seed=seed,
         solver=roles["solver"],
         bench=bench,
-        judge=judge,
+        judge=judged,
         events=events,
         name=name,
         clock=clock,

@@ -72,5 +72,7 @@ class TrialOutcome(Value):
     """The weighted share of the suite's judging tests that the first submission passes; None without a suite."""
     stop_reason: str = ""
     """Why the search ended: ``single sample``, ``complete``, ``tokens``, ``turns``, ``rounds``, ``timeout``."""
+    unanswered: int = 0
+    """Questions that were in flight when the search ended. What the engine counted for them is in no sum."""
     notes: tuple[str, ...] = ()
     exchanges: tuple[Exchange, ...] = ()

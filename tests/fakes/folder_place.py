@@ -175,6 +175,9 @@ class FolderPlace:
         await sandbox.put({path: text.encode() for path, text in self.files.items()})
         return sandbox
 
+    async def prepare(self, task: Task) -> None:
+        """Nothing to prepare."""
+
     def refuses(self, task: Task) -> str | None:
         return None
 

@@ -126,6 +126,9 @@ class FakePlace:
         self.networks.append(network)
         return sandbox
 
+    async def prepare(self, task: Task) -> None:
+        """Nothing to prepare."""
+
     def refuses(self, task: Task) -> str | None:
         return self.refusal
 

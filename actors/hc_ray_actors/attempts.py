@@ -1,0 +1,156 @@
+"""Fail or unscored (DESIGN 4), and what is tried again.
+
+A trial is *unscored* only for what is seen outside the sandbox. Everything that a candidate can bring about is data,
+and becomes a *fail* with its cause.
+
+========================================================  ====================  =======================================
+what is seen                                              by                    what becomes of the trial
+========================================================  ====================  =======================================
+a candidate's code crashes, loops, fills its disk, eats   ``Sandbox.exec``      data: a failed candidate, a failed test
+its memory, kills its own init, breaks what runs inside   (``ExecResult``)
+files that cannot be written where an answer names them   ``ValueError``        data: the candidate's row is errors
+what is handed in is too large, or no plain files         ``ValueError``,       fail: ``submission_refused``; the
+                                                          ``Refused``           untouched workspace is graded
+the trusted set is changed                                ``blind.trusted``     fail: ``tampered``
+no reward file, an empty or unreadable one                ``blind.verdict``     fail: ``no_verdict``, ``empty_verdict``,
+                                                                                ``malformed_verdict``
+``test.sh`` runs past its limit                           ``blind.verdict``     fail: ``timeout``
+the grader inside is killed or broken by the submission   ``blind.verdict``     fail: ``verifier_lost``
+the second witness disagrees or is silent                 ``blind.verdict``     fail: ``witness_disagrees``,
+                                                                                ``witness_absent``
+the trial's own wall time, turns or tokens are spent      ``solve``             what it has is handed in and graded
+--------------------------------------------------------  --------------------  ---------------------------------------
+the Docker daemon stops, restarts, refuses, is full       ``SandboxError``      tried again, then unscored
+an image that cannot be pulled or built in its time       ``SandboxError``      tried again once for all trials of the
+                                                                                task, then unscored
+an engine that dies, refuses or is silent                 ``EngineError``       started anew, tried again, then unscored
+a verifier's sandbox, runner or sealed files              ``VerifierError``     the stored submission is graded again,
+                                                                                then unscored
+a task whose own reference does not pass                  ``ControlError``      looked at once more, then unscored
+a process of the sweep that dies                          ``ActorError``        started anew, tried again, then unscored
+files, memory or sockets of the machine itself            ``OSError``,          tried again, then unscored
+                                                          ``MemoryError``
+a task or setting that this machine cannot take           ``UserError``         unscored at once: it would be the same
+anything else                                             a bug of hc-ray       unscored at once, with its traceback
+the sweep directory cannot be written                     ``StoreError``        the sweep stops; a resume goes on
+a canary where none may be                                ``LeakError``         the run fails
+========================================================  ====================  =======================================
+
+A verdict that was given is never asked for again: what fails after it costs the trial its continuation, not its
+verdict.
+"""
+
+import hashlib
+import traceback
+from collections.abc import Awaitable, Callable
+from typing import Literal, TypeVar
+
+from hc_ray.config import RetryConfig
+from hc_ray.errors import ControlError, InfrastructureError, UserError
+from hc_ray.trial import Attempt, Stage
+from hc_ray.value import Value
+
+Kind = Literal["infrastructure", "reference", "user", "bug"]
+LONGEST = 60.0
+"""Seconds that a back-off grows to, jitter excluded."""
+CONTROLS = 2
+"""A reference that did not pass is looked at once more: a busy machine can make it late."""
+
+T = TypeVar("T")
+
+
+class Fault(Value):
+    """A failure outside the sandbox, as it travels from an actor to the driver and into ``result.json``."""
+
+    kind: Kind
+    type: str
+    text: str
+    trace: str = ""
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+class Failed(Exception):
+    """A fault that an actor reported as a value. Only the driver raises it, and no process hands it on."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.text)
+        self.fault = fault
+
+    def __reduce__(self) -> tuple[type["Failed"], tuple[Fault]]:
+        return type(self), (self.fault,)
+
+
+def fault_of(error: Exception) -> Fault:
+    """What an exception means, by the table above."""
+    if isinstance(error, Failed):
+        return error.fault
+    kind: Kind = "bug"
+    if isinstance(error, ControlError):
+        kind = "reference"
+    elif isinstance(error, InfrastructureError | OSError | MemoryError):
+        kind = "infrastructure"
+    elif isinstance(error, UserError):
+        kind = "user"
+    told = isinstance(error, InfrastructureError | UserError)
+    trace = "" if told else "".join(traceback.format_exception(error))
+    return Fault(kind=kind, type=type(error).__name__, text=str(error) or type(error).__name__, trace=trace)
+
+
+def limit(kind: Kind, retries: RetryConfig) -> int:
+    """Attempts that a kind of fault gets in all."""
+    return {"infrastructure": retries.attempts, "reference": min(CONTROLS, retries.attempts)}.get(kind, 1)
+
+
+def backoff(retries: RetryConfig, number: int, who: str) -> float:
+    """Seconds between the ``number``-th attempt and the next: doubled each time, and up to half as much again, by
+    ``who`` alone, so that what failed together does not come back together."""
+    share = int.from_bytes(hashlib.sha256(f"{who}:{number}".encode()).digest()[:4]) / (1 << 32)
+    return min(LONGEST, retries.backoff_sec * 2.0 ** (number - 1)) * (1 + share / 2)
+
+
+async def persist(
+    work: Callable[[], Awaitable[T]],
+    *,
+    stage: Stage,
+    who: str,
+    retries: RetryConfig,
+    now: Callable[[], str],
+    note: Callable[[Attempt], None],
+    mend: Callable[[], Awaitable[None]],
+    pause: Callable[[float], Awaitable[None]],
+) -> T:
+    """Do ``work`` until it succeeds or its attempts are spent, and then raise what the last one raised.
+
+    ``note`` gets each failed attempt; ``mend`` puts right what can be (it may raise, which ends everything); ``pause``
+    waits. A cancellation is no failure."""
+    number = 0
+    while True:
+        number += 1
+        try:
+            return await work()
+        except Exception as error:
+            fault = fault_of(error)
+            again = number < limit(fault.kind, retries)
+            wait = backoff(retries, number, f"{who}:{stage}") if again else None
+            note(attempt_of(fault, stage, number, now(), wait))
+            if fault.kind == "infrastructure":
+                await mend()
+            if wait is None:
+                raise
+            await pause(wait)
+
+
+def attempt_of(fault: Fault, stage: Stage, number: int, at: str, wait: float | None) -> Attempt:
+    """The evidence that a fault leaves."""
+    return Attempt(
+        stage=stage,
+        number=number,
+        error_type=fault.type,
+        error=fault.text,
+        trace=fault.trace,
+        at=at,
+        again_after_sec=None if wait is None else round(wait, 3),
+        prompt_tokens=fault.prompt_tokens,
+        completion_tokens=fault.completion_tokens,
+    )

@@ -1,0 +1,75 @@
+"""A sweep directory that is taken up again: what must be as it was, what may differ, and what is still to do."""
+
+import json
+from typing import Any
+
+from hc_ray.adapters.sweep_store import SweepStore
+from hc_ray.config import SweepConfig
+from hc_ray.errors import OutputError
+from hc_ray.trial import TrialResult
+from hc_ray.value import Value
+
+PLACEMENT = {"concurrency", "sandbox_slots", "mlflow_uri", "retries"}
+"""Settings that a resume may change, kept for one that names none."""
+EVIDENCE = "exception.txt"
+"""A trial's folder holds it as long as the trial is unscored: a resume finds those without reading every result."""
+
+
+class Found(Value):
+    """What an earlier start of a sweep left."""
+
+    finished: frozenset[str] = frozenset()
+    """Names of the trials that have a verdict."""
+    unscored: frozenset[str] = frozenset()
+    """Names of those that have a result without one: they are tried again."""
+
+
+def comparable(config: SweepConfig) -> dict[str, Any]:
+    """The part of a config that a resume must repeat: all but where it runs and how wide."""
+    return config.model_dump(mode="json", exclude={"out", *PLACEMENT})
+
+
+def stored_config(out: str) -> SweepConfig:
+    """The config of a sweep directory. Raises ``OutputError`` where there is none."""
+    try:
+        stored = json.loads(SweepStore(out).read("sweep.json"))
+    except FileNotFoundError:
+        raise OutputError(f"{out}: no sweep.json here, so nothing to resume") from None
+    return SweepConfig.model_validate({**stored["config"], **stored.get("placement", {}), "out": out})
+
+
+def reconcile(out: str, config: SweepConfig, sealed_digest: str, resume: bool, planned: set[str]) -> Found:
+    """What ``out`` holds of a sweep already. Raises ``OutputError`` for a directory that holds something else than what
+    is planned."""
+    store = SweepStore(out)
+    try:
+        stored = json.loads(store.read("sweep.json"))
+    except FileNotFoundError:
+        # A start that was killed before it wrote anything has left its lease.
+        if any(not path.startswith(("lease.json", "epochs/")) for path in store.list("")):
+            raise OutputError(f"{out}: not empty, and not a sweep directory; choose another with -o") from None
+        if resume:
+            raise OutputError(f"{out}: no sweep here to resume; leave --resume away to begin one") from None
+        return Found()
+    if not resume:
+        raise OutputError(f"{out}: already holds a sweep; add --resume to go on with it, or choose another -o")
+    before, now = stored["config"], comparable(config)
+    differing = sorted(name for name in now if before.get(name) != now[name])
+    if differing:
+        shown = "; ".join(f"{name}: {before.get(name)!r} there, {now[name]!r} here" for name in differing[:3])
+        raise OutputError(f"{out}: was made by another config ({shown}); choose another -o")
+    if stored["sealed_digest"] != sealed_digest:
+        raise OutputError(f"{out}: the tests or the set of tasks changed since this sweep began; choose another -o")
+    finished = store.finished()
+    if finished - planned:
+        raise OutputError(
+            f"{out}: {len(finished - planned)} of its trials were made with other parts (sandbox {stored['sandbox']}, "
+            "or another model, profile or prompts); restore them, or choose another -o"
+        )
+    unscored = {name for name in finished & store.holding(EVIDENCE) if _is_unscored(store, name)}
+    return Found(finished=frozenset(finished - unscored), unscored=frozenset(unscored))
+
+
+def _is_unscored(store: SweepStore, name: str) -> bool:
+    # The evidence of a trial that was scored since may still lie there: the result decides.
+    return TrialResult.model_validate_json(store.read(f"trials/{name}/result.json")).passed is None

@@ -1,0 +1,92 @@
+"""A trial's folder in the sweep directory (DESIGN 5): its files from its record, and their commit."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from hc_ray.adapters.sweep_store import SweepStore, parquet
+from hc_ray.solve.outcome import TrialOutcome
+from hc_ray.trial import ExceptionInfo, TrialResult
+from hc_ray_actors.estimate import WITHOUT_MODEL
+from hc_ray_actors.record import Record
+from hc_ray_actors.resumption import EVIDENCE
+from hc_ray_actors.trajectory import trajectory
+
+
+def files(record: Record, result: TrialResult) -> dict[str, bytes]:
+    """A trial's files by their paths in its folder; ``result.json`` is the last."""
+    found = {"config.json": _json(record.key.model_dump(mode="json"))}
+    outcome = record.outcome
+    if outcome is not None:
+        found["agent/trajectory.json"] = _json(trajectory(record.key, outcome, result))
+        found["agent/candidates.json"] = _json([one.model_dump(mode="json") for one in outcome.candidates])
+        if outcome.suite is not None:
+            found["agent/suite.json"] = outcome.suite.model_dump_json(indent=1).encode()
+        if outcome.matrix is not None:
+            found["agent/matrix.parquet"] = parquet(matrix_rows(outcome), MATRIX_COLUMNS)
+    if record.submissions:
+        found["artifacts/submission.tar"] = record.submissions[-1].tar
+    if result.exception_info is not None:
+        found[EVIDENCE] = _evidence(result.exception_info).encode()
+    found["result.json"] = result.model_dump_json(indent=1).encode()
+    return found
+
+
+def plain(record: Record, packed: Mapping[str, bytes]) -> list[bytes]:
+    """What a scanner can read of a trial's files: the matrix as JSON (parquet is compressed), and no submission of the
+    oracle, which may hold its solution."""
+    kept = [data for path, data in packed.items() if not path.endswith((".parquet", ".tar"))]
+    if record.outcome is not None:
+        kept += [_json(matrix_rows(record.outcome)), _json([one.model_dump(mode="json") for one in _asked(record)])]
+    if record.key.agent not in WITHOUT_MODEL:
+        kept += [submission.tar for submission in record.submissions]
+    return kept
+
+
+def _asked(record: Record) -> tuple[Any, ...]:
+    return record.outcome.exchanges if record.outcome else ()
+
+
+def commit(store: SweepStore, record: Record, packed: Mapping[str, bytes]) -> None:
+    """Write a trial's folder, and its suite where other trials find it; ``result.json`` comes last and makes the trial
+    exist."""
+    if record.outcome is not None and record.outcome.suite is not None:
+        shared = f"suites/{record.outcome.suite.key}.json"
+        if not store.exists(shared):
+            store.write(shared, packed["agent/suite.json"])
+    folder = f"trials/{record.key.name}"
+    for path, data in packed.items():
+        store.write(f"{folder}/{path}", data)
+    if EVIDENCE not in packed:
+        store.remove(f"{folder}/{EVIDENCE}")
+
+
+MATRIX_COLUMNS = ("candidate", "test", "category", "outcome", "observed", "detail")
+
+
+def matrix_rows(outcome: TrialOutcome) -> list[dict[str, Any]]:
+    """The pass matrix as one row a cell."""
+    matrix = outcome.matrix
+    if matrix is None:
+        return []
+    categories = {test.id: test.category for test in outcome.matrix_tests}
+    return [
+        {
+            "candidate": candidate,
+            "test": test,
+            "category": categories.get(test),
+            "outcome": cell.outcome,
+            "observed": cell.observed,
+            "detail": cell.detail,
+        }
+        for candidate, row in zip(matrix.candidates, matrix.cells, strict=True)
+        for test, cell in zip(matrix.tests, row, strict=True)
+    ]
+
+
+def _evidence(fault: ExceptionInfo) -> str:
+    return f"{fault.occurred_at} {fault.exception_type}: {fault.exception_message}\n{fault.exception_traceback}"
+
+
+def _json(data: Any) -> bytes:
+    return json.dumps(data, indent=1, ensure_ascii=False).encode()
