@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import IO, Any
 
-from hc_ray.page import NOT_MEASURED, interval_of, sentence_of
+from hc_ray.page import NOT_MEASURED, aa_sentence, interval_of, sentence_of
 from hc_ray.terminal import heading, say, table
 from hc_ray.terminal_state import clock
 
@@ -95,6 +95,8 @@ def tell_report(summary: Mapping[str, Any], stream: Stream = None) -> None:
     )
     tell_agents(summary, stream)
     tell_comparisons(summary, stream)
+    for told in filter(None, map(aa_sentence, summary["configs"])):
+        say(told, stream=stream, style="dim")
     _tell_curves(summary, stream)
     heading("Generalisation criteria", stream=stream)
     table(

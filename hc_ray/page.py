@@ -40,6 +40,7 @@ def html(summary: Mapping[str, Any]) -> str:
         "fails.</p>",
         "<h2>Comparisons</h2>",
         _comparisons(summary["comparisons"]),
+        *(f"<p class=soft>{_text(told)}</p>" for told in map(aa_sentence, summary["configs"]) if told),
         "<h2>Pass@k from repeated seeds</h2>",
         _curves(summary["configs"]),
         "<h2>Generalisation criteria</h2>",
@@ -53,6 +54,17 @@ def html(summary: Mapping[str, Any]) -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{title}</title><style>{_STYLE}</style></head><body><main>{''.join(parts)}</main></body></html>\n"
+    )
+
+
+def aa_sentence(config: Mapping[str, Any]) -> str | None:
+    """The A/A check of an agent in words; None where its tasks ran once only."""
+    share = config["aa_false_alarms"]
+    if share is None:
+        return None
+    return (
+        f"A/A check of {config['agent']} ({config['split']}): halves of its own seeds looked different in {share:.0%} "
+        "of 200 comparisons (an honest test: 5 % or fewer)."
     )
 
 

@@ -162,6 +162,7 @@ def _config(key: tuple[str, str, str], rows: Sequence[dict[str, Any]]) -> dict[s
         "blind_pass_unscored_as_fail": _estimate(stats.rate(_by_task(rows, "passed"))),
         "self_pass": _estimate(stats.rate(_by_task(tried, "self_pass"))),
         "self_progress": _estimate(_mean_share(with_progress)),
+        "aa_false_alarms": stats.false_alarm_rate(_by_task(scored, "passed")),
         **_pool(scored),
         "tokens": tokens,
         "tokens_per_trial": None if tokens is None else tokens / len(rows),

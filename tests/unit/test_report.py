@@ -43,6 +43,18 @@ def test_unscored_trials_are_in_no_rate_and_the_rate_with_them_as_fails_stands_b
     assert best_of_n["unscored_causes"] == {"EngineError: the server died": 1}
 
 
+def test_repeated_seeds_get_an_a_a_check_and_single_ones_say_nothing() -> None:
+    store = sweepdir.sweep()
+    for seed in range(4):
+        sweepdir.add_trials(store, "hc", [True, False, seed % 2 == 0, True], seed=seed)
+    sweepdir.add_trials(store, "raw", [True, False, True, True])
+    summary = report.summarise(store)
+    share = config_of(summary, "hc")["aa_false_alarms"]
+    assert share is not None and share <= 0.1
+    assert config_of(summary, "raw")["aa_false_alarms"] is None
+    assert report.html(summary).count("A/A check of") == 1
+
+
 def test_what_was_not_measured_is_null_and_never_zero() -> None:
     store = sweepdir.sweep()
     sweepdir.add_trials(store, "raw", [True, False], tokens=(None, None))
