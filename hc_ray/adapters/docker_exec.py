@@ -92,10 +92,20 @@ class Conversation:
 
 
 def request(
-    command: Sequence[str], *, cwd: str, env: Mapping[str, str], timeout: float, limit: int, stdin: bytes
+    command: Sequence[str],
+    *,
+    cwd: str,
+    env: Mapping[str, str],
+    timeout: float,
+    limit: int,
+    stdin: bytes,
+    usual: bool = False,
 ) -> bytes:
+    """What the helper reads. ``usual``: it has more rights than the command is to have, and no environment to pass on
+    (sandboxes for shared grading)."""
     facts = {
         "argv": list(command), "cwd": cwd, "env": dict(env), "timeout": timeout, "limit": limit, "stdin": len(stdin),
+        "usual": usual,
     }  # fmt: skip
     return json.dumps(facts).encode() + b"\n" + stdin
 

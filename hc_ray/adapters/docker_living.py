@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from hc_ray.adapters import docker_shared
 from hc_ray.adapters.docker_client import Daemon
 from hc_ray.adapters.docker_difference import Lineage, Touch
+from hc_ray.adapters.docker_exec import HELPER
 from hc_ray.adapters.docker_ground import Ground
+from hc_ray.adapters.docker_shared import UNREAD
 from hc_ray.adapters.docker_values import DaemonRefusal, ImageFacts
 from hc_ray.errors import SandboxError
 from hc_ray.ports import Changes
@@ -73,6 +75,12 @@ class Living:
     def kill(self, reason: str) -> None:
         raise NotImplementedError
 
+    def _start_helper(self) -> socket.socket:
+        """``hc_exec``, from where nothing in the sandbox can move it."""
+        if self._task.grading != "shared":
+            return self._daemon.exec_socket(self.container, list(HELPER))
+        return self._daemon.exec_socket(self.container, docker_shared.starts("hc_exec"), environment=UNREAD)
+
     async def hand_over(self) -> str:
         return await self._ground.call(self._hand_over)
 
@@ -103,17 +111,14 @@ class Living:
         return await self._ground.call(self._environment)
 
     def _environment(self) -> Mapping[str, str]:
-        lines = self._ground.environment_of(self._image, self.container)
-        return {"PATH": _PATH, "HOME": "/root", **dict(line.split("=", 1) for line in lines if "=" in line)}
+        return {"PATH": _PATH, "HOME": "/root", **self._ground.environment_of(self._image)}
 
     async def sealed(self, order: bytes, *, timeout: float, limit: int) -> tuple[bytes, bytes]:
         return await self._ground.call(self._sealed, order, timeout, limit)
 
     def _sealed(self, order: bytes, timeout: float, limit: int) -> tuple[bytes, bytes]:
         self._must_live()
-        wire = self._daemon.exec_socket(
-            self.container, list(docker_shared.SEALED), privileged=True, environment=docker_shared.UNREAD
-        )
+        wire = self._daemon.exec_socket(self.container, docker_shared.starts("hc_shared"), environment=UNREAD)
         said = docker_shared.listen(wire, order + b"\n", timeout=timeout, limit=limit)
         if not said[0]:
             # It is stopped, or was killed by what lives here: nothing of it may go on.

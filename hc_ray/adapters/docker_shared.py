@@ -1,10 +1,12 @@
 """What shared grading needs of Docker: containers in which ``hc_ray/inside/shared.py`` can run out of the reach of the
-candidate's own root, the exec that starts it, and which of some paths differ from the image.
+candidate's own root, how that is started, and which of some paths differ from the image.
 
-A privileged exec in a container that may be hostile is the host's root until it gives that up, so nothing that it
-touches on its way may be the candidate's: it starts from a mount of the runner at the root of the file system (a mount
-point cannot be renamed, nor can what lies above this one), by the runner's own loader, which reads no
-``/etc/ld.so.preload``, with a locale and a time zone that name no file."""
+Hiding the tests in a mount namespace of their own takes CAP_SYS_ADMIN, so these containers have it, and every command
+of a candidate gives it up before it starts (``hc_exec``); since nothing here gains privileges by executing anything, it
+is gone for good. What starts with it in a container that may be hostile touches nothing of the candidate's on its way:
+it starts from a mount of the runner at the root of the file system (a mount point cannot be renamed, nor can what lies
+above this one), by the runner's own loader, which reads no ``/etc/ld.so.preload``, with a locale and a time zone that
+name no file."""
 
 import contextlib
 import json
@@ -21,11 +23,12 @@ from hc_ray.ports import Changes
 from hc_ray.runner_paths import RUNNER_ROOT, RUNNER_SEALED
 
 _PYTHON = f"{RUNNER_SEALED}/bin/python3"
-SEALED = (
+_LOADER = (
     *(f"{RUNNER_SEALED}/ld.so", "--inhibit-cache", "--inhibit-rpath", _PYTHON),
-    *("--library-path", f"{RUNNER_SEALED}/lib", _PYTHON, "-I", "-S", "-c"),
-    f"import sys; sys.path.insert(0, {RUNNER_SEALED + '/lib/hc'!r}); import hc_shared; hc_shared.main()",
+    *("--library-path", f"{RUNNER_SEALED}/lib"),
 )
+ADDED = ("SYS_ADMIN", "SETPCAP", "BLOCK_SUSPEND")
+"""Beyond what containers of ours have: to mount, to give capabilities up for good, and the mark of who graded here."""
 UNREAD = {"LC_ALL": "C", "TZ": ":/proc/0/none", "GLIBC_TUNABLES": "", "LD_LIBRARY_PATH": "", "LD_PRELOAD": "",
           "LD_AUDIT": ""}  # fmt: skip
 """The environment of the exec, over the image's own: nothing in it names a file that the C library would open."""
@@ -45,15 +48,15 @@ _FORBIDDEN = (
     "set_mempolicy_home_node setdomainname sethostname setns settimeofday statmount stime swapoff swapon sysfs syslog "
     "umount umount2 uselib userfaultfd ustat vhangup vm86 vm86old"
 )
-"""Beyond what Docker's own profile forbids a container without further capabilities, of what Linux 6 has: io_uring and
-reading another process's memory."""
+"""What Docker's own profile forbids a container without further capabilities; beyond that io_uring, and reading another
+process's memory."""
 
 
 def profile() -> str:
-    """The system calls of a container for shared grading, in Docker's format. Docker's own profile forbids ``mount``
-    and ``unshare`` to whoever is in the container, a privileged exec included. Here both are left to the kernel's
-    judgement, which asks for CAP_SYS_ADMIN; and of name spaces, only a mount name space can be had at all, so that
-    nobody gets that capability in a user name space of his own."""
+    """The system calls of a container for shared grading, in Docker's format. Docker's own profile opens a container
+    that has CAP_SYS_ADMIN to far more than mounts. Here ``mount`` is left to the kernel's judgement, which asks for
+    that capability; and of namespaces, only a mount namespace can be had at all, so that nobody gets the capability in
+    a user namespace of his own."""
     refused: dict[str, Any] = {"action": "SCMP_ACT_ERRNO"}
     rules = [
         {**refused, "names": _FORBIDDEN.split()},
@@ -71,14 +74,38 @@ def profile() -> str:
     return json.dumps({"defaultAction": "SCMP_ACT_ALLOW", "archMap": machines, "syscalls": rules})
 
 
-def host_options(host: dict[str, Any], volume: str) -> dict[str, Any]:
-    """The host's side of a container, made fit for shared grading. ``/tests`` and ``/logs`` are mount points, so that
-    whoever lives in there can neither move them nor put something else in their place."""
+def starts(module: str) -> list[str]:
+    """The argv that runs ``main`` of one of the runner's modules."""
+    library = f"{RUNNER_SEALED}/lib/hc"
+    return [
+        *_LOADER,
+        _PYTHON,
+        "-I",
+        "-S",
+        "-c",
+        f"import sys; sys.path.insert(0, {library!r}); import {module}; {module}.main()",
+    ]
+
+
+def options(
+    host: dict[str, Any], config: dict[str, Any], volume: str, *, apparmor: bool
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Both halves of what makes a container, fit for shared grading. ``/tests`` and ``/logs`` are mount points, so that
+    whoever lives in there can neither move them nor put something else in their place. ``apparmor``: the daemon's own
+    profile forbids every mount."""
+    unconfined = ["apparmor=unconfined"] if apparmor else []
+    entry = config["entrypoint"]
     return {
         **host,
         "binds": [f"{volume}:{RUNNER_ROOT}:ro", f"{volume}:{RUNNER_SEALED}:ro"],
-        "security_opt": [*host["security_opt"], f"seccomp={profile()}"],
+        "security_opt": [*host["security_opt"], f"seccomp={profile()}", *unconfined],
+        "cap_add": list(ADDED),
+        "cap_drop": [name for name in host["cap_drop"] if name not in ADDED],
         "tmpfs": {"/tests": SCRATCH, "/logs": SCRATCH},
+    }, {
+        **config,
+        "entrypoint": [*_LOADER, *(part.replace(RUNNER_ROOT, RUNNER_SEALED) for part in entry)],
+        "environment": UNREAD,
     }
 
 

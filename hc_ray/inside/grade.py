@@ -25,14 +25,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 KEPT = 64 << 10
 REWARD_LIMIT = 1 << 20
 REWARDS = ("reward.json", "reward.txt")
-PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE = 4, 36, 47, 2
-CAPABILITY_VERSION = 0x20080522
+PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
 _FIND_PYTEST = """
 import importlib.util, site, sys
 print(sys.version_info >= (3, 11), bool(importlib.util.find_spec("pytest")))
@@ -94,8 +94,8 @@ def _output(command: list[str], extra: dict[str, str]) -> str:
     return done.stdout.decode(errors="replace")
 
 
-def run(order: dict[str, Any]) -> dict[str, Any]:
-    """Run the tests once."""
+def run(order: dict[str, Any], become: Callable[[], None] | None = None) -> dict[str, Any]:
+    """Run the tests once. ``become`` is called in a ``test.sh`` that runs as another user, before it starts."""
     logs = Path(order["logs"])
     _fresh_logs(logs)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -107,7 +107,7 @@ def run(order: dict[str, Any]) -> dict[str, Any]:
             process = subprocess.Popen(
                 order["command"], cwd=order["cwd"], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT, start_new_session=True, pass_fds=(theirs.fileno(),),
-                **_identity(order.get("user"), order.get("mark")),
+                **_identity(order.get("user"), become),
             )  # fmt: skip
         except (OSError, KeyError, subprocess.SubprocessError) as error:
             return {"error": f"{type(error).__name__}: {error}"}
@@ -125,10 +125,9 @@ def run(order: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _identity(user: str | None, mark: int | None) -> dict[str, Any]:
-    """Popen's arguments to run as another user (a name or a number); only root can. ``mark``: a capability that this
-    user is to have as well. Users are read from the file and not by the C library, which would load what the image, or
-    a candidate in it, names in nsswitch.conf."""
+def _identity(user: str | None, become: Callable[[], None] | None) -> dict[str, Any]:
+    """Popen's arguments to run as another user (a name or a number); only root can. Users are read from the file
+    and not by the C library, which would load what the image, or a candidate in it, names in nsswitch.conf."""
     if not user or os.geteuid() != 0:
         return {}
     name = user.split(":")[0]
@@ -136,24 +135,13 @@ def _identity(user: str | None, mark: int | None) -> dict[str, Any]:
     if entry is None and not name.isdigit():
         raise KeyError(f"no user {name} in /etc/passwd")
     uid, gid = (int(name), int(name)) if entry is None else (int(entry[2]), int(entry[3]))
-    marked = {} if mark is None else {"preexec_fn": lambda: _bear(mark)}
-    return {"user": uid, "group": gid, "extra_groups": [], **marked}
+    return {"user": uid, "group": gid, "extra_groups": [], "preexec_fn": become}
 
 
 def _users() -> list[list[str]]:
     lines = Path("/etc/passwd").read_text(errors="replace").splitlines()
     entries = [line.split(":") for line in lines]
     return [one for one in entries if len(one) > 3 and one[2].isdigit() and one[3].isdigit()]
-
-
-def _bear(mark: int) -> None:
-    """Keep one capability as a user that is not root; permitted by ``PR_SET_KEEPCAPS`` of the parent."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    low, high = (1 << mark) & 0xFFFFFFFF, (1 << mark) >> 32
-    header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
-    libc.capset(header, (ctypes.c_uint32 * 6)(low, low, low, high, high, high))
-    if libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, mark, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "the mark could not be kept")
 
 
 def _fresh_logs(logs: Path) -> None:

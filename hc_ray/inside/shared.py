@@ -1,8 +1,8 @@
 """Runs ``test.sh`` in the candidate's own living sandbox, out of reach of the processes that live in it.
 
-Started by a privileged exec, from a mount that nothing in the sandbox can move, by the runner's own loader
-(``hc_ray.adapters.docker_shared``). Until ``_give_up`` has run this process is the host's root but for its name spaces:
-it reads nothing that a candidate can write (no environment, no locale, no time zone, no users, no file of the image).
+Started from a mount that nothing in the sandbox can move, by the runner's own loader, with CAP_SYS_ADMIN
+(``hc_ray.adapters.docker_shared``). Until ``give_up`` has run it reads nothing that a candidate can write: no
+environment, no locale, no time zone, no users, no file of the image.
 
 1. A mount namespace of its own, in which ``/tests`` and ``/logs`` are fresh file systems: the hidden tests and the
    reward do not exist for anybody else. Both are mount points for the candidate too: they cannot be moved away.
@@ -17,74 +17,42 @@ which does the rest. Standard library only, and nothing of it that looks up user
 # ruff: noqa: PTH101, PTH103, PTH108, PTH112, PTH114, PTH118, PTH120, PTH123
 
 import base64
-import ctypes
-import importlib
 import json
 import os
 import stat
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING or __package__:
+    from hc_ray.inside import grade, rights
+else:  # in a sandbox these modules lie side by side
+    import hc_grade as grade
+    import hc_rights as rights
 
 TESTS, LOGS = "/tests", "/logs"
 CLONE_NEWNS, MS_NOSUID, MS_NODEV, MS_REC, MS_PRIVATE = 0x20000, 2, 4, 0x4000, 1 << 18
-PR_CAPBSET_DROP, PR_SET_KEEPCAPS, PR_SET_DUMPABLE = 24, 8, 4
-CAPABILITY_VERSION = 0x20080522
-KEPT = (0, 1, 3, 4, 5, 6, 7, 10, 31)
-"""What containers of ours have: CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, NET_BIND_SERVICE, SETFCAP."""
-MARK = 36
-"""BLOCK_SUSPEND: harmless (it keeps a laptop awake), and no container has it."""
-LAST = 63
-
-
-class Failed(Exception):
-    """The kernel refused what the locks need."""
-
-
-def _libc() -> Any:
-    return ctypes.CDLL(None, use_errno=True)
-
-
-def _must(result: int, what: str) -> None:
-    if result != 0:
-        raise Failed(f"{what}: {os.strerror(ctypes.get_errno())}")
+PR_SET_KEEPCAPS, PR_SET_DUMPABLE = 8, 4
 
 
 def hide(size: int) -> None:
     """Put file systems that nobody else sees over the tests and the logs."""
-    libc = _libc()
-    _must(libc.unshare(CLONE_NEWNS), "unshare")
-    _must(libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None), "making mounts private")
+    libc = rights.libc()
+    rights.must(libc.unshare(CLONE_NEWNS), "unshare")
+    rights.must(libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None), "making mounts private")
     for folder, mode in ((TESTS, "0755"), (LOGS, "0777")):
         options = f"mode={mode},size={size}".encode()
-        _must(libc.mount(b"tmpfs", folder.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, options), f"hiding {folder}")
-
-
-def capabilities(path: str = "/proc/self/status") -> int:
-    """The permitted set of a process."""
-    with open(path) as file:
-        return next(int(line.split()[1], 16) for line in file if line.startswith("CapPrm:"))
+        rights.must(libc.mount(b"tmpfs", folder.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, options), f"hiding {folder}")
 
 
 def give_up() -> None:
     """Keep a container's capabilities and the mark, for good and for all that is started here."""
-    libc = _libc()
-    kept = {*KEPT, MARK}
-    for number in range(LAST + 1):
-        if number not in kept and libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0) != 0:
-            if ctypes.get_errno() == 22:  # the kernel's last capability
-                break
-            raise Failed(f"dropping capability {number}: {os.strerror(ctypes.get_errno())}")
-    mask = sum(1 << number for number in kept) & capabilities()
-    if not mask >> MARK & 1:
-        raise Failed("this exec was given no capability beyond those of its container")
-    header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
-    low, high = mask & 0xFFFFFFFF, mask >> 32
-    mark = 1 << (MARK - 32)
-    # Effective, permitted, inheritable, twice: the lower and the upper 32. The mark alone is inherited by other users.
-    _must(libc.capset(header, (ctypes.c_uint32 * 6)(low, low, 0, high, high, mark)), "capset")
-    _must(libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "closing this process")
+    rights.keep((*rights.USUAL, rights.MARK), inherited=(rights.MARK,))
+    if not rights.permitted() >> rights.MARK & 1:
+        raise rights.Refused("this process was given no capability beyond those of a candidate")
+    libc = rights.libc()
+    rights.must(libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "closing this process")
     # A test.sh that runs as another user is to bear the mark as well.
-    _must(libc.prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0), "keeping the mark")
+    rights.must(libc.prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0), "keeping the mark")
 
 
 def write_tests(files: "dict[str, Any]") -> None:
@@ -136,10 +104,9 @@ def run(order: "dict[str, Any]") -> "dict[str, Any]":
     lend(order.get("site"), order["lib"])
     for path in order.get("remove", ()):
         _remove(path)
-    grade = importlib.import_module("hc_grade")
     grade.guard()
     before = seal(order["sealed"])
-    report = grade.run({**order, "mark": MARK})
+    report = grade.run(order, lambda: rights.bear(rights.MARK))
     after = seal(order["sealed"])
     return {**report, "unsealed": sorted(path for path in before if before[path] != after[path])}
 
@@ -157,7 +124,7 @@ def main() -> None:
     order = json.loads(sys.stdin.readline())
     try:
         answer = run(order)
-    except Failed as error:
+    except rights.Refused as error:
         answer = {"refused": str(error)}
     sys.stdout.write(f"{order['nonce']} {json.dumps(answer)}\n")
     sys.stdout.flush()

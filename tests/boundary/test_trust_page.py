@@ -1,0 +1,50 @@
+"""docs/trust.md and the tests that it names. What the tests measured stands in the page itself."""
+
+import ast
+import re
+from collections import Counter
+from pathlib import Path
+
+from tests.trust import page
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def _functions(file: Path) -> set[str]:
+    tree = ast.parse(file.read_text())
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+def test_every_test_that_a_lock_names_exists():
+    missing = []
+    for name in page.named_tests():
+        file, _, function = name.partition("::")
+        path = REPOSITORY / file
+        if not path.is_file() or function not in _functions(path):
+            missing.append(name)
+    assert missing == []
+
+
+def test_the_page_of_trust_shows_every_lock_as_proven():
+    text = (REPOSITORY / "docs" / "trust.md").read_text()
+    rows = {line.split(" | ")[0].removeprefix("| "): line for line in text.splitlines() if line.startswith("| ")}
+    for lock in page.load_locks():
+        row = rows[lock["name"]]
+        assert re.search(r"\| \d+ passed \|$", row), f"not proven in the page's run: {row}"
+        assert all(test.removeprefix("tests/") in row for test in lock["tests"])
+
+
+def test_a_lock_whose_tests_failed_or_did_not_run_is_shown_so():
+    first = page.load_locks()[0]["tests"]
+    table = page.locks_table({first[0]: Counter(passed=1, failed=2)})
+    row = table.splitlines()[2]
+    assert "2 failed" in row and "1 passed" in row
+    assert "not run" in table.splitlines()[3]
+
+
+def test_figures_of_one_subject_share_a_table_and_what_was_not_measured_stays_empty():
+    table = page.figures_table([{"hostile": {"attack": "a", "overshoot": 0.123}}, {"hostile": {"attack": "b|c"}}])
+    assert (
+        table.splitlines()
+        == ["### Hostile", "", "| attack | overshoot |", "|---|---|", "| a | 0.12 |", "| b\\|c |  |", ""][:-1]
+    )
