@@ -4,6 +4,7 @@
 Exit codes: 0 done (failed trials included), 1 a bug or a machine that failed, 2 bad arguments or config, 3 some trials
 unscored, 130 interrupted."""
 
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -95,10 +96,19 @@ def _first_line(error: Exception) -> str:
 
 
 def _end(code: int, message: str) -> int:
-    typer.echo(f"hc-ray: {message}", err=True)
+    from hc_ray.credentials import scrub
+
+    typer.echo(f"hc-ray: {scrub(message)}", err=True)
     return code
 
 
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def main() -> None:
-    """The ``hc-ray`` command."""
+    """The ``hc-ray`` command. SIGTERM and a closed terminal end it as Ctrl-C does: what was started is cleaned up."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # not where ``nohup`` has it ignored
+            signal.signal(number, _interrupt)
     sys.exit(run(sys.argv[1:]))

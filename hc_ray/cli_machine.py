@@ -106,10 +106,13 @@ def export_mlflow(
     """Rebuild a sweep's MLflow runs from its directory. Runs that are there are brought up to date."""
     from hc_ray import report
     from hc_ray.adapters.mlflow_tracker import MlflowTracker
+    from hc_ray.credentials import url_fault
     from hc_ray.errors import ConfigError
     from hc_ray_actors.results import default_tracking_uri
 
     summary = report.summarise(sweep_store(out))
+    if mlflow_uri and (fault := url_fault(mlflow_uri)):
+        raise ConfigError(f"--mlflow-uri: the URI {fault}; set MLFLOW_TRACKING_USERNAME and …_PASSWORD instead")
     uri = mlflow_uri or default_tracking_uri(out)
     if uri is None:
         raise ConfigError(f"{out} is not on this machine's disk: name a tracking server with --mlflow-uri")

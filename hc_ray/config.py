@@ -1,9 +1,11 @@
 """Every setting of hc-ray: one YAML file is one ``SweepConfig``. Defaults live here, a sentence under every field."""
 
+import re
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
+from hc_ray.credentials import url_fault
 from hc_ray.value import Value, digest_of
 
 AgentName = Literal["raw", "best_of_n", "hc", "oracle", "nop"]
@@ -116,6 +118,20 @@ class EngineConfig(Value):
     context_tokens: int = Field(2048, ge=256)
     """Context of one request."""
 
+    @field_validator("base_url")
+    @classmethod
+    def _has_no_secret(cls, url: str | None) -> str | None:
+        if url and (fault := url_fault(url)):
+            raise ValueError(f"the URL {fault}; put the key into an environment variable and name it in api_key_env")
+        return url
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _is_a_name(cls, name: str | None) -> str | None:
+        if name is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise ValueError("this must be the name of an environment variable, never the key itself")
+        return name
+
     @property
     def label(self) -> str:
         """The model's name for a reader: never a path of this machine."""
@@ -179,6 +195,14 @@ class SweepConfig(BaseModel):
     """The sweep directory; None: ``runs/<dataset>-<time>``."""
     mlflow_uri: str | None = None
     """An MLflow tracking server; None: SQLite beside the sweep directory. ``none`` switches tracking off."""
+
+    @field_validator("out", "mlflow_uri")
+    @classmethod
+    def _has_no_secret(cls, place: str | None, info: ValidationInfo) -> str | None:
+        if place and "://" in place and (fault := url_fault(place)):
+            keys = "MLFLOW_TRACKING_USERNAME, …_PASSWORD or …_TOKEN" if info.field_name != "out" else "AWS_…"
+            raise ValueError(f"the URI {fault}; set the environment variables {keys} instead")
+        return place
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Self:

@@ -2,6 +2,7 @@
 
 A name of which a word is ``KEY``, ``TOKEN``, ``SECRET`` or the like names a secret. Nothing here keeps a value."""
 
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -82,6 +83,21 @@ def scrub(text: str, values: Iterable[str] | None = None) -> str:
             text = text.replace(value, HIDDEN)
     text = _USER.sub(f"{HIDDEN}@", text)
     return _BEARER.sub(rf"\1{HIDDEN}", _QUERY.sub(rf"\1{HIDDEN}", text))
+
+
+class Censor:
+    """Takes this process's secrets out of what is about to be written. What holds none comes back as it is."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        """``values`` as of ``secret_values``; they are looked for as they are and as JSON writes them."""
+        spelled = {spelling for value in values for spelling in (value, json.dumps(value)[1:-1])}
+        self._values = tuple(sorted((spelling.encode() for spelling in spelled), key=len, reverse=True))
+
+    def clean(self, data: bytes) -> bytes:
+        for value in self._values:
+            if value in data:
+                data = data.replace(value, HIDDEN.encode())
+        return data
 
 
 def url_fault(url: str) -> str | None:

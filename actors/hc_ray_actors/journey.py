@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from hc_ray.adapters.sweep_store import SweepStore
 from hc_ray.candidate import Submission
+from hc_ray.credentials import Censor
 from hc_ray.errors import ControlError, InfrastructureError, LeakError, StoreError
 from hc_ray.events import ErrorEvent, TrialComplete, TrialStart, VerdictEvent
 from hc_ray.task import Task
@@ -58,11 +59,12 @@ class Journeys:
         emit: Callable[[Any], None],
         scan: Callable[[str, Sequence[bytes]], Awaitable[None]],
         pace: Callable[[], Awaitable[None]],
+        censor: Censor,
     ) -> None:
         """``scan`` raises ``LeakError`` where a canary stands in what is to be written; ``pace`` waits before each
         trial's start."""
         self._plan, self._crew, self._store, self._lease = plan, crew, store, lease
-        self._emit, self._scan, self._pace = emit, scan, pace
+        self._emit, self._scan, self._pace, self._censor = emit, scan, pace, censor
         self._tasks = {task.digest: task for task in plan.taken}
         self._images: dict[tuple[str, bool], _Shared] = {}
         self._controls: dict[str, _Shared] = {}
@@ -282,7 +284,7 @@ class Journeys:
 
     async def _commit(self, record: Record) -> TrialResult:
         result = record.result()
-        packed = trial_files.files(record, result)
+        packed = trial_files.files(record, result, self._censor)
         await self._scan(record.key.name, trial_files.plain(record, packed))
         with self._lease.held():
             trial_files.commit(self._store, record, packed)

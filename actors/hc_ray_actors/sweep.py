@@ -16,6 +16,7 @@ from typing import Any
 
 from hc_ray import report
 from hc_ray.adapters.sweep_store import SweepStore
+from hc_ray.credentials import Censor, scrub, secret_values
 from hc_ray.errors import ActorError, InfrastructureError, LeakError, StoreError
 from hc_ray.ports import Events
 from hc_ray.trial import TrialKey, TrialResult
@@ -79,6 +80,8 @@ class _Sweep:
         self._store = SweepStore(plan.out)
         self._lease = Lease(self._store)
         self._journal = Journal(self._store, self._lease)
+        engines = [engine for engine, _, _ in plan.models.values()]
+        self._censor = Censor(secret_values(named=[engine.api_key_env for engine in engines if engine.api_key_env]))
         self._problems: list[str] = []
         self._crew: Crew | None = None
         self._pump: asyncio.Task[None] | None = None
@@ -88,7 +91,10 @@ class _Sweep:
     def emit(self, event: Any) -> None:
         """One stream: the journal and the watcher see the same events in the same order."""
         stamped = event if event.at else event.model_copy(update={"at": time.time()})
-        self._said.setdefault(stamped.trial, []).append(stamped.model_dump_json().encode())
+        told = stamped.model_dump_json().encode()
+        if (censored := self._censor.clean(told)) != told:
+            stamped, told = type(stamped).model_validate_json(censored), censored
+        self._said.setdefault(stamped.trial, []).append(told)
         self._journal.emit(stamped)
         self._watcher.emit(stamped)
 
@@ -146,7 +152,7 @@ class _Sweep:
             interrupted=interrupted,
             stopped=stopped,
             tracked=tracked,
-            problems=tuple(self._problems),
+            problems=tuple(scrub(problem) for problem in self._problems),
         )
 
     def _derive(self) -> dict[str, Any]:
@@ -158,11 +164,14 @@ class _Sweep:
             return report.summarise(self._store)
 
     def _catch_signals(self) -> None:
-        """SIGINT and SIGTERM cancel the sweep (``ray.init`` has put a handler of its own on SIGTERM)."""
+        """SIGINT, SIGTERM and a closed terminal cancel the sweep (``ray.init`` has put its own handler on SIGTERM)."""
         me = asyncio.current_task()
         assert me is not None
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
+        ends = [signal.SIGINT, signal.SIGTERM]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as ``nohup`` sets it: the sweep is to go on
+            ends.append(signal.SIGHUP)
+        for number in ends:
             with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
                 loop.add_signal_handler(number, me.cancel)
 
@@ -186,7 +195,14 @@ class _Sweep:
     async def _drive(self, todo: list[TrialKey], sleep: float, crew: Crew) -> None:
         """One bounded window over the trials, refilled as they end."""
         journeys = Journeys(
-            self._plan, crew, self._store, self._lease, emit=self.emit, scan=self._scan_trial, pace=_pacer(sleep)
+            self._plan,
+            crew,
+            self._store,
+            self._lease,
+            emit=self.emit,
+            scan=self._scan_trial,
+            pace=_pacer(sleep),
+            censor=self._censor,
         )
         began = time.monotonic()
         tokens = 0

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hc_ray.adapters.sweep_store import SweepStore, parquet
+from hc_ray.credentials import Censor
 from hc_ray.solve.outcome import TrialOutcome
 from hc_ray.trial import ExceptionInfo, TrialResult
 from hc_ray_actors.estimate import WITHOUT_MODEL
@@ -12,8 +13,11 @@ from hc_ray_actors.record import Record
 from hc_ray_actors.resumption import EVIDENCE
 from hc_ray_actors.trajectory import trajectory
 
+_PACKED = (".parquet", ".tar")
+"""Of candidates alone, who had no secret."""
 
-def files(record: Record, result: TrialResult) -> dict[str, bytes]:
+
+def files(record: Record, result: TrialResult, censor: Censor) -> dict[str, bytes]:
     """A trial's files by their paths in its folder; ``result.json`` is the last."""
     found = {"config.json": _json(record.key.model_dump(mode="json"))}
     outcome = record.outcome
@@ -29,13 +33,13 @@ def files(record: Record, result: TrialResult) -> dict[str, bytes]:
     if result.exception_info is not None:
         found[EVIDENCE] = _evidence(result.exception_info).encode()
     found["result.json"] = result.model_dump_json(indent=1).encode()
-    return found
+    return {path: data if path.endswith(_PACKED) else censor.clean(data) for path, data in found.items()}
 
 
 def plain(record: Record, packed: Mapping[str, bytes]) -> list[bytes]:
     """What a scanner can read of a trial's files: the matrix as JSON (parquet is compressed), and no submission of the
     oracle, which may hold its solution."""
-    kept = [data for path, data in packed.items() if not path.endswith((".parquet", ".tar"))]
+    kept = [data for path, data in packed.items() if not path.endswith(_PACKED)]
     if record.outcome is not None:
         kept += [_json(matrix_rows(record.outcome)), _json([one.model_dump(mode="json") for one in _asked(record)])]
     if record.key.agent not in WITHOUT_MODEL:

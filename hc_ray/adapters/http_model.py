@@ -262,8 +262,9 @@ class HttpModel:
         return EngineError(f"{self.shown_url} refused: {self._excerpt(answer)}")
 
     def _excerpt(self, answer: httpx.Response) -> str:
-        text = " ".join(answer.text.split())[:240]
-        return self._hide(f"HTTP {answer.status_code}" + (f" {text}" if text else ""))
+        # Hidden first, then cut: half a key is a secret too.
+        text = self._hide(" ".join(answer.text.split()))[:240]
+        return f"HTTP {answer.status_code}" + (f" {text}" if text else "")
 
     def _hide(self, text: str) -> str:
         secrets = [self._api_key, urlsplit(self._base_url).password]

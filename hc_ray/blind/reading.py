@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hc_ray.blind.tree import Entry, Ignore, entries
+from hc_ray.credentials import is_secret_name
 from hc_ray.dockerfile import ParsedDockerfile, parse_dockerfile
 from hc_ray.errors import DatasetError
 from hc_ray.task import Environment, Task
@@ -228,6 +229,10 @@ def _environment(folder: Path, parsed: ParsedTaskToml, tree: tuple[Entry, ...], 
         says = "is missing, and task.toml names no docker_image"
         faults.append(Fault(field="environment/Dockerfile", says=says, remedy="write one, or set docker_image"))
     env: dict[str, str] = {**(docker.env if docker else {})}
+    asked = {name for text in section.env.values() for name, *_ in _VARIABLE.findall(text) if is_secret_name(name)}
+    for name in sorted(asked):
+        says = f"asks for {name}, which is a secret: solvers, artefacts and images would get it"
+        faults.append(Fault(field="environment.env", says=says, remedy="ask for it in [verifier.env], or rename it"))
     try:
         env.update(resolve_templates(section.env, os.environ))
     except DatasetError as error:
