@@ -103,6 +103,12 @@ class Daemon:
         volumes = tuple(sorted(config.get("Volumes") or {}))
         return ImageFacts(id=found["Id"], workdir=config.get("WorkingDir") or "", layers=layers, volumes=volumes)
 
+    def image_environment(self, reference: str) -> dict[str, str]:
+        """The environment variables that an image gives to its containers."""
+        with _faults(f"inspecting image {reference}"):
+            lines = (self._api.inspect_image(reference).get("Config") or {}).get("Env") or ()
+        return dict(line.split("=", 1) for line in lines if "=" in line)
+
     def pull(self, reference: str, *, seconds: float) -> None:
         """Raises ``SandboxError`` when the image is not there within ``seconds``."""
         repository, _, tag = reference.partition("@") if "@" in reference else split_tag(reference)
@@ -308,14 +314,14 @@ class Daemon:
                 raise DaemonRefusal(f"Docker, reading {path}: {error}") from None
 
     def exec_socket(
-        self, container: str, argv: list[str], *, privileged: bool = False, environment: Mapping[str, str] | None = None
+        self, container: str, argv: list[str], *, environment: Mapping[str, str] | None = None
     ) -> socket.socket:
         """Start a command as root in a running container; the socket carries its stdin and Docker's framed output.
-        ``privileged``: with the host's capabilities (``docker_shared`` says when, and why that is not madness)."""
+        ``environment`` goes over the container's own."""
         with _faults("starting a command"):
             api = self._api
-            more = {"privileged": True, "environment": dict(environment or {})} if privileged else {}
-            made = api.exec_create(container, argv, stdin=True, stdout=True, stderr=True, user="0", workdir="/", **more)
+            how = {"stdin": True, "stdout": True, "stderr": True, "user": "0", "workdir": "/"}
+            made = api.exec_create(container, argv, environment=dict(environment or {}), **how)
             raw = api.exec_start(made["Id"], socket=True)
         return _own_socket(raw)
 

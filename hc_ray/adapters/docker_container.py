@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from hc_ray.adapters.docker_difference import Lineage, difference
-from hc_ray.adapters.docker_exec import HELPER, converse, removal, request
+from hc_ray.adapters.docker_exec import converse, removal, request
 from hc_ray.adapters.docker_ground import FORK_LABEL, PLACE_LABEL, STORAGE_MB, Ground, working_directory
 from hc_ray.adapters.docker_images import MACHINE_LABEL, OWNER_LABEL
 from hc_ray.adapters.docker_living import Living, Ticket
@@ -115,7 +115,10 @@ class DockerSandbox(Living):
         output_limit: int = 1 << 20,
     ) -> ExecResult:
         where = absolute(cwd or "", self.workdir)
-        asked = request(command, cwd=where, env=env or {}, timeout=timeout, limit=output_limit, stdin=stdin)
+        shared = self._task.grading == "shared"
+        full = {**(await self.environment() if shared else {}), **(env or {})}
+        options = {"cwd": where, "env": full, "timeout": timeout, "limit": output_limit, "stdin": stdin}
+        asked = request(command, usual=shared, **options)
         return await self._ground.call(self._exec, asked, timeout, output_limit)
 
     def _exec(self, asked: bytes, timeout: float, limit: int) -> ExecResult:
@@ -125,7 +128,7 @@ class DockerSandbox(Living):
             return ExecResult(exit_code=None, stdout=b"", stderr=f"hc: the sandbox was killed: {self._dead}".encode())
         started = time.monotonic()
         try:
-            wire = self._daemon.exec_socket(self.container, list(HELPER))
+            wire = self._start_helper()
         except DaemonRefusal as refusal:
             if pristine:
                 raise
@@ -194,7 +197,7 @@ class DockerSandbox(Living):
         self._check_open()
         if self._dead is not None:
             raise Unwritable(f"nothing can be removed in a sandbox that was killed: {self._dead}")
-        wire = self._daemon.exec_socket(self.container, list(HELPER))
+        wire = self._start_helper()
         said = converse(wire, removal(paths), timeout=60.0, limit=0)
         if said.report is None or said.report.get("failed"):
             raise Unwritable(f"paths cannot be removed: {(said.report or {}).get('failed') or 'no answer'}")

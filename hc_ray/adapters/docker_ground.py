@@ -69,7 +69,7 @@ class Ground:
         self._baseline_lock = threading.Lock()
         self._baselines: dict[str, Baseline] = {}
         self._facts: Mapping[str, Any] | None = None
-        self._environments: dict[str, list[str]] = {}
+        self._environments: dict[str, dict[str, str]] = {}
 
     def enter(self, container: str, sandbox: Housed) -> None:
         with self._lock:
@@ -104,10 +104,10 @@ class Ground:
             self._facts = self.daemon.facts()
         return self._facts
 
-    def environment_of(self, image: ImageFacts, container: str) -> list[str]:
-        """The environment that an image gives to its containers, of which ``container`` is one; asked once."""
+    def environment_of(self, image: ImageFacts) -> dict[str, str]:
+        """The environment that an image gives to its containers; asked once."""
         if image.id not in self._environments:
-            self._environments[image.id] = self.daemon.environment(container)
+            self._environments[image.id] = self.daemon.image_environment(image.id)
         return self._environments[image.id]
 
     def make_container(self, task: Task, image: str, name: str, *, network: bool) -> str:
@@ -130,8 +130,6 @@ class Ground:
             "ulimits": [limit("core", 0), limit("fsize", storage)],
             "log_config": {"type": "none", "config": {}},
         }
-        if task.grading == "shared":
-            host = docker_shared.host_options(host, volume)
         labels = {
             OWNER_LABEL: self.owner,
             MACHINE_LABEL: machine(),
@@ -149,6 +147,9 @@ class Ground:
             "healthcheck": {"test": ["NONE"]},
             "working_dir": working_directory(task, self.images.of(task)),
         }
+        if task.grading == "shared":
+            apparmor = any("apparmor" in one for one in self.facts().get("SecurityOptions") or ())
+            host, config = docker_shared.options(host, config, volume, apparmor=apparmor)
         if self.closing.is_set():
             raise SandboxError("this place of sandboxes is closed")
         self.used = True

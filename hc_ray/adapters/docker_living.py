@@ -37,6 +37,7 @@ class Lifeline:
     """What stays with the giver: the wire whose end would end the container, and nothing to reach it by."""
 
     storage_bytes = _KEPT_ALIVE
+    alive = True
 
     def __init__(self, wire: socket.socket | None) -> None:
         self._wire = wire

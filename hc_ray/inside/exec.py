@@ -62,9 +62,12 @@ def become(request: dict[str, Any], stdin: int, stdout: int, stderr: int) -> Non
         for target, fd in enumerate((stdin, stdout, stderr)):
             os.dup2(fd, target)
         os.closerange(3, 64)
+        if request.get("usual"):
+            give_up()
         filter.install(filter.program(counted=True))
         processes.step_back(OOM_SCORE)
-        environment = {**os.environ, **request.get("env", {})}
+        # In a sandbox for shared grading this process was started with an environment that names no file.
+        environment = {**({} if request.get("usual") else os.environ), **request.get("env", {})}
         os.chdir(request["cwd"])
         status = 127
         os.execvpe(request["argv"][0], request["argv"], environment)
@@ -75,6 +78,16 @@ def become(request: dict[str, Any], stdin: int, stdout: int, stderr: int) -> Non
         status = 126
         os.write(2, f"hc: {error}\n".encode(errors="replace"))
     os._exit(status)
+
+
+def give_up() -> None:
+    """The command gets the capabilities that a container usually has, and none of those that guard shared grading."""
+    if TYPE_CHECKING or __package__:
+        from hc_ray.inside import rights
+    else:
+        import hc_rights as rights
+
+    rights.keep(rights.USUAL)
 
 
 def reap(child: int) -> int | None:
