@@ -15,8 +15,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from hc_ray.blind.carry import Ask, carry_over, look, tests_environment
+from hc_ray.blind.contents import Contents, Refused, read_contents
+from hc_ray.blind.image import Image
+from hc_ray.blind.mentions import mentions
 from hc_ray.blind.reading import resolve_templates
-from hc_ray.blind.trusted import Carried, Contents, Image, Refused, read_contents, shadow_names, sort_out, to_probe
+from hc_ray.blind.trusted import Carried
 from hc_ray.blind.vault import VerifierSpec, load_spec, sealed_files
 from hc_ray.blind.verdict import Verdict, decide
 from hc_ray.candidate import Submission
@@ -26,7 +30,7 @@ from hc_ray.runner_paths import PYTEST_PURE, RUNNER_LIB, RUNNER_PYTHON, inside_s
 from hc_ray.task import Task
 
 LOGS = "/logs/verifier"
-_PROBE_SECONDS = 120.0
+_PROBE_SECONDS = 240.0
 _GRACE_SECONDS = 30.0
 """Beyond the verifier's own limit: what the grader inside needs to kill what is left and to report."""
 
@@ -90,16 +94,16 @@ async def _in_sandbox(
     tests = await asyncio.to_thread(sealed_files, sealed_root, task.digest, "tests")
     sandbox = await place.create(task, sandbox_name("grade", task), network=wants_network(task, spec, network))
     try:
-        image = await _probe(sandbox, contents)
+        mentioned, env, ask = mentions(tests), tests_environment(spec.env), _probing(sandbox)
+        key = (type(sandbox).__name__, task.digest + spec.sealed_digest)
+        image = await look(ask, contents, sandbox.workdir, mentioned, env, key)
         carried = Carried(tar=b"")
         if submission and contents:
-            carried = sort_out(submission.tar, contents, image, sandbox.workdir)
+            carried = await carry_over(sandbox, ask, submission.tar, contents, image, mentioned, env)
             if carried.tampered:
                 detail = "changes what the tests stand on"
                 common = {"tampered": carried.tampered, "left_behind": carried.left_behind, "detail": detail}
                 return {"passed": False, "cause": "tampered", "witness": "absent", **common}
-            if carried.tar:
-                await _apply(sandbox, carried)
         await put_files(sandbox, "/tests", tests)
         if limit is not None:
             spec = spec.model_copy(update={"timeout_sec": min(limit, spec.timeout_sec)})
@@ -134,26 +138,13 @@ async def put_files(sandbox: Sandbox, folder: str, files: dict[str, tuple[bytes,
             await sandbox.put(chosen, mode=mode)
 
 
-async def _apply(sandbox: Sandbox, carried: Carried) -> None:
-    try:
-        await sandbox.put_tar(carried.tar)
-    except ValueError as error:
-        raise Refused(str(error)) from None
+def _probing(sandbox: Sandbox) -> Ask:
+    """Asks ``hc_probe`` in this sandbox, from the root folder."""
 
+    async def ask(order: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
+        return await _order(sandbox, order, _PROBE_SECONDS, cwd="/", script="probe")
 
-async def _probe(sandbox: Sandbox, contents: Contents | None) -> Image:
-    """Look at the untouched image. Nothing of the submission runs yet: a failure here is the machinery's."""
-    order = {
-        "do": "probe",
-        "paths": to_probe(contents) if contents else (),
-        "modules": shadow_names(contents, sandbox.workdir) if contents else (),
-        "lib": RUNNER_LIB,
-        "pure": PYTEST_PURE,
-    }
-    report, trouble = await _order(sandbox, order, _PROBE_SECONDS, cwd="/")
-    if report is None:
-        raise VerifierError(f"the verifier's runner did not start in its sandbox: {trouble}")
-    return Image.model_validate(report)
+    return ask
 
 
 async def _run(
@@ -192,12 +183,12 @@ def shell_command(path: str, script: bytes, *, bash: bool) -> list[str]:
 
 
 async def _order(
-    sandbox: Sandbox, order: dict[str, Any], timeout: float, *, cwd: str
+    sandbox: Sandbox, order: dict[str, Any], timeout: float, *, cwd: str, script: str = "grade"
 ) -> tuple[dict[str, Any] | None, str]:
-    """Have ``hc_grade`` do something inside. Its answer, or None and what came instead."""
+    """Have ``hc_grade`` (or another script) do something inside. Its answer, or None and what came instead."""
     nonce = secrets.token_hex(16)
     result = await sandbox.exec(
-        [*RUNNER_PYTHON, "-I", inside_script("grade")],
+        [*RUNNER_PYTHON, "-I", inside_script(script)],
         timeout=timeout,
         cwd=cwd,
         stdin=json.dumps({**order, "nonce": nonce}).encode(),

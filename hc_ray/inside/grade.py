@@ -1,11 +1,9 @@
-"""Runs under the runner's Python inside the verifier's own sandbox: looks at the image, or runs ``test.sh``.
+"""Runs under the runner's Python inside the verifier's own sandbox: runs ``test.sh`` (``hc_probe`` has looked at the
+image before).
 
 The order comes as JSON on the standard input, so that no other process sees it; the answer is one line on the standard
 output, ``<nonce> <json>``, where the nonce came with the order. Standard library only.
 
-``{"do": "probe", "paths", "modules", "lib", "pure", "nonce"}`` → which paths exist, whether there is a bash, where
-python3 gets pytest from, and which of ``modules`` (top-level names) a pytest session loads. It also makes the witness
-(in the folder ``lib``) importable by python3.
 ``{"do": "run", "command", "cwd", "env", "timeout", "logs", "user", "nonce"}`` → exit status, the raw reward files, what
 the witness said and the end of the output. Stale reward files are removed first; whatever ``command`` started is dead
 before its reward files are read.
@@ -23,7 +21,6 @@ import socket
 import stat
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -33,65 +30,6 @@ KEPT = 64 << 10
 REWARD_LIMIT = 1 << 20
 REWARDS = ("reward.json", "reward.txt")
 PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
-_FIND_PYTEST = """
-import importlib.util, site, sys
-print(sys.version_info >= (3, 11), bool(importlib.util.find_spec("pytest")))
-for folder in [*site.getsitepackages(), site.getusersitepackages()]:
-    print(folder)
-"""
-_LOADED = (
-    "import sys; sys.path[:] = [p for p in sys.path if p]; import pytest; "
-    "pytest.main(['-q', '-p', 'no:cacheprovider', sys.argv[1]]); "
-    "print('\\n' + ' '.join({name.split('.')[0] for name in sys.modules}))"
-)
-
-
-def probe(order: dict[str, Any]) -> dict[str, Any]:
-    """What the untouched image holds."""
-    source = "none"
-    if python := shutil.which("python3"):
-        first, *folders = _output([python, "-c", _FIND_PYTEST], {}).splitlines() or [""]
-        found = first.split()
-        _make_importable(order["lib"], folders)
-        source = "own" if found[1:] == ["True"] else "pure" if found == ["True", "False"] else "none"
-    return {
-        "exists": [path for path in order["paths"] if os.path.lexists(path)],
-        "bash": shutil.which("bash") is not None,
-        "path": os.get_exec_path(),
-        "pytest": source,
-        "loaded": _loaded(python, source, order) if order["modules"] else [],
-    }
-
-
-def _make_importable(lib: str, folders: list[str]) -> None:
-    """Name ``lib`` in a .pth file of python3's, so that the witness is found by scripts that set PYTHONPATH anew."""
-    for folder in folders:
-        with contextlib.suppress(OSError):
-            Path(folder).mkdir(parents=True, exist_ok=True)
-            Path(folder, "hc_witness.pth").write_text(lib + "\n")
-            return
-
-
-def _loaded(python: str | None, source: str, order: dict[str, Any]) -> list[str]:
-    """Which of the named modules a session over one passing test imports."""
-    if python is None or source == "none":
-        return []
-    with tempfile.TemporaryDirectory() as folder:
-        test = Path(folder, "test_probe.py")
-        test.write_text("def test_one():\n    assert [1] == [1]\n")
-        extra = {"PYTHONPATH": order["pure"]} if source == "pure" else {}
-        lines = _output([python, "-c", _LOADED, str(test)], extra).strip().splitlines()
-    return sorted(set(order["modules"]) & set(lines[-1].split() if lines else []))
-
-
-def _output(command: list[str], extra: dict[str, str]) -> str:
-    try:
-        done = subprocess.run(
-            command, env={**os.environ, **extra}, cwd="/", capture_output=True, timeout=60, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.decode(errors="replace")
 
 
 def run(order: dict[str, Any], become: Callable[[], None] | None = None) -> dict[str, Any]:
@@ -272,7 +210,7 @@ def guard() -> None:
 def main() -> None:
     order = json.load(sys.stdin)
     guard()
-    answer = probe(order) if order["do"] == "probe" else run(order)
+    answer = run(order)
     sys.stdout.write(f"{order['nonce']} {json.dumps(answer)}\n")
 
 

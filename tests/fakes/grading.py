@@ -37,7 +37,7 @@ class MemorySandbox:
         output_limit: int = 1 << 20,
     ) -> ExecResult:
         self.commands.append(list(command))
-        if not command[-1].endswith("hc_grade.py"):
+        if not command[-1].endswith(("hc_grade.py", "hc_probe.py")):
             self.done.append("exec")
             return ExecResult(exit_code=0, stdout=b"", stderr=b"")
         order = json.loads(stdin)

@@ -4,7 +4,6 @@ import base64
 import json
 import subprocess
 import sys
-import venv
 from pathlib import Path
 from typing import Any
 
@@ -166,21 +165,3 @@ def test_a_flood_of_output_is_cut_in_the_middle(ground: Ground) -> None:
 def test_a_missing_interpreter_is_reported(ground: Ground) -> None:
     order = {"do": "run", "command": ["/absent"], "cwd": "/", "env": {}, "timeout": 5, "logs": str(ground.logs)}
     assert "FileNotFoundError" in ground.order(order)["error"]
-
-
-def test_the_probe_says_what_the_image_holds_and_lends_it_the_witness(tmp_path: Path) -> None:
-    venv.create(tmp_path / "image", symlinks=True)
-    search = [str(tmp_path / "image" / "bin"), "/usr/bin", "/bin"]
-    order = {
-        "do": "probe", "paths": ["/bin/sh", "/absent"], "modules": ["argparse"], "lib": "/lib-of-ours",
-        "pure": "/nowhere", "nonce": "n",
-    }  # fmt: skip
-    command = [sys.executable, "-I", str(INSIDE / "grade.py")]
-    env = {"PATH": ":".join(search), "HOME": str(tmp_path)}
-    done = subprocess.run(command, input=json.dumps(order), capture_output=True, text=True, env=env, check=True)
-    answer = json.loads(done.stdout.partition(" ")[2])
-    assert answer["exists"] == ["/bin/sh"]
-    assert answer["path"] == search
-    assert (answer["bash"], answer["pytest"]) == (True, "pure")
-    (lent,) = (tmp_path / "image").rglob("hc_witness.pth")
-    assert lent.read_text() == "/lib-of-ours\n"

@@ -1,4 +1,4 @@
-"""Harbor's reward rules, the second witness, the trusted set, and what is a fail and what is unscored."""
+"""Harbor's reward rules, the second witness, and what is a fail and what is unscored."""
 
 import base64
 import io
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hc_ray.blind import oracle, trusted, vault, verify
+from hc_ray.blind import oracle, vault, verify
 from hc_ray.blind.verdict import Malformed, Verdict, decide, headline, read_rewards
 from hc_ray.candidate import DELETED, Submission
 from hc_ray.errors import VerifierError
@@ -17,7 +17,7 @@ from hc_ray.task import Task
 from tests.fakes.grading import MemoryPlace
 from tests.fakes.tasks import TOML, make_task
 
-PROBED = {"exists": [], "bash": True, "path": ["/usr/bin"], "pytest": "own", "loaded": []}
+PROBED = {"exists": [], "bash": True, "path": ["/usr/bin"], "pytest": "own"}
 
 
 def end(session: str = "s", **counts: int) -> dict[str, Any]:
@@ -53,20 +53,6 @@ def make_tar(files: dict[str, str], *, deleted: tuple[str, ...] = (), extra: tup
         for info in extra:
             tar.addfile(info)
     return out.getvalue()
-
-
-def sparse(name: str) -> tarfile.TarInfo:
-    """A file without content that says to be 1 TiB of hole."""
-    info = tarfile.TarInfo(name)
-    info.pax_headers = {f"GNU.sparse.{key}": value for key, value in {"size": str(1 << 40), "numblocks": "0"}.items()}
-    info.pax_headers["GNU.sparse.map"] = "0,0"
-    return info
-
-
-def link(name: str, target: str, kind: bytes = tarfile.SYMTYPE) -> tarfile.TarInfo:
-    info = tarfile.TarInfo(name)
-    info.type, info.linkname = kind, target
-    return info
 
 
 _TASK = Task(name="t", digest="d" * 64, instruction="x", environment={"dockerfile": "FROM x"})
@@ -151,91 +137,6 @@ def test_a_reward_counts_only_if_the_witness_bears_it_out(
     Verdict(**fields)
 
 
-@pytest.mark.parametrize(
-    "tar",
-    [
-        b"no tar at all",
-        make_tar({"/app/../etc/x": ""}),
-        make_tar({}, extra=(link("app/x", "/usr"), tarfile.TarInfo("app/x/python3"))),
-        make_tar({}, extra=(link("app/x", "usr/bin/python3", tarfile.LNKTYPE),)),
-        make_tar({"app/x": ""}, extra=(tarfile.TarInfo("app/x"),)),
-        make_tar({}, extra=(link("app/null", "", tarfile.CHRTYPE),)),
-        make_tar({DELETED: '{"a": 1}'}),
-        make_tar({}, deleted=("/",)),
-        make_tar({"/app/" + "d/" * 300 + "file": "x"}),
-        make_tar({}, extra=(sparse("app/big"),)),
-    ],
-)
-def test_a_submission_that_no_difference_looks_like_is_refused(tar: bytes) -> None:
-    with pytest.raises(trusted.Refused):
-        trusted.read_contents(tar)
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/usr/bin/python3", "/bin/bash", "/usr/lib/python3/os.py", "/lib/x/libc.so.6", "/etc/ld.so.preload",
-        "/opt/hc/bin/python3", "/opt/venv/bin/tool", "/app/sitecustomize.py", "/app/x.pth", "/conftest.py",
-        "/root/.local/lib/python3.12/site-packages/a.py", "/etc", "/usr",
-        "/etc/pip.conf", "/root/.curlrc", "/root",
-    ],
-)  # fmt: skip
-def test_changing_or_removing_a_trusted_file_is_tampering_and_adding_one_is_left_behind(path: str) -> None:
-    image = trusted.Image(path=("/usr/bin", "/opt/venv/bin"))
-    there = image.model_copy(update={"exists": (path,)})
-    tar = make_tar({path: "x", "/app/ok.py": "y"})
-    contents = trusted.read_contents(tar)
-    changed = trusted.sort_out(tar, contents, there, "/app")
-    assert changed.tampered == (path,)
-    added = trusted.sort_out(tar, contents, image, "/app")
-    assert (added.tampered, added.left_behind) == ((), (path,))
-    assert trusted.read_contents(added.tar).members == ("/app/ok.py",)
-    gone = make_tar({}, deleted=(path,))
-    assert trusted.sort_out(gone, trusted.read_contents(gone), there, "/app").tampered == (path,)
-
-
-def test_everything_else_is_carried_with_its_removals() -> None:
-    tar = make_tar({"/app/a.py": "1", "/etc/app.conf": "2", "/root/notes": "3"}, deleted=("/app/old", "/srv/x"))
-    carried = trusted.sort_out(tar, trusted.read_contents(tar), trusted.Image(), "/app")
-    assert (carried.left_behind, carried.tampered) == ((), ())
-    kept = trusted.read_contents(carried.tar)
-    assert kept.members == ("/app/a.py", "/etc/app.conf", "/root/notes")
-    assert kept.deleted == ("/app/old", "/srv/x")
-
-
-def test_rewards_tests_and_docker_s_own_init_never_travel() -> None:
-    tar = make_tar({"/logs/verifier/reward.txt": "1", "/tests/test.sh": "", "/usr/sbin/docker-init": "", "/app/a": "1"})
-    image = trusted.Image(exists=("/usr/sbin/docker-init",))
-    carried = trusted.sort_out(tar, trusted.read_contents(tar), image, "/app")
-    assert carried.tampered == ()
-    assert trusted.read_contents(carried.tar).members == ("/app/a",)
-
-
-@pytest.mark.parametrize("path", ["/etc/alternatives/awk", "/etc/alternatives", "/etc/ld.so.cache"])
-def test_what_an_installed_package_registers_is_neither_carried_nor_tampering(path: str) -> None:
-    tar = make_tar({path: "x", "/app/a": "1"}, deleted=(path + ".old", "/etc/alternatives/which"))
-    carried = trusted.sort_out(tar, trusted.read_contents(tar), trusted.Image(exists=(path,)), "/app")
-    assert (carried.tampered, carried.left_behind) == ((), (path,))
-    assert trusted.read_contents(carried.tar).members == ("/app/a",)
-
-
-def test_shadowing_what_pytest_loads_is_tampering_and_using_a_common_name_is_not() -> None:
-    tar = make_tar({"/app/argparse.py": "", "/app/statistics.py": "", "/app/pytest/__init__.py": "", "/app/own.py": ""})
-    contents = trusted.read_contents(tar)
-    assert trusted.shadow_names(contents, "/app") == ("argparse", "pytest", "statistics")
-    image = trusted.Image(loaded=("argparse", "pytest"))
-    carried = trusted.sort_out(tar, contents, image, "/app")
-    assert carried.tampered == ("/app/argparse.py", "/app/pytest/__init__.py")
-    shipped = image.model_copy(update={"exists": ("/app/argparse.py",)})
-    assert trusted.sort_out(tar, contents, shipped, "/app").tampered == ("/app/pytest/__init__.py",)
-
-
-def test_the_witness_cannot_be_replaced_by_a_file_of_its_name() -> None:
-    tar = make_tar({"/srv/lib/hc_witness.py": ""})
-    carried = trusted.sort_out(tar, trusted.read_contents(tar), trusted.Image(), "/app")
-    assert carried.tampered == ("/srv/lib/hc_witness.py",)
-
-
 def answering(run: dict[str, Any] | None, **probe: Any) -> Any:
     return lambda sandbox, order: {**PROBED, **probe} if order["do"] == "probe" else run
 
@@ -277,7 +178,8 @@ async def test_the_untouched_environment_is_graded_without_a_submission(sealed: 
 
 async def test_a_tampered_submission_is_never_run(sealed: tuple[Task, Path]) -> None:
     task, root = sealed
-    place = MemoryPlace(answering(report(), exists=["/usr/bin/python3"]))
+    there = {"exists": ["/usr/bin/python3"], "programs": {"python3": ["/usr/bin/python3"]}}
+    place = MemoryPlace(answering(report(), **there))
     verdict = await verify.grade(task, submission({"/usr/bin/python3": "x"}), sealed_root=root, place=place)
     assert (verdict.passed, verdict.cause, verdict.tampered) == (False, "tampered", ("/usr/bin/python3",))
     assert place.made[0].done == ["probe"]

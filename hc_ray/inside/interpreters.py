@@ -1,0 +1,93 @@
+"""Where the image's own Pythons look for modules, and what a pytest session of theirs loads, found by running them:
+only before anything of a submission is there, or where nothing of it that they run by themselves was carried. Standard
+library only."""
+
+import json
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+_SECONDS = 100
+_FACTS = """
+import json, os, site, sys, sysconfig
+try:
+    from importlib.util import find_spec
+    has_pytest = find_spec("pytest") is not None
+except ImportError:
+    has_pytest = False
+sites = list(getattr(site, "getsitepackages", list)())
+user = [site.getusersitepackages()] if hasattr(site, "getusersitepackages") else []
+paths = sysconfig.get_paths()
+stdlib = [paths.get("stdlib"), paths.get("platstdlib"), sysconfig.get_config_var("DESTSHARED")]
+stdlib += [os.path.dirname(os.__file__)]
+print(json.dumps({
+    "new": sys.version_info >= (3, 11), "pytest": has_pytest, "executable": sys.executable, "prefix": sys.prefix,
+    "base": getattr(sys, "base_prefix", sys.prefix), "path": [p for p in sys.path if p], "sites": sites, "user": user,
+    "stdlib": [folder for folder in stdlib if folder],
+    "added": [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p],
+}))
+"""
+_SESSION = """
+import json, sys
+class Missed(object):
+    names = set()
+    def find_spec(self, name, path=None, target=None):
+        self.names.add(name)
+missed = Missed()
+sys.meta_path.append(missed)
+import site
+site.main()
+sys.path[:] = [entry for entry in sys.path if entry]
+import pytest
+pytest.main(["-q", "-rA", "--color=yes", "-p", "no:cacheprovider", "--rootdir=" + sys.argv[1], sys.argv[1]])
+def top(names):
+    found = {}
+    for name in {name.partition(".")[0] for name in names}:
+        module = sys.modules.get(name)
+        folders = list(getattr(module, "__path__", None) or [])
+        file = getattr(module, "__file__", None)
+        if name not in ("__main__", "test_probe", "__mp_main__"):
+            found[name] = sorted(map(str, folders or ([file] if file else [])))
+    return found
+tried = sorted(name for name in missed.names if "." not in name)
+loaded = top(list(sys.modules))
+for name in sys.argv[2:]:
+    try:
+        __import__(name)
+    except BaseException:
+        pass
+mapped = {line[line.index("/"):].strip() for line in open("/proc/self/maps") if "/" in line}
+imported = {name: paths for name, paths in top(list(sys.modules)).items() if name not in loaded}
+print("\\n" + json.dumps({"loaded": loaded, "tried": tried, "imported": imported, "mapped": sorted(mapped)}))
+"""
+_TESTS = "def test_passes():\n    assert [1] == [1]\n\n\ndef test_fails():\n    assert [1] == [2]\n"
+
+
+def facts(python: str, environment: dict[str, str]) -> dict[str, Any] | None:
+    """What one interpreter says of itself; None where it does not run (or is no Python)."""
+    found = _answer([python, "-c", _FACTS], environment)
+    return found if found is not None and isinstance(found.get("path"), list) else None
+
+
+def session(python: str, environment: dict[str, str], imports: list[str]) -> dict[str, Any] | None:
+    """A pytest session over one test that passes and one that fails, then ``imports`` by name.
+
+    ``loaded``, ``imported``: top-level modules and where they lie; ``tried``: modules that were looked for in vain;
+    ``mapped``: files in memory. Start-up files are part of it. None where it did not come to an end."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "test_probe.py").write_text(_TESTS)
+        return _answer([python, "-S", "-c", _SESSION, folder, *imports], environment)
+
+
+def _answer(command: list[str], environment: dict[str, str]) -> dict[str, Any] | None:
+    env = {**os.environ, **environment, "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run(
+            command, env=env, cwd="/", stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False
+        )
+        answer = json.loads(done.stdout.decode(errors="replace").strip().splitlines()[-1])
+    except (OSError, subprocess.TimeoutExpired, ValueError, IndexError, RecursionError):
+        return None
+    return answer if isinstance(answer, dict) else None

@@ -1,0 +1,344 @@
+"""What of a submission is carried into grading, what is left behind, and what voids a trial."""
+
+import io
+import json
+import tarfile
+
+import pytest
+
+from hc_ray.blind import trusted
+from hc_ray.blind.contents import Refused, read_contents
+from hc_ray.blind.image import Image, Python, Session, differences
+from hc_ray.blind.mentions import Mentions
+from hc_ray.blind.trusted import Carried, sort_out
+from hc_ray.candidate import DELETED
+
+SITE, USER = "/usr/local/lib/python3.11/dist-packages", "/root/.local/lib/python3.11/site-packages"
+DEBIAN = Image(
+    path=("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin"),
+    first=("/root/.local/bin",),
+    programs={
+        "python3": ("/usr/bin/python3", "/usr/bin/python3.11"),
+        "sh": ("/usr/bin/sh", "/usr/bin/dash"),
+        "ld": ("/usr/bin/ld", "/usr/bin/x86_64-linux-gnu-ld"),
+    },
+    pytest="pure",
+    pythons=(
+        Python(
+            path=("/usr/lib/python311.zip", "/usr/lib/python3.11", "/usr/lib/python3.11/lib-dynload", SITE),
+            sites=(SITE, "/usr/lib/python3/dist-packages", "/usr/lib/python3.11/dist-packages"),
+            user=(USER,),
+            stdlib=("/usr/lib/python3.11", "/usr/lib/python3.11/lib-dynload"),
+        ),
+    ),
+    sessions=(
+        Session(
+            loaded={
+                "argparse": ("/usr/lib/python3.11/argparse.py",),
+                "json": ("/usr/lib/python3.11/json",),
+                "pytest": ("/opt/hc/lib/pytest_pure/pytest",),
+                "helper": ("/usr/lib/python3/dist-packages/helper",),
+                "sys": (),
+            },
+            imported={"requests": (f"{SITE}/requests",), "mine": ("/app/mine",)},
+            tried=("org", "apport_python_hook"),
+            mapped=("/usr/lib/x86_64-linux-gnu/libcrypto.so.3",),
+        ),
+    ),
+    deep=True,
+    libraries={"libc.so.6": ("/usr/lib/x86_64-linux-gnu/libc.so.6",)},
+    loader=("/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib"),
+    perl=("/etc/perl", "/usr/local/share/perl/5.36.0", "/usr/share/perl5"),
+)
+SHELL = Mentions(shell_words=frozenset({"pytest", "uv", "nginx"}))
+
+
+def make_tar(files: dict[str, str], *, deleted: tuple[str, ...] = (), extra: tuple[tarfile.TarInfo, ...] = ()) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for name, text in {**({DELETED: json.dumps(list(deleted))} if deleted else {}), **files}.items():
+            info = tarfile.TarInfo(name.lstrip("/"))
+            info.size, info.mode = len(text), 0o777
+            tar.addfile(info, io.BytesIO(text.encode()))
+        for info in extra:
+            tar.addfile(info)
+    return out.getvalue()
+
+
+def member(name: str, kind: bytes = tarfile.DIRTYPE, target: str = "", mode: int = 0o755) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name.lstrip("/"))
+    info.type, info.linkname, info.mode = kind, target, mode
+    return info
+
+
+def sparse(name: str) -> tarfile.TarInfo:
+    """A file without content that says to be 1 TiB of hole."""
+    info = tarfile.TarInfo(name)
+    info.pax_headers = {f"GNU.sparse.{key}": value for key, value in {"size": str(1 << 40), "numblocks": "0"}.items()}
+    info.pax_headers["GNU.sparse.map"] = "0,0"
+    return info
+
+
+def sorted_out(tar: bytes, image: Image = DEBIAN, workdir: str = "/app", mentioned: Mentions = SHELL) -> Carried:
+    return sort_out(tar, read_contents(tar), image, workdir, mentioned)
+
+
+def fate(path: str, *, exists: bool = False, text: str = "x", workdir: str = "/app", image: Image = DEBIAN) -> str:
+    image = image.model_copy(update={"exists": (path,) if exists else ()})
+    found = sorted_out(make_tar({path: text}), image, workdir)
+    kept = path in read_contents(found.tar).members
+    assert kept is not (path in found.left_behind or path in found.tampered)
+    return "tampered" if found.tampered else "left behind" if found.left_behind else "carried"
+
+
+@pytest.mark.parametrize(
+    "tar",
+    [
+        b"no tar at all",
+        make_tar({"/app/../etc/x": ""}),
+        make_tar({}, extra=(member("app/x", tarfile.SYMTYPE, "/usr"), tarfile.TarInfo("app/x/python3"))),
+        make_tar({}, extra=(member("app/x", tarfile.LNKTYPE, "usr/bin/python3"),)),
+        make_tar({"app/x": ""}, extra=(tarfile.TarInfo("app/x"),)),
+        make_tar({}, extra=(member("app/null", tarfile.CHRTYPE),)),
+        make_tar({DELETED: '{"a": 1}'}),
+        make_tar({}, deleted=("/",)),
+        make_tar({"/app/" + "d/" * 300 + "file": "x"}),
+        make_tar({}, extra=(sparse("app/big"),)),
+    ],
+)
+def test_a_submission_that_no_difference_looks_like_is_refused(tar: bytes) -> None:
+    with pytest.raises(Refused):
+        read_contents(tar)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/usr/bin/python3", "/usr/bin/python3.11", "/usr/bin/dash", "/usr/lib/x86_64-linux-gnu/libc.so.6",
+        "/usr/lib/x86_64-linux-gnu/libcrypto.so.3", "/usr/lib/python3.11/os.py", "/usr/lib/python3.11/json/decoder.py",
+        "/usr/lib/python3/dist-packages/helper/__init__.py", f"{SITE}/requests/api.py", "/etc/ld.so.preload",
+        "/etc/profile", "/app/sitecustomize.py", "/opt/hc/bin/python3", "/conftest.py",
+    ],
+)  # fmt: skip
+def test_changing_or_removing_what_the_tests_resolve_voids_the_trial(path: str) -> None:
+    assert fate(path, exists=True) == "tampered"
+    assert sorted_out(make_tar({}, deleted=(path,))).tampered == (path,)
+
+
+@pytest.mark.parametrize(
+    "path", ["/usr", "/usr/bin", "/usr/lib/python3.11", "/root/.local", "/usr/lib/x86_64-linux-gnu"]
+)
+def test_removing_or_replacing_a_folder_that_holds_something_trusted_voids_the_trial(path: str) -> None:
+    assert sorted_out(make_tar({}, deleted=(path,))).tampered == (path,)
+    link = make_tar({}, extra=(member(path, tarfile.SYMTYPE, "/app/mine"),))
+    there = DEBIAN.model_copy(update={"exists": (path,), "folders": (path,)})
+    assert sorted_out(link, there).tampered == (path,)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/usr/bin/vim", "/usr/share/doc/x/README", "/usr/lib/x86_64-linux-gnu/libjq.so.1", f"{SITE}/numpy/core.py",
+        f"{USER}/numpy/__init__.py", "/root/.local/bin/tool", "/usr/local/bin/nginx", "/etc/nginx/nginx.conf",
+        "/var/lib/dpkg/status", "/var/lib/dpkg/info/jq.list", "/etc/alternatives/editor", "/opt/tool/bin/python3",
+        "/usr/lib/jvm/java-17/lib/libc.so.6", "/srv/sub/conftest.py", "/app/mine/__init__.py", "/app/statistics.py",
+        "/app/sys.py", "/app/tests/conftest.py", "/usr/lib/python3.11/dist-packages/late.py",
+        f"{SITE}/numpy-2.dist-info/entry_points.txt", "/usr/share/perl5/JSON.pm", "/usr/local/sbin/bash5",
+    ],
+)  # fmt: skip
+def test_what_an_honest_installation_brings_is_carried(path: str) -> None:
+    assert fate(path) == "carried"
+
+
+@pytest.mark.parametrize("path", ["/usr/bin/vim", f"{SITE}/numpy/core.py", "/var/lib/dpkg/status", "/app/mine/x.py"])
+def test_an_upgrade_of_what_the_tests_do_not_resolve_is_carried(path: str) -> None:
+    assert fate(path, exists=True) == "carried"
+    assert sorted_out(make_tar({}, deleted=(path,))).tampered == ()
+
+
+def test_code_of_the_packages_that_trusted_programs_came_in_is_trusted_too() -> None:
+    passes = "/usr/lib/gcc/x86_64-linux-gnu/12/cc1"
+    assert fate(passes, exists=True, image=DEBIAN.model_copy(update={"owned": (passes,)})) == "tampered"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/usr/local/bin/python3", "/usr/local/sbin/sh", "/root/.local/bin/python3", f"{USER}/helper/__init__.py",
+        f"{SITE}/helper.py", f"{USER}/requests.py", "/usr/local/lib/libc.so.6", "/usr/lib/libc.so.6",
+        "/app/argparse.py", "/app/json/__init__.py", "/app/pytest/__init__.py", "/app/argparse.cpython-311.so",
+        "/srv/lib/hc_witness.py", "/usr/local/share/perl/5.36.0/strict.pm",
+    ],
+)  # fmt: skip
+def test_shadowing_what_the_tests_resolve_voids_the_trial(path: str) -> None:
+    assert fate(path) == "tampered"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        # Start-up files and hooks
+        "/etc/ld.so.preload", "/etc/ld.so.conf.d/x.conf", "/etc/profile.d/x.sh", "/etc/python3.11/sitecustomize.py",
+        "/etc/ssl/openssl.cnf", "/etc/gitconfig", "/etc/perl/strict.pm", f"{SITE}/x.pth", "/app/x.pth",
+        f"{SITE}/sitecustomize.py", f"{USER}/usercustomize.py", "/app/usercustomize/__init__.py",
+        "/usr/bin/pyvenv.cfg", "/usr/bin/pybuilddir.txt", "/usr/bin/python311._pth", "/conftest.py", "/pytest.ini",
+        "/root/.bashrc", "/root/.gitconfig", "/root/.config/pip/pip.conf", "/root/.config/git/config",
+        "/home/someone/.profile", "/root/.cache/uv/wheels/x", "/root/.local/share/uv/python/bin/python3",
+        # The interpreter's own library, and beside trusted modules
+        "/usr/lib/python3.11/_json.so", "/usr/lib/python3.11/__pycache__/json.cpython-311.pyc",
+        "/usr/lib/python3.11/json/_speedups.so", "/usr/lib/python3.11/lib-dynload/_json.so", "/usr/lib/python311.zip",
+        "/usr/lib/python3/dist-packages/helper/_extra.py", "/usr/lib/python3.11/distutils/__init__.py",
+        # Modules that are looked for in vain
+        "/app/org/python/core.py", f"{SITE}/org/__init__.py", f"{USER}/apport_python_hook.py",
+        # What the C library and OpenSSL load by name or prefer
+        "/usr/lib/x86_64-linux-gnu/glibc-hwcaps/x86-64-v3/libfoo.so.1", "/usr/lib/x86_64-linux-gnu/gconv/UTF.so",
+        "/usr/lib/x86_64-linux-gnu/libnss_evil.so.2", "/etc/nsswitch.conf", "/etc/pam.d/su", "/usr/lib/locale/C.utf8/X",
+        "/usr/lib/x86_64-linux-gnu/security/pam_x.so", "/usr/lib/x86_64-linux-gnu/ossl-modules/legacy.so",
+        "/usr/lib/x86_64-linux-gnu/haswell/libm.so.6", "/etc/ld.so.cache",
+        # What package managers and compilers run or trust
+        "/etc/apt/apt.conf.d/99x", "/var/cache/apt/archives/x.deb", "/var/lib/dpkg/info/jq.postinst",
+        "/var/lib/dpkg/diversions", "/usr/lib/gcc/x86_64-linux-gnu/12/specs", "/usr/lib/gcc/x86_64-linux-gnu/12/ld",
+        # Programs that tests are started by, where the image has none
+        "/usr/local/bin/pytest", "/usr/bin/uv",
+        # Rewards and tests
+        "/logs/verifier/reward.txt", "/tests/test.sh", "/usr/sbin/docker-init",
+    ],
+)  # fmt: skip
+def test_what_would_join_a_session_unasked_is_left_behind(path: str) -> None:
+    assert fate(path) == "left behind"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/etc/ld.so.cache", "/etc/alternatives/awk", "/root/.bashrc", "/etc/pam.d/common-session", "/etc/nsswitch.conf",
+        "/usr/sbin/docker-init", "/usr/lib/python3.11/__pycache__/os.cpython-311.pyc", "/var/lib/apt/lists/x",
+    ],
+)  # fmt: skip
+def test_what_installing_rewrites_stays_as_the_image_has_it_without_blame(path: str) -> None:
+    assert fate(path, exists=True) == "left behind"
+    removed = sorted_out(make_tar({}, deleted=(path,)))
+    assert (removed.tampered, read_contents(removed.tar).deleted) == ((), ())
+
+
+@pytest.mark.parametrize("folder", [SITE, USER, "/app"])
+def test_a_distribution_that_makes_pytest_load_a_plugin_loses_its_entry_points_alone(folder: str) -> None:
+    points = f"{folder}/forge-1.dist-info/entry_points.txt"
+    tar = make_tar(
+        {points: "[pytest11]\nforge = forge\n", f"{folder}/forge.py": "", f"{folder}/forge-1.dist-info/RECORD": ""}
+    )
+    found = sorted_out(tar)
+    assert (found.left_behind, found.tampered) == ((points,), ())
+    linked = make_tar({}, extra=(member(points, tarfile.SYMTYPE, "/app/text"),))
+    assert sorted_out(linked).left_behind == (points,)
+
+
+def test_a_path_is_judged_by_where_it_lies_and_not_by_its_name() -> None:
+    image = DEBIAN.model_copy(
+        update={"canonical": {"/app/way/json.py": "/usr/lib/python3.11/json.py", "/bin/python3": "/usr/bin/python3"}}
+    )
+    assert fate("/app/way/json.py", image=image) == "left behind"
+    assert fate("/bin/python3", image=image, exists=True) == "tampered"
+
+
+@pytest.mark.parametrize("path", [USER, "/root/.local", SITE, "/usr/local/sbin", "/usr/local/share/perl/5.36.0"])
+def test_a_new_link_in_the_place_of_a_folder_that_is_searched_is_left_behind(path: str) -> None:
+    link = make_tar({}, extra=(member(path, tarfile.SYMTYPE, "/app/mine"),))
+    assert sorted_out(link).left_behind == (path,)
+
+
+def test_modes_of_the_image_s_folders_stay_and_nothing_carried_there_is_open_to_everybody() -> None:
+    folders = tuple(member(path, mode=0o777) for path in ("/usr/bin", "/root/.local/bin", "/app/data"))
+    tar = make_tar({"/usr/local/bin/tool": "x", "/app/tool": "x"}, extra=folders)
+    image = DEBIAN.model_copy(update={"exists": ("/usr/bin",), "folders": ("/usr/bin",)})
+    found = sorted_out(tar, image)
+    assert (found.left_behind, found.tampered) == (("/usr/bin",), ())
+    with tarfile.open(fileobj=io.BytesIO(found.tar)) as archive:
+        modes = {f"/{info.name}": info.mode for info in archive}
+    assert modes == {"/usr/local/bin/tool": 0o755, "/app/tool": 0o777, "/root/.local/bin": 0o755, "/app/data": 0o777}
+
+
+PASSWD = "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after", "expected"),
+    [
+        ("/etc/passwd", PASSWD, PASSWD + "mysql:x:101:103::/var/lib/mysql:/bin/false\n", "carried"),
+        ("/etc/passwd", PASSWD, PASSWD + "evil:x:0:0::/root:/bin/sh\n", "tampered"),
+        ("/etc/passwd", PASSWD, PASSWD + "evil:x:00:0::/root:/bin/sh\n", "tampered"),
+        ("/etc/passwd", PASSWD, PASSWD + "nobody:x:102:0::/root:/bin/sh\n", "tampered"),
+        ("/etc/passwd", PASSWD, "mysql:x:101:103::/:/bin/false\n" + PASSWD, "tampered"),
+        ("/etc/passwd", PASSWD, PASSWD.replace("nobody:x:65534", "nobody:x:0"), "tampered"),
+        ("/etc/passwd", PASSWD, PASSWD.replace("/bin/bash", "/app/shell"), "tampered"),
+        ("/etc/passwd", PASSWD, "", "tampered"),
+        ("/etc/group", "sudo:x:27:\n", "sudo:x:27:me\nme:x:1000:\n", "carried"),
+        ("/etc/group", "sudo:x:27:\n", "sudo:x:28:\n", "tampered"),
+    ],
+)
+def test_accounts_may_be_added_and_nobody_becomes_somebody_else(
+    path: str, before: str, after: str, expected: str
+) -> None:
+    assert fate(path, exists=True, text=after, image=DEBIAN.model_copy(update={"accounts": {path: before}})) == expected
+
+
+def test_everything_else_is_carried_with_its_removals() -> None:
+    tar = make_tar({"/app/a.py": "1", "/etc/app.conf": "2", "/root/notes": "3"}, deleted=("/app/old", "/srv/x"))
+    carried = sorted_out(tar)
+    assert (carried.left_behind, carried.tampered, carried.reaches_out) == ((), (), True)
+    kept = read_contents(carried.tar)
+    assert kept.members == ("/app/a.py", "/etc/app.conf", "/root/notes")
+    assert kept.deleted == ("/app/old", "/srv/x")
+
+
+def test_the_second_look_is_asked_for_only_where_something_lies_outside_of_the_working_directory() -> None:
+    assert not sorted_out(make_tar({"/app/a.py": "1", "/etc/profile.d/x": "left"})).reaches_out
+    assert sorted_out(make_tar({"/app/a.py": "1"}), workdir="/").reaches_out
+    program, library = make_tar({"/usr/bin/jq": ""}), make_tar({"/usr/local/lib/libjq.so.1": ""})
+    assert (sorted_out(program).reaches_out, sorted_out(program).libraries) == (True, False)
+    assert sorted_out(library).libraries
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [("/root/.bashrc", "left behind"), ("/root/a.py", "carried"), (f"{USER}/requests.py", "tampered")],
+)
+def test_a_home_as_working_directory_opens_no_hooks(path: str, expected: str) -> None:
+    assert fate(path, workdir="/root") == expected
+
+
+def test_a_verdict_names_some_of_many_paths_and_counts_the_rest() -> None:
+    found = sorted_out(make_tar({f"/logs/{number:03}": "" for number in range(300)}))
+    assert len(found.left_behind) == 201
+    assert found.left_behind[-1] == "and 100 more"
+
+
+def test_an_untouched_image_resolves_like_itself_and_like_itself_with_new_names() -> None:
+    grown = DEBIAN.model_copy(
+        update={
+            "programs": {**DEBIAN.programs, "jq": ("/usr/bin/jq",)},
+            "exists": ("/x",),
+            "cached": {"libjq.so.1": ("/x",)},
+        }
+    )
+    assert differences(DEBIAN, DEBIAN) == differences(DEBIAN, grown) == ()
+
+
+@pytest.mark.parametrize(
+    ("update", "named"),
+    [
+        ({"programs": {**DEBIAN.programs, "sh": ("/usr/local/bin/sh",)}}, "sh"),
+        ({"libraries": {"libc.so.6": ("/usr/local/lib/libc.so.6", *DEBIAN.libraries["libc.so.6"])}}, "libc.so.6"),
+        ({"pythons": (DEBIAN.pythons[0].model_copy(update={"prefix": "/app"}),)}, "the Pythons' prefix"),
+        ({"pythons": (DEBIAN.pythons[0].model_copy(update={"path": ("/app",)}),)}, "the Pythons' path"),
+        ({"pythons": ()}, "python3"),
+        ({"sessions": (DEBIAN.sessions[0].model_copy(update={"loaded": {"forge": ("/app/forge.py",)}}),)}, "forge"),
+        ({"sessions": (DEBIAN.sessions[0].model_copy(update={"mapped": ("/app/evil.so",)}),)}, "/app/evil.so"),
+    ],
+)  # fmt: skip
+def test_whatever_resolves_to_something_else_is_a_difference(update: dict[str, object], named: str) -> None:
+    assert named in differences(DEBIAN, DEBIAN.model_copy(update=update))
+
+
+def test_nothing_handed_in_is_nothing_carried() -> None:
+    assert sorted_out(b"") == trusted.Carried(tar=b"")
