@@ -13,7 +13,8 @@ from hc_ray.adapters.docker_exec import converse, removal, request
 from hc_ray.adapters.docker_ground import FORK_LABEL, PLACE_LABEL, STORAGE_MB, Ground, working_directory
 from hc_ray.adapters.docker_images import MACHINE_LABEL, OWNER_LABEL
 from hc_ray.adapters.docker_living import Living, Ticket
-from hc_ray.adapters.docker_values import Absent, DaemonRefusal, ImageFacts, Unwritable
+from hc_ray.adapters.docker_stream import Pulse
+from hc_ray.adapters.docker_values import Absent, DaemonGone, DaemonRefusal, ImageFacts, Unwritable
 from hc_ray.errors import SandboxError
 from hc_ray.filetree import absolute, unpack
 from hc_ray.owner import machine
@@ -49,6 +50,8 @@ class DockerSandbox(Living):
         self._lock = threading.Lock()
         self._closed = False
         self._dead: str | None = None
+        self._pulse: Pulse | None = None
+        """That of the daemon under which the container began."""
         self._pristine = fork_image is None
         """Nothing of a candidate was in here yet: what goes wrong now is the machinery's fault."""
         self._workdir = working_directory(task, image)
@@ -61,11 +64,16 @@ class DockerSandbox(Living):
     def workdir(self) -> str:
         return self._workdir
 
+    @property
+    def alive(self) -> bool:
+        """Whether it was not killed."""
+        return self._dead is None
+
     @classmethod
     def taken_over(cls, ground: Ground, task: Task, image: ImageFacts, ticket: Ticket) -> "DockerSandbox":
         """A container that another place on this daemon has given away, as it lives."""
         found = cls(ground, task, image, ticket.container[:12], network=False, fork_image=ticket.fork_image)
-        found.container, found._pristine = ticket.container, False
+        found.container, found._pristine, found._pulse = ticket.container, False, ground.pulse()
         found._lineage = Lineage.of(ground.daemon, ticket.container, ticket.touched)
         if not ground.daemon.running(ticket.container):
             raise SandboxError("the sandbox that was handed over is gone")
@@ -74,6 +82,7 @@ class DockerSandbox(Living):
 
     def begin(self, image: str) -> None:
         """Create and start the container."""
+        self._pulse = self._ground.pulse()
         self.container = self._ground.make_container(self._task, image, self._name, network=self._network)
         self._lineage.container = self.container
         self._ground.enter(self.container, self)
@@ -130,12 +139,15 @@ class DockerSandbox(Living):
         try:
             wire = self._start_helper()
         except DaemonRefusal as refusal:
+            self._check_daemon()
             if pristine:
                 raise
             self.kill("it took no more commands")
             return ExecResult(exit_code=None, stdout=b"", stderr=f"hc: {refusal}".encode())
         said = converse(wire, asked, timeout=timeout, limit=limit)
         seconds = time.monotonic() - started
+        if said.report is None:
+            self._check_daemon()
         if said.report is None and not said.started and pristine:
             complaint = said.complaint.decode(errors="replace").strip()
             raise SandboxError(f"no command starts in a container of {self._image.id}: {complaint or 'no answer'}")
@@ -144,6 +156,8 @@ class DockerSandbox(Living):
             self.kill("what ran in it could not be ended otherwise")
         code = facts.get("exit")
         streams = [bytes(stream) for stream in said.streams.values()]
+        if self._dead is not None:
+            streams[1] += f"hc: the sandbox was killed: {self._dead}\n".encode()
         return ExecResult(
             exit_code=code if isinstance(code, int) else None,
             stdout=streams[0],
@@ -171,6 +185,7 @@ class DockerSandbox(Living):
         except Absent:
             raise
         except DaemonRefusal as refusal:
+            self._check_daemon()
             raise Unwritable(f"the files cannot be written: {refusal}") from None
 
     async def put_tar(self, tar: bytes) -> None:
@@ -199,6 +214,8 @@ class DockerSandbox(Living):
             raise Unwritable(f"nothing can be removed in a sandbox that was killed: {self._dead}")
         wire = self._start_helper()
         said = converse(wire, removal(paths), timeout=60.0, limit=0)
+        if said.report is None:
+            self._check_daemon()
         if said.report is None or said.report.get("failed"):
             raise Unwritable(f"paths cannot be removed: {(said.report or {}).get('failed') or 'no answer'}")
 
@@ -274,6 +291,12 @@ class DockerSandbox(Living):
         self._ground.leave(self.container)
         if self._fork_image is not None:
             self._daemon.remove_image(self._fork_image)
+
+    def _check_daemon(self) -> None:
+        """Raises when the daemon was stopped or restarted since this container began: what ended in it is no
+        candidate's doing then."""
+        if self._pulse is not None and not self._pulse.beats():
+            raise DaemonGone("the Docker daemon was stopped or restarted while a sandbox ran")
 
     def _check_open(self) -> None:
         if self._closed:

@@ -12,6 +12,7 @@ from hc_ray.adapters import docker_shared
 from hc_ray.adapters.docker_client import Daemon
 from hc_ray.adapters.docker_difference import Baseline
 from hc_ray.adapters.docker_images import MACHINE_LABEL, OWNER_LABEL, Images
+from hc_ray.adapters.docker_stream import Pulse
 from hc_ray.adapters.docker_values import ImageFacts
 from hc_ray.errors import SandboxError
 from hc_ray.owner import machine
@@ -43,6 +44,9 @@ class Housed(Protocol):
 
     storage_bytes: int
 
+    @property
+    def alive(self) -> bool: ...
+
     def kill(self, reason: str) -> None: ...
 
     def renew(self) -> None: ...
@@ -66,6 +70,8 @@ class Ground:
         self._lease_seconds = lease_seconds
         self._lock = threading.Lock()
         self._open: dict[str, Housed] = {}
+        self._pulse: Pulse | None = None
+        self._pulse_lock = threading.Lock()
         self._baseline_lock = threading.Lock()
         self._baselines: dict[str, Baseline] = {}
         self._facts: Mapping[str, Any] | None = None
@@ -109,6 +115,13 @@ class Ground:
         if image.id not in self._environments:
             self._environments[image.id] = self.daemon.image_environment(image.id)
         return self._environments[image.id]
+
+    def pulse(self) -> Pulse:
+        """That of the daemon which runs now."""
+        with self._pulse_lock:
+            if self._pulse is None or not self._pulse.beats():
+                self._pulse = self.daemon.pulse()
+            return self._pulse
 
     def make_container(self, task: Task, image: str, name: str, *, network: bool) -> str:
         """Create a container with every limit set; it starts later, or never."""

@@ -81,9 +81,14 @@ class Images:
             for base_name in parse_dockerfile(environment.dockerfile, files=names).bases:
                 self._obtain(base_name)
         labels = {TASK_LABEL: task.digest}
-        self._daemon.build(
-            folder, tag=tag, labels=labels, seconds=environment.build_timeout_sec, dockerfile=with_step_label(text)
-        )
+        try:
+            self._daemon.build(
+                folder, tag=tag, labels=labels, seconds=environment.build_timeout_sec, dockerfile=with_step_label(text)
+            )
+        except DaemonRefusal as refusal:
+            first, _, rest = str(refusal).partition("\n")
+            says = f"{task.name}: its image cannot be built: {first.partition(': ')[2]}"
+            raise SandboxError(f"{says}; docker build {folder} shows why\n{rest}".rstrip()) from None
         built = self._daemon.image(tag)
         if built is None:
             raise SandboxError(f"Docker built {tag} and does not know it")

@@ -1,23 +1,27 @@
 """Sandboxes as Docker containers: every limit that Docker has is set, and a watchdog stands in for the disk quota that
-overlay2 lacks. The parts: ``docker_client`` (the SDK), ``docker_images``, ``docker_ground`` (what a place's sandboxes
-share), ``docker_container`` (one sandbox), ``docker_exec`` (one command), ``docker_difference``."""
+overlay2 lacks. The parts: ``docker_connection`` (the SDK), ``docker_client``, ``docker_images``, ``docker_ground``
+(what a place's sandboxes share), ``docker_container`` (one sandbox), ``docker_exec`` (one command), ``docker_difference``."""
 
+import os
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from hc_ray.adapters.docker_client import why_not
+from hc_ray.adapters.docker_connection import why_not
 from hc_ray.adapters.docker_container import DockerSandbox
 from hc_ray.adapters.docker_ground import PLACE_LABEL, Ground
 from hc_ray.adapters.docker_living import Ticket
 from hc_ray.adapters.docker_reap import remove_forks
+from hc_ray.adapters.docker_watchdog import DiskWatchdog
+from hc_ray.adapters.tripwire import TICK
 from hc_ray.dockerfile import parse_dockerfile
-from hc_ray.errors import DatasetError, SandboxError
+from hc_ray.errors import DatasetError
 from hc_ray.task import Task
 
 LEASE_SECONDS = 600.0
 """A container ends at once when its owner dies, and after this when the owner is frozen or cut off from the daemon."""
-WATCH_SECONDS = 5.0
+WATCH_SECONDS = 2.0
+"""After which every container's disk is looked at, even if nothing speaks for it."""
 MAX_LAYERS = 100
 """Layers of an image beyond which a fork is flattened; overlay2 ends at 128."""
 
@@ -37,7 +41,7 @@ class DockerPlace:
         self._ground = Ground(public_root, owner=owner, lease_seconds=lease_seconds, max_layers=max_layers)
         self._watch_seconds, self._lease_seconds = watch_seconds, lease_seconds
         self._watch_lock = threading.Lock()
-        self._watchdog: threading.Thread | None = None
+        self._watchdog: DiskWatchdog | None = None
         self._givers: set[str] = set()
         """Places whose sandboxes were taken over here: their containers bear those places' labels."""
 
@@ -56,9 +60,13 @@ class DockerPlace:
     def _begin_watch(self) -> None:
         with self._watch_lock:
             if self._watchdog is None:
-                self._watchdog = threading.Thread(target=self._watch, name="docker-disk", daemon=True)
+                self._watchdog = DiskWatchdog(self._ground, self._places, self._watch_seconds)
                 self._watchdog.start()
                 threading.Thread(target=self._renew, name="docker-lease", daemon=True).start()
+
+    def _places(self) -> tuple[str, ...]:
+        """Whose labels the containers of this place bear."""
+        return (self._ground.id, *self._givers)
 
     async def prepare(self, task: Task) -> None:
         if reason := self.refuses(task):
@@ -92,24 +100,15 @@ class DockerPlace:
         facts = self._ground.facts()
         controlled = {"memory": "MemoryLimit", "pids": "PidsLimit", "cpu": "CpuCfsQuota"}
         held = {name: "cgroup" if facts.get(key) else "none: the daemon cannot" for name, key in controlled.items()}
-        disk = f"watchdog every {self._watch_seconds:g} s, and no file larger than the limit"
-        return {**held, "disk": disk, "network": "none, unless a task is given one"}
-
-    def _watch(self) -> None:
-        """Kill what has written more than it may."""
-        ground = self._ground
-        while not ground.closing.wait(self._watch_seconds):
-            watched = ground.housed()
-            if not watched:
-                continue
-            try:
-                for place in (ground.id, *self._givers):
-                    for container, _, size in ground.daemon.containers(f"{PLACE_LABEL}={place}", size=True):
-                        sandbox = watched.get(container)
-                        if sandbox is not None and size > sandbox.storage_bytes:
-                            sandbox.kill(f"it wrote more than {sandbox.storage_bytes >> 20} MB")
-            except SandboxError:
-                continue  # the next call of a trial says so in its place
+        counts = "bytes and files" if os.geteuid() == 0 else "bytes of the writable layer, and files"
+        return {
+            **held,
+            "disk": f"ulimit per file, watchdog ({TICK:g} s) for {counts}",
+            "network": "none, unless a task is given one",
+            "time": "deadline per command",
+            "output": "cut by count",
+            "system calls": "the daemon's filter, and ours for commands (seccomp)",
+        }
 
     def _renew(self) -> None:
         """Keep the containers of this place alive."""

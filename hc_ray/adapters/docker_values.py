@@ -16,6 +16,11 @@ class DaemonRefusal(SandboxError):
     """The daemon answered with an error."""
 
 
+class DiskFull(SandboxError):
+    """The daemon's disk has no room. It is no refusal: what a candidate's sandbox is refused may be its own doing, a
+    full disk is the machine's."""
+
+
 class Absent(DaemonRefusal):
     """The daemon knows no such container, image, volume or path."""
 
@@ -56,6 +61,15 @@ def path_facts(stat: Mapping[str, Any]) -> PathFacts:
     kind: Any = next((kind for bit, kind in types.items() if bits >> bit & 1), "file")
     special = (bits >> 23 & 1) << 11 | (bits >> 22 & 1) << 10 | (bits >> 20 & 1) << 9
     return PathFacts(kind=kind, mode=0o777 if kind == "link" else bits & 0o777 | special, size=int(stat["size"]))
+
+
+def fault_of(what: str, says: str, said: str = "") -> SandboxError:
+    """What an error that the daemon reports means. ``said``: the last output, below the first line."""
+    tail = f"\n{said}" if said else ""
+    if "no space left on device" in f"{says}\n{said}".lower():
+        free = "free some space (docker system df shows what is used, docker system prune -a frees what is not)"
+        return DiskFull(f"the Docker daemon's disk is full, {what}: {free}{tail}")
+    return DaemonRefusal(f"Docker, {what}: {says}{tail}")
 
 
 def split_tag(reference: str) -> tuple[str, str, str]:
