@@ -1,19 +1,91 @@
+import concurrent.futures
+import os
 import socket
 import stat
+import subprocess
+import sys
+import threading
+import time
 
 import pytest
 
 from hc_ray.errors import PlatformError
-from hc_ray_actors import cluster
+from hc_ray_actors import address
+from hc_ray_actors.ray_token import token_file
 
 
-def test_the_token_is_made_once_and_only_its_owner_can_read_it(tmp_path, monkeypatch):
+@pytest.fixture
+def home(tmp_path, monkeypatch):
     monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
-    path = cluster.token_file()
+    return tmp_path
+
+
+@pytest.fixture
+def listener():
+    """A port that says what it was given to say to whoever comes, and nothing by itself."""
+    answers: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve():
+            held = []
+            while True:
+                try:
+                    wire, _ = server.accept()
+                except OSError:
+                    return
+                held.append(wire)
+                for answer in answers:
+                    wire.sendall(answer)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"127.0.0.1:{server.getsockname()[1]}", answers
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def test_the_token_is_made_once_and_only_its_owner_can_read_it(home):
+    path = token_file()
     first = path.read_text()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert len(first) >= 32
-    assert cluster.token_file().read_text() == first
+    assert token_file().read_text() == first
+    assert [one.name for one in path.parent.iterdir()] == ["ray_token"]
+
+
+def test_processes_that_make_the_token_at_once_get_the_same_one(home):
+    script = "from hc_ray_actors.ray_token import token_file; print(token_file().read_text())"
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        made = [pool.submit(subprocess.check_output, [sys.executable, "-c", script], text=True) for _ in range(4)]
+    assert len({one.result() for one in made}) == 1
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o606])
+def test_a_token_that_others_could_read_is_refused_with_the_remedy(home, mode):
+    path = token_file()
+    path.chmod(mode)
+    with pytest.raises(PlatformError, match=r"could be read by others .*: remove it") as refused:
+        token_file()
+    assert path.read_text() not in str(refused.value)
+    path.unlink()
+    assert stat.S_IMODE(token_file().stat().st_mode) == 0o600
+
+
+def test_a_folder_of_keys_that_others_can_enter_is_closed(home):
+    folder = token_file().parent
+    folder.chmod(0o755)
+    token_file()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_a_token_that_is_a_link_or_empty_is_refused(home, tmp_path):
+    path = token_file()
+    path.write_text("")
+    with pytest.raises(PlatformError, match="holds no token"):
+        token_file()
+    path.unlink()
+    path.symlink_to("/etc/hostname")
+    with pytest.raises(PlatformError, match="is not a file of this user"):
+        token_file()
 
 
 def test_a_named_address_that_does_not_answer_is_refused_and_not_hung_on():
@@ -21,24 +93,45 @@ def test_a_named_address_that_does_not_answer_is_refused_and_not_hung_on():
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     with pytest.raises(PlatformError, match="no Ray cluster answers"):
-        cluster.running_cluster(f"127.0.0.1:{port}")
+        address.running_cluster(f"127.0.0.1:{port}")
 
 
 def test_a_stale_current_cluster_file_means_that_no_cluster_is_up(tmp_path, monkeypatch):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     stale = tmp_path / "ray_current_cluster"
     stale.write_text("127.0.0.1:1")
-    monkeypatch.setattr(cluster, "CURRENT_CLUSTER", stale)
-    assert cluster.running_cluster() is None
+    monkeypatch.setattr(address, "CURRENT_CLUSTER", stale)
+    assert address.running_cluster() is None
+
+
+def test_a_port_that_accepts_and_never_answers_is_given_up_after_two_seconds(listener, tmp_path, monkeypatch):
+    dumb, _ = listener
+    started = time.monotonic()
+    with pytest.raises(PlatformError, match="no answer within 2 s"):
+        address.running_cluster(dumb)
+    stale = tmp_path / "ray_current_cluster"
+    stale.write_text(dumb)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(address, "CURRENT_CLUSTER", stale)
+    assert address.running_cluster() is None
+    assert time.monotonic() - started < 2 * address.PROBE_SECONDS + 2
+
+
+def test_a_port_that_speaks_something_else_is_no_cluster(listener):
+    web, answers = listener
+    answers.append(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    with pytest.raises(PlatformError, match="is no Ray cluster"):
+        address.running_cluster(web)
 
 
 def test_a_ray_client_address_is_refused_with_what_to_use_instead():
     with pytest.raises(PlatformError, match="Ray Job"):
-        cluster.running_cluster("ray://head:10001")
+        address.running_cluster("ray://head:10001")
 
 
-def test_an_address_that_answers_is_taken(monkeypatch):
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"127.0.0.1:{server.getsockname()[1]}"
-        monkeypatch.setenv("RAY_ADDRESS", address)
-        assert cluster.running_cluster() == address
+def test_an_address_where_grpc_is_spoken_is_taken(listener, monkeypatch):
+    there, answers = listener
+    answers.append(bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+    monkeypatch.setenv("RAY_ADDRESS", there)
+    assert address.running_cluster() == there
+    assert os.environ["RAY_ADDRESS"] == there

@@ -1,4 +1,8 @@
 import json
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -40,6 +44,147 @@ def test_a_writer_of_an_older_epoch_drops_what_it_would_write(tmp_path):
     Lease(store)
     with pytest.raises(StoreError, match="took this sweep over"):
         old.check()
+
+
+TAKER = """
+import sys, time
+from pathlib import Path
+from hc_ray.adapters import sweep_store
+from hc_ray.errors import HcRayError
+from hc_ray_actors import journal
+
+out, how = sys.argv[1:]
+journal.SETTLE_SECONDS = 0.5
+if how == "no locks":
+    def refuse(file, how):
+        raise OSError(95, "not supported")
+    sweep_store.fcntl.flock = refuse
+store = sweep_store.SweepStore(out)
+if how == "object store":
+    store._local = False
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    lease = journal.Lease(store)
+    print("took", lease.epoch, flush=True)
+    sys.stdin.readline()
+    with lease.held():
+        store.write("written-by", str(lease.epoch).encode())
+    print("wrote", flush=True)
+    sys.stdin.readline()
+except HcRayError as fault:
+    print("refused", type(fault).__name__, flush=True)
+"""
+
+
+def _dead_lease(out):
+    """A directory whose owner was killed in its first epoch."""
+    store = SweepStore(str(out))
+    lease = Lease(store)
+    lease._over.set()
+    held = json.loads(store.read(LEASE))
+    store.write(LEASE, json.dumps({**held, "owner": "999999-1"}).encode())
+    return store
+
+
+def _say(process):
+    process.stdin.write("go\n")
+    process.stdin.flush()
+
+
+@pytest.mark.parametrize("how", ["file system", "no locks", "object store"])
+def test_of_several_processes_that_take_a_directory_at_once_exactly_one_writes_to_it(tmp_path, how):
+    store = _dead_lease(tmp_path / "out")
+    command = [sys.executable, "-c", TAKER, str(tmp_path / "out"), how]
+    takers = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    assert [taker.stdout.readline() for taker in takers] == ["ready\n"] * 3
+    for taker in takers:
+        _say(taker)
+    first = [taker.stdout.readline().split() for taker in takers]
+    if how == "file system":
+        assert sorted(words[0] for words in first) == ["refused", "refused", "took"]
+    took = [taker for taker, words in zip(takers, first, strict=True) if words[0] == "took"]
+    for taker in took:
+        _say(taker)
+    second = [taker.stdout.readline().split()[0] for taker in took]
+    assert second.count("wrote") == 1 and set(second) <= {"wrote", "refused"}
+    winner = took[second.index("wrote")]
+    epoch = first[takers.index(winner)][1]
+    assert store.read("written-by").decode() == epoch and int(epoch) >= 2
+    for taker in takers:
+        taker.communicate()
+
+
+FROZEN = """
+import sys
+from hc_ray.adapters.sweep_store import SweepStore
+from hc_ray.errors import StoreError
+from hc_ray_actors import journal
+
+journal.machine = lambda: "elsewhere:1"
+journal.LEASE_SECONDS = 2.0
+store = SweepStore(sys.argv[1])
+lease = journal.Lease(store)
+print("took", flush=True)
+sys.stdin.readline()
+try:
+    with lease.held():
+        store.write("late", b"")
+    print("wrote", flush=True)
+except StoreError:
+    print("dropped", flush=True)
+"""
+
+
+def test_an_owner_elsewhere_lives_while_it_renews_and_what_it_writes_after_a_takeover_is_dropped(tmp_path, monkeypatch):
+    monkeypatch.setattr("hc_ray_actors.journal.LEASE_SECONDS", 2.0)
+    out = str(tmp_path / "out")
+    frozen = subprocess.Popen(
+        [sys.executable, "-c", FROZEN, out], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert frozen.stdout.readline() == "took\n"
+    time.sleep(2.5)  # longer than the lease: only its renewals keep it
+    with pytest.raises(OutputError, match="is running this sweep"):
+        Lease(SweepStore(out))
+    frozen.send_signal(signal.SIGSTOP)
+    time.sleep(2.5)
+    assert Lease(SweepStore(out)).epoch == 2
+    frozen.send_signal(signal.SIGCONT)
+    assert frozen.communicate("go\n")[0] == "dropped\n"
+    assert not (tmp_path / "out" / "late").exists()
+
+
+DYING = """
+import os, signal, sys, time
+from hc_ray.adapters.sweep_store import SweepStore
+from hc_ray_actors.journal import Lease
+
+store = SweepStore(sys.argv[1])
+lease = Lease(store)
+with lease.held():
+    if os.fork() == 0:  # what still dies after its process is gone, and is in the middle of a write
+        time.sleep(1.5)
+        store.write("last", b"")
+        os._exit(0)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_resume_right_after_sigkill_waits_until_what_still_dies_has_written(tmp_path):
+    out = tmp_path / "out"
+    killed = subprocess.run([sys.executable, "-c", DYING, str(out)], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert not (out / "last").exists()
+    assert Lease(SweepStore(str(out))).epoch == 2
+    assert (out / "last").exists()
+
+
+def test_a_lease_whose_clock_runs_ahead_is_watched_and_not_believed(tmp_path, monkeypatch):
+    monkeypatch.setattr("hc_ray_actors.journal.LEASE_SECONDS", 1.0)
+    store = _dead_lease(tmp_path / "out")
+    held = json.loads(store.read(LEASE))
+    store.write(LEASE, json.dumps({**held, "machine": "elsewhere:1", "renewed_at": time.time() + 3600}).encode())
+    assert Lease(store).epoch == 2
 
 
 def test_an_older_owner_does_not_release_a_newer_lease(tmp_path):

@@ -1,0 +1,95 @@
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from hc_ray import leftovers
+from hc_ray.owner import current_owner, is_gone, is_leftover, label, machine
+
+DEAD = f"999999999-1@{machine()}"
+OTHERS = ["999999999-1@another-host:1", "999999999-1", "nobody", f"x-1@{machine()}", ""]
+"""Labels that this machine cannot judge."""
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def _folder(place: Path, name: str, said: str | None) -> Path:
+    folder = place / name
+    folder.mkdir()
+    (folder / "engine.log").write_text("x")
+    if said is not None:
+        (folder / leftovers.OWNER_FILE).write_text(said)
+    return folder
+
+
+def test_only_a_dead_owner_of_this_machine_leaves_leftovers() -> None:
+    assert is_leftover(DEAD) and is_gone("999999999-1-solve")
+    assert not any(is_leftover(said) for said in [label(), f"{current_owner()}-solve@{machine()}", *OTHERS])
+
+
+def test_a_dead_owners_folder_is_removed_and_whatever_merely_looks_like_one_is_not(place: Path) -> None:
+    mine, dead = leftovers.owned_folder("engine"), _folder(place, "hc-ray-engine-dead", DEAD)
+    kept = [_folder(place, f"hc-ray-engine-{number}", said) for number, said in enumerate(OTHERS)]
+    kept += [_folder(place, "hc-ray-engine-plain", None), _folder(place, "other-engine", DEAD), mine]
+    link = place / "hc-ray-engine-link"
+    link.symlink_to(_folder(place, "elsewhere", DEAD))
+    file = place / "hc-ray-engine-file"
+    file.write_text(DEAD)
+    label_elsewhere = _folder(place, "hc-ray-engine-linked-label", None)
+    (label_elsewhere / leftovers.OWNER_FILE).symlink_to(dead / leftovers.OWNER_FILE)
+    assert str(dead) in leftovers.reap_folders(dry=True) and dead.is_dir()
+    assert str(dead) in leftovers.reap_folders() and not dead.exists()
+    assert all(folder.is_dir() for folder in (*kept, link, label_elsewhere)) and file.is_file()
+    assert not any(str(place) in name for name in leftovers.reap_folders())
+    assert mine.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
+def test_a_dead_owners_processes_are_killed_and_those_of_others_are_not() -> None:
+    def start(said: str | None) -> subprocess.Popen[bytes]:
+        environment = {"PATH": os.defpath, **({} if said is None else {leftovers.OWNER_VARIABLE: said})}
+        return subprocess.Popen(["sleep", "600"], env=environment)
+
+    dead, others = start(DEAD), [start(said) for said in [label(), None, *OTHERS]]
+    try:
+        named = f"process {dead.pid} sleep"
+        until = time.monotonic() + 10  # until then the child may still be a copy of this process
+        while named not in leftovers.reap_processes(dry=True) and time.monotonic() < until:
+            time.sleep(0.02)
+        assert dead.poll() is None
+        assert named in leftovers.reap_processes()
+        assert dead.wait(10) == -9
+        time.sleep(0.1)
+        assert all(other.poll() is None for other in others)
+        assert not any(str(other.pid) in line.split() for other in others for line in leftovers.reap_processes())
+    finally:
+        for process in (dead, *others):
+            process.kill()
+            process.wait()
+
+
+def test_scratch_of_a_killed_build_is_removed_unless_somebody_builds(tmp_path: Path, monkeypatch) -> None:
+    import fcntl
+
+    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
+    (tmp_path / "runner" / ".build-1").mkdir(parents=True)
+    (tmp_path / "runner" / "abc").mkdir()
+    (tmp_path / "probe" / "new").mkdir(parents=True)
+    old = tmp_path / "probe" / "old"
+    old.mkdir()
+    os.utime(old, (1, 1))
+    with (tmp_path / "runner" / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert leftovers.reap_scratch() == [str(old)]
+    assert leftovers.reap_scratch(dry=True) == [str(tmp_path / "runner" / ".build-1")]
+    assert leftovers.reap_scratch() == [str(tmp_path / "runner" / ".build-1")]
+    assert leftovers.reap_scratch() == []
+    assert (tmp_path / "runner" / "abc").is_dir() and (tmp_path / "probe" / "new").is_dir()
