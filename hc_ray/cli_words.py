@@ -98,6 +98,7 @@ def tell_report(summary: Mapping[str, Any], stream: Stream = None) -> None:
     for told in filter(None, map(aa_sentence, summary["configs"])):
         say(told, stream=stream, style="dim")
     _tell_curves(summary, stream)
+    _tell_suite_quality(summary, stream)
     heading("Generalisation criteria", stream=stream)
     table(
         ("criterion", "needs", "value", "says"),
@@ -173,6 +174,16 @@ def _tell_curves(summary: Mapping[str, Any], stream: Stream) -> None:
         heading("Repeated seeds as a pool", stream=stream)
         columns = ("agent", "split", "k", "pass@k", "best@k by self-tests", "oracle@k", "selection efficiency")
         table(columns, rows, stream=stream)
+
+
+def _tell_suite_quality(summary: Mapping[str, Any], stream: Stream) -> None:
+    from hc_ray.cli_audit import tell_quality
+
+    heading("Suite quality", stream=stream)
+    if summary["suite_quality"] is None:
+        say(f"{NOT_MEASURED}: hc-ray audit looks at the self-tests from behind the wall", stream=stream, style="dim")
+    else:
+        tell_quality(summary["suite_quality"], stream)
 
 
 def _tell_unscored(summary: Mapping[str, Any], stream: Stream) -> None:

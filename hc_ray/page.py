@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from hc_ray.report_audit import MEASURES, gate_sentence, limits_sentence, quality_rows, share_text
+
 NOT_MEASURED = "not measured"
 
 _STYLE = """
@@ -43,6 +45,8 @@ def html(summary: Mapping[str, Any]) -> str:
         *(f"<p class=soft>{_text(told)}</p>" for told in map(aa_sentence, summary["configs"]) if told),
         "<h2>Pass@k from repeated seeds</h2>",
         _curves(summary["configs"]),
+        "<h2>Suite quality</h2>",
+        _quality(summary["suite_quality"]),
         "<h2>Generalisation criteria</h2>",
         _criteria(summary["criteria"]),
         f"<p class=soft>Holdout looks: {_number(summary['holdout_looks'], 0)}. "
@@ -185,6 +189,21 @@ def _curves(configs: Sequence[Mapping[str, Any]]) -> str:
         for k in config["pass_at_k"]
     ]
     return _table(("agent", "split", "k", "pass@k", "best@k by self-tests", "oracle@k", "selection efficiency"), rows)
+
+
+def _quality(audit: Mapping[str, Any] | None) -> str:
+    """What an audit found, where there was one."""
+    if audit is None:
+        return f"<p class=soft>{NOT_MEASURED}: hc-ray audit looks at the self-tests from behind the wall.</p>"
+    rows = (
+        (_text(name), stage, str(figures["judging"]), *(share_text(figures[measure]) for measure in MEASURES))
+        for name, stage, figures in quality_rows(audit)
+    )
+    table = _table(("tests", "stage", "judging", *(name.replace("_", " ") for name in MEASURES)), rows)
+    said = f"<p>{escape(gate_sentence(audit))}</p><p class=soft>{escape(limits_sentence(audit))}</p>"
+    terms = "".join(f"<dt>{_text(name.replace('_', ' '))}</dt><dd>{_text(audit['definitions'][name])}</dd>"
+                    for name in MEASURES)  # fmt: skip
+    return f"{table}{said}<details><summary>What the words mean</summary><dl>{terms}</dl></details>"
 
 
 def _criteria(criteria: Sequence[Mapping[str, Any]]) -> str:

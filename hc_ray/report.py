@@ -1,7 +1,8 @@
 """The generalisation report of a sweep directory (DESIGN 6 and 9): rates with intervals, comparisons, criteria.
 
-It reads ``sweep.json`` and the trials' ``result.json`` only, through ``ports.Store``. What was not measured is None,
-never 0. It knows nothing of how a trial was made, and prints nothing: ``page`` and the command line render it."""
+It reads ``sweep.json``, the trials' ``result.json`` and a stored audit only, through ``ports.Store``. What was not
+measured is None, never 0. It knows nothing of how a trial was made, and prints nothing: ``page`` and the command line
+render it."""
 
 import json
 from collections import defaultdict
@@ -13,6 +14,7 @@ from hc_ray import stats
 from hc_ray.errors import OutputError
 from hc_ray.page import html
 from hc_ray.ports import Store
+from hc_ray.report_audit import suite_quality
 from hc_ray.report_compare import comparisons_of, criteria_of
 from hc_ray.trial import TrialResult
 from hc_ray.value import digest_of
@@ -37,6 +39,7 @@ def summarise(store: Store) -> dict[str, Any]:
         "configs": configs,
         "comparisons": comparisons,
         "criteria": criteria_of(configs),
+        "suite_quality": suite_quality(store),
         "holdout_looks": sweep.get("holdout_looks"),
         "bits": sum(len(row["bits"]) for row in rows),
         "trials": rows,

@@ -12,11 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from hc_ray import canaries, sealed_guard
+from hc_ray.blind import audit as audit
 from hc_ray.blind import check as _check
+from hc_ray.blind import exposure as exposure
 from hc_ray.blind import oracle as _oracle
+from hc_ray.blind import pools as pools
 from hc_ray.blind import split as _split
 from hc_ray.blind import template as _template
 from hc_ray.blind import vault as _vault
+from hc_ray.blind.exposure import Auditor, Look, Seen, State
+from hc_ray.blind.gaps import Gap, gaps_of
 from hc_ray.blind.verdict import Verdict
 from hc_ray.blind.verify import grade
 from hc_ray.candidate import Submission
@@ -134,6 +139,43 @@ def _holds(control: asyncio.Task[Verdict]) -> bool:
     if control.cancelled() or control.exception() is not None:
         return False
     return control.result().passed is not False
+
+
+class Audits:
+    """Looks at end states of tasks on one node, for ``audit``; in sandboxes of its own. ``keep`` False: nothing that it
+    saw is kept (holdout)."""
+
+    def __init__(self, backend: str, sealed_root: str, *, slots: int | None = None, keep: bool = True) -> None:
+        self._place = open_place(backend, data_root() / "public", label="audit")
+        self.slots = slots or audit_slots()
+        self._free = asyncio.Semaphore(self.slots)
+        self._sealed = Path(sealed_root)
+        self._auditor = Auditor(sealed_root=self._sealed, place=self._place, keep=keep)
+
+    async def look(self, task: Task, state: State, look: Look) -> Seen:
+        """What self-tests and real tests say of an end state. Raises ``VerifierError``."""
+        async with self._free:
+            return await self._auditor.look(task, state, look)
+
+    async def mutants(self, task: Task, limit: int) -> int | None:
+        """How many mutants of the task's reference there are; None where it leaves no Python behind."""
+        async with self._free:
+            return await self._auditor.mutants(task, limit)
+
+    async def gaps(self, task: Task, look: Look, aliases: Sequence[str]) -> tuple[Gap, ...]:
+        """The real tests behind ``aliases``, for a person only; that somebody looked is written down."""
+        return gaps_of(task, self._sealed, await self._auditor.names(task, look), aliases)
+
+    def forget(self, task: Task) -> None:
+        self._auditor.forget(task)
+
+    async def close_all(self) -> None:
+        await self._place.close()
+
+
+def audit_slots() -> int:
+    """End states that are looked at side by side."""
+    return max(1, (os.cpu_count() or 2) // 2)
 
 
 def pack_sealed(sealed_root: Path, digest: str) -> bytes:

@@ -158,19 +158,18 @@ def _replace(tree: ast.Module, old: ast.AST, new: ast.AST) -> None:
                 value[[one is old for one in value].index(True)] = new
 
 
-def mutated(tar: bytes, *, limit: int, seed: str) -> tuple[tuple[str, str, bytes], ...] | None:
-    """Mutants of an end state: (operator, path, the end state's tar with that file changed), the files in turn. None
-    where it holds no Python: other languages are not measured."""
+def mutated(tar: bytes, *, limit: int, seed: str) -> tuple[tuple[Operator, str, str], ...] | None:
+    """Mutants of an end state: (operator, path, that file's new text), the files in turn. None where it holds no
+    Python: other languages are not measured."""
     with tarfile.open(fileobj=io.BytesIO(tar)) as archive:
         sources = {member.name: data for member in archive if (data := _python(archive, member)) is not None}
     if not sources:
         return None
-    made: Sequence[list[tuple[str, str, str]]] = [
+    made: Sequence[list[tuple[Operator, str, str]]] = [
         [(one.operator, path, one.source) for one in mutants(text, limit=limit, seed=f"{seed}:{path}")]
         for path, text in sorted(sources.items())[:FILES]
     ]
-    in_turn = [one for turn in zip_longest(*made) for one in turn if one][:limit]
-    return tuple((operator, path, _with(tar, path, text.encode())) for operator, path, text in in_turn)
+    return tuple([one for turn in zip_longest(*made) for one in turn if one][:limit])
 
 
 def _python(archive: tarfile.TarFile, member: tarfile.TarInfo) -> str | None:
@@ -190,15 +189,15 @@ def _python(archive: tarfile.TarFile, member: tarfile.TarInfo) -> str | None:
     return text
 
 
-def _with(tar: bytes, path: str, content: bytes) -> bytes:
-    """The tar with one file's content replaced; its first line kept where that names an interpreter."""
+def with_file(tar: bytes, path: str, text: str) -> bytes:
+    """The end state with one file's text replaced; its first line kept where that names an interpreter."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=io.BytesIO(tar)) as old, tarfile.open(fileobj=buffer, mode="w") as new:
         for member in old:
             file = old.extractfile(member) if member.isreg() else None
             if member.name == path and file is not None:
                 first = file.readline()
-                data = (first if first.startswith(b"#!") else b"") + content
+                data = (first if first.startswith(b"#!") else b"") + text.encode()
                 changed = copy.copy(member)
                 changed.size = len(data)
                 new.addfile(changed, io.BytesIO(data))

@@ -6,7 +6,7 @@ import tarfile
 
 import pytest
 
-from hc_ray.blind.mutants import OPERATORS, mutants, mutated
+from hc_ray.blind.mutants import OPERATORS, mutants, mutated, with_file
 
 SOURCE = '''"""Adds, within limits."""
 import os
@@ -113,8 +113,8 @@ def test_an_end_state_is_mutated_one_python_file_at_a_time_and_the_rest_stays():
     made = mutated(_tar(state), limit=12, seed="s")
     assert made is not None and len(made) == 12
     assert {path for _, path, _ in made} == {"app/add.py", "app/tool"}
-    for _, path, tar in made:
-        after = _files(tar)
+    for _, path, text in made:
+        after = _files(with_file(_tar(state), path, text))
         assert {name for name in state if after[name] != state[name]} == {path}
         assert after[path][1] == state[path][1]
         assert path != "app/tool" or after[path][0].startswith(b"#!/usr/bin/env python3\n")

@@ -1,0 +1,248 @@
+"""The audit of a finished sweep: how good its self-tests were, and what every candidate was worth, seen from behind the
+wall and after the fact. Nothing of it reaches a prompt, and nothing in it names a hidden test or quotes a reference.
+
+What the auditor saw of each end state is kept under the sealed root, so that an audit that was broken off goes on where
+it was, and one of another tester's suites grades no candidate twice. Of a holdout nothing is kept or told but sums."""
+
+import asyncio
+import datetime
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from hc_ray.adapters.sweep_store import SweepStore
+from hc_ray.errors import ConfigError, DatasetError, InfrastructureError, OutputError
+from hc_ray.home import data_root
+from hc_ray.report import read_sweep
+from hc_ray.status import status_of
+from hc_ray.suite import SelfTest, Suite
+from hc_ray.trial import TrialResult
+from hc_ray.value import digest_of
+from hc_ray_actors import verifiers
+from hc_ray_actors.audit_subjects import (
+    NO_FILES,
+    Audit,
+    AuditSettings,
+    Outcome,
+    Subject,
+    dataset_home,
+    read_subjects,
+    tester_of,
+)
+from hc_ray_actors.audit_summary import summarise
+from hc_ray_actors.plan import sealed_folder, with_network
+from hc_ray_actors.sandboxes import choose
+from hc_ray_actors.verifiers import audit as figures
+from hc_ray_actors.verifiers import exposure
+
+FILE = "audit.json"
+REPEATS = 3
+"""Runs on the reference and on the untouched environment."""
+FIXED_SANDBOXES = 7
+"""Of each task: the reference made, looked at and graded; the untouched environment looked at and graded; two that do
+nothing."""
+
+Told = Callable[[str], None]
+
+
+def prepare(out: str, settings: AuditSettings, *, split: str = "dev") -> Audit:
+    """Work out an audit. Raises ``UserError``: no sweep, one that runs, a holdout that was not asked for by name."""
+    store = SweepStore(out)
+    sweep = read_sweep(store)
+    if status_of(store)["owner"] == "running":
+        raise OutputError(f"{out}: this sweep is running; audit it when it is done")
+    own = "holdout" if sweep["split"] == "holdout" else "dev"
+    if own != split:
+        remedy = "audit it with --split holdout, and the look is counted" if own == "holdout" else "leave --split away"
+        raise ConfigError(f"{out}: this sweep ran on {own}: {remedy}")
+    folder = Path(sweep["dataset"])
+    if not folder.is_dir():
+        raise DatasetError(f"{folder}: the dataset of this sweep is not there any more, so nothing can be audited")
+    sealed_root, home = sealed_folder(folder), dataset_home(folder)
+    sealed = verifiers.seal(folder, data_root() / "public", sealed_root)
+    fixed = verifiers.load_split(home)
+    swept = {task["digest"] for task in sweep["tasks"]}
+    tasks = {
+        task.digest: with_network(task, sweep["config"]["network"]) for task in sealed.tasks if task.digest in swept
+    }
+    if own == "dev" and fixed is not None:
+        tasks = {digest: task for digest, task in tasks.items() if fixed.side(digest) != "holdout"}
+    subjects, trials = read_subjects(store, sweep, tasks)
+    limited = tuple(_limited(subject, settings.candidates) for subject in subjects)
+    sandboxes = sum(FIXED_SANDBOXES + 2 * (len(one.candidates) + settings.mutants) for one in limited)
+    now = digest_of({digest: sealed.sealed_digests.get(digest) for digest in swept})
+    return Audit(
+        out=out,
+        settings=settings,
+        split=own,
+        backend=choose(sweep["sandbox"]).backend,
+        sealed_root=str(sealed_root),
+        home=str(home),
+        subjects=limited,
+        trials=trials,
+        tests_changed=now != sweep["sealed_digest"],
+        sandboxes=sandboxes,
+        seconds=_seconds(store, sandboxes),
+    )
+
+
+def _limited(subject: Subject, most: int | None) -> Subject:
+    return subject.model_copy(update={"candidates": dict(list(subject.candidates.items())[:most])})
+
+
+def _seconds(store: SweepStore, sandboxes: int) -> float | None:
+    """At the pace of the sweep's own gradings, which took a sandbox each."""
+    took = []
+    for name in sorted(store.finished())[:50]:
+        phase = TrialResult.model_validate_json(store.read(f"trials/{name}/result.json")).verifier
+        if phase is not None and phase.started_at and phase.finished_at:
+            begin, end = map(datetime.datetime.fromisoformat, (phase.started_at, phase.finished_at))
+            took.append((end - begin).total_seconds())
+    return sandboxes * sum(took) / len(took) / verifiers.audit_slots() if took else None
+
+
+def run(audit: Audit, *, told: Told = lambda line: None) -> tuple[dict[str, Any], Outcome]:
+    """Audit, and leave ``audit.json`` in the sweep directory. Answers what it holds, and what it was made of (which
+    stays behind the wall)."""
+    if audit.split == "holdout":
+        verifiers.record_look(Path(audit.home), sweep=f"audit of {audit.out}", trials=len(audit.trials))
+    began = time.monotonic()
+    outcome = asyncio.run(measured(audit, told))
+    summary = {**summarise(audit, outcome), "seconds": round(time.monotonic() - began, 1)}
+    SweepStore(audit.out).write(FILE, json.dumps(summary, indent=1).encode())
+    return summary, outcome
+
+
+async def measured(audit: Audit, told: Told = lambda line: None) -> Outcome:
+    """Look at every end state of every task."""
+    audits = verifiers.Audits(audit.backend, audit.sealed_root, keep=audit.split != "holdout")
+    # As many tasks at once as there are slots, and one more to fill the gaps between their steps.
+    free, done = asyncio.Semaphore(audits.slots + 1), 0
+
+    async def one(subject: Subject) -> Outcome:
+        nonlocal done
+        async with free:
+            outcome = await _task(audits, subject, audit.settings)
+        done += 1
+        told(f"{done} of {len(audit.subjects)} tasks, {outcome.sandboxes} sandboxes")
+        return outcome
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            running = [group.create_task(one(subject)) for subject in audit.subjects]
+    finally:
+        await audits.close_all()
+    found = [task.result() for task in running]
+    return Outcome(
+        evidence=tuple(one for outcome in found for one in outcome.evidence),
+        verdicts={task: bits for outcome in found for task, bits in outcome.verdicts.items()},
+        lost=sum(outcome.lost for outcome in found),
+        sandboxes=sum(outcome.sandboxes for outcome in found),
+    )
+
+
+async def _task(audits: verifiers.Audits, subject: Subject, settings: AuditSettings) -> Outcome:
+    """All that is looked at of one task: the reference first, since without it nothing else can be believed."""
+    task, tests = subject.task, _tests(subject)
+    wide = exposure.Look(tests=tests, repeats=REPEATS, mutants=settings.mutants)
+    once = wide.model_copy(update={"repeats": 1})
+    suites = tuple(_suite(subject, number) for number in range(len(subject.suites)))
+    try:
+        reference = await audits.look(task, exposure.State(kind="reference"), wide)
+        untouched = await audits.look(task, exposure.State(kind="untouched"), wide)
+        mutants = await audits.mutants(task, settings.mutants)
+    except InfrastructureError as fault:
+        evidence = figures.Evidence(task=task.name, suites=suites, unmeasured=str(fault))
+        return Outcome(evidence=(evidence,), verdicts={task.name: {}}, lost=1, sandboxes=0)
+    seen = [reference, untouched]
+    if not reference.passed:
+        evidence = figures.Evidence(task=task.name, suites=suites, unmeasured="its reference fails its own tests")
+        return Outcome(evidence=(evidence,), verdicts={task.name: {}}, lost=0, sandboxes=_opened(seen))
+    ungraded = once.model_copy(update={"graded": False})
+    files = [exposure.State(kind="candidate", files=files) for files in subject.candidates.values()]
+    planted = [exposure.State(kind="mutant", number=number) for number in range(mutants or 0)]
+    looks = [(exposure.State(kind="empty"), ungraded), (exposure.State(kind="stub"), ungraded)] if tests else []
+    looks += [(state, once) for state in (*files, *planted)]
+    answers = await asyncio.gather(*(_look(audits, subject, state, look) for state, look in looks))
+    audits.forget(task)
+    bits: dict[str, bool | None] = {NO_FILES: untouched.passed}
+    for (state, _), answer in zip(looks, answers, strict=True):
+        if state.kind == "candidate":
+            digest = next(digest for digest, own in subject.candidates.items() if own == state.files)
+            bits[digest] = answer.passed if answer else None
+    seen += [answer for answer in answers if answer is not None]
+    evidence = figures.Evidence(task=task.name, suites=suites, seen=tuple(seen), mutable=mutants is not None)
+    lost = sum(answer is None for answer in answers)
+    return Outcome(evidence=(evidence,), verdicts={task.name: bits}, lost=lost, sandboxes=_opened(seen))
+
+
+async def _look(
+    audits: verifiers.Audits, subject: Subject, state: exposure.State, look: exposure.Look
+) -> exposure.Seen | None:
+    """One look; None where the machinery failed: one end state's trouble is not the audit's."""
+    try:
+        return await audits.look(subject.task, state, look)
+    except InfrastructureError:
+        return None
+
+
+def _opened(seen: Sequence[exposure.Seen]) -> int:
+    return sum(one.sandboxes for one in seen)
+
+
+def _named(suite: Suite, number: int) -> list[tuple[str, SelfTest, bool]]:
+    """Every test of a suite under a name that no other suite of its task uses, and whether it was admitted."""
+    return [
+        (f"{number}.{'a' if admitted else 'd'}{place}", test, admitted)
+        for admitted, tests in ((True, suite.tests), (False, suite.dropped))
+        for place, test in enumerate(tests)
+    ]
+
+
+def _tests(subject: Subject) -> tuple[SelfTest, ...]:
+    return tuple(
+        test.model_copy(update={"id": name})
+        for number, suite in enumerate(subject.suites)
+        for name, test, _ in _named(suite, number)
+    )
+
+
+def _suite(subject: Subject, number: int) -> figures.AuditedSuite:
+    suite = subject.suites[number]
+    return figures.AuditedSuite(
+        key=suite.key,
+        tests=tuple(
+            figures.AuditedTest(
+                name=name,
+                category=test.category,
+                expectation=test.expectation.kind,
+                tester=tester_of(test, suite, subject),
+                admitted=admitted,
+                guard=test.guard,
+                judges=test.expectation.kind != "unknown" and test.weight > 0,
+            )
+            for name, test, admitted in _named(suite, number)
+        ),
+    )
+
+
+def gaps(audit: Audit, outcome: Outcome) -> tuple[Any, ...]:
+    """The real tests of dev tasks that no admitted self-test covers, with a guess why; for a person's eyes. They are
+    never stored; each look is written down under the sealed root. Raises ``ConfigError`` for a holdout."""
+    if audit.split == "holdout":
+        raise ConfigError(f"{audit.out}: the tests of a holdout are shown to nobody")
+    return asyncio.run(_gaps(audit, outcome))
+
+
+async def _gaps(audit: Audit, outcome: Outcome) -> tuple[Any, ...]:
+    audits = verifiers.Audits(audit.backend, audit.sealed_root)
+    found: list[Any] = []
+    try:
+        for subject, one in zip(audit.subjects, outcome.evidence, strict=True):
+            look = exposure.Look(tests=(), mutants=audit.settings.mutants)
+            found += await audits.gaps(subject.task, look, figures.uncovered(one) if not one.unmeasured else ())
+    finally:
+        await audits.close_all()
+    return tuple(found)

@@ -1,0 +1,162 @@
+"""What of a sweep directory is audited: its suites as frozen, and the candidates of its trials."""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from hc_ray.adapters.sweep_store import SweepStore
+from hc_ray.candidate import Candidate
+from hc_ray.config import EngineConfig
+from hc_ray.suite import SelfTest, Suite
+from hc_ray.task import Task
+from hc_ray.trial import TrialKey, TrialResult
+from hc_ray.value import Value, digest_of
+from hc_ray_actors.verifiers import audit as figures
+
+
+class Subject(Value):
+    """One task, with all that is looked at of it."""
+
+    task: Task
+    suites: tuple[Suite, ...] = ()
+    testers: dict[str, str] = {}
+    """Suite key → who wrote it."""
+    candidates: dict[str, dict[str, str]] = {}
+    """Digest → files; each end state once, whoever came up with it."""
+
+
+class AuditedTrial(Value):
+    """One trial's candidates, by the digests of their files."""
+
+    name: str
+    task: str
+    agent: str
+    config_hash: str
+    seed: int
+    passed: bool | None
+    verdicts: int
+    chosen: str | None
+    """Id of the candidate handed in last."""
+    candidates: tuple[tuple[str, str, int], ...] = ()
+    """Id, digest of its files (that of none for an answer without a file), tokens; in slot order."""
+
+
+class AuditSettings(Value):
+    """What an audit looks at."""
+
+    mutants: int = 16
+    """Faults planted into a reference, at most."""
+    candidates: int | None = None
+    """Distinct candidates of a task that are looked at, the first ones; None: all."""
+
+
+class Audit(Value):
+    """An audit that is ready to run."""
+
+    out: str
+    settings: AuditSettings
+    split: str
+    backend: str
+    sealed_root: str
+    home: str
+    """The folder with the dataset's split and ledger."""
+    subjects: tuple[Subject, ...]
+    trials: tuple[AuditedTrial, ...]
+    tests_changed: bool
+    """The real tests are not those that judged the sweep."""
+    sandboxes: int
+    """At most so many are opened: what was looked at before is looked up."""
+    seconds: float | None
+    """An estimate from the gradings of the sweep itself; None where it has none."""
+
+
+class Outcome(Value):
+    """What an audit came to."""
+
+    evidence: tuple[figures.Evidence, ...]
+    verdicts: dict[str, dict[str, bool | None]]
+    """Task → digest of a candidate's files → its real verdict; the untouched workspace is among them."""
+    lost: int
+    """End states that the machinery failed to look at."""
+    sandboxes: int
+
+
+NO_FILES = digest_of({})
+"""The digest of a candidate without files: it hands in the untouched workspace."""
+
+
+def read_subjects(
+    store: SweepStore, sweep: Mapping[str, Any], tasks: Mapping[str, Task]
+) -> tuple[tuple[Subject, ...], tuple[AuditedTrial, ...]]:
+    """Every task of ``tasks`` (by public digest) that the sweep has something of, and its trials."""
+    suites: dict[str, list[Suite]] = defaultdict(list)
+    for path in store.list("suites"):
+        if path.endswith(".json"):
+            suite = Suite.model_validate_json(store.read(path))
+            suites[suite.task_digest].append(suite)
+    files: dict[str, dict[str, dict[str, str]]] = defaultdict(dict)
+    trials: list[AuditedTrial] = []
+    for name in sorted(store.finished()):
+        result = TrialResult.model_validate_json(store.read(f"trials/{name}/result.json"))
+        key = TrialKey.model_validate_json(store.read(f"trials/{name}/config.json"))
+        if key.task_digest not in tasks:
+            continue
+        trial, made = _trial(store, name, result, key)
+        files[key.task_digest] |= made
+        trials.append(trial)
+    digests = sorted({*suites, *files} & tasks.keys(), key=lambda digest: tasks[digest].name)
+    writer = _tester(sweep)
+    return tuple(
+        Subject(
+            task=tasks[digest],
+            suites=tuple(suites[digest]),
+            testers={suite.key: writer for suite in suites[digest]},
+            candidates=files[digest],
+        )
+        for digest in digests
+    ), tuple(trials)
+
+
+def _trial(
+    store: SweepStore, name: str, result: TrialResult, key: TrialKey
+) -> tuple[AuditedTrial, dict[str, dict[str, str]]]:
+    """A trial, and the files of its candidates by digest."""
+    try:
+        data = json.loads(store.read(f"trials/{name}/agent/candidates.json"))
+    except FileNotFoundError:
+        data = []
+    candidates = [Candidate.model_validate(one) for one in data]
+    metadata = result.agent_result.metadata
+    selection = metadata.get("selection") or {}
+    trial = AuditedTrial(
+        name=name,
+        task=result.task_name,
+        agent=key.agent,
+        config_hash=key.solver.hash,
+        seed=key.seed,
+        passed=result.passed,
+        verdicts=len(metadata.get("bits") or ()),
+        chosen=selection.get("chosen"),
+        candidates=tuple(
+            (one.id, digest_of(one.files), one.prompt_tokens + one.completion_tokens) for one in candidates
+        ),
+    )
+    return trial, {digest_of(one.files): one.files for one in candidates if one.files}
+
+
+def _tester(sweep: Mapping[str, Any]) -> str:
+    """Who wrote the suites of a sweep."""
+    told = (sweep.get("models") or {}).get("tester")
+    return EngineConfig.model_validate(told["engine"]).label if told else "unknown"
+
+
+def tester_of(test: SelfTest, suite: Suite, subject: Subject) -> str:
+    """Who wrote a test."""
+    return str(getattr(test, "tester", "") or subject.testers.get(suite.key) or "unknown")
+
+
+def dataset_home(folder: Path) -> Path:
+    """The folder in which a dataset's split lies, given the dataset or one of its tasks."""
+    return folder.parent if (folder / "task.toml").is_file() else folder

@@ -1,0 +1,111 @@
+"""What an audit leaves in the sweep directory: sums with intervals, and of dev tasks each suite and each pool. No name
+of a hidden test, no line of a reference, no mutant."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from hc_ray_actors.audit_subjects import Audit, AuditedTrial, Outcome
+from hc_ray_actors.verifiers import audit as figures
+from hc_ray_actors.verifiers import pools as pooling
+
+SCHEMA_VERSION = 1
+
+DEFINITIONS = {
+    "validity": "share of judging tests that the reference solution passes three times out of three",
+    "triviality": "share (guards apart) that the untouched environment, empty files or an idle stub pass",
+    "discrimination": "share that passes some candidates of the sweep and not all",
+    "flakiness": "share whose outcome differs within three runs on the reference or the untouched environment",
+    "fault_detection": "share of faults that a valid test of the suite fails; faults: mutants of the reference that "
+    "the real tests fail, and candidates that they fail (methods.md, b6)",
+    "mutant_detection": "of these, the mutants; Python references only, five operators",
+    "candidate_detection": "of these, the candidates",
+    "fault_rejection": "share of faults that any test of the suite fails, valid or not",
+    "false_rejection": "share of candidates that pass the real tests and that some test of the suite fails",
+    "overlap": "share of real tests for which some self-test reaches a Matthews correlation of "
+    f"{figures.COVERED:g} over reference, killed mutants and candidates (methods.md, b6). Limits: needs pytest in the "
+    f"real tests and {figures.FEWEST_STATES} end states; a real test that no end state fails is left out; two tests "
+    "that no end state tells apart cover each other",
+}
+
+
+def summarise(audit: Audit, outcome: Outcome) -> dict[str, Any]:
+    """``audit.json``, but for its clock."""
+    measured = [one for one in outcome.evidence if not one.unmeasured]
+    pools = pools_of(audit, outcome)
+    summary: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "split": audit.split,
+        "sandbox": audit.backend,
+        "grading": "isolated",
+        "settings": audit.settings.model_dump(mode="json"),
+        "trials": len(audit.trials),
+        "tests_changed": audit.tests_changed,
+        "definitions": DEFINITIONS,
+        "tasks": _counts(outcome, measured),
+        "faults": _faults(measured),
+        "whole": figures.stages(outcome.evidence).model_dump(),
+        "gate": {name: paired.model_dump() for name, paired in figures.gate_effect(outcome.evidence).items()},
+        "categories": {name: both.model_dump() for name, both in figures.by_category(outcome.evidence).items()},
+        "testers": {name: both.model_dump() for name, both in figures.by_tester(outcome.evidence).items()},
+        "selection": [one.model_dump() for one in pooling.selected(pools)],
+        "disagreeing_verdicts": sum(bool(pool.disagrees) for pool in pools),
+        "sandboxes": outcome.sandboxes,
+    }
+    if audit.split == "dev":
+        summary["unmeasured"] = {one.task: one.unmeasured for one in outcome.evidence if one.unmeasured}
+        summary["suites"] = [
+            {"task": one.task, "key": suite.key, **figures.stages([_only(one, suite)]).model_dump()}
+            for one in outcome.evidence
+            for suite in one.suites
+        ]
+        summary["pools"] = [pool.model_dump() for pool in pools]
+    return summary
+
+
+def _only(one: figures.Evidence, suite: figures.AuditedSuite) -> figures.Evidence:
+    return one.model_copy(update={"suites": (suite,)})
+
+
+def _counts(outcome: Outcome, measured: list[figures.Evidence]) -> dict[str, int]:
+    return {
+        "audited": len(outcome.evidence),
+        "measured": len(measured),
+        "with_suites": sum(bool(one.suites) for one in outcome.evidence),
+        "with_mutants": sum(one.mutable for one in measured),
+        "with_overlap": sum(bool(figures.informative(one)) for one in measured),
+        "lost_end_states": outcome.lost,
+    }
+
+
+def _faults(measured: list[figures.Evidence]) -> dict[str, int]:
+    seen = [state for one in measured for state in one.seen]
+    return {
+        "mutants_killed": sum(one.kind == "mutant" and one.passed is False for one in seen),
+        "mutants_survived": sum(one.kind == "mutant" and one.passed is True for one in seen),
+        "candidates_failing": sum(one.kind == "candidate" and one.passed is False for one in seen),
+        "candidates_passing": sum(one.kind == "candidate" and one.passed is True for one in seen),
+    }
+
+
+def pools_of(audit: Audit, outcome: Outcome) -> list[pooling.Pool]:
+    """Every trial that has candidates, each candidate with its real verdict."""
+    return [_pool(trial, outcome.verdicts.get(trial.task, {})) for trial in audit.trials if trial.candidates]
+
+
+def _pool(trial: AuditedTrial, bits: Mapping[str, bool | None]) -> pooling.Pool:
+    candidates = tuple(
+        pooling.PoolCandidate(id=identity, passed=bits.get(digest), tokens=tokens)
+        for identity, digest, tokens in trial.candidates
+    )
+    chosen = next((one.passed for one in candidates if one.id == trial.chosen), None)
+    known = chosen is not None and trial.passed is not None and trial.verdicts == 1
+    return pooling.Pool(
+        trial=trial.name,
+        task=trial.task,
+        agent=trial.agent,
+        config_hash=trial.config_hash,
+        seed=trial.seed,
+        chosen=trial.passed,
+        disagrees=chosen != trial.passed if known else None,
+        candidates=candidates,
+    )
