@@ -5,10 +5,11 @@ host's programs and libraries and the runner. Never ``/``, a home, the checkout,
 directory."""
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from hc_ray.home import configs_dir, data_root
 from hc_ray.runner_paths import RUNNER_PYTHON, RUNNER_ROOT
 from hc_ray.task import Task
 
@@ -54,6 +55,8 @@ class Layout:
     """Folders of the root with their modes: the standard ones, the places of mounts, the working directory."""
     links: dict[str, str]
     files: dict[str, str]
+    hidden: tuple[str, ...] = ()
+    """Folders within mounts that are empty inside: they hold hc-ray's own datasets or data, sealed tests among them."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,25 @@ def layout(writable: Collection[str], runner: Path, host: Path = Path("/")) -> L
         else:
             files[path] = ""
     folders.pop("/", None)
-    return Layout(mounts, folders, links, files)
+    return Layout(mounts, folders, links, files, _hidden(mounts))
+
+
+def _hidden(mounts: Mapping[str, Path]) -> tuple[str, ...]:
+    """Where hc-ray is installed among the host's programs, its datasets lie within a mount; its data may, too."""
+    found = set()
+    for own in (configs_dir(), data_root() / "sealed", data_root() / "public", data_root() / "sandboxes"):
+        for place, source in mounts.items():
+            real, shown = own.resolve(), source.resolve()
+            if real.is_dir() and real != shown and real.is_relative_to(shown):
+                found.add(f"{place}/{real.relative_to(shown).as_posix()}")
+    return tuple(sorted(found))
+
+
+def shows(folder: Path, host: Path = Path("/")) -> bool:
+    """Whether every bwrap sandbox could read this folder of the host: it lies among the host's programs."""
+    real = folder.resolve()
+    trees = [(host / tree.lstrip("/")).resolve() for tree in SYSTEM]
+    return any(real.is_relative_to(tree) for tree in trees) and not real.is_relative_to(configs_dir().resolve())
 
 
 def _place(
@@ -142,6 +163,8 @@ def argv(bwrap: Path, root: Path, placed: Layout, init: Sequence[str], info: int
     ]
     for place, source in sorted(placed.mounts.items()):
         command += ["--ro-bind", str(source), place]
+    for place in placed.hidden:
+        command += ["--perms", "0755", "--size", "4096", "--tmpfs", place, "--remount-ro", place]
     command += ["--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--size", str(SHM_BYTES), "--tmpfs", "/dev/shm"]
     command += ["--remount-ro", "/dev", "--chdir", "/", "--clearenv", "--setenv", "LC_ALL", "C.UTF-8"]
     return [*command, "--", *RUNNER_PYTHON, "-I", "-S", *init]

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from hc_ray.adapters import bwrap_command
 from hc_ray.adapters.bwrap_command import (
     MAX_SPLIT,
     Unplaceable,
@@ -9,6 +10,7 @@ from hc_ray.adapters.bwrap_command import (
     environment,
     layout,
     refusal,
+    shows,
     written_folders,
 )
 from hc_ray.task import Copy, Environment, Task
@@ -58,6 +60,35 @@ def test_a_host_folder_with_too_many_entries_is_not_taken_apart(host: Path) -> N
         (host / f"usr/lib/{number}").write_text("")
     with pytest.raises(Unplaceable, match="entries"):
         layout(["/usr/lib/mine"], RUNNER, host)
+
+
+def test_what_hc_ray_itself_keeps_among_the_hosts_programs_is_an_empty_folder_inside(
+    host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after `pip install` into the system's Python: the sealed archive of the starter set lies below /usr."""
+    package = host / "usr/lib/python3/site-packages/hc_ray/_configs"
+    package.mkdir(parents=True)
+    data = host / "usr/local/share/hc-ray"
+    (data / "sealed").mkdir(parents=True)
+    monkeypatch.setattr(bwrap_command, "configs_dir", lambda: package)
+    monkeypatch.setattr(bwrap_command, "data_root", lambda: data)
+    placed = layout(["/app"], RUNNER, host)
+    hidden = ("/usr/lib/python3/site-packages/hc_ray/_configs", "/usr/local/share/hc-ray/sealed")
+    assert placed.hidden == hidden
+    words = argv(Path("bwrap"), Path("/state"), placed, ["init.py"], 7)
+    for place in hidden:
+        over = words.index(place, words.index("/usr"))
+        assert words[over - 1] == "--tmpfs" and words[over + 1 : over + 3] == ["--remount-ro", place]
+
+
+def test_a_dataset_among_the_hosts_programs_could_be_read_inside(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = host / "usr/lib/hc_ray/_configs"
+    (package / "tasks/starter").mkdir(parents=True)
+    monkeypatch.setattr(bwrap_command, "configs_dir", lambda: package)
+    assert shows(host / "usr/src", host)
+    assert shows(host / "lib/python3", host)
+    assert not shows(host / "work", host)
+    assert not shows(package / "tasks/starter", host)
 
 
 def test_every_wall_is_on_the_command_line(host: Path) -> None:
