@@ -25,7 +25,7 @@ from hc_ray.adapters.runner_build import ensure_runner
 from hc_ray.adapters.tripwire import TICK
 from hc_ray.errors import DatasetError, PlatformError, SandboxError
 from hc_ray.home import data_root
-from hc_ray.owner import is_gone
+from hc_ray.owner import is_leftover, label
 from hc_ray.task import Task
 
 _OWNER_FILE = "owner"
@@ -126,7 +126,7 @@ class BwrapPlace:
         while True:
             with suppress(FileExistsError):
                 folder.mkdir(mode=0o700)
-                (folder / _OWNER_FILE).write_text(self._owner)
+                (folder / _OWNER_FILE).write_text(label(self._owner))
                 return folder
             folder = self._state_root / f"{plain}.{secrets.token_hex(4)}"
 
@@ -179,14 +179,15 @@ def reap_folder(state_root: Path, live_owners: Collection[str] = (), *, dry: boo
 
 def _is_leftover(folder: Path, live_owners: Collection[str]) -> bool:
     try:
-        owner = (folder / _OWNER_FILE).read_text()
+        said = (folder / _OWNER_FILE).read_text()
     except FileNotFoundError:
         with suppress(FileNotFoundError):
             return time.time() - folder.stat().st_mtime > _UNOWNED_SECONDS
         return False
     except OSError:  # another user's
         return False
-    return owner not in live_owners and is_gone(owner)
+    # The machine counts: several may share a home, and each knows its own processes only.
+    return said.partition("@")[0] not in live_owners and is_leftover(said)
 
 
 def _kill_below(folder: Path) -> None:
