@@ -6,6 +6,7 @@ import fnmatch
 from collections.abc import Mapping
 from pathlib import Path
 
+from hc_ray.adapters import bwrap_command
 from hc_ray.config import EngineConfig, RoleName, SweepConfig
 from hc_ray.errors import ConfigError, DatasetError
 from hc_ray.home import configs_dir, data_root
@@ -92,6 +93,8 @@ def prepare(config: SweepConfig, *, resume: bool = False, address: str | None = 
     sealed = verifiers.seal(folder, public_root, sealed_root)
     split = _split(config, folder, sealed.tasks)
     choice = choose(config.sandbox)
+    if choice.backend == "bwrap" and bwrap_command.shows(folder):
+        raise DatasetError(f"{folder}: lies among the programs that every bwrap sandbox sees; move it out of there")
     tasks, refused = _select(config, split, sealed.tasks, sealed.refused)
     tasks = [with_network(task, config.network) for task in tasks]
     tasks, refused = _fitting(tasks, refused, choice.backend, public_root)
