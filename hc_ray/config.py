@@ -37,6 +37,9 @@ class TestgenConfig(Value):
     """How hard a test must prove itself before it is admitted: ``off`` only parses."""
     second_readings: int = Field(2, ge=0, le=8)
     """Independent derivations of an expected value that must not contradict it."""
+    oracles: int = Field(3, ge=0, le=6)
+    """Programs that the tester writes to read expected values off; where those that pass what the instruction states
+    agree, their answer is the expected value."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:

@@ -54,6 +54,7 @@ PROPERTIES: dict[str, str] = {
     "json_type": "it is a JSON object, array, string, number or boolean",
     "json_keys": "it is a JSON object that has at least these keys (a JSON list)",
     "json_value": "the JSON object has this value at this key: [key, value]",
+    "parts_from": "every text in it (a table's cells, JSON keys and strings) stands in this text; numbers aside",
     "close": "its numbers are these, within a tolerance: JSON with values, abs, rel",
     "in_range": "its numbers lie between these: [low, high], null for no limit",
     "similar": "it is alike: JSON with to (a text or numbers), least (0 to 1)",

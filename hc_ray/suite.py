@@ -56,6 +56,8 @@ class Subject(Value):
     path: str
     """The file under test, relative to the workdir where it lies in it, else absolute."""
     function: str | None = None
+    whole: bool = False
+    """``pattern``: the expression must match the whole text, not a part of it."""
 
 
 class SelfTest(Value):

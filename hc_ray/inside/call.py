@@ -170,7 +170,8 @@ def run_call(job: "dict[str, Any]") -> "dict[str, Any]":
 
 
 def run_pattern(job: "dict[str, Any]") -> "dict[str, Any]":
-    """All matches of the file's regular expression in the text (the first group where there is exactly one)."""
+    """All matches of the file's regular expression in the text (the first group where there is exactly one); the text
+    itself where the expression has to match the whole of it, and does."""
     with open(job["path"], encoding="utf-8") as file:
         source = file.read().rstrip("\n")
     try:
@@ -179,7 +180,10 @@ def run_pattern(job: "dict[str, Any]") -> "dict[str, Any]":
         return {"outcome": "error", "observed": None, "detail": f"does not compile: {error}"}
     if job.get("property") == "compiles":
         return {"outcome": "pass", "observed": "compiles", "detail": ""}
-    found = [match.group(1 if pattern.groups == 1 else 0) for match in pattern.finditer(job["call"])]
+    if job.get("whole"):
+        found = [job["call"]] if pattern.fullmatch(job["call"]) else []
+    else:
+        found = [match.group(1 if pattern.groups == 1 else 0) for match in pattern.finditer(job["call"])]
     observed = json.dumps(found, ensure_ascii=False)
     if job.get("rejected"):
         right, wish = not found, "no match"

@@ -31,7 +31,8 @@ def holds(name: str, argument: str, data: bytes, path: Path | None) -> tuple[str
     """Whether bytes (a file's, or an output's where ``path`` is None) have a property: ``(outcome, detail)``."""
     try:
         fault = CHECKS[name](data, argument, path)
-    except (ValueError, SyntaxError, RecursionError, csv.Error, KeyError, TypeError, IndexError) as error:
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, SyntaxError, TypeError, ValueError, csv.Error,
+            re.error) as error:  # fmt: skip
         fault = f"{type(error).__name__}: {str(error)[:200]}"
     return ("fail", fault) if fault else ("pass", "")
 
@@ -197,6 +198,25 @@ def _json_keys(data: bytes, argument: str, path: Path | None) -> str:
     return f"it lacks {', '.join(missing)}" if missing else ""
 
 
+def _parts_from(data: bytes, argument: str, path: Path | None) -> str:
+    """Every text in it (a table's cells, a JSON value's keys and strings) stands somewhere in the given text; numbers
+    may be computed."""
+    try:
+        found = _strings(json.loads(data.decode("utf-8")))
+    except ValueError:
+        found = [value for row in _rows(data) for value in row]
+    strange = [one for one in found if one.strip() and one.strip() not in argument and not numbers(one)]
+    return f"{strange[0][:80]!r} stands in no input" if strange else ("" if found else "it holds nothing")
+
+
+def _strings(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [text for key, held in value.items() for text in (str(key), *_strings(held))]
+    if isinstance(value, list):
+        return [text for held in value for text in _strings(held)]
+    return [value] if isinstance(value, str) else []
+
+
 def _json_value(data: bytes, argument: str, path: Path | None) -> str:
     """``[key, value]``: the object's value there equals this one, type included."""
     key, wish = json.loads(argument)
@@ -288,6 +308,7 @@ CHECKS: dict[str, Check] = {
     "json_type": _json_type,
     "json_keys": _json_keys,
     "json_value": _json_value,
+    "parts_from": _parts_from,
     "close": _close,
     "in_range": _in_range,
     "similar": _similar,

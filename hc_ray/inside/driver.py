@@ -103,6 +103,7 @@ class Driver:
             "call": test["input"],
             "expected": expectation.get("value") if expectation["kind"] == "value" else None,
             "rejected": expectation["kind"] == "rejected",
+            "whole": bool(test["subject"].get("whole")),
             "property": name if name in CALL_PROPERTIES else "runs" if name else None,
             "argument": expectation.get("argument", ""),
         }

@@ -18,6 +18,12 @@ from hc_ray.value import Value
 
 STATED_CONFIDENCE = 0.7
 """From here up an expectation is the instruction's own, not a guess: it needs no second reading."""
+AGREED_CONFIDENCE = 0.6
+"""From here up an expected value comes from independent readings that agree."""
+WEAK = 0.5
+"""What a test's weight is multiplied by where it shows little."""
+_ALIKE_FREE = 2
+"""Tests of one kind that may behave alike before a further one weighs less."""
 
 
 class Gated(Value):
@@ -36,6 +42,8 @@ def fault_of(test: SelfTest) -> str | None:
             return "does not parse: its input is no call of the function"
     elif "\0" in test.input or "\0" in test.stdin:
         return "does not parse: its input holds a null byte"
+    if any(path.startswith("/") or ".." in path.split("/") or "\0" in path for path in (*test.files, *test.hidden)):
+        return "does not parse: it brings or hides files outside of the workdir"
     if expectation.kind == "property" and expectation.name not in PROPERTIES:
         return f"asserts nothing: there is no property {expectation.name!r}"
     if expectation.kind == "value" and test.subject.kind == "call":
@@ -53,8 +61,9 @@ def fault_of(test: SelfTest) -> str | None:
 
 def content_of(test: SelfTest) -> tuple[str, ...]:
     """What makes two tests the same."""
-    expectation = test.expectation.model_dump_json()
-    return (test.subject.kind, test.subject.path, test.subject.function or "", test.input, test.stdin, expectation)
+    brought = json.dumps([test.files, test.hidden, test.output], sort_keys=True)
+    subject = (test.subject.kind, test.subject.path, test.subject.function or "")
+    return (*subject, test.input, test.stdin, brought, test.expectation.model_dump_json())
 
 
 def input_of(test: SelfTest) -> tuple[str, ...]:
@@ -137,7 +146,7 @@ def second_reading(
     settled: list[SelfTest] = []
     verdicts: list[GateVerdict] = []
     for test in tests:
-        if not needs_reading(test) or config.gate == "off":
+        if not needs_reading(test) or config.gate == "off" or test.confidence >= AGREED_CONFIDENCE:
             settled.append(test)
             continue
         changed, reason = _settle(test, [value for value in readings.get(test.id, ()) if value is not None],
@@ -163,14 +172,106 @@ def _settle(test: SelfTest, others: list[str], *, demanding: bool) -> tuple[Self
     return test, "not contradicted"
 
 
+def against_trivial(tests: Sequence[SelfTest], rows: Mapping[str, Sequence[Cell]]) -> tuple[Gated, str]:
+    """What candidates that know nothing say of the tests (``rows``: ``empty``, ``constant``, ``hard-coded`` → cells),
+    and a line on the whole. What the instruction itself states stays. Else behaviour that an empty file has is no test;
+    properties of files and refusals that such a candidate has weigh less; a test against hard-coded answers must fail
+    a hard-coded one. An expected value that a constant happens to give stays: of two possible answers it gives one,
+    and other tests tell it off."""
+    admitted: list[SelfTest] = []
+    dropped: list[tuple[SelfTest, str]] = []
+    weak: dict[str, str] = {}
+    for i, test in enumerate(tests):
+        passed = [name for name, cells in rows.items() if cells[i].outcome == "pass"]
+        stated = test.expectation.kind != "property" and test.confidence >= STATED_CONFIDENCE
+        if test.expectation.kind == "unknown" or test.guard or not passed or stated:
+            admitted.append(test)
+        elif "empty" in passed and test.subject.kind != "file" and test.expectation.kind != "rejected":
+            dropped.append((test, "an empty file passes it"))
+        elif test.category == "anti_cheat" and "hard-coded" in passed:
+            dropped.append((test, "hard-coded examples pass it"))
+        elif test.expectation.kind != "value" and passed != ["hard-coded"]:
+            weak[test.id] = f"weighs less: {passed[0]} passes it"
+            admitted.append(lighter(test))
+        else:
+            admitted.append(test)
+    told = []
+    for name, cells in rows.items():
+        judged = [
+            cell.outcome == "pass"
+            for test, cell in zip(tests, cells, strict=True)
+            if test.expectation.kind != "unknown"
+        ]
+        told.append(f"{name} passes {sum(judged)} of {len(judged)} judging tests")
+    return _gated(admitted, dropped, weak), ("Trivial candidates: " + "; ".join(told) + "." if told else "")
+
+
+def lighter(test: SelfTest) -> SelfTest:
+    return test.model_copy(update={"weight": round(test.weight * WEAK, 4)})
+
+
+def by_behaviour(tests: Sequence[SelfTest], columns: Sequence[Sequence[Cell]]) -> tuple[Gated, int]:
+    """Tests that no variant tells apart: of those that exercise the same subject in the same way and got the same
+    outcomes from every variant (``columns[i]``: test i's cells over the variants), a third and further one weighs less.
+    Also how many. Nothing is said where the variants are few or behave alike: then all tests look the same."""
+    groups: Counter[tuple[object, ...]] = Counter()
+    weak: dict[str, str] = {}
+    admitted = []
+    for test, cells in zip(tests, columns, strict=True):
+        outcomes = tuple(cell.outcome == "pass" for cell in cells)
+        name = test.expectation.name if test.expectation.kind == "property" else ""
+        alike = (test.subject.model_dump_json(), test.category, test.expectation.kind, name, outcomes)
+        groups[alike] += test.expectation.kind != "unknown" and len(outcomes) > 3 and len(set(outcomes)) > 1
+        if groups[alike] > _ALIKE_FREE:
+            weak[test.id] = f"weighs less: {len(outcomes)} variants pass it and others of its kind alike"
+            test = lighter(test)
+        admitted.append(test)
+    return _gated(admitted, [], weak), len(weak)
+
+
+def by_mutants(
+    tests: Sequence[SelfTest], original: Sequence[Cell], rows: Sequence[Sequence[Cell]]
+) -> tuple[Gated, int]:
+    """Which tests kill mutants of a believed reading (``original`` its cells, ``rows`` the mutants'), and how many
+    mutants are killed by any. A test of behaviour that kills none, where others kill some, weighs less."""
+    kills = [
+        sum(row[i].outcome != "pass" for row in rows) if original[i].outcome == "pass" else 0 for i in range(len(tests))
+    ]
+    judging = [test.expectation.kind != "unknown" for test in tests]
+    killed = sum(
+        any(judging[i] and original[i].outcome == "pass" and row[i].outcome != "pass" for i in range(len(tests)))
+        for row in rows
+    )
+    weak: dict[str, str] = {}
+    admitted = []
+    for test, count, judges, cell in zip(tests, kills, judging, original, strict=True):
+        behaviour = judges and test.subject.kind != "file" and cell.outcome == "pass"
+        if killed and behaviour and not count and test.confidence < STATED_CONFIDENCE:
+            weak[test.id] = f"weighs less: it kills none of {len(rows)} mutants"
+            test = lighter(test)
+        admitted.append(test)
+    return _gated(admitted, [], weak), killed
+
+
+def explained(gated: Gated, said: Sequence[GateVerdict]) -> Gated:
+    """The same with what was said of the tests that stay; the later word replaces the earlier."""
+    reasons = {verdict.id: verdict for verdict in said}
+    verdicts = tuple(reasons.get(verdict.id, verdict) if verdict.admitted else verdict for verdict in gated.verdicts)
+    return gated.model_copy(update={"verdicts": verdicts})
+
+
 def joined(first: Gated, second: Gated) -> Gated:
     """The second gate after the first: what it admitted, and all that either dropped."""
-    gone = {verdict.id: verdict for verdict in second.verdicts}
+    gone = {verdict.id: verdict for verdict in second.verdicts if not verdict.admitted or verdict.reason != "admitted"}
     verdicts = tuple(gone.get(verdict.id, verdict) if verdict.admitted else verdict for verdict in first.verdicts)
     return Gated(admitted=second.admitted, dropped=(*first.dropped, *second.dropped), verdicts=verdicts)
 
 
-def _gated(admitted: Sequence[SelfTest], dropped: Sequence[tuple[SelfTest, str]]) -> Gated:
-    verdicts = [GateVerdict(id=test.id, admitted=True, reason="admitted") for test in admitted]
+def _gated(
+    admitted: Sequence[SelfTest], dropped: Sequence[tuple[SelfTest, str]], weak: Mapping[str, str] = {}
+) -> Gated:
+    verdicts = [
+        GateVerdict(id=test.id, admitted=True, reason=weak.get(test.id, "admitted")) for test in admitted
+    ]  # fmt: skip
     verdicts += [GateVerdict(id=test.id, admitted=False, reason=reason) for test, reason in dropped]
     return Gated(admitted=tuple(admitted), dropped=tuple(test for test, _ in dropped), verdicts=tuple(verdicts))

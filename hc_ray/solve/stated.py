@@ -3,17 +3,22 @@ generic inputs of the signature's types."""
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from hc_ray.solve import inputs
+from hc_ray.solve import edges, inputs
+from hc_ray.solve.constraints import conditional
 from hc_ray.solve.deliverable import Deliverable
-from hc_ray.solve.requirements import sentence_for, sentences
+from hc_ray.solve.fixtures import Given, argument_kinds, content_for, given
+from hc_ray.solve.requirements import sentence_for, speaks_of
 from hc_ray.solve.scan import Found, find_calls
-from hc_ray.solve.target import Target, reads_stdin, takes_arguments, targets_of
-from hc_ray.suite import Category, Expectation, ExpectedValue, Property, Rejected, SelfTest, Subject, Unknown
+from hc_ray.solve.shown import pattern_examples, uses
+from hc_ray.solve.target import Target, reads_stdin, targets_of
+from hc_ray.suite import Category, Expectation, ExpectedValue, FileView, Property, Rejected, SelfTest, Subject, Unknown
 
 STATED_WEIGHT = 3.0
 """A stated example weighs as much as three guesses."""
+ROBUST_WEIGHT = 0.3
+"""What "no crash here" weighs: a third of a guess."""
 _FORMATS = {"json": "valid_json", "csv": "valid_csv"}
 _RANGES: tuple[tuple[Category, inputs.Range], ...] = (
     ("happy_path", "ordinary"), ("boundary", "boundary"), ("edge_case", "edge"),
@@ -28,17 +33,24 @@ def test_of(
     *,
     text: str = "",
     stdin: str = "",
+    files: Mapping[str, str] | None = None,
+    output: str = "",
     reasoning: str,
     confidence: float,
     weight: float = 1.0,
     guard: bool = False,
+    sentence: str = "",
 ) -> SelfTest:
-    """A test without an id yet, with the sentence that it encodes."""
+    """A test without an id yet, with the sentence that it encodes (found by its text and category where not given)."""
     mention = text if subject.kind == "call" else subject.path
+    if subject.kind == "pattern" and re.search(
+        r"\b(?:whole|entire|full|complete) (?:string|text|line|input)", instruction
+    ):
+        subject = subject.model_copy(update={"whole": True})
     return SelfTest(
-        id="", category=category, subject=subject, input=text, stdin=stdin, expectation=expectation,
-        reasoning=reasoning, confidence=confidence, weight=weight, guard=guard,
-        sentence=sentence_for(instruction, category, mention),
+        id="", category=category, subject=subject, input=text, stdin=stdin, files=dict(files or {}), output=output,
+        expectation=expectation, reasoning=reasoning, confidence=confidence, weight=weight, guard=guard,
+        sentence=sentence or sentence_for(instruction, category, mention),
     )  # fmt: skip
 
 
@@ -104,6 +116,7 @@ def _of_function(instruction: str, target: Target, function: str) -> list[SelfTe
             test_of(instruction, "happy_path", target.subject, Property(name="deterministic"),
                     text=(*samples, *ordinary)[0], reasoning="calls must not disturb each other", confidence=0.9)
         )  # fmt: skip
+    made += _of_condition(instruction, target, function, samples)
     answers = [example.expected for example in found if example.kind == "value"]
     if answers and "None" not in answers:
         made += [
@@ -114,28 +127,64 @@ def _of_function(instruction: str, target: Target, function: str) -> list[SelfTe
     return made
 
 
+def _of_condition(instruction: str, target: Target, function: str, samples: Sequence[str]) -> list[SelfTest]:
+    """Both sides of "returns A if … at least N and B otherwise"."""
+    told = conditional(instruction)
+    if told is None:
+        return []
+    inside, outside, limits = told
+    made = []
+    for edge in limits.edges:
+        within = (limits.low is None or edge >= limits.low) and (limits.high is None or edge <= limits.high)
+        for call in edges.calls_at(function, target.parameters, samples, limits, edge):
+            made.append(
+                test_of(instruction, "boundary", target.subject, ExpectedValue(value=inside if within else outside),
+                        text=call, confidence=0.75, weight=STATED_WEIGHT / 2, sentence=limits.sentence,
+                        reasoning="the instruction states this limit")
+            )  # fmt: skip
+    return made
+
+
 def _of_command(instruction: str, target: Target) -> list[SelfTest]:
     made = []
-    for arguments, output in command_examples(instruction, target.path):
-        expectation = Unknown() if output is None else ExpectedValue(value=output)
-        made.append(test_of(instruction, "happy_path", target.subject, expectation, text=arguments,
-                            reasoning="the instruction states this use", confidence=0.8,
-                            weight=1.0 if output is None else STATED_WEIGHT))  # fmt: skip
-    for told, output in stdin_examples(instruction):
-        made.append(test_of(instruction, "happy_path", target.subject, ExpectedValue(value=output), stdin=told + "\n",
-                            reasoning="the instruction states this answer", confidence=0.8,
-                            weight=STATED_WEIGHT))  # fmt: skip
-    if not made and not takes_arguments(instruction) and not reads_stdin(instruction):
-        for name in ("runs", "deterministic"):
-            made.append(test_of(instruction, "happy_path", target.subject, Property(name=name), confidence=0.8,
-                                reasoning="it is run with neither arguments nor input"))  # fmt: skip
+    kinds = argument_kinds(instruction)
+    for use in uses(instruction, target.path):
+        words = use.arguments.split()
+        # An example about files that nobody has cannot be tried; those of a plain name can be brought.
+        files = content_for(words[0]) if kinds[:1] == ("file",) and len(words) == 1 else {}
+        if not files and kinds[:1] in (("file",), ("folder",)) and use.arguments:
+            continue
+        if files and use.output is not None:
+            continue
+        expectation: Expectation = Unknown()
+        if use.output is not None:
+            expectation = ExpectedValue(value=use.output)
+        if use.output is not None and use.first_line_only:
+            expectation = Property(name="header", argument=use.output)
+        if use.makes:
+            copies = re.search(r"\bcop(?:y|ies)\b", instruction, re.IGNORECASE) and files
+            expectation = ExpectedValue(value=files[words[0]]) if copies else Property(name="runs")
+        judges = expectation.kind != "unknown"
+        made.append(
+            test_of(instruction, "happy_path", target.subject, expectation, text=use.arguments, stdin=use.stdin,
+                    files=files, output=use.makes, reasoning="the instruction states this use", confidence=0.8,
+                    weight=STATED_WEIGHT if judges else 1.0)
+        )  # fmt: skip
+    runs = [one for one in given(instruction, "ordinary", 2) if not made or one.files]
+    for name, one in ((name, one) for one in runs[:1] for name in ("runs", "deterministic")):
+        made.append(
+            test_of(instruction, "happy_path", target.subject, Property(name=name), text=one.arguments, stdin=one.stdin,
+                    files=one.files, confidence=0.8, reasoning="an ordinary use must end well")
+        )  # fmt: skip
     return made
 
 
 def _of_pattern(instruction: str, target: Target) -> list[SelfTest]:
     compiles = Property(name="compiles")
     made = [test_of(instruction, "format", target.subject, compiles, reasoning="it must be a regular expression",
-                    confidence=0.95)]  # fmt: skip
+                    confidence=0.95),
+            test_of(instruction, "format", target.file, Property(name="line_count", argument="1"), confidence=0.8,
+                    reasoning="one expression stands on one line")]  # fmt: skip
     for text, wanted in pattern_examples(instruction):
         expectation = Property(name="nonempty") if wanted else Rejected()
         made.append(test_of(instruction, "happy_path", target.subject, expectation, text=text, weight=STATED_WEIGHT,
@@ -143,29 +192,26 @@ def _of_pattern(instruction: str, target: Target) -> list[SelfTest]:
     return made
 
 
-def generic_tests(instruction: str, deliverable: Deliverable, *, count: int) -> tuple[SelfTest, ...]:
-    """Inputs only (*unknown*), up to ``count`` a target and range, by signature types; stated inputs come first."""
+def generic_tests(
+    instruction: str, deliverable: Deliverable, *, count: int, files: Sequence[FileView] = ()
+) -> tuple[SelfTest, ...]:
+    """Inputs only (*unknown*), up to ``count`` a target and range: stated inputs first, then what lies at the edges of
+    stated limits, real files of the workspace, then inputs of the signature's types."""
     made: list[SelfTest] = []
     for target in targets_of(deliverable):
         if target.kind == "call" and target.function:
-            samples = [example.call for example in examples(instruction, target)]
-            pairs = [
-                (category, call, "")
-                for category, reach in _RANGES
-                for call in inputs.calls(target.function, target.parameters, samples, reach, count)
-            ]
-            pairs = [("happy_path", call, "") for call in samples[:count]] + pairs
+            tried = _call_inputs(instruction, target, target.function, count, files)
         elif target.kind in ("command", "program"):
-            pairs = _command_inputs(instruction, target, count)
+            tried = _command_inputs(instruction, target, count, files)
         elif target.kind == "pattern":
-            pairs = [("happy_path", text, "") for text, _ in pattern_examples(instruction)][:count]
-            pairs += [(category, text, "") for category, reach in _RANGES for text in inputs.TEXTS[reach][:count]]
+            tried = [(category, Given(arguments=text), "") for category, text in edges.texts(instruction, count)]
         else:
-            pairs = []
+            tried = []
         made += [
-            test_of(instruction, category, target.subject, Unknown(), text=text, stdin=stdin, confidence=0.5,
+            test_of(instruction, category, target.subject, Unknown(), text=given.arguments, stdin=given.stdin,
+                    files=given.files, confidence=0.5, sentence=sentence,
                     reasoning="an input of the right kind; candidates are compared on it")
-            for category, text, stdin in pairs
+            for category, given, sentence in tried
         ]  # fmt: skip
     made += [
         test_of(instruction, "happy_path", target.file, Unknown(), confidence=0.5,
@@ -175,21 +221,61 @@ def generic_tests(instruction: str, deliverable: Deliverable, *, count: int) -> 
     return tuple(made)
 
 
-def _command_inputs(instruction: str, target: Target, count: int) -> list[tuple[Category, str, str]]:
-    stdin, arguments = reads_stdin(instruction), takes_arguments(instruction)
-    shown = [text for text, _ in command_examples(instruction, target.path)]
-    texts = inputs.texts(instruction)
-    pairs: list[tuple[Category, str, str]] = [
-        ("happy_path", text, texts["ordinary"][0] if stdin else "") for text in shown[:count]
+Tried = tuple[Category, Given, str]
+"""A category, what is given, and the sentence that it tries (empty: by the category's words)."""
+
+
+def _call_inputs(instruction: str, target: Target, function: str, count: int, files: Sequence[FileView]) -> list[Tried]:
+    samples = [example.call for example in examples(instruction, target)]
+    tried: list[Tried] = [("happy_path", Given(arguments=call), "") for call in samples[:count]]
+    tried += [
+        ("boundary", Given(arguments=call), sentence)
+        for call, sentence in edges.calls(instruction, function, target.parameters, samples)
     ]
+    real = edges.real_files(function, target.parameters, files)
+    tried += [("integration", Given(arguments=call), "") for call in real[:count]]
+    tried += [
+        (category, Given(arguments=call), "")
+        for category, reach in _RANGES
+        for call in inputs.calls(function, target.parameters, samples, reach, count)
+    ]
+    return tried
+
+
+def _command_inputs(instruction: str, target: Target, count: int, files: Sequence[FileView]) -> list[Tried]:
+    takes_files = set(argument_kinds(instruction)[:1]) & {"file", "folder"}
+    shown = [use for use in uses(instruction, target.path) if not takes_files and (use.arguments or use.stdin)]
+    tried: list[Tried] = [("happy_path", Given(arguments=use.arguments, stdin=use.stdin), "") for use in shown[:count]]
     for category, reach in _RANGES:
-        for i in range(count):
-            words = inputs.COMMAND_ARGUMENTS[reach]
-            given = words[i % len(words)] if arguments else (shown[0] if shown else "")
-            told = texts[reach][i % len(texts[reach])] if stdin else ""
-            if (category, given, told) not in pairs and (arguments or stdin or not pairs):
-                pairs.append((category, given, told))
-    return pairs
+        tried += [(category, one, "") for one in given(instruction, reach, count, files)]
+    return tried
+
+
+def robust_tests(instruction: str, deliverable: Deliverable) -> tuple[SelfTest, ...]:
+    """That what the instruction allows is answered without a crash, at a low weight: nobody says that it must be, so
+    it only tips scales. Nothing where the instruction speaks of refusals: an edge may be one."""
+    if speaks_of(instruction, "invalid_input"):
+        return ()
+    made = []
+    runs = Property(name="runs")
+    for target in targets_of(deliverable):
+        tried: list[tuple[Category, Given]] = []
+        if target.kind == "call" and target.function:
+            samples = [example.call for example in examples(instruction, target)]
+            tried = [
+                (category, Given(arguments=call))
+                for category, call in edges.allowed_calls(instruction, target.function, target.parameters, samples)
+            ]
+        elif target.kind in ("command", "program"):
+            empty = edges.allows_nothing(instruction) or not reads_stdin(instruction)
+            tried = [(category, one) for category, reach in _RANGES[1:] for one in given(instruction, reach, 2)
+                     if empty or one.stdin.strip()]  # fmt: skip
+        made += [
+            test_of(instruction, category, target.subject, runs, text=one.arguments, stdin=one.stdin, files=one.files,
+                    confidence=0.5, weight=ROBUST_WEIGHT, reasoning="nothing forbids this input: no crash is expected")
+            for category, one in tried
+        ]  # fmt: skip
+    return tuple(made)
 
 
 def examples(instruction: str, target: Target) -> tuple[Found, ...]:
@@ -211,57 +297,3 @@ def answer_type(target: Target, found: Sequence[Found]) -> str | None:
         kind = kinds.pop()
         return "float|int" if kind in ("float", "int") else (kind if kind != "NoneType" else None)
     return None
-
-
-_SAYS = re.compile(r"`?\s*(?:(?:should |must |will )?(?:prints?|outputs?|writes?|gives?)|->|=>|→)\s*:?\s*")
-
-
-def command_examples(instruction: str, path: str) -> tuple[tuple[str, str | None], ...]:
-    """``(arguments, output or None)`` for every use of the command that the instruction shows in code."""
-    name = re.escape(path.rsplit("/", 1)[-1])
-    stem = re.escape(path.rsplit("/", 1)[-1].rsplit(".", 1)[0])
-    started = r"(?:(?:ba)?sh |python3? )?(?:\./|/(?:[\w.-]+/)*)?"
-    used = re.compile(rf"(?:`|^[ \t>$]*){started}(?:{name}|(?<=/){stem})((?: [^`\n]*)?)(?:`|$)", re.MULTILINE)
-    found: dict[str, str | None] = {}
-    for match in used.finditer(instruction):
-        arguments, output = match[1].strip(), None
-        if re.search(r"[<>|;&]|\bARG|\.\.\.|\$", arguments):
-            continue
-        if said := _SAYS.match(instruction, match.end()):
-            told = re.match(r"`([^`\n]+)`|\"([^\"\n]+)\"", instruction[said.end() :])
-            output = (told[1] or told[2]) if told else None
-        if arguments and found.get(arguments) is None:
-            found[arguments] = output
-    return tuple(found.items())
-
-
-_REFUSES = re.compile(r"\bnot\b|n't\b|\bnever\b", re.IGNORECASE)
-_REFUSED = re.compile(r"\s*(?:does|do|is|are|must|should|may)(?: not\b|n't\b)", re.IGNORECASE)
-_GIVEN = re.compile(
-    r"\binput (?:is |of )?`([^`\n]+)`[^`.\n]{0,40}?\b(?:prints?|outputs?|gives?|output is|answer is)\s+`([^`\n]+)`"
-)
-
-
-def stdin_examples(instruction: str) -> tuple[tuple[str, str], ...]:
-    """``(standard input, output)`` where the instruction says "for the input … it prints …"."""
-    if not reads_stdin(instruction):
-        return ()
-    return tuple(dict.fromkeys((match[1], match[2]) for match in _GIVEN.finditer(instruction)))
-
-
-def pattern_examples(instruction: str) -> tuple[tuple[str, bool], ...]:
-    """``(text, must match)`` for every quoted text in a sentence that speaks of matching."""
-    found: dict[str, bool] = {}
-    for sentence in sentences(instruction):
-        if not re.search(r"\bmatch", sentence, re.IGNORECASE):
-            continue
-        for clause in re.split(r"\bbut\b|;", sentence):
-            for quoted in re.finditer(r"`([^`\n]+)`|\"([^\"\n]+)\"", clause):
-                text = quoted[1] or quoted[2]
-                if re.search(r"\.(?:txt|re|regex|rx|pattern|log)$|\bre\.\w+", text):
-                    continue
-                until = re.search(r"[`\"]", clause[quoted.end() :])
-                after = clause[quoted.end() :][: until.start() if until else None]
-                refused = _REFUSES.search(clause[: quoted.start()]) or _REFUSED.match(after)
-                found.setdefault(text, refused is None)
-    return tuple(found.items())

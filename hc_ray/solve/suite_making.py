@@ -1,30 +1,35 @@
-"""Makes a task's suite: stated tests, the tester's tests category by category in rounds with reflection, second
-readings, the gate. It is made before any candidate exists; whatever it costs is bounded by ``TestgenConfig``."""
+"""Makes a task's suite: what is there, stated tests, the tester's tests category by category in rounds with reflection,
+the gate. It is made before any candidate exists; whatever it costs is bounded by ``TestgenConfig``."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hc_ray.config import SolverConfig, TestgenConfig
 from hc_ray.events import TestgenProgress
 from hc_ray.ports import Events, SandboxPlace
 from hc_ray.prompt import Malformed, Prompt
-from hc_ray.solve import gate, testgen
+from hc_ray.solve import gate, look, testgen
 from hc_ray.solve.budget import Asking, Purse
+from hc_ray.solve.constraints import covered, grid
+from hc_ray.solve.data_checks import data_tests
 from hc_ray.solve.deliverable import Deliverable, read_deliverable
+from hc_ray.solve.kinds import FOCUS, task_kind
 from hc_ray.solve.outcome import Exchange, RoleModel
+from hc_ray.solve.proving import Proving, verdicts_of
 from hc_ray.solve.requirements import coverage, reflection, requirements, uncertainties
 from hc_ray.solve.seeds import seed_of
-from hc_ray.solve.stated import examples, generic_tests, stated_tests
+from hc_ray.solve.stated import examples, generic_tests, robust_tests, stated_tests
 from hc_ray.solve.target import Target, targets_of
 from hc_ray.solve.templates import prompts_digest
 from hc_ray.solve.workbench import Workbench
-from hc_ray.suite import CATEGORIES, Category, GateVerdict, SelfTest, Suite
+from hc_ray.suite import CATEGORIES, Category, EnvironmentView, GateVerdict, SelfTest, Suite
 from hc_ray.task import Task
 from hc_ray.value import digest_of
 
-STABLE_RUNS = 3
-_READINGS_SHARE = 0.3
+_READINGS_SHARE = 0.15
 """The share of the budget that is kept for second readings."""
+_INPUT_LIMIT = 200_000
+"""Bytes of a workspace file that checks are made from."""
 
 
 class SuiteMaker:
@@ -47,6 +52,10 @@ class SuiteMaker:
         self._seed, self._asking, self._bench, self._events, self._place = seed, asking, bench, events, place
         self._known = tuple(known)
         self.targets = targets_of(deliverable)
+        self.kind = task_kind(task.instruction, deliverable)
+        self.view: EnvironmentView | None = None
+        self.inputs: dict[str, str] = {}
+        """Workspace files that the instruction mentions, whole."""
         self.reflections: list[str] = []
 
     @property
@@ -57,16 +66,17 @@ class SuiteMaker:
     async def make(self, key: str) -> Suite:
         """The whole suite, gated and frozen."""
         instruction = self.task.instruction
-        made = [*stated_tests(instruction, self.deliverable)] if not self._known else []
+        await self._look_around()
+        proving = Proving(self.task, self.deliverable, self.config, seed=self._seed, asking=self._asking,
+                          bench=self._bench, place=self._place)  # fmt: skip
+        await proving.ask_programs(self._previews())
+        made = [*self._stated()] if not self._known else []
         made += await self._ask_in_rounds(made)
         made += self._filled(made)
         numbered = self._numbered(made)
-        gated, confirmed = await self._gate(numbered)
+        gated = await proving.prove(numbered)
         kept, beyond = self._capped(gated.admitted)
-        verdicts = {verdict.id: verdict for verdict in (*gated.verdicts, *beyond)}
-        for verdict in confirmed:
-            if verdicts[verdict.id].admitted:
-                verdicts[verdict.id] = verdict
+        verdicts = verdicts_of(gated, beyond)
         self._tell(numbered, kept)
         asked = requirements(instruction)
         kept_ids = {test.id for test in kept}
@@ -81,10 +91,38 @@ class SuiteMaker:
             assumptions=self._assumptions(kept),
             uncertainties=uncertainties(instruction, examples=self._examples()),
             matrix=coverage(asked, kept),
+            grid=covered(grid(instruction, self.deliverable), kept),
+            task_kind=self.kind,
+            focus=FOCUS[self.kind],
+            environment=self.view,
+            notes=tuple(proving.notes),
             reflections=tuple(self.reflections),
             prompt_tokens=purse.prompt_tokens,
             completion_tokens=purse.completion_tokens,
             engine_seconds=purse.engine_seconds,
+        )
+
+    async def _look_around(self) -> None:
+        """See what the untouched environment holds, and read the files that the instruction mentions."""
+        base = await self._bench.base()
+        seen = await base.exec(look.command(base.workdir), timeout=look.SECONDS)
+        self.view = look.read(seen.stdout, self.task.instruction)
+        for path in self.deliverable.inputs:
+            text = await self._bench.read(path, limit=_INPUT_LIMIT)
+            if text is not None:
+                self.inputs[path] = text
+
+    def _previews(self) -> Mapping[str, str]:
+        held = {one.path: one.preview for one in self.view.files} if self.view else {}
+        return {path: held[path] for path in list(self.inputs)[:2] if held.get(path)}
+
+    def _stated(self) -> tuple[SelfTest, ...]:
+        """What needs no model: the instruction's own words, held against the workspace's files."""
+        instruction = self.task.instruction
+        return (
+            *stated_tests(instruction, self.deliverable),
+            *data_tests(instruction, self.deliverable, self.inputs),
+            *robust_tests(instruction, self.deliverable),
         )
 
     async def _ask_in_rounds(self, stated: Sequence[SelfTest]) -> list[SelfTest]:
@@ -100,15 +138,21 @@ class SuiteMaker:
             for (target, category, prompt), answer in zip(asked, answers, strict=True):
                 read = testgen.read(answer, prompt, self.task.instruction, target, category)
                 found += () if isinstance(read, Malformed) else read
-            told = reflection(
-                requirements(self.task.instruction), [*stated, *found], self._short([*stated, *found]), number=number
-            )
+            short = self._short([*stated, *found])
+            told = reflection(requirements(self.task.instruction), [*stated, *found], short, number=number)
             self.reflections.append(told)
+            if not short and self._all_covered([*stated, *found]):
+                break
         return found
+
+    def _all_covered(self, tests: Sequence[SelfTest]) -> bool:
+        """Whether every field of the entity × constraint matrix has a test that may stand."""
+        cells = covered(grid(self.task.instruction, self.deliverable), self._standing(tests))
+        return all(cell.tests for cell in cells)
 
     def _questions(self, number: int, have: Sequence[SelfTest]) -> list[tuple[Target, Category, Prompt]]:
         counts = Counter(test.category for test in self._standing(have))
-        questions = []
+        questions: list[tuple[Target, Category, Prompt]] = []
         for category in testgen.ASKED:
             if testgen.applies(category, self.task.instruction, self.targets) is not None:
                 continue
@@ -124,7 +168,9 @@ class SuiteMaker:
                     reflection=self.reflections[-1] if self.reflections else "",
                     count=self.config.tests_per_category_max,
                     seed=seed_of(self.task.digest, self._seed, "tester", self._place, number, category, i),
-                    temperature=self.config.temperature,
+                    temperature=testgen.temperature(self.config.temperature, len(questions)),
+                    voice=testgen.voice(number, self.config.rounds, self.kind, category),
+                    workspace=look.shown(self.view, self.deliverable.inputs),
                 )
                 questions.append((target, category, prompt))
         return questions
@@ -149,7 +195,12 @@ class SuiteMaker:
         counts = Counter(test.category for test in standing)
         total = len(standing)
         filled: list[SelfTest] = []
-        generic = generic_tests(self.task.instruction, self.deliverable, count=self.config.tests_per_category_max)
+        generic = generic_tests(
+            self.task.instruction,
+            self.deliverable,
+            count=self.config.tests_per_category_max,
+            files=self.view.files if self.view else (),
+        )
         for wanted_of_category in (True, False):
             for test in generic:
                 short = counts[test.category] < self.config.tests_per_category_min
@@ -170,43 +221,6 @@ class SuiteMaker:
             identity = f"{prefix}{test.category}-{counts[test.category]}"
             numbered.append(test.model_copy(update={"id": identity}))
         return tuple(numbered)
-
-    async def _gate(self, tests: Sequence[SelfTest]) -> tuple[gate.Gated, tuple[GateVerdict, ...]]:
-        """All of the gate; also what second readings said, for the tests that stayed."""
-        screened = gate.screen(tests)
-        if self.config.gate == "off":
-            return screened, ()
-        settled, said = await self._second_readings(screened.admitted)
-        screened = gate.joined(screened, gate.screen(settled))
-        runs = await self._bench.repeat(f"{self._place}-gate", {}, screened.admitted, repeats=STABLE_RUNS)
-        return gate.joined(screened, gate.run_through(screened.admitted, runs)), said
-
-    async def _second_readings(self, tests: Sequence[SelfTest]) -> tuple[tuple[SelfTest, ...], tuple[GateVerdict, ...]]:
-        """Ask for every guessed answer again, independently, as long as the budget pays; nearest readings first."""
-        by_function: dict[str | None, Target] = {target.function: target for target in self.targets if target.function}
-        asked: list[tuple[str, Prompt]] = []
-        for turn in range(self.config.second_readings):
-            for test in tests:
-                target = by_function.get(test.subject.function)
-                if target is None or not gate.needs_reading(test):
-                    continue
-                prompt = testgen.ask_value(
-                    self.task.instruction,
-                    target,
-                    test,
-                    profile=self._asking.role.profile,
-                    seed=seed_of(self.task.digest, self._seed, "tester", self._place, "reading", turn, test.id),
-                    # The first reading is the likeliest answer, the others are independent draws.
-                    temperature=0.0 if turn == 0 else self.config.temperature,
-                )
-                asked.append((test.id, prompt))
-        asked = asked[: await self._asking.payable([prompt for _, prompt in asked])]
-        answers = await self._asking.all([("testgen", prompt) for _, prompt in asked])
-        readings: dict[str, list[str | None]] = {}
-        for (identity, _), answer in zip(asked, answers, strict=True):
-            readings.setdefault(identity, []).append(testgen.read_value(answer))
-        weak = self._asking.role.profile.bias_to_agreement
-        return gate.second_reading(tests, readings, self.config, weak=weak)
 
     def _capped(self, tests: Sequence[SelfTest]) -> tuple[tuple[SelfTest, ...], tuple[GateVerdict, ...]]:
         """At most so many tests a category and in all; stated and judging ones stay first."""
@@ -247,9 +261,9 @@ class SuiteMaker:
         for category in CATEGORIES:
             reason = testgen.applies(category, self.task.instruction, self.targets)
             count = sum(test.category == category for test in kept)
-            if reason is not None:
+            if reason is not None and not count:
                 told.append(f"{category} does not apply: {reason}.")
-            elif count < self.config.tests_per_category_min:
+            elif reason is None and count < self.config.tests_per_category_min:
                 told.append(f"{category} has only {count} tests: no more were found that pass the gate.")
         return tuple(told)
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from hc_ray.profile import Profile
 from hc_ray.prompt import Completion, Malformed, Message, Prompt
+from hc_ray.solve.kinds import TaskKind, asked_focus
 from hc_ray.solve.requirements import speaks_of
 from hc_ray.solve.scan import Found, arguments, find_calls, literal_at
 from hc_ray.solve.stated import test_of
@@ -25,6 +26,9 @@ _WORDS: dict[Category, str] = {
     "edge_case": "unusual inputs",
     "invalid_input": "invalid inputs",
 }
+_PERSONAS = ("", "a reviewer who doubts the obvious", "a user in a hurry")
+_ADVERSARY = "a careless solution fails"
+_STEPS = (0.0, -0.2, 0.2)
 _STOP = ("\n\n\n", "\ndef ", "\nclass ", "\nif ", "\nfor ", "\nprint(", "```")
 _ANSWER_TOKENS = 96
 _VALUE_TOKENS = 24
@@ -55,6 +59,22 @@ def applies(category: Category, instruction: str, targets: Sequence[Target]) -> 
     return None
 
 
+def temperature(middle: float, place: int) -> float:
+    """The temperature of a round's ``place``-th question: at the configured one, below it, above it in turn."""
+    return round(min(2.0, max(0.0, middle + _STEPS[place % len(_STEPS)])), 2)
+
+
+def voice(number: int, rounds: int, kind: TaskKind, category: Category) -> str:
+    """How a question of round ``number`` is coloured: the kind's focus; from the second round on another persona; the
+    last of several rounds asks for what a careless solution gets wrong."""
+    parts = [f" ({focus})" if (focus := asked_focus(kind, category)) else ""]
+    if rounds > 1 and number == rounds:
+        parts.append(f" that {_ADVERSARY}")
+    elif persona := _PERSONAS[(number - 1) % len(_PERSONAS)]:
+        parts.append(f", as {persona} would choose them")
+    return "".join(parts)
+
+
 def ask(
     instruction: str,
     target: Target,
@@ -66,10 +86,14 @@ def ask(
     count: int = 4,
     seed: int,
     temperature: float,
+    voice: str = "",
+    workspace: str = "",
 ) -> Prompt:
     """Ask for tests of one category. ``known`` tests (a few) are shown, so that others come back; ``reflection`` is
-    what the last round left uncovered."""
+    what the last round left uncovered, ``voice`` colours the question, ``workspace`` is what files hold (said to be
+    cut where it is). The instruction stands in it whole."""
     chat = profile.test_form == "chat"
+    asked = instruction.strip() + (f"\n\n{workspace}" if workspace else "")
     told = [f"# {reflection}"] if reflection and not chat else [reflection] if reflection else []
     calls = target.kind == "call"
     shown = [test.input for test in known if test.input][-2:]
@@ -80,10 +104,10 @@ def ask(
         told += shown
         name, start = ("test_input_chat" if chat else "test_input_completion"), _line_start(target)
     text = template(name).format(
-        instruction=instruction.strip() if chat else commented(instruction),
+        instruction=asked if chat else commented(asked),
         module=target.module,
         function=target.function,
-        words=_WORDS.get(category, "various inputs"),
+        words=_WORDS.get(category, "various inputs") + voice,
         count=count,
         what=_what(target, instruction),
         known="".join(f"{line}\n" for line in told),

@@ -201,6 +201,8 @@ CSV = b"name,age\nAda,9\nBob,10\n"
         ("json_keys", '["a", "b"]', b'{"a": 1, "b": 2}', b'{"a": 1}'),
         ("json_keys", '["a"]', b'{"a": 1}', b"[]"),
         ("json_value", '["a", true]', b'{"a": true}', b'{"a": 1}'),
+        ("parts_from", "name age Ada Bob", CSV, b"name,age\nEve,9\n"),
+        ("parts_from", "a INFO", b'{"a": 3, "INFO": [1]}', b'{"a": "DEBUG"}'),
         ("close", '{"values": [1, 2.5], "abs": 0.01}', b"x 1.001 and 2.5", b"1.1 2.5"),
         ("close", '{"values": [1000], "rel": 0.01}', b"1005\n", b"1005 1\n"),
         ("in_range", "[0, null]", b"0 12.5", b"-0.5"),

@@ -10,7 +10,8 @@ from hc_ray.solve.gate import fault_of
 from hc_ray.solve.inputs import calls
 from hc_ray.solve.requirements import requirements, sentences
 from hc_ray.solve.scan import find_calls, literal_at
-from hc_ray.solve.stated import command_examples, generic_tests, pattern_examples, stated_tests
+from hc_ray.solve.shown import Use, pattern_examples, uses
+from hc_ray.solve.stated import generic_tests, robust_tests, stated_tests
 from hc_ray.solve.target import Target, targets_of
 from hc_ray.suite import CATEGORIES
 from hc_ray.task import Environment
@@ -111,7 +112,7 @@ def test_generic_inputs_follow_annotations_names_and_stated_types() -> None:
 
 def test_a_script_is_tried_as_the_instruction_shows_it() -> None:
     text = "Write /app/hi.sh that takes a name as argument. `sh hi.sh Bob` prints `Hi Bob`. Run `sh hi.sh` alone too."
-    assert command_examples(text, "hi.sh") == (("Bob", "Hi Bob"),)
+    assert uses(text, "hi.sh") == (Use(arguments="Bob", output="Hi Bob"),)
     kinds = {test.subject.kind for test in generic_tests(text, read_deliverable(text, ENVIRONMENT), count=2)}
     assert kinds == {"command"}
 

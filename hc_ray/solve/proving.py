@@ -1,0 +1,175 @@
+"""The gate's steps that run something: the untouched environment, trivial candidates, programs that read expected
+values off, their mutants, second readings. What each says is decided by the pure functions of ``gate`` and
+``oracle``."""
+
+from collections.abc import Mapping, Sequence
+
+from hc_ray.config import TestgenConfig
+from hc_ray.prompt import Malformed, Prompt
+from hc_ray.solve import gate, oracle, testgen
+from hc_ray.solve.budget import Asking
+from hc_ray.solve.deliverable import Deliverable
+from hc_ray.solve.seeds import seed_of
+from hc_ray.solve.target import Target, targets_of
+from hc_ray.solve.trivial import mutants, trivial_candidates
+from hc_ray.solve.workbench import Workbench
+from hc_ray.suite import Cell, GateVerdict, SelfTest
+from hc_ray.task import Task
+
+STABLE_RUNS = 3
+_ORACLE_SHARE = 0.7
+"""The share of the budget that programs may take: one of them reads all inputs, where a question reads one."""
+_MUTANTS = {"off": 0, "basic": 3, "strict": 6}
+
+
+class Proving:
+    """One suite's way through the gate."""
+
+    def __init__(
+        self,
+        task: Task,
+        deliverable: Deliverable,
+        config: TestgenConfig,
+        *,
+        seed: int,
+        asking: Asking,
+        bench: Workbench,
+        place: str,
+    ) -> None:
+        self.task, self.deliverable, self.config = task, deliverable, config
+        self._seed, self._asking, self._bench, self._place = seed, asking, bench, place
+        self.programs: list[dict[str, str]] = []
+        self.notes: list[str] = []
+
+    async def ask_programs(self, shown: Mapping[str, str]) -> None:
+        """Ask for programs that read expected values off. Two at least, else none: one alone agrees with nobody."""
+        prompts = [
+            oracle.ask(
+                self.task.instruction,
+                self.deliverable,
+                profile=self._asking.role.profile,
+                number=number,
+                seed=seed_of(self.task.digest, self._seed, "tester", self._place, "oracle", number),
+                inputs=shown,
+            )
+            for number in range(self.config.oracles if self.config.gate != "off" else 0)
+        ]
+        reserve = int(self._asking.purse.limit * (1 - _ORACLE_SHARE))
+        prompts = prompts[: await self._asking.payable(prompts, reserve=reserve)]
+        if len(prompts) < 2:
+            return
+        answers = await self._asking.all([("testgen", prompt) for prompt in prompts])
+        for prompt, answer in zip(prompts, answers, strict=True):
+            found = oracle.read(answer, prompt, self.deliverable)
+            if not isinstance(found, Malformed):
+                self.programs.append(found)
+
+    async def prove(self, tests: Sequence[SelfTest]) -> gate.Gated:
+        """All of the gate."""
+        gated = gate.screen(tests)
+        if self.config.gate == "off":
+            return gated
+        runs = await self._bench.repeat(f"{self._place}-gate", {}, gated.admitted, repeats=STABLE_RUNS)
+        gated = gate.joined(gated, gate.run_through(gated.admitted, runs))
+        gated, variants = await self._trivial(gated)
+        gated, read = await self._programs(gated)
+        gated = await self._second_readings(gated)
+        gated, mutated = await self._mutants(gated, read)
+        columns = [
+            [by_id[test.id] for by_id in (*variants, *mutated, *(cells for _, cells in read)) if test.id in by_id]
+            for test in gated.admitted
+        ]
+        alike, count = gate.by_behaviour(gated.admitted, columns)
+        if count:
+            self.notes.append(f"{count} tests behave like others of their kind and weigh less.")
+        return gate.joined(gated, alike)
+
+    async def _row(self, name: str, files: Mapping[str, str], tests: Sequence[SelfTest]) -> dict[str, Cell]:
+        cells = await self._bench.try_out(f"{self._place}-{name}", files, tests)
+        return {test.id: cell for test, cell in zip(tests, cells, strict=True)}
+
+    async def _trivial(self, gated: gate.Gated) -> tuple[gate.Gated, list[dict[str, Cell]]]:
+        tests = [test for test in gated.admitted if test.expectation.kind != "unknown"]
+        rows = {
+            name: await self._row(f"trivial-{name}", files, tests)
+            for name, files in trivial_candidates(self.task.instruction, self.deliverable).items()
+        }
+        # Inputs without an expectation judge nobody: nothing is run for them.
+        blank = Cell(outcome="skipped")
+        cells = {name: [row.get(test.id, blank) for test in gated.admitted] for name, row in rows.items()}
+        judged, told = gate.against_trivial(gated.admitted, cells)
+        self.notes += [told] if told else []
+        return gate.joined(gated, judged), list(rows.values())
+
+    async def _programs(self, gated: gate.Gated) -> tuple[gate.Gated, list[tuple[dict[str, str], dict[str, Cell]]]]:
+        """Expected values by the agreement of programs; the believed ones with their cells."""
+        read: list[oracle.Reading] = []
+        for number, files in enumerate(self.programs):
+            cells = await self._bench.try_out(f"{self._place}-oracle-{number}", files, gated.admitted)
+            read.append(oracle.Reading(files=files, cells=cells))
+        believed = oracle.believed(gated.admitted, read)
+        if self.programs:
+            self.notes.append(f"{len(believed)} of {len(self.programs)} programs of the tester pass what is stated.")
+        settled, said = oracle.settle(gated.admitted, believed)
+        values = sum(verdict.reason.endswith("answer alike") for verdict in said)
+        if values:
+            self.notes.append(f"{values} expected values come from their agreement.")
+        again = gate.screen(settled)
+        named = [
+            (one.files, {test.id: cell for test, cell in zip(gated.admitted, one.cells, strict=True)})
+            for one in believed
+        ]
+        return gate.joined(gate.explained(gated, said), again), named
+
+    async def _mutants(
+        self, gated: gate.Gated, read: Sequence[tuple[dict[str, str], dict[str, Cell]]]
+    ) -> tuple[gate.Gated, list[dict[str, Cell]]]:
+        """Whether the tests notice small faults in a believed program. Python only; else not measured."""
+        changed = mutants(read[0][0], self.deliverable.main.path, _MUTANTS[self.config.gate]) if read else ()
+        if not changed:
+            self.notes.append("Mutants: not measured.")
+            return gated, []
+        rows = [await self._row(f"mutant-{i}", files, gated.admitted) for i, files in enumerate(changed)]
+        # Expectations may have come after the program was run: what it does under them is looked at again.
+        original = await self._row("mutant-original", read[0][0], gated.admitted)
+        judged, killed = gate.by_mutants(
+            gated.admitted,
+            [original[test.id] for test in gated.admitted],
+            [[row[test.id] for test in gated.admitted] for row in rows],
+        )
+        self.notes.append(f"Mutants of a believed program: {killed} of {len(rows)} killed.")
+        return gate.joined(gated, judged), rows
+
+    async def _second_readings(self, gated: gate.Gated) -> gate.Gated:
+        """Ask for every guessed answer again, independently, as long as the budget pays; nearest readings first."""
+        targets = targets_of(self.deliverable)
+        by_function: dict[str | None, Target] = {target.function: target for target in targets if target.function}
+        asked: list[tuple[str, Prompt]] = []
+        for turn in range(self.config.second_readings):
+            for test in gated.admitted:
+                target = by_function.get(test.subject.function)
+                if target is None or not gate.needs_reading(test) or test.confidence >= gate.AGREED_CONFIDENCE:
+                    continue
+                prompt = testgen.ask_value(
+                    self.task.instruction,
+                    target,
+                    test,
+                    profile=self._asking.role.profile,
+                    seed=seed_of(self.task.digest, self._seed, "tester", self._place, "reading", turn, test.id),
+                    # The first reading is the likeliest answer, the others are independent draws.
+                    temperature=0.0 if turn == 0 else self.config.temperature,
+                )
+                asked.append((test.id, prompt))
+        asked = asked[: await self._asking.payable([prompt for _, prompt in asked])]
+        answers = await self._asking.all([("testgen", prompt) for _, prompt in asked])
+        readings: dict[str, list[str | None]] = {}
+        for (identity, _), answer in zip(asked, answers, strict=True):
+            readings.setdefault(identity, []).append(testgen.read_value(answer))
+        weak = self._asking.role.profile.bias_to_agreement
+        settled, said = gate.second_reading(gated.admitted, readings, self.config, weak=weak)
+        return gate.joined(gate.explained(gated, said), gate.screen(settled))
+
+
+def verdicts_of(gated: gate.Gated, beyond: Sequence[GateVerdict]) -> dict[str, GateVerdict]:
+    """Id → the last word on each test."""
+    return {verdict.id: verdict for verdict in (*gated.verdicts, *beyond)}
