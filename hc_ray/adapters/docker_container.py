@@ -126,8 +126,7 @@ class DockerSandbox(Living):
         where = absolute(cwd or "", self.workdir)
         shared = self._task.grading == "shared"
         full = {**(await self.environment() if shared else {}), **(env or {})}
-        options = {"cwd": where, "env": full, "timeout": timeout, "limit": output_limit, "stdin": stdin}
-        asked = request(command, usual=shared, **options)
+        asked = request(command, cwd=where, env=full, timeout=timeout, limit=output_limit, stdin=stdin, usual=shared)
         return await self._ground.call(self._exec, asked, timeout, output_limit)
 
     def _exec(self, asked: bytes, timeout: float, limit: int) -> ExecResult:
@@ -154,6 +153,7 @@ class DockerSandbox(Living):
         facts = said.report or {}
         if said.report is None or facts.get("survivors"):
             self.kill("what ran in it could not be ended otherwise")
+            self._check_daemon()
         code = facts.get("exit")
         streams = [bytes(stream) for stream in said.streams.values()]
         if self._dead is not None:

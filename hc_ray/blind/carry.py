@@ -38,7 +38,7 @@ async def look(
     """What the untouched image holds. Nothing of the submission is there yet: a failure is the machinery's, and raises
     ``VerifierError``. ``key`` names the image and its tests: their sessions are run once a process."""
     known = _SESSIONS.get(key)
-    order = _order(contents, workdir, mentioned, env)
+    order = probe_order(contents, workdir, mentioned, env)
     order |= {"session": contents is not None and known is None, "imports": mentioned.imports}
     order["known"] = [session.model_dump() for session in known or ()]
     report, trouble = await ask(order)
@@ -88,7 +88,7 @@ async def carry_over(
         raise Refused(str(error)) from None
     if not carried.reaches_out:
         return carried
-    order = _order(None, sandbox.workdir, mentioned, env)
+    order = probe_order(None, sandbox.workdir, mentioned, env)
     order |= {"session": True, "imports": None, "deep": True, "ldconfig": carried.libraries}
     report, trouble = await ask(order)
     if report is None:
@@ -96,7 +96,8 @@ async def carry_over(
     return carried.model_copy(update={"tampered": differences(image, Image.model_validate(report))})
 
 
-def _order(contents: Contents | None, workdir: str, mentioned: Mentions, env: Mapping[str, str]) -> dict[str, Any]:
+def probe_order(contents: Contents | None, workdir: str, mentioned: Mentions, env: Mapping[str, str]) -> dict[str, Any]:
+    """What ``hc_probe`` is asked."""
     return {
         "do": "probe",
         "paths": to_probe(contents) if contents else (),

@@ -2,48 +2,36 @@
 is believed."""
 
 import asyncio
-import os
 import secrets
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 from pydantic import ValidationError
 
-from hc_ray.blind.reading import resolve_templates
-from hc_ray.blind.vault import load_spec, sealed_files
+from hc_ray.blind.shared import grade_own
+from hc_ray.blind.solution import run_solution
+from hc_ray.blind.vault import check_expected, load_spec
 from hc_ray.blind.verdict import Verdict
-from hc_ray.blind.verify import grade, put_files, sandbox_name, shell_command
+from hc_ray.blind.verify import grade, sandbox_name
 from hc_ray.candidate import Submission
-from hc_ray.errors import DatasetError, SandboxError, VerifierError
+from hc_ray.errors import SandboxError, VerifierError
 from hc_ray.ports import SandboxPlace
 from hc_ray.task import Task
 from hc_ray.value import digest_of
 
-DEFAULT_SECONDS = 900.0
-"""The time of a solution whose task names no ``[agent] timeout_sec``."""
 
-
-async def reference(task: Task, *, sealed_root: Path, place: SandboxPlace, trial: str = "oracle") -> Submission:
+async def reference(
+    task: Task, *, sealed_root: Path, place: SandboxPlace, trial: str = "oracle", expected: str | None = None
+) -> Submission:
     """What ``solution/solve.sh`` changes in a fresh sandbox. Its exit code is not looked at: the tests decide.
     Raises ``VerifierError`` when the task has no solution or sandbox or sealed files fail."""
-    spec = load_spec(sealed_root, task.digest)
-    files = await asyncio.to_thread(sealed_files, sealed_root, task.digest, "solution")
-    if "solve.sh" not in files:
-        raise VerifierError("the task has no solution/solve.sh")
-    try:
-        env = resolve_templates(spec.solution_env, os.environ)
-    except DatasetError as error:
-        raise VerifierError(f"the solution of this task {error}") from None
+    spec = check_expected(load_spec(sealed_root, task.digest), expected)
     network = task.environment.network in ("public", "allowlist")
     try:
         sandbox = await place.create(task, sandbox_name("oracle", task), network=network)
         try:
-            await put_files(sandbox, "/solution", files)
-            has_bash = (await sandbox.exec(["sh", "-c", "command -v bash"], timeout=60)).exit_code == 0
-            command = shell_command("/solution/solve.sh", files["solve.sh"][0], bash=has_bash)
-            await sandbox.exec(command, timeout=task.agent_timeout_sec or DEFAULT_SECONDS, env=env)
-            await sandbox.exec(["rm", "-rf", "/solution"], timeout=60, cwd="/")
+            await run_solution(sandbox, task, spec, sealed_root)
             difference = await sandbox.difference()
         finally:
             await sandbox.close()
@@ -60,26 +48,35 @@ def make_submission(task: Task, tar: bytes, trial: str) -> Submission:
 
 
 async def control(
-    task: Task, *, sealed_root: Path, place: SandboxPlace, cache: Path, mode: Literal["isolated"] = "isolated"
+    task: Task,
+    *,
+    sealed_root: Path,
+    place: SandboxPlace,
+    cache: Path,
+    threshold: float = 1.0,
+    expected: str | None = None,
 ) -> Verdict:
     """The verdict on the task's own reference: unless it passed, a fail of the task says nothing and is unscored.
 
-    Run once per public digest, sealed digest, mode and kind of place; a pass is kept in ``cache``. A fail is not: a
-    busy machine can make a reference late, and the next sweep looks again. ``passed`` is None, with cause
+    Run once per public digest, sealed digest, mode, threshold and kind of place; a pass is kept in ``cache``. A fail is
+    not: a busy machine can make a reference late, and the next sweep looks again. ``passed`` is None, with cause
     ``no_reference``, for a task that has none. Raises ``VerifierError`` for machinery."""
-    spec = load_spec(sealed_root, task.digest)
-    kind = type(place).__name__
-    path = cache / f"{digest_of([task.digest, spec.sealed_digest, mode, kind])}.json"
+    spec = check_expected(load_spec(sealed_root, task.digest), expected)
+    kind, mode = type(place).__name__, task.grading
+    path = cache / f"{digest_of([task.digest, spec.sealed_digest, mode, kind, threshold])}.json"
     try:
         return Verdict.model_validate_json(await asyncio.to_thread(path.read_bytes))
     except (OSError, ValidationError):
         pass
-    if spec.has_solution:
-        submission = await reference(task, sealed_root=sealed_root, place=place)
-        verdict = await grade(task, submission, sealed_root=sealed_root, place=place, mode=mode)
-    else:
+    common: dict[str, Any] = {"sealed_root": sealed_root, "place": place, "threshold": threshold, "expected": expected}
+    if not spec.has_solution:
         digests = {"task_digest": task.digest, "sealed_digest": spec.sealed_digest}
         verdict = Verdict(passed=None, cause="no_reference", mode=mode, **digests)
+    elif mode == "shared":
+        verdict = await grade_own(task, solve=True, careful=True, **common)
+    else:
+        submission = await reference(task, sealed_root=sealed_root, place=place, expected=expected)
+        verdict = await grade(task, submission, **common)
     if verdict.passed:
         await asyncio.to_thread(_write, path, verdict)
     return verdict

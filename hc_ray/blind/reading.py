@@ -12,7 +12,7 @@ from hc_ray.blind.tree import Entry, Ignore, entries
 from hc_ray.credentials import is_secret_name
 from hc_ray.dockerfile import ParsedDockerfile, parse_dockerfile
 from hc_ray.errors import DatasetError
-from hc_ray.task import Environment, Task
+from hc_ray.task import Environment, Grading, Task
 from hc_ray.task_toml import Fault, ParsedTaskToml, parse_task_toml
 from hc_ray.value import Value, digest_of
 
@@ -91,12 +91,13 @@ def read_folder(public: Path, sealed: Path | None = None) -> Reading:
     if not faults:
         task = Task(
             name=name,
-            digest=public_digest(instruction, environment, parsed),
+            digest=public_digest(instruction, environment, parsed, grading_of(parsed, tests)),
             instruction=instruction,
             environment=made,
             agent_timeout_sec=parsed.agent.timeout_sec,
             agent_user=None if parsed.agent.user is None else str(parsed.agent.user),
             tags=parsed.tags,
+            grading=grading_of(parsed, tests),
         )
     return Reading(
         name=name, public=public, sealed=sealed, task=task, parsed=parsed, environment=environment, tests=tests,
@@ -104,17 +105,29 @@ def read_folder(public: Path, sealed: Path | None = None) -> Reading:
     )  # fmt: skip
 
 
-def public_digest(instruction: str, environment: tuple[Entry, ...], parsed: ParsedTaskToml) -> str:
+def public_digest(instruction: str, environment: tuple[Entry, ...], parsed: ParsedTaskToml, grading: Grading) -> str:
     """SHA-256 over all that a solver may see. Name, tags and metadata are no part of it: to rename a task changes
-    nothing that a solver sees. Neither is anything of the sealed half."""
+    nothing that a solver sees. Neither is anything of the sealed half, but for where the tests run, if that is not the
+    rule: sandboxes differ by it."""
     return digest_of(
         {
             "instruction": instruction,
             "environment": [entry.model_dump() for entry in environment],
             "environment_section": parsed.environment.model_dump(mode="json"),
             "agent_section": parsed.agent.model_dump(mode="json"),
+            **({} if grading == "isolated" else {"grading": grading}),
         }
     )
+
+
+def grading_of(parsed: ParsedTaskToml, tests: tuple[Entry, ...]) -> Grading:
+    """Where the task asks for its tests to run: ``shared`` only where it says so (Harbor's own default), ``separate``
+    where it says so or gives its verifier an image."""
+    mode = parsed.verifier.environment_mode
+    if mode == "shared":
+        return "shared"
+    own = parsed.verifier.environment is not None or any(entry.path == "Dockerfile" for entry in tests)
+    return "separate" if mode == "separate" and own else "isolated"
 
 
 def strip_canary(text: str) -> str:

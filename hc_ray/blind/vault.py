@@ -111,6 +111,14 @@ def load_spec(sealed_root: Path, digest: str) -> VerifierSpec:
         raise VerifierError(f"the sealed half of task {digest[:12]} cannot be read: {type(error).__name__}") from None
 
 
+def check_expected(spec: VerifierSpec, expected: str | None) -> VerifierSpec:
+    """Raises ``VerifierError`` where tests or solution are not those that the sweep was planned with (its sealed
+    digest; None: whatever there is): a dataset that is sealed anew meanwhile must not change verdicts."""
+    if expected in (None, spec.sealed_digest):
+        return spec
+    raise VerifierError("sealed tests changed: they are others than when this sweep was planned; start a new sweep")
+
+
 def sealed_files(sealed_root: Path, digest: str, part: str) -> dict[str, tuple[bytes, bool]]:
     """Relative path → (content, executable) of ``tests`` or ``solution``, canary file left out. Raises
     ``VerifierError`` when they cannot be read."""

@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from hc_ray.task import Grading
 from hc_ray.value import Value
 
 Cause = Literal[
@@ -30,7 +31,10 @@ class Verdict(Value):
     """None where there was no readable one."""
     rewards: dict[str, float] = {}
     witness: Witnessed = "absent"
-    mode: str = "isolated"
+    mode: Grading = "isolated"
+    """Where the tests ran."""
+    restless: tuple[str, ...] = ()
+    """Shared grading of a reference: what its tests change of what they stand on."""
     left_behind: tuple[str, ...] = ()
     """Paths of the submission that were not carried into the grading sandbox."""
     tampered: tuple[str, ...] = ()

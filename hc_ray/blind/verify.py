@@ -21,7 +21,7 @@ from hc_ray.blind.image import Image
 from hc_ray.blind.mentions import mentions
 from hc_ray.blind.reading import resolve_templates
 from hc_ray.blind.trusted import Carried
-from hc_ray.blind.vault import VerifierSpec, load_spec, sealed_files
+from hc_ray.blind.vault import VerifierSpec, check_expected, load_spec, sealed_files
 from hc_ray.blind.verdict import Verdict, decide
 from hc_ray.candidate import Submission
 from hc_ray.errors import DatasetError, SandboxError, VerifierError
@@ -29,9 +29,11 @@ from hc_ray.ports import Sandbox, SandboxPlace
 from hc_ray.runner_paths import PYTEST_PURE, RUNNER_LIB, RUNNER_PYTHON, inside_script
 from hc_ray.task import Task
 
+Files = dict[str, tuple[bytes, bool]]
+"""Relative path → content and whether it is executable."""
 LOGS = "/logs/verifier"
 _PROBE_SECONDS = 240.0
-_GRACE_SECONDS = 30.0
+GRACE_SECONDS = 30.0
 """Beyond the verifier's own limit: what the grader inside needs to kill what is left and to report."""
 
 
@@ -46,22 +48,25 @@ async def grade(
     keep_output: Path | None = None,
     observe: Callable[[dict[str, Any]], None] | None = None,
     limit: float | None = None,
+    threshold: float = 1.0,
+    expected: str | None = None,
 ) -> Verdict:
     """The verdict on ``submission`` (None: the untouched environment).
 
     ``network``: overrides what ``[verifier]`` or the task's environment ask for. ``keep_output``: a file (mode 0600)
     that takes the output of ``test.sh``, for dev tasks only. ``observe`` (the auditor's) is given what the grader
-    inside reported, each real test's outcome included; ``limit``: seconds that ``test.sh`` gets at most. Raises
-    ``VerifierError`` when sandbox, runner or sealed files fail, ``DatasetError`` for a task that ``place`` cannot
-    take."""
-    started, clock = _now(), time.monotonic()
-    spec = load_spec(sealed_root, task.digest)
+    inside reported, each real test's outcome included; ``limit``: seconds that ``test.sh`` gets at most.
+    ``threshold``: the reward from which a submission passes. ``expected``: the sealed digest that the sweep was planned
+    with. Raises ``VerifierError`` when sandbox, runner or sealed files fail or are others than expected,
+    ``DatasetError`` for a task that ``place`` cannot take."""
+    started, clock = now(), time.monotonic()
+    spec, tests = await sealed_tests(task, sealed_root, expected)
     contents: Contents | None = None
     fields: dict[str, Any]
     try:
         contents = read_contents(submission.tar) if submission else None
         fields = await _in_sandbox(
-            task, submission, contents, spec, sealed_root, place, network, keep_output, observe, limit
+            task, submission, contents, spec, tests, place, network, keep_output, observe, limit, threshold
         )
     except Refused as error:
         fields = {"passed": False, "cause": "submission_refused", "witness": "absent", "detail": str(error)}
@@ -75,7 +80,7 @@ async def grade(
         submission=submission.digest if submission else None,
         seconds=time.monotonic() - clock,
         started_at=started,
-        finished_at=_now(),
+        finished_at=now(),
     )
 
 
@@ -84,17 +89,17 @@ async def _in_sandbox(
     submission: Submission | None,
     contents: Contents | None,
     spec: VerifierSpec,
-    sealed_root: Path,
+    tests: Files,
     place: SandboxPlace,
     network: bool | None,
     keep_output: Path | None,
     observe: Callable[[dict[str, Any]], None] | None,
     limit: float | None,
+    threshold: float,
 ) -> dict[str, Any]:
-    tests = await asyncio.to_thread(sealed_files, sealed_root, task.digest, "tests")
     sandbox = await place.create(task, sandbox_name("grade", task), network=wants_network(task, spec, network))
     try:
-        mentioned, env, ask = mentions(tests), tests_environment(spec.env), _probing(sandbox)
+        mentioned, env, ask = mentions(tests), tests_environment(spec.env), probing(sandbox)
         key = (type(sandbox).__name__, task.digest + spec.sealed_digest)
         image = await look(ask, contents, sandbox.workdir, mentioned, env, key)
         carried = Carried(tar=b"")
@@ -111,10 +116,20 @@ async def _in_sandbox(
     finally:
         await sandbox.close()
     if keep_output is not None and report is not None:
-        await asyncio.to_thread(_keep, keep_output, base64.b64decode(report.get("output", "")))
+        await asyncio.to_thread(keep, keep_output, base64.b64decode(report.get("output", "")))
     if observe is not None and report is not None:
         observe(report)
-    return {**decide(report, mentions_pytest=spec.mentions_pytest), "left_behind": carried.left_behind}
+    found = decide(report, mentions_pytest=spec.mentions_pytest, threshold=threshold)
+    return {**found, "left_behind": carried.left_behind}
+
+
+async def sealed_tests(task: Task, sealed_root: Path, expected: str | None) -> tuple[VerifierSpec, Files]:
+    """What a task is graded with. Raises ``VerifierError`` where it is not what the sweep was planned with."""
+    spec = check_expected(load_spec(sealed_root, task.digest), expected)
+    tests = await asyncio.to_thread(sealed_files, sealed_root, task.digest, "tests")
+    # Looked at again, since the files may have been exchanged between the two readings.
+    check_expected(load_spec(sealed_root, task.digest), spec.sealed_digest)
+    return spec, tests
 
 
 def wants_network(task: Task, spec: VerifierSpec, override: bool | None) -> bool:
@@ -130,7 +145,7 @@ def sandbox_name(purpose: str, task: Task) -> str:
     return f"{purpose}-{task.digest[:12]}-{secrets.token_hex(4)}"
 
 
-async def put_files(sandbox: Sandbox, folder: str, files: dict[str, tuple[bytes, bool]]) -> None:
+async def put_files(sandbox: Sandbox, folder: str, files: Files) -> None:
     """Write sealed files below ``folder``, executable ones executable."""
     for mode, executable in ((0o644, False), (0o755, True)):
         chosen = {f"{folder}/{path}": content for path, (content, bit) in files.items() if bit is executable}
@@ -138,7 +153,7 @@ async def put_files(sandbox: Sandbox, folder: str, files: dict[str, tuple[bytes,
             await sandbox.put(chosen, mode=mode)
 
 
-def _probing(sandbox: Sandbox) -> Ask:
+def probing(sandbox: Sandbox) -> Ask:
     """Asks ``hc_probe`` in this sandbox, from the root folder."""
 
     async def ask(order: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
@@ -150,23 +165,30 @@ def _probing(sandbox: Sandbox) -> Ask:
 async def _run(
     sandbox: Sandbox, task: Task, spec: VerifierSpec, image: Image, script: bytes, *, nodes: bool
 ) -> dict[str, Any] | None:
-    try:
-        env = resolve_templates(spec.env, os.environ)
-    except DatasetError as error:
-        raise VerifierError(f"the verifier of this task {error}") from None
-    paths = [RUNNER_LIB, *([PYTEST_PURE] if image.pytest == "pure" else [])]
-    paths += filter(None, [env.get("PYTHONPATH", task.environment.env.get("PYTHONPATH"))])
+    env = grading_environment(task, spec, image, lib=RUNNER_LIB, pure=PYTEST_PURE)
     asked = {"HC_WITNESS_NODES": "1"} if nodes else {}
     order = {
         "do": "run",
         "command": shell_command("/tests/test.sh", script, bash=image.bash),
         "cwd": sandbox.workdir,
-        "env": {**env, "PYTHONPATH": ":".join(paths), "PYTEST_PLUGINS": "hc_witness", **asked},
+        "env": {**env, **asked},
         "timeout": spec.timeout_sec,
         "logs": LOGS,
         "user": spec.user,
     }
-    return (await _order(sandbox, order, spec.timeout_sec + _GRACE_SECONDS, cwd="/"))[0]
+    return (await _order(sandbox, order, spec.timeout_sec + GRACE_SECONDS, cwd="/"))[0]
+
+
+def grading_environment(task: Task, spec: VerifierSpec, image: Image, *, lib: str, pure: str) -> dict[str, str]:
+    """The variables of ``test.sh``: those of the task's verifier, and what brings in the witness from ``lib`` (and
+    pytest from ``pure``, where the image has none). Raises ``VerifierError`` for one that the host lacks."""
+    try:
+        env = resolve_templates(spec.env, os.environ)
+    except DatasetError as error:
+        raise VerifierError(f"the verifier of this task {error}") from None
+    paths = [lib, *([pure] if image.pytest == "pure" else [])]
+    paths += filter(None, [env.get("PYTHONPATH", task.environment.env.get("PYTHONPATH"))])
+    return {**env, "PYTHONPATH": ":".join(paths), "PYTEST_PLUGINS": "hc_witness"}
 
 
 def shell_command(path: str, script: bytes, *, bash: bool) -> list[str]:
@@ -194,19 +216,25 @@ async def _order(
         stdin=json.dumps({**order, "nonce": nonce}).encode(),
         output_limit=32 << 20,
     )
-    for line in reversed(result.stdout.splitlines()):
-        if line.startswith(nonce.encode() + b" "):
-            try:
-                answer = json.loads(line[len(nonce) + 1 :])
-            except ValueError:
-                break
-            if isinstance(answer, dict):
-                return answer, ""
+    if (found := answer(result.stdout, nonce)) is not None:
+        return found, ""
     said = (result.stderr or result.stdout).decode(errors="replace").strip().splitlines()
     return None, f"exit code {result.exit_code}" + (f", {said[-1][:200]}" if said else "")
 
 
-def _keep(path: Path, output: bytes) -> None:
+def answer(out: bytes, nonce: str) -> dict[str, Any] | None:
+    """What a script of the runner answered to the order that this nonce came with; None where it did not."""
+    for line in reversed(out.splitlines()):
+        if line.startswith(nonce.encode() + b" "):
+            try:
+                found = json.loads(line[len(nonce) + 1 :])
+            except ValueError:
+                return None
+            return found if isinstance(found, dict) else None
+    return None
+
+
+def keep(path: Path, output: bytes) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     new = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -214,5 +242,5 @@ def _keep(path: Path, output: bytes) -> None:
     new.replace(path)
 
 
-def _now() -> str:
+def now() -> str:
     return datetime.now(UTC).isoformat()
