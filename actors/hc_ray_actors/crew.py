@@ -69,6 +69,7 @@ class Crew:
         self._trials: Seat | None = None
         self._turn = 0
         self._mending = asyncio.Lock()
+        self._broken: Broken | None = None
         self.renewed = 0
         """Actors that were started anew."""
         self.limits: dict[str, str] = {}
@@ -166,23 +167,32 @@ class Crew:
         """Start anew who died, and wait for a daemon or a server that does not answer. Raises ``Broken`` where that
         does not help: no further trial can succeed, and the sweep stops rather than mark them all unscored."""
         async with self._mending:
-            for engine, seats in self._engines.items():
-                for index, seat in enumerate(seats):
-                    if not await seat.alive():
-                        await self._renew_engine(engine, index, seat)
-            for index, seat in enumerate(self._sandboxes):
+            if self._broken is None:
+                try:
+                    await self._mend()
+                except Broken as fault:
+                    self._broken = fault
+            if self._broken is not None:
+                raise Broken(str(self._broken))
+
+    async def _mend(self) -> None:
+        for engine, seats in self._engines.items():
+            for index, seat in enumerate(seats):
                 if not await seat.alive():
-                    await self._renew(seat)
-                    await self._tell_trials(lambda actor, i=index, s=seat: actor.use_sandboxes(i, s.actor))
-            for seat in self._verifiers:
-                if not await seat.alive():
-                    await self._renew(seat)
-            if self._trials is not None and not await self._trials.alive():
-                self._trials.renew(self._cluster)
-                self.renewed += 1
-                # Nobody is left who could close them.
-                await asyncio.gather(*(seat.actor.clear() for seat in self._sandboxes), return_exceptions=True)
-            await self._wait_for_answers()
+                    await self._renew_engine(engine, index, seat)
+        for index, seat in enumerate(self._sandboxes):
+            if not await seat.alive():
+                await self._renew(seat)
+                await self._tell_trials(lambda actor, i=index, s=seat: actor.use_sandboxes(i, s.actor))
+        for seat in self._verifiers:
+            if not await seat.alive():
+                await self._renew(seat)
+        if self._trials is not None and not await self._trials.alive():
+            self._trials.renew(self._cluster)
+            self.renewed += 1
+            # Nobody is left who could close them.
+            await asyncio.gather(*(seat.actor.clear() for seat in self._sandboxes), return_exceptions=True)
+        await self._wait_for_answers()
 
     async def _renew(self, seat: Seat) -> None:
         seat.renew(self._cluster)

@@ -1,6 +1,6 @@
 """Sandboxes as Docker containers: every limit that Docker has is set, and a watchdog stands in for the disk quota that
 overlay2 lacks. The parts: ``docker_connection`` (the SDK), ``docker_client``, ``docker_images``, ``docker_ground``
-(what a place's sandboxes share), ``docker_container`` (one sandbox), ``docker_exec`` (one command), ``docker_difference``."""
+(what they share), ``docker_container`` (one sandbox), ``docker_exec`` (one command), ``docker_difference``."""
 
 import os
 import threading

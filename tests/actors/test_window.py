@@ -1,0 +1,85 @@
+import asyncio
+
+import pytest
+
+from hc_ray_actors import window
+from hc_ray_actors.window import Slot, drive
+
+
+async def test_no_more_hold_a_slot_than_the_window_is_wide():
+    now = most = 0
+
+    async def go(key: int, slot: Slot) -> int:
+        nonlocal now, most
+        await slot.take()
+        now += 1
+        most = max(most, now)
+        await asyncio.sleep(0.001)
+        now -= 1
+        return key
+
+    ended: list[int] = []
+    await drive(range(30), go, width=3, done=ended.append)
+    assert most == 3
+    assert sorted(ended) == list(range(30))
+
+
+async def test_who_waits_for_something_slow_lets_another_work(monkeypatch):
+    monkeypatch.setattr(window, "KEPT", 0.01)
+    gate = asyncio.Event()
+    order: list[str] = []
+
+    async def go(key: str, slot: Slot) -> None:
+        await slot.take()
+        if key == "slow":
+            await slot.during(gate.wait())
+        order.append(key)
+        if key == "last":
+            gate.set()
+
+    await drive(["slow", "first", "last"], go, width=1, done=lambda result: None)
+    assert order == ["first", "last", "slow"]
+
+
+async def test_a_slot_is_given_back_at_once_where_there_was_trouble():
+    slots = asyncio.Semaphore(1)
+    slot, trouble = Slot(slots), asyncio.Event()
+    await slot.take()
+    trouble.set()
+    waiting = asyncio.ensure_future(slot.during(asyncio.sleep(0.05), unless=trouble))
+    await asyncio.wait_for(slots.acquire(), 0.04)
+    await waiting
+
+
+async def test_those_that_wait_without_a_slot_are_bounded():
+    begun = 0
+    gate = asyncio.Event()
+
+    async def go(key: int, slot: Slot) -> None:
+        nonlocal begun
+        begun += 1
+        await gate.wait()
+
+    running = asyncio.ensure_future(drive(range(1000), go, width=1, done=lambda result: None))
+    await asyncio.sleep(0.01)
+    assert begun == 1 + window.WAITING
+    gate.set()
+    await running
+    assert begun == 1000
+
+
+async def test_the_first_that_raises_ends_all():
+    cancelled: list[int] = []
+
+    async def go(key: int, slot: Slot) -> None:
+        if key == 3:
+            raise RuntimeError("the end")
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            cancelled.append(key)
+            raise
+
+    with pytest.raises(RuntimeError, match="the end"):
+        await drive(range(6), go, width=2, done=lambda result: None)
+    assert sorted(cancelled) == [0, 1, 2, 4, 5]

@@ -1,0 +1,238 @@
+"""A sweep without models, sandboxes and tests: actors whose every answer a test writes down beforehand, and which can
+die."""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from hc_ray.blind.verdict import Verdict
+from hc_ray.candidate import Submission
+from hc_ray.config import EngineConfig, RetryConfig, SweepConfig
+from hc_ray.errors import ActorError
+from hc_ray.profile import Profile
+from hc_ray.solve.outcome import TrialOutcome
+from hc_ray.task import Environment, Task
+from hc_ray.trial import TrialKey
+from hc_ray_actors import sweep
+from hc_ray_actors.attempts import fault_of
+from hc_ray_actors.engine import Endpoint
+from hc_ray_actors.plan import Plan
+from hc_ray_actors.trials import Step
+
+Script = Callable[..., Any]
+"""Plays one method of an actor: it raises, answers None for the usual answer, or answers something else; it may be
+async."""
+
+
+class Stage:
+    """What happens in a sweep, and what did: ``scripts`` by method, ``calls`` as (method, task or trial)."""
+
+    def __init__(self, **scripts: Script) -> None:
+        self.scripts = scripts
+        self.calls: list[tuple[str, str]] = []
+        self.made: list[str] = []
+        """Actors in the order in which they were started."""
+        self.living: dict[str, list[_Actor]] = {}
+
+    def count(self, method: str, of: str | None = None) -> int:
+        return sum(one == method and of in (None, name) for one, name in self.calls)
+
+    # ``cluster.Cluster``
+
+    where = "in-process"
+
+    def nodes(self, resource: str) -> list[str]:
+        return ["here"]
+
+    def spawn(self, cls: type, *args: Any, **where: Any) -> Any:
+        actor = {"Engine": _Engine, "Sandboxes": _Sandboxes, "Verifiers": _Verifiers, "Trials": _Trials}[cls.__name__](
+            self
+        )
+        self.made.append(cls.__name__)
+        self.living.setdefault(cls.__name__, []).append(actor)
+        return actor
+
+    def kill(self, actor: "_Actor") -> None:
+        actor.dead = True
+
+    def close(self) -> None:
+        """Nothing runs."""
+
+    def die(self, kind: str) -> None:
+        """The youngest actor of a kind is gone, as after SIGKILL."""
+        self.living[kind][-1].dead = True
+
+
+class _Actor:
+    def __init__(self, stage: Stage) -> None:
+        self.stage, self.dead = stage, False
+
+    async def play(self, method: str, name: str, usual: Any) -> Any:
+        if self.dead:
+            raise ActorError(f"the process that answers {method} is gone")
+        self.stage.calls.append((method, name))
+        script = self.stage.scripts.get(method)
+        answer = script(name) if script else None
+        if hasattr(answer, "__await__"):
+            answer = await answer
+        if self.dead:
+            raise ActorError(f"the process that answers {method} is gone")
+        return usual if answer is None else answer
+
+    async def alive(self) -> bool:
+        return bool(await self.play("alive", type(self).__name__, True))
+
+    async def fault(self) -> str | None:
+        found: str | None = await self.play("fault", type(self).__name__, None)
+        return found
+
+    async def missing(self, digests: Any) -> list[str]:
+        return []
+
+    async def prepare(self, task: Task) -> None:
+        await self.play("prepare", task.name, None)
+
+    async def close_all(self) -> None:
+        await self.play("close", "", None)
+
+    async def stop(self) -> None:
+        await self.play("stop", "", None)
+
+
+class _Engine(_Actor):
+    async def start(self) -> Endpoint:
+        found: Endpoint = await self.play("engine", "", Endpoint(base_url=None, model="fake"))
+        return found
+
+
+class _Sandboxes(_Actor):
+    async def limits(self) -> dict[str, str]:
+        return {"memory": "fake"}
+
+    async def clear(self) -> None:
+        await self.play("clear", "", None)
+
+
+class _Verifiers(_Actor):
+    async def control(self, task: Task) -> Verdict:
+        found: Verdict = await self.play("control", task.name, verdict(True))
+        return found
+
+    async def reference(self, task: Task) -> Submission:
+        found: Submission = await self.play("reference", task.name, submission(task, "reference"))
+        return found
+
+    async def grade(self, task: Task, handed_in: Submission | None, keep_output: bool) -> Verdict:
+        found: Verdict = await self.play("grade", task.name, verdict(True))
+        return found
+
+    async def leaks(self, blobs: Any) -> list[str]:
+        found: list[str] = await self.play("leaks", "", [])
+        return found
+
+
+class _Trials(_Actor):
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        self.parked: set[str] = set()
+
+    async def start(self, request: Any) -> Step:
+        try:
+            step: Step = await self.play("solve", request.task.name, None)
+        except ActorError:
+            raise
+        except Exception as fault:
+            return Step(kind="failed", fault=fault_of(fault))
+        self.parked.add(request.key.name)
+        made = submission(request.task, request.key.name)
+        return step or Step(kind="submission", submission=made, outcome=outcome())
+
+    async def resume(self, name: str, passed: bool) -> Step:
+        step: Step = await self.play("resume", name, None)
+        if name not in self.parked:
+            raise ActorError("no trial of that name waits here")
+        self.parked.discard(name)
+        return step or Step(kind="finished", outcome=outcome().model_copy(update={"bits": (passed,)}))
+
+    async def fail(self, name: str, error: str) -> Step:
+        await self.play("fail", error, None)
+        self.parked.discard(name)
+        return Step(kind="failed", fault=fault_of(RuntimeError(error)))
+
+    async def events(self, wait: float = 1.0) -> list[Any]:
+        import asyncio
+
+        await asyncio.sleep(min(wait, 0.05))
+        return []
+
+    async def reach(self, roles: Mapping[str, Any]) -> None:
+        await self.play("reach", "", None)
+
+    async def use_sandboxes(self, index: int, actor: Any) -> None:
+        await self.play("use_sandboxes", "", None)
+
+
+def verdict(passed: bool | None, cause: Any = None) -> Verdict:
+    return Verdict(passed=passed, cause=cause or ("passed" if passed else "failed"), reward=float(bool(passed)))
+
+
+def submission(task: Task, trial: str) -> Submission:
+    tar = f"{task.name} of {trial}".encode()
+    digest = hashlib.sha256(tar).hexdigest()
+    return Submission(id=trial, trial=trial, task_digest=task.digest, tar=tar, digest=digest)
+
+
+def outcome() -> TrialOutcome:
+    return TrialOutcome(
+        instruction="do it", turns=1, prompt_tokens=30, completion_tokens=12, stop_reason="single sample"
+    )
+
+
+QUICK = RetryConfig(attempts=3, backoff_sec=0.01, outage_sec=0.05)
+
+
+def plan_of(out: Path, tasks: int = 2, *, retries: RetryConfig = QUICK, **settings: Any) -> Plan:
+    """A plan of ``raw`` trials (or those of ``agents``) over tasks ``t0``, ``t1`` …, with what an earlier start left in
+    ``out`` taken into account."""
+    from hc_ray_actors.resumption import reconcile
+
+    engine = EngineConfig(kind="scripted", script="nowhere:nothing")
+    given = {"agents": ("raw",), "concurrency": 1, **settings}
+    config = SweepConfig(dataset="nowhere", engine=engine, mlflow_uri="none", out=str(out), retries=retries, **given)
+    taken = [
+        Task(name=f"t{n}", digest=f"{n}" * 64, instruction="do it", environment=Environment()) for n in range(tasks)
+    ]
+    keys = [
+        TrialKey(
+            task=task.name, task_digest=task.digest, agent=agent, solver=config.solver, seed=seed,
+            models={} if agent in ("oracle", "nop") else {"solver": "m"}, prompts="p", sandbox="bwrap",
+            grading="isolated",
+        )
+        for seed in range(config.seeds) for task in taken for agent in config.agents
+    ]  # fmt: skip
+    names = {key.name for key in keys}
+    found = reconcile(str(out), config, "s", (out / "sweep.json").exists(), names)
+    return Plan(
+        out=str(out), config=config, dataset=str(out), public_root=str(out / "public"), sealed_root=str(out / "sealed"),
+        sealed_digest="s", taken=tuple(taken), refused=(), trials=tuple(keys), finished=tuple(sorted(found.finished)),
+        unscored=tuple(sorted(found.unscored)), models={"solver": (engine, Profile(), "m")}, split="dev",
+        sandbox="bwrap", sandbox_why="fake", place="laptop",
+    )  # fmt: skip
+
+
+class Watcher:
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    def emit(self, event: Any) -> None:
+        self.events.append(event)
+
+    def of(self, kind: str) -> list[Any]:
+        return [event for event in self.events if event.type == kind]
+
+
+def run(plan: Plan, stage: Stage) -> tuple[sweep.SweepSummary, Watcher]:
+    """The sweep of a plan, as the command line runs it, played by ``stage``."""
+    watcher = Watcher()
+    return sweep.run(plan, events=watcher, cluster=stage), watcher
