@@ -174,9 +174,9 @@ def _of_object(instruction: str, inputs: Mapping[str, str]) -> list[Check]:
         pairs = [pair for line in lines if (pair := _PAIR.match(line))]
         sentence = next((one for one in sentences(instruction) if same[0] in one), "")
         if pairs:
-            keys = json.dumps([pair[1] for pair in pairs])
+            named = json.dumps([pair[1] for pair in pairs])
             made.append(
-                ("happy_path", "json_keys", keys, "the input names the keys", 0.85, STATED_WEIGHT / 2, sentence)
+                ("happy_path", "json_keys", named, "the input names the keys", 0.85, STATED_WEIGHT / 2, sentence)
             )
             made += [("happy_path", "contains", pair[2], "the input's value stands there", 0.8, 1.0, sentence)
                      for pair in pairs]  # fmt: skip

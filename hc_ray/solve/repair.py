@@ -1,7 +1,7 @@
 """What a repair is told of its parent's failures. How much is the knob ``feedback``: crashes, missing files and format
 errors always; assertion failures only of tests that are trusted, in words that leave room for doubt."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from string import Template
 from typing import Literal
 
@@ -10,15 +10,20 @@ from hc_ray.solve.templates import template
 from hc_ray.suite import Cell, SelfTest
 
 TRUSTED = 0.7
-"""From this confidence on a test's expectation may be told to a repair."""
+"""From this trust on a test's expectation may be told to a repair."""
 _ITEMS = 3
 _ITEM_LENGTH = 240
 
 
 def feedback(
-    row: Sequence[Cell], tests: Sequence[SelfTest], level: Literal["full", "trusted", "crashes"]
+    row: Sequence[Cell],
+    tests: Sequence[SelfTest],
+    level: Literal["full", "trusted", "crashes"],
+    trust: Mapping[str, float] | None = None,
 ) -> tuple[str, ...]:
-    """What may be told, at most three lines, crashes first; empty when there is nothing to repair."""
+    """What may be told, at most three lines, crashes first; empty when there is nothing to repair. ``trust``: what the
+    pass matrix says of each test (``hc_ray.trust``); a test's own confidence where it says nothing."""
+    trust = trust or {}
     crashes: dict[str, None] = {}
     doubts: dict[str, None] = {}
     for cell, test in zip(row, tests, strict=True):
@@ -26,7 +31,7 @@ def feedback(
             continue
         if cell.outcome in ("error", "timeout") or test.subject.kind == "file":
             crashes.setdefault(_line(test, cell.detail or cell.outcome))
-        elif level == "full" or (level == "trusted" and test.confidence >= TRUSTED):
+        elif level == "full" or (level == "trusted" and trust.get(test.id, test.confidence) >= TRUSTED):
             doubts.setdefault(_line(test, f"{cell.detail}; the test may be wrong"))
     seen: dict[str, str] = {}
     for line in (*crashes, *doubts):

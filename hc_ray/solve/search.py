@@ -20,6 +20,7 @@ from hc_ray.solve.propose import Slot, files_digest
 from hc_ray.solve.workbench import Workbench
 from hc_ray.suite import Cell, PassMatrix, SelfTest, Suite
 from hc_ray.task import Task
+from hc_ray.trust import trust
 
 _SHOWN_FILES, _SHOWN_CHARACTERS = 3, 1200
 _CONFLICT = ("<<<<<<< ", ">>>>>>> ")
@@ -62,6 +63,7 @@ class Search:
         self.first: str | None = None
         self.bits: list[bool] = []
         self.notes: list[str] = []
+        self._trust: tuple[tuple[int, int], Mapping[str, float]] = ((0, 0), {})
 
     async def look_around(self) -> None:
         """Read the workspace files that the instruction mentions; they go into every prompt, cut."""
@@ -99,7 +101,14 @@ class Search:
 
     def feedback(self, identity: str) -> tuple[str, ...]:
         row = self.rows.get(identity)
-        return repair.feedback(row, self.tests, self.config.feedback) if row else ()
+        return repair.feedback(row, self.tests, self.config.feedback, self._trusted()) if row else ()
+
+    def _trusted(self) -> Mapping[str, float]:
+        """What the matrix so far says of each test."""
+        state = (len(self.rows), len(self.tests))
+        if self._trust[0] != state:
+            self._trust = (state, trust(self.matrix(), self.tests))
+        return self._trust[1]
 
     async def payable(self, slots: Sequence[Slot]) -> tuple[tuple[Slot, Prompt], ...]:
         """The first of the slots that turns and tokens can pay for, with their prompts; says why it took fewer."""

@@ -1,0 +1,92 @@
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hc_ray.suite import Category, Cell, ExpectedValue, Outcome, PassMatrix, SelfTest, Subject, Unknown
+from hc_ray.trust import likely_right, reliability, trust
+
+F = Subject(kind="call", path="m.py", function="f")
+
+
+def judge(identity: str, category: Category = "boundary", confidence: float = 0.5, known: bool = True) -> SelfTest:
+    expectation = ExpectedValue(value="1") if known else Unknown()
+    return SelfTest(id=identity, category=category, subject=F, expectation=expectation, confidence=confidence)
+
+
+def matrix_of(rows: list[str], tests: list[SelfTest]) -> PassMatrix:
+    """``+`` pass, ``-`` fail, ``.`` skipped; a row a candidate."""
+    outcomes: dict[str, Outcome] = {"+": "pass", "-": "fail", ".": "skipped"}
+    cells = tuple(tuple(Cell(outcome=outcomes[mark]) for mark in row) for row in rows)
+    return PassMatrix(
+        candidates=tuple(f"c{i}" for i in range(len(rows))), tests=tuple(t.id for t in tests), cells=cells
+    )
+
+
+def drawn(seed: int, tasks: int) -> list[tuple[PassMatrix, list[SelfTest]]]:
+    """Matrices of a world in which boundary tests are valid and half of the edge tests are wrong."""
+    chance = random.Random(seed)
+    pools = []
+    for _ in range(tasks):
+        tests = [judge("s", "happy_path", 0.9)]
+        tests += [judge(f"b{i}", "boundary") for i in range(4)] + [judge(f"e{i}", "edge_case") for i in range(4)]
+        wrong = {"e0", "e1"}
+        rows = []
+        for _ in range(8):
+            right = chance.random() < 0.5
+            passes = [
+                (test.id in wrong) != right if test.category == "edge_case" else right or chance.random() < 0.2
+                for test in tests
+            ]
+            rows.append("".join("+" if passed else "-" for passed in passes))
+        pools.append((matrix_of(rows, tests), tests))
+    return pools
+
+
+def test_valid_categories_are_told_from_unreliable_ones_without_labels() -> None:
+    found = reliability(drawn(1, 12))
+    assert found["boundary"].validity > 0.9 > found["edge_case"].validity
+    assert found["boundary"].validity - found["edge_case"].validity > 0.25
+    assert found["boundary"].false_pass < 0.35
+    assert (found["boundary"].tests, found["boundary"].cells) == (48, 384)
+
+
+def test_a_test_that_fails_the_likely_right_ones_loses_trust_and_one_that_passes_them_gains() -> None:
+    tests = [judge("stated", "happy_path", 0.9), judge("good"), judge("bad")]
+    matrix = matrix_of(["++-", "++-", "++-", "--+"], tests)
+    told = trust(matrix, tests)
+    assert told["good"] > 0.7 > 0.4 > told["bad"] and told["stated"] > 0.85
+    right = likely_right(matrix, tests)
+    assert right["c0"] > 0.9 > 0.1 > right["c3"]
+
+
+def test_a_stated_test_that_nobody_passes_keeps_its_trust() -> None:
+    tests = [judge("stated", "happy_path", 0.9), judge("easy")]
+    assert trust(matrix_of(["-+", "-+", "-+"], tests), tests)["stated"] > 0.7
+
+
+def test_inputs_without_an_expectation_judge_nobody() -> None:
+    tests = [judge("a"), judge("b", known=False)]
+    assert set(trust(matrix_of(["+-", "-+"], tests), tests)) == {"a"}
+
+
+def test_no_candidate_and_no_test_leave_the_prior() -> None:
+    tests = [judge("a")]
+    empty = PassMatrix(candidates=(), tests=("a",), cells=())
+    assert 0.5 < trust(empty, tests)["a"] < 0.7
+    assert reliability([]) == {} and trust(PassMatrix(candidates=(), tests=(), cells=()), []) == {}
+    with pytest.raises(ValueError, match="columns"):
+        trust(empty, [judge("other")])
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.text(alphabet="+-.", min_size=3, max_size=3), max_size=6))
+def test_every_estimate_is_a_chance(rows: list[str]) -> None:
+    tests = [judge("a", "happy_path", 0.9), judge("b"), judge("c", "edge_case")]
+    told = trust(matrix_of(rows, tests), tests)
+    assert all(0 < value < 1 for value in told.values())
+    assert all(
+        0 < one.validity < 1 and 0 < one.false_pass < 1
+        for one in reliability([(matrix_of(rows, tests), tests)]).values()
+    )
