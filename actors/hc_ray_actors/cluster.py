@@ -217,9 +217,10 @@ class RayCluster:
                     self._ray.init(**options)
                 return
             except BaseException as fault:
-                self._ray.shutdown()
                 if not isinstance(fault, Exception):
+                    self.close()
                     raise
+                self._ray.shutdown()
                 if attempt == START_ATTEMPTS - 1:
                     logs = options.get("_temp_dir", "/tmp/ray")
                     raise PlatformError(f"Ray did not start: {fault}; its logs are below {logs}") from fault
