@@ -91,28 +91,33 @@ def _tell_cost(cost: Mapping[str, Any], *, as_json: bool) -> None:
         say(words, stream=stream, style="yellow")
 
 
+_WORDS = {"fault_detection": "faults found", "mutant_detection": "mutants", "candidate_detection": "candidates",
+          "false_rejection": "false rejections"}  # fmt: skip
+
+
 def tell_quality(audit: Mapping[str, Any], stream: Any = None) -> None:
-    """An audit's figures of the self-tests: all before and after the gate, then each category and tester."""
-    from hc_ray.report_audit import MEASURES, gate_sentence, limits_sentence, quality_rows, share_text
+    """An audit's figures of the self-tests: all before and after the gate with intervals, then each category and
+    tester."""
+    from hc_ray.report_audit import MEASURES, change_text, gate_sentence, limits_sentence, share_text
     from hc_ray.terminal import say, table
 
-    rows = quality_rows(audit)
-    short = {"fault_detection": "faults found", "mutant_detection": "mutants", "candidate_detection": "candidates",
-             "false_rejection": "false rejections"}  # fmt: skip
-    for name in dict.fromkeys(name for name, _, _ in rows):
-        stages = {stage: figures for label, stage, figures in rows if label == name}
-        say(f"\n{'all self-tests' if name == 'all' else name}", stream=stream, style="bold")
+    whole = audit["whole"]
+    rows = [("judging tests", *(str(whole[stage]["judging"]) for stage in whole))]
+    rows += [(_WORDS.get(one, one), *(share_text(whole[stage][one]) for stage in whole)) for one in MEASURES]
+    table(("self-tests", *whole), rows, stream=stream)
+    for group, word in (("categories", "category"), ("testers", "tester")):
+        if not audit[group]:
+            continue
+        say(f"\nby {word}, generated → admitted", stream=stream, style="bold")
         table(
-            ("", *stages),
+            (word, "judging", *(_WORDS.get(one, one) for one in MEASURES)),
             [
-                ("judging tests", *(figures["judging"] for figures in stages.values())),
-                *(
-                    (short.get(measure, measure), *(share_text(figures[measure]) for figures in stages.values()))
-                    for measure in MEASURES
-                ),
+                (name, f"{both['generated']['judging']} → {both['admitted']['judging']}",
+                 *(change_text(both["generated"][one], both["admitted"][one]) for one in MEASURES))
+                for name, both in audit[group].items()
             ],
             stream=stream,
-        )
+        )  # fmt: skip
     say("\n" + gate_sentence(audit), stream=stream)
     say(limits_sentence(audit), stream=stream, style="dim")
 

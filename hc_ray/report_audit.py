@@ -38,7 +38,14 @@ def share_text(share: Mapping[str, Any]) -> str:
     if share["value"] is None:
         return "not measured"
     counted = f" {share['hits']}/{share['of']}" if "of" in share else ""
-    return f"{share['value']:.2f} [{share['low']:.2f}, {share['high']:.2f}]{counted}"
+    interval = "" if share["low"] is None else f" [{share['low']:.2f}, {share['high']:.2f}]"
+    return f"{share['value']:.2f}{interval}{counted}"
+
+
+def change_text(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """``0.60 → 0.75``, or one figure where both are the same."""
+    said = ["-" if share["value"] is None else f"{share['value']:.2f}" for share in (before, after)]
+    return " → ".join(dict.fromkeys(said))
 
 
 def gate_sentence(audit: Mapping[str, Any]) -> str:

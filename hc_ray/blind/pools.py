@@ -114,6 +114,9 @@ def _efficiency(rows: Sequence[tuple[float, ...]]) -> stats.Estimate:
     chosen, mean, oracle = (np.asarray([row[i] for row in rows])[drawn].mean(axis=1) for i in range(3))
     room = oracle - mean > 1e-12
     low, high = np.quantile((chosen[room] - mean[room]) / (oracle[room] - mean[room]), [0.025, 0.975])
+    if low == high:
+        # Tasks that are all alike resample to themselves: that is no certainty.
+        return stats.Estimate(value=value, n=len(rows))
     return stats.Estimate(value=value, low=float(low), high=float(high), n=len(rows))
 
 

@@ -1,0 +1,227 @@
+"""What an audit makes of what it saw: pure figures, against counts made by hand."""
+
+import pytest
+
+from hc_ray.blind import audit, pools
+from hc_ray.blind.audit import AuditedSuite, AuditedTest, Evidence, matthews
+from hc_ray.blind.exposure import Seen
+from hc_ray.blind.gaps import guess_of
+
+
+def test_of(name, category="happy_path", *, admitted=True, guard=False, judges=True, tester="m"):
+    return AuditedTest(
+        name=name, category=category, expectation="value", tester=tester, admitted=admitted, guard=guard, judges=judges
+    )
+
+
+test_of.__test__ = False
+
+
+def seen(kind, outcomes, passed=None, nodes=None):
+    return Seen(kind=kind, outcomes=outcomes, passed=passed, nodes=nodes)
+
+
+def evidence(tests, states, *, task="t", key="k", unmeasured=""):
+    return Evidence(task=task, suites=(AuditedSuite(key=key, tests=tuple(tests)),), seen=states, unmeasured=unmeasured)
+
+
+def counts(share):
+    return share.hits, share.of
+
+
+TESTS = (test_of("right"), test_of("wrong", admitted=False), test_of("trivial", "existence"), test_of("flaky"))
+STATES = (
+    seen("reference", {"right": "ppp", "wrong": "fff", "trivial": "ppp", "flaky": "pfp"}, True),
+    seen("untouched", {"right": "eee", "wrong": "eee", "trivial": "fff", "flaky": "fff"}, False),
+    seen("empty", {"right": "e", "wrong": "e", "trivial": "p", "flaky": "f"}),
+    seen("candidate", {"right": "p", "wrong": "f", "trivial": "p", "flaky": "p"}, True),
+    seen("candidate", {"right": "f", "wrong": "f", "trivial": "p", "flaky": "p"}, False),
+    seen("candidate", {"right": "p", "wrong": "p", "trivial": "p", "flaky": "p"}, False),
+    seen("mutant", {"right": "t", "wrong": "f", "trivial": "p", "flaky": "p"}, False),
+    seen("mutant", {}, True),
+)
+
+
+def test_a_valid_an_invalid_a_trivial_and_a_flaky_test_are_told_apart():
+    both = audit.stages([evidence(TESTS, STATES)])
+    assert counts(both.generated.validity) == (2, 4)
+    assert counts(both.admitted.validity) == (2, 3)
+    assert counts(both.generated.triviality) == (1, 4)
+    assert counts(both.generated.flakiness) == (1, 4)
+    assert counts(both.generated.discrimination) == (2, 4)
+    assert counts(both.admitted.discrimination) == (1, 3)
+
+
+def test_a_fault_counts_as_found_when_a_valid_test_fails_it_and_only_faults_that_the_real_tests_fail_count():
+    found = audit.stages([evidence(TESTS, STATES)]).generated
+    assert counts(found.fault_detection) == (2, 3)
+    assert counts(found.mutant_detection) == (1, 1)
+    assert counts(found.candidate_detection) == (1, 2)
+    assert counts(found.fault_rejection) == (2, 3)
+
+
+def test_a_right_candidate_that_an_invalid_test_fails_is_a_false_rejection_until_the_gate_drops_the_test():
+    both = audit.stages([evidence(TESTS, STATES)])
+    assert counts(both.generated.false_rejection) == (1, 1)
+    assert counts(both.admitted.false_rejection) == (0, 1)
+
+
+def test_guards_are_not_trivial_and_inputs_without_an_expectation_judge_nothing():
+    tests = (test_of("trivial", guard=True), test_of("right", judges=False))
+    figures = audit.stages([evidence(tests, STATES)]).generated
+    assert (figures.tests, figures.judging) == (2, 1)
+    assert figures.triviality.value is None
+    assert counts(figures.validity) == (1, 1)
+
+
+def test_a_test_that_cannot_run_in_the_environment_is_in_no_figure():
+    states = (seen("reference", {"right": "ppp", "other": "sss"}, True),)
+    figures = audit.stages([evidence((test_of("right"), test_of("other")), states)]).generated
+    assert counts(figures.validity) == (1, 1)
+
+
+def test_what_was_not_measured_is_none_and_never_zero():
+    figures = audit.stages([evidence(TESTS, STATES[:1])]).generated
+    for measure in ("fault_detection", "mutant_detection", "discrimination", "false_rejection", "overlap"):
+        share = getattr(figures, measure)
+        assert (share.value, share.low, share.high, share.of) == (None, None, None, 0)
+    broken = audit.stages([evidence(TESTS, (), unmeasured="its reference fails its own tests")]).generated
+    assert broken.validity.value is None and broken.tests == 4
+
+
+def test_tasks_weigh_alike_however_many_tests_their_suites_hold():
+    many = evidence([test_of(f"t{i}") for i in range(9)], [seen("reference", {f"t{i}": "ppp" for i in range(9)}, True)])
+    one = evidence([test_of("t0")], [seen("reference", {"t0": "fff"}, True)], task="other")
+    share = audit.stages([many, one]).generated.validity
+    assert (share.value, share.n, share.hits, share.of) == (0.5, 2, 9, 10)
+    assert 0.0 <= share.low <= 0.5 <= share.high <= 1.0
+
+
+def test_a_category_speaks_of_suites_that_have_it_and_the_whole_of_all():
+    states = (seen("reference", {"a": "ppp"}, True), seen("candidate", {"a": "f"}, False))
+    with_it = evidence([test_of("a", "boundary")], states)
+    without = evidence([], states, task="other")
+    assert counts(audit.by_category([with_it, without])["boundary"].generated.fault_detection) == (1, 1)
+    assert counts(audit.stages([with_it, without]).generated.fault_detection) == (1, 2)
+
+
+def test_testers_of_one_suite_are_told_apart():
+    states = (seen("reference", {"a": "ppp", "b": "fff"}, True),)
+    found = audit.by_tester([evidence([test_of("a", tester="x"), test_of("b", tester="y")], states)])
+    assert {name: both.generated.validity.value for name, both in found.items()} == {"x": 1.0, "y": 0.0}
+
+
+def test_the_gate_is_judged_by_pairs_of_the_same_task():
+    effect = audit.gate_effect([evidence(TESTS, STATES, task=f"t{i}") for i in range(3)])
+    assert effect["validity"].delta == pytest.approx(2 / 3 - 2 / 4)
+    assert effect["validity"].n == 3
+    assert effect["false_rejection"].delta == -1.0
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "value"),
+    [
+        ([True, False, True], [True, False, True], 1.0),
+        ([True, False], [False, True], -1.0),
+        ([True, True, True], [True, False, True], 0.0),
+        ([True, None, False], [True, False, False], 1.0),
+        ([True, True, True, False, False, False], [True, True, False, False, False, False], 0.7071),
+    ],
+)
+def test_matthews_correlation_is_that_of_the_two_by_two_table(mine, theirs, value):
+    assert matthews(mine, theirs) == pytest.approx(value, abs=1e-4)
+
+
+def states_with_nodes(count=6):
+    """The reference and candidates; ``first`` fails on the last three, ``second`` on all but the first."""
+    found = [seen("reference", {"a": "ppp", "b": "ppp"}, True, {"first": True, "second": True, "always": True})]
+    for i in range(1, count):
+        nodes = {"first": i < 3, "second": False, "always": True}
+        found.append(seen("candidate", {"a": "p" if i < 3 else "f", "b": "p"}, False, nodes))
+    return found
+
+
+def test_a_real_test_is_covered_by_a_self_test_that_tells_end_states_apart_alike():
+    one = evidence([test_of("a"), test_of("b")], states_with_nodes())
+    assert audit.informative(one) == ("first", "second")
+    assert counts(audit.stages([one]).admitted.overlap) == (1, 2)
+    assert audit.uncovered(one) == ("second",)
+
+
+def test_overlap_is_not_measured_on_few_end_states_or_without_the_real_tests_own_outcomes():
+    few = evidence([test_of("a")], states_with_nodes(4))
+    silent = evidence([test_of("a")], [one.model_copy(update={"nodes": None}) for one in states_with_nodes()])
+    for one in (few, silent):
+        assert audit.stages([one]).generated.overlap.value is None
+        assert audit.uncovered(one) == ()
+
+
+def test_a_real_test_that_was_not_collected_has_not_passed():
+    states = [*states_with_nodes(5), seen("candidate", {"a": "f", "b": "p"}, False, {})]
+    assert audit.informative(evidence([test_of("a")], states)) == ("always", "first", "second")
+
+
+def pool(bits, chosen, *, task="t", agent="hc"):
+    candidates = tuple(pools.PoolCandidate(id=f"c{i}", passed=bit, tokens=10) for i, bit in enumerate(bits))
+    return pools.Pool(trial=task, task=task, agent=agent, config_hash="h", seed=0, chosen=chosen, disagrees=None,
+                      candidates=candidates)  # fmt: skip
+
+
+def test_selection_efficiency_is_what_the_choice_gained_of_what_the_pool_held():
+    (one,) = pools.selected(
+        [pool([True, False, False, False], True), pool([False, True, False, False], False, task="u")]
+    )
+    assert (one.mean.value, one.chosen.value, one.oracle.value) == (0.25, 0.5, 1.0)
+    assert one.efficiency.value == pytest.approx((0.5 - 0.25) / (1.0 - 0.25))
+    assert one.oracle_at_k == {"1": 0.25, "2": 0.5, "4": 1.0}
+
+
+def test_a_pool_without_a_right_candidate_leaves_no_efficiency_and_one_with_a_gap_is_left_out():
+    (one,) = pools.selected([pool([False, False], False)])
+    assert one.efficiency.value is None and one.oracle.value == 0.0
+    assert pools.selected([pool([True, None], True), pool([], True), pool([True], None)]) == ()
+
+
+def test_pools_that_are_all_alike_give_no_interval_of_no_width():
+    (one,) = pools.selected([pool([True, False], True, task=f"t{i}") for i in range(4)])
+    assert (one.efficiency.value, one.efficiency.low) == (1.0, None)
+
+
+SOURCE = """
+import os
+CASES = [("abc", 3)]
+
+def test_mode():
+    assert os.stat("/app/x").st_mode & 0o777 == 0o600
+
+def test_empty():
+    assert count("") == "nothing"
+
+def test_value():
+    assert count("abc") == "4711 units"
+
+def test_detail():
+    assert "total_rows" in load("abc")
+
+def test_plain():
+    assert count("abc")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("test_mode", "system knowledge"),
+        ("test_empty", "implicit edge"),
+        ("test_value", "exact value"),
+        ("test_detail", "hidden detail"),
+        ("test_plain", "domain knowledge"),
+        ("test_gone", "domain knowledge"),
+        ("test_plain[-1]", "implicit edge"),
+    ],
+)
+def test_a_guess_at_the_kind_of_gap_says_what_it_stands_on(name, kind):
+    guess, why = guess_of(
+        f"../tests/test_outputs.py::{name}", {"test_outputs.py": SOURCE}, "Count letters: abc gives 3."
+    )
+    assert guess == kind and why
