@@ -183,9 +183,13 @@ class SweepConfig(BaseModel):
     """An engine of its own for a role."""
     sandbox: Literal["auto", "docker", "bwrap"] = "auto"
     """Where commands run; ``auto`` takes Docker if its socket answers, else bubblewrap, and says so."""
-    grading: Literal["isolated"] = "isolated"
-    """``isolated``: a fresh sandbox of the task's own image, with the submission applied. Harbor's ``shared`` way, in
-    the candidate's own sandbox, is not built yet."""
+    grading: Literal["isolated", "shared"] = "isolated"
+    """``isolated``: a fresh sandbox of the task's own image, with the submission applied, unless a task asks for
+    another way. ``shared`` (Harbor's way): the candidate's own living sandbox, for every task that asks for no image
+    of the verifier's own; needs Docker."""
+    pass_threshold: float = Field(1.0, gt=0, le=1)
+    """The reward from which a submission passes; below 1 partial rewards pass as far as the tests' own counts bear them
+    out."""
     network: Literal["mention", "task"] = "mention"
     """``mention``: a task that does not mention the network gets none; ``task``: Harbor's default (public)."""
     retries: RetryConfig = RetryConfig()

@@ -25,6 +25,8 @@ class TrialKey(Value):
     """Digest of the prompt templates."""
     sandbox: str
     grading: str
+    threshold: float = 1.0
+    """The reward from which it passes."""
     network: str = "mention"
 
     @property

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hc_ray import sealed_guard
+from hc_ray.candidate import Submission
 from hc_ray.config import EngineConfig, RoleName
 from hc_ray.errors import HcRayError, InfrastructureError
 from hc_ray.home import data_root
@@ -17,9 +18,9 @@ from hc_ray.task import Task
 from hc_ray_actors.cluster import ENGINE, SANDBOX, VERIFIER, Cluster
 from hc_ray_actors.engine import Endpoint, Engine
 from hc_ray_actors.plan import Plan
-from hc_ray_actors.sandboxes import Sandboxes, pack_public
+from hc_ray_actors.sandboxes import Sandboxes, given_by, pack_public
 from hc_ray_actors.trials import RoleSetup, Trials
-from hc_ray_actors.verifiers import Verifiers, pack_sealed, sealed_digests
+from hc_ray_actors.verifiers import Rules, Verifiers, pack_sealed, sealed_digests
 
 RESTARTS, PERIOD = 5, 600.0
 """An actor that dies more often than this in so many seconds is not started any more: the sweep stops."""
@@ -66,6 +67,8 @@ class Crew:
         self._endpoints: dict[EngineConfig, list[Endpoint]] = {}
         self._sandboxes: list[Seat] = []
         self._verifiers: list[Seat] = []
+        self._sandbox_nodes: list[str] = []
+        self._verifier_nodes: list[str] = []
         self._trials: Seat | None = None
         self._turn = 0
         self._mending = asyncio.Lock()
@@ -89,6 +92,18 @@ class Crew:
         self._turn += 1
         return self._verifiers[self._turn % len(self._verifiers)].actor
 
+    def near(self, submission: Submission) -> tuple[Any, Submission]:
+        """The verifier of the node on which a submission still lives, and the submission as that one knows it. Raises
+        ``InfrastructureError`` where that node has none."""
+        if submission.living is None:
+            return self.verifier(), submission
+        number, ticket = given_by(submission.living)
+        node = self._sandbox_nodes[number]
+        if node not in self._verifier_nodes:
+            raise InfrastructureError(f"node {node} holds a sandbox for shared grading, and offers no {VERIFIER}")
+        seat = self._verifiers[self._verifier_nodes.index(node)]
+        return seat.actor, submission.model_copy(update={"living": ticket})
+
     async def open(self) -> None:
         """Bring up what trials need."""
         plan, config, cluster = self._plan, self._plan.config, self._cluster
@@ -99,9 +114,12 @@ class Crew:
             solver_side = (plan.sandbox, roots[0], config.sandbox_slots)
             make = self._maker(Sandboxes, *solver_side, node=node, resource=SANDBOX)
             self._sandboxes.append(Seat("the sandboxes' process", make))
+            self._sandbox_nodes.append(node)
         for node in cluster.nodes(VERIFIER):
-            make = self._maker(Verifiers, plan.sandbox, *roots, None, node=node, resource=VERIFIER)
+            rules = Rules(threshold=config.pass_threshold, expected=plan.sealed_digests)
+            make = self._maker(Verifiers, plan.sandbox, *roots, None, rules, node=node, resource=VERIFIER)
             self._verifiers.append(Seat("the verifier's process", make))
+            self._verifier_nodes.append(node)
         if not self._sandboxes or not self._verifiers:
             engines.cancel()
             raise InfrastructureError(f"no node of {cluster.where} offers {SANDBOX} and {VERIFIER}")

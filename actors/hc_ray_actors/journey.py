@@ -136,8 +136,8 @@ class Journeys:
 
     def _handed_in(self, key: TrialKey, task: Task, earlier: TrialResult | None) -> Submission | None:
         """What an earlier start handed in and could not have graded: no model is asked a second time for it."""
-        if earlier is None or not waits_for_verdict(earlier):
-            return None
+        if earlier is None or not waits_for_verdict(earlier) or task.grading == "shared":
+            return None  # with shared grading, what was handed in lived and is gone
         try:
             tar = self._store.read(f"trials/{key.name}/artifacts/submission.tar")
         except FileNotFoundError:
@@ -147,6 +147,10 @@ class Journeys:
 
     async def _without_model(self, task: Task, record: Record, slot: Slot) -> None:
         submission = None
+        if record.key.agent == "oracle" and task.grading == "shared":
+            record.submitted(None)
+            await self._grade(task, None, record, slot, solve=True)
+            return
         if record.key.agent == "oracle":
             submission = await self._persist(
                 "reference", record, slot, lambda: slot.during(self._crew.verifier().reference(task))
@@ -196,11 +200,21 @@ class Journeys:
         await self._share(self._controls, task.digest, record, self._control(task), slot)
         await self._grade(task, submission, record, slot)
 
-    async def _grade(self, task: Task, submission: Submission | None, record: Record, slot: Slot) -> None:
+    async def _grade(
+        self, task: Task, submission: Submission | None, record: Record, slot: Slot, *, solve: bool = False
+    ) -> None:
+        """``solve``: the verifier runs the reference solution in the sandbox that it grades in (shared grading)."""
         keeps_output = task.digest not in self._plan.holdout  # sealed, and of dev tasks only
-        verdict = await self._persist(
-            "grade", record, slot, lambda: slot.during(self._crew.verifier().grade(task, submission, keeps_output))
-        )
+
+        def graded() -> Awaitable[Any]:
+            if solve:
+                return slot.during(self._crew.verifier().grade_reference(task, keeps_output))
+            if submission is None:
+                return slot.during(self._crew.verifier().grade(task, None, keeps_output))
+            verifier, known = self._crew.near(submission)
+            return slot.during(verifier.grade(task, known, keeps_output))
+
+        verdict = await self._persist("grade", record, slot, graded)
         record.judged(verdict)
         self._emit(VerdictEvent(trial=record.key.name, passed=bool(verdict.passed)))
 

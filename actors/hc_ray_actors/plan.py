@@ -36,6 +36,8 @@ class Plan(Value):
     sealed_root: str
     sealed_digest: str
     """SHA-256 over the sealed digests of the tasks taken: a resume with other tests is refused."""
+    sealed_digests: dict[str, str] = {}
+    """Public digest → sealed digest of the tasks taken: nothing else is graded with."""
     taken: tuple[Task, ...]
     refused: tuple[RefusedTask, ...]
     holdout: tuple[str, ...] = ()
@@ -96,7 +98,12 @@ def prepare(config: SweepConfig, *, resume: bool = False, address: str | None = 
     if choice.backend == "bwrap" and bwrap_command.shows(folder):
         raise DatasetError(f"{folder}: lies among the programs that every bwrap sandbox sees; move it out of there")
     tasks, refused = _select(config, split, sealed.tasks, sealed.refused)
-    tasks = [with_network(task, config.network) for task in tasks]
+    if config.grading == "shared" and choice.backend == "bwrap":
+        raise ConfigError(
+            "grading: shared needs Docker, whose sandboxes can be given to the verifier as they live: "
+            "use --sandbox docker, or grading: isolated"
+        )
+    tasks = [with_grading(with_network(task, config.network), config.grading) for task in tasks]
     tasks, refused = _fitting(tasks, refused, choice.backend, public_root)
     if not tasks:
         reasons = "; ".join(f"{task.name}: {task.reason}" for task in refused[:3])
@@ -118,6 +125,7 @@ def prepare(config: SweepConfig, *, resume: bool = False, address: str | None = 
         public_root=str(public_root),
         sealed_root=str(sealed_root),
         sealed_digest=sealed_digest,
+        sealed_digests={task.digest: sealed.sealed_digests[task.digest] for task in tasks},
         taken=tuple(tasks),
         refused=tuple(refused),
         holdout=tuple(task.digest for task in tasks if split and task.name in split.holdout),
@@ -135,6 +143,13 @@ def prepare(config: SweepConfig, *, resume: bool = False, address: str | None = 
         place=running_cluster(address) or "laptop",
         notes=_notes(config, split),
     )
+
+
+def with_grading(task: Task, grading: str) -> Task:
+    """The task as a sweep grades it: ``shared`` holds for every task that asks for no image of the verifier's own."""
+    if grading != "shared" or task.grading != "isolated":
+        return task
+    return task.model_copy(update={"grading": "shared"})
 
 
 def with_network(task: Task, network: str) -> Task:
@@ -257,7 +272,8 @@ def _trials(
             models={} if agent in WITHOUT_MODEL else {str(role): digest for role, digest in digests.items()},
             prompts=prompts,
             sandbox=backend,
-            grading=config.grading,
+            grading=task.grading,
+            threshold=config.pass_threshold,
             network=config.network,
         )
         for seed in range(config.seeds)

@@ -46,6 +46,8 @@ async def _one(store: SweepStore, verifier: Any, tasks: dict[str, Task], name: s
     result = TrialResult.model_validate_json(store.read(f"trials/{name}/result.json"))
     key = TrialKey.model_validate_json(store.read(f"trials/{name}/config.json"))
     row = {"trial": name, "task": result.task_name, "before": result.passed, "after": None, "cause": ""}
+    if key.grading == "shared":
+        return {**row, "cause": "it was graded in the candidate's own living sandbox, which is gone"}
     task = tasks.get(key.task_digest)
     if task is None:
         return {**row, "cause": "the task changed or is gone"}

@@ -11,7 +11,7 @@ from typing import Any
 
 from hc_ray.errors import PlatformError, SandboxError
 from hc_ray.home import data_root
-from hc_ray.ports import Difference, ExecResult, Sandbox, SandboxPlace
+from hc_ray.ports import Difference, ExecResult, HandsOver, Sandbox, SandboxPlace
 from hc_ray.task import Task
 from hc_ray.value import Value
 
@@ -157,6 +157,15 @@ class Sandboxes:
     async def difference(self, handle: str, limit: int) -> Difference:
         return await self._find(handle).difference(limit=limit)
 
+    async def hand_over(self, handle: str) -> str:
+        """Give a sandbox to the verifier of this node as it lives; nobody reaches it through here any more."""
+        sandbox = self._find(handle)
+        if not isinstance(sandbox, HandsOver):
+            raise SandboxError(f"the sandboxes of {self._backend} cannot be given to a verifier as they live")
+        ticket = await sandbox.hand_over()
+        del self._open[handle]
+        return ticket
+
     async def close(self, handle: str) -> None:
         if ready := self._making.get(handle):
             await ready.wait()
@@ -235,6 +244,13 @@ class RemotePlace:
         for actor in self._actors:
             await actor.close_all()
 
+    def index(self, actor: Any) -> int:
+        """Which of the actors it is. Raises ``SandboxError`` for one that was replaced: its sandboxes are gone."""
+        for index, one in enumerate(self._actors):
+            if one is actor:
+                return index
+        raise SandboxError("the process that held the sandbox is gone")
+
     def count(self, actor: Any, change: int) -> None:
         """A sandbox more or fewer on an actor; those of one that was replaced count no more."""
         for index, one in enumerate(self._actors):
@@ -285,7 +301,20 @@ class RemoteSandbox:
         actor, parent = self._actor, self._handle
         return await self._place.make(actor, lambda handle: actor.fork(handle, parent, name))
 
+    async def hand_over(self) -> str:
+        """As ``ports.HandsOver``; the ticket begins with the number of the node's actor (``given_by``)."""
+        number = self._place.index(self._actor)
+        ticket: str = await self._actor.hand_over(self._handle)
+        await self.close()  # the actor has forgotten it: this only counts
+        return f"{number} {ticket}"
+
     async def close(self) -> None:
         if self._closing is None:
             self._closing = self._place.close_soon(self._actor, self._handle)
         await asyncio.shield(self._closing)
+
+
+def given_by(ticket: str) -> tuple[int, str]:
+    """Which of the sandboxes' actors gave a sandbox away, and its place's own ticket."""
+    number, _, own = ticket.partition(" ")
+    return int(number), own

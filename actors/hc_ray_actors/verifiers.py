@@ -22,13 +22,25 @@ from hc_ray.blind import template as _template
 from hc_ray.blind import vault as _vault
 from hc_ray.blind.exposure import Auditor, Look, Seen, State
 from hc_ray.blind.gaps import Gap, gaps_of
+from hc_ray.blind.shared import grade_living, grade_own
 from hc_ray.blind.verdict import Verdict
 from hc_ray.blind.verify import grade
 from hc_ray.candidate import Submission
 from hc_ray.errors import VerifierError
 from hc_ray.home import data_root
 from hc_ray.task import Task
+from hc_ray.value import Value
 from hc_ray_actors.sandboxes import open_place, standing_fault
+
+
+class Rules(Value):
+    """What a sweep asks of its verdicts."""
+
+    threshold: float = 1.0
+    """The reward from which a submission passes."""
+    expected: dict[str, str] = {}
+    """Public digest → the sealed digest that the sweep was planned with; tasks that are not named are graded with
+    whatever is sealed."""
 
 
 class Verifiers:
@@ -37,7 +49,15 @@ class Verifiers:
     opens_sealed = True
     """Its process alone goes without the guard that refuses sealed files (``cluster.settle``)."""
 
-    def __init__(self, backend: str, public_root: str | None, sealed_root: str | None, slots: int | None) -> None:
+    def __init__(
+        self,
+        backend: str,
+        public_root: str | None,
+        sealed_root: str | None,
+        slots: int | None,
+        rules: "Rules | None" = None,
+    ) -> None:
+        self._rules = rules or Rules()
         self._public = Path(public_root) if public_root else data_root() / "public"
         self._sealed = Path(sealed_root) if sealed_root else data_root() / "sealed"
         self._place = open_place(backend, self._public, label="verify")
@@ -71,22 +91,35 @@ class Verifiers:
     async def grade(self, task: Task, submission: Submission | None, keep_output: bool) -> Verdict:
         """One verdict. ``None`` grades the untouched environment. ``keep_output`` keeps the verifier's output sealed
         (dev only). Raises ``VerifierError`` when no verdict could be had."""
+        options = self._options(task, submission, keep_output)
+        if task.grading == "shared" and submission is not None:
+            spared = (await self.control(task)).restless
+            async with self._slot(task):
+                return await grade_living(task, submission, spared=spared, **options)
+        async with self._slot(task):
+            if task.grading == "shared":
+                return await grade_own(task, solve=False, **options)
+            return await grade(task, submission, **options)
+
+    async def grade_reference(self, task: Task, keep_output: bool) -> Verdict:
+        """The verdict on the task's own solution, run in the sandbox that it is graded in (shared grading)."""
+        async with self._slot(task):
+            return await grade_own(task, solve=True, **self._options(task, None, keep_output))
+
+    def _options(self, task: Task, submission: Submission | None, keep_output: bool) -> dict[str, Any]:
         output = None
         if keep_output:
             output = self._sealed / "outputs" / f"{submission.digest if submission else task.digest}.txt"
-        async with self._slot(task):
-            return await grade(
-                task,
-                submission,
-                sealed_root=self._sealed,
-                place=self._place,
-                keep_output=output,
-            )
+        return {**self._common(task), "threshold": self._rules.threshold, "keep_output": output}
+
+    def _common(self, task: Task) -> dict[str, Any]:
+        expected = self._rules.expected.get(task.digest)
+        return {"sealed_root": self._sealed, "place": self._place, "expected": expected}
 
     async def reference(self, task: Task) -> Submission:
         """What the task's own solution leaves behind."""
         async with self._slot(task):
-            return await _oracle.reference(task, sealed_root=self._sealed, place=self._place)
+            return await _oracle.reference(task, **self._common(task))
 
     async def control(self, task: Task) -> Verdict:
         """The verdict on the task's own reference, taken once: a task that fails it cannot fail anybody."""
@@ -98,9 +131,8 @@ class Verifiers:
 
     async def _control(self, task: Task) -> Verdict:
         async with self._slot(task):
-            return await _oracle.control(
-                task, sealed_root=self._sealed, place=self._place, cache=self._sealed / "controls"
-            )
+            cache, threshold = self._sealed / "controls", self._rules.threshold
+            return await _oracle.control(task, cache=cache, threshold=threshold, **self._common(task))
 
     async def leaks(self, blobs: Sequence[bytes]) -> list[str]:
         """Public digests of the tasks whose canaries stand in any of ``blobs``. The tokens themselves stay here."""

@@ -208,10 +208,10 @@ class Search:
         chosen = self.selection.chosen if self.selection else None
         files = self.candidate(chosen).files if chosen else {}
         checklist = self._checklist(files)
-        difference = await self.bench.difference(f"submission{len(self.submissions)}", files)
+        difference, living = await self.bench.hand_in(f"submission{len(self.submissions)}", files)
         missing = [file.path for file in self.deliverable.files if not self._reaches(file.path, difference.changed)]
         self.journal("submit", candidate=chosen, changed=list(difference.changed), missing=missing, faults=checklist)
-        submission = submission_of(self.name, self.task, len(self.submissions), difference.tar)
+        submission = submission_of(self.name, self.task, len(self.submissions), difference.tar, living)
         if not self.submissions:
             self.first = chosen
         self.submissions.append(submission)
@@ -239,7 +239,8 @@ def _conflicts(text: str) -> bool:
     return any(line.startswith(_CONFLICT) for line in text.splitlines())
 
 
-def submission_of(name: str, task: Task, number: int, tar: bytes) -> Submission:
+def submission_of(name: str, task: Task, number: int, tar: bytes, living: str | None = None) -> Submission:
     """A submission of a trial: its ``number``-th."""
     digest = hashlib.sha256(tar).hexdigest()
-    return Submission(id=f"{name}-{number}", trial=name, task_digest=task.digest, tar=tar, digest=digest)
+    name_of = f"{name}-{number}"
+    return Submission(id=name_of, trial=name, task_digest=task.digest, tar=tar, digest=digest, living=living)

@@ -1,11 +1,13 @@
 """A trial's sandboxes: one of the untouched environment, a fork of it for every state that is tried."""
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 
 from hc_ray import runner
 from hc_ray.candidate import is_program
-from hc_ray.ports import Difference, Sandbox, SandboxPlace
+from hc_ray.errors import DatasetError, InfrastructureError
+from hc_ray.ports import Difference, HandsOver, Sandbox, SandboxPlace
 from hc_ray.solve.seeds import sandbox_name
 from hc_ray.suite import Cell, SelfTest
 from hc_ray.task import Task
@@ -71,19 +73,34 @@ class Workbench:
 
     async def difference(self, place: str, files: Mapping[str, str]) -> Difference:
         """What a fork that holds ``files`` differs in from the task's image."""
+        return (await self._hand_in(place, files, living=False))[0]
+
+    async def hand_in(self, place: str, files: Mapping[str, str]) -> tuple[Difference, str | None]:
+        """As ``difference``; with shared grading also the ticket of the fork, which is the verifier's from then on, as
+        it lives."""
+        if self._task.grading != "shared":
+            return await self.difference(place, files), None
+        return await self._hand_in(place, files, living=True)
+
+    async def _hand_in(self, place: str, files: Mapping[str, str], *, living: bool) -> tuple[Difference, str | None]:
         async with self._slots:
             try:
-                return await self._difference(place, files)
+                return await self._differing(place, files, living)
             except ValueError:
                 # Its files cannot be written, or hold more than a submission may: it hands in nothing, and fails.
-                return await self._difference(place, {})
+                return await self._differing(place, {}, living)
 
-    async def _difference(self, place: str, files: Mapping[str, str]) -> Difference:
+    async def _differing(self, place: str, files: Mapping[str, str], living: bool) -> tuple[Difference, str | None]:
         fork = await self._fork(place, files)
         try:
-            return await fork.difference()
+            difference = await fork.difference()
+            if not living:
+                return difference, None
+            if not isinstance(fork, HandsOver):
+                raise DatasetError("shared grading needs sandboxes that can be given away: use --sandbox docker")
+            return difference, await fork.hand_over()
         finally:
-            await self._shut(fork)
+            await self._shut(fork)  # nothing, for one that was given away
 
     async def _fork(self, place: str, files: Mapping[str, str]) -> Sandbox:
         fork = await (await self.base()).fork(sandbox_name(self._task.digest, self._identity, "fork", place))
@@ -106,9 +123,11 @@ class Workbench:
             self._open.remove(fork)
 
     async def close(self) -> None:
-        """Close every sandbox that was opened. Idempotent."""
+        """Close every sandbox that was opened. Idempotent. One whose daemon or process is gone is left to those that
+        clean up after them: what the trial came to does not depend on it."""
         while self._open:
-            await self._open.pop().close()
+            with contextlib.suppress(InfrastructureError):
+                await self._open.pop().close()
 
 
 def _unwritable(error: ValueError, tests: int) -> tuple[tuple[Cell, ...], ...]:
