@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from hc_ray.solve.deliverable import Deliverable
-from hc_ray.solve.requirements import requirements
+from hc_ray.solve.requirements import requirements, sentences
 from hc_ray.suite import Category, GridCell, SelfTest
 from hc_ray.value import Value
 
@@ -87,8 +87,8 @@ def limits_of(sentence: str) -> tuple[Limits, ...]:
 def all_limits(instruction: str) -> tuple[Limits, ...]:
     """Every range of the instruction, each once."""
     kept: dict[tuple[object, ...], Limits] = {}
-    for requirement in requirements(instruction):
-        for limits in limits_of(requirement.sentence):
+    for sentence in sentences(instruction):
+        for limits in limits_of(sentence):
             kept.setdefault((limits.low, limits.high, limits.length), limits)
     return tuple(kept.values())
 
@@ -97,11 +97,11 @@ def text_edges(instruction: str) -> tuple[tuple[str, str], ...]:
     """``(text, sentence)`` around every range of texts (from ``00:00`` to ``23:59``): both ends, each of the upper
     end's numbers one higher and the lower end's one lower, digits kept."""
     made: dict[str, str] = {}
-    for requirement in requirements(instruction):
-        for match in _TEXT_RANGE.finditer(requirement.sentence):
+    for sentence in sentences(instruction):
+        for match in _TEXT_RANGE.finditer(sentence):
             texts = [match[1], match[2], *_bumped(match[2], 1), *_bumped(match[1], -1)]
             for text in texts:
-                made.setdefault(text, requirement.sentence)
+                made.setdefault(text, sentence)
     return tuple(made.items())
 
 
@@ -198,9 +198,9 @@ _CONDITIONAL = re.compile(
 def conditional(instruction: str) -> tuple[str, str, Limits] | None:
     """``(inside, outside, limits)`` where the instruction says "returns A if … at least N and B otherwise" of one
     limit: what is answered inside of it and what outside. None where it says nothing so plain."""
-    for requirement in requirements(instruction):
-        if match := _CONDITIONAL.search(requirement.sentence):
+    for sentence in sentences(instruction):
+        if match := _CONDITIONAL.search(sentence):
             found = limits_of(match["when"])
             if len(found) == 1 and (found[0].low is None) != (found[0].high is None):
-                return match["yes"], match["no"], found[0].model_copy(update={"sentence": requirement.sentence})
+                return match["yes"], match["no"], found[0].model_copy(update={"sentence": sentence})
     return None
