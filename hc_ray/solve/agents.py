@@ -1,5 +1,8 @@
 """What each agent does with a search: one sample, independent samples with a vote, or suite, rounds and repairs."""
 
+import contextlib
+from collections.abc import Iterator
+
 from hc_ray.config import SolverConfig
 from hc_ray.events import TestgenProgress, TurnStart
 from hc_ray.ports import SandboxPlace
@@ -164,7 +167,8 @@ class Trial:
             place=place,
             known=search.tests,
         )
-        more = await maker.make(f"{place}")
+        with self._paid_when_cut_off(left):
+            more = await maker.make(f"{place}")
         self.exchanges += maker.exchanges
         search.purse.charge(more.prompt_tokens, more.completion_tokens, more.engine_seconds)
         self.added += more.tests
@@ -178,6 +182,7 @@ class Trial:
     async def _suite(self) -> Suite:
         """The task's suite, of the cache or made now."""
         search = self.search
+        purse = Purse(self.config.testgen.budget_tokens)
         made_here = False
 
         async def write() -> Suite:
@@ -185,12 +190,13 @@ class Trial:
             made_here = True
             # Others may wait for it: it has sandboxes of its own, so that it outlives this trial's deadline.
             suite, exchanges = await make(search.task, config=self.config, seed=self.seed, tester=self.tester,
-                                          place=self.place, events=search.events)  # fmt: skip
+                                          place=self.place, events=search.events, purse=purse)  # fmt: skip
             self.exchanges += exchanges
             return suite
 
         search.events.emit(TurnStart(turn=0, max_turns=self.config.max_turns, subtask="testgen"))
-        suite = await self.suites.obtain(suite_key(search.task, self.config, self.seed, self.tester), write)
+        with self._paid_when_cut_off(purse):
+            suite = await self.suites.obtain(suite_key(search.task, self.config, self.seed, self.tester), write)
         if not made_here:
             counts = {category: sum(test.category == category for test in suite.tests)
                       for category in sorted({test.category for test in suite.tests})}  # fmt: skip
@@ -200,6 +206,15 @@ class Trial:
         search.journal("suite", key=suite.key, hash=suite.hash, admitted=len(suite.tests), dropped=len(suite.dropped),
                        cached=not made_here)  # fmt: skip
         return suite
+
+    @contextlib.contextmanager
+    def _paid_when_cut_off(self, purse: Purse) -> Iterator[None]:
+        """A suite that is not finished in the trial's time has cost what was spent until then."""
+        try:
+            yield
+        except BaseException:
+            self.search.purse.charge_all_of(purse)
+            raise
 
     def outcome(self) -> TrialOutcome:
         search = self.search
@@ -223,6 +238,7 @@ class Trial:
             self_pass=self_pass,
             progress=share,
             stop_reason=search.stop_reason,
+            unanswered=search.asking.unanswered,
             notes=tuple(search.notes),
             exchanges=(*self.exchanges, *search.asking.exchanges),
         )

@@ -27,6 +27,9 @@ class Purse:
         self.prompt_tokens = 0
         self.completion_tokens = 0
         self.engine_seconds = 0.0
+        self.arrived: list[Completion] = []
+        """Answers of rounds that are not over: they are charged at the round's end, since what is decided meanwhile
+        must not depend on which of them was faster."""
 
     @property
     def spent(self) -> int:
@@ -41,6 +44,12 @@ class Purse:
         self.completion_tokens += completion_tokens
         self.engine_seconds += seconds
 
+    def charge_all_of(self, other: "Purse") -> None:
+        """Pay what another purse has come to, its unfinished rounds included."""
+        self.charge(other.prompt_tokens, other.completion_tokens, other.engine_seconds)
+        for answer in other.arrived:
+            self.charge(answer.prompt_tokens or 0, answer.completion_tokens or 0, answer.seconds)
+
 
 class Asking:
     """Asks one role's model, several prompts at once, and keeps the exchanges in the order they were asked in."""
@@ -48,6 +57,8 @@ class Asking:
     def __init__(self, role: RoleModel, purse: Purse) -> None:
         self.role, self.purse = role, purse
         self.exchanges: list[Exchange] = []
+        self.unanswered = 0
+        """Questions that were in flight when their trial ended."""
         self._counted: dict[str, int] = {}
 
     async def worst_case(self, prompt: Prompt) -> int:
@@ -64,15 +75,27 @@ class Asking:
         return len(prompts)
 
     async def all(self, owned: Sequence[tuple[str, Prompt]]) -> list[Completion]:
-        """Answers in the order of the prompts. Tokens that the engine does not count are counted from the texts."""
-        answers = await asyncio.gather(*(self.role.model.complete(prompt) for _, prompt in owned))
-        counted = []
-        for (owner, prompt), answer in zip(owned, answers, strict=True):
-            answer = await self._counted_answer(prompt, answer)
-            self.purse.charge(answer.prompt_tokens or 0, answer.completion_tokens or 0, answer.seconds)
-            self.exchanges.append(Exchange(owner=owner, prompt=prompt, completion=answer))
-            counted.append(answer)
-        return counted
+        """Answers in the order of the prompts. Tokens that the engine does not count are counted from the texts. Where
+        the trial's time ends first, what was answered is paid for, and what was not is counted."""
+        asked = [asyncio.ensure_future(self._answer(prompt)) for _, prompt in owned]
+        try:
+            return list(await asyncio.gather(*asked))
+        finally:
+            for one in asked:
+                one.cancel()
+            answers = await asyncio.gather(*asked, return_exceptions=True)
+            for (owner, prompt), answer in zip(owned, answers, strict=True):
+                if isinstance(answer, Completion):
+                    self.purse.arrived.remove(answer)
+                    self.purse.charge(answer.prompt_tokens or 0, answer.completion_tokens or 0, answer.seconds)
+                    self.exchanges.append(Exchange(owner=owner, prompt=prompt, completion=answer))
+                else:
+                    self.unanswered += 1
+
+    async def _answer(self, prompt: Prompt) -> Completion:
+        answer = await self._counted_answer(prompt, await self.role.model.complete(prompt))
+        self.purse.arrived.append(answer)
+        return answer
 
     async def _counted_answer(self, prompt: Prompt, answer: Completion) -> Completion:
         if answer.prompt_tokens is not None and answer.completion_tokens is not None:

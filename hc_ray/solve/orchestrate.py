@@ -40,8 +40,8 @@ async def solve(
     before_judging: Callable[[TrialOutcome], None] = lambda so_far: None,
 ) -> TrialOutcome:
     """Run a trial. ``before_judging`` is told what it has come to before each verdict. Raises ``InfrastructureError``
-    for what fails outside the sandbox, ``UserError`` for a task or config that cannot be run; a trial that found nothing
-    hands in the untouched workspace."""
+    for what fails outside the sandbox, ``UserError`` for a task or config that cannot be run; a trial that found
+    nothing hands in the untouched workspace."""
     if agent not in ("raw", "best_of_n", "hc"):
         raise ConfigError(f"agent {agent!r} asks no model; it is run by the verifiers")
     clock = Clock(wall_seconds(task, budget))

@@ -282,9 +282,17 @@ def suite_key(task: Task, config: SolverConfig, seed: int, tester: RoleModel) ->
 
 
 async def make(
-    task: Task, *, config: SolverConfig, seed: int, tester: RoleModel, place: SandboxPlace, events: Events
+    task: Task,
+    *,
+    config: SolverConfig,
+    seed: int,
+    tester: RoleModel,
+    place: SandboxPlace,
+    events: Events,
+    purse: Purse | None = None,
 ) -> tuple[Suite, tuple[Exchange, ...]]:
-    """A task's suite, and what was asked for it. It has sandboxes of its own and closes them."""
+    """A task's suite, and what was asked for it. It has sandboxes of its own and closes them. ``purse``: what it is
+    paid from, for a caller who may not see its end."""
     key = suite_key(task, config, seed, tester)
     bench = Workbench(place, task, key)
     maker = SuiteMaker(
@@ -292,7 +300,7 @@ async def make(
         read_deliverable(task.instruction, task.environment),
         config.testgen,
         seed=seed,
-        asking=Asking(tester, Purse(config.testgen.budget_tokens)),
+        asking=Asking(tester, purse or Purse(config.testgen.budget_tokens)),
         bench=bench,
         events=events,
     )

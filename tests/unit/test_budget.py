@@ -1,0 +1,131 @@
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from hc_ray.adapters.scripted_model import ScriptedModel
+from hc_ray.config import BudgetConfig, SolverConfig, TestgenConfig
+from hc_ray.errors import EngineError
+from hc_ray.profile import Profile
+from hc_ray.prompt import Completion, Prompt
+from hc_ray.solve.budget import Asking, Purse
+from hc_ray.solve.orchestrate import solve
+from hc_ray.solve.outcome import RoleModel, TrialOutcome
+from hc_ray.task import Environment, Task
+from hc_ray_actors.trials import Meter, SuiteShelf
+from tests.fakes.folder_place import FolderPlace
+
+TASK = Task(
+    name="t",
+    digest="ab" * 32,
+    instruction="Write `/app/double.py` with a function `double(n)` that returns twice its number.\n",
+    environment=Environment(),
+)
+
+
+class Stalls(ScriptedModel):
+    """Answers the first prompts at ten tokens and three for each, and is silent from then on."""
+
+    def __init__(self, answers: int) -> None:
+        super().__init__(lambda prompt: "    return n * 2\n")
+        self.left = answers
+        self.stalled: Callable[[], None] = lambda: None
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        self.left -= 1
+        if self.left < 0:
+            await asyncio.sleep(0.05)  # those asked before have been heard
+            self.stalled()
+            await asyncio.sleep(60)
+        answer = await super().complete(prompt)
+        return answer.model_copy(update={"prompt_tokens": 10, "completion_tokens": 3})
+
+
+def _role(model: ScriptedModel) -> RoleModel:
+    return RoleModel(model=model, profile=Profile(form="completion", test_form="completion"), digest="m")
+
+
+def _prompt(seed: int) -> Prompt:
+    text = "def double(n):\n"
+    return Prompt(text=text, context=text, seed=seed, max_tokens=20, role="solver", purpose="candidate")
+
+
+async def test_what_was_answered_before_the_time_ran_out_is_paid_for_and_the_rest_counted():
+    purse = Purse(1000)
+    asking = Asking(_role(Stalls(2)), purse)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await asking.all([(f"c{n}", _prompt(n)) for n in range(5)])
+    assert (purse.prompt_tokens, purse.completion_tokens) == (20, 6)
+    assert [exchange.owner for exchange in asking.exchanges] == ["c0", "c1"]
+    assert asking.unanswered == 3
+
+
+async def test_exchanges_stand_in_the_order_of_the_prompts_whatever_order_the_answers_come_in():
+    class Backwards(ScriptedModel):
+        async def complete(self, prompt: Prompt) -> Completion:
+            await asyncio.sleep(0.02 - prompt.seed * 0.005)
+            return await super().complete(prompt)
+
+    asking = Asking(_role(Backwards(lambda prompt: str(prompt.seed))), Purse(1000))
+    answers = await asking.all([(f"c{n}", _prompt(n)) for n in range(4)])
+    assert [answer.text for answer in answers] == ["0", "1", "2", "3"]
+    assert [exchange.owner for exchange in asking.exchanges] == ["c0", "c1", "c2", "c3"]
+    assert asking.unanswered == 0
+
+
+async def _trial(model: ScriptedModel) -> TrialOutcome:
+    async def judge(submission: object) -> bool:
+        return False
+
+    class Silence:
+        def emit(self, event: object) -> None:
+            pass
+
+    role = _role(model)
+    place = FolderPlace()
+    try:
+        return await solve(
+            TASK,
+            agent="hc",
+            config=SolverConfig(testgen=TestgenConfig(second_readings=0)),
+            budget=BudgetConfig(),
+            seed=0,
+            roles={"solver": role, "tester": role},
+            place=place,
+            name="t",
+            suites=SuiteShelf(),
+            judge=judge,
+            events=Silence(),
+        )
+    finally:
+        await place.close()
+
+
+async def test_a_trial_whose_time_ends_in_testgen_reports_what_its_suite_had_cost_until_then(monkeypatch):
+    model, limits, timeout = Stalls(1), [], asyncio.timeout
+
+    def time_of_trial(seconds: float) -> asyncio.Timeout:
+        limits.append(timeout(None))
+        return limits[-1]
+
+    monkeypatch.setattr(asyncio, "timeout", time_of_trial)
+    model.stalled = lambda: limits[0].reschedule(0)
+    outcome = await _trial(model)
+    assert outcome.stop_reason == "timeout"
+    assert (outcome.prompt_tokens, outcome.completion_tokens) == (10, 3)
+
+
+async def test_a_meter_counts_what_an_attempt_that_fails_has_cost():
+    class Dies(Stalls):
+        async def complete(self, prompt: Prompt) -> Completion:
+            if self.left == 0:
+                raise EngineError("connection refused")
+            return await super().complete(prompt)
+
+    meter = Meter(Dies(2))
+    for seed in range(2):
+        await meter.complete(_prompt(seed))
+    with pytest.raises(EngineError):
+        await meter.complete(_prompt(2))
+    assert (meter.prompt_tokens, meter.completion_tokens) == (20, 6)
