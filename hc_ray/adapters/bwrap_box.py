@@ -25,7 +25,6 @@ LATE_SECONDS = 1.7
 """How long past a deadline the first process inside may be silent before the sandbox is killed from outside."""
 MEMORY_MB = 1024
 STORAGE_MB = 512
-PROCESSES = 256
 PATH_BYTES = 4096
 """What a file, folder or link takes at least; so the limit of bytes is one of paths too."""
 MOST_PATHS = 200_000
@@ -68,7 +67,7 @@ class BwrapSandbox:
         environment = task.environment
         storage = (environment.storage_mb or STORAGE_MB) << 20
         paths = min(MOST_PATHS, storage // PATH_BYTES)
-        self.limits = Limits((environment.memory_mb or MEMORY_MB) << 20, storage, PROCESSES, paths)
+        self.limits = Limits((environment.memory_mb or MEMORY_MB) << 20, storage, bwrap_command.most_processes(), paths)
         self._user = bwrap_binary.lend_user()
         user = self._user.uid if self._user else None
         self.tree = RootTree(folder / "root", user=user, mounts=placed.mounts, closed=bwrap_command.CLOSED)

@@ -72,6 +72,31 @@ class Limits:
     """Files, folders and links in its state (watchdog)."""
 
 
+PROCESSES = 256
+PROCESSES_A_CORE = 32
+"""Where the kernel shares out the processor by sessions: each of them may take as much as everybody else, so that a few
+hundred on two cores would leave hc-ray itself no time to end them."""
+
+
+def most_processes() -> int:
+    """Processes and threads that one sandbox may have."""
+    if not _shared_by_sessions():
+        return PROCESSES
+    return min(PROCESSES, PROCESSES_A_CORE * (os.cpu_count() or 2))
+
+
+def _shared_by_sessions() -> bool:
+    """Whether the kernel makes every session a scheduling group: it does where no cgroup of ours is one."""
+    try:
+        if Path("/proc/sys/kernel/sched_autogroup_enabled").read_text().strip() != "1":
+            return False
+        groups = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
+    except OSError:
+        return False
+    controllers = {name: path for _, names, path in groups for name in names.split(",")}
+    return controllers.get("cpu", controllers.get("", "/")) == "/"
+
+
 class Unplaceable(ValueError):
     """The task writes where the host's own files must lie; the message says where."""
 

@@ -73,7 +73,9 @@ class BwrapPlace:
             "network": "none (namespace)",
             "memory": f"rlimit per process, watchdog ({TICK:g} s) for the sum",
             "disk": f"rlimit per file, watchdog ({TICK:g} s) for bytes and files",
-            "pids": "rlimit" if os.geteuid() == 0 else "rlimit (of this user on Linux before 5.14)",
+            "pids": f"rlimit ({bwrap_command.most_processes()}"
+            + ("" if os.geteuid() == 0 else "; of this user on Linux before 5.14")
+            + ")",
             "cpu": "nice 19, number of cores not limited",
             "time": "deadline per command",
             "output": "cut by count",

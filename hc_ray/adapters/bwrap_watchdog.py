@@ -1,9 +1,9 @@
 """Limits that bwrap has no means for: the memory of all of a sandbox's processes together, and the size of its files.
 
 One thread a place looks at a tripwire (``tripwire``) all the time, and at the sandboxes when it is pulled and once a
-second; a sandbox beyond its limits is killed. It sees files without a name and files in memory; what processes cannot
-be asked about (memory files, System V segments) the sandbox's filter of system calls refuses. Buffers of sockets are
-nobody's: where the machine runs short of memory, the sandbox that holds most goes, descriptors counted."""
+second; a sandbox beyond its limits is killed. It sees files without a name and files in memory. What processes cannot
+be asked about (memory files, System V segments) the sandbox's filter of system calls refuses; what lies in buffers of
+sockets nobody can tell, so they count in full while this machine's memory sinks."""
 
 import os
 import threading
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from hc_ray.adapters.bwrap_command import Limits
 from hc_ray.adapters.tree_size import folder_size, unlinked_size
@@ -23,7 +23,7 @@ PERIOD = 1.0
 PATIENCE = 20.0
 """A sandbox's files are measured again only after so many times what the last measurement took; once where the wire is
 pulled."""
-DESCRIPTOR_BYTES = 208 << 10
+SOCKET_BYTES = 208 << 10
 """What a socket's buffer may hold that nobody reads."""
 INODE_BYTES = 1 << 10
 """Kernel memory of a file in a tmpfs."""
@@ -31,8 +31,21 @@ _EXACT = 192 << 20
 """Sums of resident memory below this are not taken again with shared pages shared out."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
-Census = Mapping[int, list[tuple[int, int]]]
-"""bwrap's process → processes below it, each with its resident memory in bytes."""
+SESSIONS = 32
+"""Sessions of one sandbox. The kernel may share out the processor by sessions: a crowd of them takes the machine."""
+
+
+class Process(NamedTuple):
+    """What the watchdog knows of a process."""
+
+    pid: int
+    size: int
+    """Resident memory in bytes."""
+    session: int
+
+
+Census = Mapping[int, list[Process]]
+"""bwrap's process → processes below it."""
 
 
 class Watched(Protocol):
@@ -79,8 +92,10 @@ class Watchdog:
         below = census([sandbox.pid for sandbox in sandboxes]) if sandboxes else {}
         busy = {id(sandbox) for sandbox in sandboxes if len(below[sandbox.pid]) > 1}
         self._measured = {key: value for key, value in self._measured.items() if key in map(id, sandboxes)}
-        victims = [(sandbox, fault) for sandbox in sandboxes if (fault := _memory_fault(sandbox, below[sandbox.pid]))]
+        victims = []
         for sandbox in sandboxes:
+            if fault := _process_fault(sandbox, below[sandbox.pid], pulled=signs.memory):
+                victims.append((sandbox, fault))
             urgent = (signs.disk or signs.paths) and id(sandbox) in busy | self._busy
             if fault := self._disk_fault(sandbox, below[sandbox.pid], urgent=urgent):
                 victims.append((sandbox, fault))
@@ -104,7 +119,7 @@ class Watchdog:
         finally:
             self._ending.discard(id(sandbox))
 
-    def _disk_fault(self, sandbox: Watched, processes: list[tuple[int, int]], *, urgent: bool) -> str:
+    def _disk_fault(self, sandbox: Watched, processes: list[Process], *, urgent: bool) -> str:
         started = time.monotonic()
         last, took = self._measured.get(id(sandbox), (0.0, 0.0))
         if started < last + took * (1.0 if urgent else PATIENCE):
@@ -113,7 +128,7 @@ class Watchdog:
         try:
             size, paths = folder_size(sandbox.folder, (limits.storage, limits.paths))
             if size <= limits.storage and len(processes) > 1:
-                size += unlinked_size((pid for pid, _ in processes), limits.storage - size)
+                size += unlinked_size((pid for pid, _, _ in processes), limits.storage - size)
         except ValueError as error:
             return str(error)
         except OSError:  # it is being removed
@@ -125,44 +140,54 @@ class Watchdog:
         return f"it has more than {limits.paths} files" if paths > limits.paths else ""
 
 
-def _memory_fault(sandbox: Watched, processes: list[tuple[int, int]]) -> str:
+def _process_fault(sandbox: Watched, processes: list[Process], *, pulled: bool) -> str:
     limit = sandbox.limits.memory
-    total = sum(size for _, size in processes)
+    total = sum(size for _, size, _ in processes)
     if total > min(_EXACT, limit):
-        total = sum(proportional(pid, size) for pid, size in processes)
+        total = sum(proportional(pid, size) for pid, size, _ in processes)
     if sandbox.first > 0:
         with suppress(OSError):
             shared = os.statvfs(f"/proc/{sandbox.first}/root/dev/shm")
             total += (shared.f_files - shared.f_ffree) * INODE_BYTES
+    if len({one.session for one in processes}) > SESSIONS:
+        return f"it has more than {SESSIONS} sessions"
+    if pulled and total <= limit:
+        total += sockets(processes) * SOCKET_BYTES
     return f"its processes hold more than {limit >> 20} MiB of memory" if total > limit else ""
 
 
-def _holds(processes: list[tuple[int, int]]) -> int:
-    """Bytes that the processes may hold, buffers of what they have open counted in full."""
-    total = 0
-    for pid, size in processes:
-        with suppress(OSError):
-            size += len(os.listdir(f"/proc/{pid}/fd")) * DESCRIPTOR_BYTES  # noqa: PTH208
-        total += size
-    return total
+def _holds(processes: list[Process]) -> int:
+    return sum(size for _, size, _ in processes) + sockets(processes) * SOCKET_BYTES
+
+
+def sockets(processes: list[Process]) -> int:
+    """How many sockets the processes hold, as far as this user may look."""
+    found = 0
+    for pid, _, _ in processes:
+        with suppress(OSError), os.scandir(f"/proc/{pid}/fd") as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    found += os.readlink(entry.path).startswith("socket:")  # noqa: PTH115
+    return found
 
 
 def census(roots: Iterable[int]) -> Census:
     """All living processes below each of some processes."""
-    children: dict[int, list[tuple[int, int]]] = {}
+    children: dict[int, list[Process]] = {}
     for name in os.listdir("/proc"):  # noqa: PTH208 (a thousand Path objects a second)
         if name.isdigit():
             with suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
                 fields = file.read().rpartition(b")")[2].split()
-                children.setdefault(int(fields[1]), []).append((int(name), int(fields[21]) * _PAGE))
-    found: dict[int, list[tuple[int, int]]] = {}
+                one = Process(int(name), int(fields[21]) * _PAGE, int(fields[3]))
+                children.setdefault(int(fields[1]), []).append(one)
+    found: dict[int, list[Process]] = {}
     for root in roots:
         found[root] = []
         todo = [root]
         while todo:
             here = children.get(todo.pop(), [])
             found[root] += here
-            todo += [pid for pid, _ in here]
+            todo += [one.pid for one in here]
     return found
 
 

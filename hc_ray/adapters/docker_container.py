@@ -15,6 +15,7 @@ from hc_ray.adapters.docker_images import MACHINE_LABEL, OWNER_LABEL
 from hc_ray.adapters.docker_living import Living, Ticket
 from hc_ray.adapters.docker_stream import Pulse
 from hc_ray.adapters.docker_values import Absent, DaemonGone, DaemonRefusal, ImageFacts, Unwritable
+from hc_ray.adapters.docker_watchdog import end_first_process
 from hc_ray.errors import SandboxError
 from hc_ray.filetree import absolute, unpack
 from hc_ray.owner import machine
@@ -111,6 +112,7 @@ class DockerSandbox(Living):
     def kill(self, reason: str) -> None:
         """End every process; the files stay readable."""
         self._dead = self._dead or reason
+        end_first_process(self._daemon.process(self.container), self.container)
         self._daemon.kill(self.container)
 
     async def exec(

@@ -19,7 +19,7 @@ HELPER = (
 
 START_SECONDS = 30.0
 """How long the helper may take to start the command, on a machine that is busy."""
-OVERTIME_SECONDS = 1.0
+OVERTIME_SECONDS = 0.8
 """How long after the deadline the helper may still kill and report, before the container is killed."""
 
 _REPORT, _STDOUT, _STDERR = 0, 1, 2

@@ -28,6 +28,10 @@ KEEPER = "import sys; sys.path.insert(0, sys.argv[1]); import hc_keep; hc_keep.m
 """The first process of every container, ``hc_ray/inside/keep.py``: it ends with its owner."""
 DROPPED = ["NET_RAW", "MKNOD", "AUDIT_WRITE", "SYS_CHROOT", "SETPCAP"]
 """Of Docker's default capabilities; installing packages needs the others."""
+CPU_SHARES = 102
+"""A tenth of what any other process gets where the cores are taken. With the lowest there is (2) whatever is in a
+container gets two thousandths beside a busy engine: commands miss their deadlines for want of time, and the killed do
+not find the time to die."""
 PIDS = 256
 MEMORY_MB = 2048
 """Where the task names none."""
@@ -134,7 +138,7 @@ class Ground:
             "network_mode": "bridge" if network else "none",
             "binds": {volume: {"bind": RUNNER_ROOT, "mode": "ro"}},
             "nano_cpus": int(cpus * 1e9),
-            "cpu_shares": 2,
+            "cpu_shares": CPU_SHARES,
             "mem_limit": memory,
             "memswap_limit": memory,
             "pids_limit": PIDS,

@@ -5,6 +5,7 @@ Root reads the daemon's own folders: bytes, files, volumes, files without a name
 counts the bytes of named files in the writable layer, and names what was changed where many files were made."""
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -125,3 +126,15 @@ def _beside(process: int) -> list[int]:
                     if os.stat(f"/proc/{name}/ns/pid").st_ino == space:  # noqa: PTH116
                         found.append(int(name))
     return found
+
+
+def end_first_process(process: int, container: str) -> None:
+    """Kill a container's first process, and with it all others, without the way through the daemon (half a second on a
+    busy machine). Does nothing where that process is not this machine's, or not this user's to kill."""
+    with suppress(OSError):
+        place = os.pidfd_open(process)
+        try:
+            if container in Path(f"/proc/{process}/cgroup").read_text():
+                signal.pidfd_send_signal(place, signal.SIGKILL)
+        finally:
+            os.close(place)

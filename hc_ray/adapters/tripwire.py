@@ -1,5 +1,6 @@
 """Cheap signs, twenty times a second, that somebody takes much disk or memory: only then, and once in a while, is it
-worth looking who it is. Two system calls and one small file a look; no folder is walked, no process is read."""
+worth looking who it is. One system call and two small files a look; no folder is walked, no process
+is read."""
 
 import os
 from pathlib import Path
@@ -12,6 +13,8 @@ DISK_STEP = 32 << 20
 PATHS_STEP = 4_000
 MEMORY_STEP = 64 << 20
 """What has to go since the last sign for another one (bytes, files, bytes)."""
+TASKS_STEP = 64
+"""Processes and threads of this machine that have to come."""
 DISK_FLOOR = 256 << 20
 MEMORY_FLOOR = 384 << 20
 """Below this the machine itself is in danger: then somebody goes, even if what is measured is within limits."""
@@ -25,13 +28,18 @@ class Signs(Value):
     paths: bool = False
     """Many files were made since the last sign."""
     memory: bool = False
+    tasks: bool = False
     disk_short: bool = False
     """There is hardly any left, and it is being taken."""
     memory_short: bool = False
 
     @property
     def any(self) -> bool:
-        return self.disk or self.paths or self.memory
+        return self.disk or self.paths or self.memory or self.tasks
+
+
+_ROOM = 1 << 22
+"""Processes that Linux can count to."""
 
 
 class _Level:
@@ -53,6 +61,7 @@ class Tripwire:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._disk, self._paths, self._memory = _Level(DISK_STEP), _Level(PATHS_STEP), _Level(MEMORY_STEP)
+        self._tasks = _Level(TASKS_STEP)
 
     def look(self) -> Signs:
         disk, paths = _free(self._folder)
@@ -62,6 +71,7 @@ class Tripwire:
             disk=sinks,
             paths=self._paths.sank(paths),
             memory=takes,
+            tasks=self._tasks.sank(_ROOM - tasks()),
             disk_short=sinks and disk < DISK_FLOOR,
             memory_short=takes and memory < MEMORY_FLOOR,
         )
@@ -86,3 +96,11 @@ def available_memory() -> int:
     except OSError:
         pass
     return 1 << 60
+
+
+def tasks() -> int:
+    """Processes and threads of this machine; none where the kernel does not say."""
+    try:
+        return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
+    except (OSError, ValueError, IndexError):
+        return 0

@@ -24,8 +24,10 @@ else:  # in a sandbox these modules lie side by side
     import hc_processes as processes
 
 REPORT, STDOUT, STDERR = 0, 1, 2
-KILL_SECONDS = 0.7
+KILL_SECONDS = 0.5
 """How long killing may take before what is left is reported as survivors."""
+DRAIN_SECONDS = 0.2
+"""How long output is still taken from pipes that something left behind fills."""
 OOM_SCORE = 500
 """The candidate goes before those who watch it."""
 IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGQUIT)
@@ -197,7 +199,7 @@ def run(request: dict[str, Any], given: bytes) -> None:
         status = reap(child)
     seconds = time.monotonic() - started
     survivors = processes.kill_below(KILL_SECONDS, lambda: reap(child)) if status is None else 0
-    streams.drain(0.3)
+    streams.drain(DRAIN_SECONDS)
     code = None
     if status is not None:
         code = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)

@@ -1,0 +1,244 @@
+"""What hostile candidates do, as programs for the runner's Python. Each is bounded by itself, far above the limits that
+are to hold it and far below what would harm a machine; one that comes to its own bound prints ``unstopped``."""
+
+FORK_BOMB = """
+import os, time
+if os.fork(): time.sleep(600)
+for _ in range(11):
+    try: os.fork()
+    except OSError: pass
+while True:
+    try:
+        if os.fork(): os._exit(0)
+    except OSError: pass
+"""
+SESSION_BOMB = FORK_BOMB.replace("try: os.fork()", "try: os.fork() or os.setsid()")
+LEFT_BEHIND = SESSION_BOMB.replace("time.sleep(600)", "os._exit(0)")
+"""Its command ends at once and well; the bomb goes on."""
+DAEMON = """
+import os, signal, time
+for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
+    try: signal.signal(number, signal.SIG_IGN)
+    except (OSError, ValueError): pass
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        while True:
+            open('beat', 'a').write('x')
+            time.sleep(0.01)
+    os._exit(0)
+time.sleep(600)
+"""
+HOPPER = """
+import os, time
+for _ in range(20):
+    if os.fork() == 0:
+        while True:
+            os.setsid()
+            if os.fork(): os._exit(0)
+time.sleep(600)
+"""
+ENDLESS_OUTPUT = """
+import os
+block = b'x' * 65536
+while True:
+    os.write(1, block)
+    os.write(2, block)
+"""
+ENDLESS = {
+    "fork bomb": FORK_BOMB,
+    "fork bomb of sessions": SESSION_BOMB,
+    "daemon that ignores signals": DAEMON,
+    "processes that hop to new numbers": HOPPER,
+    "endless output": ENDLESS_OUTPUT,
+}
+"""Attacks on time: nothing but the deadline ends them."""
+
+_MEMORY_ONE = """
+kept = []
+for _ in range(128): kept.append(bytearray(b'x') * (16 << 20))
+print('unstopped')
+"""
+_MEMORY_MANY = """
+import os, time
+for _ in range(16):
+    if os.fork() == 0:
+        kept = bytearray(b'x') * (96 << 20)
+        time.sleep(600)
+raise SystemExit(os.wait()[1] and 1)
+"""
+_MEMORY_SHARED = """
+import mmap, os, time
+for _ in range(16):
+    if os.fork() == 0:
+        kept = mmap.mmap(-1, 96 << 20)
+        for at in range(0, len(kept), 4096): kept[at] = 1
+        time.sleep(600)
+raise SystemExit(os.wait()[1] and 1)
+"""
+_MEMORY_FILES = """
+import os
+block, kept, taken = b'x' * (1 << 20), [], 0
+while taken < 1024:
+    file = os.memfd_create('m')
+    kept.append(file)
+    for _ in range(32): os.write(file, block); taken += 1
+print('unstopped')
+"""
+_MEMORY_SOCKETS = """
+import os, socket, time
+for _ in range(8):
+    if os.fork() == 0:
+        kept = []
+        while len(kept) < 480:
+            pair = socket.socketpair()
+            kept.append(pair)
+            for end in pair:
+                end.setblocking(False)
+                try:
+                    while end.send(b'x' * 4096): pass
+                except OSError: pass
+        time.sleep(600)
+raise SystemExit(os.wait()[1] and 1)
+"""
+MEMORY = {
+    "memory bomb": _MEMORY_ONE,
+    "memory bomb of many processes": _MEMORY_MANY,
+    "shared memory": _MEMORY_SHARED,
+    "files in memory": _MEMORY_FILES,
+    "buffers of sockets": _MEMORY_SOCKETS,
+}
+
+_DISK_BIG = """
+import os
+block, places, number = os.urandom(1 << 20), ('.', '/tmp', os.path.expanduser('~')), 0
+while number < 100:
+    with open(f'{places[number % 3]}/big{number}', 'wb') as file:
+        for _ in range(20): file.write(block)
+    number += 1
+print('unstopped')
+"""
+_DISK_SPARSE = """
+import time
+for number in range(100): open(f'sparse{number}', 'wb').truncate(30 << 20)
+time.sleep(600)
+"""
+_DISK_MANY = """
+for folder in range(200):
+    import os
+    os.makedirs(f'/tmp/many/{folder}')
+    for number in range(500): open(f'/tmp/many/{folder}/{number}', 'w').close()
+print('unstopped')
+"""
+_DISK_DEEP = """
+import os, time
+for _ in range(400):
+    os.mkdir('d')
+    os.chdir('d')
+time.sleep(600)
+"""
+_DISK_NAMELESS = """
+import os, time
+block, kept = os.urandom(1 << 20), []
+for number in range(100):
+    file = os.open('gone', os.O_RDWR | os.O_CREAT)
+    os.unlink('gone')
+    kept.append(file)
+    for _ in range(20): os.write(file, block)
+print('unstopped')
+"""
+_DISK_HIDDEN = """
+import os
+block = os.urandom(1 << 20)
+for number in range(100):
+    os.mkdir(f'h{number}')
+    with open(f'h{number}/big', 'wb') as file:
+        os.chmod(f'h{number}', 0)
+        for _ in range(20): file.write(block)
+print('unstopped')
+"""
+DISK = {
+    "disk filler": _DISK_BIG,
+    "sparse files": _DISK_SPARSE,
+    "many files": _DISK_MANY,
+    "deep folders": _DISK_DEEP,
+    "files without a name": _DISK_NAMELESS,
+    "folders that nobody may read": _DISK_HIDDEN,
+}
+
+SHARED_FOLDER = """
+import os
+block, taken = b'x' * (1 << 20), 0
+try:
+    for number in range(64):
+        with open(f'/dev/shm/f{number}', 'wb') as file:
+            for _ in range(32): file.write(block); file.flush(); taken += 1
+except OSError: pass
+print(taken)
+"""
+"""Answers how many MiB it could put into /dev/shm."""
+
+REACH_NETWORK = """
+import json, socket, sys
+tcp, local, reached = *map(json.loads, sys.argv[1:3]), []
+for host, port in tcp:
+    try: socket.create_connection((host, port), 0.5).close(); reached.append(f'{host}:{port}')
+    except OSError: pass
+for path in local:
+    try:
+        with socket.socket(socket.AF_UNIX) as one: one.connect(path.replace('@', chr(0))); reached.append(path)
+    except OSError: pass
+try: socket.getaddrinfo('example.com', 80); reached.append('names')
+except OSError: pass
+for family in range(46):
+    if family not in (0, 1, 2, 10, 16):
+        for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW):
+            try: socket.socket(family, kind).close(); reached.append(f'family {family}')
+            except OSError: pass
+print(json.dumps(reached))
+"""
+REACH_FILES = """
+import hashlib, json, os, sys
+wanted, shadow, reached = json.loads(sys.argv[1]), sys.argv[2], []
+roots = ['', *(f'/proc/{name}/{link}' for name in os.listdir('/proc') if name.isdigit() for link in ('root', 'cwd'))]
+for root in roots:
+    for path in wanted:
+        try: os.lstat(root + path); reached.append(root + path)
+        except OSError: pass
+    for up in ('', '../' * 12):
+        try: found = hashlib.sha256(open(f'{root}/{up}etc/shadow', 'rb').read()).hexdigest()
+        except OSError: continue
+        if found == shadow: reached.append('the shadow file')
+print(json.dumps(reached))
+"""
+REACH_PROC = """
+import json, os, sys
+facts = {'others': [], 'environ': '', 'mounts': open('/proc/self/mountinfo').read()}
+for name in filter(str.isdigit, os.listdir('/proc')):
+    try: facts['others'].append(open(f'/proc/{name}/cmdline').read())
+    except OSError: pass
+    try: facts['environ'] += open(f'/proc/{name}/environ').read()
+    except OSError: pass
+try: open('/proc/1/mem', 'rb').close(); facts['first'] = True
+except OSError: facts['first'] = False
+print(json.dumps(facts))
+"""
+REACH_CALLS = """
+import ctypes, errno, json, platform
+libc, reached = ctypes.CDLL(None, use_errno=True), []
+arm = platform.machine() == 'aarch64'
+calls = {
+    'io_uring_setup': ((425, 425), (1, 0)), 'keyctl': ((250, 219), (0, -3, 1)), 'bpf': ((321, 280), (0, 0, 0)),
+    'add_key': ((248, 217), (0, 0, 0, 0, 0)), 'request_key': ((249, 218), (0, 0, 0, 0)),
+    'perf_event_open': ((298, 241), (0, 0, -1, -1, 0)), 'userfaultfd': ((323, 282), (1,)),
+    'unshare of a user namespace': ((272, 97), (0x10000000,)), 'unshare of mounts': ((272, 97), (0x20000,)),
+    'setns': ((308, 268), (0, 0)), 'mount': ((165, 40), (0, 0, 0, 0, 0)), 'pivot_root': ((155, 41), (0, 0)),
+    'open_by_handle_at': ((304, 265), (-1, 0, 0)), 'syslog': ((103, 116), (10, 0, 0)),
+    'open_tree': ((428, 428), (-100, 0, 0)), 'ptrace of the first process': ((101, 117), (16, 1, 0, 0)),
+}
+for name, (numbers, arguments) in calls.items():
+    answer = libc.syscall(numbers[arm], *(ctypes.c_long(one) for one in arguments))
+    if answer >= 0 or ctypes.get_errno() not in (errno.EPERM, errno.ENOSYS):
+        reached.append(f'{name}: {answer} {errno.errorcode.get(ctypes.get_errno())}')
+print(json.dumps(reached))
+"""

@@ -1,0 +1,56 @@
+"""What a test sees of this machine while something hostile runs in a sandbox."""
+
+import contextlib
+import os
+import threading
+import time
+from pathlib import Path
+
+from hc_ray.adapters.tripwire import available_memory
+
+
+def running(marker: str) -> int:
+    """Living processes of this machine whose command line names the marker."""
+    found = 0
+    for name in os.listdir("/proc"):  # noqa: PTH208
+        if name.isdigit():
+            with contextlib.suppress(OSError), open(f"/proc/{name}/cmdline", "rb") as file:  # noqa: PTH123
+                found += marker.encode() in file.read().split(b"\0")
+    return found
+
+
+def seconds_until_gone(marker: str, *, at_most: float) -> float:
+    """How long processes with a marker live on, from now; ``at_most`` where they do not end."""
+    started = time.monotonic()
+    while running(marker) and time.monotonic() < started + at_most:
+        time.sleep(0.01)
+    return time.monotonic() - started
+
+
+class Watch:
+    """Looks at this machine fifty times a second while its block runs: what memory and disk sank by at most, and how
+    many processes were there at most. Others who use the machine meanwhile are in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._over = folder, threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self.memory_mib = self.disk_mib = self.processes = 0
+
+    def __enter__(self) -> "Watch":
+        self._memory, self._disk = available_memory(), self._free()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _free(self) -> int:
+        state = os.statvfs(self._folder)
+        return state.f_bavail * state.f_frsize
+
+    def _look(self) -> None:
+        while not self._over.wait(0.02):
+            self.memory_mib = max(self.memory_mib, (self._memory - available_memory()) >> 20)
+            self.disk_mib = max(self.disk_mib, (self._disk - self._free()) >> 20)
+            self.processes = max(self.processes, int(Path("/proc/loadavg").read_text().split()[3].split("/")[1]))
