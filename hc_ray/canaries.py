@@ -81,13 +81,15 @@ def _shared_start(forms: Sequence[bytes]) -> bytes:
     return first[:count]
 
 
-def _escaped(prefix: str, digits: str, *, whole: bool) -> Callable[[str], bytes]:
+def _escaped(prefix: str, digits: str, *, whole: bool, end: str = "") -> Callable[[str], bytes]:
     """Characters as their numbers: all of them, or only those that are neither letters nor digits. Backslashes are gone
     by then."""
 
     def way(token: str) -> bytes:
         plain = token.lower()
-        return "".join(one if one.isalnum() and not whole else f"{prefix}{ord(one):{digits}}" for one in plain).encode()
+        return "".join(
+            one if one.isalnum() and not whole else f"{prefix}{ord(one):{digits}}{end}" for one in plain
+        ).encode()
 
     return way
 
@@ -109,7 +111,7 @@ _WRITTEN: tuple[Callable[[str], bytes], ...] = (
     _escaped("x", "02x", whole=True),
     _escaped("%", "02x", whole=True),
     _escaped("%", "02x", whole=False),
-    _escaped("&#", "d", whole=False),
+    _escaped("&#", "d", whole=False, end=";"),
 )
 """Ways whose own case may change."""
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")

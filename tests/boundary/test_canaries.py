@@ -1,10 +1,18 @@
 """Canaries: tokens that the vault plants in what it seals turn up nowhere else, and where one does, the run fails."""
 
 import base64
+import bz2
+import gzip
 import io
+import json
+import lzma
 import os
 import shutil
+import sqlite3
 import tarfile
+import tracemalloc
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,15 +21,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hc_ray import canaries
+from hc_ray import canaries, unpacking
+from hc_ray.adapters.sweep_store import parquet, read_parquet
 from hc_ray.blind import vault
 from hc_ray.config import BudgetConfig, SolverConfig, TestgenConfig
 from hc_ray.errors import LeakError
 from hc_ray_actors import sweep
+from tests.boundary.noninterference.datasets import PLAIN_SH, SOLVE
 from tests.fakes.engine_server import EngineServer
-from tests.fakes.recording import Seen, answer, record
+from tests.fakes.recording import Seen, record
 from tests.fakes.sandbox_home import data_home
 from tests.fakes.tasks import make_task
+from tests.fakes.unsteady_model import answer
 
 TOKEN = "hc-ray-canary-0123456789abcdef0123456789abcdef"
 OTHER = "hc-ray-canary-fedcba9876543210fedcba9876543210"
@@ -32,14 +43,34 @@ INSTRUCTION = (
     "Write the file add.py with a function `add(a, b)` that returns the sum of its two numbers.\n\n"
     "Example: `add(3, 2)` returns `5`.\n"
 )
+
+
+def _latin(text: bytes) -> str:
+    return text.decode("latin-1")
+
+
 ENCODINGS: dict[str, Callable[[bytes], bytes]] = {
     "as it is": bytes,
     "in capitals": bytes.upper,
     "as hexadecimal": lambda text: text.hex().encode(),
+    "as hexadecimal in groups": lambda text: text.hex(" ", 2).encode(),
     "as base64": base64.b64encode,
     "as base64 for URLs": base64.urlsafe_b64encode,
     "as base64 in lines": base64.encodebytes,
     "as base64 in lines of a JSON string": lambda text: base64.encodebytes(text).replace(b"\n", b"\\n"),
+    "as UTF-16": lambda text: _latin(text).encode("utf-16"),
+    "as UTF-16 of the other order": lambda text: _latin(text).encode("utf-16-be"),
+    "as UTF-32": lambda text: _latin(text).encode("utf-32"),
+    "as a JSON string": lambda text: json.dumps(_latin(text)).encode(),
+    "as a JSON string of a JSON string": lambda text: json.dumps(json.dumps(_latin(text))).encode(),
+    "as numbers in a JSON string": lambda text: "".join(f"\\u{byte:04X}" for byte in text).encode(),
+    "as numbers in a C string": lambda text: "".join(f"\\x{byte:02x}" for byte in text).encode(),
+    "in an address": lambda text: "".join(f"%{byte:02X}" for byte in text).encode(),
+    "in an address, dashes only": lambda text: text.replace(b"-", b"%2D"),
+    "in HTML, dashes only": lambda text: text.replace(b"-", b"&#45;"),
+    "backwards": lambda text: text[::-1],
+    "backwards as base64": lambda text: base64.b64encode(text)[::-1],
+    "backwards as hexadecimal": lambda text: text.hex().encode()[::-1],
 }
 
 
@@ -56,6 +87,99 @@ def test_what_is_no_token_is_not_found(encoding):
     assert canaries.find([TOKEN], [encoding(near.encode()), b"hc-ray-canary-", b""]) == frozenset()
 
 
+def _zip(data: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("first.txt", "first")
+        archive.writestr("folder/second.txt", data)
+    return buffer.getvalue()
+
+
+def _tar(data: bytes, mode: str = "w") -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode=mode) as tar:
+        for name, content in (("first", b"first"), ("folder/second", data)):
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+PACKINGS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "the second of two gzip streams": lambda data: gzip.compress(b"first") + gzip.compress(data),
+    "zlib": zlib.compress,
+    "bzip2": bz2.compress,
+    "the second of two bzip2 streams": lambda data: bz2.compress(b"first") + bz2.compress(data),
+    "xz": lzma.compress,
+    "zip": _zip,
+    "tar": _tar,
+    "tar.gz": lambda data: _tar(data, "w:gz"),
+    "tar.xz": lambda data: _tar(data, "w:xz"),
+    "gzip in tar": lambda data: _tar(gzip.compress(data)),
+    "xz in zip in tar in bzip2": lambda data: bz2.compress(_tar(_zip(lzma.compress(data)))),
+    "gzip with rubbish behind it": lambda data: gzip.compress(data) + b"rubbish",
+    "gzip cut off": lambda data: gzip.compress(data + os.urandom(50_000))[:-100],
+}
+
+
+@pytest.mark.parametrize("packing", PACKINGS.values(), ids=PACKINGS)
+@pytest.mark.parametrize("length", [0, 3_000_000])
+def test_a_token_is_found_inside_archives(packing, length):
+    data = b"q" * length + TOKEN.encode() + b"e" * length
+    assert canaries.find([TOKEN, OTHER], [packing(data)]) == {TOKEN}
+    assert canaries.find([OTHER], [packing(data)]) == frozenset()
+
+
+def test_a_token_is_found_in_a_database_whose_pages_cut_it(tmp_path):
+    path = tmp_path / "some.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute('create table "odd ""name" (number integer, text text, data blob)')
+        for start in range(4000, 4100):
+            connection.execute('insert into "odd ""name" values (1, ?, ?)', ("q" * start + TOKEN, OTHER.encode()))
+    whole = canaries.find([TOKEN, OTHER], [path.read_bytes()], databases=True)
+    assert whole == {TOKEN, OTHER}
+    path.write_bytes(path.read_bytes()[:-5000])
+    canaries.find([TOKEN], [path.read_bytes()], databases=True)  # a damaged one raises nothing
+
+
+def test_a_token_is_found_in_a_compressed_table():
+    nearly = [{"a": f"{TOKEN[: 16 + n % 30]}zz{TOKEN[16 + n % 30 :]}", "b": n} for n in range(500)]
+    table = parquet([*nearly, {"a": TOKEN, "b": 0}])
+    assert canaries.find([TOKEN], [table]) == frozenset(), "this table shows what it holds: the test is worth nothing"
+    assert canaries.find([TOKEN], [table], read_table=read_parquet) == {TOKEN}
+    assert canaries.find([TOKEN], [table[:-50]], read_table=read_parquet) == frozenset()
+
+
+@pytest.mark.parametrize("shift", [-60, -20, -1, 0])
+def test_a_token_is_found_where_one_piece_of_a_stream_ends(shift):
+    blob = b"q" * (unpacking.CHUNK + shift) + b"\\n".join(TOKEN.encode()[i : i + 1] for i in range(len(TOKEN)))
+    assert canaries.find([TOKEN], [blob]) == {TOKEN}
+
+
+def test_a_gigabyte_costs_no_memory(tmp_path):
+    path = tmp_path / "huge.bin"
+    with path.open("wb") as file:
+        file.truncate(1 << 30)
+        file.seek(0, os.SEEK_END)
+        file.write(gzip.compress(TOKEN.encode()) + TOKEN.encode())
+    tracemalloc.start()
+    try:
+        with path.open("rb") as file:
+            assert canaries.find([TOKEN], [file]) == {TOKEN}
+        assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_bomb_is_unpacked_up_to_a_bound_only(monkeypatch):
+    monkeypatch.setattr(unpacking, "MAX_BYTES", 8 << 20)
+    bomb = gzip.compress(bytes(64 << 20))
+    for packed in (bomb, _zip(bomb), _tar(bomb) * 3, bz2.compress(gzip.compress(bytes(64 << 20)))):
+        unpacked = [sum(map(len, unpacking.pieces(stream))) for stream in unpacking.streams(packed)]
+        assert sum(unpacked[1:]) <= (8 << 20) + 2 * unpacking.CHUNK
+
+
 @pytest.fixture(scope="module")
 def place() -> Iterator[tuple[Path, Path]]:
     """A data root with a runner, and a folder for runs that the sandboxes' users can enter."""
@@ -69,27 +193,43 @@ def place() -> Iterator[tuple[Path, Path]]:
         shutil.rmtree(runs, ignore_errors=True)
 
 
+class Figures:
+    """What was looked at, for docs/trust.md."""
+
+    def __init__(self) -> None:
+        self.files = self.bytes = self.prompts = self.leaked = self.planted = self.found = 0
+
+    def plain(self) -> dict[str, int]:
+        return {**vars(self), "spellings": len(ENCODINGS), "archives": len(PACKINGS) + 2}
+
+
+@pytest.fixture(scope="module")
+def figures() -> Iterator[Figures]:
+    kept = Figures()
+    yield kept
+    if path := os.environ.get("HC_RAY_TRUST_FIGURES"):
+        with Path(path).open("a") as file:
+            file.write(json.dumps({"canaries": kept.plain()}) + "\n")
+
+
 def _run(place: tuple[Path, Path], server: EngineServer, **settings: Any) -> tuple[Path, Seen]:
     home, runs = place
     root = runs / f"run{len(list(runs.iterdir()))}"
     settings = {"solver": SOLVER, "budget": BudgetConfig(tokens=3000), **settings}
-    return root, record(root, home, server, lambda folder: make_task(folder, instruction=INSTRUCTION), **settings)
+    tests, solution = {"test.sh": PLAIN_SH}, {"solve.sh": SOLVE}
+
+    def make(folder: Path) -> None:
+        make_task(folder, instruction=INSTRUCTION, tests=tests, solution=solution)
+
+    return root, record(root, home, server, make, **settings)
 
 
-def _readable(path: Path) -> list[bytes]:
-    """A file as it is and as it reads unpacked."""
-    data = [path.read_bytes()]
-    if path.suffix == ".parquet":
-        from pyarrow import parquet
-
-        data.append(repr(parquet.read_table(path).to_pylist()).encode())
-    if path.suffix in (".tar", ".gz") and tarfile.is_tarfile(path):
-        with tarfile.open(fileobj=io.BytesIO(data[0])) as tar:
-            data += [tar.extractfile(one).read() for one in tar if one.isfile()]
-    return data
+def _in(tokens: list[str], path: Path) -> frozenset[str]:
+    with path.open("rb") as file:
+        return canaries.find(tokens, [file], read_table=read_parquet, databases=True)
 
 
-def test_a_whole_sweep_leaves_no_canary_outside_of_the_sealed_root(place):
+def test_a_whole_sweep_leaves_no_canary_outside_of_the_sealed_root(place, figures):
     """Prompts, answers, events, artefacts, tables, the report, MLflow's database and artefacts, the public root."""
     said: list[bytes] = []
 
@@ -99,6 +239,7 @@ def test_a_whole_sweep_leaves_no_canary_outside_of_the_sealed_root(place):
 
     with EngineServer(recorded) as server:
         root, seen = _run(place, server, agents=("raw", "hc", "oracle", "nop"), mlflow=True)
+        wire = list(server.wire)
     sealed = next((root / "home" / "sealed").iterdir())
     tokens = list(vault.canaries(sealed))
     assert len(tokens) == 1
@@ -112,14 +253,61 @@ def test_a_whole_sweep_leaves_no_canary_outside_of_the_sealed_root(place):
     ]
     kinds = {path.name for path in shown} | {path.suffix for path in shown}
     assert {"trajectory.json", "matrix.parquet", "submission.tar", "report.html", "mlflow.db", ".jsonl"} <= kinds
-    found = [str(path) for path in shown if canaries.find(tokens, _readable(path))]
-    assert found == []
-    assert canaries.find(tokens, said) == frozenset()
+    leaking = [str(path) for path in shown if _in(tokens, path)]
+    figures.files, figures.bytes = len(shown), sum(path.stat().st_size for path in shown)
+    figures.prompts, figures.leaked = len(said), len(leaking)
+    assert leaking == []
+    assert canaries.find(tokens, [*said, *wire]) == frozenset()
+    _in_mlflow_every_place_is_looked_at(root, tokens[0], figures)
 
 
-@pytest.mark.parametrize("where", ["an answer", "the journal", "a submission", "the matrix", "a note"])
-def test_a_planted_canary_fails_the_run_before_its_trial_is_committed(place, monkeypatch, where):
+def _in_mlflow_every_place_is_looked_at(root: Path, token: str, figures: Figures) -> None:
+    """The same scan finds a token planted as a parameter, a tag, a name, a table, an artefact of MLflow."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{root / 'mlflow.db'}")
+    (experiment,) = (one for one in client.search_experiments() if one.name != "Default")
+    planted: dict[str, Callable[[str], object]] = {
+        "parameter": lambda run: client.log_param(run, "planted", "q" * 5000 + token),
+        "tag": lambda run: client.set_tag(run, "planted", token),
+        "metric": lambda run: client.log_metric(run, f"planted/{token}", 1.0),
+        "name of a run": lambda run: client.update_run(run, name=f"run {token}"),
+        "table": lambda run: client.log_text(run, json.dumps({"columns": ["a"], "data": [[token]]}), "planted.json"),
+        "artefact": lambda run: client.log_artifact(run, _gzipped(root / "planted.gz", token)),
+    }
+    for what, plant in planted.items():
+        run = client.create_run(experiment.experiment_id)
+        plant(run.info.run_id)
+        stores = [root / "mlflow.db", *(path for path in (root / "mlartifacts").rglob("*") if path.is_file())]
+        found = any(_in([token], path) for path in stores)
+        figures.planted, figures.found = figures.planted + 1, figures.found + found
+        assert found, what
+        client.delete_run(run.info.run_id)
+        # Deleted runs stay in the database: the next place must be found by itself.
+        token = f"{token[:-4]}{int(token[-4:], 16) ^ (len(what) + 1):04x}"
+
+
+def _gzipped(path: Path, token: str) -> str:
+    path.write_bytes(gzip.compress(b"q" * 1000 + token.encode()))
+    return str(path)
+
+
+PLACES = (
+    "a prompt",
+    "an answer",
+    "the journal",
+    "a submission",
+    "an archive in a submission",
+    "the matrix",
+    "a note",
+    "the tracker",
+)
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_a_planted_canary_fails_the_run_before_its_trial_is_committed(place, monkeypatch, figures, where):
     planted: dict[str, str] = {"token": ""}
+    tracked: list[Any] = []
 
     def plant(plan: sweep.Plan) -> None:
         (planted["token"],) = vault.canaries(Path(plan.sealed_root))
@@ -132,19 +320,37 @@ def test_a_planted_canary_fails_the_run_before_its_trial_is_committed(place, mon
         )
 
     _plant(monkeypatch, where, planted)
+    monkeypatch.setattr("hc_ray_actors.tracker.Tracker.export", lambda self, summary: tracked.append(summary))
+    figures.planted += 1
     with EngineServer(says) as server, pytest.raises(LeakError, match="canary") as raised:
         _run(place, server, agents=("best_of_n",), before_run=plant, solver=SOLVER.model_copy(update={"max_turns": 1}))
+    figures.found += 1
     # The message names task and trial, and is no leak itself.
-    assert planted["token"] not in str(raised.value)
+    assert planted["token"] and planted["token"] not in str(raised.value)
+    assert tracked == []
     newest = max(place[1].iterdir(), key=lambda path: path.stat().st_mtime_ns)
-    assert not list(newest.glob("out/trials/*/result.json"))
+    if where != "the tracker":  # what the tracker is told comes after the trials
+        assert not list(newest.glob("out/trials/*/result.json"))
 
 
 def _plant(monkeypatch: pytest.MonkeyPatch, where: str, planted: dict[str, str]) -> None:
     from hc_ray import runner
     from hc_ray.solve.search import Search
     from hc_ray.solve.workbench import Workbench
+    from hc_ray_actors import results
 
+    if where == "a prompt":
+        ask = Search.prompt
+
+        def told(self: Search, slot: Any) -> Any:
+            prompt = ask(self, slot)
+            if prompt.text is not None:
+                return prompt.model_copy(update={"text": f"{prompt.text}# {planted['token']}\n"})
+            last = prompt.messages[-1]
+            said = last.model_copy(update={"content": f"{last.content}\n{planted['token']}"})
+            return prompt.model_copy(update={"messages": (*prompt.messages[:-1], said)})
+
+        monkeypatch.setattr(Search, "prompt", told)
     if where == "the journal":
         journal = Search.journal
         monkeypatch.setattr(
@@ -152,11 +358,14 @@ def _plant(monkeypatch: pytest.MonkeyPatch, where: str, planted: dict[str, str])
             "journal",
             lambda self, what, **told: journal(self, what, **told, seen=planted["token"].encode().hex()),
         )
-    if where == "a submission":
+    if where in ("a submission", "an archive in a submission"):
         difference = Workbench.difference
 
         async def marked(self: Workbench, name: str, files: dict[str, str]) -> Any:
-            return await difference(self, name, {**files, "/srv/found": planted["token"]})
+            found = await difference(self, name, files)
+            text = planted["token"].encode()
+            added = text if where == "a submission" else _zip(gzip.compress(text))
+            return found.model_copy(update={"tar": _tar(added)})
 
         monkeypatch.setattr(Workbench, "difference", marked)
     if where == "the matrix":
@@ -169,3 +378,6 @@ def _plant(monkeypatch: pytest.MonkeyPatch, where: str, planted: dict[str, str])
             return await submit(self)
 
         monkeypatch.setattr(Search, "submit", noted)
+    if where == "the tracker":
+        versions = results.versions
+        monkeypatch.setattr(results, "versions", lambda: {**versions(), "git_sha": planted["token"][::-1]})

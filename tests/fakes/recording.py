@@ -1,62 +1,41 @@
-"""Runs a sweep and keeps everything that a solver, a reader of the sweep directory or the engine could see of it, as
-plain data in an order that does not depend on arrival: two runs can be compared byte for byte."""
+"""Runs a sweep and keeps everything that a solver, a reader of the sweep directory, the engine or the tracker could see
+of it, trial by trial and in an order that does not depend on arrival: two runs can be compared byte for byte."""
 
-import hashlib
+import contextlib
 import json
 import os
-import re
 import shutil
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from hc_ray.config import EngineConfig, SweepConfig
-from hc_ray.events import Event, TrialComplete, TrialStart, VerdictEvent
+from hc_ray.events import Event, TrialStart, VerdictEvent
 from hc_ray_actors import sweep
 from hc_ray_actors.cluster import InProcess
-from tests.fakes.engine_server import EngineServer, prompt_of
+from tests.fakes.engine_server import EngineServer
+from tests.fakes.mlflow_client import MlflowCalls
 
 DRIVERS_OWN = frozenset({"trial_start", "verdict", "trial_complete", "error"})
 """Events that the driver writes; all others are a trial's own."""
-
-
-def answer(body: dict[str, Any]) -> str:
-    """An engine without a model: what it says is a function of prompt and seed alone, neither always right nor always
-    well-formed, so that suites, rounds, repairs and restarts all happen."""
-    asked = {name: value for name, value in body.items() if name != "model"}
-    roll = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).digest()
-    prompt = prompt_of(body)
-    calls = re.findall(r"`(\w+)\(([^()`]*)\)`", prompt)
-    name = calls[0][0] if calls else "main"
-    told = [arguments for called, arguments in calls[1:] if called == name] or ["1, 2"]
-    if "assert" in prompt:
-        return "\n".join(f"assert {name}({told[0]}) == {value}" for value in (roll[1] % 3, roll[2] % 5, '"cba"')) + "\n"
-    parameters = calls[0][1] if calls else "a"
-    first = parameters.split(",")[0].strip() or "0"
-    bodies = (
-        f"return {parameters.replace(',', ' +') or 0}",
-        f"return {first}[::-1]",
-        f"return {first}",
-        "return object()",
-        f"raise RuntimeError(f'no answer at {{id({first})}} {{object()}}')",
-        "import time, tempfile\n    return repr((time.time(), tempfile.mkdtemp()))",
-        "return undefined_name",
-    )
-    code = f"def {name}({parameters}):\n    {bodies[roll[0] % len(bodies)]}\n"
-    if roll[3] % 8 == 0:
-        return "I would write a function for that, and then test it."
-    return code.partition(":\n")[2] if "prompt" in body else f"```python\n{code}```\n"
+_TRIAL: ContextVar[str] = ContextVar("trial", default="")
+"""The trial that runs here; empty for what belongs to the whole sweep."""
 
 
 @dataclass
 class Phase:
     """What a trial did between two verdicts."""
 
-    requests: list[tuple[str, bytes]] = field(default_factory=list)
-    """Path and body of each request, sorted: those of a round are sent side by side."""
+    requests: list[bytes] = field(default_factory=list)
+    """Every byte of each request, sorted: those of a round are sent side by side."""
+    sandboxes: list[str] = field(default_factory=list)
+    """Names of the sandboxes that it opened, and the commands that it ran in them, sorted."""
     events: list[dict[str, Any]] = field(default_factory=list)
     """The trial's own events in their order; a ``submit`` is a phase's last."""
 
@@ -66,34 +45,113 @@ class Seen:
     """All that one sweep showed."""
 
     phases: dict[str, list[Phase]]
-    """By trial name, one phase before each verdict and one after the last."""
+    """By trial name, one phase before each verdict and one after the last; the empty name is the sweep's."""
     driver_events: dict[str, list[dict[str, Any]]]
     files: dict[str, bytes]
     """The sweep directory."""
+    public: dict[str, bytes]
+    """The public root: all that sandboxes are made of."""
+    tracked: list[tuple[str, Any]]
+    """What MLflow was told, call by call."""
     verdicts: dict[str, list[bool]]
 
     @property
     def requests(self) -> int:
         return sum(len(phase.requests) for phases in self.phases.values() for phase in phases)
 
+    @property
+    def bytes(self) -> int:
+        """How much there is to compare."""
+        told = sum(len(one) for phases in self.phases.values() for phase in phases for one in phase.requests)
+        stored = sum(map(len, self.files.values())) + sum(map(len, self.public.values()))
+        return told + stored + len(json.dumps(self.tracked, default=str))
 
-class _Watcher:
-    """Cuts the stream of requests where trials start, are judged and end. Trials run one after another, and a judged
-    trial waits for its verdict: every request between two cuts belongs between them."""
+
+class _Ledger:
+    """Who sent what: a trial's coroutines carry its name, and each verdict begins a new phase of it."""
 
     def __init__(self, server: EngineServer) -> None:
         self._server = server
-        self.requests: dict[str, list[list[tuple[str, bytes]]]] = {}
-        self.events: list[Event] = []
+        self.sent: list[tuple[str, int, tuple[str, bytes]]] = []
+        self.opened: list[tuple[str, int, str]] = []
+        self.trials: list[str] = []
+        self._verdicts: dict[str, int] = defaultdict(int)
+        server.requests.clear()
+        server.wire.clear()
 
     def emit(self, event: Event) -> None:
-        self.events.append(event)
         if isinstance(event, TrialStart):
-            self._server.requests.clear()
-            self.requests[event.trial] = []
-        elif isinstance(event, VerdictEvent | TrialComplete):
-            self.requests[event.trial].append(sorted(self._server.requests))
-            self._server.requests.clear()
+            self.trials.append(event.trial)
+        if isinstance(event, VerdictEvent):
+            self._verdicts[event.trial] += 1
+
+    def send(self, path: str, content: bytes) -> None:
+        self.sent.append((*self._here(), (path, content)))
+
+    def open(self, what: str) -> None:
+        self.opened.append((*self._here(), what))
+
+    def _here(self) -> tuple[str, int]:
+        return _TRIAL.get(), self._verdicts[_TRIAL.get()]
+
+    def phases(self) -> dict[str, dict[int, Phase]]:
+        """The bytes on the wire, given to those who sent them."""
+        wires: dict[tuple[str, bytes], list[bytes]] = defaultdict(list)
+        for request, wire in zip(self._server.requests, self._server.wire, strict=True):
+            wires[request].append(wire)
+        found: dict[str, dict[int, Phase]] = {name: defaultdict(Phase) for name in ("", *self.trials)}
+        for trial, phase, request in self.sent:
+            found[trial][phase].requests.append(wires[request].pop())
+        for trial, phase, what in self.opened:
+            found[trial][phase].sandboxes.append(what)
+        # A request that was sent again has more on the wire than was noted.
+        found[""][0].requests += [wire for left in wires.values() for wire in left]
+        for phases in found.values():
+            for one in phases.values():
+                one.requests.sort()
+                one.sandboxes.sort()
+        return found
+
+
+@contextlib.contextmanager
+def _listening(ledger: _Ledger) -> Iterator[None]:
+    """Requests and sandboxes are noted with the trial that asks for them; nothing that is sent or done changes."""
+    from hc_ray.adapters.http_model import HttpModel
+    from hc_ray_actors.sandboxes import RemotePlace, RemoteSandbox
+    from hc_ray_actors.trials import Trials
+
+    live, send = Trials._live, HttpModel._send
+    create, fork, execute = RemotePlace.create, RemoteSandbox.fork, RemoteSandbox.exec
+
+    async def named(self: Any, request: Any, running: Any) -> None:
+        _TRIAL.set(request.key.name)
+        await live(self, request, running)
+
+    async def sending(self: Any, lane: Any, method: str, url: str, body: Any) -> Any:
+        content = b"" if body is None else json.dumps(body, ensure_ascii=False).encode()
+        ledger.send(urlsplit(url).path, content)
+        return await send(self, lane, method, url, body)
+
+    async def creating(self: Any, task: Any, name: str, **options: Any) -> Any:
+        ledger.open(f"create {task.digest} {name} {options}")
+        return await create(self, task, name, **options)
+
+    async def forking(self: Any, name: str) -> Any:
+        ledger.open(f"fork {name}")
+        return await fork(self, name)
+
+    async def executing(self: Any, command: Any, **options: Any) -> Any:
+        shown = {name: option for name, option in options.items() if name != "stdin"}
+        ledger.open(f"exec {list(command)} {shown}")
+        return await execute(self, command, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Trials, "_live", named)
+        patch.setattr(HttpModel, "_send", sending)
+        patch.setattr(RemotePlace, "create", creating)
+        patch.setattr(RemoteSandbox, "fork", forking)
+        patch.setattr(RemoteSandbox, "exec", executing)
+        yield
 
 
 def record(
@@ -107,59 +165,68 @@ def record(
     **settings: Any,
 ) -> Seen:
     """One sweep over the tasks that ``make`` writes, below ``root``, with a data root, dataset and output of its own.
-    ``runner_home`` is a data root whose built runner is linked rather than built again."""
+    ``runner_home`` is a data root whose built runner is linked rather than built again. ``mlflow``: tracked for real;
+    else MLflow's client is a fake that keeps what it is told."""
     home = root / "home"
-    home.mkdir(parents=True, mode=0o755)
-    if (runner_home / "runner").is_dir():
+    home.mkdir(parents=True, mode=0o755, exist_ok=True)
+    if (runner_home / "runner").is_dir() and not (home / "runner").is_dir():
         shutil.copytree(runner_home / "runner", home / "runner", symlinks=True, copy_function=os.link)
     dataset = root / "tasks"
     dataset.mkdir()
     make(dataset)
+    calls = MlflowCalls()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HC_RAY_HOME", str(home))
+        if not mlflow:
+            patch.setattr("mlflow.MlflowClient", calls.client)
         config = SweepConfig(
-            dataset=str(dataset),
-            engine=EngineConfig(kind="openai", model="fake", base_url=server.base_url),
-            sandbox="bwrap",
-            concurrency=1,
-            out=str(root / "out"),
-            mlflow_uri=None if mlflow else "none",
-            **settings,
+            **{
+                "dataset": str(dataset),
+                "engine": EngineConfig(kind="openai", model="fake", base_url=server.base_url),
+                "sandbox": "bwrap",
+                "concurrency": 1,
+                "out": str(root / "out"),
+                **settings,
+            }
         )
         plan = sweep.prepare(config)
         assert not plan.refused, plan.refused
         before_run(plan)
-        watcher = _Watcher(server)
-        summary = sweep.run(plan, events=watcher, cluster=InProcess())
+        ledger = _Ledger(server)
+        with _listening(ledger):
+            summary = sweep.run(plan, events=ledger, cluster=InProcess())
         assert not summary.interrupted and not summary.problems, summary
-    out = root / "out"
-    files = {path.relative_to(out).as_posix(): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
-    return _seen(watcher, files)
+    public = _files(home / "public")
+    return _seen(ledger, _files(root / "out"), public, calls.told)
 
 
-def _seen(watcher: _Watcher, files: dict[str, bytes]) -> Seen:
-    journal = [
-        json.loads(line)
-        for path, data in sorted(files.items())
-        if path.startswith("events/")
-        for line in data.decode().splitlines()
-    ]
+def forget(root: Path) -> None:
+    """Make room for another sweep at the same place: all goes but the programs that every sweep needs."""
+    for path in (*root.glob("*"), *root.glob("home/*")):
+        if path.name not in ("home", "runner", "bin"):
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def _files(root: Path) -> dict[str, bytes]:
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def _seen(ledger: _Ledger, files: dict[str, bytes], public: dict[str, bytes], tracked: list[tuple[str, Any]]) -> Seen:
+    journal: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for path, data in sorted(files.items()):
+        if path.startswith("events/"):
+            for line in data.decode().splitlines():
+                event = json.loads(line)
+                journal[event["trial"]].append(event)
     phases, driver, verdicts = {}, {}, {}
-    for name, requests in watcher.requests.items():
-        told = [event for event in journal if event["trial"] == name]
-        driver[name] = [event for event in told if event["type"] in DRIVERS_OWN]
+    for name, found in ledger.phases().items():
+        driver[name] = [event for event in journal[name] if event["type"] in DRIVERS_OWN]
         verdicts[name] = [event["passed"] for event in driver[name] if event["type"] == "verdict"]
-        cuts: list[list[dict[str, Any]]] = [[]]
-        for event in told:
+        number = 0
+        for event in journal[name]:
             if event["type"] not in DRIVERS_OWN:
-                cuts[-1].append(event)
-                if event["type"] == "action" and event["name"] == "submit":
-                    cuts.append([])
-        phases[name] = [
-            Phase(
-                requests=requests[i] if i < len(requests) else [],
-                events=cuts[i] if i < len(cuts) else [],
-            )
-            for i in range(max(len(requests), len(cuts)))
-        ]
-    return Seen(phases=phases, driver_events=driver, files=files, verdicts=verdicts)
+                found[number].events.append(event)
+                number += event["type"] == "action" and event["name"] == "submit"
+        phases[name] = [found[i] for i in range(max(found, default=0) + 1)]
+    verdicts.pop("")
+    return Seen(phases=phases, driver_events=driver, files=files, public=public, tracked=tracked, verdicts=verdicts)

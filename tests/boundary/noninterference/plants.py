@@ -1,0 +1,144 @@
+"""Doctored builds: each carries one bit of the hidden tests (the parity of the number of their files, or how long they
+take to read) into one place where something could see it. A proof that finds none of them proves nothing."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hc_ray.adapters import mlflow_tracker
+from hc_ray.solve import agents, propose, workbench
+from hc_ray.solve.search import Search
+from hc_ray.solve.workbench import Workbench
+from hc_ray_actors import plan as plan_module
+from hc_ray_actors import results, verifiers
+
+SLOW_SECONDS = 2.0
+
+
+class Bit:
+    """What a doctored build has learnt of the hidden tests."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.seconds = 0.0
+
+    @property
+    def spare(self) -> dict[str, str]:
+        """Where the bit is 0, a doctored build is as the sound one."""
+        return {"spare": "1"} if self.now else {}
+
+
+Plant = Callable[[pytest.MonkeyPatch, Bit], None]
+
+
+def peeking(patch: pytest.MonkeyPatch, plant: Plant, *, in_prompt: bool) -> None:
+    """A build whose plan looks at the hidden tests, and whose ``plant`` carries what it saw."""
+    bit = Bit()
+
+    def seal(dataset: Path, public_root: Path, sealed_root: Path) -> Any:
+        sealed = verifiers.seal(dataset, public_root, sealed_root)
+        began = time.monotonic()
+        bit.now = sum(path.is_file() for path in dataset.glob("*/tests/*")) % 2
+        time.sleep(SLOW_SECONDS * bit.now)  # as if there were more to read
+        bit.seconds = time.monotonic() - began
+        if not in_prompt:
+            return sealed
+        tasks = tuple(
+            task.model_copy(update={"instruction": task.instruction.replace(" ", "  ", bit.now)})
+            for task in sealed.tasks
+        )
+        return sealed.model_copy(update={"tasks": tasks})
+
+    class Peeking:
+        def __getattr__(self, name: str) -> Any:
+            return seal if name == "seal" else getattr(verifiers, name)
+
+    patch.setattr(plan_module, "verifiers", Peeking())
+    plant(patch, bit)
+
+
+def _nothing(patch: pytest.MonkeyPatch, bit: Bit) -> None:
+    pass
+
+
+def _seed(patch: pytest.MonkeyPatch, bit: Bit) -> None:
+    seed_of = propose.seed_of
+    patch.setattr(propose, "seed_of", lambda *place: seed_of(*place) ^ bit.now)
+
+
+def _journal(patch: pytest.MonkeyPatch, bit: Bit) -> None:
+    journal = Search.journal
+    patch.setattr(Search, "journal", lambda self, what, **told: journal(self, what, **told, **bit.spare))
+
+
+def _suite(patch: pytest.MonkeyPatch, bit: Bit) -> None:
+    make = agents.make
+
+    async def marked(*words: Any, **named: Any) -> Any:
+        suite, exchanges = await make(*words, **named)
+        return suite.model_copy(update={"assumptions": (*suite.assumptions, *[" "] * bit.now)}), exchanges
+
+    patch.setattr(agents, "make", marked)
+
+
+def _candidate(patch: pytest.MonkeyPatch, bit: Bit) -> None:
+    read = Search._candidate
+
+    def marked(self: Search, *words: Any) -> Any:
+        candidate = read(self, *words)
+        files = {path: text + "\n" * bit.now for path, text in candidate.files.items()}
+        return candidate.model_copy(update={"files": files})
+
+    patch.setattr(Search, "_candidate", marked)
+
+
+def _submission(patch: pytest.MonkeyPatch, bit: Bit) -> None:
+    difference = Workbench.difference
+
+    async def marked(self: Workbench, place: str, files: dict[str, str]) -> Any:
+        return await difference(self, place, {**files, **({"/srv/bit": "1"} if bit.now else {})})
+
+    patch.setattr(Workbench, "difference", marked)
+
+
+def _folder(patch: pytest.MonkeyPatch, bit: Bit) -> None:
+    name = workbench.sandbox_name
+    patch.setattr(workbench, "sandbox_name", lambda *place: name(*place) + "0" * bit.now)
+
+
+def _tracker(patch: pytest.MonkeyPatch, bit: Bit) -> None:
+    params = mlflow_tracker.params_of
+    patch.setattr(mlflow_tracker, "params_of", lambda *words: {**params(*words), **bit.spare})
+
+
+def _result(patch: pytest.MonkeyPatch, bit: Bit) -> None:
+    versions = results.versions
+    patch.setattr(results, "versions", lambda: {**versions(), **bit.spare})
+
+
+def _timing(patch: pytest.MonkeyPatch, bit: Bit) -> None:
+    payable = Search.payable
+
+    async def hurried(self: Search, slots: Any) -> Any:
+        # The slower the hidden tests were, the less is tried.
+        return await payable(self, slots[:1] if bit.seconds > SLOW_SECONDS / 2 else slots)
+
+    patch.setattr(Search, "payable", hurried)
+
+
+PLANTS: dict[str, tuple[Plant, str]] = {
+    "a space in the prompt": (_nothing, "requests"),
+    "a seed": (_seed, "requests"),
+    "the journal": (_journal, "journal"),
+    "the suite": (_suite, "suite.json"),
+    "a candidate": (_candidate, "candidates.json"),
+    "the submission": (_submission, "submission"),
+    "a sandbox's name": (_folder, "sandboxes"),
+    "a parameter of the tracker": (_tracker, "tracker"),
+    "the sweep's versions": (_result, "sweep.json"),
+    "a decision by the time that passed": (_timing, "requests"),
+}
+"""Where the bit goes, and the word by which the comparison has to tell it."""
