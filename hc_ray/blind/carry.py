@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from hc_ray.blind.contents import Contents, Refused
@@ -40,7 +40,7 @@ async def look(
     known = _SESSIONS.get(key)
     order = probe_order(contents, workdir, mentioned, env)
     order |= {"session": contents is not None and known is None, "imports": mentioned.imports}
-    order["known"] = [session.model_dump() for session in known or ()]
+    order["mapped"] = _mapped(known or ())
     report, trouble = await ask(order)
     if report is None:
         raise VerifierError(f"the verifier's runner did not start in its sandbox: {trouble}")
@@ -89,11 +89,21 @@ async def carry_over(
     if not carried.reaches_out:
         return carried
     order = probe_order(None, sandbox.workdir, mentioned, env)
-    order |= {"session": True, "imports": None, "deep": True, "ldconfig": carried.libraries}
-    report, trouble = await ask(order)
+    report, trouble = await ask({**order, **second_look(image, ldconfig=carried.libraries)})
     if report is None:
         raise Refused(f"with the submission in it, the sandbox says no more what it resolves: {trouble}")
     return carried.model_copy(update={"tampered": differences(image, Image.model_validate(report))})
+
+
+def _mapped(sessions: Iterable[Session]) -> list[str]:
+    return sorted({file for session in sessions for file in session.mapped})
+
+
+def second_look(image: Image, *, ldconfig: bool) -> dict[str, Any]:
+    """What an order asks beside that, once a submission is in: everything, but the tests' own imports, which may be
+    found only now."""
+    mapped = _mapped(image.sessions)
+    return {"session": True, "imports": None, "deep": True, "mapped": mapped, "ldconfig": ldconfig}
 
 
 def probe_order(contents: Contents | None, workdir: str, mentioned: Mentions, env: Mapping[str, str]) -> dict[str, Any]:

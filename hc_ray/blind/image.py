@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from hc_ray.runner_paths import RUNNER_LIB
 from hc_ray.value import Value
 
 
@@ -68,6 +69,8 @@ class Image(Value):
     """Removed paths of the submission that are there. Known only where ``deep``."""
     bash: bool = True
     home: str = "/root"
+    workdir: str = ""
+    """The real path of the working directory."""
     path: tuple[str, ...] = ()
     first: tuple[str, ...] = ()
     """Folders that may come before ``path``: the user's own, and those that the tests' scripts name."""
@@ -103,7 +106,7 @@ class Image(Value):
     def trusted_files(self) -> set[str]:
         """Every file (and link on the way to one) that something of the tests resolves to."""
         found = {file for chain in self.programs.values() for file in chain}
-        found |= {*self.library_files, *self.named, *self.modules()}
+        found |= {*self.library_files, *self.modules()}
         found |= {file for known in self.libraries.values() for file in known}
         return found | {file for session in self.sessions for file in session.mapped}
 
@@ -130,8 +133,8 @@ def differences(before: Image, after: Image) -> tuple[str, ...]:
 
 
 def _places(python: Python) -> dict[str, Any]:
-    sites = {*python.sites, *python.user}
-    fixed = [folder for folder in python.path if folder not in sites]
+    # The probe itself makes the witness's folder known to Python, between the two looks.
+    fixed = [folder for folder in python.path if folder not in python.installed and folder != RUNNER_LIB]
     return {"path": fixed, "prefix": python.prefix, "base": python.base, "stdlib": python.stdlib, "sites": python.sites}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hc_ray.blind import verify
-from hc_ray.blind.carry import look, probe_order, tests_environment
+from hc_ray.blind.carry import look, probe_order, second_look, tests_environment
 from hc_ray.blind.contents import Contents, Refused, parents, read_contents
 from hc_ray.blind.image import Image, differences
 from hc_ray.blind.mentions import mentions
@@ -109,7 +109,7 @@ class Grading:
 
     async def _look_again(self, image: Image, carried: Carried, tidy: dict[str, Any]) -> tuple[str, ...]:
         order = probe_order(None, self.sandbox.workdir, self._mentioned, self._env)
-        order |= {"session": True, "imports": None, "deep": True, "ldconfig": carried.libraries or bool(tidy)}
+        order |= second_look(image, ldconfig=carried.libraries or bool(tidy))
         report = await self._order({"do": "look", "probe": order, **tidy}, _LOOK_SECONDS)
         if report is None or "error" in report:
             raise Refused("with the candidate in it, the sandbox says no more what it resolves")

@@ -10,7 +10,7 @@ from hc_ray.blind.contents import ENTRY_POINTS, Contents, parents
 _SYSTEM = re.compile(
     r"/etc/(ld\.so\.(preload|conf)|ld\.so\.conf\.d/.*|ld-musl-.*\.path|environment(\.d/.*)?|profile(\.d/.*)?"
     r"|bash\.bashrc|bashrc|zsh/.*|zshenv|python[^/]*/.*|pypy[^/]*/.*|perl/.*|pip\.conf|xdg/(pip|uv|git)/.*|uv/.*|wgetrc"
-    r"|curlrc|gitconfig|sudo\.conf|sudoers(\.d/.*)?|ssl/openssl\.cnf|host\.conf)"
+    r"|curlrc|gitconfig|npmrc|login\.defs|default/(su|locale)|sudo\.conf|sudoers(\.d/.*)?|ssl/openssl\.cnf|host\.conf)"
     r"|/etc/(ld\.so\.conf\.d|uv|profile\.d|environment\.d|sudoers\.d|perl|zsh)|/etc|/opt/hc(/.*)?"
     r"|(.*/)?(sitecustomize|usercustomize)(\.[^/]+|/.*)?|.*\.(pth|egg-link)|(.*/)?pyvenv\.cfg|(.*/)?python[\d.]*\._pth"
     r"|(.*/)?pybuilddir\.txt"
@@ -29,7 +29,7 @@ _KEPT = re.compile(
 )
 _HOME = re.compile(
     r"\.(bashrc|bash_profile|bash_login|bash_logout|bash_aliases|profile|zshrc|zshenv|zprofile|pdbrc|pdbrc\.py|pythonrc"
-    r"|pydistutils\.cfg|pypirc|netrc|curlrc|wgetrc|gitconfig|perltidyrc|pip(/.*)?|config/(pip|uv|git|python)(/.*)?"
+    r"|pydistutils\.cfg|pypirc|netrc|curlrc|wgetrc|gitconfig|npmrc|yarnrc(\.yml)?|condarc|cargo/config(\.toml)?|pip(/.*)?|config/(pip|uv|git|python)(/.*)?"
     r"|cache/(pip|uv)(/.*)?|ssh/(config|rc|environment))"
 )
 _OF_UV = re.compile(r"\.local/share/uv(/.*)?|\.config/uv(/.*)?|\.cargo/env|\.local/bin/env(\.fish)?")
@@ -40,9 +40,10 @@ _REGISTERED = re.compile(r"/etc/alternatives(/.*)?")
 class StartUp:
     """Tells start-up files of one grading: it depends on the home, the working directory and what the tests run."""
 
-    def __init__(self, home: str, workdir: str, words: Collection[str], named: Collection[str]) -> None:
+    def __init__(self, home: str, run_in: Collection[str], words: Collection[str], named: Collection[str]) -> None:
+        """``run_in``: the folders that the tests may run in, first the working directory."""
         self._homes = re.compile(rf"(?:/root|/home/[^/]+|{re.escape(home)})/(.*)")
-        self._above = {"/", *parents(workdir)} - ({workdir} if workdir != "/" else set())
+        self._above = {"/", *(above for folder in run_in for above in parents(folder) if above not in run_in)}
         self._uses_uv = not {"uv", "uvx"}.isdisjoint(words)
         self._named = set(named)
 
@@ -56,13 +57,10 @@ class StartUp:
             _HOME.fullmatch(own[1]) is not None or (self._uses_uv and _OF_UV.fullmatch(own[1]) is not None)
         )
 
-    def is_hook(self, path: str, workdir: str) -> bool:
+    def is_hook(self, path: str) -> bool:
         """Whether changing it voids the trial, and a new one is left behind."""
-        if _SYSTEM.fullmatch(path):
+        if path in self._named or _SYSTEM.fullmatch(path):
             return True
-        if path in self._named:
-            inside = workdir != "/" and path.startswith(workdir.rstrip("/") + "/")
-            return not inside or posixpath.basename(path) == "activate"
         return posixpath.dirname(path) in self._above and _ABOVE_TESTS.fullmatch(posixpath.basename(path)) is not None
 
 

@@ -33,7 +33,8 @@ _NEVER_A_CHANGE = {"/usr/sbin/docker-init", "/sbin/docker-init"}
 _SYSTEM = ("/bin", "/sbin", "/usr", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/etc")
 _DRIVER = re.compile(r"python[\d.]*|pytest|py\.test|pip[\d.]*|uv|uvx|pipx|tox|nox|coverage|sh|bash|dash|env")
 """Programs that a session of tests is started by."""
-_PRIVATE = re.compile(r"(/usr(/local)?)?/(lib[^/]*|[^/]+-linux-[^/]+)/.*")
+_RUNS_TESTS = {"pytest", "_pytest", "py"}
+_PRIVATE = re.compile(r"(/usr(/local)?)?/(lib[^/]*/gcc|[^/]+-linux-[^/]+)/.*")
 _MODULE = re.compile(r"([A-Za-z_]\w*)(\.[\w-]+)*\.(py|pyc|so)")
 _LISTED = 200
 """Paths of each kind that a verdict names."""
@@ -103,15 +104,16 @@ class _Sorter:
     """The rules, with what they look up made ready once."""
 
     def __init__(self, contents: Contents, image: Image, workdir: str, mentioned: Mentions) -> None:
-        self.contents, self.image, self.workdir = contents, image, workdir
+        self.contents, self.image, self.workdir = contents, image, image.workdir or workdir
         self.mentioned = mentioned
         self.exists, self.was_folder = set(image.exists), set(image.folders)
         self.folders, self.links = set(contents.folders), set(contents.links)
-        named = {path for path in image.named if not self.is_loose(path) or posixpath.basename(path) == "activate"}
-        self.files = image.model_copy(update={"named": tuple(named)}).trusted_files()
+        named = [path for path in image.named if not self.is_loose(path)]
+        self.files = {*image.trusted_files(), *named}
+        self.run_in = {self.workdir: None, **dict.fromkeys(image.modules_at)}
         self.above = {parent for path in self.files for parent in parents(path)}
         self.owned = set(image.owned)
-        self.start_up = StartUp(image.home, workdir, mentioned.shell_words, image.named)
+        self.start_up = StartUp(image.home, self.run_in, mentioned.shell_words, named)
         self.closed = {folder for python in image.pythons for folder in python.closed}
         self.installed = {folder for python in image.pythons for folder in python.installed}
         self.packages = {
@@ -186,7 +188,7 @@ class _Sorter:
         """Whether a path is part of the trusted set, holds a part of it, or lies within a whole that is trusted."""
         if real in self.files or real in self.above or real in self.above_search:
             return True
-        return self._is_closed(real) or self.start_up.is_hook(real, self.workdir)
+        return self._is_closed(real) or self.start_up.is_hook(real)
 
     def _is_closed(self, real: str) -> bool:
         """Whether it lies in the interpreter's own library, or in a package that a session loads."""
@@ -201,7 +203,7 @@ class _Sorter:
     def _addition(self, path: str, real: str) -> str:
         """Something that the image has not."""
         folder, name = posixpath.split(real)
-        if self.start_up.kept(real, exists=False) or self.start_up.is_hook(real, self.workdir):
+        if self.start_up.kept(real, exists=False) or self.start_up.is_hook(real):
             return "left"
         if announces_plugin(path, self.contents) or self._is_closed(real) or path in self.image.hidden:
             return "left"
@@ -221,8 +223,7 @@ class _Sorter:
         return at not in self.search or self.search.index(folder) <= self.search.index(at)
 
     def _is_helper(self, real: str, name: str) -> bool:
-        """Whether a program could start it in the place of one on PATH: compilers look for theirs in folders of their
-        own first."""
+        """Whether a compiler could start it in the place of the one on PATH: it looks in folders of its own first."""
         return name in self.image.programs and _PRIVATE.fullmatch(real) is not None
 
     def _is_driver(self, folder: str, name: str) -> bool:
@@ -238,13 +239,12 @@ class _Sorter:
     def _shadows_module(self, real: str) -> bool:
         """Whether a module would be found before, or beside, one of its name that the tests stand on. In the folders
         that the tests run in, only what an empty session loads counts: what tests import there is the candidate's."""
-        first = {self.workdir, *self.image.modules_at}
         for every, loaded, order in self.modules:
-            for folder in first:
+            for folder in self.run_in:
                 if loaded.get(_top_module(real, folder)):
                     return True
             for index, folder in enumerate(order):
-                if folder in first:
+                if folder in self.run_in:
                     continue
                 places = every.get(_top_module(real, folder), ())
                 if places and index <= min(_index(place, order) for place in places):
@@ -252,8 +252,9 @@ class _Sorter:
         return False
 
     def _is_missed_module(self, real: str) -> bool:
-        folders = {self.workdir, *self.image.modules_at, *(f for _, _, order in self.modules for f in order)}
-        return any(_top_module(real, folder) in self.tried for folder in folders)
+        folders = {*self.run_in, *(folder for _, _, order in self.modules for folder in order)}
+        names = {_top_module(real, folder) for folder in folders}
+        return not names.isdisjoint(self.tried) or (self.image.pytest != "own" and not names.isdisjoint(_RUNS_TESTS))
 
     def _shadows_perl(self, real: str) -> bool:
         """Whether a module of perl's lies in a folder that comes before the image's own (those of ``/usr/local``)."""
@@ -262,8 +263,9 @@ class _Sorter:
 
 
 def _index(place: str, order: Sequence[str]) -> int:
+    """Where in the order a module lies; before all of it where it comes from the folder that pytest is lent from."""
     folder = posixpath.dirname(place)
-    return order.index(folder) if folder in order else len(order)
+    return order.index(folder) if folder in order else -1
 
 
 def _top_module(path: str, folder: str) -> str:

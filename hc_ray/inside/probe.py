@@ -4,8 +4,9 @@ The order comes as JSON on the standard input; the answer is one line on the sta
 the nonce came with the order. Keys of the order: ``paths`` (members of the submission), ``removed``, ``workdir``,
 ``words`` (names in the tests that may be programs), ``search``, ``sourced``, ``modules_at``, ``imports`` (as the tests'
 scripts spell them), ``lib`` and ``pure`` (the witness's and pytest's folder), ``env`` (what the tests get), ``session``
-(whether to run one), ``deep`` (libraries, packages and accounts whatever ``paths`` are), ``ldconfig``. The answer is
-``blind.image.Image``. It also makes the witness importable by python3. Standard library only."""
+(whether to run one), ``mapped`` (files that one is known to map), ``deep`` (libraries, packages and accounts whatever
+``paths`` are), ``ldconfig``. The answer is ``blind.image.Image``. It also makes the witness importable by python3.
+Standard library only."""
 # Paths of a sandbox are plain strings here, millions of which may be looked at.
 # ruff: noqa: PTH112, PTH114, PTH115, PTH116, PTH123, PTH207
 
@@ -62,6 +63,7 @@ def probe(order: dict[str, Any]) -> dict[str, Any]:
         "canonical": canonical,
         "bash": any(os.access(f"{folder}/bash", os.X_OK) for folder in path),
         "home": home,
+        "workdir": os.path.realpath(order["workdir"]),
         "path": [os.path.realpath(folder) for folder in path if folder.startswith("/")],
         "first": [os.path.realpath(folder) for folder in first],
         "modules_at": [os.path.realpath(folder) for folder in modules_at if folder],
@@ -186,13 +188,18 @@ def _other_pythons(
     programs: dict[str, list[str]], first: dict[str, Any], environment: dict[str, str]
 ) -> Iterator[dict[str, Any]]:
     """The Pythons beside python3 that names of the tests start, those of scripts included; each once."""
-    seen = {(os.path.realpath(first["program"]), first["prefix"])}
+    seen = {_identity([first["program"], os.path.realpath(first["program"])])}
     for name, chain in sorted(programs.items()):
-        if _PYTHON.fullmatch(posixpath.basename(name)) and len(seen) < 6:
-            facts = interpreters.facts(chain[0], environment)
-            if facts and (key := (chain[-1], facts["prefix"])) not in seen:
-                seen.add(key)
+        if _PYTHON.fullmatch(posixpath.basename(name)) and len(seen) < 6 and (key := _identity(chain)) not in seen:
+            seen.add(key)
+            if facts := interpreters.facts(chain[0], environment):
                 yield {**facts, "program": chain[0]}
+
+
+def _identity(chain: list[str]) -> tuple[str, str]:
+    """Two names of one interpreter are the same Python, unless one of them lies in a virtual environment."""
+    folders = (posixpath.dirname(posixpath.dirname(link)) for link in chain)
+    return chain[-1], next((folder for folder in folders if os.path.lexists(f"{folder}/pyvenv.cfg")), "")
 
 
 def _sessions(
@@ -248,7 +255,7 @@ def _deep(
     """What only matters to submissions that reach beyond the working directory."""
     programs = {chain[-1] for chain in answer["programs"].values()}
     programs |= {os.path.realpath(python["program"]) for python in answer["pythons"]}
-    mapped = {file for session in [*answer["sessions"], *order.get("known", ())] for file in session.get("mapped", ())}
+    mapped = {file for session in answer["sessions"] for file in session.get("mapped", ())} | {*order.get("mapped", ())}
     folders = libraries.search_folders(environment)
     found, loaders = libraries.closure([*programs, *sorted(mapped)], folders)
     files = {step for path in [*loaders, *(p for known in found.values() for p in known)] for step in steps(path)}

@@ -37,6 +37,7 @@ DEBIAN = Image(
                 "argparse": ("/usr/lib/python3.11/argparse.py",),
                 "json": ("/usr/lib/python3.11/json",),
                 "pytest": ("/opt/hc/lib/pytest_pure/pytest",),
+                "packaging": ("/opt/hc/lib/pytest_pure/packaging",),
                 "helper": ("/usr/lib/python3/dist-packages/helper",),
                 "sys": (),
             },
@@ -144,6 +145,7 @@ def test_removing_or_replacing_a_folder_that_holds_something_trusted_voids_the_t
         "/usr/lib/jvm/java-17/lib/libc.so.6", "/srv/sub/conftest.py", "/app/mine/__init__.py", "/app/statistics.py",
         "/app/sys.py", "/app/tests/conftest.py", "/usr/lib/python3.11/dist-packages/late.py",
         f"{SITE}/numpy-2.dist-info/entry_points.txt", "/usr/share/perl5/JSON.pm", "/usr/local/sbin/bash5",
+        f"{SITE}/packaging/version.py", "/usr/lib/gcc/x86_64-linux-gnu/12/cc1plus", "/app/.venv/bin/activate",
     ],
 )  # fmt: skip
 def test_what_an_honest_installation_brings_is_carried(path: str) -> None:
@@ -199,7 +201,7 @@ def test_shadowing_what_the_tests_resolve_voids_the_trial(path: str) -> None:
         "/etc/apt/apt.conf.d/99x", "/var/cache/apt/archives/x.deb", "/var/lib/dpkg/info/jq.postinst",
         "/var/lib/dpkg/diversions", "/usr/lib/gcc/x86_64-linux-gnu/12/specs", "/usr/lib/gcc/x86_64-linux-gnu/12/ld",
         # Programs that tests are started by, where the image has none
-        "/usr/local/bin/pytest", "/usr/bin/uv",
+        "/usr/local/bin/pytest", "/usr/bin/uv", f"{SITE}/pytest/__init__.py", f"{USER}/_pytest/config.py",
         # Rewards and tests
         "/logs/verifier/reward.txt", "/tests/test.sh", "/usr/sbin/docker-init",
     ],
@@ -342,3 +344,21 @@ def test_whatever_resolves_to_something_else_is_a_difference(update: dict[str, o
 
 def test_nothing_handed_in_is_nothing_carried() -> None:
     assert sorted_out(b"") == trusted.Carried(tar=b"")
+
+
+def test_what_a_script_sources_is_trusted_unless_it_lies_in_the_working_directory() -> None:
+    image = DEBIAN.model_copy(update={"named": ("/root/.local/bin/env", "/srv/env.sh", "/app/.venv/bin/activate")})
+    assert fate("/root/.local/bin/env", image=image) == fate("/srv/env.sh", image=image) == "left behind"
+    assert fate("/srv/env.sh", exists=True, image=image) == "tampered"
+    assert fate("/app/.venv/bin/activate", exists=True, image=image) == "carried"
+
+
+def test_settings_of_pytest_above_any_folder_that_tests_run_in_are_left_behind() -> None:
+    image = DEBIAN.model_copy(update={"modules_at": ("/srv/work/deep", "/app/sub")})
+    assert fate("/srv/work/conftest.py", image=image) == fate("/srv/pytest.ini", image=image) == "left behind"
+    assert fate("/app/conftest.py", image=image) == "carried"
+
+
+def test_a_working_directory_that_is_reached_through_a_link_is_known_by_its_real_place() -> None:
+    image = DEBIAN.model_copy(update={"workdir": "/data/app", "canonical": {"/app/json.py": "/data/app/json.py"}})
+    assert fate("/app/json.py", image=image) == "tampered"

@@ -1,0 +1,47 @@
+"""What the text of tests names: programs, sourced files, search paths, imports."""
+
+from hc_ray.blind.mentions import BASE, WORDS, mentions
+
+SH = b"""#!/bin/bash
+# installs nothing
+source $HOME/.local/bin/env
+. /app/.venv/bin/activate && export PATH="/opt/tool/bin:$PATH"
+export PYTHONPATH=/app/src:$PYTHONPATH
+cd /srv/work
+if ! command -v nginx; then uvx -p 3.13 -w pytest pytest /tests/test_outputs.py; fi
+python3 -m coverage run /usr/local/bin/check.sh
+"""
+PY = b"""import json, os.path as p
+from requests.adapters import HTTPAdapter
+import child
+def test():
+    import sqlite3
+    subprocess.run(["jq", "-r", "."]); subprocess.run([sys.executable, "-m", "build"])
+"""
+TESTS = {"test_outputs.py": (PY, False), "test.sh": (SH, True), "child.py": (b"", False), "data.bin": (b"\0vim", False)}
+
+
+def test_programs_are_words_of_all_text_and_those_of_scripts_are_known_apart() -> None:
+    found = mentions(TESTS)
+    assert {"nginx", "uvx", "pytest", "jq", "/usr/local/bin/check.sh", *BASE} <= set(found.words)
+    assert "vim" not in found.words
+    assert {"nginx", "uvx", "pytest"} <= found.shell_words
+    assert "jq" not in found.shell_words
+
+
+def test_what_scripts_source_and_put_on_search_paths_is_found() -> None:
+    found = mentions(TESTS)
+    assert found.sourced == ("$HOME/.local/bin/env", "/app/.venv/bin/activate")
+    assert found.search == ("/opt/tool/bin", "/app/.venv/bin")
+    assert found.modules_at == ("/app/src", "/srv/work")
+
+
+def test_imports_are_those_of_python_files_and_of_modules_that_are_run_but_not_the_tests_own() -> None:
+    assert mentions(TESTS).imports == ("coverage", "json", "os", "requests", "sqlite3", "build")
+
+
+def test_the_words_of_test_sh_count_first_and_their_number_is_bounded() -> None:
+    flood = b" ".join(b"a%d" % number for number in range(2 * WORDS))
+    found = mentions({"a.txt": (flood, False), "test.sh": (b"nginx -t\n", True)})
+    assert len(found.words) == WORDS
+    assert "nginx" in found.words
