@@ -145,7 +145,8 @@ def test_a_token_is_found_in_a_database_whose_pages_cut_it(tmp_path):
 
 def test_a_token_is_found_in_a_compressed_table():
     nearly = [{"a": f"{TOKEN[: 16 + n % 30]}zz{TOKEN[16 + n % 30 :]}", "b": n} for n in range(500)]
-    table = parquet([*nearly, {"a": TOKEN, "b": 0}])
+    ends = [{"a": "a", "b": 0}, {"a": "z", "b": 0}]  # a table's own index names its least and its greatest value
+    table = parquet([*ends, *nearly, {"a": TOKEN, "b": 0}])
     assert canaries.find([TOKEN], [table]) == frozenset(), "this table shows what it holds: the test is worth nothing"
     assert canaries.find([TOKEN], [table], read_table=read_parquet) == {TOKEN}
     assert canaries.find([TOKEN], [table[:-50]], read_table=read_parquet) == frozenset()
