@@ -1,6 +1,6 @@
 """``show``, ``testgen``, ``regrade``: one trial or suite for a reader, and stored submissions graded again."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,6 +18,9 @@ from hc_ray.cli_options import (
     plain,
     print_json,
 )
+
+if TYPE_CHECKING:
+    from hc_ray.suite import Suite
 
 
 def add_to(app: typer.Typer) -> None:
@@ -49,7 +52,9 @@ def show(
     if as_json:
         print_json(described)
     else:
-        shows.tell(described, verbose=verbose)
+        from hc_ray.show_words import tell
+
+        tell(described, verbose=verbose)
     return 0
 
 
@@ -99,6 +104,9 @@ def testgen(
     model: Model = None,
     script: Script = None,
     api_key_env: ApiKeyEnv = None,
+    pytest_file: Annotated[
+        str | None, typer.Option("--pytest", help="Write the suite as a pytest file that a person can run.")
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """Write self-tests for a task, from its instruction alone; says which the gate admits and why."""
@@ -110,17 +118,36 @@ def testgen(
     from hc_ray_actors.single import make_suite
 
     suite = make_suite(settings, path)
+    if pytest_file is not None:
+        _write_pytest(suite, pytest_file)
     data = plain(suite)
     gate = data.pop("gate")
     if as_json:
-        print_json({"schema_version": 1, "suite": {**data, "hash": suite.hash}, "gate": gate})
+        print_json(
+            {"schema_version": 1, "suite": {**data, "hash": suite.hash, "coverage": suite.covered}, "gate": gate}
+        )
         return 0
-    from hc_ray.show import tell_suite, told_suite
+    from hc_ray.show import told_suite
+    from hc_ray.show_words import tell_suite
     from hc_ray.terminal import say
 
     tell_suite(told_suite({**data, "gate": gate}))
+    if pytest_file is not None:
+        say(f"\nwritten as {pytest_file}; run it beside a solution: HC_WORKDIR=. pytest {pytest_file}")
     say(f"\n{suite.prompt_tokens} tokens in, {suite.completion_tokens} out; suite {suite.hash[:12]}", style="dim")
     return 0
+
+
+def _write_pytest(suite: "Suite", path: str) -> None:
+    from pathlib import Path
+
+    from hc_ray.errors import OutputError
+    from hc_ray.suite_pytest import pytest_source
+
+    try:
+        Path(path).write_text(pytest_source(suite, name=Path(path).name), encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"--pytest {path}: cannot be written: {error.strerror}") from None
 
 
 def regrade(out: Annotated[str, typer.Argument(help="A sweep directory.")], as_json: Json = False) -> int:

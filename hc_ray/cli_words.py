@@ -144,11 +144,11 @@ def tell_agents(summary: Mapping[str, Any], stream: Stream = None) -> None:
         stream=stream,
         numbers=("tasks", "trials", "unscored", "tokens", "tokens/pass", "engine s", "seconds"),
     )
-    if any(config["unscored"] for config in summary["configs"]):
-        rates = (
-            f"{config['agent']} {interval_of(config['blind_pass_unscored_as_fail'])}" for config in summary["configs"]
-        )
-        say("with unscored trials as fails: " + ", ".join(rates), stream=stream, style="yellow")
+    rates = (f"{config['agent']} {interval_of(config['blind_pass_unscored_as_fail'])}" for config in summary["configs"])
+    unscored = any(config["unscored"] for config in summary["configs"])
+    say("with unscored trials as fails: " + ", ".join(rates), stream=stream, style="yellow" if unscored else "dim")
+    if retried := sum(config["retried"] for config in summary["configs"]):
+        say(f"tried again and scored: {retried} trials (hc-ray show has what failed)", stream=stream, style="dim")
     multipliers = {str(config["timeout_multiplier"]) for config in summary["configs"]} - {"1.0", "None"}
     if multipliers:
         say(f"time limits x {', '.join(sorted(multipliers))}", stream=stream, style="yellow")

@@ -130,7 +130,8 @@ def _bar(estimate: Mapping[str, Any]) -> str:
 
 def _agents(configs: Sequence[Mapping[str, Any]]) -> str:
     columns = ("agent", "split", "config", "tasks", "trials", "unscored", "blind pass", "0 … 1", "self-test pass",
-               "unscored as fails", "tokens a trial", "tokens a pass", "engine s", "time limit x")  # fmt: skip
+               "unscored as fails", "tried again", "tokens a trial", "tokens a pass", "engine s",
+               "time limit x")  # fmt: skip
     return _table(
         columns,
         (
@@ -145,6 +146,7 @@ def _agents(configs: Sequence[Mapping[str, Any]]) -> str:
                 _bar(config["blind_pass"]),
                 interval_of(config["self_pass"]),
                 interval_of(config["blind_pass_unscored_as_fail"]),
+                str(config["retried"]),
                 _number(config["tokens_per_trial"], 0),
                 _number(config["tokens_per_pass"], 0) if config["passes"] else "no pass",
                 _number(config["engine_seconds"], 0),

@@ -111,6 +111,7 @@ def row_of(result: TrialResult) -> dict[str, Any]:
         "witness": metadata.get("witness"),
         "timeout_multiplier": metadata.get("timeout_multiplier"),
         "stop_reason": metadata.get("stop_reason"),
+        "failed_attempts": len(metadata.get("failed_attempts") or []),
     }
 
 
@@ -159,6 +160,7 @@ def _config(key: tuple[str, str, str], rows: Sequence[dict[str, Any]]) -> dict[s
         "tasks": len({row["task"] for row in rows}),
         "trials": len(rows),
         "unscored": len(rows) - len(scored),
+        "retried": sum(row["failed_attempts"] > 0 for row in scored),
         "unscored_causes": _counted(row["cause"] for row in rows),
         "passes": passes,
         "blind_pass": _estimate(stats.rate(_by_task(scored, "passed"))),

@@ -10,12 +10,13 @@ from typing import Any, TypeVar
 from hc_ray.adapters.sweep_store import SweepStore
 from hc_ray.candidate import Submission
 from hc_ray.credentials import Censor
-from hc_ray.errors import ControlError, InfrastructureError, LeakError, StoreError
+from hc_ray.errors import InfrastructureError, LeakError, StoreError
 from hc_ray.events import ErrorEvent, TrialComplete, TrialStart, VerdictEvent
 from hc_ray.task import Task
 from hc_ray.trial import Attempt, Stage, TrialKey, TrialResult
 from hc_ray_actors import trial_files
-from hc_ray_actors.attempts import Failed, attempt_of, fault_of, persist
+from hc_ray_actors.attempts import Failed, attempt_of, backoff, fault_of, persist
+from hc_ray_actors.chores import Chores
 from hc_ray_actors.crew import Broken, Crew
 from hc_ray_actors.estimate import WITHOUT_MODEL
 from hc_ray_actors.journal import Lease
@@ -25,25 +26,6 @@ from hc_ray_actors.trials import Request, Step
 from hc_ray_actors.window import Slot
 
 T = TypeVar("T")
-
-
-class _Shared:
-    """Something of a task that all its trials need once: its image, its control. Those who come while it is under way
-    wait for it, and all get its evidence."""
-
-    def __init__(self) -> None:
-        self.attempts: list[Attempt] = []
-        self.troubled = asyncio.Event()
-        """Set with the first failure: who waits need not hold a slot."""
-        self.task: asyncio.Task[None] | None = None
-
-    def note(self, attempt: Attempt) -> None:
-        self.attempts.append(attempt)
-        self.troubled.set()
-
-    def failed(self) -> bool:
-        done = self.task is not None and self.task.done()
-        return done and self.task is not None and (self.task.cancelled() or self.task.exception() is not None)
 
 
 class Journeys:
@@ -66,8 +48,7 @@ class Journeys:
         self._plan, self._crew, self._store, self._lease = plan, crew, store, lease
         self._emit, self._scan, self._pace, self._censor = emit, scan, pace, censor
         self._tasks = {task.digest: task for task in plan.taken}
-        self._images: dict[tuple[str, bool], _Shared] = {}
-        self._controls: dict[str, _Shared] = {}
+        self._chores = Chores(plan.config.retries, crew, tell=self._tell)
         self._retried = set(plan.unscored)
 
     async def one(self, key: TrialKey, slot: Slot) -> TrialResult:
@@ -117,7 +98,7 @@ class Journeys:
         solver = key.agent not in WITHOUT_MODEL
         try:
             # Without a slot: a build that hangs keeps nobody else from working.
-            await self._share(self._images, (task.digest, solver), record, self._image(task, solver))
+            await self._chores.image(task, record, solver=solver)
         except Exception:
             self._emit(start)
             raise
@@ -159,6 +140,20 @@ class Journeys:
         await self._grade(task, submission, record, slot)
 
     async def _with_model(self, task: Task, record: Record, slot: Slot) -> None:
+        """With shared grading the verifier takes the candidate's own sandbox: where that breaks, only a new attempt has
+        another."""
+        retries = self._plan.config.retries
+        for number in range(1, retries.attempts + 1):
+            try:
+                return await self._solve_and_judge(task, record, slot)
+            except Exception as fault:
+                again = task.grading == "shared" and fault_of(fault).kind == "infrastructure"
+                if not again or record.verdicts or not record.submissions or number == retries.attempts:
+                    raise
+                await asyncio.sleep(backoff(retries, number, f"{record.key.digest}:again"))
+                await slot.take()
+
+    async def _solve_and_judge(self, task: Task, record: Record, slot: Slot) -> None:
         key = record.key
 
         async def solve() -> Step:
@@ -194,10 +189,7 @@ class Journeys:
     async def _judge(self, task: Task, submission: Submission, record: Record, slot: Slot) -> None:
         """A verdict is believed only of a task whose own reference passes; a pass no more than a fail, or a broken task
         could only ever help the rate."""
-        shared = self._controls.get(task.digest)
-        if shared is not None and shared.failed() and shared.attempts[-1].error_type != ControlError.__name__:
-            del self._controls[task.digest]  # the machinery failed, not the reference: look again
-        await self._share(self._controls, task.digest, record, self._control(task), slot)
+        await self._chores.control(task, record, slot)
         await self._grade(task, submission, record, slot)
 
     async def _grade(
@@ -214,60 +206,18 @@ class Journeys:
             verifier, known = self._crew.near(submission)
             return slot.during(verifier.grade(task, known, keeps_output))
 
-        verdict = await self._persist("grade", record, slot, graded)
+        once = submission is not None and submission.living is not None
+        verdict = await self._persist("grade", record, slot, graded, once=once)
         record.judged(verdict)
         self._emit(VerdictEvent(trial=record.key.name, passed=bool(verdict.passed)))
 
-    def _image(self, task: Task, solver: bool) -> Callable[[_Shared], Awaitable[None]]:
-        async def make(shared: _Shared) -> None:
-            await self._persist_shared("environment", task, shared, lambda: self._crew.prepare(task, solver=solver))
-
-        return make
-
-    def _control(self, task: Task) -> Callable[[_Shared], Awaitable[None]]:
-        async def look() -> None:
-            control = await self._crew.verifier().control(task)
-            if control.passed is False:
-                raise ControlError(f"the task's own reference solution does not pass: {control.cause}")
-
-        async def make(shared: _Shared) -> None:
-            await self._persist_shared("control", task, shared, look)
-
-        return make
-
-    async def _share(
-        self,
-        shelf: dict[Any, _Shared],
-        name: Any,
-        record: Record,
-        make: Callable[[_Shared], Awaitable[None]],
-        slot: Slot | None = None,
-    ) -> None:
-        """Have something done once for all trials of a task, and wait for it. Its evidence is every trial's."""
-        shared = shelf.get(name)
-        if shared is None:
-            shared = shelf[name] = _Shared()
-            shared.task = asyncio.ensure_future(make(shared))
-        assert shared.task is not None
-        waiting = asyncio.shield(shared.task)
-        try:
-            await (slot.during(waiting, unless=shared.troubled) if slot else waiting)
-        finally:
-            for attempt in shared.attempts:
-                record.note(attempt)
-
-    async def _persist_shared(
-        self, stage: Stage, task: Task, shared: _Shared, work: Callable[[], Awaitable[None]]
-    ) -> None:
-        def note(attempt: Attempt) -> None:
-            shared.note(attempt)
-            self._tell("", attempt, task.name)
-
-        await persist(work, stage=stage, who=task.digest, retries=self._plan.config.retries, now=now, note=note,
-                      mend=self._crew.mend, pause=asyncio.sleep)  # fmt: skip
-
-    async def _persist(self, stage: Stage, record: Record, slot: Slot, work: Callable[[], Awaitable[T]]) -> T:
-        """Try, and try again; between two attempts others have the slot."""
+    async def _persist(
+        self, stage: Stage, record: Record, slot: Slot, work: Callable[[], Awaitable[T]], *, once: bool = False
+    ) -> T:
+        """Try, and try again (unless ``once``); between two attempts others have the slot."""
+        retries = self._plan.config.retries
+        if once:
+            retries = retries.model_copy(update={"attempts": 1})
 
         def note(attempt: Attempt) -> None:
             record.note(attempt)
@@ -279,8 +229,8 @@ class Journeys:
             if stage != "grade":
                 await slot.take()
 
-        return await persist(work, stage=stage, who=record.key.digest, retries=self._plan.config.retries, now=now,
-                             note=note, mend=self._crew.mend, pause=pause)  # fmt: skip
+        return await persist(work, stage=stage, who=record.key.digest, retries=retries, now=now, note=note,
+                             mend=self._crew.mend, pause=pause)  # fmt: skip
 
     def _tell(self, trial: str, attempt: Attempt, task: str = "") -> None:
         lines = attempt.error.strip().splitlines()
@@ -291,10 +241,7 @@ class Journeys:
 
     async def close(self) -> None:
         """End what no trial waits for any more."""
-        left = [shared.task for shared in (*self._images.values(), *self._controls.values()) if shared.task]
-        for task in left:
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        await self._chores.close()
 
     async def _commit(self, record: Record) -> TrialResult:
         result = record.result()

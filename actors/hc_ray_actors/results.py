@@ -58,6 +58,19 @@ def write_sweep(store: SweepStore, plan: Plan, holdout_looks: int) -> None:
     )
 
 
+def record_engines(store: SweepStore, roles: Mapping[str, Any]) -> None:
+    """Add to ``sweep.json`` what each role's servers were seen to do when they were started, this time."""
+    if not roles:
+        return
+    sweep = json.loads(store.read("sweep.json"))
+    seen = {
+        role: [{"model": one.model, "capabilities": one.capabilities} for one in setup.endpoints]
+        for role, setup in roles.items()
+    }
+    if sweep.get("engines") != seen:
+        store.write("sweep.json", _json({**sweep, "engines": seen}))
+
+
 def versions() -> dict[str, str | None]:
     """What the results were made with; the commit only in a checkout that knows it."""
     found: dict[str, str | None] = {"hc-ray": __version__, "python": platform.python_version()}

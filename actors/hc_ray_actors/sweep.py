@@ -124,6 +124,7 @@ class _Sweep:
                 assert self._cluster is not None
                 self._crew = Crew(self._plan, self._cluster)
                 await self._crew.open()
+                results.record_engines(self._store, self._crew.roles())
                 if self._crew.trials is not None:
                     self._pump = asyncio.ensure_future(self._pump_events(self._crew))
                 await self._drive(todo, sleep, self._crew)

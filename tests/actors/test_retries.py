@@ -10,7 +10,7 @@ import pytest
 from hc_ray.adapters.sweep_store import SweepStore
 from hc_ray.config import RetryConfig
 from hc_ray.errors import EngineError, LeakError, SandboxError, StoreError, VerifierError
-from hc_ray_actors import crew, journey, window
+from hc_ray_actors import chores, crew, journey, window
 from tests.fakes.crew import Stage, plan_of, run, verdict
 
 
@@ -395,6 +395,35 @@ def test_an_oracle_is_not_run_again_for_a_grading_that_failed(tmp_path):
     assert (stage.count("reference"), stage.count("grade")) == (1, 2)
 
 
+def test_a_shared_grading_that_breaks_takes_the_sandbox_with_it_and_the_trial_is_solved_again(tmp_path):
+    stage = Stage(grade=_failing(VerifierError("the sandbox that was handed over is gone"), 1))
+    summary, _ = run(plan_of(tmp_path / "out", 1, shared=True), stage)
+    assert (summary.done, summary.unscored) == (1, 0)
+    assert (stage.count("solve"), stage.count("grade")) == (2, 2)
+    assert [a["stage"] for a in _attempts(_results(tmp_path / "out")["t0"])] == ["grade"]
+
+
+def test_a_shared_grading_that_never_works_is_tried_as_often_as_any_other(tmp_path):
+    out = tmp_path / "out"
+    stage = Stage(grade=_failing(VerifierError("docker is off")))
+    summary, _ = run(plan_of(out, 1, shared=True), stage)
+    assert (summary.done, summary.unscored) == (1, 1)
+    assert (stage.count("solve"), stage.count("grade")) == (3, 3)
+    mended = Stage()
+    summary, _ = run(plan_of(out, 1, shared=True), mended)
+    assert (summary.unscored, mended.count("solve")) == (0, 1)
+
+
+def test_what_engines_were_seen_to_do_is_recorded_with_the_sweep(tmp_path):
+    from hc_ray_actors.engine import Endpoint
+
+    seen = Endpoint(base_url="http://127.0.0.1:1/v1", model="fake", capabilities={"seed": True, "n": False})
+    run(plan_of(tmp_path / "out", 1), Stage(engine=lambda name: seen))
+    sweep = json.loads((tmp_path / "out" / "sweep.json").read_text())
+    assert sweep["engines"] == {"solver": [{"model": "fake", "capabilities": {"seed": True, "n": False}}]}
+    assert "127.0.0.1" not in json.dumps(sweep["engines"])
+
+
 def test_a_trial_that_refines_keeps_its_first_verdict_when_the_second_cannot_be_had(tmp_path):
     verdicts = [verdict(False)]
 
@@ -425,5 +454,5 @@ def test_journeys_know_every_stage_that_an_attempt_can_name():
 
     from hc_ray.trial import Stage as Stages
 
-    source = Path(journey.__file__).read_text()
+    source = Path(journey.__file__).read_text() + Path(chores.__file__).read_text()
     assert all(f'"{stage}"' in source for stage in get_args(Stages))

@@ -146,6 +146,8 @@ class _Trials(_Actor):
             return Step(kind="failed", fault=fault_of(fault))
         self.parked.add(request.key.name)
         made = submission(request.task, request.key.name)
+        if request.task.grading == "shared":
+            made = made.model_copy(update={"living": "0 the ticket of a sandbox"})
         return step or Step(kind="submission", submission=made, outcome=outcome())
 
     async def resume(self, name: str, passed: bool) -> Step:
@@ -192,7 +194,7 @@ def outcome() -> TrialOutcome:
 QUICK = RetryConfig(attempts=3, backoff_sec=0.01, outage_sec=0.05)
 
 
-def plan_of(out: Path, tasks: int = 2, *, retries: RetryConfig = QUICK, **settings: Any) -> Plan:
+def plan_of(out: Path, tasks: int = 2, *, retries: RetryConfig = QUICK, shared: bool = False, **settings: Any) -> Plan:
     """A plan of ``raw`` trials (or those of ``agents``) over tasks ``t0``, ``t1`` …, with what an earlier start left in
     ``out`` taken into account."""
     from hc_ray_actors.resumption import reconcile
@@ -200,9 +202,8 @@ def plan_of(out: Path, tasks: int = 2, *, retries: RetryConfig = QUICK, **settin
     engine = EngineConfig(kind="scripted", script="nowhere:nothing")
     given = {"agents": ("raw",), "concurrency": 1, **settings}
     config = SweepConfig(dataset="nowhere", engine=engine, mlflow_uri="none", out=str(out), retries=retries, **given)
-    taken = [
-        Task(name=f"t{n}", digest=f"{n}" * 64, instruction="do it", environment=Environment()) for n in range(tasks)
-    ]
+    bare = {"instruction": "do it", "environment": Environment(), "grading": "shared" if shared else "isolated"}
+    taken = [Task(name=f"t{n}", digest=f"{n}" * 64, **bare) for n in range(tasks)]
     keys = [
         TrialKey(
             task=task.name, task_digest=task.digest, agent=agent, solver=config.solver, seed=seed,

@@ -1,4 +1,5 @@
 import html.parser
+import io
 import json
 import re
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from hc_ray import report, stats
 from hc_ray.errors import OutputError
+from hc_ray.page import interval_of
 from tests.fakes import sweepdir
 
 
@@ -210,3 +212,31 @@ def test_every_tag_of_the_page_is_closed_in_its_place() -> None:
     balance = _Balance()
     balance.feed(report.html(report.summarise(sweepdir.demo_like())))
     assert balance.open == []
+
+
+def test_trials_that_were_tried_again_are_counted_once_they_are_scored() -> None:
+    store = sweepdir.sweep()
+    sweepdir.add_trial(store, "a", "raw", True, metadata={"failed_attempts": [{}, {}]})
+    sweepdir.add_trial(store, "b", "raw", None, metadata={"failed_attempts": [{}]})
+    sweepdir.add_trial(store, "c", "raw", False)
+    (config,) = report.summarise(store)["configs"]
+    assert (config["retried"], config["unscored"], config["trials"]) == (1, 1, 3)
+
+
+@pytest.mark.parametrize("last", [True, None])
+def test_both_rates_stand_in_every_form_of_the_report(last: bool | None) -> None:
+    from hc_ray.cli_words import tell_report
+
+    store = sweepdir.sweep()
+    sweepdir.add_trials(store, "raw", [True, True, False, last])
+    summary = report.write(store)
+    (config,) = json.loads(store.read("report.json"))["configs"]
+    value = 3 / 4 if last else 2 / 3
+    assert config["blind_pass"]["value"] == pytest.approx(value)
+    assert config["blind_pass_unscored_as_fail"]["value"] == pytest.approx(3 / 4 if last else 2 / 4)
+    page = store.read("report.html").decode()
+    stream = io.StringIO()
+    tell_report(summary, stream)
+    for told in (page, stream.getvalue()):
+        assert interval_of(config["blind_pass"]) in told
+        assert interval_of(config["blind_pass_unscored_as_fail"]) in told

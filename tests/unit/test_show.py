@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from hc_ray import show
+from hc_ray import show, show_words
 from hc_ray.errors import OutputError
 from tests.fakes import sweepdir
 
@@ -11,7 +11,7 @@ def told(verbose: bool = False) -> str:
     store = sweepdir.sweep()
     name = sweepdir.add_told_trial(store)
     stream = io.StringIO()
-    show.tell(show.describe(store, name, read_table=sweepdir.read_rows), verbose=verbose, stream=stream)
+    show_words.tell(show.describe(store, name, read_table=sweepdir.read_rows), verbose=verbose, stream=stream)
     return stream.getvalue()
 
 
@@ -68,7 +68,7 @@ def test_an_agent_without_model_or_tests_is_shown_without_inventing_any() -> Non
     described = show.describe(store, name, read_table=sweepdir.read_rows)
     assert described["suite"] is None and described["matrix"] is None and described["candidates"] == []
     stream = io.StringIO()
-    show.tell(described, stream=stream)
+    show_words.tell(described, stream=stream)
     assert "failed: 1 of 6 tests failed" in stream.getvalue()
     assert "this agent writes no tests" in stream.getvalue()
 
@@ -77,7 +77,7 @@ def test_an_unscored_trial_says_why() -> None:
     store = sweepdir.sweep()
     name = sweepdir.add_trial(store, "a", "hc", None)
     stream = io.StringIO()
-    show.tell(show.describe(store, name, read_table=sweepdir.read_rows), stream=stream)
+    show_words.tell(show.describe(store, name, read_table=sweepdir.read_rows), stream=stream)
     assert "unscored: EngineError: the server died" in stream.getvalue()
 
 
@@ -89,3 +89,23 @@ def test_a_trial_is_found_by_a_part_of_its_name_and_a_miss_names_the_nearest() -
         show.find_trial(store, "t03")
     with pytest.raises(OutputError, match="did you mean t03__hcd0cc"):
         show.find_trial(store, "t03_hcd0cc")
+
+
+def test_attempts_that_failed_outside_the_sandboxes_are_told_and_their_traces_when_asked_for() -> None:
+    attempt = {"stage": "grade", "number": 1, "error_type": "VerifierError", "error": "no sandbox\nat all", "trace": "",
+               "at": "2026-11-22T10:00:00", "again_after_sec": 2.5}  # fmt: skip
+    last = {**attempt, "number": 2, "error_type": "KeyError", "trace": "TRACE-TEXT", "again_after_sec": None}
+    store = sweepdir.sweep()
+    name = sweepdir.add_trial(store, "t", "raw", None, metadata={"failed_attempts": [attempt, last]})
+    described = show.describe(store, name, read_table=sweepdir.read_rows)
+    for verbose in (False, True):
+        stream = io.StringIO()
+        show_words.tell(described, verbose=verbose, stream=stream)
+        text = stream.getvalue()
+        assert "Failed outside the sandboxes: 2 attempts" in text
+        assert "VerifierError" in text and "no sandbox" in text and "2.5 s" in text and "the last" in text
+        assert ("TRACE-TEXT" in text) is verbose
+
+
+def test_a_trial_without_trouble_says_nothing_of_attempts() -> None:
+    assert "Failed outside" not in told()
