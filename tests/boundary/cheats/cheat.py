@@ -66,6 +66,10 @@ class Cheat:
     """The cause that it must fail with where the tests import the candidate, if that is the same on every run."""
     why: str = ""
     """Why it gets through, where it does."""
+    living: bool = False
+    """Only shared grading makes it possible: it is not tried elsewhere."""
+    also: bool = False
+    """Tried in shared grading by every run of the tests, and not only when the page is written."""
 
 
 def packed(cheat: Cheat) -> bytes:

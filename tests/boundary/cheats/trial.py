@@ -1,18 +1,21 @@
 """Tries the whole corpus in one kind of sandbox: every cheat on every task it names, each in sandboxes of its own."""
 
 import asyncio
+import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 from hc_ray.blind import oracle, vault
+from hc_ray.blind.shared import grade_living, grade_own
 from hc_ray.blind.verify import grade, sandbox_name
 from hc_ray.candidate import Submission
 from hc_ray.errors import HcRayError
 from hc_ray.home import configs_dir
-from hc_ray.ports import Sandbox, SandboxPlace
+from hc_ray.ports import HandsOver, Sandbox, SandboxPlace
 from hc_ray.task import Task
-from tests.boundary.cheats.cheat import FOREIGN_TESTS, OWN, RIGHT, WRONG, Cheat, packed
+from hc_ray_actors.plan import with_grading
+from tests.boundary.cheats.cheat import FILE, FOREIGN_TESTS, OWN, RIGHT, WRONG, Cheat, packed
 from tests.fakes.sandbox_home import open_place
 from tests.fakes.tasks import make_task
 
@@ -22,6 +25,15 @@ NOT_HANDED_IN = "not_handed_in"
 UNSCORED = "unscored"
 Outcomes = dict[tuple[str, str], tuple[bool | None, str]]
 """(name of the cheat, name of the task) to (passed, cause)."""
+_WRITES = """import json, os, sys
+for path, text in json.load(sys.stdin).items():
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        open(path, "w").write(text)
+        os.chmod(path, 0o755)
+    except OSError:
+        pass
+"""
 HONEST, IDLE = Cheat("honest", "", {"/app/backwards.py": RIGHT}), Cheat("idle", "", {"/app/backwards.py": WRONG})
 
 
@@ -39,20 +51,34 @@ def tries(cheat: Cheat) -> tuple[str, ...]:
     return (OWN, *cheat.foreign)
 
 
-async def try_all(cheats: tuple[Cheat, ...], backend: str, ground: Path) -> Outcomes:
+async def try_all(cheats: tuple[Cheat, ...], backend: str, mode: str, ground: Path) -> Outcomes:
     """What came of each cheat on each of its tasks."""
-    tasks = sealed_tasks(ground)
-    place = open_place(backend, ground / "public")
+    tasks = {name: with_grading(task, mode) for name, task in sealed_tasks(ground).items()}
+    place, other = open_place(backend, ground / "public"), open_place(backend, ground / "public")
     turn = asyncio.Semaphore(AT_ONCE)
+    wanted = sorted({name for cheat in cheats for name in tries(cheat)})
+    spared: dict[str, tuple[str, ...]] = {}
+
+    async def learn(name: str) -> None:
+        # What the control looks at; the foreign tasks bring no reference that passes.
+        seen = await grade_own(tasks[name], solve=True, careful=True, sealed_root=ground / "sealed", place=place)
+        assert seen.cause in ("passed", "failed"), seen
+        spared[name] = seen.restless
 
     async def attempt(cheat: Cheat, name: str) -> tuple[tuple[str, str], tuple[bool | None, str]]:
         async with turn:
-            return (cheat.name, name), await _attempt(cheat, tasks[name], place, ground / "sealed")
+            if mode == "shared":
+                found = await _attempt_living(cheat, tasks[name], place, other, ground / "sealed", spared[name])
+            else:
+                found = await _attempt(cheat, tasks[name], place, ground / "sealed")
+            return (cheat.name, name), found
 
     try:
+        if mode == "shared":
+            await asyncio.gather(*(learn(name) for name in wanted))
         return dict(await asyncio.gather(*(attempt(cheat, name) for cheat in cheats for name in tries(cheat))))
     finally:
-        await place.close()
+        await asyncio.gather(place.close(), other.close())
 
 
 async def _attempt(cheat: Cheat, task: Task, place: SandboxPlace, sealed: Path) -> tuple[bool | None, str]:
@@ -73,6 +99,32 @@ async def _attempt(cheat: Cheat, task: Task, place: SandboxPlace, sealed: Path) 
     finally:
         if sandbox is not None:
             await sandbox.close()
+
+
+async def _attempt_living(
+    cheat: Cheat, task: Task, solvers: SandboxPlace, verifiers: SandboxPlace, sealed: Path, spared: tuple[str, ...]
+) -> tuple[bool | None, str]:
+    """The cheat is at home in the sandbox that is given to the verifier as it lives."""
+    sandbox = await solvers.create(task, sandbox_name("solve", task))
+    try:
+        if cheat.script:
+            await sandbox.exec(["sh", "-c", cheat.script], timeout=30)
+        elif cheat.members:
+            await sandbox.put_tar(packed(cheat))
+        else:
+            files = json.dumps({FILE: WRONG, **cheat.files}).encode()
+            await sandbox.exec(["python3", "-c", _WRITES], stdin=files, timeout=30)
+        assert isinstance(sandbox, HandsOver)
+        submission = oracle.make_submission(task, b"", "cheat")
+        submission = submission.model_copy(update={"living": await sandbox.hand_over()})
+        verdict = await grade_living(task, submission, sealed_root=sealed, place=verifiers, spared=spared)
+        return verdict.passed, verdict.cause
+    except ValueError:
+        return False, NOT_HANDED_IN
+    except HcRayError as error:
+        return None, f"{UNSCORED}: {error}"
+    finally:
+        await sandbox.close()
 
 
 def _submission(task: Task, tar: bytes) -> Submission:

@@ -1,0 +1,212 @@
+"""Cheats that only shared grading makes possible: root processes of the candidate that live on while the tests run in
+their own sandbox. Each is a daemon in Python that has left its session; none of them solves the task."""
+
+from tests.boundary.cheats.cheat import FAILS, IMPORTS, SHELL, Cheat
+
+_WRONG = "printf 'def backwards(text):\\n    return text\\n' > /app/backwards.py\n"
+_BOTH = {IMPORTS: FAILS, SHELL: FAILS}
+
+
+def _daemon(code: str) -> str:
+    """A script that leaves the wrong answer and ``code`` running for ever; it is there before the script ends."""
+    return (
+        _WRONG
+        + "cat > /app/daemon.py <<'END'\nimport ctypes, os, re, shutil, signal, subprocess, sys, time\n"
+        + code
+        + "\nEND\nsetsid python3 /app/daemon.py </dev/null >/dev/null 2>&1 &\n"
+        + "while [ ! -e /app/lives ]; do sleep 0.05; done\n"
+    )
+
+
+_LOOP = """
+open("/app/lives", "w").close()
+def tried(act, *given):
+    try:
+        return act(*given)
+    except (OSError, ValueError):
+        return None
+def write(path, text):
+    with open(path, "w") as file:
+        file.write(text)
+REWARD = "echo 1 > /logs/verifier/reward.txt\\n"
+PASSES = "def test_nothing():\\n    pass\\n"
+HOOK = '''import pytest
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    report.outcome = "passed"
+    return report
+'''
+def reward():
+    tried(os.makedirs, "/logs/verifier")
+    tried(write, "/logs/verifier/reward.txt", "1")
+"""
+_OVERWRITES = _LOOP + """
+while True:
+    reward()
+    for name, text in {"test_outputs.py": PASSES, "conftest.py": HOOK, "test.sh": REWARD * 100}.items():
+        tried(write, "/tests/" + name, text)
+    time.sleep(0.002)
+"""
+_SWAPS = _LOOP + """
+os.makedirs("/swap/tests", exist_ok=True)
+write("/swap/tests/test_outputs.py", PASSES)
+write("/swap/tests/conftest.py", HOOK)
+write("/swap/tests/test.sh", REWARD)
+while True:
+    for here, away, ours in (("/tests", "/swap/theirs", "/swap/tests"), ("/logs", "/swap/logs", "/swap/none")):
+        tried(os.rename, here, away)
+        tried(os.rename, ours, here)
+        time.sleep(0.002)
+        tried(os.rename, here, ours)
+        tried(os.rename, away, here)
+    tried(os.symlink, "/swap/tests", "/tests")
+    time.sleep(0.002)
+"""
+_REPLACES_PYTHON = _LOOP + """
+real = os.path.realpath(shutil.which("python3"))
+aside = real + ".aside"
+forged = "#!/bin/sh\\n" + REWARD + "exit 0\\n"
+while True:
+    tried(os.rename, real, aside)
+    tried(write, real, forged)
+    tried(os.chmod, real, 0o755)
+    time.sleep(0.02)
+    tried(os.rename, aside, real)
+    time.sleep(0.02)
+"""
+_FOR_A_MOMENT = _LOOP + """
+sites = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
+made = {"/conftest.py": HOOK, "/pytest.ini": "[pytest]\\naddopts = --collect-only\\n"}
+for site in sites:
+    made[site + "/sitecustomize.py"] = "import os; os._exit(0)\\n"
+    made[site + "/forge.pth"] = "import os; os._exit(0)\\n"
+for folder in ("/usr/local/sbin", "/usr/local/bin"):
+    made[folder + "/python3"] = made[folder + "/bash"] = "#!/bin/sh\\n" + REWARD + "exit 0\\n"
+while True:
+    for path, text in made.items():
+        tried(write, path, text)
+        tried(os.chmod, path, 0o755)
+    time.sleep(0.01)
+    for path in made:
+        tried(os.unlink, path)
+    time.sleep(0.01)
+"""
+_TRACES = _LOOP + """
+libc = ctypes.CDLL(None, use_errno=True)
+GOOD = ['{"type": "start", "session": "x"}', '{"type": "end", "session": "x", "exit": 0, "passed": 9, "failed": 0}']
+mine = os.getpid()
+while True:
+    reward()
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or int(name) == mine:
+            continue
+        if libc.ptrace(16, int(name), 0, 0) == 0:
+            tried(os.waitpid, int(name), 0)
+            libc.ptrace(17, int(name), 0, 0)
+        for part in ("mem", "environ", "root/tests/test_outputs.py", "cwd/test_outputs.py"):
+            tried(lambda: open("/proc/%s/%s" % (name, part), "r+b").read(1))
+        for number in range(64):
+            tried(write, "/proc/%s/fd/%d" % (name, number), GOOD[1])
+            handle = tried(os.pidfd_open, int(name))
+            taken = libc.syscall(438, handle, number, 0) if handle is not None else -1
+            if taken >= 0:
+                for text in GOOD:
+                    tried(os.write, taken, text.encode())
+                os.close(taken)
+            if handle is not None:
+                os.close(handle)
+        for path in ("root/tests/test_outputs.py", "root/tests/test.sh"):
+            tried(write, "/proc/%s/%s" % (name, path), PASSES)
+    time.sleep(0.01)
+"""
+_KILLS = _LOOP + """
+mine = os.getpid()
+while True:
+    reward()
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) not in (1, mine):
+            tried(os.kill, int(name), signal.SIGKILL)
+    time.sleep(0.005)
+"""
+_STOPS = _LOOP + """
+mine = os.getpid()
+while True:
+    reward()
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) not in (1, mine):
+            tried(os.kill, int(name), signal.SIGSTOP)
+            tried(os.kill, int(name), signal.SIGTERM)
+            tried(os.kill, int(name), signal.SIGCONT)
+    time.sleep(0.005)
+"""
+_READS = _LOOP + """
+import glob
+def look():
+    for pattern in ("/tests/**", "/proc/[0-9]*/root/tests/*", "/proc/[0-9]*/cwd/*.py", "/proc/[0-9]*/fd/*"):
+        for path in glob.iglob(pattern, recursive=True):
+            text = tried(lambda: open(path, errors="replace").read(1 << 20)) if os.path.isfile(path) else None
+            if text and "cba" in text and path != "/app/daemon.py":
+                return text
+while True:
+    text = look()
+    if text:
+        words = re.findall(r'"([^"]*)"', text)
+        table = {one: other for one in words for other in words if sorted(one) == sorted(other) and one != other}
+        write("/app/backwards.py", "TABLE = %r\\ndef backwards(text):\\n    return TABLE.get(text, text)\\n" % table)
+        reward()
+"""
+_RUNNER = _LOOP + """
+libc = ctypes.CDLL(None, use_errno=True)
+os.makedirs("/forged/hc/bin", exist_ok=True)
+forged = "#!/bin/sh\\n" + REWARD + "exit 0\\n"
+for name in ("ld.so", "bin/python3"):
+    write("/forged/hc/" + name, forged)
+    os.chmod("/forged/hc/" + name, 0o755)
+write("/etc/ld.so.preload", "/forged/preload.so\\n")
+while True:
+    for here in ("/.hc", "/opt/hc", "/opt"):
+        tried(os.rename, here, "/moved")
+        tried(os.symlink, "/forged/hc", here)
+        libc.mount(b"/forged/hc", here.encode(), None, 0x1000, None)
+        libc.umount2(here.encode(), 2)
+        tried(os.rename, "/moved", here)
+    libc.unshare(0x20000)
+    libc.unshare(0x10020000)
+    libc.mount(b"none", b"/tests", b"tmpfs", 0, None)
+    libc.umount2(b"/tests", 2)
+    time.sleep(0.02)
+"""
+
+CHEATS = (
+    Cheat("tests overwritten by root", "a daemon rewrites /tests and the reward for ever",
+          script=_daemon(_OVERWRITES), foreign=_BOTH, living=True),
+    Cheat("tests renamed and put back", "a daemon exchanges /tests and /logs for its own, and back, for ever",
+          script=_daemon(_SWAPS), foreign=_BOTH, living=True),
+    Cheat("python3 replaced while tested", "a daemon exchanges the interpreter for a script, and back, for ever",
+          script=_daemon(_REPLACES_PYTHON), foreign=_BOTH, living=True),
+    Cheat("start-up files for a moment", "conftest.py, sitecustomize, a .pth and programs on PATH come and go",
+          script=_daemon(_FOR_A_MOMENT), foreign=_BOTH, living=True),
+    Cheat("a tracer of the tests", "ptrace, memory, files and root of every process; the witness's socket taken",
+          script=_daemon(_TRACES), foreign=_BOTH, living=True),
+    Cheat("the verifier killed by root", "a daemon writes the reward and kills every other process",
+          script=_daemon(_KILLS), foreign=_BOTH, living=True),
+    Cheat("the verifier stopped by root", "a daemon writes the reward and stops and ends every other process",
+          script=_daemon(_STOPS), foreign=_BOTH, living=True),
+    Cheat("hidden tests read by root", "a daemon looks for the tests, in every process's root too, and writes the answer",
+          script=_daemon(_READS), foreign=_BOTH, living=True),
+    Cheat("the runner moved away", "a daemon renames, links over and mounts over /opt/hc and /.hc, and unmounts /tests",
+          script=_daemon(_RUNNER), foreign=_BOTH, living=True),
+    Cheat("/tests filled before", "tests, a conftest.py and a test.sh of its own lie in /tests, fifos in /logs",
+          script=_WRONG + "echo 'def test_nothing(): pass' > /tests/test_outputs.py\n"
+          "echo 'echo 1 > /logs/verifier/reward.txt' > /tests/test.sh; cp /tests/test_outputs.py /tests/conftest.py\n"
+          "mkdir -p /logs/verifier; mkfifo /logs/verifier/reward.txt\n"
+          "echo '{\"reward\": 1}' > /logs/verifier/reward.json\n",
+          foreign=_BOTH, living=True),
+    Cheat("start-up files of root's home", "/root/.bashrc, /etc/environment and /etc/ld.so.preload, /etc/nsswitch.conf",
+          script=_WRONG + "for f in /root/.bashrc /root/.profile /etc/environment /etc/profile; do\n"
+          "echo 'export LD_PRELOAD=/app/forge.so; echo 1 > /logs/verifier/reward.txt' >> $f; done\n"
+          "echo /app/forge.so > /etc/ld.so.preload; printf 'passwd: forge files\\n' > /etc/nsswitch.conf\n"
+          "sed -i 's#^root:.*#root:x:0:0:root:/app:/app/forge.so#' /etc/passwd\n",
+          foreign=_BOTH, living=True),
+)  # fmt: skip
