@@ -6,6 +6,7 @@ another machine, or one whose owner lives, is left alone, whatever it is called.
 import contextlib
 import fcntl
 import os
+import select
 import shutil
 import signal
 import stat
@@ -20,6 +21,8 @@ from hc_ray.owner import is_leftover, label
 OWNER_FILE = ".hc-ray-owner"
 OWNER_VARIABLE = "HC_RAY_OWNER"
 """In the environment of child processes that could outlive their owner; never in a sandbox's."""
+DEATH_SECONDS = 10.0
+"""How long a process that was killed is waited for, on a machine that is busy."""
 OLD_SECONDS = 3600.0
 """Scratch folders that carry no label and are guarded by no lock are leftovers after this."""
 
@@ -90,23 +93,30 @@ def reap_processes(*, dry: bool = False) -> list[str]:
 
 
 def end_processes(chosen: Callable[[str], bool], *, dry: bool = False) -> list[str]:
-    """Kill the processes of this user whose label is chosen, this one excepted; answers number and name of each."""
+    """Kill the processes of this user whose label is chosen, this one excepted, and wait until they are dead; answers
+    number and name of each."""
     ended = []
-    for pid, said in sorted(labelled_processes()):
-        if pid == os.getpid() or not chosen(said):
-            continue
-        with contextlib.suppress(OSError):
-            # The descriptor pins the process: the number cannot become another's between the look and the signal.
-            place = os.pidfd_open(pid)
-            try:
+    with contextlib.ExitStack() as places:
+        dying = select.poll()
+        for pid, said in sorted(labelled_processes()):
+            if pid == os.getpid() or not chosen(said):
+                continue
+            with contextlib.suppress(OSError):
+                # The descriptor pins the process: the number cannot become another's between the look and the signal.
+                place = os.pidfd_open(pid)
+                places.callback(os.close, place)
                 if _label_in(pid) != said:
                     continue
                 name = Path(f"/proc/{pid}/comm").read_text().strip()
                 if not dry:
                     signal.pidfd_send_signal(place, signal.SIGKILL)
+                    dying.register(place, select.POLLIN)
                 ended.append(f"process {pid} {name}")
-            finally:
-                os.close(place)
+        left, until = 0 if dry else len(ended), time.monotonic() + DEATH_SECONDS
+        while left and (over := dying.poll(max(0.0, until - time.monotonic()) * 1000)):
+            for place, _ in over:
+                dying.unregister(place)
+            left -= len(over)
     return ended
 
 

@@ -1,0 +1,113 @@
+"""What a test sees of running processes from outside: who they are, what they listen on, and how long they live."""
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from hc_ray.leftovers import labelled_processes
+
+LISTENS = "0A"
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def family(pid: int) -> set[int]:
+    """A process with all that carry its label, and all below these."""
+    mine = {pid} | {one for one, said in labelled_processes() if said.startswith(f"{pid}-")}
+    parents = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            parents[int(folder.name)] = int(fields[1])
+    grown = True
+    while grown:
+        below = {one for one, parent in parents.items() if parent in mine and alive(one)} - mine
+        mine |= below
+        grown = bool(below)
+    return {one for one in mine if alive(one)}
+
+
+def named(pids: Iterable[int], name: str) -> list[int]:
+    """Those of the processes that Ray gave a name, such as ``ray::Sandboxes``."""
+    found = []
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            if name in Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace"):
+                found.append(pid)
+    return sorted(found)
+
+
+def listening(pids: Iterable[int]) -> list[tuple[str, int, str]]:
+    """Address, port and process name of every TCP socket that one of the processes listens on."""
+    holders: dict[str, int] = {}
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for entry in Path(f"/proc/{pid}/fd").iterdir():
+                with contextlib.suppress(OSError):
+                    target = str(entry.readlink())
+                    if target.startswith("socket:["):
+                        holders[target[8:-1]] = pid
+    found = []
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            words = line.split()
+            if words[3] == LISTENS and words[9] in holders:
+                address, _, port = words[1].partition(":")
+                name = Path(f"/proc/{holders[words[9]]}/comm").read_text().strip()
+                found.append((_dotted(address), int(port, 16), name))
+    return found
+
+
+def _dotted(address: str) -> str:
+    """An address of ``/proc/net/tcp*``: little-endian words. IPv4 inside IPv6 is IPv4."""
+    raw = b"".join(bytes.fromhex(address[at : at + 8])[::-1] for at in range(0, len(address), 8))
+    if len(raw) == 16 and raw.startswith(bytes(10) + b"\xff\xff"):
+        raw = raw[12:]
+    if len(raw) == 4:
+        return ".".join(map(str, raw))
+    return "::1" if raw == bytes(15) + b"\1" else raw.hex()
+
+
+def wait(condition: Callable[[], Any], seconds: float, what: str) -> Any:
+    """The condition's first true answer; fails the test when it does not come in time."""
+    until = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < until, f"{what}: not within {seconds:g} s"
+        time.sleep(0.1)
+    return found
+
+
+def runs_inside(docker: Any, container: str, command: str) -> bool:
+    """Whether a command runs in a container; no for one that has ended since it was listed."""
+    from docker.errors import APIError
+
+    try:
+        return any(command in " ".join(row) for row in docker.top(container)["Processes"] or ())
+    except APIError:
+        return False
+
+
+def holding(folder: Path, needles: dict[str, str]) -> list[str]:
+    """Which of the needles stand in which file below a folder, names of files included: every byte is read."""
+    found = []
+    for parent, _, files in os.walk(folder):
+        for file in files:
+            path = Path(parent, file)
+            try:
+                data = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
+            except OSError:
+                continue
+            found += [
+                f"{name} in {path}"
+                for name, value in needles.items()
+                if value.encode() in data or value.encode() in os.fsencode(path)
+            ]
+    return found
