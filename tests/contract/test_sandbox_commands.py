@@ -1,0 +1,145 @@
+"""The words of ``ports.Sandbox`` and ``ports.SandboxPlace`` on commands: how they run, end, and are ended.
+Tested on every backend; run as root the bwrap half is run a second time as a normal user (``test_sandbox_as_user``)."""
+
+import asyncio
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from hc_ray.errors import SandboxError
+from hc_ray.ports import Sandbox, SandboxPlace
+from hc_ray.runner_paths import INIT_PATH, PYTEST_PURE, RUNNER_PYTHON
+from tests.fakes.contract_task import TASK, running, shell
+from tests.fakes.sandbox_home import open_place
+
+# create
+
+
+async def test_a_new_sandbox_has_the_dockerfiles_workdir_files_and_environment(box: Sandbox) -> None:
+    assert box.workdir == "/app"
+    assert await shell(box, "pwd; cat data.txt; /opt/more/tool.sh; echo $GREETING") == "/app\none\ntool\nhello\n"
+    assert (await box.difference()).changed == ()
+
+
+async def test_a_backend_says_which_limits_hold_and_what_it_refuses(place: SandboxPlace) -> None:
+    limits = place.limits()
+    assert {"memory", "disk", "pids", "network", "cpu"} <= set(limits)
+    assert all(isinstance(text, str) and text for text in limits.values())
+    assert place.refuses(TASK) is None
+
+
+# exec
+
+
+async def test_exec_runs_an_argv_without_a_shell_and_keeps_streams_apart(box: Sandbox) -> None:
+    done = await box.exec(["printf", "%s|", "$HOME", "a b", ";"], timeout=20)
+    assert (done.exit_code, done.stdout, done.stderr) == (0, b"$HOME|a b|;|", b"")
+    done = await box.exec(["sh", "-c", "echo out; echo err >&2; exit 3"], timeout=20)
+    assert (done.exit_code, done.stdout, done.stderr) == (3, b"out\n", b"err\n")
+    assert not done.timed_out and not done.truncated and 0 <= done.seconds < 20
+
+
+async def test_a_command_that_is_not_there_is_data_and_raises_nothing(box: Sandbox) -> None:
+    done = await box.exec(["no-such-command"], timeout=20)
+    assert done.exit_code in (126, 127)
+
+
+async def test_exec_takes_a_folder_an_environment_and_standard_input(box: Sandbox) -> None:
+    done = await box.exec(
+        ["sh", "-c", "pwd; echo $GREETING $OTHER; wc -c"],
+        timeout=20,
+        cwd="/opt/more",
+        env={"OTHER": "ü"},
+        stdin=b"x" * 300_000,
+    )
+    assert done.stdout.decode().split() == ["/opt/more", "hello", "ü", "300000"]
+    assert (await box.exec(["cat"], timeout=20)).stdout == b""
+
+
+async def test_each_stream_is_cut_at_the_limit_while_the_command_goes_on(box: Sandbox) -> None:
+    text = "import sys; sys.stdout.write('o' * 5_000_000); sys.stderr.write('e' * 10); open('/app/ended', 'w')"
+    done = await box.exec([*RUNNER_PYTHON, "-c", text], timeout=20, output_limit=1000)
+    assert (done.exit_code, done.truncated) == (0, True)
+    assert (done.stdout, done.stderr) == (b"o" * 1000, b"e" * 10)
+    assert await box.get("/app/ended") == b""
+
+
+async def test_commands_run_side_by_side(box: Sandbox) -> None:
+    started = time.monotonic()
+    done = await asyncio.gather(*(box.exec(["sh", "-c", f"sleep 1; echo {i}"], timeout=20) for i in range(5)))
+    assert [result.stdout for result in done] == [f"{i}\n".encode() for i in range(5)]
+    assert time.monotonic() - started < 4.0
+
+
+DAEMON = """
+import os, signal, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.environ.clear()
+        while True:
+            open('/app/beat', 'a').write('x')
+            time.sleep(0.02)
+    os._exit(0)
+time.sleep(60)
+"""
+
+
+async def test_past_its_deadline_a_command_is_dead_with_all_that_it_hid_within_two_seconds(box: Sandbox) -> None:
+    started = time.monotonic()
+    done = await box.exec([*RUNNER_PYTHON, "-c", DAEMON], timeout=1.0)
+    assert (done.exit_code, done.timed_out) == (None, True)
+    await asyncio.sleep(max(0.0, started + 3.0 - time.monotonic()))
+    first = await box.get("/app/beat")
+    assert first
+    await asyncio.sleep(0.3)
+    assert await box.get("/app/beat") == first
+    assert "/app/beat" in (await box.difference()).changed
+
+
+async def test_processes_live_until_close(box: Sandbox) -> None:
+    marker = f"8{uuid.uuid4().int % 10**9}.25"
+    await shell(box, f"sleep {marker} >/dev/null 2>&1 &")
+    await shell(box, f"setsid sleep {marker} >/dev/null 2>&1 &")
+    end = time.monotonic() + 10.0
+    while running(marker) < 2 and time.monotonic() < end:
+        await asyncio.sleep(0.02)
+    assert running(marker) == 2
+    assert await shell(box, f"grep -l {marker} /proc/[0-9]*/cmdline 2>/dev/null | grep -v self | wc -l") >= "2"
+    await box.close()
+    assert running(marker) == 0
+
+
+# close
+
+
+async def test_close_is_idempotent_and_a_closed_sandbox_takes_no_more_commands(place: SandboxPlace) -> None:
+    sandbox = await place.create(TASK, "closing")
+    await sandbox.close()
+    await sandbox.close()
+    with pytest.raises(SandboxError):
+        await sandbox.exec(["true"], timeout=5)
+
+
+async def test_a_place_closes_all_that_it_opened(
+    public_root: Path, request: pytest.FixtureRequest, place: SandboxPlace
+) -> None:
+    second = open_place(request.node.callspec.params["place"], public_root)
+    marker = f"5{uuid.uuid4().int % 10**9}.5"
+    sandbox = await second.create(TASK, "left-open")
+    await shell(sandbox, f"sleep {marker} >/dev/null 2>&1 &")
+    await second.close()
+    assert running(marker) == 0
+
+
+# the runner
+
+
+async def test_the_runner_is_there_with_pytest_and_cannot_be_written(box: Sandbox) -> None:
+    assert "pytest" in (await box.exec([*RUNNER_PYTHON, "-m", "pytest", "--version"], timeout=20)).stdout.decode()
+    assert await shell(box, f"test -f {INIT_PATH}; test -d {PYTEST_PURE}/_pytest; echo $?") == "0\n"
+    done = await box.exec(["sh", "-c", "touch /opt/hc/x || rm /opt/hc/bin/python3"], timeout=20)
+    assert done.exit_code != 0

@@ -1,0 +1,145 @@
+"""The words of ``ports.Sandbox`` and ``ports.SandboxPlace`` on files: written, read, and told apart from the image.
+Tested on every backend; run as root the bwrap half is run a second time as a normal user (``test_sandbox_as_user``)."""
+
+import asyncio
+import contextlib
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from hc_ray.candidate import DELETED
+from hc_ray.errors import SandboxError
+from hc_ray.ports import Sandbox, SandboxPlace
+from tests.fakes.contract_task import TASK, member, python, shell, tar_of
+
+# files
+
+
+async def test_put_writes_files_where_they_are_named_and_get_reads_them(box: Sandbox) -> None:
+    await box.put({"in/a.txt": b"a", "/srv/deep/b": b"\0b", "run.sh": b"#!/bin/sh\necho ran\n"}, mode=0o755)
+    assert await shell(box, "cat in/a.txt; wc -c < /srv/deep/b; ./run.sh; echo more >> in/a.txt") == "a2\nran\n"
+    assert await box.get("in/a.txt") == b"amore\n"
+    assert await box.get("/app/in/a.txt", limit=3) == b"amo"
+    assert await box.get("/srv/deep") is None
+    assert await box.get("nowhere/at/all") is None
+    await box.put({"in/a.txt": b"again"})
+    assert await box.get("in/a.txt") == b"again"
+
+
+async def test_get_of_a_pipe_is_nothing_and_does_not_hang(box: Sandbox) -> None:
+    await python(box, "import os; os.mkfifo('/app/pipe')")
+    assert await asyncio.wait_for(box.get("/app/pipe"), 10) is None
+
+
+async def test_put_tar_writes_and_removes(box: Sandbox) -> None:
+    await shell(box, "mkdir gone; touch gone/x; mkdir becomes-file; touch becomes-file/y")
+    removed = json.dumps(["/app/gone", "/app/data.txt", "/app/never-was"]).encode()
+    await box.put_tar(
+        tar_of(
+            (member(DELETED), removed),
+            (member("app/new", tarfile.DIRTYPE), b""),
+            (member("app/new/file"), b"data"),
+            (member("app/becomes-file"), b"now a file"),
+            (member("app/link", tarfile.SYMTYPE, "new/file"), b""),
+        )
+    )
+    assert (
+        await shell(box, "ls -a | tr '\\n' ' '; cat link becomes-file") == ". .. becomes-file link new datanow a file"
+    )
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        member("../x"),
+        member("app/../../x"),
+        member("/app/x"),
+        member("app/device", tarfile.CHRTYPE),
+        member("app/pipe", tarfile.FIFOTYPE),
+    ],
+    ids=lambda info: info.name,
+)
+async def test_put_tar_refuses_members_that_leave_the_root_or_are_devices(box: Sandbox, bad: tarfile.TarInfo) -> None:
+    with pytest.raises(ValueError):
+        await box.put_tar(tar_of((member("app/before"), b"x"), (bad, b"")))
+    assert await box.get("/app/before") is None
+
+
+async def test_put_tar_refuses_to_remove_outside_and_what_is_no_tar(box: Sandbox) -> None:
+    for listed in (["../etc/passwd"], ["/app/../../etc/passwd"], ["/"], {"a": 1}):
+        with pytest.raises(ValueError):
+            await box.put_tar(tar_of((member(DELETED), json.dumps(listed).encode())))
+    with pytest.raises(ValueError):
+        await box.put_tar(b"no tar at all" * 100)
+
+
+async def test_links_that_lead_out_lead_nowhere_on_the_host(box: Sandbox, tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    (tmp_path / "secret").write_text("host")
+    await shell(box, f"ln -s {tmp_path} out; ln -s {tmp_path}/secret secret; ln -s ../../../../../../..{tmp_path} up")
+    for path in ("secret", "out/secret", "up/secret"):
+        assert await box.get(path) is None
+    for path in ("out/new", "up/new"):
+        with contextlib.suppress(SandboxError, ValueError):
+            await box.put({path: b"x"})
+    assert [path.name for path in tmp_path.iterdir()] == ["secret"]
+    assert b"host" not in (await box.difference()).tar
+
+
+# difference
+
+
+async def test_a_difference_names_what_is_new_changed_and_removed(box: Sandbox) -> None:
+    await shell(
+        box,
+        "echo two > data.txt; mkdir -p d/e; echo f > d/e/f; ln -s data.txt l; chmod 700 /opt/more/tool.sh;"
+        "mkdir -p /srv/out; echo x > /srv/out/x; touch /tmp/t; mkdir -p /logs /tests; touch /logs/l /tests/t",
+    )
+    found = await box.difference()
+    assert set(found.changed) == {
+        "/app/d", "/app/d/e", "/app/d/e/f", "/app/data.txt", "/app/l", "/opt/more/tool.sh", "/srv/out", "/srv/out/x",
+    }  # fmt: skip
+    assert list(found.changed) == sorted(found.changed) and found.deleted == ()
+    with tarfile.open(fileobj=io.BytesIO(found.tar)) as tar:
+        assert tar.getmember("opt/more/tool.sh").mode & 0o777 == 0o700
+        assert tar.getmember("app/l").linkname == "data.txt"
+        content = tar.extractfile("app/data.txt")
+        assert content is not None and content.read() == b"two\n"
+    await shell(box, "rm -r data.txt /opt/more")
+    found = await box.difference()
+    assert set(found.deleted) == {"/app/data.txt", "/opt/more"}
+    with tarfile.open(fileobj=io.BytesIO(found.tar)) as tar:
+        assert tar.getnames()[0] == DELETED
+
+
+async def test_what_was_changed_and_changed_back_is_no_difference(box: Sandbox) -> None:
+    await shell(box, "cp data.txt c; echo two > data.txt; cat c > data.txt; rm c; touch data.txt")
+    found = await box.difference()
+    assert (found.changed, found.deleted) == ((), ())
+
+
+async def test_a_difference_put_into_a_fresh_sandbox_gives_the_same_difference(
+    place: SandboxPlace, box: Sandbox
+) -> None:
+    await shell(box, "mkdir d; echo f > d/f; chmod 755 d/f; ln -s /nowhere l; rm data.txt; mkfifo p; mkdir empty")
+    found = await box.difference()
+    fresh = await place.create(TASK, "fresh")
+    try:
+        await fresh.put_tar(found.tar)
+        again = await fresh.difference()
+        assert (again.changed, again.deleted, again.tar) == (found.changed, found.deleted, found.tar)
+    finally:
+        await fresh.close()
+
+
+async def test_a_difference_beyond_its_limit_raises_and_holes_count(box: Sandbox) -> None:
+    await shell(box, "head -c 3000 /dev/zero > small")
+    with pytest.raises(ValueError):
+        await box.difference(limit=1000)
+    assert (await box.difference(limit=100_000)).changed == ("/app/small",)
+    await python(box, "open('/app/sparse', 'wb').truncate(200 << 20)")
+    with pytest.raises(ValueError):
+        await box.difference()

@@ -1,0 +1,87 @@
+"""The words of ``ports.Sandbox`` and ``ports.SandboxPlace`` on forks and walls: what it has of others and of the host.
+Tested on every backend; run as root the bwrap half is run a second time as a normal user (``test_sandbox_as_user``)."""
+
+import asyncio
+import socket
+import time
+import uuid
+from pathlib import Path
+
+from hc_ray.ports import Sandbox, SandboxPlace
+from tests.fakes.contract_task import TASK, python, running, shell
+
+# fork
+
+
+async def test_a_fork_has_a_copy_of_the_files_and_none_of_the_processes(box: Sandbox) -> None:
+    marker = f"9{uuid.uuid4().int % 10**9}.75"
+    await shell(box, f"echo mine > f; mkdir -p /tmp/t; echo t > /tmp/t/x; sleep {marker} >/dev/null 2>&1 &")
+    end = time.monotonic() + 10.0
+    while not running(marker) and time.monotonic() < end:
+        await asyncio.sleep(0.02)
+    child = await box.fork("child")
+    try:
+        assert await shell(child, "cat f /tmp/t/x data.txt; pwd; echo $GREETING") == "mine\nt\none\n/app\nhello\n"
+        assert running(marker) == 1
+        await shell(child, "echo child > f; rm data.txt; touch c")
+        await shell(box, "echo parent > p")
+        assert await shell(box, "cat f; ls | tr '\\n' ' '") == "mine\ndata.txt f p "
+        assert await shell(child, "ls | tr '\\n' ' '") == "c f "
+        found = await child.difference()
+        assert (found.changed, found.deleted) == (("/app/c", "/app/f"), ("/app/data.txt",))
+        grandchild = await child.fork("grandchild")
+        await child.close()
+        assert await shell(grandchild, "cat f") == "child\n"
+        assert (await grandchild.difference()).tar == found.tar
+        await grandchild.close()
+    finally:
+        await child.close()
+    assert await shell(box, "cat f") == "mine\n"
+
+
+# walls
+
+
+async def test_there_is_no_network(box: Sandbox) -> None:
+    with socket.create_server(("0.0.0.0", 0)) as server:
+        server.listen()
+        port = server.getsockname()[1]
+        code = (
+            "import socket, os\n"
+            "names = {name for _, name in socket.if_nameindex()} - {'tunl0', 'ip6tnl0', 'sit0', 'gre0'}\n"
+            "print(sorted(names))\n"
+            f"for host in ('127.0.0.1', '192.0.2.1', '{socket.gethostbyname('localhost')}'):\n"
+            f"    try: socket.create_connection((host, {port}), 2); print('reached')\n"
+            "    except OSError: print('no')\n"
+        )
+        assert (await python(box, code)).split() == ["['lo']", "no", "no", "no"]
+
+
+async def test_files_of_the_host_are_not_there(box: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / "marker").write_text("host")
+    places = [
+        str(Path(__file__)),
+        str(tmp_path / "marker"),
+        str(Path.home() / ".bashrc"),
+        "/etc/shadow",
+        str(Path.cwd()),
+    ]
+    for path in places:
+        if path not in ("/root/.bashrc", "/etc/shadow"):  # an image has its own
+            assert (await box.exec(["test", "-e", path], timeout=20)).exit_code == 1, path
+    found = await python(box, "import os; print([n for n in os.listdir('/proc') if n.isdigit()].__len__() < 40)")
+    assert found == "True\n"
+
+
+async def test_two_sandboxes_see_nothing_of_each_other(place: SandboxPlace, box: Sandbox) -> None:
+    marker = f"6{uuid.uuid4().int % 10**9}.125"
+    other = await place.create(TASK, "other")
+    try:
+        await shell(
+            box, f"echo s > /app/only; echo s > /tmp/only; echo s > /dev/shm/only; sleep {marker} >/dev/null 2>&1 &"
+        )
+        assert await shell(other, "ls /app /tmp /dev/shm | grep only; cat /proc/[0-9]*/cmdline | tr '\\0' '\\n'") != ""
+        seen = await shell(other, "ls /app /tmp /dev/shm; cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n'")
+        assert "only" not in seen.split() and marker not in seen.split()
+    finally:
+        await other.close()
