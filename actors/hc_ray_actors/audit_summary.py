@@ -43,22 +43,22 @@ def summarise(audit: Audit, outcome: Outcome) -> dict[str, Any]:
         "definitions": DEFINITIONS,
         "tasks": _counts(outcome, measured),
         "faults": _faults(measured),
-        "whole": figures.stages(outcome.evidence).model_dump(),
-        "gate": {name: paired.model_dump() for name, paired in figures.gate_effect(outcome.evidence).items()},
-        "categories": {name: both.model_dump() for name, both in figures.by_category(outcome.evidence).items()},
-        "testers": {name: both.model_dump() for name, both in figures.by_tester(outcome.evidence).items()},
-        "selection": [one.model_dump() for one in pooling.selected(pools)],
+        "whole": figures.stages(outcome.evidence).model_dump(mode="json"),
+        "gate": {name: paired.model_dump(mode="json") for name, paired in figures.gate_effect(outcome.evidence).items()},
+        "categories": {name: both.model_dump(mode="json") for name, both in figures.by_category(outcome.evidence).items()},
+        "testers": {name: both.model_dump(mode="json") for name, both in figures.by_tester(outcome.evidence).items()},
+        "selection": [one.model_dump(mode="json") for one in pooling.selected(pools)],
         "disagreeing_verdicts": sum(bool(pool.disagrees) for pool in pools),
         "sandboxes": outcome.sandboxes,
     }
     if audit.split == "dev":
         summary["unmeasured"] = {one.task: one.unmeasured for one in outcome.evidence if one.unmeasured}
         summary["suites"] = [
-            {"task": one.task, "key": suite.key, **figures.stages([_only(one, suite)]).model_dump()}
+            {"task": one.task, "key": suite.key, **figures.stages([_only(one, suite)]).model_dump(mode="json")}
             for one in outcome.evidence
             for suite in one.suites
         ]
-        summary["pools"] = [pool.model_dump() for pool in pools]
+        summary["pools"] = [pool.model_dump(mode="json") for pool in pools]
     return summary
 
 

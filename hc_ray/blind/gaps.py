@@ -65,7 +65,7 @@ def guess_of(node: str, sources: Mapping[str, str], instruction: str) -> tuple[K
     if match := _SYSTEM.search(text):
         return "system knowledge", f"speaks of {match[0]}"
     parameters = re.search(r"\[(.*)\]$", node)
-    if edge := _edge([*given, *([parameters[1]] if parameters else [])]):
+    if edge := _edge([*expected, *given, *([parameters[1]] if parameters else [])]):
         return "implicit edge", f"tries {edge}"
     if unsaid := [one for one in expected if one.strip() and one not in instruction]:
         return "exact value", f"wants {unsaid[0][:40]!r}, which the instruction does not say"
@@ -117,6 +117,6 @@ def _edge(values: Sequence[str]) -> str | None:
     for value in values:
         if value.strip() in ("", "0", "0.0", "None", "b''", "[]", "{}"):
             return repr(value)
-        if re.fullmatch(r"-\d+(\.\d+)?|\d{7,}", value.strip()):
-            return value.strip()
+        if match := re.search(r"(?<![\w.\])}])-\d+(\.\d+)?|\b\d{7,}\b", value):
+            return match[0]
     return None

@@ -1,0 +1,97 @@
+"""An audit changes nothing that a later trial asks or hands in: the same sweep, once before and once after the audit of
+the first, sends the same bytes to its engine."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hc_ray.config import BudgetConfig, EngineConfig, SolverConfig, SweepConfig, TestgenConfig
+from hc_ray_actors import audit as auditing
+from hc_ray_actors import sweep
+from hc_ray_actors.audit_subjects import AuditSettings
+from hc_ray_actors.cluster import InProcess
+from tests.fakes.engine_server import EngineServer
+from tests.fakes.sandbox_home import data_home
+from tests.fakes.tasks import make_task
+from tests.fakes.unsteady_model import answer
+
+SOLVER = SolverConfig(
+    samples=2,
+    max_turns=4,
+    max_rounds=2,
+    testgen=TestgenConfig(total_min=3, total_max=6, tests_per_category_max=3, budget_tokens=600, rounds=1),
+)
+INSTRUCTION = (
+    "Write the file add.py with a function `add(a, b)` that returns the sum of its two numbers.\n\n"
+    "Example: `add(3, 2)` returns `5`.\n"
+)
+CLOCKS = ("engine_seconds",)
+
+
+class Silence:
+    def emit(self, event: object) -> None:
+        """Nobody listens."""
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A data root of its own: what an audit keeps there is the test's."""
+    from hc_ray.adapters.runner_build import ensure_runner
+
+    with data_home() as shared:
+        ensure_runner()
+        own = shared / f"audit-interference-{os.getpid()}"
+        own.mkdir(mode=0o755)
+        shutil.copytree(shared / "runner", own / "runner", symlinks=True, copy_function=os.link)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("HC_RAY_HOME", str(own))
+            yield own
+        shutil.rmtree(own, ignore_errors=True)
+
+
+def timeless(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {name: timeless(value) for name, value in data.items() if name not in CLOCKS}
+    return [timeless(one) for one in data] if isinstance(data, list) else data
+
+
+def swept(dataset: Path, out: Path, server: EngineServer) -> tuple[list[bytes], dict[str, Any]]:
+    """What a sweep sent to its engine (a round's requests go side by side, so sorted), and what its trials made."""
+    server.requests.clear()
+    config = SweepConfig(
+        dataset=str(dataset),
+        engine=EngineConfig(kind="openai", model="fake", base_url=server.base_url),
+        sandbox="bwrap",
+        concurrency=1,
+        agents=("hc",),
+        solver=SOLVER,
+        budget=BudgetConfig(tokens=2000),
+        mlflow_uri="none",
+        out=str(out),
+    )
+    summary = sweep.run(sweep.prepare(config), events=Silence(), cluster=InProcess())
+    assert summary.done == 1 and not summary.unscored
+    made = {
+        path.relative_to(out).as_posix(): timeless(json.loads(path.read_bytes()))
+        for pattern in ("suites/*.json", "trials/*/agent/candidates.json")
+        for path in out.glob(pattern)
+    }
+    return sorted(body for path, body in server.requests if path.endswith("completions")), made
+
+
+def test_a_sweep_after_an_audit_sends_and_makes_what_it_did_before(place: Path, tmp_path: Path):
+    dataset = tmp_path / "tasks"
+    make_task(dataset, "add", instruction=INSTRUCTION)
+    with EngineServer(answer) as server:
+        before = swept(dataset, tmp_path / "before", server)
+        summary, _ = auditing.run(auditing.prepare(str(tmp_path / "before"), AuditSettings(mutants=2)))
+        assert list((place / "sealed").glob("*/audit/*.json")) and (tmp_path / "before" / "audit.json").is_file()
+        after = swept(dataset, tmp_path / "after", server)
+    assert summary["tasks"]["measured"] == 1 and summary["whole"]["generated"]["tests"] > 0
+    assert before[0] and before[0] == after[0]
+    assert before[1] and before[1] == after[1]

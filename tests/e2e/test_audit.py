@@ -1,0 +1,320 @@
+"""An audit in real sandboxes of a sweep whose truth is known: a valid, an invalid, a trivial, a flaky and a too strict
+test; right and wrong candidates; a task whose reference is no Python, and one whose reference fails."""
+
+import asyncio
+import json
+import os
+import shutil
+import stat
+from pathlib import Path
+
+import pytest
+
+from hc_ray import report
+from hc_ray.adapters.sweep_store import SweepStore
+from hc_ray.candidate import Candidate
+from hc_ray.cli import run
+from hc_ray.config import EngineConfig, SolverConfig
+from hc_ray.errors import ConfigError, OutputError
+from hc_ray.home import data_root
+from hc_ray.suite import ExpectedValue, GateVerdict, Property, Rejected, SelfTest, Subject, Suite, Unknown
+from hc_ray.trial import AgentInfo, AgentResult, TrialKey, TrialResult, VerifierResult
+from hc_ray.value import digest_of
+from hc_ray_actors import audit as auditing
+from hc_ray_actors import verifiers
+from hc_ray_actors.audit_subjects import AuditSettings
+from hc_ray_actors.plan import sealed_folder
+from tests.fakes.sandbox_home import data_home
+from tests.fakes.tasks import make_task
+
+SETTINGS = AuditSettings(mutants=6)
+SHOUT_SH = """#!/bin/bash
+[ "$(sh /app/shout.sh hi)" = HI ] && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt
+"""
+SHOUT_SOLVE = "#!/bin/bash\nprintf 'echo \"$1\" | tr a-z A-Z\\n' > /app/shout.sh\n"
+TWICE = "echo x >> /tmp/audit-count; [ $(wc -l < /tmp/audit-count) -eq 2 ]"
+"""A command that succeeds the second time only."""
+
+RIGHT = {"add.py": "def add(a, b):\n    return b + a\n"}
+WRONG = {
+    "minus": {"add.py": "def add(a, b):\n    return a - b\n"},
+    "five": {"add.py": "def add(a, b):\n    return 5\n"},
+    "absolute": {"add.py": "def add(a, b):\n    return abs(a) + abs(b)\n"},
+}
+
+
+def of_add(identity, call, expectation, category="happy_path", **more):
+    subject = Subject(kind="call", path="add.py", function="add")
+    return SelfTest(id=identity, category=category, subject=subject, input=call, expectation=expectation, **more)
+
+
+def of_file(identity, expectation, category):
+    return SelfTest(
+        id=identity, category=category, subject=Subject(kind="file", path="add.py"), expectation=expectation
+    )
+
+
+ADMITTED = (
+    of_add("valid", "add(2, 3)", ExpectedValue(value="5")),
+    of_file("trivial", Property(name="exists"), "existence"),
+    SelfTest(id="flaky", category="integration", subject=Subject(kind="command", path=""), input=TWICE,
+             expectation=Property(name="runs")),
+    of_file("strict", ExpectedValue(value="def add(a, b):\n    return a + b"), "format"),
+    of_add("input", "add(1, 1)", Unknown(), "boundary"),
+)  # fmt: skip
+DROPPED = (of_add("invalid", "add(2, 2)", ExpectedValue(value="5"), "boundary"),)
+SHOUT = (
+    SelfTest(id="shouts", category="happy_path", subject=Subject(kind="command", path="shout.sh"), input="hi",
+             expectation=ExpectedValue(value="HI")),
+    SelfTest(id="refuses", category="invalid_input", subject=Subject(kind="command", path="shout.sh"),
+             expectation=Rejected()),
+)  # fmt: skip
+
+
+def write_sweep(out: Path, dataset: Path, *, split: str = "dev", running: bool = False) -> None:
+    """A finished sweep of the dataset, as its trials would have left it."""
+    store = SweepStore(str(out))
+    sealed = verifiers.seal(dataset, data_root() / "public", sealed_folder(dataset))
+    tasks = {task.name: task for task in sealed.tasks}
+    engine = EngineConfig(kind="scripted", script="made:by-hand")
+    sweep = {
+        "dataset": str(dataset), "split": split, "sandbox": "bwrap", "config": {"network": "mention"},
+        "tasks": [{"name": task.name, "digest": task.digest} for task in sealed.tasks],
+        "sealed_digest": digest_of(sealed.sealed_digests), "planned_trials": 3,
+        "models": {"tester": {"engine": engine.model_dump(mode="json")}},
+    }  # fmt: skip
+    store.write("sweep.json", json.dumps(sweep).encode())
+    if running:
+        lease = {"owner": "x", "host": "elsewhere", "renewed_at": 1e12, "released": False}
+        store.write("lease.json", json.dumps(lease).encode())
+    write_suite(store, tasks["add"].digest, ADMITTED, DROPPED)
+    write_suite(store, tasks["shout"].digest, SHOUT, ())
+    write_suite(store, tasks["broken"].digest, (of_add("any", "add(1, 1)", ExpectedValue(value="2")),), ())
+    pool = [RIGHT, *WRONG.values(), {}, RIGHT]
+    write_trial(store, tasks["add"], 0, pool, chosen=0, passed=True)
+    # What was handed in fails the real tests: the verdict that is stored cannot be right.
+    write_trial(store, tasks["add"], 1, pool, chosen=1, passed=True)
+    write_trial(store, tasks["shout"], 0, [{"shout.sh": 'echo "$1"\n'}], chosen=0, passed=False)
+
+
+def write_suite(store, task_digest, admitted, dropped):
+    gate = [GateVerdict(id=test.id, admitted=test in admitted, reason="made") for test in (*admitted, *dropped)]
+    suite = Suite(
+        key=digest_of(task_digest), task_digest=task_digest, tests=admitted, dropped=dropped, gate=tuple(gate)
+    )
+    store.write(f"suites/{suite.key}.json", suite.model_dump_json().encode())
+
+
+def write_trial(store, task, seed, pool, *, chosen, passed):
+    key = TrialKey(task=task.name, task_digest=task.digest, agent="hc", solver=SolverConfig(), seed=seed, models={},
+                   prompts="", sandbox="bwrap", grading="isolated")  # fmt: skip
+    candidates = [
+        Candidate(id=f"c1.{i}", round=1, slot=i, seed=i, temperature=0.5, form="chat", plan="plain", files=files,
+                  prompt_tokens=60, completion_tokens=40).model_dump(mode="json")
+        for i, files in enumerate(pool)
+    ]  # fmt: skip
+    metadata = {"bits": [passed], "selection": {"chosen": f"c1.{chosen}"}, "agent": "hc", "split": "dev", "seed": seed}
+    result = TrialResult(
+        task_name=task.name, trial_name=key.name, task_checksum=task.digest, started_at="", finished_at="",
+        agent_info=AgentInfo(name="hc", version="0"), agent_result=AgentResult(metadata=metadata),
+        verifier_result=VerifierResult(rewards={"reward": float(passed)}),
+    )  # fmt: skip
+    for path, data in {"config.json": key.model_dump_json(), "agent/candidates.json": json.dumps(candidates),
+                       "result.json": result.model_dump_json()}.items():  # fmt: skip
+        store.write(f"trials/{key.name}/{path}", data.encode())
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A data root of its own, so that nothing was looked at before; the runner is the other tests'."""
+    from hc_ray.adapters.runner_build import ensure_runner
+
+    with data_home() as shared:
+        ensure_runner()
+        own = shared / f"audit-{os.getpid()}"
+        own.mkdir(mode=0o755)
+        shutil.copytree(shared / "runner", own / "runner", symlinks=True, copy_function=os.link)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("HC_RAY_HOME", str(own))
+            yield own
+        shutil.rmtree(own, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def swept(home, tmp_path_factory):
+    root = tmp_path_factory.mktemp("audit")
+    make_task(root / "tasks", "add")
+    make_task(root / "tasks", "shout", instruction="Write /app/shout.sh, which prints its argument in capitals.\n",
+              tests={"test.sh": SHOUT_SH}, solution={"solve.sh": SHOUT_SOLVE})  # fmt: skip
+    make_task(root / "tasks", "broken", instruction="Write add.py with add(a, b), the sum, and be quick.\n",
+              solution={"solve.sh": "#!/bin/bash\ntrue\n"})  # fmt: skip
+    write_sweep(root / "out", root / "tasks")
+    return root / "out"
+
+
+class Interrupted(Exception):
+    """Stands in for Ctrl-C."""
+
+
+@pytest.fixture(scope="module")
+def audited(swept):
+    """The audit, broken off after its first task and begun again: its summary, and the sandboxes that either opened."""
+    lines: list[str] = []
+
+    def stop_at_first(line: str) -> None:
+        lines.append(line)
+        raise Interrupted
+
+    prepared = auditing.prepare(str(swept), SETTINGS)
+    with pytest.raises(ExceptionGroup) as stopped:
+        asyncio.run(auditing.measured(prepared, stop_at_first))
+    assert stopped.group_contains(Interrupted)
+    assert not (swept / "audit.json").exists()
+    opened = int(lines[0].split()[-2])
+    summary, outcome = auditing.run(prepared)
+    return summary, outcome, opened
+
+
+def counts(share):
+    return share["hits"], share["of"]
+
+
+def suite_of(summary, task):
+    return next(suite for suite in summary["suites"] if suite["task"] == task)
+
+
+def test_each_test_is_what_it_was_made_to_be(audited):
+    before, after = suite_of(audited[0], "add")["generated"], suite_of(audited[0], "add")["admitted"]
+    assert (before["tests"], before["judging"], after["judging"]) == (6, 5, 4)
+    assert (counts(before["validity"]), counts(after["validity"])) == ((3, 5), (3, 4))
+    assert (counts(before["triviality"]), counts(after["triviality"])) == ((1, 5), (1, 4))
+    assert (counts(before["flakiness"]), counts(after["flakiness"])) == ((1, 5), (1, 4))
+    assert (counts(before["discrimination"]), counts(after["discrimination"])) == ((2, 5), (1, 4))
+
+
+def test_faults_are_mutants_that_the_real_tests_fail_and_wrong_candidates(audited):
+    summary = audited[0]
+    assert summary["faults"] == {
+        "mutants_killed": 2, "mutants_survived": 0, "candidates_failing": 4, "candidates_passing": 1,
+    }  # fmt: skip
+    whole, example = suite_of(summary, "add")["admitted"], summary["categories"]["happy_path"]["admitted"]
+    assert counts(whole["mutant_detection"]) == (2, 2)
+    assert counts(whole["candidate_detection"]) == (3, 3)
+    # The one example finds both mutants and one wrong candidate of three; the other task's finds its one.
+    assert counts(example["mutant_detection"]) == (2, 2)
+    assert counts(example["candidate_detection"]) == (2, 4)
+
+
+def test_the_too_strict_test_rejects_the_right_candidate_and_the_example_does_not(audited):
+    summary = audited[0]
+    assert counts(suite_of(summary, "add")["admitted"]["false_rejection"]) == (1, 1)
+    assert counts(summary["categories"]["format"]["admitted"]["false_rejection"]) == (1, 1)
+    assert counts(summary["categories"]["happy_path"]["admitted"]["false_rejection"]) == (0, 1)
+
+
+def test_one_real_test_of_two_is_covered_and_a_person_may_see_which_is_not(audited, swept):
+    summary, outcome, _ = audited
+    assert counts(suite_of(summary, "add")["admitted"]["overlap"]) == (1, 2)
+    (gap,) = auditing.gaps(auditing.prepare(str(swept), SETTINGS), outcome)
+    assert gap.node.endswith("::test_adds_negative_numbers") and gap.guess == "implicit edge"
+    assert len((audit_folder(swept) / "looks.jsonl").read_text().splitlines()) == 1
+
+
+def test_what_no_python_and_no_pytest_allow_is_not_measured(audited):
+    after = suite_of(audited[0], "shout")["admitted"]
+    assert (after["mutant_detection"]["value"], after["overlap"]["value"]) == (None, None)
+    assert counts(after["validity"]) == (2, 2)
+    assert counts(after["candidate_detection"]) == (1, 1)
+
+
+def test_of_a_task_whose_reference_fails_nothing_is_said(audited):
+    summary = audited[0]
+    assert summary["unmeasured"] == {"broken": "its reference fails its own tests"}
+    assert suite_of(summary, "broken")["admitted"]["validity"]["value"] is None
+    assert summary["tasks"] == {
+        "audited": 3, "measured": 2, "with_suites": 3, "with_mutants": 1, "with_overlap": 1, "lost_end_states": 0,
+    }  # fmt: skip
+
+
+def test_every_candidate_has_a_verdict_and_a_stored_one_that_cannot_be_is_noticed(audited):
+    summary = audited[0]
+    first, second, shout = sorted(summary["pools"], key=lambda pool: (pool["task"], pool["seed"]))
+    assert [one["passed"] for one in first["candidates"]] == [True, False, False, False, False, True]
+    assert (first["disagrees"], second["disagrees"], shout["disagrees"]) == (False, True, False)
+    assert summary["disagreeing_verdicts"] == 1
+    (selection,) = summary["selection"]
+    assert selection["mean"]["value"] == pytest.approx((2 / 6 + 0) / 2)
+    assert selection["oracle"]["value"] == 0.5
+
+
+def test_an_audit_that_was_broken_off_goes_on_and_one_that_is_repeated_opens_no_sandbox(audited, swept, capsys):
+    _, outcome, opened = audited
+    planned = auditing.prepare(str(swept), SETTINGS).sandboxes
+    assert opened > 0 and outcome.sandboxes > 0 and opened + outcome.sandboxes <= planned
+    assert run(["audit", str(swept), "--mutants", "6", "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["sandboxes"] == 0
+    assert {**audited[0], "seconds": 0, "sandboxes": 0} == {**again, "seconds": 0, "sandboxes": 0}
+
+
+def audit_folder(swept):
+    return sealed_folder(swept.parent / "tasks") / "audit"
+
+
+def test_hidden_tests_reference_and_mutants_stay_under_the_sealed_root(audited, swept):
+    told = b"\n".join(path.read_bytes() for path in swept.rglob("*") if path.is_file())
+    for secret in (b"test_adds", b"negative", b"tr a-z A-Z", b"hc-ray-canary"):
+        assert secret not in told
+    kept = [path for path in audit_folder(swept).iterdir() if path.suffix == ".json"]
+    assert any(b"test_adds" in path.read_bytes() for path in kept)
+    assert {stat.S_IMODE(path.stat().st_mode) for path in kept} == {0o600}
+
+
+def test_the_report_shows_a_stored_audit_and_says_not_measured_without_one(audited, swept, capsys):
+    assert run(["report", str(swept)]) == 0
+    shown = capsys.readouterr().out
+    assert "0.60" in shown and "by category" in shown
+    page = (swept / "report.html").read_text()
+    assert "Suite quality" in page and "Matthews" in page
+    (swept / "audit.json").rename(swept / "aside")
+    try:
+        assert report.summarise(SweepStore(str(swept)))["suite_quality"] is None
+        assert run(["report", str(swept)]) == 0
+        assert "not measured: hc-ray audit" in capsys.readouterr().out
+    finally:
+        (swept / "aside").rename(swept / "audit.json")
+
+
+def test_the_cost_is_shown_first_and_a_dry_run_stops_there(swept, capsys):
+    assert run(["audit", str(swept), "--mutants", "6", "--dry-run"]) == 0
+    assert "At most 67 sandboxes" in capsys.readouterr().out.replace("\n", " ")
+
+
+def test_a_holdout_is_audited_only_by_name_counted_and_told_in_sums_alone(home, tmp_path):
+    dataset = tmp_path / "tasks"
+    for name in ("add", "shout", "broken"):
+        # No look at these tasks opens a sandbox: none has a reference.
+        make_task(dataset, name, instruction=f"Write {name}.py.\n", solution={})
+    (dataset / "add" / "solution").mkdir(exist_ok=True)
+    write_sweep(tmp_path / "out", dataset, split="holdout")
+    with pytest.raises(ConfigError, match="--split holdout"):
+        auditing.prepare(str(tmp_path / "out"), SETTINGS)
+    assert verifiers.count_looks(dataset) == 0
+    prepared = auditing.prepare(str(tmp_path / "out"), SETTINGS, split="holdout")
+    summary, outcome = auditing.run(prepared)
+    assert verifiers.count_looks(dataset) == 1
+    assert not {"suites", "pools", "unmeasured"} & summary.keys()
+    assert not (sealed_folder(dataset) / "audit").exists()
+    with pytest.raises(ConfigError, match="nobody"):
+        auditing.gaps(prepared, outcome)
+
+
+def test_a_sweep_that_runs_or_is_none_is_not_audited(home, tmp_path):
+    with pytest.raises(OutputError):
+        auditing.prepare(str(tmp_path / "nothing"), SETTINGS)
+    make_task(tmp_path / "tasks", "add")
+    make_task(tmp_path / "tasks", "shout", instruction="Shout.\n")
+    make_task(tmp_path / "tasks", "broken", instruction="Break.\n")
+    write_sweep(tmp_path / "out", tmp_path / "tasks", running=True)
+    with pytest.raises(OutputError, match="is running"):
+        auditing.prepare(str(tmp_path / "out"), SETTINGS)
