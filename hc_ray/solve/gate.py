@@ -190,7 +190,7 @@ def against_trivial(tests: Sequence[SelfTest], rows: Mapping[str, Sequence[Cell]
             dropped.append((test, "an empty file passes it"))
         elif test.category == "anti_cheat" and "hard-coded" in passed:
             dropped.append((test, "hard-coded examples pass it"))
-        elif test.expectation.kind != "value" and passed != ["hard-coded"]:
+        elif test.expectation.kind != "value" and passed != ["hard-coded"] and test.weight >= WEAK:
             weak[test.id] = f"weighs less: {passed[0]} passes it"
             admitted.append(lighter(test))
         else:
@@ -244,8 +244,10 @@ def by_mutants(
     )
     weak: dict[str, str] = {}
     admitted = []
-    for test, count, judges, cell in zip(tests, kills, judging, original, strict=True):
-        behaviour = judges and test.subject.kind != "file" and cell.outcome == "pass"
+    for test, count, cell in zip(tests, kills, original, strict=True):
+        behaviour = (
+            test.expectation.kind in ("value", "rejected") and test.subject.kind != "file" and cell.outcome == "pass"
+        )
         if killed and behaviour and not count and test.confidence < STATED_CONFIDENCE:
             weak[test.id] = f"weighs less: it kills none of {len(rows)} mutants"
             test = lighter(test)

@@ -91,21 +91,25 @@ def settle(
         if not votes:
             settled.append(test)
             continue
+        voices = votes.copy()
         if guessed and guess is not None:
-            votes[_normal(guess)] += 1
-        value, count = votes.most_common(1)[0]
+            # A guess confirms; it never outvotes what was run.
+            voices[_normal(guess)] += 1
+        value, count = max(voices.items(), key=lambda item: (votes[item[0]], item[1]))
         total = sum(votes.values())
-        if count >= 2 and 2 * count > total:
+        if count >= 2 and 2 * votes[value] > total:
             update = {
                 "expectation": ExpectedValue(value=value),
                 "confidence": min(0.69, AGREED_CONFIDENCE + 0.03 * (count - 2)),
-                "weight": 1.0 if count == total and count > 2 else 0.6,
+                "weight": 1.0 if votes[value] == total and count > 2 else 0.6,
             }
             settled.append(test.model_copy(update=update))
-            verdicts.append(GateVerdict(id=test.id, admitted=True, reason=f"{count} of {total} readings answer alike"))
+            verdicts.append(
+                GateVerdict(id=test.id, admitted=True, reason=f"{votes[value]} of {total} programs answer alike")
+            )
         elif guessed:
             settled.append(demoted(test))
-            told = f"contradicted: {total} readings give {len(votes)} answers; its input is kept"
+            told = f"contradicted: {1 + total} readings give {len(voices)} answers; its input is kept"
             verdicts.append(GateVerdict(id=test.id, admitted=True, reason=told))
         else:
             settled.append(test)

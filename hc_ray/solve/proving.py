@@ -111,7 +111,7 @@ class Proving:
         if self.programs:
             self.notes.append(f"{len(believed)} of {len(self.programs)} programs of the tester pass what is stated.")
         settled, said = oracle.settle(gated.admitted, believed)
-        values = sum(verdict.reason.endswith("answer alike") for verdict in said)
+        values = sum(verdict.reason.endswith("programs answer alike") for verdict in said)
         if values:
             self.notes.append(f"{values} expected values come from their agreement.")
         again = gate.screen(settled)

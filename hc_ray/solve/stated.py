@@ -239,7 +239,8 @@ def _call_inputs(instruction: str, target: Target, function: str, count: int, fi
         for category, reach in _RANGES
         for call in inputs.calls(function, target.parameters, samples, reach, count)
     ]
-    return tried
+    varied = inputs.calls(function, target.parameters, samples, "ordinary", count + 3)[count:]
+    return tried + [("anti_cheat", Given(arguments=call), "") for call in varied]
 
 
 def _command_inputs(instruction: str, target: Target, count: int, files: Sequence[FileView]) -> list[Tried]:
@@ -248,7 +249,8 @@ def _command_inputs(instruction: str, target: Target, count: int, files: Sequenc
     tried: list[Tried] = [("happy_path", Given(arguments=use.arguments, stdin=use.stdin), "") for use in shown[:count]]
     for category, reach in _RANGES:
         tried += [(category, one, "") for one in given(instruction, reach, count, files)]
-    return tried
+    varied = given(instruction, "ordinary", count + 2, files)[count:]
+    return tried + [("anti_cheat", one, "") for one in varied]
 
 
 def robust_tests(instruction: str, deliverable: Deliverable) -> tuple[SelfTest, ...]:

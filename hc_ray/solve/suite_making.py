@@ -72,7 +72,7 @@ class SuiteMaker:
         await proving.ask_programs(self._previews())
         made = [*self._stated()] if not self._known else []
         made += await self._ask_in_rounds(made)
-        made += self._filled(made)
+        made += self._filled(made, programs=len(proving.programs) > 1)
         numbered = self._numbered(made)
         gated = await proving.prove(numbered)
         kept, beyond = self._capped(gated.admitted)
@@ -188,7 +188,7 @@ class SuiteMaker:
             and testgen.applies(category, self.task.instruction, self.targets) is None
         ]
 
-    def _filled(self, tests: Sequence[SelfTest]) -> list[SelfTest]:
+    def _filled(self, tests: Sequence[SelfTest], *, programs: bool) -> list[SelfTest]:
         """Generic inputs, up to the minimum of their category and of the whole suite."""
         standing = self._standing(tests)
         have = {gate.input_of(test) for test in (*self._known, *standing) if test.expectation.kind != "property"}
@@ -201,10 +201,13 @@ class SuiteMaker:
             count=self.config.tests_per_category_max,
             files=self.view.files if self.view else (),
         )
-        for wanted_of_category in (True, False):
+        # Programs answer every input at no further cost: with them the categories are filled further.
+        least, most = self.config.tests_per_category_min, self.config.tests_per_category_max
+        target = max(least, most - 1) if programs else least
+        for step in ("category", "suite"):
             for test in generic:
-                short = counts[test.category] < self.config.tests_per_category_min
-                wanted = short if wanted_of_category else total < self.config.total_min
+                short = counts[test.category] < target and total < self.config.total_max
+                wanted = short if step == "category" else total < self.config.total_min
                 if wanted and gate.input_of(test) not in have:
                     have.add(gate.input_of(test))
                     counts[test.category] += 1
