@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import IO, Any
 
 from hc_ray.page import NOT_MEASURED
+from hc_ray.show_suite import tell_reading
 
 LETTERS = {"pass": "pass", "fail": "fail", "error": "error", "skipped": "skip", "timeout": "time"}
 
@@ -81,6 +82,7 @@ def tell_suite(suite: Mapping[str, Any] | None, stream: IO[str] | None = None) -
     ]
     if rows:
         terminal.table(("in", "id", "category", "asks", "gate says"), rows, stream=stream)
+    tell_reading(suite, stream)
 
 
 def _asks(test: Mapping[str, Any]) -> str:

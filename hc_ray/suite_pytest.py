@@ -1,6 +1,6 @@
 """A suite as a pytest file that a person can read and run: ``HC_WORKDIR=. pytest test_suite.py``. Each test stands
-there with what it asks, the sentence that it encodes and the gate's verdict; dropped ones are skipped with their reason. The
-same driver runs them that runs inside sandboxes, here without one: meant for code that one trusts."""
+there with what it asks, the sentence that it encodes and the gate's verdict; dropped ones are skipped with their reason.
+The same driver runs them that runs inside sandboxes, here without one: meant for code that one trusts."""
 
 import json
 import re
@@ -98,7 +98,8 @@ def _literal(data: dict[str, object]) -> str:
 
 
 def _lines(text: str) -> Sequence[str]:
-    return [line.rstrip() for line in re.split(r"[\r\n\f\v\x1c-\x1e\x85\u2028\u2029]+", text) if line.strip()]
+    plain = re.sub(r"[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]", " ", text)
+    return [line.rstrip() for line in re.split(r"[\r\n]+", plain) if line.strip()]
 
 
 def _said(test: SelfTest) -> str:
