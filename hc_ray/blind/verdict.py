@@ -111,11 +111,11 @@ def headline(rewards: dict[str, float]) -> float:
     raise Malformed('reward.json has several rewards and none of them is called "reward"')
 
 
-def testimony(messages: Sequence[Any], *, mentions_pytest: bool) -> tuple[Witnessed | None, bool]:
+def testimony(messages: Sequence[Any], *, mentions_pytest: bool, share: float = 1.0) -> tuple[Witnessed | None, bool]:
     """What the witness saw: (``none`` or ``absent`` when no pytest reported, else None; whether the tests passed).
 
-    Passed means: every session that began has ended, under its own token and once, nothing failed or broke, and
-    something passed."""
+    Passed means: every session that began has ended, under its own token and once, something passed, and that is
+    ``share`` of all that passed, failed or broke (1: nothing failed or broke)."""
     known = [message for message in messages if isinstance(message, dict)]
     if not known:
         return ("absent" if mentions_pytest else "none"), False
@@ -125,11 +125,13 @@ def testimony(messages: Sequence[Any], *, mentions_pytest: bool) -> tuple[Witnes
         return None, False
     if sorted(map(str, started)) != sorted(str(message.get("session")) for message in ended):
         return None, False
-    clean = all(
-        _count(message, "failed") == 0 and _count(message, "errors") == 0 and message.get("exit") in (0, 5)
-        for message in ended
-    )
-    return None, clean and sum(_count(message, "passed") for message in ended) > 0
+    ends = (0, 5) if share >= 1.0 else (0, 1, 5)
+    passed, failed = (sum(_count(one, key) for one in ended for key in keys) for keys in (("passed",), _BAD))
+    borne_out = passed > 0 and passed >= share * (passed + failed)
+    return None, borne_out and all(message.get("exit") in ends for message in ended)
+
+
+_BAD = ("failed", "errors")
 
 
 def _count(message: dict[str, Any], key: str) -> int:
@@ -140,7 +142,8 @@ def _count(message: dict[str, Any], key: str) -> int:
 
 def decide(report: dict[str, Any] | None, *, mentions_pytest: bool, threshold: float = 1.0) -> dict[str, Any]:
     """The fields ``passed, cause, reward, rewards, witness, detail`` of a verdict, from the report of ``hc_grade``
-    (None: it sent none). Whatever a candidate can bring about is a fail with its cause, never an exception."""
+    (None: it sent none). ``threshold``: the reward from which it passes. Whatever a candidate can bring about is a fail
+    with its cause, never an exception."""
     if report is None or "error" in report:
         detail = "" if report is None else str(report["error"])
         return {"passed": False, "cause": "verifier_lost", "witness": "absent", "detail": detail}
@@ -161,6 +164,9 @@ def decide(report: dict[str, Any] | None, *, mentions_pytest: bool, threshold: f
         return {**fail, **read, "cause": "failed"}
     if silent == "absent":
         return {**fail, **read, "cause": "witness_absent", "detail": "the tests run pytest, but no session reported"}
+    # A part of the reward is believed as far as a part of the tests passed; all of it only when all did.
+    if reward < 1.0:
+        clean = testimony(report.get("witness", []), mentions_pytest=mentions_pytest, share=threshold)[1]
     if silent is None and not clean:
         detail = "a reward was written that the pytest sessions do not bear out"
         return {**fail, **read, "cause": "witness_disagrees", "witness": "disagrees", "detail": detail}

@@ -1,5 +1,6 @@
 """Every cheat of the corpus, tried for real: on our own tasks none earns anything, on foreign ones those that do are
-listed. ``scripts/cheats-table`` writes docs/trust-cheats.md from a run of this module."""
+listed. ``scripts/cheats-table`` writes docs/trust-cheats.md from a run of this module, in which every cheat is tried in
+every mode of grading; other runs try a part of them in shared grading."""
 
 import asyncio
 import os
@@ -11,26 +12,34 @@ from pathlib import Path
 import pytest
 
 from tests.boundary.cheats.cheat import IMPORTS, OWN, Cheat
-from tests.boundary.cheats.corpus import CORPUS
+from tests.boundary.cheats.corpus import CORPUS, tried_in
 from tests.boundary.cheats.page import names_on, record
 from tests.boundary.cheats.trial import HONEST, IDLE, Outcomes, try_all
-from tests.fakes.sandbox_home import BACKENDS, data_home
+from tests.fakes.sandbox_home import data_home
 
 PAGE = Path(__file__).parents[2] / "docs" / "trust-cheats.md"
+EVERYTHING = "HC_RAY_CHEATS_RECORD" in os.environ
 tried = pytest.mark.slow
 each_cheat = pytest.mark.parametrize("cheat", CORPUS, ids=lambda cheat: cheat.name.replace(" ", "-"))
+WAYS = [
+    pytest.param(("bwrap", "isolated"), id="bwrap"),
+    pytest.param(("docker", "isolated"), id="docker", marks=pytest.mark.docker),
+    pytest.param(("docker", "shared"), id="docker-shared", marks=pytest.mark.docker),
+]
 
 
-@pytest.fixture(scope="module", params=BACKENDS)
+@pytest.fixture(scope="module", params=WAYS)
 def outcomes(request: pytest.FixtureRequest) -> Iterator[Outcomes]:
-    """The corpus tried once per kind of sandbox, several gradings at a time."""
+    """The corpus tried once per kind of sandbox and mode of grading, several gradings at a time."""
+    backend, mode = request.param
     ground = Path(tempfile.mkdtemp(prefix="hc-cheats-"))
     ground.chmod(0o755)
+    cheats = tried_in(mode, everything=EVERYTHING)
     with data_home():
-        found = asyncio.run(try_all((HONEST, IDLE, *CORPUS), request.param, ground))
+        found = asyncio.run(try_all((HONEST, IDLE, *cheats), backend, mode, ground))
     shutil.rmtree(ground, ignore_errors=True)
-    if folder := os.environ.get("HC_RAY_CHEATS_RECORD"):
-        record(Path(folder), request.param, found)
+    if EVERYTHING:
+        record(Path(os.environ["HC_RAY_CHEATS_RECORD"]), f"{backend} {mode}", found)
     yield found
 
 
@@ -44,16 +53,25 @@ def test_honest_work_passes_and_wrong_work_fails_on_the_tasks_that_are_cheated(o
 @tried
 @each_cheat
 def test_a_cheat_earns_nothing_on_our_own_tasks(cheat: Cheat, outcomes: Outcomes) -> None:
-    assert outcomes[cheat.name, OWN][0] is False, outcomes[cheat.name, OWN]
+    if (cheat.name, OWN) in outcomes:  # of some, only the run that writes the page tries every mode
+        assert outcomes[cheat.name, OWN][0] is False, outcomes[cheat.name, OWN]
 
 
 @tried
 @each_cheat
-def test_what_gets_through_on_foreign_tasks_is_listed_and_nothing_else_is(cheat: Cheat, outcomes: Outcomes) -> None:
-    found = {task: outcomes[cheat.name, task] for task in cheat.foreign}
-    assert {task: passed for task, (passed, _) in found.items()} == dict(cheat.foreign), found
-    assert cheat.caught in ("", found.get(IMPORTS, (None, ""))[1])
+def test_what_gets_through_on_foreign_tasks_is_listed_and_nothing_else_is(
+    cheat: Cheat, outcomes: Outcomes, request: pytest.FixtureRequest
+) -> None:
+    _, mode = request.node.callspec.params["outcomes"]
+    found = {task: outcomes[cheat.name, task] for task in cheat.foreign if (cheat.name, task) in outcomes}
+    assert {task: passed for task, (passed, _) in found.items()} == (dict(cheat.foreign) if found else {}), found
+    if found and mode == "isolated":
+        assert cheat.caught in ("", found.get(IMPORTS, (None, ""))[1])
     assert bool(cheat.why) == any(cheat.foreign.values()), "what gets through needs a reason, what does not has none"
+
+
+def test_every_cheat_is_tried_in_isolated_or_in_shared_grading_by_every_run() -> None:
+    assert {*tried_in("isolated", everything=False), *tried_in("shared", everything=False)} == set(CORPUS)
 
 
 def test_the_page_of_cheats_lists_the_corpus_that_is_tried() -> None:

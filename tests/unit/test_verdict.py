@@ -277,3 +277,40 @@ async def test_a_task_without_a_solution_has_a_control_that_says_so(tmp_path: Pa
     assert (verdict.passed, verdict.cause) == (None, "no_reference")
     with pytest.raises(VerifierError, match="no solution"):
         await oracle.reference(task, sealed_root=tmp_path / "s", place=place)
+
+
+def test_a_part_of_the_reward_passes_from_the_threshold_on() -> None:
+    some = [LOADED, start(), end(exit=1, passed=3, failed=2)]
+    assert decide(report(b"0.6", some), mentions_pytest=True)["cause"] == "failed"
+    found = decide(report(b"0.6", some), mentions_pytest=True, threshold=0.5)
+    assert (found["passed"], found["cause"], found["rewards"]) == (True, "passed", {"reward": 0.6})
+    assert decide(report(b"0.4", some), mentions_pytest=True, threshold=0.5)["cause"] == "failed"
+
+
+def test_a_part_of_the_reward_is_believed_as_far_as_the_tests_bear_it_out() -> None:
+    few = [LOADED, start(), end(exit=1, passed=1, failed=4)]
+    assert decide(report(b"0.6", few), mentions_pytest=True, threshold=0.5)["cause"] == "witness_disagrees"
+    assert decide(report(b"1", few), mentions_pytest=True, threshold=0.5)["cause"] == "witness_disagrees"
+    cut_off = [LOADED, start()]
+    assert decide(report(b"0.6", cut_off), mentions_pytest=True, threshold=0.5)["cause"] == "witness_disagrees"
+    broken = [LOADED, start(), end(exit=2, passed=3, failed=0)]
+    assert decide(report(b"0.6", broken), mentions_pytest=True, threshold=0.5)["cause"] == "witness_disagrees"
+
+
+async def test_tests_that_were_sealed_anew_are_not_graded_with(tmp_path: Path) -> None:
+    make_task(tmp_path / "set")
+    roots = (tmp_path / "public", tmp_path / "sealed")
+    before = vault.seal(tmp_path / "set", *roots)
+    (task,) = before.tasks
+    planned = before.sealed_digests[task.digest]
+    place = MemoryPlace(lambda sandbox, order: PROBED if order["do"] == "probe" else report())
+    options: dict[str, Any] = {"sealed_root": roots[1], "place": place, "expected": planned}
+    assert (await verify.grade(task, None, **options)).passed is True
+    make_task(tmp_path / "set", tests={"test.sh": "echo 1 > /logs/verifier/reward.txt\n"})
+    assert vault.seal(tmp_path / "set", *roots).replaced == {task.digest: planned}
+    with pytest.raises(VerifierError, match="sealed tests changed"):
+        await verify.grade(task, None, **options)
+    with pytest.raises(VerifierError, match="sealed tests changed"):
+        await oracle.reference(task, **options)
+    with pytest.raises(VerifierError, match="sealed tests changed"):
+        await oracle.control(task, cache=tmp_path / "cache", **options)

@@ -68,8 +68,6 @@ class Cheat:
     """Why it gets through, where it does."""
     living: bool = False
     """Only shared grading makes it possible: it is not tried elsewhere."""
-    also: bool = False
-    """Tried in shared grading by every run of the tests, and not only when the page is written."""
 
 
 def packed(cheat: Cheat) -> bytes:

@@ -2,19 +2,22 @@
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from tests.boundary.cheats.cheat import OWN, TASKS
+from tests.boundary.cheats.cheat import OWN, TASKS, Cheat
 from tests.boundary.cheats.corpus import CORPUS, PLACES
-from tests.boundary.cheats.trial import Outcomes, tries
+from tests.boundary.cheats.trial import Outcomes
 
 Recorded = dict[str, dict[str, dict[str, tuple[bool | None, str]]]]
-"""Kind of sandbox → cheat → task → (passed, cause)."""
+"""Kind of sandbox and mode of grading → cheat → task → (passed, cause)."""
+MODES = ("isolated", "shared")
 _HEAD = """# Cheats tried and what they earned
 
 Written by `scripts/cheats-table` from a run of `tests/boundary/test_cheats.py`; do not edit it by hand. Every cheat was
-tried for real, with code that does not solve the task, in each kind of sandbox named, in isolated grading. A cell holds
-the cause of the verdict; **passed** in bold is a forged reward. What the words mean:
+tried for real, with code that does not solve the task, in each kind of sandbox and mode of grading named: *isolated*
+means a fresh sandbox with the submission applied, *shared* the candidate's own living sandbox. A cell holds the cause
+of the verdict; **passed** in bold is a forged reward. What the words mean:
 
 """
 _CAUSES = {
@@ -32,11 +35,11 @@ _CAUSES = {
 }
 
 
-def record(folder: Path, backend: str, outcomes: Outcomes) -> None:
-    """Keep one run's outcomes for ``main``."""
+def record(folder: Path, way: str, outcomes: Outcomes) -> None:
+    """Keep one run's outcomes for ``main``. ``way``: kind of sandbox and mode of grading."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = [[name, task, passed, cause] for (name, task), (passed, cause) in outcomes.items()]
-    (folder / f"{backend}.json").write_text(json.dumps(rows))
+    (folder / f"{way}.json").write_text(json.dumps(rows))
 
 
 def recorded(folder: Path) -> Recorded:
@@ -50,15 +53,12 @@ def recorded(folder: Path) -> Recorded:
 
 def page(found: Recorded) -> str:
     """The whole page."""
-    backends = list(found)
-    own = [found[backend][cheat.name][OWN][0] for backend in backends for cheat in CORPUS]
-    foreign = [
-        found[backend][cheat.name][task][0] for backend in backends for cheat in CORPUS for task in cheat.foreign
-    ]
+    own = _tries(found, lambda cheat: (OWN,))
+    foreign = _tries(found, lambda cheat: tuple(cheat.foreign))
     seen = {cause for rows in found.values() for tasks in rows.values() for _, cause in tasks.values()}
     words = "".join(f"- `{cause}`: {meaning}\n" for cause, meaning in _CAUSES.items() if cause in seen)
     figures = (
-        f"\n{len(CORPUS)} cheats in {len(backends)} kinds of sandbox ({', '.join(backends)}): on our own tasks "
+        f"\n{len(CORPUS)} cheats in {len(found)} ways ({', '.join(found)}): on our own tasks "
         f"{sum(one is True for one in own)} of {len(own)} tries were forged, on foreign tasks "
         f"{sum(one is True for one in foreign)} of {len(foreign)}.\n"
     )
@@ -66,25 +66,40 @@ def page(found: Recorded) -> str:
     return "".join((_HEAD, words, "\nThe tasks:\n\n", _tasks(), figures, parts, _reasons()))
 
 
+def _tries(found: Recorded, tasks: Callable[[Cheat], tuple[str, ...]]) -> list[bool | None]:
+    """What each try earned that was made."""
+    return [
+        rows[cheat.name][task][0]
+        for rows in found.values()
+        for cheat in CORPUS
+        if cheat.name in rows
+        for task in tasks(cheat)
+    ]
+
+
 def _tasks() -> str:
     return "".join(f"- `{name}`: {text}\n" for name, text in TASKS.items())
 
 
 def _part(found: Recorded, title: str) -> str:
-    lines = [f"\n## {title}\n", "| Cheat | What it does | Our own | Foreign |", "|---|---|---|---|"]
+    heads = [f"{whose}, {mode}" for whose in ("Our own", "Foreign") for mode in MODES]
+    lines = [f"\n## {title}\n", f"| Cheat | What it does | {' | '.join(heads)} |", "|---" * (2 + len(heads)) + "|"]
     for cheat in PLACES[title]:
-        ours, *others = [_cell(found, cheat.name, task) for task in tries(cheat)]
-        foreign = "; ".join(f"`{task}`: {cell}" for task, cell in zip(cheat.foreign, others, strict=True))
-        lines.append(f"| {cheat.name} | {_plain(cheat.does)} | {ours} | {foreign} |")
+        cells = [_cell(found, cheat.name, OWN, mode) for mode in MODES]
+        for mode in MODES:
+            others = {task: _cell(found, cheat.name, task, mode) for task in cheat.foreign}
+            cells.append("; ".join(f"`{task}`: {cell}" for task, cell in others.items() if cell))
+        lines.append(f"| {cheat.name} | {_plain(cheat.does)} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _cell(found: Recorded, name: str, task: str) -> str:
-    """One cause where all kinds of sandbox agree, else one each."""
-    said = {backend: rows[name][task] for backend, rows in found.items()}
+def _cell(found: Recorded, name: str, task: str, mode: str) -> str:
+    """One cause where all kinds of sandbox agree, else one each; nothing where it is not tried in a mode."""
+    ways = {way.split()[0]: rows for way, rows in found.items() if way.endswith(mode) and name in rows}
+    said = {backend: rows[name][task] for backend, rows in ways.items()}
     texts = {backend: "**passed**" if passed else cause for backend, (passed, cause) in said.items()}
-    if len(set(texts.values())) == 1:
-        return next(iter(texts.values()))
+    if len(set(texts.values())) <= 1:
+        return next(iter(texts.values()), "")
     return ", ".join(f"{text} ({backend})" for backend, text in texts.items())
 
 
