@@ -33,6 +33,7 @@ class EngineServer:
         usage: bool = True,
         key: str | None = None,
         delay: float = 0.0,
+        port: int = 0,
     ) -> None:
         self.answer, self.usage, self.key, self.delay = answer, usage, key, delay
         self.endpoints = frozenset(endpoints)
@@ -42,7 +43,7 @@ class EngineServer:
         self.most_at_once = 0
         self._now = 0
         self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 

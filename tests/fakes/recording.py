@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from hc_ray.config import EngineConfig, SweepConfig
+from hc_ray.config import EngineConfig, RetryConfig, SweepConfig
 from hc_ray.events import Event, TrialStart, VerdictEvent
 from hc_ray_actors import sweep
 from hc_ray_actors.cluster import InProcess
@@ -185,6 +185,8 @@ def record(
                 "engine": EngineConfig(kind="openai", model="fake", base_url=server.base_url),
                 "sandbox": "bwrap",
                 "concurrency": 1,
+                # Between two attempts another trial would have the slot, and its requests would stand among these.
+                "retries": RetryConfig(attempts=1),
                 "out": str(root / "out"),
                 **settings,
             }
