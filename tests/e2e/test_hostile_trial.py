@@ -1,0 +1,129 @@
+"""A whole trial of candidates that never end: it stops at its wall time with nothing of them alive, and leaves no
+sandbox, though its calls go to actors that go on with what was asked of them when nobody waits any more."""
+
+import asyncio
+import hashlib
+import shutil
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hc_ray.adapters.scripted_model import ScriptedModel
+from hc_ray.candidate import Submission
+from hc_ray.config import BudgetConfig, SolverConfig
+from hc_ray.profile import Profile
+from hc_ray.prompt import Prompt
+from hc_ray.solve.orchestrate import solve
+from hc_ray.solve.outcome import RoleModel
+from hc_ray.suite import Suite
+from hc_ray.task import Environment, Task
+from hc_ray_actors.sandboxes import RemotePlace, Sandboxes
+from tests.fakes.figures import tell
+from tests.fakes.machine import running
+from tests.fakes.sandbox_home import BACKENDS, data_home
+
+WALL = {"bwrap": 5.0, "docker": 9.0}
+"""Long enough for a candidate to be running when it ends."""
+GRACE = 2.0
+INSTRUCTION = "Write `/app/double.py` with `def double(n: int) -> int` that returns twice n. `double(4)` returns `8`."
+TEXT = "FROM python:3.11-slim-bookworm\nWORKDIR /app\n"
+TASK = Task(
+    name="endless",
+    digest=hashlib.sha256(b"endless" + INSTRUCTION.encode()).hexdigest(),
+    instruction=INSTRUCTION,
+    environment=Environment(dockerfile=TEXT, base="python:3.11-slim-bookworm"),
+)
+
+
+class Detached:
+    """An actor as Ray has it: a call goes on to its end though its caller was cancelled."""
+
+    def __init__(self, actor: Any) -> None:
+        self._actor, self.calls = actor, set[asyncio.Task[Any]]()
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        async def call(*arguments: Any) -> Any:
+            task = asyncio.ensure_future(getattr(self._actor, name)(*arguments))
+            self.calls.add(task)
+            return await asyncio.shield(task)
+
+        return call
+
+
+@pytest.fixture(scope="module")
+def public_root() -> Iterator[Path]:
+    with data_home() as home:
+        folder = home / "public-endless" / TASK.digest / "environment"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "Dockerfile").write_text(TEXT)
+        yield home / "public-endless"
+        shutil.rmtree(home / "public-endless")
+
+
+class Shelf:
+    async def obtain(self, key: str, make: Callable[[], Awaitable[Suite]]) -> Suite:
+        return await make()
+
+
+class Silence:
+    def emit(self, event: object) -> None:
+        """Nobody listens."""
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_a_trial_past_its_wall_time_leaves_neither_processes_nor_sandboxes(
+    backend: str, public_root: Path
+) -> None:
+    marker = f"7{uuid.uuid4().int % 10**9}.5"
+
+    def answer(prompt: Prompt) -> str:
+        body = f"    import subprocess, time\n    subprocess.Popen(['sleep', '{marker}'], start_new_session=True)\n"
+        body += "    time.sleep(600)\n"
+        return body if prompt.context.endswith("\n") else "\n" + body
+
+    wall = WALL[backend]
+    sandboxes = Sandboxes(backend, str(public_root), 2)
+    actor = Detached(sandboxes)
+    place = RemotePlace([actor], {})
+    role = RoleModel(model=ScriptedModel(answer), profile=Profile(form="completion"), digest="m")
+    seen: list[float] = []
+    """When something of the trial's candidates was alive."""
+
+    async def look() -> None:
+        while True:
+            if await asyncio.to_thread(running, marker):
+                seen.append(time.monotonic())
+            await asyncio.sleep(0.05)
+
+    async def judge(submission: Submission) -> bool:
+        assert not await asyncio.to_thread(running, marker)
+        assert len(sandboxes._open) <= 1 and not sandboxes._making  # the untouched environment
+        return False
+
+    await sandboxes.prepare(TASK)
+    looking = asyncio.create_task(look())
+    try:
+        deadline = time.monotonic() + wall
+        outcome = await solve(
+            TASK.model_copy(update={"agent_timeout_sec": wall}), agent="best_of_n", config=SolverConfig(), seed=0,
+            budget=BudgetConfig(tokens=20_000), roles={"solver": role, "tester": role}, place=place, name="trial",
+            suites=Shelf(), judge=judge, events=Silence(),
+        )  # fmt: skip
+    finally:
+        looking.cancel()
+        await asyncio.gather(*place._closing, return_exceptions=True)
+    assert seen, "no candidate was running when the wall time came"
+    left, late = running(marker), max(0.0, seen[-1] - deadline)
+    tell("hostile", {
+        "attack": "candidates that never end, in a whole trial", "backend": backend, "user": "root or not",
+        "limit": "wall time of the trial", "overshoot_seconds": round(late, 2), "leftovers": left,
+        "sandboxes_left": len(sandboxes._open),
+    })  # fmt: skip
+    assert outcome.stop_reason == "timeout"
+    assert late < GRACE and left == 0
+    assert not sandboxes._open and not sandboxes._making
+    await sandboxes.close_all()
