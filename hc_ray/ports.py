@@ -155,7 +155,8 @@ class HandsOver(Protocol):
 
     async def hand_over(self) -> str:
         """Give it away: from now on nothing here can enter, list or end it, and closing it does nothing. The ticket is
-        for ``Adopts.adopt`` on the same node. Processes live as long as the giver's place does."""
+        for ``Adopts.adopt`` on the same node. Processes live as long as the giver's place does. Raises ``ValueError``
+        for one that what runs in it has ended."""
         ...
 
 
@@ -186,7 +187,7 @@ class Adopts(Protocol):
 
     async def adopt(self, task: Task, ticket: str) -> Gradable:
         """The sandbox of a ticket, now this place's to enter and to close. Raises ``SandboxError`` when it is gone,
-        ``ValueError`` for what is no ticket."""
+        ``ValueError`` for what is no ticket, and for a sandbox that what runs in it has ended."""
         ...
 
 

@@ -208,6 +208,12 @@ class Daemon:
         mounts = [one for one in found.get("Mounts") or () if one.get("Type") == "volume" and one.get("RW")]
         return [*([layer] if layer else []), *(one["Source"] for one in mounts if one.get("Source"))]
 
+    def ended(self, container: str) -> int | None:
+        """The exit status of a container's first process; None while it runs. Raises ``Absent``."""
+        with faults("inspecting a container"):
+            state = self._api.inspect_container(container)["State"]
+        return None if state["Running"] else int(state.get("ExitCode") or 0)
+
     def kill(self, container: str) -> None:
         """SIGKILL to all of it; one that runs no more is left as it is."""
         with contextlib.suppress(DaemonRefusal), faults("killing a container"):

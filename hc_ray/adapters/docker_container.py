@@ -76,8 +76,12 @@ class DockerSandbox(Living):
         found = cls(ground, task, image, ticket.container[:12], network=False, fork_image=ticket.fork_image)
         found.container, found._pristine, found._pulse = ticket.container, False, ground.pulse()
         found._lineage = Lineage.of(ground.daemon, ticket.container, ticket.touched)
-        if not ground.daemon.running(ticket.container):
-            raise SandboxError("the sandbox that was handed over is gone")
+        ended = ground.daemon.ended(ticket.container)
+        if ended == 0:  # as it does when its owner is gone
+            raise SandboxError("the process that handed a sandbox over died, and the sandbox with it")
+        if ended is not None:
+            ground.daemon.remove(ticket.container)
+            raise Unwritable("the sandbox was ended by what ran in it")
         ground.enter(ticket.container, found)
         return found
 

@@ -11,7 +11,7 @@ from hc_ray.adapters.docker_difference import Lineage, Touch
 from hc_ray.adapters.docker_exec import HELPER
 from hc_ray.adapters.docker_ground import Ground
 from hc_ray.adapters.docker_shared import UNREAD
-from hc_ray.adapters.docker_values import DaemonRefusal, ImageFacts
+from hc_ray.adapters.docker_values import DaemonRefusal, ImageFacts, Unwritable
 from hc_ray.errors import SandboxError
 from hc_ray.ports import Changes
 from hc_ray.task import Task
@@ -76,6 +76,9 @@ class Living:
     def kill(self, reason: str) -> None:
         raise NotImplementedError
 
+    def _check_daemon(self) -> None:
+        raise NotImplementedError
+
     def _start_helper(self) -> socket.socket:
         """``hc_exec``, from where nothing in the sandbox can move it."""
         if self._task.grading != "shared":
@@ -87,8 +90,11 @@ class Living:
 
     def _hand_over(self) -> str:
         with self._lock:
-            if self._closed or self._dead:
-                raise SandboxError(f"a sandbox that has ended cannot be given away: {self._dead or 'it was closed'}")
+            if self._closed:
+                raise SandboxError("a sandbox that was closed cannot be given away")
+            if self._dead:
+                self._check_daemon()
+                raise Unwritable(f"a sandbox that was ended cannot be given away: {self._dead}")
             self._closed = True
         facts = {"container": self.container, "place": self._ground.id, "fork_image": self._fork_image}
         ticket = Ticket(**facts, touched=self._lineage.inherited())
@@ -119,13 +125,22 @@ class Living:
 
     def _sealed(self, order: bytes, timeout: float, limit: int) -> tuple[bytes, bytes]:
         self._must_live()
-        wire = self._daemon.exec_socket(self.container, docker_shared.starts("hc_shared"), environment=UNREAD)
+        try:
+            wire = self._daemon.exec_socket(self.container, docker_shared.starts("hc_shared"), environment=UNREAD)
+        except DaemonRefusal as refusal:  # what lives here has ended it, or left no room for a process
+            self._check_daemon()
+            self.kill("it took no more commands")
+            return b"", str(refusal).encode()
         said = docker_shared.listen(wire, order + b"\n", timeout=timeout, limit=limit)
         if not said[0]:
             # It is stopped, or was killed by what lives here: nothing of it may go on.
+            self._check_daemon()
             self.kill("its grading left no answer")
         return said
 
     def _must_live(self) -> None:
-        if self._closed or self._dead:
-            raise SandboxError(f"the sandbox cannot be graded in: {self._dead or 'it was closed'}")
+        if self._closed:
+            raise SandboxError("the sandbox is closed")
+        if self._dead:
+            self._check_daemon()
+            raise Unwritable(f"the sandbox was ended: {self._dead}")

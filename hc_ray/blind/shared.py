@@ -39,7 +39,11 @@ async def grade_living(
     control of the task said that its tests change (``Verdict.restless``). Raises as ``verify.grade``."""
 
     async def work(spec: VerifierSpec, tests: verify.Files) -> dict[str, Any]:
-        sandbox = await _shared(place).adopt(task, submission.living or "")
+        adopts = _shared(place)
+        try:
+            sandbox = await adopts.adopt(task, submission.living or "")
+        except ValueError as error:
+            raise Refused(str(error)) from None
         try:
             grading = Grading(task, sandbox, spec, tests, untouched=lambda: _fresh(task, spec, place), spared=spared)
             return await grading.fields(threshold, careful=True, keep_output=keep_output)
@@ -96,7 +100,8 @@ async def _verdict(
     spec, tests = await verify.sealed_tests(task, sealed_root, expected)
     try:
         fields = await work(spec, tests)
-    except Refused as error:
+    except ValueError as error:
+        # Refused, and what a candidate did to its sandbox so that nothing can be done in it.
         fields = {"passed": False, "cause": "submission_refused", "witness": "absent", "detail": str(error)}
     except SandboxError as error:
         raise VerifierError(f"the verifier's sandbox failed: {error}") from error
