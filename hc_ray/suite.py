@@ -147,6 +147,9 @@ class Suite(Value):
     task_digest: str = ""
     tests: tuple[SelfTest, ...] = ()
     dropped: tuple[SelfTest, ...] = ()
+    changed: tuple[SelfTest, ...] = ()
+    """Tests as they were generated whose expectation the gate settled otherwise or gave up; by the same ids they stand
+    in ``tests`` or ``dropped`` as the gate left them. For the auditor's figures before the gate."""
     gate: tuple[GateVerdict, ...] = ()
     requirements: tuple[Requirement, ...] = ()
     assumptions: tuple[str, ...] = ()

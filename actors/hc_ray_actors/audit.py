@@ -17,7 +17,7 @@ from hc_ray.errors import ConfigError, DatasetError, InfrastructureError, Output
 from hc_ray.home import data_root
 from hc_ray.report import read_sweep
 from hc_ray.status import status_of
-from hc_ray.suite import SelfTest, Suite
+from hc_ray.suite import SelfTest
 from hc_ray.trial import TrialResult
 from hc_ray.value import digest_of
 from hc_ray_actors import verifiers
@@ -192,38 +192,37 @@ def _opened(seen: Sequence[exposure.Seen]) -> int:
     return sum(one.sandboxes for one in seen)
 
 
-def _named(suite: Suite, number: int) -> list[tuple[str, SelfTest, bool]]:
-    """Every test of a suite under a name that no other suite of its task uses, and whether it was admitted."""
-    return [
-        (f"{number}.{'a' if admitted else 'd'}{place}", test, admitted)
-        for admitted, tests in ((True, suite.tests), (False, suite.dropped))
-        for place, test in enumerate(tests)
-    ]
-
-
 def _tests(subject: Subject) -> tuple[SelfTest, ...]:
+    """Every test of the task's suites, as generated and as the gate left it, under names of their own."""
     return tuple(
-        test.model_copy(update={"id": name})
+        test.model_copy(update={"id": f"{number}.{place}"})
         for number, suite in enumerate(subject.suites)
-        for name, test, _ in _named(suite, number)
+        for place, test in enumerate((*suite.tests, *suite.dropped, *suite.changed))
     )
 
 
 def _suite(subject: Subject, number: int) -> figures.AuditedSuite:
     suite = subject.suites[number]
+    changed = {test.id for test in suite.changed}
+    stages = (
+        *((test, test.id not in changed, True) for test in suite.tests),
+        *((test, test.id not in changed, False) for test in suite.dropped),
+        *((test, True, False) for test in suite.changed),
+    )
     return figures.AuditedSuite(
         key=suite.key,
         tests=tuple(
             figures.AuditedTest(
-                name=name,
+                name=f"{number}.{place}",
                 category=test.category,
                 expectation=test.expectation.kind,
                 tester=tester_of(test, suite, subject),
+                generated=generated,
                 admitted=admitted,
                 guard=test.guard,
                 judges=test.expectation.kind != "unknown" and test.weight > 0,
             )
-            for name, test, admitted in _named(suite, number)
+            for place, (test, generated, admitted) in enumerate(stages)
         ),
     )
 

@@ -77,6 +77,7 @@ class SuiteMaker:
         gated = await proving.prove(numbered)
         kept, beyond = self._capped(gated.admitted)
         verdicts = verdicts_of(gated, beyond)
+        settled = {test.id: test.expectation for test in (*gated.admitted, *gated.dropped)}
         self._tell(numbered, kept)
         asked = requirements(instruction)
         kept_ids = {test.id for test in kept}
@@ -86,6 +87,7 @@ class SuiteMaker:
             task_digest=self.task.digest,
             tests=kept,
             dropped=(*gated.dropped, *(test for test in gated.admitted if test.id not in kept_ids)),
+            changed=tuple(test for test in numbered if settled.get(test.id, test.expectation) != test.expectation),
             gate=tuple(verdicts[test.id] for test in numbered),
             requirements=asked,
             assumptions=self._assumptions(kept),
