@@ -15,7 +15,9 @@ from hc_ray.candidate import DELETED
 from hc_ray.ports import Difference
 from hc_ray.runner_paths import RUNNER_ROOT
 
-OUTSIDE = ("/proc", "/sys", "/dev", "/tmp", "/run", "/logs", "/tests", RUNNER_ROOT)
+CACHES = ("/var/lib/apt/lists", "/var/cache/apt", "/root/.cache/pip", "/root/.cache/uv")
+"""What package managers download, more than 64 MiB at times; grading carries none of it."""
+OUTSIDE = ("/proc", "/sys", "/dev", "/tmp", "/run", "/logs", "/tests", RUNNER_ROOT, *CACHES)
 """What no difference holds, with all that lies below."""
 
 STAMP = 946_684_800
