@@ -1,0 +1,327 @@
+"""What is broken outside the sandboxes costs attempts and never trials: a Docker daemon, an engine, processes of the
+sweep, images and disks, each broken for real."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hc_ray.config import EngineConfig, RetryConfig, SweepConfig
+from hc_ray_actors import sweep
+from hc_ray_actors.cluster import InProcess
+from tests.fakes.docker_daemon import OwnDaemon, may_run
+from tests.fakes.docker_tasks import task_with_environment
+from tests.fakes.engine_server import EngineServer
+from tests.fakes.tasks import make_task
+
+REPOSITORY = Path(__file__).parents[2]
+SLIM = "FROM debian:bookworm-slim\nWORKDIR /app\n"
+TEST_SH = "#!/bin/bash\nsleep 1\ngrep -q 'a + b' /app/add.py && echo 1 > /logs/verifier/reward.txt || "
+TEST_SH += "echo 0 > /logs/verifier/reward.txt\n"
+TOML = "[environment]\nbuild_timeout_sec = {build}\n[agent]\ntimeout_sec = 120.0\n[verifier]\ntimeout_sec = 60.0\n"
+
+
+def _task(folder: Path, name: str, *, dockerfile: str = SLIM, build: float = 300.0) -> None:
+    make_task(
+        folder,
+        name,
+        instruction=f"Write the file add.py with a function `add(a, b)`: the sum of its two numbers. This is {name}.\n",
+        toml=TOML.format(build=build),
+        dockerfile=dockerfile,
+        tests={"test.sh": TEST_SH},
+    )
+
+
+def _results(out: Path) -> dict[str, dict[str, Any]]:
+    return {path.parent.name: json.loads(path.read_text()) for path in out.glob("trials/*/result.json")}
+
+
+def _attempts(result: dict[str, Any]) -> list[dict[str, Any]]:
+    attempts: list[dict[str, Any]] = result["agent_result"]["metadata"]["failed_attempts"]
+    return attempts
+
+
+def _commits(out: Path) -> list[str]:
+    """Names of trials, once for each time that one was completed."""
+    lines = [line for path in sorted(out.glob("events/*.jsonl")) for line in path.read_text().splitlines()]
+    return [event["trial"] for event in map(json.loads, lines) if event["type"] == "trial_complete"]
+
+
+def _record(what: str, out: Path, planned: int) -> None:
+    """Check that nothing was lost or doubled, and write the figures down for the page of trust."""
+    results, commits = _results(out), _commits(out)
+    figures = {
+        "broken": what,
+        "trials": planned,
+        "retried": sum(bool(_attempts(result)) for result in results.values()),
+        "lost": planned - len(results),
+        "doubled": len(commits) - len(set(commits)),
+    }
+    assert (figures["lost"], figures["doubled"]) == (0, 0)
+    if path := os.environ.get("HC_RAY_TRUST_FIGURES"):
+        with Path(path).open("a") as file:
+            file.write(json.dumps({"unscored": figures}) + "\n")
+
+
+class Watcher:
+    """Tells ``on`` of every event, and keeps them."""
+
+    def __init__(self, on: Callable[[Any], None] = lambda event: None) -> None:
+        self.events: list[Any] = []
+        self._on = on
+
+    def emit(self, event: Any) -> None:
+        self.events.append(event)
+        self._on(event)
+
+    def of(self, kind: str) -> list[Any]:
+        return [event for event in self.events if event.type == kind]
+
+
+def _sweep(out: Path, dataset: Path, watcher: Watcher, **settings: Any) -> sweep.SweepSummary:
+    """A scripted sweep in this process, on Docker."""
+    given = {
+        "dataset": str(dataset),
+        "engine": EngineConfig(kind="scripted", script="tests.fakes.answers:adds"),
+        "sandbox": "docker",
+        "out": str(out),
+        "mlflow_uri": "none",
+        "retries": RetryConfig(attempts=5, backoff_sec=0.5, outage_sec=60),
+        **settings,
+    }
+    return sweep.run(sweep.prepare(SweepConfig.model_validate(given)), events=watcher, cluster=InProcess())
+
+
+@pytest.fixture(scope="module")
+def daemon() -> Iterator[OwnDaemon]:
+    if not may_run():
+        pytest.skip("a Docker daemon of one's own takes root")
+    # A socket's path may have 108 characters.
+    own = OwnDaemon(Path(tempfile.mkdtemp(prefix="hcd-")))
+    try:
+        own.start()
+        own.load("debian:bookworm-slim")
+        yield own
+    finally:
+        own.remove()
+
+
+@pytest.fixture
+def on_own_daemon(daemon: OwnDaemon, monkeypatch: pytest.MonkeyPatch) -> OwnDaemon:
+    monkeypatch.setenv("DOCKER_HOST", daemon.host)
+    return daemon
+
+
+@pytest.mark.docker
+def test_a_daemon_that_is_stopped_and_started_in_the_middle_of_a_sweep_costs_no_trial(tmp_path, on_own_daemon):
+    for number in range(3):
+        _task(tmp_path / "tasks", f"add{number}")
+    broken = threading.Event()
+
+    def restart() -> None:
+        on_own_daemon.stop()
+        time.sleep(2)
+        on_own_daemon.start()
+
+    thread = threading.Thread(target=restart)
+
+    def on(event: Any) -> None:
+        # Others are being solved and graded when the first verdict falls.
+        if event.type == "verdict" and not broken.is_set():
+            broken.set()
+            thread.start()
+
+    out = tmp_path / "out"
+    watcher = Watcher(on)
+    summary = _sweep(out, tmp_path / "tasks", watcher, agents=("raw", "oracle"), concurrency=3)
+    thread.join()
+    assert (summary.done, summary.unscored, summary.stopped) == (6, 0, False), summary
+    results = _results(out).values()
+    assert {result["verifier_result"]["rewards"]["reward"] for result in results} == {1.0}
+    told = [attempt for result in results for attempt in _attempts(result)]
+    assert told and all(attempt["error"] and attempt["at"] and attempt["again_after_sec"] for attempt in told)
+    assert on_own_daemon.containers() == []
+    _record("Docker daemon stopped and started", out, 6)
+
+
+@pytest.mark.docker
+async def test_a_container_that_a_candidate_ends_is_its_fault_and_one_that_the_daemon_ends_is_not(
+    tmp_path, on_own_daemon
+):
+    from hc_ray.adapters.docker_sandbox import DockerPlace
+    from hc_ray.errors import SandboxError
+    from hc_ray.owner import current_owner
+
+    place = DockerPlace(tmp_path, owner=current_owner())
+    try:
+        task = task_with_environment(tmp_path)
+        guilty, innocent, waiting = [await place.create(task, name) for name in ("guilty", "innocent", "waiting")]
+        ended = await guilty.exec(["sh", "-c", "kill -9 -1; kill -9 1; sleep 9"], timeout=20)
+        assert ended.exit_code is None
+        assert (await innocent.exec(["true"], timeout=20)).exit_code == 0
+        running = asyncio.ensure_future(innocent.exec(["sleep", "30"], timeout=60))
+        await asyncio.sleep(0.5)
+        await asyncio.to_thread(on_own_daemon.stop, signal.SIGKILL)
+        with pytest.raises(SandboxError):
+            await running
+        await asyncio.to_thread(on_own_daemon.start)
+        with pytest.raises(SandboxError, match="stopped or restarted"):
+            await waiting.exec(["true"], timeout=20)
+        fresh = await place.create(task, "fresh")
+        assert (await fresh.exec(["true"], timeout=20)).exit_code == 0
+    finally:
+        await place.close()
+
+
+@pytest.mark.docker
+def test_images_that_fail_or_hang_are_told_in_one_line_and_the_other_tasks_end_meanwhile(tmp_path, on_own_daemon):
+    dataset, out = tmp_path / "tasks", tmp_path / "out"
+    _task(dataset, "a-fails", dockerfile=SLIM + "RUN echo no-such-package && exit 3\n")
+    _task(dataset, "a-hangs", dockerfile=SLIM + "RUN sleep 300\n", build=6.0)
+    _task(dataset, "good")
+    watcher = Watcher()
+    retries = RetryConfig(attempts=2, backoff_sec=0.1)
+    summary = _sweep(out, dataset, watcher, agents=("raw",), seeds=2, concurrency=1, retries=retries)
+    assert (summary.done, summary.unscored) == (6, 4)
+    ends = [event.trial.partition("__")[0] for event in watcher.of("trial_complete")]
+    assert ends.index("a-hangs") > max(index for index, name in enumerate(ends) if name == "good")
+    by_task = {result["task_name"]: result for result in _results(out).values()}
+    says = {name: result["exception_info"]["exception_message"] for name, result in by_task.items() if name != "good"}
+    first = says["a-fails"].splitlines()[0]
+    assert "a-fails: its image cannot be built" in first and "code: 3" in first and "docker build" in first
+    assert "no-such-package" in says["a-fails"]
+    assert "took longer than 6 s" in says["a-hangs"].splitlines()[0]
+    assert [a["stage"] for a in _attempts(by_task["a-fails"])] == ["environment"] * 2
+    _record("images that do not build", out, 6)
+
+
+def _pids(marker: str, title: str) -> list[int]:
+    """Live processes of a sweep (they inherited the marker) that Ray calls so."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if (folder / "cmdline").read_bytes().startswith(title.encode()) and marker.encode() in (
+                folder / "environ"
+            ).read_bytes():
+                found.append(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+class Interrupted(EngineServer):
+    """An engine that is gone for a while: connections are refused."""
+
+    def again(self) -> "Interrupted":
+        """The same server, at the same address."""
+        port = int(self.base_url.rpartition(":")[2].partition("/")[0])
+        self.__exit__()
+        time.sleep(3)
+        other = Interrupted(self.answer, port=port)
+        return other.__enter__()  # type: ignore[return-value]
+
+
+def _answer(body: dict[str, Any]) -> str:
+    from tests.fakes.engine_server import prompt_of
+
+    asked = prompt_of(body)
+    code = "\n    return a + b\n"
+    return code if "prompt" in body else f"```python\ndef add(a, b):{code}```\n" if asked else ""
+
+
+def test_killed_processes_and_an_engine_that_is_gone_for_a_while_cost_no_trial(tmp_path):
+    """One sweep on Ray: its verifier, its trials, its sandboxes and its engine are broken one after another."""
+    for number in range(8):
+        make_task(
+            tmp_path / "tasks",
+            f"add{number}",
+            instruction=f"Write the file add.py with a function `add(a, b)`: the sum of both. This is {number}.\n",
+        )
+    out, marker = tmp_path / "out", f"unscored-{os.getpid()}-{time.time_ns()}"
+    server = Interrupted(_answer, delay=0.2)
+    server.__enter__()
+    words = ["sweep", "-p", tmp_path / "tasks", "-o", out, "-a", "raw", "-n", 2, "--sandbox", "bwrap", "--mlflow-uri",
+             "none", "--engine", "openai", "--model", "fake", "--base-url", server.base_url]  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from hc_ray.cli import main; main()", *map(str, words)],
+        cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env={**os.environ, "HC_RAY_TEST_MARK": marker},
+    )  # fmt: skip
+    killed = []
+    try:
+        for count, title in enumerate(("ray::Verifiers", "ray::Trials", "ray::Sandboxes", "engine"), start=1):
+            until = time.monotonic() + 180
+            while len(_results(out)) < count and time.monotonic() < until and process.poll() is None:
+                time.sleep(0.05)
+            if title == "engine":
+                server = server.again()
+            else:
+                (pid,) = _pids(marker, title)
+                os.kill(pid, signal.SIGKILL)
+            killed.append(title)
+        said, _ = process.communicate(timeout=240)
+    finally:
+        process.kill()
+        server.__exit__()
+    assert process.returncode == 0, said[-3000:]
+    assert len(killed) == 4
+    results = _results(out)
+    assert len(results) == 8
+    assert {result["verifier_result"]["rewards"]["reward"] for result in results.values()} == {1.0}
+    assert any(_attempts(result) for result in results.values())
+    _record("verifier, trials and sandboxes killed, engine gone for 3 s", out, 8)
+
+
+FULL_DISK = """
+import json, subprocess, sys
+from pathlib import Path
+from tests.fakes.crew import Stage, outcome, plan_of, run, submission
+from hc_ray_actors.trials import Step
+
+room = Path(sys.argv[1])
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", room], check=True)
+out = room / "out"
+
+def solve(name):
+    from hc_ray.task import Environment, Task
+    task = Task(name=name, digest=name[1:] * 64, instruction="do it", environment=Environment())
+    made = submission(task, name)
+    long = outcome().model_copy(update={"notes": ("x" * 60_000,)})
+    return Step(kind="submission", submission=made.model_copy(update={"tar": b"t" * 100_000}), outcome=long)
+
+first, _ = run(plan_of(out, 9), Stage(solve=solve))
+there = sorted(path.parent.name for path in out.glob("trials/*/result.json"))
+left = [str(path) for path in out.rglob("*.tmp")]
+subprocess.run(["mount", "-o", "remount,size=64m", room], check=True)
+second, _ = run(plan_of(out, 9), Stage(solve=solve))
+print(json.dumps({"first": first.model_dump(), "there": there, "left": left, "second": second.model_dump(),
+                  "whole": [json.loads(path.read_text())["trial_name"] for path in out.glob("trials/*/result.json")]}))
+"""
+
+
+def test_a_sweep_directory_that_is_full_stops_the_sweep_cleanly_and_is_taken_up_when_there_is_room(tmp_path):
+    room = tmp_path / "room"
+    room.mkdir()
+    away = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
+    done = subprocess.run(
+        [*away, sys.executable, "-c", FULL_DISK, str(room)], cwd=REPOSITORY, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["first"]["stopped"]
+    problem = told["first"]["problems"][0]
+    assert "the disk is full" in problem and "--resume" in problem and "\n" not in problem
+    assert 0 < len(told["there"]) < 9
+    assert told["left"] == []
+    assert (told["second"]["done"], told["second"]["unscored"], told["second"]["stopped"]) == (9, 0, False)
+    assert sorted(told["whole"]) == sorted(set(told["whole"]))

@@ -1,0 +1,79 @@
+"""A Docker daemon of a test's own, which it may stop: own socket, own data, no bridge, the images of the real one."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+STOP_SECONDS = 1
+"""What its containers get to end when it is told to stop."""
+
+
+class OwnDaemon:
+    """``stop`` and ``start`` are what an administrator does; ``kill`` is what an accident does."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._process: subprocess.Popen[bytes] | None = None
+        self.starts = 0
+
+    @property
+    def host(self) -> str:
+        return f"unix://{self._folder}/s"
+
+    @property
+    def log(self) -> str:
+        return (self._folder / "log").read_text(errors="replace")
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        folder = self._folder
+        (folder / "pid").unlink(missing_ok=True)  # of one that was killed
+        (folder / "settings").write_text("{}")  # not the machine's own
+        with (folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                ["dockerd", "--data-root", folder / "data", "--exec-root", folder / "run", "--host", self.host,
+                 "--pidfile", folder / "pid", "--bridge", "none", "--iptables=false", "--config-file", folder / "settings",
+                 "--shutdown-timeout", str(STOP_SECONDS)],
+                stdout=log, stderr=log, start_new_session=True,
+            )  # fmt: skip
+        self.starts += 1
+        until = time.monotonic() + 60
+        while self.docker("version").returncode:
+            if self._process.poll() is not None or time.monotonic() > until:
+                raise RuntimeError(f"the test's own dockerd does not start:\n{self.log[-2000:]}")
+            time.sleep(0.1)
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """End it, and wait until it is gone."""
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.wait(60)
+            self._process = None
+
+    def load(self, *images: str) -> None:
+        """Give it images of the machine's daemon."""
+        save = subprocess.Popen(["docker", "save", *images], stdout=subprocess.PIPE)
+        subprocess.run(["docker", "--host", self.host, "load"], stdin=save.stdout, check=True, capture_output=True)
+        if save.wait():
+            raise RuntimeError(f"docker save {' '.join(images)} failed")
+
+    def docker(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["docker", "--host", self.host, *words], capture_output=True, text=True, timeout=60)
+
+    def containers(self) -> list[str]:
+        return self.docker("ps", "-aq").stdout.split()
+
+    def remove(self) -> None:
+        """Stop it, and leave nothing of it."""
+        self.stop()
+        for name in ("run/netns", "run"):
+            subprocess.run(["umount", "--quiet", "--lazy", self._folder / name], check=False)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def may_run() -> bool:
+    """A daemon needs root, and its program."""
+    return os.geteuid() == 0 and shutil.which("dockerd") is not None
