@@ -1,0 +1,114 @@
+"""Sandboxes behind an actor: a call that is given up goes on over there, and what it makes is closed all the same."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hc_ray.task import Environment, Task
+from hc_ray_actors import sandboxes as module
+from hc_ray_actors.sandboxes import RemotePlace, Sandboxes
+
+TASK = Task(name="t", digest="d", instruction="", environment=Environment())
+
+
+class Box:
+    def __init__(self, place: "SlowPlace") -> None:
+        self.place, self.closed, self.workdir = place, 0, "/app"
+
+    async def fork(self, name: str) -> "Box":
+        return await self.place.create(TASK, name)
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+class SlowPlace:
+    """Makes a sandbox when it is let."""
+
+    def __init__(self) -> None:
+        self.let = asyncio.Event()
+        self.made: list[Box] = []
+
+    async def create(self, task: Task, name: str, *, network: bool = False) -> Box:
+        await self.let.wait()
+        self.made.append(Box(self))
+        return self.made[-1]
+
+
+class Detached:
+    """An actor as Ray has it: a call goes on to its end though its caller was cancelled."""
+
+    def __init__(self, actor: Any) -> None:
+        self._actor, self.calls = actor, set[asyncio.Task[Any]]()
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        async def call(*arguments: Any) -> Any:
+            task = asyncio.ensure_future(getattr(self._actor, name)(*arguments))
+            self.calls.add(task)
+            return await asyncio.shield(task)
+
+        return call
+
+
+@pytest.fixture
+async def slow(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    place = SlowPlace()
+    monkeypatch.setattr(module, "open_place", lambda *_, **__: place)
+    actor = Sandboxes("fake", None, 2)
+    return SimpleNamespace(place=place, actor=actor, remote=RemotePlace([Detached(actor)], {}))
+
+
+async def given_up(call: Awaitable[Any]) -> None:
+    waiting = asyncio.ensure_future(call)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+async def settled(remote: RemotePlace) -> None:
+    await asyncio.gather(*remote._closing)
+
+
+async def test_a_sandbox_whose_maker_gave_up_is_closed_when_it_is_there(slow: SimpleNamespace) -> None:
+    await given_up(slow.remote.create(TASK, "base"))
+    assert slow.place.made == []
+    slow.place.let.set()
+    await settled(slow.remote)
+    assert [box.closed for box in slow.place.made] == [1] and not slow.actor._open
+
+
+async def test_a_fork_whose_maker_gave_up_is_closed_and_its_parent_is_not(slow: SimpleNamespace) -> None:
+    slow.place.let.set()
+    base = await slow.remote.create(TASK, "base")
+    slow.place.let.clear()
+    await given_up(base.fork("fork"))
+    slow.place.let.set()
+    await settled(slow.remote)
+    assert [box.closed for box in slow.place.made] == [0, 1]
+    await base.close()
+    assert [box.closed for box in slow.place.made] == [1, 1] and not slow.actor._open
+
+
+async def test_a_close_that_nobody_waits_for_any_more_is_done_and_done_once(slow: SimpleNamespace) -> None:
+    slow.place.let.set()
+    base = await slow.remote.create(TASK, "base")
+    await given_up(base.close())
+    await base.close()
+    await settled(slow.remote)
+    assert [box.closed for box in slow.place.made] == [1]
+    assert slow.remote._load == [0]
+
+
+async def test_an_actor_whose_trials_are_gone_closes_what_it_is_still_making(slow: SimpleNamespace) -> None:
+    making = asyncio.ensure_future(slow.actor.create("h", TASK, "base", False))
+    await asyncio.sleep(0)
+    clearing = asyncio.ensure_future(slow.actor.clear())
+    await asyncio.sleep(0)
+    slow.place.let.set()
+    await asyncio.gather(making, clearing)
+    assert [box.closed for box in slow.place.made] == [1] and not slow.actor._open

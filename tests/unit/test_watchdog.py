@@ -1,0 +1,132 @@
+"""What the watchdogs measure, and when they look."""
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hc_ray.adapters import tripwire
+from hc_ray.adapters.bwrap_watchdog import census
+from hc_ray.adapters.docker_watchdog import end_first_process
+from hc_ray.adapters.tree_size import folder_size, unlinked_size
+from hc_ray.adapters.tripwire import DISK_FLOOR, DISK_STEP, MEMORY_FLOOR, MEMORY_STEP, PATHS_STEP, TASKS_STEP, Tripwire
+
+ROOM = 1 << 40
+
+
+@pytest.fixture
+def free(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    level = SimpleNamespace(disk=ROOM, paths=ROOM, memory=ROOM, tasks=100)
+    monkeypatch.setattr(tripwire, "_free", lambda folder: (level.disk, level.paths))
+    monkeypatch.setattr(tripwire, "available_memory", lambda: level.memory)
+    monkeypatch.setattr(tripwire, "tasks", lambda: level.tasks)
+    return level
+
+
+@pytest.mark.parametrize(
+    ("what", "step", "sign"),
+    [
+        ("disk", -DISK_STEP, "disk"),
+        ("paths", -PATHS_STEP, "paths"),
+        ("memory", -MEMORY_STEP, "memory"),
+        ("tasks", TASKS_STEP, "tasks"),
+    ],
+)
+def test_the_wire_is_pulled_by_each_step_that_is_taken_and_by_nothing_else(
+    free: SimpleNamespace, what: str, step: int, sign: str
+) -> None:
+    wire = Tripwire(Path("/"))
+    assert not wire.look().any
+    setattr(free, what, getattr(free, what) + step // 2)
+    assert not wire.look().any
+    setattr(free, what, getattr(free, what) + step)
+    pulled = wire.look()
+    assert getattr(pulled, sign) and pulled.any and sum(pulled.model_dump().values()) == 1
+    assert not wire.look().any
+    setattr(free, what, getattr(free, what) - 2 * step)
+    assert not wire.look().any, "what is given back pulls nothing"
+
+
+def test_a_machine_that_runs_short_is_told_only_while_something_is_being_taken(free: SimpleNamespace) -> None:
+    free.disk, free.memory = DISK_FLOOR // 2 + DISK_STEP, MEMORY_FLOOR // 2 + MEMORY_STEP
+    wire = Tripwire(Path("/"))
+    assert not wire.look().any
+    free.disk, free.memory = DISK_FLOOR // 2 - DISK_STEP // 2, MEMORY_FLOOR // 2 - MEMORY_STEP // 2
+    pulled = wire.look()
+    assert pulled.disk_short and pulled.memory_short
+    assert not wire.look().disk_short
+
+
+def test_a_wire_on_a_folder_that_is_not_there_is_never_pulled_by_disk(tmp_path: Path) -> None:
+    wire = Tripwire(tmp_path / "gone")
+    assert not wire.look().disk and not wire.look().paths
+
+
+def test_folders_are_measured_with_holes_counted_and_hard_links_once(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"x" * 10_000)
+    os.link(tmp_path / "a", tmp_path / "b")
+    with (tmp_path / "sparse").open("wb") as file:
+        file.truncate(1 << 20)
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "link").symlink_to("/etc")
+    size, paths = folder_size(tmp_path)
+    assert (1 << 20) + 10_000 <= size < (1 << 20) + 20_000
+    assert paths == 6
+
+
+def test_a_measurement_ends_where_enough_was_seen(tmp_path: Path) -> None:
+    for number in range(100):
+        (tmp_path / str(number)).write_bytes(b"x" * 5000)
+    assert folder_size(tmp_path, (20_000, 1000))[0] <= 40_000
+    assert folder_size(tmp_path, (1 << 30, 10))[1] == 11
+
+
+def test_folders_without_end_are_a_value_error_and_no_recursion(tmp_path: Path) -> None:
+    here = Path.cwd()
+    os.chdir(tmp_path)
+    try:
+        for _ in range(1500):
+            os.mkdir("d")  # noqa: PTH102
+            os.chdir("d")
+    finally:
+        os.chdir(here)
+    with pytest.raises(ValueError, match="nest"):
+        folder_size(tmp_path)
+
+
+def test_files_without_a_name_count_once_for_all_who_hold_them(tmp_path: Path) -> None:
+    with (tmp_path / "gone").open("wb") as file, (tmp_path / "named").open("wb") as named:
+        (tmp_path / "gone").unlink()
+        file.write(b"x" * 300_000)
+        file.flush()
+        named.write(b"x" * 500_000)
+        named.flush()
+        found = unlinked_size([os.getpid(), os.getpid(), 1 << 30], 1 << 40)
+        assert 300_000 <= found < 500_000
+
+
+def test_a_census_finds_what_hangs_below_a_process() -> None:
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        import time
+
+        time.sleep(30)
+        os._exit(0)
+    try:
+        while not (mine := [one for one in census([os.getpid()])[os.getpid()] if one.pid == child]):
+            pass
+        assert mine[0].size > 0
+    finally:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+
+
+def test_a_process_that_is_not_the_containers_is_not_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    killed: list[Any] = []
+    monkeypatch.setattr("signal.pidfd_send_signal", lambda *given: killed.append(given))
+    end_first_process(os.getpid(), "f" * 64)
+    end_first_process(0, "f" * 64)
+    assert killed == []
