@@ -292,3 +292,14 @@ async def test_a_tester_that_repeats_itself_fills_no_category() -> None:
     for test in suite.tests:
         counts[test.category] += 1
     assert counts["boundary"] >= 2 and counts["edge_case"] >= 2 and len(suite.tests) >= 10
+
+
+async def test_a_test_whose_expectation_the_gate_gave_up_is_kept_as_it_was_written_too() -> None:
+    def reply(prompt: Prompt) -> str:
+        return " 7" if prompt.purpose == "test.second_reading" else "6) == 99\nassert double(1) == 5\n"
+
+    bench = Bench(reply)
+    suite = await make_suite(TASK, config=SolverConfig(), seed=0, tester=bench.role, place=bench.place)
+    left = {test.id: test.expectation for test in (*suite.tests, *suite.dropped)}
+    assert "99" in {getattr(test.expectation, "value", "") for test in suite.changed}
+    assert all(left[test.id] != test.expectation for test in suite.changed)
