@@ -1,0 +1,397 @@
+"""Two sweeps on one machine, both with secrets in their environment. One is killed; what it left is removed, what is
+not its own stays, and the other one finishes."""
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hc_ray.leftovers import OWNER_FILE, OWNER_VARIABLE
+from hc_ray.owner import machine
+from tests.fakes.engine_server import EngineServer, prompt_of
+from tests.fakes.figures import tell
+from tests.fakes.processes import alive, family, holding, listening, named, runs_inside, wait
+from tests.fakes.sandbox_home import data_home
+from tests.fakes.tasks import SOLVE_SH, TOML, make_task
+
+pytestmark = pytest.mark.docker
+
+REPOSITORY = Path(__file__).parents[2]
+HC_RAY = [sys.executable, "-c", "from hc_ray.cli import main; main()"]
+START_SECONDS = 240.0
+"""Ray's own start on a busy machine, three times over."""
+ENDS_SECONDS = 15.0
+"""How long after its owner's death a container may still run: it is at once, on a machine that is not busy."""
+SECRET_NAMES = ("OPENAI_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "ANTHROPIC_API_KEY", "MY_DB_PASSWORD")
+KEY_NAME = "HC_TEST_MODEL"
+"""What the config calls the variable of the engine's key: a name that does not look like a secret's."""
+DUMP = (
+    "#!/bin/bash\n{ env; for one in /proc/[0-9]*; do tr '\\0' '\\n' < $one/environ; cat $one/cmdline; done; }"
+    " > /app/seen.txt 2> /dev/null\n"
+)
+"""The reference solution writes down everything that a sandbox can see of processes and their environments."""
+PATIENT = TOML.replace("[agent]\ntimeout_sec = 60.0", "[agent]\ntimeout_sec = 900.0")
+SLOW = TOML.replace("[verifier]\ntimeout_sec = 60.0", "[verifier]\ntimeout_sec = 900.0")
+DEAD = "999999999-1"
+
+
+def _start(words: list[Any], log: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
+    with log.open("wb") as stream:
+        return subprocess.Popen(
+            [*HC_RAY, *map(str, words)], cwd=REPOSITORY, stdout=stream, stderr=stream, env=env, start_new_session=True
+        )
+
+
+def _clean(env: dict[str, str], *words: str) -> dict[str, Any]:
+    done = subprocess.run(
+        [*HC_RAY, "clean", "--json", *words], cwd=REPOSITORY, env=env, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+class Engine:
+    """Right answers over HTTP, none before ``go``: the sweep that asks lives as long as the test wants."""
+
+    def __init__(self, key: str) -> None:
+        self.go = threading.Event()
+        self.server = EngineServer(self.answer, key=key)
+
+    def answer(self, body: dict[str, Any]) -> str:
+        if "def add" not in prompt_of(body) and "add(" not in prompt_of(body):
+            return "red"  # what is asked when the server is looked at
+        self.go.wait(START_SECONDS)
+        return "```python\ndef add(a, b):\n    return a + b\n```\n"
+
+
+class LookAlikes:
+    """What merely looks like hc-ray's: of the same image, of the same name, with half a label, or another machine's."""
+
+    def __init__(self, docker: Any, image: str) -> None:
+        self.docker = docker
+        mark = uuid.uuid4().hex[:12]
+        elsewhere = {"hc-ray.owner": DEAD, "hc-ray.machine": "another-machine:1"}
+        labels = [{}, elsewhere, {"hc-ray.owner": DEAD}, {"hc-ray.owner": "users", "hc-ray.machine": machine()}]
+        host = docker.create_host_config(network_mode="none")
+        self.containers = [
+            docker.create_container(
+                image, ["sleep", "600"], name=f"hc-ray-{mark}{number}", labels=said, host_config=host
+            )["Id"]
+            for number, said in enumerate(labels)
+        ]
+        docker.start(self.containers[0])
+        self.network = docker.create_network(f"hc-ray-{mark}")["Id"]
+        self.volume = docker.create_volume(f"hc-ray-runner-{mark}")["Name"]
+        self.tag = f"hc-ray/task-{mark}"
+        docker.tag(image, self.tag, "latest")
+        self.fork = docker.commit(self.containers[1], changes=["LABEL hc-ray.fork=1"])["Id"]
+        self.folders = []
+        for said in (None, f"{DEAD}@another-machine:1", "users"):
+            folder = Path(tempfile.mkdtemp(prefix="hc-ray-engine-"))
+            if said:
+                (folder / OWNER_FILE).write_text(said)
+            self.folders.append(folder)
+        environment = {"PATH": os.defpath, OWNER_VARIABLE: f"{DEAD}@another-machine:1"}
+        self.processes = [subprocess.Popen(["sleep", "600"], env=environment), subprocess.Popen(["sleep", "600"])]
+
+    def untouched(self) -> list[bool]:
+        docker = self.docker
+        there = {one["Id"] for one in docker.containers(all=True)}
+        return [
+            set(self.containers) <= there,
+            docker.inspect_container(self.containers[0])["State"]["Running"],
+            any(one["Id"] == self.network for one in docker.networks()),
+            any(one["Name"] == self.volume for one in docker.volumes()["Volumes"]),
+            bool(docker.images(self.tag)),
+            bool(docker.inspect_image(self.fork)),
+            all(folder.is_dir() for folder in self.folders),
+            all(process.poll() is None for process in self.processes),
+        ]
+
+    def remove(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.wait()
+        for container in self.containers:
+            self.docker.remove_container(container, force=True)
+        self.docker.remove_network(self.network)
+        self.docker.remove_volume(self.volume)
+        self.docker.remove_image(self.tag)
+        self.docker.remove_image(self.fork)
+        for folder in self.folders:
+            (folder / OWNER_FILE).unlink(missing_ok=True)
+            folder.rmdir()
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
+    """What two sweeps left, did and lost, looked at while it happened."""
+    import docker
+
+    root = tmp_path_factory.mktemp("left")
+    api = docker.APIClient(version="auto")
+    canaries = {name: secrets.token_hex(16) for name in (*SECRET_NAMES, KEY_NAME)}
+    engine = Engine(canaries[KEY_NAME])
+    mark = uuid.uuid4().hex
+    with data_home() as home, engine.server as server:
+        env = {**os.environ, **canaries, "HC_RAY_HOME": str(home)}
+        slow = {"test.sh": "#!/bin/bash\nsleep 900\n", "test_outputs.py": ""}
+        make_task(root / "killed", "slow", toml=SLOW, instruction=f"Write add.py. {mark}\n", tests=slow)
+        make_task(
+            root / "other", "add", toml=PATIENT, solution={"solve.sh": DUMP + SOLVE_SH},
+            instruction=f"Write the file add.py with a function `add(a, b)` that returns the sum. {mark}\n",
+        )  # fmt: skip
+        it = SimpleNamespace(root=root, home=home, api=api, env=env, canaries=canaries, engine=engine, looks=None)
+        words = ["sweep", "-p", root / "killed", "-o", root / "killed-out" / "out", "-a", "oracle"]
+        dead = Path(tempfile.mkdtemp(prefix="hc-ray-engine-"))
+        (dead / OWNER_FILE).write_text(f"{DEAD}@{machine()}")
+        stray = subprocess.Popen(["sleep", "900"], env={"PATH": os.defpath, OWNER_VARIABLE: f"{DEAD}@{machine()}"})
+        it.killed = it.other = _start([*words, "--sandbox", "docker"], root / "killed.log", env)
+        try:
+            _until_it_grades(it)
+            it.start_removed = not dead.exists() and stray.poll() == -signal.SIGKILL
+            words = ["sweep", "-p", root / "other", "-o", root / "out" / "out", "-a", "oracle", "-a", "raw"]
+            words += ["--sandbox", "bwrap", "--base-url", server.base_url, "--model", "fake"]
+            it.other = _start([*words, "--api-key-env", KEY_NAME], root / "other.log", env)
+            _until_it_asks(it)
+            _watch_both(it)
+            it.looks = LookAlikes(api, it.image)
+            _kill_one(it)
+            engine.go.set()
+            it.code = it.other.wait(START_SECONDS)
+            it.other_log = (root / "other.log").read_text()
+            _look_after(it)
+            yield it
+        finally:
+            engine.go.set()
+            for process in (it.killed, it.other, stray):
+                process.kill()
+                process.wait()
+            if it.looks is not None:
+                it.looks.remove()
+            _clean(env)
+            for image in api.images(filters={"label": "hc-ray.task"}):
+                if image["Labels"]["hc-ray.task"] == getattr(it, "digest", None):
+                    api.remove_image(image["RepoTags"][0])
+
+
+def _until_it_grades(it: SimpleNamespace) -> None:
+    sweep_file = it.root / "killed-out" / "out" / "sweep.json"
+
+    def grading() -> Any:
+        assert it.killed.poll() is None, (it.root / "killed.log").read_text()
+        if not sweep_file.is_file():
+            return None
+        it.digest = json.loads(sweep_file.read_text())["tasks"][0]["digest"]
+        it.image = f"hc-ray/task:{it.digest[:16]}"
+        try:
+            found = it.api.containers(filters={"ancestor": it.image})
+        except Exception:  # the image is not built yet
+            return None
+        return found if any(runs_inside(it.api, one["Id"], "sleep 900") for one in found) else None
+
+    it.containers = [one["Id"] for one in wait(grading, START_SECONDS, "the sweep to be killed grades")]
+    it.inspected = json.dumps([it.api.inspect_container(one) for one in it.containers])
+
+
+def _until_it_asks(it: SimpleNamespace) -> None:
+    def asking() -> bool:
+        assert it.other.poll() is None, (it.root / "other.log").read_text()
+        return any("sum" in json.dumps(body) for body in it.engine.server.bodies())
+
+    wait(asking, START_SECONDS, "the other sweep asks its engine")
+    oracle = it.root / "out" / "out" / "trials"
+    wait(lambda: list(oracle.glob("*/artifacts/submission.tar")), START_SECONDS, "the other sweep's oracle is graded")
+
+
+def _watch_both(it: SimpleNamespace) -> None:
+    """What two sweeps show while they run."""
+    it.killed_family, it.other_family = family(it.killed.pid), family(it.other.pid)
+    it.sockets = listening(it.killed_family | it.other_family)
+    it.folders = {name: _ray_folder(pids) for name, pids in (("killed", it.killed_family), ("other", it.other_family))}
+    it.in_logs = [line for folder in it.folders.values() for line in holding(folder, it.canaries)]
+    gcs = next(port for _, port, name in listening(it.other_family) if name.startswith("gcs"))
+    it.clients = {how: _ask_ray(it, gcs, how) for how in ("disabled", "wrong", "right")}
+
+
+def _ray_folder(pids: set[int]) -> Path:
+    """The folder of a sweep's Ray, as its processes name it."""
+    for pid in pids:
+        for word in Path(f"/proc/{pid}/cmdline").read_text().split("\0"):
+            if "/hc-ray-ray-" in word:
+                before, _, after = word.partition("/hc-ray-ray-")
+                return Path("/" + before.partition("/")[2], f"hc-ray-ray-{after.partition('/')[0]}")
+    raise AssertionError("no process of Ray names its folder")
+
+
+def _ask_ray(it: SimpleNamespace, port: int, how: str) -> str:
+    """What Ray's own client is told at the head's port."""
+    token = it.home / "keys" / "ray_token"
+    if how == "wrong":
+        token = it.root / "wrong"
+        token.write_text(secrets.token_hex(32))
+    script = "import sys; from ray._raylet import GcsClient as Client; "
+    script += "print(len(Client(sys.argv[1]).get_all_node_info(timeout=20)))"
+    env = {
+        **os.environ,
+        "RAY_AUTH_MODE": "disabled" if how == "disabled" else "token",
+        "RAY_AUTH_TOKEN_PATH": str(token),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", script, f"127.0.0.1:{port}"], env=env, capture_output=True, text=True, timeout=120
+    )
+    return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
+
+
+def _kill_one(it: SimpleNamespace) -> None:
+    """SIGKILL to one sweep's driver and to an actor of the other; then ``clean``, twice."""
+    os.kill(it.killed.pid, signal.SIGKILL)
+    began = time.monotonic()
+    it.killed.wait()
+    wait(lambda: not any(_running(it.api, one) for one in it.containers), ENDS_SECONDS, "its containers end")
+    it.container_seconds = time.monotonic() - began
+    it.left_processes = sorted(pid for pid in it.killed_family if alive(pid))
+    it.found = _clean(it.env, "--dry-run")
+    it.after_dry = [_exists(it.api, one) for one in it.containers]
+    it.removed = _clean(it.env)
+    it.processes_after = sorted(pid for pid in it.killed_family if alive(pid))
+    it.containers_after = [one for one in it.containers if _exists(it.api, one)]
+    it.other_alive = alive(it.other.pid) and all(
+        alive(pid) for name in ("gcs_server", "raylet", "ray::Trials", "ray::Sandboxes", "ray::Verifiers")
+        for pid in named(it.other_family, name)
+    )  # fmt: skip
+    it.again = _clean(it.env)
+    it.untouched = it.looks.untouched()
+    actor = named(it.other_family, "ray::Sandboxes")
+    it.actors_killed = len(actor)
+    for pid in actor:
+        os.kill(pid, signal.SIGKILL)
+
+
+def _running(api: Any, container: str) -> bool:
+    return _exists(api, container) and bool(api.inspect_container(container)["State"]["Running"])
+
+
+def _exists(api: Any, container: str) -> bool:
+    return any(one["Id"] == container for one in api.containers(all=True))
+
+
+def _look_after(it: SimpleNamespace) -> None:
+    until = time.monotonic() + 10
+    while (left := [pid for pid in it.other_family if alive(pid)]) and time.monotonic() < until:
+        time.sleep(0.1)
+    it.other_left = left
+    it.secret_places = [
+        *holding(it.root / "out", it.canaries),
+        *holding(it.root / "killed-out", it.canaries),
+        *holding(it.home, it.canaries),
+        *it.in_logs,
+        *(f"{name} in inspect" for name, value in it.canaries.items() if value in it.inspected),
+        *(f"{name} on the terminal" for name, value in it.canaries.items() if value in it.other_log),
+    ]
+    submissions = (it.root / "out" / "out" / "trials").glob("*/artifacts/submission.tar")
+    it.dumped = next(data for data in (path.read_bytes() for path in submissions) if b"app/seen.txt" in data)
+
+
+def test_after_sigkill_of_a_driver_its_containers_end_by_themselves(seen: SimpleNamespace) -> None:
+    assert seen.containers and seen.container_seconds < ENDS_SECONDS
+
+
+def test_a_start_removes_what_a_dead_owner_left(seen: SimpleNamespace) -> None:
+    assert seen.start_removed
+
+
+def test_clean_removes_everything_that_the_dead_sweep_left(seen: SimpleNamespace) -> None:
+    assert seen.processes_after == [] and seen.containers_after == [], seen.removed
+    assert not seen.folders["killed"].exists()
+    removed = seen.removed["removed"]
+    assert all(any(one[:12] in line for line in removed) for one in seen.containers)
+    assert str(seen.folders["killed"]) in removed
+
+
+def test_a_dry_run_says_what_clean_would_remove_and_removes_nothing(seen: SimpleNamespace) -> None:
+    assert seen.found["dry_run"] and all(seen.after_dry)
+    lasting = [line for line in seen.removed["removed"] if not line.startswith("process")]
+    assert set(lasting) <= set(seen.found["removed"])
+
+
+def test_a_second_clean_finds_nothing_of_it(seen: SimpleNamespace) -> None:
+    again = seen.again["removed"]
+    assert not any(line in seen.removed["removed"] for line in again)
+    assert not any(one[:12] in line for one in seen.containers for line in again)
+
+
+def test_clean_touches_nothing_that_merely_looks_alike(seen: SimpleNamespace) -> None:
+    assert all(seen.untouched), seen.untouched
+
+
+def test_the_other_sweep_lives_on_loses_nothing_though_an_actor_is_killed_and_leaves_nothing(
+    seen: SimpleNamespace,
+) -> None:
+    assert seen.other_alive and seen.actors_killed == 1
+    assert seen.code == 0, seen.other_log
+    results = [json.loads(path.read_text()) for path in (seen.root / "out" / "out").glob("trials/*/result.json")]
+    assert sorted(one["agent_info"]["name"] for one in results) == ["oracle", "raw"]
+    assert all(one["verifier_result"]["rewards"]["reward"] == 1.0 for one in results)
+    assert seen.other_left == [] and not seen.folders["other"].exists()
+    assert not any((seen.home / "sandboxes").glob("*/*"))
+    tell(
+        "left_behind",
+        {
+            "kills": {"driver": 1, "actor": seen.actors_killed},
+            "containers": len(seen.containers),
+            "seconds_until_containers_ended": round(seen.container_seconds, 2),
+            "processes_after_kill": len(seen.left_processes),
+            "removed_by_clean": len(seen.removed["removed"]),
+            "leftovers_after_clean": len(seen.processes_after) + len(seen.containers_after),
+            "look_alikes": len(seen.untouched),
+            "look_alikes_touched": seen.untouched.count(False),
+            "trials_lost_by_the_other_sweep": 0,
+        },
+    )
+
+
+def test_no_secret_of_the_environment_is_anywhere_outside_of_it(seen: SimpleNamespace) -> None:
+    assert b"PATH=" in seen.dumped  # the reference looked, and saw an environment
+    assert (seen.root / "out" / "mlflow.db").is_file()
+    assert seen.secret_places == []
+
+
+def test_a_planted_secret_would_be_found(seen: SimpleNamespace, tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(f"key {seen.canaries[KEY_NAME]} refused")
+    assert holding(tmp_path, seen.canaries) == [f"{KEY_NAME} in {tmp_path}/log"]
+
+
+def test_everything_listens_on_loopback_only(seen: SimpleNamespace) -> None:
+    assert {name for _, _, name in seen.sockets} >= {"gcs_server", "raylet"}
+    assert {address for address, _, _ in seen.sockets} <= {"127.0.0.1", "::1"}
+
+
+def test_a_client_without_the_token_is_refused_by_ray(seen: SimpleNamespace) -> None:
+    assert seen.clients["right"].isdigit(), seen.clients
+    assert "InvalidAuthToken" in seen.clients["disabled"]
+    assert "InvalidAuthToken" in seen.clients["wrong"]
+    tell(
+        "secrets",
+        {
+            "planted": len(seen.canaries),
+            "found": len(seen.secret_places),
+            "sockets": len(seen.sockets),
+            "sockets_beyond_loopback": sum(address not in ("127.0.0.1", "::1") for address, _, _ in seen.sockets),
+            "clients_without_token": 2,
+            "clients_without_token_let_in": 0,
+        },
+    )
