@@ -171,7 +171,7 @@ async def test_a_container_that_a_candidate_ends_is_its_fault_and_one_that_the_d
         assert (await innocent.exec(["true"], timeout=20)).exit_code == 0
         running = asyncio.ensure_future(innocent.exec(["sleep", "30"], timeout=60))
         await asyncio.sleep(0.5)
-        await asyncio.to_thread(on_own_daemon.stop, signal.SIGKILL)
+        await asyncio.to_thread(on_own_daemon.stop)
         with pytest.raises(SandboxError):
             await running
         await asyncio.to_thread(on_own_daemon.start)

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 import subprocess
 import time
 from pathlib import Path
@@ -12,7 +11,7 @@ STOP_SECONDS = 1
 
 
 class OwnDaemon:
-    """``stop`` and ``start`` are what an administrator does; ``kill`` is what an accident does."""
+    """``stop`` and ``start`` are what an administrator does."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -30,13 +29,12 @@ class OwnDaemon:
     def start(self) -> None:
         """Start it, and wait until it answers."""
         folder = self._folder
-        (folder / "pid").unlink(missing_ok=True)  # of one that was killed
         (folder / "settings").write_text("{}")  # not the machine's own
         with (folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                ["dockerd", "--data-root", folder / "data", "--exec-root", folder / "run", "--host", self.host,
-                 "--pidfile", folder / "pid", "--bridge", "none", "--iptables=false", "--config-file", folder / "settings",
-                 "--shutdown-timeout", str(STOP_SECONDS)],
+                ["dockerd", "--config-file", folder / "settings", "--data-root", folder / "data", "--pidfile",
+                 folder / "pid", "--exec-root", folder / "run", "--host", self.host, "--bridge", "none",
+                 "--iptables=false", "--shutdown-timeout", str(STOP_SECONDS)],
                 stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
         self.starts += 1
@@ -46,10 +44,10 @@ class OwnDaemon:
                 raise RuntimeError(f"the test's own dockerd does not start:\n{self.log[-2000:]}")
             time.sleep(0.1)
 
-    def stop(self, number: int = signal.SIGTERM) -> None:
-        """End it, and wait until it is gone."""
+    def stop(self) -> None:
+        """End it and its containers, and wait until it is gone."""
         if self._process is not None:
-            self._process.send_signal(number)
+            self._process.terminate()
             self._process.wait(60)
             self._process = None
 
