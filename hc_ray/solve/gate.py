@@ -112,6 +112,13 @@ def demoted(test: SelfTest) -> SelfTest:
     return test.model_copy(update={"expectation": Unknown(), "confidence": min(test.confidence, 0.4)})
 
 
+def explained(gated: Gated, settled: Sequence[SelfTest], said: Sequence[GateVerdict]) -> Gated:
+    """The gate after readings settled its tests and ``said`` why: the same verdicts with the later word."""
+    reasons = {verdict.id: verdict for verdict in said}
+    verdicts = tuple(reasons.get(verdict.id, verdict) if verdict.admitted else verdict for verdict in gated.verdicts)
+    return gated.model_copy(update={"admitted": tuple(settled), "verdicts": verdicts})
+
+
 def run_through(tests: Sequence[SelfTest], runs: Sequence[Sequence[Cell]]) -> Gated:
     """What the untouched environment says (each test run three times there): stable, and not passed already."""
     admitted: list[SelfTest] = []
@@ -207,6 +214,7 @@ def against_trivial(tests: Sequence[SelfTest], rows: Mapping[str, Sequence[Cell]
 
 
 def lighter(test: SelfTest) -> SelfTest:
+    """The same test with less weight."""
     return test.model_copy(update={"weight": round(test.weight * WEAK, 4)})
 
 
@@ -253,13 +261,6 @@ def by_mutants(
             test = lighter(test)
         admitted.append(test)
     return _gated(admitted, [], weak), killed
-
-
-def explained(gated: Gated, said: Sequence[GateVerdict]) -> Gated:
-    """The same with what was said of the tests that stay; the later word replaces the earlier."""
-    reasons = {verdict.id: verdict for verdict in said}
-    verdicts = tuple(reasons.get(verdict.id, verdict) if verdict.admitted else verdict for verdict in gated.verdicts)
-    return gated.model_copy(update={"verdicts": verdicts})
 
 
 def joined(first: Gated, second: Gated) -> Gated:

@@ -114,12 +114,12 @@ class Proving:
         values = sum(verdict.reason.endswith("programs answer alike") for verdict in said)
         if values:
             self.notes.append(f"{values} expected values come from their agreement.")
-        again = gate.screen(settled)
+        gated = gate.explained(gated, settled, said)
         named = [
             (one.files, {test.id: cell for test, cell in zip(gated.admitted, one.cells, strict=True)})
             for one in believed
         ]
-        return gate.joined(gate.explained(gated, said), again), named
+        return gate.joined(gated, gate.screen(gated.admitted)), named
 
     async def _mutants(
         self, gated: gate.Gated, read: Sequence[tuple[dict[str, str], dict[str, Cell]]]
@@ -167,7 +167,8 @@ class Proving:
             readings.setdefault(identity, []).append(testgen.read_value(answer))
         weak = self._asking.role.profile.bias_to_agreement
         settled, said = gate.second_reading(gated.admitted, readings, self.config, weak=weak)
-        return gate.joined(gate.explained(gated, said), gate.screen(settled))
+        gated = gate.explained(gated, settled, said)
+        return gate.joined(gated, gate.screen(gated.admitted))
 
 
 def verdicts_of(gated: gate.Gated, beyond: Sequence[GateVerdict]) -> dict[str, GateVerdict]:
