@@ -166,6 +166,28 @@ class Daemon:
         with faults("creating a volume"):
             self._api.create_volume(name, labels=dict(labels))
 
+    # networks
+
+    def make_network(self, name: str, labels: Mapping[str, str]) -> str:
+        """A bridge to the world on which containers do not reach each other; returns its id."""
+        apart = {"com.docker.network.bridge.enable_icc": "false"}
+        with faults("creating a network"):
+            return str(self._api.create_network(name, driver="bridge", options=apart, labels=dict(labels))["Id"])
+
+    def networks(self, label: str) -> list[tuple[str, dict[str, str]]]:
+        with faults("listing networks"):
+            found = self._api.networks(filters={"label": label})
+        return [(one["Id"], one.get("Labels") or {}) for one in found]
+
+    def remove_network(self, network: str) -> bool:
+        """Remove a network; False for one that a container still uses."""
+        try:
+            with faults("removing a network"):
+                self._api.remove_network(network)
+        except DaemonRefusal:
+            return False
+        return True
+
     # containers
 
     def create(self, image: str, name: str, host: Mapping[str, Any], config: Mapping[str, Any]) -> str:

@@ -76,6 +76,8 @@ class Ground:
         self._open: dict[str, Housed] = {}
         self._pulse: Pulse | None = None
         self._pulse_lock = threading.Lock()
+        self._network_lock = threading.Lock()
+        self._network: str | None = None
         self._baseline_lock = threading.Lock()
         self._baselines: dict[str, Baseline] = {}
         self._facts: Mapping[str, Any] | None = None
@@ -135,7 +137,7 @@ class Ground:
         cpus = min(environment.cpus or 1.0, float(self.facts()["NCPU"]))
         volume = self.images.runner_volume(ImageFacts(id=image, workdir="", layers=0))
         host = {
-            "network_mode": "bridge" if network else "none",
+            "network_mode": self._own_network() if network else "none",
             "binds": {volume: {"bind": RUNNER_ROOT, "mode": "ro"}},
             "nano_cpus": int(cpus * 1e9),
             "cpu_shares": CPU_SHARES,
@@ -171,6 +173,15 @@ class Ground:
             raise SandboxError("this place of sandboxes is closed")
         self.used = True
         return self.daemon.create(image, f"hc-ray-{uuid.uuid4().hex[:16]}", host, config)
+
+    def _own_network(self) -> str:
+        """The network of this place's sandboxes, made for the first that is given one. On the daemon's default network
+        they would reach each other, and whatever else runs there."""
+        with self._network_lock:
+            if self._network is None:
+                labels = {OWNER_LABEL: self.owner, MACHINE_LABEL: machine(), PLACE_LABEL: self.id}
+                self._network = self.daemon.make_network(f"hc-ray-{self.id}", labels)
+            return self._network
 
     def baseline(self, task: Task, image: ImageFacts) -> Baseline:
         with self._baseline_lock:

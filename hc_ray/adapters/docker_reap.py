@@ -13,8 +13,8 @@ STEP_SECONDS = 60.0
 
 
 def reap(live_owners: Collection[str], *, dry: bool = False) -> list[str]:
-    """Remove the containers and fork images of owners that are neither listed nor alive, and what builds that failed
-    left; answers what was removed. With ``dry`` nothing is. Images of tasks and the runner's volume are kept."""
+    """Remove the containers, networks and fork images of owners that are neither listed nor alive, and what builds that
+    failed left; answers what was removed. With ``dry`` nothing is. Images of tasks and the runner's volume are kept."""
     daemon = Daemon()
     try:
 
@@ -29,6 +29,9 @@ def reap(live_owners: Collection[str], *, dry: bool = False) -> list[str]:
                 if not dry:
                     daemon.remove(container)
                 removed.append(f"container {labels.get(NAME_LABEL, 'without a name')} {container[:12]}")
+        for network, labels in daemon.networks(OWNER_LABEL):
+            if dead(labels) and (dry or daemon.remove_network(network)):
+                removed.append(f"network {network[:12]}")
         forks = {image for image, labels in daemon.images(FORK_LABEL) if dead(labels)}
         if not dry:
             remove_forks(daemon, forks)

@@ -104,7 +104,7 @@ class DockerPlace:
         return {
             **held,
             "disk": f"ulimit per file, watchdog ({TICK:g} s) for {counts}",
-            "network": "none, unless a task is given one",
+            "network": "none; one that reaches no other sandbox where a task is given one",
             "time": "deadline per command",
             "output": "cut by count",
             "system calls": "the daemon's filter, and ours for commands (seccomp)",
@@ -131,6 +131,8 @@ class DockerPlace:
             for container, _, _ in ground.daemon.containers(mine):
                 ground.daemon.remove(container)
             remove_forks(ground.daemon, {image for image, _ in ground.daemon.images(mine)})
+            for network, _ in ground.daemon.networks(mine):
+                ground.daemon.remove_network(network)
         ground.daemon.close()
 
 

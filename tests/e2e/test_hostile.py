@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from hc_ray.adapters import docker_watchdog
 from hc_ray.owner import current_owner
 from hc_ray.ports import ExecResult, Sandbox, SandboxPlace
 from hc_ray.runner_paths import RUNNER_PYTHON
@@ -165,6 +166,25 @@ async def test_a_bomb_that_a_command_left_behind_takes_no_time_from_the_neighbou
     assert (work.stdout.decode().strip(), left, late < GRACE) == (WORKED, 0, True)
 
 
+@pytest.mark.docker
+@pytest.mark.parametrize("attack", ["disk filler", "many files"])
+async def test_the_disk_is_kept_too_by_those_who_may_not_read_the_daemons_folders(
+    public_root: Path, attack: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(docker_watchdog, "_reads_folders", lambda root: False)
+    place = open_place("docker", public_root)
+    try:
+        box = await place.create(TASK, "asked")
+        with Watch(public_root) as machine:
+            ended = await box.exec([*RUNNER_PYTHON, "-c", attacks.DISK[attack]], timeout=30)
+        limit = "watchdog, by what the daemon says"
+        figure("docker", attack, limit, ended=said(ended), seconds=round(ended.seconds, 2), disk_mib=machine.disk_mib)
+        assert ended.exit_code is None and b"the sandbox was killed" in ended.stderr, ended
+        assert machine.disk_mib < STORAGE_MB + ROOM_MIB
+    finally:
+        await place.close()
+
+
 async def test_the_shared_memory_folder_has_a_size(box: Sandbox) -> None:
     ended = await box.exec([*RUNNER_PYTHON, "-c", attacks.SHARED_FOLDER], timeout=20)
     assert ended.exit_code != 0 or int(ended.stdout) <= 64
@@ -214,6 +234,22 @@ async def test_no_call_reaches_the_host_its_sockets_or_another_sandbox(
         )
     figure(backend, "network calls", place.limits()["network"], reached=found)
     assert found == []
+
+
+@pytest.mark.docker
+async def test_sandboxes_that_are_given_a_network_do_not_reach_each_other(public_root: Path) -> None:
+    place = open_place("docker", public_root)
+    try:
+        one, other = [await place.create(TASK, f"net-{number}", network=True) for number in range(2)]
+        await other.put({"listen.py": LISTEN.encode()})
+        started = f"{RUNNER_PYTHON[0]} listen.py >up 2>&1 & until grep -q up up; do sleep 0.1; done; hostname -i"
+        address = (await other.exec(["sh", "-c", started], timeout=30)).stdout.decode().strip()
+        code = f"import socket; socket.create_connection(('{address}', 34567), 2)"
+        assert address and (await other.exec([*RUNNER_PYTHON, "-c", code], timeout=30)).exit_code == 0
+        found = await reached(one, attacks.REACH_NETWORK, [(address, 34567)], [])
+    finally:
+        await place.close()
+    assert [text for text in found if text != "names"] == []
 
 
 async def test_no_file_of_the_host_or_of_another_sandbox_can_be_found(
