@@ -171,6 +171,22 @@ class SolutionSection(_Section):
     env: dict[str, str] = {}
 
 
+class Artifact(_Section):
+    """One entry of ``artifacts``: what crosses over to a verifier with an image of its own."""
+
+    source: str = Field(min_length=1)
+    """A path in the task's container."""
+    destination: str | None = None
+    """Where Harbor puts it among its results; the verifier finds it at ``source``."""
+    exclude: tuple[str, ...] = ()
+    service: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_path_alone(cls, data: Any) -> Any:
+        return {"source": data} if isinstance(data, str) else data
+
+
 class ParsedTaskToml(Value):
     """A task.toml as read. Sections with a fault hold their defaults; use a task only if ``faults`` is empty."""
 
@@ -182,6 +198,7 @@ class ParsedTaskToml(Value):
     agent: AgentSection = AgentSection()
     verifier: VerifierSection = VerifierSection()
     solution: SolutionSection = SolutionSection()
+    artifacts: tuple[Artifact, ...] = ()
     multi_step: bool = False
     """``[[steps]]``: recognised and refused."""
     faults: tuple[Fault, ...] = ()
@@ -242,10 +259,27 @@ def parse_task_toml(text: str) -> ParsedTaskToml:
         agent=_section(AgentSection, "agent", data, faults, notes),
         verifier=_section(VerifierSection, "verifier", data, faults, notes),
         solution=_section(SolutionSection, "solution", data, faults, notes),
+        artifacts=_artifacts(data, faults),
         multi_step=multi_step,
         faults=tuple(faults),
         notes=tuple(notes),
     )
+
+
+def _artifacts(data: dict[str, Any], faults: list[Fault]) -> tuple[Artifact, ...]:
+    listed = data.get("artifacts", [])
+    remedy = 'write paths, or tables with a "source"'
+    if not isinstance(listed, list):
+        faults.append(Fault(field="artifacts", says="is no list", remedy=remedy))
+        return ()
+    found = []
+    for one in listed:
+        try:
+            found.append(Artifact.model_validate(one))
+        except ValidationError as error:
+            says = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+            faults.append(Fault(field="artifacts", says=says, remedy=remedy))
+    return tuple(found)
 
 
 def _section(kind: type[_S], name: str, data: dict[str, Any], faults: list[Fault], notes: list[str]) -> _S:

@@ -22,12 +22,14 @@ from hc_ray.blind import template as _template
 from hc_ray.blind import vault as _vault
 from hc_ray.blind.exposure import Auditor, Look, Seen, State
 from hc_ray.blind.gaps import Gap, gaps_of
+from hc_ray.blind.separate import grade_separate
 from hc_ray.blind.shared import grade_living, grade_own
 from hc_ray.blind.verdict import Verdict
 from hc_ray.blind.verify import grade
 from hc_ray.candidate import Submission
 from hc_ray.errors import VerifierError
 from hc_ray.home import data_root
+from hc_ray.ports import SandboxPlace
 from hc_ray.task import Task
 from hc_ray.value import Value
 from hc_ray_actors.sandboxes import open_place, standing_fault
@@ -67,6 +69,7 @@ class Verifiers:
         self._shares: dict[str, asyncio.Semaphore] = {}
         self._backend = backend
         self._controls: dict[str, asyncio.Task[Verdict]] = {}
+        self._own_places: dict[str, SandboxPlace] = {}
 
     async def missing(self, wanted: Mapping[str, str]) -> list[str]:
         """Which tasks (public digest → sealed digest) this node still has to be given, public or sealed. Other tests of
@@ -99,6 +102,8 @@ class Verifiers:
         async with self._slot(task):
             if task.grading == "shared":
                 return await grade_own(task, solve=False, **options)
+            if task.grading == "separate":
+                return await grade_separate(task, submission, own_place=self._own_place(task), **options)
             return await grade(task, submission, **options)
 
     async def grade_reference(self, task: Task, keep_output: bool) -> Verdict:
@@ -131,8 +136,18 @@ class Verifiers:
 
     async def _control(self, task: Task) -> Verdict:
         async with self._slot(task):
+            options = self._common(task)
+            if task.grading == "separate":
+                options["own_place"] = self._own_place(task)
             cache, threshold = self._sealed / "controls", self._rules.threshold
-            return await _oracle.control(task, cache=cache, threshold=threshold, **self._common(task))
+            return await _oracle.control(task, cache=cache, threshold=threshold, **options)
+
+    def _own_place(self, task: Task) -> SandboxPlace:
+        """Sandboxes of the image that the task's verifier brings."""
+        if task.digest not in self._own_places:
+            folder = _vault.own_image_folder(self._sealed, task.digest)
+            self._own_places[task.digest] = open_place(self._backend, folder, label="verify")
+        return self._own_places[task.digest]
 
     async def leaks(self, blobs: Sequence[bytes]) -> list[str]:
         """Public digests of the tasks whose canaries stand in any of ``blobs``. The tokens themselves stay here."""
@@ -161,7 +176,7 @@ class Verifiers:
         return await asyncio.to_thread(standing_fault, self._backend)
 
     async def close_all(self) -> None:
-        await self._place.close()
+        await asyncio.gather(*(place.close() for place in (self._place, *self._own_places.values())))
 
 
 def _holds(control: asyncio.Task[Verdict]) -> bool:

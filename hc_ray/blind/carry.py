@@ -8,8 +8,8 @@ from typing import Any
 from hc_ray.blind.contents import Contents, Refused
 from hc_ray.blind.image import Image, Session, differences
 from hc_ray.blind.mentions import Mentions
-from hc_ray.blind.reading import resolve_templates
 from hc_ray.blind.trusted import Carried, sort_out, to_probe
+from hc_ray.blind.variables import resolve_templates
 from hc_ray.errors import DatasetError, VerifierError
 from hc_ray.ports import Sandbox
 from hc_ray.runner_paths import PYTEST_PURE, RUNNER_LIB

@@ -4,11 +4,12 @@ Vault, check and split all read tasks here, so that what ``tasks check`` calls a
 
 import os
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hc_ray.blind.own_image import OwnImage, own_image
 from hc_ray.blind.tree import Entry, Ignore, entries
+from hc_ray.blind.variables import VARIABLE, resolve_templates
 from hc_ray.credentials import is_secret_name
 from hc_ray.dockerfile import ParsedDockerfile, parse_dockerfile
 from hc_ray.errors import DatasetError
@@ -18,7 +19,6 @@ from hc_ray.value import Value, digest_of
 
 COMPOSE_FILES = ("docker-compose.yaml", "docker-compose.yml", "compose.yaml", "compose.yml")
 _CANARY = re.compile(r"^(<!--.*canary.*-->|#.*canary.*)$", re.IGNORECASE)
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 class Reading(Value):
@@ -35,17 +35,20 @@ class Reading(Value):
     environment: tuple[Entry, ...] = ()
     tests: tuple[Entry, ...] = ()
     solution: tuple[Entry, ...] = ()
+    own: OwnImage | None = None
+    """The image of the verifier's own, where the task has one."""
     faults: tuple[Fault, ...] = ()
 
     @property
     def sealed_digest(self) -> str:
-        """SHA-256 over tests/, solution/, ``[verifier]`` and ``[solution]``."""
+        """SHA-256 over tests/, solution/, ``[verifier]``, ``[solution]`` and, where they decide, the artefacts."""
         return digest_of(
             {
                 "tests": [entry.model_dump() for entry in self.tests],
                 "solution": [entry.model_dump() for entry in self.solution],
                 "verifier": self.parsed.verifier.model_dump(mode="json"),
                 "solution_section": self.parsed.solution.model_dump(mode="json"),
+                **({"own": self.own.model_dump(mode="json")} if self.own else {}),
             }
         )
 
@@ -84,24 +87,29 @@ def read_folder(public: Path, sealed: Path | None = None) -> Reading:
     solution = _tree(sealed / "solution", sealed, faults, ignore=ignore)
     if not any(entry.path == "test.sh" for entry in tests):
         faults.append(Fault(field="tests/test.sh", says="is missing", remedy="write the script that grades the task"))
-    _unsupported(parsed, tests, faults)
+    _unsupported(parsed, faults)
     # Of an environment that could not be read, nothing more can be said.
     made = Environment() if unread else _environment(public, parsed, environment, faults)
+    grading, own = grading_of(parsed, tests), None
+    if grading == "separate":
+        found = own_image(sealed, parsed, tests, made.workdir)
+        faults += found if isinstance(found, list) else []
+        own = None if isinstance(found, list) else found
     task = None
     if not faults:
         task = Task(
             name=name,
-            digest=public_digest(instruction, environment, parsed, grading_of(parsed, tests)),
+            digest=public_digest(instruction, environment, parsed, grading),
             instruction=instruction,
             environment=made,
             agent_timeout_sec=parsed.agent.timeout_sec,
             agent_user=None if parsed.agent.user is None else str(parsed.agent.user),
             tags=parsed.tags,
-            grading=grading_of(parsed, tests),
+            grading=grading,
         )
     return Reading(
         name=name, public=public, sealed=sealed, task=task, parsed=parsed, environment=environment, tests=tests,
-        solution=solution, faults=tuple(faults),
+        solution=solution, own=own, faults=tuple(faults),
     )  # fmt: skip
 
 
@@ -122,12 +130,14 @@ def public_digest(instruction: str, environment: tuple[Entry, ...], parsed: Pars
 
 def grading_of(parsed: ParsedTaskToml, tests: tuple[Entry, ...]) -> Grading:
     """Where the task asks for its tests to run: ``shared`` only where it says so (Harbor's own default), ``separate``
-    where it says so or gives its verifier an image."""
+    where it gives its verifier an image."""
     mode = parsed.verifier.environment_mode
     if mode == "shared":
         return "shared"
-    own = parsed.verifier.environment is not None or any(entry.path == "Dockerfile" for entry in tests)
-    return "separate" if mode == "separate" and own else "isolated"
+    own = parsed.verifier.environment
+    builds = any(entry.path == "Dockerfile" or entry.path in COMPOSE_FILES for entry in tests)
+    asked = mode == "separate" or own is not None
+    return "separate" if asked and (builds or (own or {}).get("docker_image")) else "isolated"
 
 
 def strip_canary(text: str) -> str:
@@ -139,19 +149,6 @@ def strip_canary(text: str) -> str:
     while start < len(lines) and not lines[start].strip():
         start += 1
     return "\n".join(lines[start:])
-
-
-def resolve_templates(env: Mapping[str, str], host: Mapping[str, str]) -> dict[str, str]:
-    """``${VAR}`` and ``${VAR:-default}`` from the host's environment. Raises ``DatasetError`` for a variable that the
-    host lacks and that has no default."""
-
-    def value(match: re.Match[str]) -> str:
-        found = host.get(match[1], match[2])
-        if found is None:
-            raise DatasetError(f"needs the environment variable {match[1]}, which is not set here")
-        return found
-
-    return {key: _VARIABLE.sub(value, text) for key, text in env.items()}
 
 
 def _toml(folder: Path, faults: list[Fault]) -> ParsedTaskToml:
@@ -210,16 +207,10 @@ def _ignore(sealed: Path, faults: list[Fault]) -> Ignore | None:
         return None
 
 
-def _unsupported(parsed: ParsedTaskToml, tests: tuple[Entry, ...], faults: list[Fault]) -> None:
+def _unsupported(parsed: ParsedTaskToml, faults: list[Fault]) -> None:
     """Parts of Harbor's format that hc-ray recognises and does not do: refused, never graded wrongly."""
     if parsed.environment.os == "windows":
         faults.append(Fault(field="environment.os", says="Windows containers are not supported", remedy="use linux"))
-    own = parsed.verifier.environment
-    separate = parsed.verifier.environment_mode == "separate" or own is not None
-    files = {entry.path for entry in tests}
-    if (own and own.get("docker_image")) or (separate and not files.isdisjoint({"Dockerfile", *COMPOSE_FILES})):
-        says = "a verifier with an image of its own is not supported"
-        faults.append(Fault(field="verifier.environment", says=says, remedy="grade in the task's own image"))
     if parsed.verifier.collect:
         says = "collecting from live services is not supported"
         faults.append(Fault(field="verifier.collect", says=says, remedy="leave it out, or take the task out"))
@@ -242,7 +233,7 @@ def _environment(folder: Path, parsed: ParsedTaskToml, tree: tuple[Entry, ...], 
         says = "is missing, and task.toml names no docker_image"
         faults.append(Fault(field="environment/Dockerfile", says=says, remedy="write one, or set docker_image"))
     env: dict[str, str] = {**(docker.env if docker else {})}
-    asked = {name for text in section.env.values() for name, *_ in _VARIABLE.findall(text) if is_secret_name(name)}
+    asked = {name for text in section.env.values() for name, *_ in VARIABLE.findall(text) if is_secret_name(name)}
     for name in sorted(asked):
         says = f"asks for {name}, which is a secret: solvers, artefacts and images would get it"
         faults.append(Fault(field="environment.env", says=says, remedy="ask for it in [verifier.env], or rename it"))

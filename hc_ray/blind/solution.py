@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from hc_ray.blind import verify
-from hc_ray.blind.reading import resolve_templates
+from hc_ray.blind.variables import resolve_templates
 from hc_ray.blind.vault import VerifierSpec, sealed_files
 from hc_ray.errors import DatasetError, VerifierError
 from hc_ray.ports import Sandbox

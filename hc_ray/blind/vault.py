@@ -18,16 +18,18 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from hc_ray.blind.own_image import OwnImage
 from hc_ray.blind.reading import Reading, read_folder, task_folders
 from hc_ray.blind.tree import copy_tree
 from hc_ray.errors import DatasetError, VerifierError
 from hc_ray.task import RefusedTask, Task
 from hc_ray.taskdir import TASK_FILE
-from hc_ray.value import Value
+from hc_ray.value import Value, digest_of
 
 VERIFIER_FILE = "verifier.json"
 ARCHIVE_SUFFIX = ".sealed.tar.gz"
 _CANARY_FILE = ".hc-ray-canary"
+_OWN_IMAGE = "image"
 
 
 class VerifierSpec(Value):
@@ -48,6 +50,8 @@ class VerifierSpec(Value):
     mentions_pytest: bool
     """The tests' own text names pytest: a witness has to turn up."""
     has_solution: bool
+    own: OwnImage | None = None
+    """The image of the verifier's own."""
 
 
 class SealedDataset(Value):
@@ -131,6 +135,16 @@ def sealed_files(sealed_root: Path, digest: str, part: str) -> dict[str, tuple[b
     except OSError as error:
         raise VerifierError(f"the sealed {part} of task {digest[:12]} cannot be read: {error.strerror}") from None
     return found
+
+
+def own_image_name(digest: str, sealed_digest: str) -> str:
+    """What the image of a verifier's own goes by: it says nothing of what is in it."""
+    return digest_of({"task": digest, "sealed": sealed_digest, "what": "verifier"})
+
+
+def own_image_folder(sealed_root: Path, digest: str) -> Path:
+    """What a place of sandboxes takes for its public root, to make those of the verifier's own image."""
+    return sealed_root / digest / _OWN_IMAGE
 
 
 def canaries(sealed_root: Path) -> dict[str, str]:
@@ -218,6 +232,7 @@ def _seal_sealed(reading: Reading, task: Task, root: Path) -> tuple[VerifierSpec
         solution_env=reading.parsed.solution.env,
         mentions_pytest=mentions_pytest(reading),
         has_solution=any(entry.path == "solve.sh" for entry in reading.solution),
+        own=reading.own,
     )
     with _beside(place) as new:
         new.mkdir(mode=0o700)
@@ -226,6 +241,11 @@ def _seal_sealed(reading: Reading, task: Task, root: Path) -> tuple[VerifierSpec
             _write(new / part / _CANARY_FILE, spec.canary + "\n", 0o600)
         for script in ("tests/test.sh", "solution/solve.sh"):
             _plant(new / script, spec.canary)
+        if spec.own is not None:
+            # Laid out as a public root, for a place of sandboxes that only verifiers open.
+            context = new / _OWN_IMAGE / own_image_name(task.digest, spec.sealed_digest) / "environment"
+            built = reading.tests if spec.own.environment.dockerfile is not None else ()
+            copy_tree(reading.sealed / "tests", context, built, folder_mode=0o700, mask=0o755)
         _write(new / VERIFIER_FILE, spec.model_dump_json(indent=2), 0o600)
         _rename(new, place)
     return spec, before.sealed_digest if before else None

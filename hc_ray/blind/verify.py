@@ -19,8 +19,8 @@ from hc_ray.blind.carry import Ask, carry_over, look, tests_environment
 from hc_ray.blind.contents import Contents, Refused, read_contents
 from hc_ray.blind.image import Image
 from hc_ray.blind.mentions import mentions
-from hc_ray.blind.reading import resolve_templates
 from hc_ray.blind.trusted import Carried
+from hc_ray.blind.variables import resolve_templates
 from hc_ray.blind.vault import VerifierSpec, check_expected, load_spec, sealed_files
 from hc_ray.blind.verdict import Verdict, decide
 from hc_ray.candidate import Submission
@@ -61,11 +61,13 @@ async def grade(
     ``DatasetError`` for a task that ``place`` cannot take."""
     started, clock = now(), time.monotonic()
     spec, tests = await sealed_tests(task, sealed_root, expected)
+    if spec.own is not None:
+        raise DatasetError(f"{task.name}: is graded in an image of its verifier's own")
     contents: Contents | None = None
     fields: dict[str, Any]
     try:
         contents = read_contents(submission.tar) if submission else None
-        fields = await _in_sandbox(
+        fields = await in_sandbox(
             task, submission, contents, spec, tests, place, network, keep_output, observe, limit, threshold
         )
     except Refused as error:
@@ -84,7 +86,7 @@ async def grade(
     )
 
 
-async def _in_sandbox(
+async def in_sandbox(
     task: Task,
     submission: Submission | None,
     contents: Contents | None,
@@ -97,6 +99,8 @@ async def _in_sandbox(
     limit: float | None,
     threshold: float,
 ) -> dict[str, Any]:
+    """The verdict's fields: the submission (``contents`` is what it holds) is taken into a fresh sandbox of ``task``'s
+    image, and graded there. Raises ``Refused`` for one that cannot be."""
     sandbox = await place.create(task, sandbox_name("grade", task), network=wants_network(task, spec, network))
     try:
         mentioned, env, ask = mentions(tests), tests_environment(spec.env), probing(sandbox)
@@ -109,7 +113,12 @@ async def _in_sandbox(
                 detail = "changes what the tests stand on"
                 common = {"tampered": carried.tampered, "left_behind": carried.left_behind, "detail": detail}
                 return {"passed": False, "cause": "tampered", "witness": "absent", **common}
-        await put_files(sandbox, "/tests", tests)
+        try:
+            await put_files(sandbox, "/tests", tests)
+        except ValueError as error:
+            if submission is None:
+                raise
+            raise Refused(f"with the submission in it, the tests cannot be put beside it: {error}") from None
         if limit is not None:
             spec = spec.model_copy(update={"timeout_sec": min(limit, spec.timeout_sec)})
         report = await _run(sandbox, task, spec, image, tests["test.sh"][0], nodes=observe is not None)

@@ -1,0 +1,105 @@
+"""Separate grading: the tests run in an image of the verifier's own, and of a submission only the artefacts cross over
+that the task declares.
+
+The submission is applied to the task's own image in a sandbox where nothing of it runs, the artefacts are packed from
+there (unchanged files of the image too, as in Harbor), and the tests are given them at the places that they had. The
+verifier's image is the untouched image of this grading: artefacts that touch what its tests stand on void the trial.
+Unlike Harbor, ``/logs/artifacts`` does not cross: no submission holds anything below ``/logs``."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from hc_ray.blind import verify
+from hc_ray.blind.contents import Refused, read_contents
+from hc_ray.blind.own_image import OwnImage
+from hc_ray.blind.vault import VerifierSpec, own_image_name
+from hc_ray.blind.verdict import Verdict
+from hc_ray.candidate import Submission
+from hc_ray.errors import SandboxError, VerifierError
+from hc_ray.ports import SandboxPlace
+from hc_ray.runner_paths import RUNNER_PYTHON, inside_script
+from hc_ray.task import Task
+
+_COLLECT_SECONDS = 120.0
+_LIMIT = 64 << 20
+"""Bytes of artefacts, as of any submission."""
+_TOO_MUCH = 3
+
+
+async def grade_separate(
+    task: Task,
+    submission: Submission | None,
+    *,
+    sealed_root: Path,
+    place: SandboxPlace,
+    own_place: SandboxPlace,
+    threshold: float = 1.0,
+    keep_output: Path | None = None,
+    expected: str | None = None,
+) -> Verdict:
+    """The verdict on ``submission`` (None: the untouched environment). ``place`` makes sandboxes of the task's image,
+    ``own_place`` (``vault.own_image_folder``) of the verifier's. Raises as ``verify.grade``."""
+    started, clock = verify.now(), time.monotonic()
+    spec, tests = await verify.sealed_tests(task, sealed_root, expected)
+    own = spec.own
+    if own is None:
+        raise VerifierError("the task has no image of its verifier's own")
+    mine = Task(
+        name=task.name, digest=own_image_name(task.digest, spec.sealed_digest), instruction="",
+        environment=own.environment,
+    )  # fmt: skip
+    sealed = {path: file for path, file in tests.items() if path != "Dockerfile"}
+    spec = spec.model_copy(update={"env": {**own.environment.env, **spec.env}})
+    fields: dict[str, Any]
+    try:
+        tar = await _artefacts(task, submission, own, place)
+        handed = Submission(id="artefacts", trial="", task_digest=mine.digest, tar=tar, digest="")
+        contents, network = read_contents(tar), _network(spec)
+        fields = await verify.in_sandbox(
+            mine, handed, contents, spec, sealed, own_place, network, keep_output, None, None, threshold
+        )
+    except Refused as error:
+        fields = {"passed": False, "cause": "submission_refused", "witness": "absent", "detail": str(error)}
+    except SandboxError as error:
+        raise VerifierError(f"the verifier's sandbox failed: {error}") from error
+    return Verdict(
+        **fields,
+        mode="separate",
+        task_digest=task.digest,
+        sealed_digest=spec.sealed_digest,
+        submission=submission.digest if submission else None,
+        seconds=time.monotonic() - clock,
+        started_at=started,
+        finished_at=verify.now(),
+    )
+
+
+def _network(spec: VerifierSpec) -> bool:
+    return spec.network if spec.network is not None else bool(spec.own and spec.own.environment.network == "public")
+
+
+async def _artefacts(task: Task, submission: Submission | None, own: OwnImage, place: SandboxPlace) -> bytes:
+    if not own.artifacts:
+        return b""
+    sandbox = await place.create(task, verify.sandbox_name("collect", task))
+    try:
+        if submission is not None:
+            read_contents(submission.tar)
+            try:
+                await sandbox.put_tar(submission.tar)
+            except ValueError as error:
+                raise Refused(str(error)) from None
+        sources = [[one.source, list(one.exclude)] for one in own.artifacts]
+        order = json.dumps({"sources": sources, "limit": _LIMIT}).encode()
+        command = [*RUNNER_PYTHON, "-I", inside_script("collect")]
+        done = await sandbox.exec(command, timeout=_COLLECT_SECONDS, cwd="/", stdin=order, output_limit=2 * _LIMIT)
+    finally:
+        await sandbox.close()
+    if done.exit_code == _TOO_MUCH or done.truncated or done.timed_out:
+        raise Refused(f"the artefacts hold more than {_LIMIT} bytes, or cannot be read in time")
+    if done.exit_code != 0:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise Refused(f"the artefacts cannot be read: {said[-1][:200] if said else done.exit_code}")
+    return done.stdout
