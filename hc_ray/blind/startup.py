@@ -10,9 +10,9 @@ from hc_ray.blind.contents import ENTRY_POINTS, Contents, parents
 _SYSTEM = re.compile(
     r"/etc/(ld\.so\.(preload|conf)|ld\.so\.conf\.d/.*|ld-musl-.*\.path|environment(\.d/.*)?|profile(\.d/.*)?"
     r"|bash\.bashrc|bashrc|zsh/.*|zshenv|python[^/]*/.*|pypy[^/]*/.*|perl/.*|pip\.conf|xdg/(pip|uv|git)/.*|uv/.*|wgetrc"
-    r"|curlrc|gitconfig|npmrc|login\.defs|default/(su|locale)|sudo\.conf|sudoers(\.d/.*)?|ssl/openssl\.cnf|host\.conf)"
+    r"|curlrc|gitconfig|npmrc|login\.defs|default/(su|locale)|sudo\.conf|sudoers(\.d/.*)?|host\.conf)"
     r"|/etc/(ld\.so\.conf\.d|uv|profile\.d|environment\.d|sudoers\.d|perl|zsh)|/etc|/opt/hc(/.*)?"
-    r"|(.*/)?(sitecustomize|usercustomize)(\.[^/]+|/.*)?|.*\.(pth|egg-link)|(.*/)?pyvenv\.cfg|(.*/)?python[\d.]*\._pth"
+    r"|(.*/)?(sitecustomize|usercustomize)(\.[^/]+|/.*)?|.*\.(pth|egg-link)|(.*/)?pyvenv\.cfg|/(etc|usr)/(.*/)?openssl\.cnf|(.*/)?python[\d.]*\._pth"
     r"|(.*/)?pybuilddir\.txt"
 )
 _KEPT = re.compile(
@@ -21,6 +21,7 @@ _KEPT = re.compile(
     r"|pam\.d(/.*)?|security(/.*)?)"
     r"|/var/lib/apt(/.*)?|/var/cache/(apt|ldconfig|debconf)(/.*)?|/var/lib/(apk|pam)(/.*)?"
     r"|/var/lib/dpkg/info/[^/]+\.(preinst|postinst|prerm|postrm|config|triggers)"
+    r"|/etc/ca-certificates/update\.d/.*|/usr/share/python3/runtime\.d/.*|/usr/share/git-core(/.*)?"
     r"|/var/lib/dpkg/(triggers/.*|diversions(-old)?|statoverride(-old)?)"
     # What the C library and OpenSSL load by name or prefer to what lies beside it.
     r"|(/usr(/local)?)?/lib[^/]*(/[^/]+)?/(gconv|glibc-hwcaps|tls|audit|security|engines-[^/]+|ossl-modules)(/.*)?"

@@ -19,6 +19,7 @@ import posixpath
 import re
 from collections.abc import Collection, Sequence
 
+from hc_ray.blind.accounts import accounts_agree
 from hc_ray.blind.contents import Contents, Refused, parents, read_contents, without
 from hc_ray.blind.image import Image
 from hc_ray.blind.mentions import Mentions
@@ -78,7 +79,7 @@ def sort_out(tar: bytes, contents: Contents, image: Image, workdir: str, mention
         elif fate == "carried":
             removed.append(path)
     dropped = {*left, *tampered}
-    outside = [path for path in (*contents.members, *removed) if path not in dropped and not sorter.is_loose(path)]
+    outside = [path for path in (*contents.members, *removed) if path not in dropped and sorter.reaches_out(path)]
     carried_tar = without(tar, dropped, removed, sorter.mode)
     return Carried(
         tar=carried_tar,
@@ -138,6 +139,10 @@ class _Sorter:
         real = self.image.canonical.get(path, path)
         return self.workdir != "/" and real.startswith(self.workdir.rstrip("/") + "/")
 
+    def reaches_out(self, path: str) -> bool:
+        """Whether it could change what is resolved to what."""
+        return not self.is_loose(path) or _below(self.image.canonical.get(path, path), self.looked_in)
+
     def mode(self, path: str, mode: int) -> int:
         """Nothing that is carried into the system's folders may be written by those who do not own it."""
         real = self.image.canonical.get(path, path)
@@ -178,7 +183,7 @@ class _Sorter:
             return "left"
         if self._is_trusted(real) or real in self.owned:
             return "tampered"
-        if real in self.image.accounts and not _accounts_agree(real, self.image.accounts[real], text):
+        if real in self.image.accounts and not accounts_agree(real, self.image.accounts[real], text):
             return "tampered"
         if self._is_plugin_of_image(real):
             return "tampered"
@@ -282,29 +287,3 @@ def _top_module(path: str, folder: str) -> str:
 
 def _is_witness(path: str) -> bool:
     return any(part.split(".")[0] == "hc_witness" for part in path.split("/"))
-
-
-def _accounts_agree(path: str, before: str, after: str | None) -> bool:
-    """Whether accounts were only added (groups may get members): everybody is who they were, and nobody new is
-    somebody old."""
-    if after is None:
-        return False
-    width = 7 if path.endswith("passwd") else 4
-    old, new = _accounts(before, width), _accounts(after, width)
-    if old is None or new is None or list(new)[: len(old)] != list(old):
-        return False
-    if any(new[name][1:] != fields[1:] for name, fields in old.items()):
-        return False
-    added = [new[name][0] for name in list(new)[len(old) :]]
-    return not {number for number, *_ in old.values()} & set(added) and all(one.isdigit() and int(one) for one in added)
-
-
-def _accounts(text: str, width: int) -> dict[str, list[str]] | None:
-    """Name → number, then what else decides who it is. None where a line is no account, or a name is there twice."""
-    found: dict[str, list[str]] = {}
-    for line in text.splitlines():
-        fields = line.split(":")
-        if len(fields) != width or fields[0] in found or not re.match(r"[A-Za-z_]", fields[0]):
-            return None
-        found[fields[0]] = [fields[2], fields[2], *fields[3:4], *fields[5:]] if width == 7 else [fields[2], fields[2]]
-    return found

@@ -8,7 +8,7 @@ scripts spell them), ``lib`` and ``pure`` (the witness's and pytest's folder), `
 ``paths`` are), ``ldconfig``. The answer is ``blind.image.Image``. It also makes the witness importable by python3.
 Standard library only."""
 # Paths of a sandbox are plain strings here, millions of which may be looked at.
-# ruff: noqa: PTH112, PTH114, PTH115, PTH116, PTH123, PTH207
+# ruff: noqa: PTH112, PTH114, PTH123, PTH207
 
 import contextlib
 import glob
@@ -16,29 +16,26 @@ import json
 import os
 import posixpath
 import re
-import stat
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING or __package__:
-    from hc_ray.inside import interpreters, libraries, packages
+    from hc_ray.inside import interpreters, libraries, named, packages
 else:  # in a sandbox these modules lie side by side, and -I leaves their folder out
     sys.path.insert(0, str(Path(__file__).parent))
     import hc_interpreters as interpreters
     import hc_libraries as libraries
+    import hc_named as named
     import hc_packages as packages
 
 _PYTHON = re.compile(r"(python|pypy)[\d.]*")
-_DRIVER = re.compile(r"(python|pypy|pip)[\d.]*|pytest|py\.test|activate")
 _INCLUDE = re.compile(r"/usr/local/include/(.*)")
-_LINKS = 40
 _ACCOUNTS = ("/etc/passwd", "/etc/group")
 _FILES_BY_VARIABLE = ("BASH_ENV", "ENV", "PYTHONSTARTUP", "LD_PRELOAD", "PERL5OPT", "OPENSSL_CONF", "GIT_CONFIG_GLOBAL")
 _TEXT_LIMIT = 1 << 20
-_SCRIPT_LIMIT = 1 << 16
 
 
 def probe(order: dict[str, Any]) -> dict[str, Any]:
@@ -51,11 +48,11 @@ def probe(order: dict[str, Any]) -> dict[str, Any]:
     path = environment.get("PATH", os.defpath).split(":")
     search = [_filled(text, home, order["workdir"]) for text in order.get("search", ())]
     first = [*(folder for folder in search if folder), f"{home}/.local/bin"]
-    programs = dict(_programs(order.get("words", ()), [*path, *first], environment, order["workdir"]))
+    programs = dict(named.programs_of(order.get("words", ()), [*path, *first], order["workdir"]))
     source, facts = _python(order, environment)
     pythons = [facts, *_other_pythons(programs, facts, environment)] if facts else []
     every = [*order["paths"], *order.get("removed", ())]
-    canonical = {path: real for path in every if (real := _canonical(path)) != path}
+    canonical = {path: real for path in every if (real := named.canonical_path(path)) != path}
     modules_at = [_filled(text, home, order["workdir"]) for text in order.get("modules_at", ())]
     answer: dict[str, Any] = {
         "exists": exists,
@@ -85,89 +82,10 @@ def _filled(text: str, home: str, workdir: str) -> str:
     return "" if "$" in text or "`" in text or "*" in text else posixpath.normpath(posixpath.join(workdir, text))
 
 
-def steps(path: str) -> Iterator[str]:
-    """Every link that the way to ``path`` leads through, and the path at its end."""
-    pending, real, links = [part for part in reversed(path.split("/")) if part], "", 0
-    while pending:
-        part = pending.pop()
-        if part in (".", ""):
-            continue
-        if part == "..":
-            real = posixpath.dirname(real)
-            continue
-        here = f"{real}/{part}"
-        if os.path.islink(here) and links < _LINKS:
-            links += 1
-            yield here
-            target = os.readlink(here)
-            real = "" if target.startswith("/") else real
-            pending += [part for part in reversed(target.split("/")) if part]
-        else:
-            real = here
-    yield real or "/"
-
-
-def _canonical(path: str) -> str:
-    """The path with the links of its folders resolved, its own name as it is."""
-    return posixpath.join(os.path.realpath(posixpath.dirname(path)), posixpath.basename(path))
-
-
-def _programs(
-    words: Iterable[str], path: list[str], environment: dict[str, str], workdir: str
-) -> Iterator[tuple[str, list[str]]]:
-    """(name, every link and file on the way to the program that it starts). Names that start none are left out. A
-    script's interpreter counts as named too."""
-    pending, seen = list(words), set[str]()
-    while pending:
-        name = pending.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        inside = name.startswith(workdir.rstrip("/") + "/") and not _DRIVER.fullmatch(posixpath.basename(name))
-        found = name if "/" in name else next((at for f in path if _runs(at := posixpath.join(f or ".", name))), "")
-        if not found.startswith("/") or ("/" in name and inside) or not _runs(found):
-            continue
-        yield name, list(dict.fromkeys([_canonical(found), *steps(found)]))
-        pending += _interpreter(os.path.realpath(found))
-
-
-def _runs(path: str) -> bool:
-    try:
-        return stat.S_ISREG(os.stat(path).st_mode) and os.access(path, os.X_OK)
-    except (OSError, ValueError):
-        return False
-
-
-def _interpreter(path: str) -> list[str]:
-    """The programs that the first line of a script names."""
-    head = _head(path)
-    words = head.split("\n", 1)[0][2:].split() if head.startswith("#!") else []
-    if words and words[0].endswith("/env"):
-        return [words[0], *[word for word in words[1:] if not word.startswith("-") and "=" not in word][:1]]
-    return words[:1]
-
-
-def _imported(path: str) -> list[str]:
-    """The top-level modules that a script of Python's imports, as those do that pip makes."""
-    head = _head(path)
-    first, _, rest = head.partition("\n")
-    if not first.startswith("#!") or "python" not in first:
-        return []
-    return re.findall(r"^(?:from|import) +([A-Za-z_]\w*)", rest, re.M)
-
-
-def _head(path: str) -> str:
-    try:
-        with open(path, "rb") as file:
-            return file.read(_SCRIPT_LIMIT).decode(errors="replace")
-    except OSError:
-        return ""
-
-
 def _python(order: dict[str, Any], environment: dict[str, str]) -> tuple[str, dict[str, Any] | None]:
     """Where python3 gets pytest from, and what it says of itself."""
     path = environment.get("PATH", os.defpath).split(":")
-    python = next((at for folder in path if _runs(at := f"{folder}/python3")), None)
+    python = next((at for folder in path if named.is_program(at := f"{folder}/python3")), None)
     facts = interpreters.facts(python, environment) if python else None
     if facts is None:
         return "none", None
@@ -212,7 +130,7 @@ def _sessions(
     """For each Python what a session of it loads (nothing where it has no pytest), with the modules that the tests and
     the Python scripts among their programs import (none where the order says None)."""
     wanted = order.get("imports")
-    scripts = {name for chain in programs.values() for name in _imported(chain[-1])}
+    scripts = {name for chain in programs.values() for name in named.imported_by(chain[-1])}
     imports = [] if wanted is None else sorted({*wanted, *scripts})
     sessions: list[dict[str, Any]] = []
     for number, python in enumerate(pythons):
@@ -231,7 +149,7 @@ def _named(order: dict[str, Any], environment: dict[str, str], home: str) -> set
     """Files that are read because a variable or a script of the tests names them, links on the way included."""
     spelled = [environment[name] for name in _FILES_BY_VARIABLE if environment.get(name)]
     files = [_filled(text, home, order["workdir"]) for text in [*spelled, *order.get("sourced", ())]]
-    return {step for file in files if file for step in (_canonical(file), *steps(file))}
+    return {step for file in files if file for step in (named.canonical_path(file), *named.steps(file))}
 
 
 def _is_deep(order: dict[str, Any], canonical: dict[str, str], answer: dict[str, Any]) -> bool:
@@ -258,7 +176,7 @@ def _deep(
     mapped = {file for session in answer["sessions"] for file in session.get("mapped", ())} | {*order.get("mapped", ())}
     folders = libraries.search_folders(environment)
     found, loaders = libraries.closure([*programs, *sorted(mapped)], folders)
-    files = {step for path in [*loaders, *(p for known in found.values() for p in known)] for step in steps(path)}
+    files = {step for path in [*loaders, *(p for known in found.values() for p in known)] for step in named.steps(path)}
     removed = [path for path in order.get("removed", ()) if os.path.lexists(path)]
     known_before = set(exists)
     changed = [canonical.get(path, path) for path in [*exists, *removed]]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from hc_ray.blind.image import Image
-from hc_ray.inside import interpreters, libraries, packages, probe
+from hc_ray.inside import interpreters, libraries, named, packages, probe
 
 INSIDE = Path(probe.__file__).parent
 
@@ -88,8 +88,8 @@ def test_every_link_on_the_way_to_a_program_is_named(tmp_path: Path) -> None:
     (tmp_path / "bin").symlink_to("real")
     (tmp_path / "loop").symlink_to("loop")
     ways = [str(tmp_path / name) for name in ("bin", "real/tool", "real/tool-1")]
-    assert [step for step in probe.steps(f"{tmp_path}/bin/tool") if step.startswith(str(tmp_path))] == ways
-    assert list(probe.steps(f"{tmp_path}/loop"))[-1] == f"{tmp_path}/loop"
+    assert [step for step in named.steps(f"{tmp_path}/bin/tool") if step.startswith(str(tmp_path))] == ways
+    assert list(named.steps(f"{tmp_path}/loop"))[-1] == f"{tmp_path}/loop"
 
 
 def test_the_libraries_of_a_program_are_found_without_running_it() -> None:

@@ -146,6 +146,7 @@ def test_removing_or_replacing_a_folder_that_holds_something_trusted_voids_the_t
         "/app/sys.py", "/app/tests/conftest.py", "/usr/lib/python3.11/dist-packages/late.py",
         f"{SITE}/numpy-2.dist-info/entry_points.txt", "/usr/share/perl5/JSON.pm", "/usr/local/sbin/bash5",
         f"{SITE}/packaging/version.py", "/usr/lib/gcc/x86_64-linux-gnu/12/cc1plus", "/app/.venv/bin/activate",
+        "/app/openssl.cnf",
     ],
 )  # fmt: skip
 def test_what_an_honest_installation_brings_is_carried(path: str) -> None:
@@ -181,7 +182,8 @@ def test_shadowing_what_the_tests_resolve_voids_the_trial(path: str) -> None:
     [
         # Start-up files and hooks
         "/etc/ld.so.preload", "/etc/ld.so.conf.d/x.conf", "/etc/profile.d/x.sh", "/etc/python3.11/sitecustomize.py",
-        "/etc/ssl/openssl.cnf", "/etc/gitconfig", "/etc/perl/strict.pm", f"{SITE}/x.pth", "/app/x.pth",
+        "/etc/ssl/openssl.cnf", "/usr/lib/ssl/openssl.cnf", "/usr/share/git-core/templates/hooks/post-checkout",
+        "/etc/gitconfig", "/etc/perl/strict.pm", f"{SITE}/x.pth", "/app/x.pth",
         f"{SITE}/sitecustomize.py", f"{USER}/usercustomize.py", "/app/usercustomize/__init__.py",
         "/usr/bin/pyvenv.cfg", "/usr/bin/pybuilddir.txt", "/usr/bin/python311._pth", "/conftest.py", "/pytest.ini",
         "/root/.bashrc", "/root/.gitconfig", "/root/.config/pip/pip.conf", "/root/.config/git/config",

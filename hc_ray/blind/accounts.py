@@ -1,0 +1,29 @@
+"""``/etc/passwd`` and ``/etc/group``: packages add to them honestly, and who is who must stay. Pure."""
+
+import re
+
+
+def accounts_agree(path: str, before: str, after: str | None) -> bool:
+    """Whether accounts were only added (groups may get members): everybody is who they were, and nobody new is
+    somebody old."""
+    if after is None:
+        return False
+    width = 7 if path.endswith("passwd") else 4
+    old, new = _accounts(before, width), _accounts(after, width)
+    if old is None or new is None or list(new)[: len(old)] != list(old):
+        return False
+    if any(new[name][1:] != fields[1:] for name, fields in old.items()):
+        return False
+    added = [new[name][0] for name in list(new)[len(old) :]]
+    return not {number for number, *_ in old.values()} & set(added) and all(one.isdigit() and int(one) for one in added)
+
+
+def _accounts(text: str, width: int) -> dict[str, list[str]] | None:
+    """Name → number, then what else decides who it is. None where a line is no account, or a name is there twice."""
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        fields = line.split(":")
+        if len(fields) != width or fields[0] in found or not re.match(r"[A-Za-z_]", fields[0]):
+            return None
+        found[fields[0]] = [fields[2], fields[2], *fields[3:4], *fields[5:]] if width == 7 else [fields[2], fields[2]]
+    return found

@@ -1,0 +1,99 @@
+"""Which files names of programs lead to, every link on the way included. Standard library only."""
+# Paths of a sandbox are plain strings here, thousands of which are looked at.
+# ruff: noqa: PTH114, PTH115, PTH116, PTH123, PTH208
+
+import os
+import posixpath
+import re
+import stat
+from collections.abc import Iterable, Iterator
+
+_DRIVER = re.compile(r"(python|pypy|pip)[\d.]*|pytest|py\.test|activate")
+_LINKS = 40
+_SCRIPT_LIMIT = 1 << 16
+
+
+def steps(path: str) -> Iterator[str]:
+    """Every link that the way to ``path`` leads through, and the path at its end."""
+    pending, real, links = [part for part in reversed(path.split("/")) if part], "", 0
+    while pending:
+        part = pending.pop()
+        if part in (".", ""):
+            continue
+        if part == "..":
+            real = posixpath.dirname(real)
+            continue
+        here = f"{real}/{part}"
+        if os.path.islink(here) and links < _LINKS:
+            links += 1
+            yield here
+            target = os.readlink(here)
+            real = "" if target.startswith("/") else real
+            pending += [part for part in reversed(target.split("/")) if part]
+        else:
+            real = here
+    yield real or "/"
+
+
+def canonical_path(path: str) -> str:
+    """The path with the links of its folders resolved, its own name as it is."""
+    return posixpath.join(os.path.realpath(posixpath.dirname(path)), posixpath.basename(path))
+
+
+def programs_of(words: Iterable[str], path: list[str], workdir: str) -> Iterator[tuple[str, list[str]]]:
+    """(name, every link and file on the way to the program that it starts). Names that start none are left out. A
+    script's interpreter counts as named too."""
+    pending, seen = list(words), set[str]()
+    held = [(folder or ".", _names(folder or ".")) for folder in path]
+    while pending:
+        name = pending.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        inside = name.startswith(workdir.rstrip("/") + "/") and not _DRIVER.fullmatch(posixpath.basename(name))
+        places = (f"{folder}/{name}" for folder, names in held if name in names)
+        found = name if "/" in name else next(filter(is_program, places), "")
+        if not found.startswith("/") or ("/" in name and inside) or not is_program(found):
+            continue
+        yield name, list(dict.fromkeys([canonical_path(found), *steps(found)]))
+        pending += _interpreter(os.path.realpath(found))
+
+
+def _names(folder: str) -> set[str]:
+    try:
+        return set(os.listdir(folder))
+    except OSError:
+        return set()
+
+
+def is_program(path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode) and os.access(path, os.X_OK)
+    except (OSError, ValueError):
+        return False
+
+
+def _interpreter(path: str) -> list[str]:
+    """The programs that the first line of a script names."""
+    head = _head(path)
+    words = head.split("\n", 1)[0][2:].split() if head.startswith("#!") else []
+    if words and words[0].endswith("/env"):
+        return [words[0], *[word for word in words[1:] if not word.startswith("-") and "=" not in word][:1]]
+    return words[:1]
+
+
+def imported_by(path: str) -> list[str]:
+    """The top-level modules that a script of Python's imports, as those do that pip makes."""
+    head = _head(path)
+    first, _, rest = head.partition("\n")
+    if not first.startswith("#!") or "python" not in first:
+        return []
+    return re.findall(r"^(?:from|import) +([A-Za-z_]\w*)", rest, re.M)
+
+
+def _head(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_SCRIPT_LIMIT).decode(errors="replace")
+    except OSError:
+        return ""
