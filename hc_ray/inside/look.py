@@ -9,6 +9,7 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -32,15 +33,16 @@ FILES, PREVIEW_LINES, PREVIEW, READ = 40, 5, 400, 1 << 20
 
 
 def tools(scratch: Path) -> dict[str, str]:
-    """Name → first line of what a tool says of its version; empty where it says nothing."""
+    """Name → version, as the tool says it; empty where it says none."""
     found = {}
     for name, arguments in sorted(TOOLS.items()):
         path = shutil.which(name)
         if path is None or path.startswith("/opt/hc/"):
             continue
         code, out, err = child.run([path, *arguments], cwd=scratch, scratch=scratch, timeout=5)
-        told = (out or err).decode("utf-8", "replace").strip().splitlines() if code == 0 else []
-        found[name] = told[0][:80] if told else ""
+        told = (out or err).decode("utf-8", "replace") if code == 0 else ""
+        version = re.search(r"\d+(?:\.\d+)+\w*", told)
+        found[name] = version[0][:40] if version else ""
     return found
 
 

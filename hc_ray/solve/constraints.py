@@ -176,17 +176,23 @@ def _said(limits: Limits) -> str:
 
 
 def covered(cells: Sequence[GridCell], tests: Sequence[SelfTest]) -> tuple[GridCell, ...]:
-    """The fields with the tests that try them: tests of the same sentence whose category looks at such a constraint."""
+    """The fields with the tests that try them: tests of the same sentence whose category looks at such a constraint;
+    and, of what a thing does as a whole, every test of it that knows an answer."""
     done = []
     for cell in cells:
         kind: Kind = cell.constraint.split(" ")[0]  # type: ignore[assignment]
-        ids = tuple(
-            test.id for test in tests
-            if test.category in _TRIED_BY[kind] and (test.sentence == cell.sentence or
-                (kind == "exists" and test.subject.path == cell.entity))
-        )  # fmt: skip
+        ids = tuple(test.id for test in tests if test.category in _TRIED_BY[kind] and _tries(test, cell, kind))
         done.append(cell.model_copy(update={"tests": ids}))
     return tuple(done)
+
+
+def _tries(test: SelfTest, cell: GridCell, kind: Kind) -> bool:
+    if test.sentence == cell.sentence:
+        return True
+    if kind == "exists":
+        return test.subject.path == cell.entity
+    whole = kind in ("order", "count", "text", "change", "independence") and test.expectation.kind == "value"
+    return whole and not test.guard and cell.entity in (test.subject.function, test.subject.path)
 
 
 _CONDITIONAL = re.compile(

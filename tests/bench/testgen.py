@@ -9,7 +9,6 @@ least ten tests, validity and fault detection before and after the gate with int
 import argparse
 import json
 import shutil
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -158,4 +157,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
