@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from hc_ray import credentials, sealed_guard
 from hc_ray.errors import ActorError, PlatformError
-from hc_ray.home import data_root
+from hc_ray.home import configs_dir, data_root
 from hc_ray.leftovers import (
     OWNER_VARIABLE,
     end_processes,
@@ -127,7 +127,8 @@ def settle(*, guarded: bool) -> None:
         os.environ["HC_RAY_HOME"] = str(data_root())
     os.chdir(_work_folder())
     if guarded:
-        sealed_guard.install(data_root() / "sealed")
+        for root in (data_root() / "sealed", *(configs_dir() / "tasks").glob("*.sealed.tar.gz")):
+            sealed_guard.install(root)
 
 
 def _work_folder() -> Path:

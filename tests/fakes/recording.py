@@ -198,8 +198,7 @@ def record(
         with _listening(ledger):
             summary = sweep.run(plan, events=ledger, cluster=InProcess())
         assert not summary.interrupted and not summary.problems, summary
-    public = _files(home / "public")
-    return _seen(ledger, _files(root / "out"), public, calls.told)
+    return stored(ledger.phases(), files_of(root / "out"), files_of(home / "public"), calls.told)
 
 
 def forget(root: Path) -> None:
@@ -209,11 +208,18 @@ def forget(root: Path) -> None:
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
 
-def _files(root: Path) -> dict[str, bytes]:
+def files_of(root: Path) -> dict[str, bytes]:
+    """Every file below a folder, by its path there."""
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
 
 
-def _seen(ledger: _Ledger, files: dict[str, bytes], public: dict[str, bytes], tracked: list[tuple[str, Any]]) -> Seen:
+def stored(
+    sent: dict[str, dict[int, Phase]],
+    files: dict[str, bytes],
+    public: dict[str, bytes],
+    tracked: list[tuple[str, Any]],
+) -> Seen:
+    """What a sweep directory's ``files`` and the requests that were ``sent`` (by trial and phase) show."""
     journal: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for path, data in sorted(files.items()):
         if path.startswith("events/"):
@@ -221,7 +227,8 @@ def _seen(ledger: _Ledger, files: dict[str, bytes], public: dict[str, bytes], tr
                 event = json.loads(line)
                 journal[event["trial"]].append(event)
     phases, driver, verdicts = {}, {}, {}
-    for name, found in ledger.phases().items():
+    for name in (*sent, *(trial for trial in journal if trial not in sent)):
+        found = sent.get(name) or defaultdict(Phase)
         driver[name] = [event for event in journal[name] if event["type"] in DRIVERS_OWN]
         verdicts[name] = [event["passed"] for event in driver[name] if event["type"] == "verdict"]
         number = 0
@@ -230,5 +237,5 @@ def _seen(ledger: _Ledger, files: dict[str, bytes], public: dict[str, bytes], tr
                 found[number].events.append(event)
                 number += event["type"] == "action" and event["name"] == "submit"
         phases[name] = [found[i] for i in range(max(found, default=0) + 1)]
-    verdicts.pop("")
+    verdicts.pop("", None)
     return Seen(phases=phases, driver_events=driver, files=files, public=public, tracked=tracked, verdicts=verdicts)
