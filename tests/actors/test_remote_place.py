@@ -1,7 +1,7 @@
 """Sandboxes behind an actor: a call that is given up goes on over there, and what it makes is closed all the same."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +10,7 @@ import pytest
 from hc_ray.task import Environment, Task
 from hc_ray_actors import sandboxes as module
 from hc_ray_actors.sandboxes import RemotePlace, Sandboxes
+from tests.fakes.detached import Detached
 
 TASK = Task(name="t", digest="d", instruction="", environment=Environment())
 
@@ -36,21 +37,6 @@ class SlowPlace:
         await self.let.wait()
         self.made.append(Box(self))
         return self.made[-1]
-
-
-class Detached:
-    """An actor as Ray has it: a call goes on to its end though its caller was cancelled."""
-
-    def __init__(self, actor: Any) -> None:
-        self._actor, self.calls = actor, set[asyncio.Task[Any]]()
-
-    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
-        async def call(*arguments: Any) -> Any:
-            task = asyncio.ensure_future(getattr(self._actor, name)(*arguments))
-            self.calls.add(task)
-            return await asyncio.shield(task)
-
-        return call
 
 
 @pytest.fixture

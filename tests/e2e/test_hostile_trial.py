@@ -8,7 +8,6 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,6 +21,7 @@ from hc_ray.solve.outcome import RoleModel
 from hc_ray.suite import Suite
 from hc_ray.task import Environment, Task
 from hc_ray_actors.sandboxes import RemotePlace, Sandboxes
+from tests.fakes.detached import Detached
 from tests.fakes.figures import tell
 from tests.fakes.machine import running
 from tests.fakes.sandbox_home import BACKENDS, data_home
@@ -37,21 +37,6 @@ TASK = Task(
     instruction=INSTRUCTION,
     environment=Environment(dockerfile=TEXT, base="python:3.11-slim-bookworm"),
 )
-
-
-class Detached:
-    """An actor as Ray has it: a call goes on to its end though its caller was cancelled."""
-
-    def __init__(self, actor: Any) -> None:
-        self._actor, self.calls = actor, set[asyncio.Task[Any]]()
-
-    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
-        async def call(*arguments: Any) -> Any:
-            task = asyncio.ensure_future(getattr(self._actor, name)(*arguments))
-            self.calls.add(task)
-            return await asyncio.shield(task)
-
-        return call
 
 
 @pytest.fixture(scope="module")
