@@ -44,9 +44,11 @@ def summarise(audit: Audit, outcome: Outcome) -> dict[str, Any]:
         "tasks": _counts(outcome, measured),
         "faults": _faults(measured),
         "whole": figures.stages(outcome.evidence).model_dump(mode="json"),
-        "gate": {name: paired.model_dump(mode="json") for name, paired in figures.gate_effect(outcome.evidence).items()},
-        "categories": {name: both.model_dump(mode="json") for name, both in figures.by_category(outcome.evidence).items()},
-        "testers": {name: both.model_dump(mode="json") for name, both in figures.by_tester(outcome.evidence).items()},
+        "gate": {
+            name: paired.model_dump(mode="json") for name, paired in figures.gate_effect(outcome.evidence).items()
+        },
+        "categories": _plain(figures.by_category(outcome.evidence)),
+        "testers": _plain(figures.by_tester(outcome.evidence)),
         "selection": [one.model_dump(mode="json") for one in pooling.selected(pools)],
         "disagreeing_verdicts": sum(bool(pool.disagrees) for pool in pools),
         "sandboxes": outcome.sandboxes,
@@ -60,6 +62,10 @@ def summarise(audit: Audit, outcome: Outcome) -> dict[str, Any]:
         ]
         summary["pools"] = [pool.model_dump(mode="json") for pool in pools]
     return summary
+
+
+def _plain(groups: Mapping[str, figures.Stages]) -> dict[str, Any]:
+    return {name: both.model_dump(mode="json") for name, both in groups.items()}
 
 
 def _only(one: figures.Evidence, suite: figures.AuditedSuite) -> figures.Evidence:
