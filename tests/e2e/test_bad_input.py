@@ -150,3 +150,20 @@ def test_a_budget_that_the_self_tests_alone_would_eat_is_refused(dataset):
 def test_a_resume_of_nothing_is_refused(dataset, tmp_path):
     _refused(_hc_ray("sweep", "-p", dataset, "-a", "nop", "-o", tmp_path / "typo", "--resume"), "no sweep")
     assert not (tmp_path / "typo").exists()
+
+
+def test_shared_grading_in_bubblewrap_is_refused_with_the_remedy(tmp_path, dataset):
+    file = tmp_path / "shared.yaml"
+    file.write_text(f"dataset: {dataset}\nagents: [oracle]\nsandbox: bwrap\ngrading: shared\nout: {tmp_path / 'out'}\n")
+    _refused(_hc_ray("sweep", file), "shared", "--sandbox docker")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_task_that_asks_for_shared_grading_is_refused_in_bubblewrap_and_its_neighbour_is_not(tmp_path, dataset):
+    make_task(dataset, "living", toml='[verifier]\nenvironment_mode = "shared"\n')
+    done = _hc_ray(
+        "sweep", "-p", dataset, "-a", "nop", "--sandbox", "bwrap", "-o", tmp_path / "out", "--dry-run", "--json"
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "living sandbox, which bubblewrap cannot give away" in done.stdout
+    assert '"add"' in done.stdout
