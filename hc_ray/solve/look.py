@@ -50,9 +50,12 @@ def shown(view: EnvironmentView | None, mentioned: Sequence[str]) -> str:
     held = {one.path: one for one in view.files} if view else {}
     parts = []
     for path in [path for path in mentioned if path in held and held[path].lines is not None][:_SHOWN_FILES]:
-        one = held[path]
-        text = one.preview[:_SHOWN]
-        more = (one.lines or 0) - len(text.splitlines())
-        cut = f"\n[{more} more lines]" if more > 0 else ""
-        parts.append(f"{path} begins:\n{text}{cut}")
+        parts.append(f"{path} begins:\n{preview(held[path])}")
     return "\n\n".join(parts)
+
+
+def preview(file: FileView) -> str:
+    """The first lines of a file; says what is left out."""
+    text = file.preview[:_SHOWN]
+    more = (file.lines or 0) - len(text.splitlines())
+    return text + (f"\n[{more} more lines]" if more > 0 else "")

@@ -18,11 +18,12 @@ from hc_ray.solve.outcome import Exchange, RoleModel
 from hc_ray.solve.proving import Proving, verdicts_of
 from hc_ray.solve.requirements import coverage, reflection, requirements, uncertainties
 from hc_ray.solve.seeds import seed_of
+from hc_ray.solve.shape import assumptions, capped
 from hc_ray.solve.stated import examples, generic_tests, robust_tests, stated_tests
 from hc_ray.solve.target import Target, targets_of
 from hc_ray.solve.templates import prompts_digest
 from hc_ray.solve.workbench import Workbench
-from hc_ray.suite import CATEGORIES, Category, EnvironmentView, GateVerdict, SelfTest, Suite
+from hc_ray.suite import CATEGORIES, Category, EnvironmentView, SelfTest, Suite
 from hc_ray.task import Task
 from hc_ray.value import digest_of
 
@@ -75,7 +76,7 @@ class SuiteMaker:
         made += self._filled(made, programs=len(proving.programs) > 1)
         numbered = self._numbered(made)
         gated = await proving.prove(numbered)
-        kept, beyond = self._capped(gated.admitted)
+        kept, beyond = capped(gated.admitted, self.config)
         verdicts = verdicts_of(gated, beyond)
         settled = {test.id: test.expectation for test in (*gated.admitted, *gated.dropped)}
         self._tell(numbered, kept)
@@ -90,7 +91,7 @@ class SuiteMaker:
             changed=tuple(test for test in numbered if settled.get(test.id, test.expectation) != test.expectation),
             gate=tuple(verdicts[test.id] for test in numbered),
             requirements=asked,
-            assumptions=self._assumptions(kept),
+            assumptions=assumptions(instruction, self.deliverable, self.config, kept),
             uncertainties=uncertainties(instruction, examples=self._examples()),
             matrix=coverage(asked, kept),
             grid=covered(grid(instruction, self.deliverable), kept),
@@ -115,8 +116,8 @@ class SuiteMaker:
                 self.inputs[path] = text
 
     def _previews(self) -> Mapping[str, str]:
-        held = {one.path: one.preview for one in self.view.files} if self.view else {}
-        return {path: held[path] for path in list(self.inputs)[:2] if held.get(path)}
+        held = {one.path: one for one in self.view.files} if self.view else {}
+        return {path: look.preview(held[path]) for path in list(self.inputs)[:2] if path in held}
 
     def _stated(self) -> tuple[SelfTest, ...]:
         """What needs no model: the instruction's own words, held against the workspace's files."""
@@ -227,27 +228,6 @@ class SuiteMaker:
             numbered.append(test.model_copy(update={"id": identity}))
         return tuple(numbered)
 
-    def _capped(self, tests: Sequence[SelfTest]) -> tuple[tuple[SelfTest, ...], tuple[GateVerdict, ...]]:
-        """At most so many tests a category and in all; stated and judging ones stay first."""
-        ranked = sorted(
-            range(len(tests)), key=lambda i: (tests[i].expectation.kind == "unknown", -tests[i].confidence, i)
-        )
-        counts: Counter[str] = Counter()
-        kept: set[int] = set()
-        beyond = []
-        for i in ranked:
-            category = tests[i].category
-            if counts[category] >= self.config.tests_per_category_max:
-                reason = f"beyond {self.config.tests_per_category_max} tests of {category}"
-            elif len(kept) >= self.config.total_max:
-                reason = f"beyond {self.config.total_max} tests in all"
-            else:
-                counts[category] += 1
-                kept.add(i)
-                continue
-            beyond.append(GateVerdict(id=tests[i].id, admitted=False, reason=reason))
-        return tuple(test for i, test in enumerate(tests) if i in kept), tuple(beyond)
-
     def _tell(self, generated: Sequence[SelfTest], kept: Sequence[SelfTest]) -> None:
         made, admitted = Counter(test.category for test in generated), Counter(test.category for test in kept)
         for category in CATEGORIES:
@@ -258,19 +238,6 @@ class SuiteMaker:
     def _examples(self) -> int:
         functions = [target for target in self.targets if target.function]
         return sum(found.kind != "unknown" for target in functions for found in examples(self.task.instruction, target))
-
-    def _assumptions(self, kept: Sequence[SelfTest]) -> tuple[str, ...]:
-        told = []
-        if not self.deliverable.stated:
-            told.append(f"The instruction names no file; {self.deliverable.main.path} is assumed.")
-        for category in CATEGORIES:
-            reason = testgen.applies(category, self.task.instruction, self.targets)
-            count = sum(test.category == category for test in kept)
-            if reason is not None and not count:
-                told.append(f"{category} does not apply: {reason}.")
-            elif reason is None and count < self.config.tests_per_category_min:
-                told.append(f"{category} has only {count} tests: no more were found that pass the gate.")
-        return tuple(told)
 
 
 def suite_key(task: Task, config: SolverConfig, seed: int, tester: RoleModel) -> str:
