@@ -26,9 +26,11 @@ MAX_BYTES = 512 << 20
 MAX_MEMBERS = 50_000
 _SPOOL = 4 << 20
 _XZ_MEMORY = 128 << 20
-_BROKEN = (OSError, EOFError, ValueError, RuntimeError, NotImplementedError, zlib.error, lzma.LZMAError)
+_BROKEN: tuple[type[Exception], ...] = (
+    *(OSError, EOFError, ValueError, RuntimeError, NotImplementedError, KeyError, IndexError, OverflowError),
+    *(zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, sqlite3.Error),
+)
 """What a damaged or hostile archive raises: its raw bytes were looked at, and what could be read of it."""
-_BROKEN += (tarfile.TarError, zipfile.BadZipFile, sqlite3.Error, UnicodeError, KeyError, IndexError, OverflowError)
 
 ReadTable = Callable[[bytes], Iterable[dict[str, Any]]]
 """Reads the rows of a Parquet file: the caller brings it, since one module owns pyarrow."""

@@ -1,0 +1,221 @@
+"""Ways to start a sweep, each a process of its own whose children carry a mark: as `uv run` in a checkout, on a Ray
+head that was started by hand, from the wheel in an environment of its own."""
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.boundary.capability import walk
+from tests.boundary.noninterference.datasets import INSTRUCTION, PLAIN_SH, SOLVE
+from tests.fakes.tasks import make_task
+
+CHECKOUT = Path(__file__).parents[3]
+HC_RAY = (sys.executable, "-c", "from hc_ray.cli import main; main()")
+MARKED = "marked"
+"""The dataset whose hidden tests and solution carry the mark."""
+PATIENCE = 420.0
+CONFIG = {
+    "agents": ["hc"],
+    "sandbox": "bwrap",
+    "concurrency": 1,
+    "mlflow_uri": "none",
+    "budget": {"tokens": 4000},
+    "solver": {
+        "samples": 1,
+        "max_turns": 1,
+        "max_rounds": 1,
+        "testgen": {"total_min": 1, "total_max": 3, "budget_tokens": 300, "rounds": 1, "second_readings": 0},
+    },
+}
+
+
+@dataclass(frozen=True)
+class Ground:
+    """What all starts share."""
+
+    home: Path
+    """``HC_RAY_HOME``."""
+    root: Path
+    """A short path, for Ray's sockets."""
+    token: str
+    """Stands in the hidden tests and the solution of ``MARKED``."""
+
+    @property
+    def checkout(self) -> Path:
+        """A copy of what a user cloned, with the marked dataset among the shipped ones."""
+        return self.root / "checkout"
+
+    def environment(self, mark: str, **more: str) -> dict[str, str]:
+        """For everything that is started: ``mark`` tells whose it is."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("RAY_", "HC_RAY_", "PYTEST"))}
+        own = {"HC_RAY_HOME": str(self.home), "TMPDIR": str(self.root), "HC_RAY_TEST_MARK": mark}
+        return {**kept, **own, **more}
+
+
+@contextlib.contextmanager
+def ground(home: Path) -> Iterator[Ground]:
+    root = Path(tempfile.mkdtemp(prefix="hcf-", dir="/tmp"))
+    root.chmod(0o755)
+    made = Ground(home, root, f"hc-ray-canary-{secrets.token_hex(16)}")
+    try:
+        for folder in ("hc_ray", "actors", "configs"):
+            shutil.copytree(CHECKOUT / folder, made.checkout / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        for file in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "uv.lock"):
+            shutil.copy(CHECKOUT / file, made.checkout)
+        mark = f"# {made.token}\n"
+        make_marked(made.checkout / "configs" / "tasks" / MARKED, {"test.sh": PLAIN_SH + mark}, SOLVE + mark)
+        yield made
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def make_marked(folder: Path, tests: dict[str, str], solve: str) -> None:
+    text = INSTRUCTION.format(name="add", word="sum", value=5) + "\nThe file `numbers.txt` holds two numbers.\n"
+    dockerfile = "FROM python:3.11-slim-bookworm\nWORKDIR /app\nCOPY numbers.txt /app/numbers.txt\n"
+    made = {"instruction": text, "dockerfile": dockerfile, "environment": {"numbers.txt": "3 4\n"}}
+    make_task(folder, "add", tests=tests, solution={"solve.sh": solve}, **made)
+
+
+@dataclass(frozen=True)
+class Spied:
+    """What a sweep showed of itself while its first question waited for an answer."""
+
+    around: dict[str, Any]
+    """What the trials' actor could reach (``spy``)."""
+    walked: walk.Walk
+    titles: tuple[str, ...]
+    inside: tuple[tuple[int, list[str], list[tuple[str, str]]], ...]
+    """What candidates could reach: files read, those with the mark, mounts with their modes."""
+
+
+def spied(
+    ground: Ground,
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    path: str = f"configs/tasks/{MARKED}",
+    mark: str | None = None,
+    env: Mapping[str, str] | None = None,
+    place: Path | None = None,
+) -> Spied:
+    """Run a sweep of the marked dataset to its end; look at all of it in the middle. ``place`` is where the spy writes,
+    for processes that run already and know it (``spying``)."""
+    mark = mark or f"capability-{secrets.token_hex(8)}"
+    place = place or ground.root / f"spied-{secrets.token_hex(4)}"
+    more = {**spying(ground, place), **(env or {})}
+    config = {**CONFIG, "dataset": path, "engine": {"kind": "scripted", "script": "spy:answer"}}
+    (place / "config.yaml").write_text(yaml.safe_dump(config))
+    words = [*command, "sweep", str(place / "config.yaml"), "-o", str(place / "out")]
+    with (place / "log").open("wb") as log:
+        process = subprocess.Popen(
+            words, cwd=cwd, env=ground.environment(mark, **more), stdout=log, stderr=log, start_new_session=True
+        )
+    try:
+        around = _wait_for(place / "trials.json", process, place / "log")
+        pids = walk.marked(mark)
+        walked = walk.Walk((ground.token,))
+        for pid in pids:
+            # The driver, and what started it, work where the user does; it is the one that holds the verifiers.
+            walked.process(pid, directory=str(place) not in walk.title(pid))
+        for folder in ground.root.iterdir():
+            if folder.name not in ("checkout", "venv", "dist"):
+                walked.tree(folder)
+        titles = tuple(sorted(map(walk.title, pids)))
+        (place / "go").write_text("")
+        assert process.wait(PATIENCE) == 0, (place / "log").read_text()[-3000:]
+    finally:
+        (place / "go").write_text("")
+        end(process)
+    return Spied(around, walked, titles, tuple(_inside(place / "out")))
+
+
+def spying(ground: Ground, place: Path) -> dict[str, str]:
+    """The environment by which the trials' actor finds its spy."""
+    (place / "spies").mkdir(parents=True, exist_ok=True)
+    shutil.copy(Path(__file__).with_name("spy.py"), place / "spies" / "spy.py")
+    half = len(ground.token) // 2
+    halves = f"{ground.token[:half]}:{ground.token[half:]}"
+    path = os.pathsep.join(filter(None, (str(place / "spies"), os.environ.get("PYTHONPATH"))))
+    return {"PYTHONPATH": path, "HC_RAY_SPY": str(place), "HC_RAY_SPY_MARK": halves}
+
+
+def _wait_for(path: Path, process: subprocess.Popen[bytes], log: Path) -> dict[str, Any]:
+    deadline = time.monotonic() + PATIENCE
+    while not path.exists():
+        assert process.poll() is None and time.monotonic() < deadline, log.read_text()[-3000:]
+        time.sleep(0.2)
+    loaded: dict[str, Any] = json.loads(path.read_text())
+    return loaded
+
+
+def _inside(out: Path) -> Iterator[tuple[int, list[str], list[tuple[str, str]]]]:
+    """What the candidates told, from the pass matrix."""
+    from hc_ray.adapters.sweep_store import read_parquet
+
+    for path in out.glob("trials/*/agent/matrix.parquet"):
+        for row in read_parquet(path.read_bytes()):
+            told = row["observed"] or ""
+            if "[" in told:
+                walked, found, mounts = json.loads(json.loads(told[told.index('"') : told.rindex('"') + 1]))
+                yield walked, found, [tuple(mount) for mount in mounts]
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a process that was started here, with its session."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(40)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+@contextlib.contextmanager
+def head(ground: Ground, *, cwd: Path, env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """A Ray head as cluster.yaml starts one, with a token; its address and the mark of its processes."""
+    mark = f"head-{secrets.token_hex(8)}"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    token = ground.root / "ray_token"
+    token.write_text(secrets.token_hex(32))
+    token.chmod(0o600)
+    auth = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token), "RAY_USAGE_STATS_ENABLED": "0"}
+    words = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block", f"--port={port}"]
+    words += ["--node-ip-address=127.0.0.1", "--include-dashboard=false", "--disable-usage-stats", "--num-cpus=2"]
+    words += [f"--temp-dir={ground.root / 'ray'}", "--object-store-memory=100000000"]
+    words += ['--resources={"engine_slot": 1, "sandbox_slot": 1, "verifier_slot": 1}']
+    more = {**auth, "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", **env}
+    with (ground.root / "head.log").open("wb") as log:
+        process = subprocess.Popen(
+            words, cwd=cwd, env=ground.environment(mark, **more), stdout=log, stderr=log, start_new_session=True
+        )
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while "Ray runtime started" not in (ground.root / "head.log").read_text(errors="replace"):
+            said = (ground.root / "head.log").read_text(errors="replace")
+            assert process.poll() is None and time.monotonic() < deadline, said[-3000:]
+            time.sleep(0.2)
+        yield f"127.0.0.1:{port}", mark
+    finally:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(20)
+        for pid in walk.marked(mark):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.wait()
