@@ -87,14 +87,14 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Any:
     root = tmp_path_factory.mktemp("graded")
     canaries = {name: secrets.token_hex(16) for name in ("OPENAI_API_KEY", "DOCKER_PROXY_PASSWORD", "TASK_TOKEN")}
     toml = TOML + '\n[verifier.env]\nGIVEN = "${TASK_TOKEN}"\n'
-    toml = toml.replace("[verifier]\n", "[verifier]\n", 1)
     tests = {
         "test.sh": "#!/bin/bash\nsleep 2\nif [ ${#GIVEN} = 32 ]; then python3 -m pytest -q /tests/test_it.py && "
         "echo 1 > /logs/verifier/reward.txt; fi\n",
         "test_it.py": "def test_it():\n    assert 'def add' in open('/app/add.py').read()\n",
     }
     solution = {"solve.sh": f"#!/bin/bash\n{LOOKS} > /app/seen.txt\n" + SOLVE_SH}
-    make_task(root / "tasks", "add", toml=toml, tests=tests, solution=solution)
+    text = f"Write add.py with a function that adds. {secrets.token_hex(8)}\n"  # an image of its own
+    make_task(root / "tasks", "add", toml=toml, tests=tests, solution=solution, instruction=text)
     config = root / "docker-config"
     config.mkdir()
     proxy = f"http://me:{canaries['DOCKER_PROXY_PASSWORD']}@proxy.invalid:3128"
@@ -105,7 +105,6 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Any:
         words = ["run", "-p", root / "tasks/add", "-a", "oracle", "-o", root / "out", "--sandbox", "docker", "--json"]
         with (root / "log").open("wb") as log:
             process = subprocess.Popen([*HC_RAY, *map(str, words)], cwd=REPOSITORY, env=env, stdout=log, stderr=log)
-        owner = f"hc-ray.owner={process.pid}-"
 
         def ours() -> list[dict[str, Any]]:
             found = api.containers(all=True, filters={"label": "hc-ray.owner"})
@@ -119,7 +118,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Any:
                 except docker.errors.NotFound:
                     continue
         yield {
-            "root": root, "home": home, "canaries": canaries, "inspected": inspected, "owner": owner,
+            "root": root, "home": home, "canaries": canaries, "inspected": inspected,
             "code": process.returncode, "log": (root / "log").read_text(),
         }  # fmt: skip
         tag = json.loads((root / "out" / "sweep.json").read_text())["tasks"][0]["digest"][:16]
