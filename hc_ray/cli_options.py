@@ -41,7 +41,7 @@ BudgetTokens = Annotated[
     int | None, typer.Option("--budget-tokens", help="Prompt and completion tokens that a trial may cost.")
 ]
 Network = Annotated[str | None, typer.Option("--network", help="mention (a silent task gets none) or task (Harbor's).")]
-Grading = Annotated[str | None, typer.Option("--grading", help="isolated (where a task asks for no other way), or shared.")]
+Grading = Annotated[str | None, typer.Option("--grading", help="isolated (unless a task asks otherwise) or shared.")]
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "--path": ("dataset",),

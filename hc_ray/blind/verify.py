@@ -101,7 +101,9 @@ async def in_sandbox(
 ) -> dict[str, Any]:
     """The verdict's fields: the submission (``contents`` is what it holds) is taken into a fresh sandbox of ``task``'s
     image, and graded there. Raises ``Refused`` for one that cannot be."""
-    sandbox = await place.create(task, sandbox_name("grade", task), network=wants_network(task, spec, network))
+    # A task that asks for shared grading has sandboxes of another kind: this one is nobody's to live in.
+    fresh = task.model_copy(update={"grading": "isolated"})
+    sandbox = await place.create(fresh, sandbox_name("grade", task), network=wants_network(task, spec, network))
     try:
         mentioned, env, ask = mentions(tests), tests_environment(spec.env), probing(sandbox)
         key = (type(sandbox).__name__, task.digest + spec.sealed_digest)

@@ -1,0 +1,177 @@
+"""Shared and separate grading in real containers: services that live, sandboxes that are given away, images of the
+verifier's own. What cheats earn there is tried in tests/boundary/test_cheats.py."""
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from hc_ray.adapters.docker_sandbox import DockerPlace
+from hc_ray.blind import oracle, vault
+from hc_ray.blind.separate import grade_separate
+from hc_ray.blind.shared import grade_living, grade_own
+from hc_ray.blind.verify import grade
+from hc_ray.errors import SandboxError
+from hc_ray.owner import current_owner
+from hc_ray.task import Task
+from tests.fakes.sandbox_home import data_home
+from tests.fakes.tasks import make_task
+
+pytestmark = pytest.mark.docker
+SHARED = '[verifier]\ntimeout_sec = 60.0\nenvironment_mode = "shared"\n'
+SERVER = """import socketserver
+class Answer(socketserver.BaseRequestHandler):
+    def handle(self):
+        self.request.sendall(b"pong")
+class Server(socketserver.TCPServer):
+    allow_reuse_address = True
+Server(("127.0.0.1", 8123), Answer).serve_forever()
+"""
+SERVES = (
+    "#!/bin/bash\ncat > /app/server.py <<'END'\n"
+    + SERVER
+    + "END\nsetsid python3 /app/server.py </dev/null >/dev/null 2>&1 &\n"
+    "for i in $(seq 100); do python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 8123), 1)' 2>/dev/null"
+    " && break; sleep 0.1; done\n"
+)
+ASKS = """import os
+import socket
+
+
+def test_the_service_answers():
+    with socket.create_connection(("127.0.0.1", 8123), 5) as wire:
+        assert wire.recv(10) == b"pong"
+
+
+def test_the_tests_run_as_the_verifier_asks():
+    assert os.geteuid() == int(os.environ["WANTED"])
+"""
+
+
+@pytest.fixture
+def ground() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="hc-modes-"))
+    folder.chmod(0o755)
+    with data_home():
+        yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+async def places(ground: Path) -> AsyncIterator[tuple[DockerPlace, DockerPlace]]:
+    """A solver's place and a verifier's, as two processes of one node have them."""
+    pair = tuple(DockerPlace(ground / "public", owner=f"{current_owner()}-{label}") for label in ("solve", "verify"))
+    yield pair[0], pair[1]
+    for place in pair:
+        await place.close()
+
+
+def sealed_task(ground: Path, **parts: object) -> Task:
+    make_task(ground / "set", **parts)  # type: ignore[arg-type]
+    sealed = vault.seal(ground / "set", ground / "public", ground / "sealed")
+    assert not sealed.refused, sealed.refused
+    return sealed.tasks[0]
+
+
+def serving(ground: Path, user: str = "") -> Task:
+    wanted = "65534" if user else "0"
+    toml = f"{SHARED}{user}\n[verifier.env]\nWANTED = '{wanted}'\n"
+    test_sh = "cd /app\npython3 -m pytest -q -p no:cacheprovider /tests/test_outputs.py\n"
+    test_sh += "[ $? = 0 ] && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt\n"
+    tests = {"test.sh": test_sh, "test_outputs.py": ASKS}
+    return sealed_task(ground, toml=toml, tests=tests, solution={"solve.sh": SERVES})
+
+
+async def test_a_service_of_the_reference_is_alive_in_shared_grading_and_not_in_isolated(
+    places: tuple[DockerPlace, DockerPlace], ground: Path
+) -> None:
+    task = serving(ground)
+    roots = {"sealed_root": ground / "sealed", "place": places[1]}
+    control = await oracle.control(task, cache=ground / "cache", **roots)  # type: ignore[arg-type]
+    assert (control.passed, control.witness, control.mode) == (True, "agrees", "shared"), control
+    nothing = await grade_own(task, solve=False, **roots)  # type: ignore[arg-type]
+    assert (nothing.passed, nothing.cause) == (False, "failed"), nothing
+    reference = await oracle.reference(task, **roots)  # type: ignore[arg-type]
+    isolated = await grade(task, reference, **roots)  # type: ignore[arg-type]
+    assert (isolated.passed, isolated.cause, isolated.mode) == (False, "failed", "isolated"), isolated
+
+
+async def test_a_sandbox_reaches_the_verifier_alive_and_its_giver_no_more(
+    places: tuple[DockerPlace, DockerPlace], ground: Path
+) -> None:
+    solvers, verifiers = places
+    task = serving(ground, user='user = "nobody"')
+    base = await solvers.create(task, "base")
+    sandbox = await base.fork("fork")
+    await sandbox.exec(["bash", "-c", SERVES], timeout=30)
+    ticket = await sandbox.hand_over()
+    with pytest.raises(SandboxError):
+        await sandbox.exec(["true"], timeout=10)
+    await sandbox.close()
+    await base.close()
+    submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": ticket})
+    verdict = await grade_living(task, submission, sealed_root=ground / "sealed", place=verifiers, spared=())
+    assert (verdict.passed, verdict.cause, verdict.witness) == (True, "passed", "agrees"), verdict
+    left = subprocess.run(["docker", "ps", "-aq", "--no-trunc"], capture_output=True, text=True, check=True).stdout
+    assert sandbox.container not in left
+
+
+async def test_a_sandbox_that_its_candidate_ended_is_a_fail(
+    places: tuple[DockerPlace, DockerPlace], ground: Path
+) -> None:
+    solvers, verifiers = places
+    task = serving(ground)
+    sandbox = await solvers.create(task, "short")
+    ticket = await sandbox.hand_over()
+    subprocess.run(["docker", "kill", sandbox.container], capture_output=True, check=True)
+    submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": ticket})
+    verdict = await grade_living(task, submission, sealed_root=ground / "sealed", place=verifiers, spared=())
+    assert (verdict.passed, verdict.cause) == (False, "submission_refused"), verdict
+
+
+async def test_a_verifier_with_an_image_of_its_own_gets_the_declared_artefacts_and_nothing_else(
+    places: tuple[DockerPlace, DockerPlace], ground: Path
+) -> None:
+    toml = (
+        'artifacts = ["out", {source = "/srv/given", exclude = ["*.log"]}]\n[verifier]\nenvironment_mode = "separate"\n'
+    )
+    looks = (
+        '[ "$(cat /only-here)" = mine ] && [ "$(cat /app/out/answer)" = 42 ] && [ "$(cat /srv/given/data)" = image ]'
+        " && [ ! -e /app/other ] && [ ! -e /srv/given/x.log ] && [ ! -e /tests/Dockerfile ]\n"
+        "[ $? = 0 ] && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt\n"
+    )
+    own = "FROM debian:bookworm-slim\nWORKDIR /app\nCOPY mine.txt /only-here\n"
+    task = sealed_task(
+        ground,
+        toml=toml,
+        dockerfile="FROM debian:bookworm-slim\nWORKDIR /app\nCOPY data /srv/given/data\n",
+        environment={"data": "image\n"},
+        tests={"test.sh": looks, "Dockerfile": own, "mine.txt": "mine\n"},
+        solution={"solve.sh": "mkdir out; echo 42 > out/answer; echo x > other; echo x > /srv/given/x.log\n"},
+    )
+    own_place = DockerPlace(vault.own_image_folder(ground / "sealed", task.digest), owner=f"{current_owner()}-own")
+    roots = {"sealed_root": ground / "sealed", "place": places[1], "own_place": own_place}
+    try:
+        control = await oracle.control(task, cache=ground / "cache", **roots)  # type: ignore[arg-type]
+        assert (control.passed, control.mode, control.witness) == (True, "separate", "none"), control
+        nothing = await grade_separate(task, None, **roots)  # type: ignore[arg-type]
+        assert (nothing.passed, nothing.cause) == (False, "failed"), nothing
+    finally:
+        await own_place.close()
+
+
+async def test_output_without_end_neither_fills_the_verifier_nor_changes_the_verdict(
+    places: tuple[DockerPlace, DockerPlace], ground: Path
+) -> None:
+    script = "(yes 'output without end' &)\nhead -c 300000000 /dev/zero\necho 1 > /logs/verifier/reward.txt\n"
+    task = sealed_task(ground, toml=SHARED, tests={"test.sh": script}, solution={"solve.sh": "true\n"})
+    kept = ground / "kept.txt"
+    roots = {"sealed_root": ground / "sealed", "place": places[1], "keep_output": kept}
+    shared = await grade_own(task, solve=False, **roots)  # type: ignore[arg-type]
+    isolated = await grade(task, None, **roots)  # type: ignore[arg-type]
+    assert [(one.passed, one.cause) for one in (shared, isolated)] == [(True, "passed")] * 2
+    assert kept.stat().st_size <= 1 << 16
+    assert kept.stat().st_mode & 0o777 == 0o600
