@@ -53,6 +53,13 @@ def data_tests(instruction: str, deliverable: Deliverable, inputs: Mapping[str, 
                         guard=file.exists, sentence=sentence)
                 for category, name, argument, why, confidence, weight, sentence in _checks(instruction, file, held)
             ]  # fmt: skip
+        if file.language == "text" and (known := _sorted_copy(instruction, held)):
+            sentence, text = known
+            made.append(
+                test_of(instruction, "happy_path", Subject(kind="file", path=file.path), ExpectedValue(value=text),
+                        reasoning="the same lines in the stated order", confidence=0.8, sentence=sentence,
+                        weight=STATED_WEIGHT / 2)
+            )  # fmt: skip
     outputs = {file.path for file in deliverable.files}
     if any(file.language not in _CODE for file in deliverable.files):
         made += [
@@ -71,7 +78,7 @@ def _checks(instruction: str, file: File, inputs: Mapping[str, str]) -> list[Che
     made: list[Check] = []
     for sentence in sentences(instruction):
         made += _of_sentence(sentence, file, inputs)
-    if not _SAME.search(instruction) and "same text" not in instruction:
+    if "same text" not in instruction:
         made.append(("format", "tidy", "", "nothing but the data belongs in it", 0.6, LIGHT, ""))
     if file.language == "csv":
         made += _of_table(instruction, inputs)
@@ -111,6 +118,18 @@ def _of_sentence(sentence: str, file: File, inputs: Mapping[str, str]) -> list[C
         made += [("happy_path", "in_order", json.dumps(plain[:50]), "what has nothing to replace stays", 0.8, 1.0,
                   sentence)] if plain else []  # fmt: skip
     return made
+
+
+def _sorted_copy(instruction: str, inputs: Mapping[str, str]) -> tuple[str, str] | None:
+    """``(sentence, text)`` where one sentence asks for the lines of the only input in alphabetical order, and no case
+    or space leaves the order open."""
+    for sentence in sentences(instruction):
+        if _SAME.search(sentence) and _ALPHABETIC.search(sentence) and not _DESCENDING.search(sentence):
+            lines = [line for text in inputs.values() for line in text.splitlines() if line.strip()]
+            plain = lines == [line.strip().lower() for line in lines]
+            if len(inputs) == 1 and plain:
+                return sentence, "\n".join(sorted(lines))
+    return None
 
 
 def _of_table(instruction: str, inputs: Mapping[str, str]) -> list[Check]:

@@ -6,7 +6,7 @@ import re
 import string
 from collections.abc import Iterator, Sequence
 
-from hc_ray.solve.constraints import Limits, all_limits, text_edges
+from hc_ray.solve.constraints import Limits, all_limits, spelled, text_edges
 from hc_ray.solve.inputs import TEXTS, Range, kind_of
 from hc_ray.solve.inputs import calls as calls_of
 from hc_ray.solve.scan import parsed
@@ -121,6 +121,24 @@ _POSITIVE = re.compile(r"\b(?:positive|natural|greater than|non-?negative|divid\
 def allows_nothing(instruction: str) -> bool:
     """Whether empty input has a meaning: not where an element is picked from it or something must be there."""
     return not _PICKS.search(instruction)
+
+
+_REFUSES = re.compile(r"\braises?\b|\berrors?\b|\binvalid\b|\breject", re.IGNORECASE)
+_HOW_MANY = re.compile(r"\breads? (\d+) (?:whole )?(?:numbers|integers|words|lines)\b", re.IGNORECASE)
+
+
+def refuses(instruction: str) -> bool:
+    """Whether some input must be refused."""
+    return bool(_REFUSES.search(instruction))
+
+
+def as_many(instruction: str, stdin: str) -> bool:
+    """Whether standard input holds as many parts as the instruction says are read; yes where it says nothing."""
+    match = _HOW_MANY.search(spelled(instruction))
+    if match is None:
+        return True
+    parts = stdin.strip().splitlines() if "lines" in match[0] else stdin.split()
+    return len(parts) == int(match[1])
 
 
 def allowed_calls(

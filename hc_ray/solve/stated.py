@@ -105,11 +105,13 @@ def _of_function(instruction: str, target: Target, function: str) -> list[SelfTe
         )  # fmt: skip
     samples = [example.call for example in found]
     ordinary = inputs.calls(function, target.parameters, samples, "ordinary", 3)
+    # Where some inputs must be refused, an input of the right type may be one of them.
+    refuses = edges.refuses(instruction)
     if kind := answer_type(target, found):
         made += [
             test_of(instruction, "format", target.subject, Property(name="type", argument=kind), text=call,
                     reasoning="every stated answer is of this type", confidence=0.8)
-            for call in ordinary[:2]
+            for call in (samples if refuses else ordinary)[:2]
         ]  # fmt: skip
     if samples or ordinary:
         made.append(
@@ -118,7 +120,7 @@ def _of_function(instruction: str, target: Target, function: str) -> list[SelfTe
         )  # fmt: skip
     made += _of_condition(instruction, target, function, samples)
     answers = [example.expected for example in found if example.kind == "value"]
-    if answers and "None" not in answers:
+    if answers and "None" not in answers and not refuses:
         made += [
             test_of(instruction, "anti_cheat", target.subject, Property(name="not_none"), text=call, confidence=0.7,
                     reasoning="an answer that only knows the stated examples has none here")
@@ -271,7 +273,7 @@ def robust_tests(instruction: str, deliverable: Deliverable) -> tuple[SelfTest, 
         elif target.kind in ("command", "program"):
             empty = edges.allows_nothing(instruction) or not reads_stdin(instruction)
             tried = [(category, one) for category, reach in _RANGES[1:] for one in given(instruction, reach, 2)
-                     if empty or one.stdin.strip()]  # fmt: skip
+                     if (empty or one.stdin.strip()) and edges.as_many(instruction, one.stdin)]  # fmt: skip
         made += [
             test_of(instruction, category, target.subject, runs, text=one.arguments, stdin=one.stdin, files=one.files,
                     confidence=0.5, weight=ROBUST_WEIGHT, reasoning="nothing forbids this input: no crash is expected")

@@ -148,10 +148,28 @@ def test_what_is_allowed_must_not_crash_at_a_low_weight() -> None:
     assert robust_tests(refuses, read_deliverable(refuses, ENVIRONMENT)) == ()
 
 
+def test_inputs_that_may_have_to_be_refused_are_not_said_to_be_answered() -> None:
+    text = "Write `m.py` that defines `f(text)`. For example, `f('a1')` returns `1`. Any other text raises ValueError."
+    tests = [test for test in stated(text) if test.expectation.kind == "property" and test.input]
+    assert {test.input for test in tests} == {"f('a1')"}
+    assert edges.as_many("It reads two whole numbers.", "3 4\n") and not edges.as_many("It reads two numbers.", "1\n")
+    assert edges.as_many("It reads numbers.", "1\n")
+
+
+def test_the_same_lines_in_alphabetical_order_are_a_known_answer() -> None:
+    text = "The file `/app/in.txt` holds words. Write `out.txt` with the same words in alphabetical order, one a line."
+    deliverable = read_deliverable(text, ENVIRONMENT)
+    tests = data_tests(text, deliverable, {"in.txt": "pea\nbean\n"})
+    known = [test for test in tests if test.expectation.kind == "value" and not test.guard]
+    assert [test.expectation.model_dump()["value"] for test in known] == ["bean\npea"]
+    unsure = data_tests(text, deliverable, {"in.txt": "Pea\nbean\n"})
+    assert not [test for test in unsure if test.expectation.kind == "value" and not test.guard]
+
+
 def test_data_files_are_checked_by_their_words_and_by_the_real_inputs() -> None:
     text = (
-        "The file `/app/staff.csv` has the columns `id` and `name`. Write a file `out.csv` in the same directory with the "
-        "header `name,id` and one line for every person, sorted by name."
+        "The file `/app/staff.csv` has the columns `id` and `name`. Write a file `out.csv` in the same directory with "
+        "the header `name,id` and one line for every person, sorted by name."
     )
     held = {"staff.csv": "id,name\n1,Ann\n2,Bob\n"}
     tests = data_tests(text, read_deliverable(text, ENVIRONMENT), held)

@@ -101,7 +101,8 @@ def test_stated_examples_become_values_and_refusals_with_their_sentences() -> No
     assert by_input["f(1)"].expectation.model_dump() == {"kind": "value", "value": "2"}
     assert by_input["f(-1)"].category == "invalid_input"
     assert "returns" in by_input["f(1)"].sentence
-    assert {test.category for test in tests} >= {"existence", "format", "happy_path", "anti_cheat"}
+    assert {test.category for test in tests} >= {"existence", "format", "happy_path", "invalid_input"}
+    assert "anti_cheat" in {test.category for test in stated_tests(text[:-28], read_deliverable(text, ENVIRONMENT))}
 
 
 def test_generic_inputs_follow_annotations_names_and_stated_types() -> None:
