@@ -11,7 +11,7 @@ from hc_ray.solve.inputs import calls
 from hc_ray.solve.requirements import requirements, sentences
 from hc_ray.solve.scan import find_calls, literal_at
 from hc_ray.solve.shown import Use, pattern_examples, uses
-from hc_ray.solve.stated import generic_tests, robust_tests, stated_tests
+from hc_ray.solve.stated import generic_tests, stated_tests
 from hc_ray.solve.target import Target, targets_of
 from hc_ray.suite import CATEGORIES
 from hc_ray.task import Environment
