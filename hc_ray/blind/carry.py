@@ -90,9 +90,11 @@ async def carry_over(
         return carried
     order = probe_order(None, sandbox.workdir, mentioned, env)
     report, trouble = await ask({**order, **second_look(image, ldconfig=carried.libraries)})
-    if report is None:
-        raise Refused(f"with the submission in it, the sandbox says no more what it resolves: {trouble}")
-    return carried.model_copy(update={"tampered": differences(image, Image.model_validate(report))})
+    try:
+        after = Image.model_validate(report)
+    except ValueError:
+        raise Refused(f"with the submission in it, the sandbox says no more what it resolves: {trouble}") from None
+    return carried.model_copy(update={"tampered": differences(image, after)})
 
 
 def _mapped(sessions: Iterable[Session]) -> list[str]:

@@ -1,0 +1,94 @@
+"""A submission on its way into a grading sandbox: what is looked at, when again, and what comes of a difference."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hc_ray.blind import carry, oracle, vault, verify
+from hc_ray.errors import VerifierError
+from hc_ray.task import Task
+from tests.fakes.grading import MemoryPlace
+from tests.fakes.tasks import make_task
+from tests.unit.test_trusted import make_tar
+
+IMAGE: dict[str, Any] = {
+    "path": ["/usr/bin"], "programs": {"python3": ["/usr/bin/python3"]}, "pytest": "own", "deep": True,
+    "pythons": [{"program": "/usr/bin/python3", "stdlib": ["/usr/lib/python3"], "path": ["/usr/lib/python3"]}],
+    "sessions": [{"loaded": {"json": ["/usr/lib/python3/json.py"]}, "mapped": ["/usr/lib/libc.so.6"]}],
+}  # fmt: skip
+OUTSIDE, INSIDE = make_tar({"/usr/bin/jq": "x"}), make_tar({"/app/a.py": "x"})
+
+
+@pytest.fixture
+def sealed(tmp_path: Path) -> tuple[Task, Path]:
+    make_task(tmp_path / "set", instruction=f"{tmp_path}\n")
+    (task,) = vault.seal(tmp_path / "set", tmp_path / "public", tmp_path / "sealed").tasks
+    return task, tmp_path / "sealed"
+
+
+def place(*probes: dict[str, Any] | None) -> MemoryPlace:
+    """Answers each look at the sandbox with the next of ``probes``, the last one again and again."""
+    left = list(probes)
+
+    def answer(sandbox: Any, order: dict[str, Any]) -> dict[str, Any] | None:
+        if order["do"] != "probe":
+            return {"exit": 0, "rewards": {}, "witness": [], "output": ""}
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    return MemoryPlace(answer)
+
+
+async def done(sealed: tuple[Task, Path], tar: bytes, where: MemoryPlace) -> Any:
+    task, root = sealed
+    return await verify.grade(task, oracle.make_submission(task, tar, "t"), sealed_root=root, place=where)
+
+
+async def test_only_what_reaches_beyond_the_working_directory_is_looked_at_twice(sealed: tuple[Task, Path]) -> None:
+    inside, outside = place(IMAGE), place(IMAGE)
+    await done(sealed, INSIDE, inside)
+    await done(sealed, OUTSIDE, outside)
+    assert inside.made[0].done[:2] == ["probe", "put_tar"]
+    assert inside.made[0].done.count("probe") == 1
+    assert outside.made[0].done[:3] == ["probe", "put_tar", "probe"]
+    again = outside.made[0].orders[1]
+    assert (again["session"], again["imports"], again["deep"]) == (True, None, True)
+    assert again["mapped"] == ["/usr/lib/libc.so.6"]
+
+
+async def test_what_resolves_to_something_else_with_the_submission_in_is_tampered(sealed: tuple[Task, Path]) -> None:
+    moved = {**IMAGE, "programs": {"python3": ["/usr/local/bin/python3"]}}
+    where = place(IMAGE, moved)
+    verdict = await done(sealed, OUTSIDE, where)
+    assert (verdict.passed, verdict.cause, verdict.tampered) == (False, "tampered", ("python3",))
+    assert "run" not in where.made[0].done
+
+
+async def test_a_sandbox_that_says_no_more_after_the_submission_is_a_fail_and_before_it_the_machinery_s_fault(
+    sealed: tuple[Task, Path],
+) -> None:
+    verdict = await done(sealed, OUTSIDE, place(IMAGE, None))
+    assert (verdict.passed, verdict.cause) == (False, "submission_refused")
+    with pytest.raises(VerifierError, match="runner"):
+        await done(sealed, OUTSIDE, place(None))
+
+
+async def test_the_image_s_session_is_run_once_for_a_task(sealed: tuple[Task, Path]) -> None:
+    first, second = place(IMAGE), place({**IMAGE, "sessions": []})
+    await done(sealed, INSIDE, first)
+    await done(sealed, make_tar({"/app/json.py": "x"}), second)
+    assert first.made[0].orders[0]["session"]
+    assert not second.made[0].orders[0]["session"]
+    assert second.made[0].orders[0]["mapped"] == ["/usr/lib/libc.so.6"]
+
+
+async def test_where_an_empty_session_fails_every_module_it_could_load_is_trusted(sealed: tuple[Task, Path]) -> None:
+    where = place({**IMAGE, "sessions": [{"failed": True}]})
+    verdict = await done(sealed, make_tar({"/app/queue.py": "x"}), where)
+    assert verdict.tampered == ("/app/queue.py",)
+
+
+def test_only_those_of_the_verifier_s_variables_are_shown_that_decide_what_is_resolved() -> None:
+    given = {"PATH": "/a:${HERE:-/b}", "API_KEY": "secret", "PYTHONPATH": "/c"}
+    assert carry.tests_environment(given) == {"PATH": "/a:/b", "PYTHONPATH": "/c"}
+    assert carry.tests_environment({"PATH": "${NOT_SET_ANYWHERE}"}) == {}
