@@ -5,7 +5,7 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -201,7 +201,7 @@ class Crew:
         for index, seat in enumerate(self._sandboxes):
             if not await seat.alive():
                 await self._renew(seat)
-                await self._tell_trials(lambda actor, i=index, s=seat: actor.use_sandboxes(i, s.actor))
+                await self._tell_trials("use_sandboxes", index, seat.actor)
         for seat in self._verifiers:
             if not await seat.alive():
                 await self._renew(seat)
@@ -229,12 +229,12 @@ class Crew:
             self._endpoints[engine][index] = await seat.actor.start()
         except HcRayError as fault:
             raise Broken(f"{seat.what} does not come up again: {fault}") from fault
-        await self._tell_trials(lambda actor: actor.reach(self.roles()))
+        await self._tell_trials("reach", self.roles())
 
-    async def _tell_trials(self, tell: Callable[[Any], Awaitable[None]]) -> None:
+    async def _tell_trials(self, method: str, *args: Any) -> None:
         if self._trials is not None:
             with contextlib.suppress(InfrastructureError):  # it is dead itself, and its next will know
-                await tell(self._trials.actor)
+                await getattr(self._trials.actor, method)(*args)
 
     async def _wait_for_answers(self) -> None:
         patience = self._plan.config.retries.outage_sec

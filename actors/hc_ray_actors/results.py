@@ -11,12 +11,14 @@ from typing import Any
 
 from hc_ray import __version__, report
 from hc_ray.adapters.sweep_store import SweepStore
+from hc_ray.config import RoleName
 from hc_ray.home import configs_dir
 from hc_ray.value import digest_of
 from hc_ray_actors import tables
 from hc_ray_actors.plan import Plan
 from hc_ray_actors.record import now
 from hc_ray_actors.resumption import PLACEMENT, comparable
+from hc_ray_actors.trials import RoleSetup
 
 
 def write_sweep(store: SweepStore, plan: Plan, holdout_looks: int) -> None:
@@ -58,7 +60,7 @@ def write_sweep(store: SweepStore, plan: Plan, holdout_looks: int) -> None:
     )
 
 
-def record_engines(store: SweepStore, roles: Mapping[str, Any]) -> None:
+def record_engines(store: SweepStore, roles: Mapping[RoleName, RoleSetup]) -> None:
     """Add to ``sweep.json`` what each role's servers were seen to do when they were started, this time."""
     if not roles:
         return

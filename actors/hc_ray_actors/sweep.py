@@ -138,6 +138,8 @@ class _Sweep:
             self._problems.append(f"{fault}; what is committed stays, go on with --resume")
         finally:
             await self._close_trials()
+        if self._crew is not None and self._crew.renewed:
+            self._problems.append(f"processes of the sweep that died and were started anew: {self._crew.renewed}")
         summary = self._derive()
         try:
             await self._scan("", [canonical_json(summary).encode(), *itertools.chain(*self._said.values())])

@@ -128,6 +128,7 @@ def test_trials_whose_process_is_killed_are_made_again_by_another(tmp_path):
     summary, _ = run(plan_of(tmp_path / "out", 3, concurrency=3), stage)
     assert (summary.done, summary.unscored) == (3, 0)
     assert stage.made.count("Trials") == 2
+    assert summary.problems == ("processes of the sweep that died and were started anew: 1",)
     assert stage.count("clear") == 1  # the sandboxes that nobody could close any more
     for result in _results(tmp_path / "out").values():
         assert all(a["error_type"] == "ActorError" for a in _attempts(result))
