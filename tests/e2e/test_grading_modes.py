@@ -1,6 +1,7 @@
 """Shared and separate grading in real containers: services that live, sandboxes that are given away, images of the
 verifier's own. What cheats earn there is tried in tests/boundary/test_cheats.py."""
 
+import json
 import shutil
 import subprocess
 import tempfile
@@ -14,9 +15,14 @@ from hc_ray.blind import oracle, vault
 from hc_ray.blind.separate import grade_separate
 from hc_ray.blind.shared import grade_living, grade_own
 from hc_ray.blind.verify import grade
+from hc_ray.config import SweepConfig
 from hc_ray.errors import SandboxError
+from hc_ray.events import Event, VerdictEvent
 from hc_ray.owner import current_owner
 from hc_ray.task import Task
+from hc_ray_actors import sweep
+from hc_ray_actors.cluster import InProcess
+from hc_ray_actors.plan import prepare
 from tests.fakes.sandbox_home import data_home
 from tests.fakes.tasks import make_task
 
@@ -175,3 +181,41 @@ async def test_output_without_end_neither_fills_the_verifier_nor_changes_the_ver
     assert [(one.passed, one.cause) for one in (shared, isolated)] == [(True, "passed")] * 2
     assert kept.stat().st_size <= 1 << 16
     assert kept.stat().st_mode & 0o777 == 0o600
+
+
+class Heard:
+    """``ports.Events`` that keeps what it hears."""
+
+    def __init__(self) -> None:
+        self.verdicts: dict[str, bool] = {}
+
+    def emit(self, event: Event) -> None:
+        if isinstance(event, VerdictEvent):
+            self.verdicts[event.trial] = event.passed
+
+
+def test_a_sweep_grades_what_its_trials_gave_away_and_a_threshold_lets_a_part_pass(ground: Path) -> None:
+    half = (
+        "cd /app; python3 -m pytest -q -p no:cacheprovider /tests/test_outputs.py\n"
+        "[ -e add.py ] && echo 0.5 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt\n"
+    )
+    parts = "import os\ndef test_there(): assert os.path.exists('/app/add.py')\ndef test_more(): assert 0\n"
+    instruction = "Write the file add.py with a function `add(a, b)` that returns the sum of its two numbers.\n"
+    make_task(ground / "set", instruction=instruction, tests={"test.sh": half, "test_outputs.py": parts})
+    passed = {}
+    for threshold in (1.0, 0.5):
+        settings = {
+            "dataset": str(ground / "set"), "agents": ("oracle", "nop", "raw"), "sandbox": "docker",
+            "grading": "shared",
+            "engine": {"kind": "scripted", "script": "tests.fakes.answers:wavers"}, "mlflow_uri": "none",
+            "out": str(ground / f"out{threshold}"), "pass_threshold": threshold, "retries": {"attempts": 1},
+        }  # fmt: skip
+        plan = prepare(SweepConfig.model_validate(settings))
+        heard = Heard()
+        sweep.run(plan, events=heard, cluster=InProcess())
+        passed[threshold] = {key.agent: heard.verdicts.get(key.name) for key in plan.trials}
+        results = [json.loads(path.read_text()) for path in Path(plan.out).glob("trials/*/result.json")]
+        assert {one["agent_result"]["metadata"]["grading"] for one in results} <= {"shared", None}
+    # A reference that does not reach the threshold proves nothing, and no model's trial is scored by it.
+    assert passed[1.0] == {"oracle": False, "nop": False, "raw": None}
+    assert passed[0.5] == {"oracle": True, "nop": False, "raw": True}
