@@ -67,8 +67,9 @@ class OwnDaemon:
     def remove(self) -> None:
         """Stop it, and leave nothing of it."""
         self.stop()
-        for name in ("run/netns", "run"):
-            subprocess.run(["umount", "--quiet", "--lazy", self._folder / name], check=False)
+        mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+        for place in sorted((place for place in mounts if place.startswith(f"{self._folder}/")), reverse=True):
+            subprocess.run(["umount", "--quiet", "--lazy", place], check=False)
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
