@@ -32,7 +32,8 @@ class OwnDaemon:
         (folder / "settings").write_text("{}")  # not the machine's own
         with (folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                ["dockerd", "--config-file", folder / "settings", "--data-root", folder / "data", "--pidfile",
+                # In a network of its own: a daemon without a bridge removes docker0, which is the real daemon's.
+                ["unshare", "--net", "dockerd", "--config-file", folder / "settings", "--data-root", folder / "data", "--pidfile",
                  folder / "pid", "--exec-root", folder / "run", "--host", self.host, "--bridge", "none",
                  "--iptables=false", "--shutdown-timeout", str(STOP_SECONDS)],
                 stdout=log, stderr=log, start_new_session=True,
@@ -75,4 +76,4 @@ class OwnDaemon:
 
 def may_run() -> bool:
     """A daemon needs root, and its program."""
-    return os.geteuid() == 0 and shutil.which("dockerd") is not None
+    return os.geteuid() == 0 and None not in (shutil.which("dockerd"), shutil.which("unshare"))
