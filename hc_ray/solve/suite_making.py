@@ -129,10 +129,14 @@ class SuiteMaker:
         )
 
     async def _ask_in_rounds(self, stated: Sequence[SelfTest]) -> list[SelfTest]:
-        """Ask for tests of every category that applies and is not full, as long as the budget pays."""
+        """Ask for tests of every category that applies and is not full, as long as the budget pays. Where the matrix is
+        covered and no category is short, what is left is the last round, the adversarial one."""
         found: list[SelfTest] = []
+        complete = False
         reserve = int(self._asking.purse.limit * _READINGS_SHARE) if self.config.second_readings else 0
         for number in range(1, self.config.rounds + 1):
+            if complete and number < self.config.rounds:
+                continue
             asked = self._questions(number, [*self._known, *stated, *found])
             asked = asked[: await self._asking.payable([prompt for *_, prompt in asked], reserve=reserve)]
             if not asked:
@@ -144,8 +148,7 @@ class SuiteMaker:
             short = self._short([*stated, *found])
             told = reflection(requirements(self.task.instruction), [*stated, *found], short, number=number)
             self.reflections.append(told)
-            if not short and self._all_covered([*stated, *found]):
-                break
+            complete = not short and self._all_covered([*stated, *found])
         return found
 
     def _all_covered(self, tests: Sequence[SelfTest]) -> bool:

@@ -209,25 +209,36 @@ async def test_without_programs_or_without_a_gate_nothing_is_read_off() -> None:
     assert wrong.expectation == ExpectedValue(value="7")
 
 
-async def test_the_last_of_several_rounds_asks_for_what_a_careless_solution_gets_wrong() -> None:
+async def asked_of(reply: str, **knobs: object) -> tuple[list[Prompt], Suite]:
+    """What a tester that always says the same is asked in three rounds."""
     asked: list[Prompt] = []
 
     def answer(prompt: Prompt) -> str:
         asked.append(prompt)
-        return "1) == 2\n"
+        return reply
 
-    role = RoleModel(
-        model=ScriptedModel(answer), profile=Profile(form="completion", test_form="completion"), digest="m"
-    )
-    suite = await suite_of(role, oracles=0, rounds=3, tests_per_category_max=6)
-    texts = [
-        prompt.text or "" for prompt in asked if prompt.purpose.startswith("test.") and "reading" not in prompt.purpose
-    ]
+    profile = Profile(form="completion", test_form="completion")
+    role = RoleModel(model=ScriptedModel(answer), profile=profile, digest="m")
+    suite = await suite_of(role, oracles=0, rounds=3, tests_per_category_max=6, **knobs)
+    return [prompt for prompt in asked if prompt.purpose != "test.second_reading"], suite
+
+
+async def test_rounds_change_their_voice_and_the_last_asks_for_what_a_careless_solution_gets_wrong() -> None:
+    asked, suite = await asked_of("", tests_per_category_min=5)
+    texts = [prompt.text or "" for prompt in asked]
     assert any("a careless solution fails" in text for text in texts) and any(
         "a reviewer who" in text for text in texts
     )
     assert any(suite.reflections[0] in text for text in texts)
     assert len({prompt.temperature for prompt in asked}) >= 3
+
+
+async def test_once_the_matrix_is_covered_only_the_adversarial_round_is_left() -> None:
+    asked, suite = await asked_of("1) == 2\nassert f(0) == 0\nassert f(-7) == -14\nassert f(9) == 18\n")
+    texts = [prompt.text or "" for prompt in asked]
+    assert suite.covered == 1.0
+    assert any("a careless solution fails" in text for text in texts)
+    assert not any("a reviewer who" in text for text in texts)
 
 
 @settings(deadline=None, max_examples=80)
