@@ -71,7 +71,8 @@ def test_what_gets_through_on_foreign_tasks_is_listed_and_nothing_else_is(
 
 
 def test_every_cheat_is_tried_in_isolated_or_in_shared_grading_by_every_run() -> None:
-    assert {*tried_in("isolated", everything=False), *tried_in("shared", everything=False)} == set(CORPUS)
+    tried_always = [*tried_in("isolated", everything=False), *tried_in("shared", everything=False)]
+    assert {cheat.name for cheat in tried_always} == {cheat.name for cheat in CORPUS}
 
 
 def test_the_page_of_cheats_lists_the_corpus_that_is_tried() -> None:

@@ -22,7 +22,7 @@ of the verdict; **passed** in bold is a forged reward. What the words mean:
 """
 _CAUSES = {
     "failed": "the tests ran and gave a reward below 1",
-    "tampered": "the submission changes what the tests stand on, and nothing was run",
+    "tampered": "what the tests stand on was changed: they were not run, or (shared) what they said counts for nothing",
     "submission_refused": "no honest difference looks like this, and nothing was run",
     "not_handed_in": "the solver's sandbox refuses to make a submission of it",
     "no_verdict": "no reward file was left",
