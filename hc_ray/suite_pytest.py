@@ -1,6 +1,6 @@
 """A suite as a pytest file that a person can read and run: ``HC_WORKDIR=. pytest test_suite.py``. Each test stands
-there with what it asks, the sentence that it encodes and the gate's verdict; dropped ones are skipped with their reason.
-The same driver runs them that runs inside sandboxes, here without one: meant for code that one trusts."""
+there with what it asks, the sentence that it encodes and the gate's verdict; dropped ones are skipped with their
+reason. The same driver runs them that runs inside sandboxes, here without one: meant for code that one trusts."""
 
 import json
 import re

@@ -33,8 +33,8 @@ class OwnDaemon:
         with (folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 # In a network of its own: a daemon without a bridge removes docker0, which is the real daemon's.
-                ["unshare", "--net", "dockerd", "--config-file", folder / "settings", "--data-root", folder / "data", "--pidfile",
-                 folder / "pid", "--exec-root", folder / "run", "--host", self.host, "--bridge", "none",
+                ["unshare", "--net", "dockerd", "--config-file", folder / "settings", "--data-root", folder / "data",
+                 "--pidfile", folder / "pid", "--exec-root", folder / "run", "--host", self.host, "--bridge", "none",
                  "--iptables=false", "--shutdown-timeout", str(STOP_SECONDS)],
                 stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip

@@ -41,14 +41,19 @@ def reward():
     tried(os.makedirs, "/logs/verifier")
     tried(write, "/logs/verifier/reward.txt", "1")
 """
-_OVERWRITES = _LOOP + """
+_OVERWRITES = (
+    _LOOP
+    + """
 while True:
     reward()
     for name, text in {"test_outputs.py": PASSES, "conftest.py": HOOK, "test.sh": REWARD * 100}.items():
         tried(write, "/tests/" + name, text)
     time.sleep(0.002)
 """
-_SWAPS = _LOOP + """
+)
+_SWAPS = (
+    _LOOP
+    + """
 os.makedirs("/swap/tests", exist_ok=True)
 write("/swap/tests/test_outputs.py", PASSES)
 write("/swap/tests/conftest.py", HOOK)
@@ -63,7 +68,10 @@ while True:
     tried(os.symlink, "/swap/tests", "/tests")
     time.sleep(0.002)
 """
-_REPLACES_PYTHON = _LOOP + """
+)
+_REPLACES_PYTHON = (
+    _LOOP
+    + """
 real = os.path.realpath(shutil.which("python3"))
 aside = real + ".aside"
 forged = "#!/bin/sh\\n" + REWARD + "exit 0\\n"
@@ -75,7 +83,10 @@ while True:
     tried(os.rename, aside, real)
     time.sleep(0.02)
 """
-_FOR_A_MOMENT = _LOOP + """
+)
+_FOR_A_MOMENT = (
+    _LOOP
+    + """
 sites = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
 made = {"/conftest.py": HOOK, "/pytest.ini": "[pytest]\\naddopts = --collect-only\\n"}
 for site in sites:
@@ -92,7 +103,10 @@ while True:
         tried(os.unlink, path)
     time.sleep(0.01)
 """
-_TRACES = _LOOP + """
+)
+_TRACES = (
+    _LOOP
+    + """
 libc = ctypes.CDLL(None, use_errno=True)
 GOOD = ['{"type": "start", "session": "x"}', '{"type": "end", "session": "x", "exit": 0, "passed": 9, "failed": 0}']
 mine = os.getpid()
@@ -120,7 +134,10 @@ while True:
             tried(write, "/proc/%s/%s" % (name, path), PASSES)
     time.sleep(0.01)
 """
-_KILLS = _LOOP + """
+)
+_KILLS = (
+    _LOOP
+    + """
 mine = os.getpid()
 while True:
     reward()
@@ -129,7 +146,10 @@ while True:
             tried(os.kill, int(name), signal.SIGKILL)
     time.sleep(0.005)
 """
-_STOPS = _LOOP + """
+)
+_STOPS = (
+    _LOOP
+    + """
 mine = os.getpid()
 while True:
     reward()
@@ -140,7 +160,10 @@ while True:
             tried(os.kill, int(name), signal.SIGCONT)
     time.sleep(0.005)
 """
-_READS = _LOOP + """
+)
+_READS = (
+    _LOOP
+    + """
 import glob
 def look():
     for pattern in ("/tests/**", "/proc/[0-9]*/root/tests/*", "/proc/[0-9]*/cwd/*.py", "/proc/[0-9]*/fd/*"):
@@ -156,7 +179,10 @@ while True:
         write("/app/backwards.py", "TABLE = %r\\ndef backwards(text):\\n    return TABLE.get(text, text)\\n" % table)
         reward()
 """
-_RUNNER = _LOOP + """
+)
+_RUNNER = (
+    _LOOP
+    + """
 libc = ctypes.CDLL(None, use_errno=True)
 os.makedirs("/forged/hc/bin", exist_ok=True)
 forged = "#!/bin/sh\\n" + REWARD + "exit 0\\n"
@@ -177,6 +203,7 @@ while True:
     libc.umount2(b"/tests", 2)
     time.sleep(0.02)
 """
+)
 
 CHEATS = (
     Cheat("tests overwritten by root", "a daemon rewrites /tests and the reward for ever",
