@@ -4,6 +4,7 @@ head that was started by hand, from the wheel in an environment of its own."""
 import contextlib
 import json
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -111,13 +112,16 @@ def spied(
     mark: str | None = None,
     env: Mapping[str, str] | None = None,
     place: Path | None = None,
+    alone: bool = False,
 ) -> Spied:
     """Run a sweep of the marked dataset to its end; look at all of it in the middle. ``place`` is where the spy writes,
     for processes that run already and know it (``spying``)."""
     mark = mark or f"capability-{secrets.token_hex(8)}"
     place = place or ground.root / f"spied-{secrets.token_hex(4)}"
-    more = {**spying(ground, place), **(env or {})}
-    config = {**CONFIG, "dataset": path, "engine": {"kind": "scripted", "script": "spy:answer"}}
+    more = {**spying(ground, place, alone=alone), **(env or {})}
+    # This agent calls every candidate, whatever tests a tester thinks of: a candidate tells by its answer what it saw.
+    config = {**CONFIG, "agents": ["best_of_n"], "dataset": path}
+    config["engine"] = {"kind": "scripted", "script": "spy:answer"}
     (place / "config.yaml").write_text(yaml.safe_dump(config))
     words = [*command, "sweep", str(place / "config.yaml"), "-o", str(place / "out")]
     with (place / "log").open("wb") as log:
@@ -143,13 +147,13 @@ def spied(
     return Spied(around, walked, titles, tuple(_inside(place / "out")))
 
 
-def spying(ground: Ground, place: Path) -> dict[str, str]:
-    """The environment by which the trials' actor finds its spy."""
+def spying(ground: Ground, place: Path, *, alone: bool = False) -> dict[str, str]:
+    """The environment by which the trials' actor finds its spy, and (``alone``) nothing else of ours."""
     (place / "spies").mkdir(parents=True, exist_ok=True)
     shutil.copy(Path(__file__).with_name("spy.py"), place / "spies" / "spy.py")
     half = len(ground.token) // 2
     halves = f"{ground.token[:half]}:{ground.token[half:]}"
-    path = os.pathsep.join(filter(None, (str(place / "spies"), os.environ.get("PYTHONPATH"))))
+    path = os.pathsep.join(filter(None, (str(place / "spies"), "" if alone else os.environ.get("PYTHONPATH"))))
     return {"PYTHONPATH": path, "HC_RAY_SPY": str(place), "HC_RAY_SPY_MARK": halves}
 
 
@@ -168,9 +172,9 @@ def _inside(out: Path) -> Iterator[tuple[int, list[str], list[tuple[str, str]]]]
 
     for path in out.glob("trials/*/agent/matrix.parquet"):
         for row in read_parquet(path.read_bytes()):
-            told = row["observed"] or ""
-            if "[" in told:
-                walked, found, mounts = json.loads(json.loads(told[told.index('"') : told.rindex('"') + 1]))
+            # A text as Python or JSON writes it, whatever stands around.
+            if told := re.search(r"\[\d+, \[.*\]\]", row["observed"] or ""):
+                walked, found, mounts = json.loads(told[0].replace('\\"', '"'))
                 yield walked, found, [tuple(mount) for mount in mounts]
 
 
@@ -197,7 +201,7 @@ def head(ground: Ground, *, cwd: Path, env: Mapping[str, str]) -> Iterator[tuple
     auth = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token), "RAY_USAGE_STATS_ENABLED": "0"}
     words = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block", f"--port={port}"]
     words += ["--node-ip-address=127.0.0.1", "--include-dashboard=false", "--disable-usage-stats", "--num-cpus=2"]
-    words += [f"--temp-dir={ground.root / 'ray'}", "--object-store-memory=100000000"]
+    words += [f"--temp-dir={ground.root / 'node'}", "--object-store-memory=100000000"]
     words += ['--resources={"engine_slot": 1, "sandbox_slot": 1, "verifier_slot": 1}']
     more = {**auth, "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", **env}
     with (ground.root / "head.log").open("wb") as log:

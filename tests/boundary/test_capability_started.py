@@ -1,0 +1,204 @@
+"""However a sweep is started, no worker of it and no sandbox reaches a hidden test; and under Ray, as elsewhere, other
+hidden tests change no byte."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hc_ray.adapters.bwrap_command import SYSTEM
+from tests.boundary.capability import starts, walk
+from tests.boundary.capability.figures import Figures, figures
+from tests.boundary.capability.starts import HC_RAY, MARKED, Ground, Spied, spied
+from tests.boundary.noninterference.compare import leaks
+from tests.boundary.noninterference.datasets import KINDS, SOLVE
+from tests.boundary.test_wheel import uv
+from tests.fakes.engine_server import EngineServer
+from tests.fakes.recording import Phase, Seen, files_of, stored
+from tests.fakes.sandbox_home import data_home
+from tests.fakes.unsteady_model import answer
+
+__all__ = ["figures"]
+pytestmark = [pytest.mark.slow, pytest.mark.ray]
+SHOWN = {*SYSTEM, "/opt/hc", "/etc/alternatives", "/etc/ld.so.cache", "/etc/ssl/certs", "/etc/localtime"}
+"""What a bwrap sandbox shows of the host, all of it read-only: programs, what they need to start, the runner."""
+
+
+@pytest.fixture(scope="module")
+def ground() -> Iterator[Ground]:
+    from hc_ray.adapters.runner_build import ensure_runner
+
+    with data_home() as home:
+        ensure_runner()
+        with starts.ground(home) as made:
+            yield made
+
+
+def _libraries(told: Spied, token: str, *, apart_from: tuple[Path, ...] = ()) -> walk.Walk:
+    """What the trials' actor imports from, looked at as it lies there."""
+    looked = walk.Walk((token,), quick=True)
+    for entry in map(Path, told.around["path"]):
+        if entry not in apart_from:
+            looked.tree(entry, below=apart_from)
+    return looked
+
+
+def _holds_nothing(told: Spied) -> None:
+    around = told.around
+    assert told.walked.processes >= 6 and told.walked.files > 50
+    assert told.walked.found == []
+    assert any("bwrap" in title or "hc_init" in title for title in told.titles), "no sandbox was open"
+    assert list(Path(around["directory"]).glob("*")) == []
+    assert around["sealed"] == "refused"
+    assert around["named"] == []
+    assert around["handles"] and all("Sandboxes" in handle for handle in around["handles"])
+    assert not [name for name in around["modules"] if name.startswith(("hc_ray.blind", "hc_ray_actors.verifiers"))]
+    assert told.inside, "no candidate told what it saw"
+    for walked, found, mounts in told.inside:
+        assert walked > 5 and found == []
+        assert {place for place, _ in mounts} <= SHOWN | {"/"}
+        assert {mode for place, mode in mounts if place != "/"} == {"ro"}
+
+
+def test_run_by_uv_in_a_checkout_no_worker_and_no_sandbox_reaches_a_hidden_test(
+    ground: Ground, figures: Figures
+) -> None:
+    """Ray's hook would send the whole checkout, hidden tests included, to every worker of a driver under `uv run`."""
+    venv = str(Path(sys.executable).parents[1])
+    env = {"UV_PROJECT_ENVIRONMENT": venv, "UV_PYTHON_DOWNLOADS": "never"}
+    told = spied(ground, [_uv(), "run", "--no-sync", "--frozen", "hc-ray"], cwd=ground.checkout, env=env)
+    starters = [title.split() for title in told.titles if " run --no-sync " in title]
+    assert any(Path(words[0]).name == "uv" for words in starters), "uv run is not the driver's parent"
+    figures.walked("uv run", told)
+    _holds_nothing(told)
+    libraries = _libraries(told, ground.token, apart_from=(starts.CHECKOUT, starts.CHECKOUT / "actors"))
+    figures.files += libraries.files
+    assert libraries.files > 1000 and libraries.found == []
+    assert not any(Path(entry).is_relative_to(ground.checkout) for entry in told.around["path"])
+
+
+def _uv() -> str:
+    found = shutil.which("uv") or shutil.which("uv", path=f"{Path.home()}/.local/bin")
+    assert found, "uv is missing: scripts/install brings it"
+    return found
+
+
+@pytest.fixture(scope="module")
+def head(ground: Ground) -> Iterator[tuple[str, str]]:
+    """A head that was started by hand in an empty directory; its processes can import the spy of later drivers."""
+    empty = ground.root / "nowhere"
+    empty.mkdir()
+    with starts.head(ground, cwd=empty, env=starts.spying(ground, ground.root / "spied-head")) as running:
+        yield running
+
+
+def _joining(ground: Ground, address: str) -> dict[str, str]:
+    """How a driver finds a head on loopback: without the last one Ray takes the address for the host's own."""
+    token = {"RAY_AUTH_TOKEN_PATH": str(ground.root / "ray_token"), "RAY_AUTH_MODE": "token"}
+    return {**token, "RAY_ADDRESS": address, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+
+
+def test_on_a_head_that_was_started_by_hand_neither(ground: Ground, head: tuple[str, str], figures: Figures) -> None:
+    address, mark = head
+    env = _joining(ground, address)
+    told = spied(ground, HC_RAY, cwd=ground.checkout, mark=mark, env=env, place=ground.root / "spied-head")
+    figures.walked("ray start --head", told)
+    _holds_nothing(told)
+
+
+def test_from_the_wheel_in_an_empty_environment_neither(ground: Ground, figures: Figures) -> None:
+    venv, dist, empty = ground.root / "venv", ground.root / "dist", ground.root / "empty"
+    empty.mkdir()
+    uv("build", "--quiet", "--wheel", "--out-dir", dist, cwd=ground.checkout)
+    uv("venv", "--quiet", "--python", sys.executable, venv, cwd=empty)
+    pinned = dist / "pinned.txt"
+    exported = ("export", "--quiet", "--frozen", "--no-dev", "--no-hashes", "--no-emit-project")
+    pinned.write_text(uv(*exported, cwd=starts.CHECKOUT).stdout)
+    install = (
+        "pip",
+        "install",
+        "--quiet",
+        "--python",
+        venv / "bin/python",
+        "--constraint",
+        pinned,
+        *dist.glob("*.whl"),
+    )
+    if uv(*install, "--offline", cwd=empty, check=False).returncode != 0:
+        uv(*install, cwd=empty)
+    told = spied(ground, [str(venv / "bin/hc-ray")], cwd=empty, path=MARKED, alone=True)
+    figures.walked("wheel", told)
+    _holds_nothing(told)
+    packages = next((venv / "lib").glob("python3*/site-packages"))
+    assert str(packages) in told.around["path"]
+    assert _libraries(told, ground.token).found == []
+    # Opened, only the one sealed archive holds the hidden tests.
+    thorough = walk.Walk((ground.token,))
+    for part in packages.glob("hc_ray*"):
+        thorough.tree(part)
+    figures.files += thorough.files
+    assert [Path(one).name for one in thorough.found] == [f"{MARKED}.sealed.tar.gz"]
+
+
+LEFT_OUT = {"RAY_JOB_ID": "the driver's number", "RAY_RAYLET_PID": "the same node's", "_": "the shell's"}
+"""Variables of an actor's process that tell which sweep it is, by name."""
+
+
+def test_under_ray_other_hidden_tests_change_no_byte_and_no_process(ground: Ground, head: tuple[str, str]) -> None:
+    """Real actors on one head, twice: what the engine is sent, what is stored, and the processes that do it."""
+    address, mark = head
+    looked: list[list[Any]] = []
+
+    def says(body: dict[str, Any]) -> str:
+        if not looked[-1]:
+            looked[-1].extend(_processes(mark))
+        return answer(body)
+
+    runs = []
+    with EngineServer(says) as server:
+        for kind in ("passing", "many"):
+            looked.append([])
+            runs.append((_under_ray(ground, address, mark, kind, server), looked[-1]))
+    (one, processes), (other, others) = runs
+    assert leaks(one, other) == []
+    assert processes == others and len(processes) >= 3
+    assert list(one.verdicts.values()) == [[True]] and list(other.verdicts.values()) == [[False]]
+
+
+def _under_ray(ground: Ground, address: str, mark: str, kind: str, server: EngineServer) -> Seen:
+    """A sweep on the head; the engine, the place and all names are the same each time."""
+    place = ground.root / "twice"
+    shutil.rmtree(place, ignore_errors=True)
+    starts.make_marked(place / "tasks", KINDS[kind], SOLVE if kind != "passing" else SOLVE + "# another\n")
+    server.wire.clear()
+    engine = {"kind": "openai", "model": "fake", "base_url": server.base_url}
+    config = {**starts.CONFIG, "dataset": str(place / "tasks"), "engine": engine}
+    (place / "config.yaml").write_text(yaml.safe_dump(config))
+    env = _joining(ground, address)
+    words = [*HC_RAY, "sweep", str(place / "config.yaml"), "-o", str(place / "out")]
+    done = subprocess.run(
+        words,
+        cwd=place,
+        env=ground.environment(mark, **env),
+        capture_output=True,
+        text=True,
+        timeout=starts.PATIENCE,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return stored({"": {0: Phase(requests=sorted(server.wire))}}, files_of(place / "out"), {}, [])
+
+
+def _processes(mark: str) -> list[Any]:
+    """The actors of the candidates' side: name, environment, working directory."""
+    found = []
+    for pid in walk.marked(mark):
+        name = walk.title(pid).partition(".")[0].partition("(")[0]
+        if name.startswith("ray::") and not name.startswith(("ray::IDLE", "ray::Verifiers")):
+            environment = {key: value for key, value in walk.environment(pid).items() if key not in LEFT_OUT}
+            found.append((name, environment, str(Path(f"/proc/{pid}/cwd").readlink())))
+    return sorted(found, key=lambda one: one[0])
