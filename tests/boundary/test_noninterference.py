@@ -141,11 +141,13 @@ def test_other_hidden_tests_change_no_byte_before_the_first_verdict(original: Se
 
 def test_no_task_of_the_starter_set_lets_its_tests_through(run: Run, figures: Figures) -> None:
     settings = {"agents": ("hc",), "solver": SMALL if FULL else TINY}
-    one, other = (run(swapped(starter(EVERY), kind), **settings) for kind in ("passing", "plain"))
+    # Every seventh by name unless scripts/noninterference asks for all: some of each kind, within minutes.
+    names = EVERY if FULL else EVERY[::7]
+    one, other = (run(swapped(starter(names), kind), **settings) for kind in ("passing", "plain"))
     found = leaks(one, other)
     figures.compared(one, other, found)
     assert found == []
-    assert len(one.verdicts) == len(EVERY) >= 50
+    assert len(EVERY) >= 50 and len(one.verdicts) == len(names) >= 7
     assert {tuple(bits) for bits in one.verdicts.values()} == {(True,)}
     assert {tuple(bits) for bits in other.verdicts.values()} == {(False,)}
 
