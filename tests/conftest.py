@@ -5,6 +5,31 @@ import os
 
 import pytest
 
+PROOFS = frozenset(
+    {
+        "test_audit",
+        "test_audit_interference",
+        "test_capability_started",
+        "test_grading_modes",
+        "test_honest_installs",
+        "test_hostile",
+        "test_hostile_trial",
+        "test_left_behind",
+        "test_noninterference",
+        "test_secrets",
+        "test_unscored",
+    }
+)
+"""Files of whole experiments (below boundary and e2e): minutes each. They are marked ``proof``; `scripts/test -m proof` runs
+them, and scripts/trust-page those that docs/trust.md names. A bare `scripts/test`, and so CI, leaves them out: all together
+they do not fit into its half hour."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.stem in PROOFS and item.path.parent.name in ("boundary", "e2e"):
+            item.add_marker("proof")
+
 
 @functools.cache
 def why_no_docker() -> str | None:
