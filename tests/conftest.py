@@ -20,9 +20,9 @@ PROOFS = frozenset(
         "test_unscored",
     }
 )
-"""Files of whole experiments (below boundary and e2e): minutes each. They are marked ``proof``; `scripts/test -m proof` runs
-them, and scripts/trust-page those that docs/trust.md names. A bare `scripts/test`, and so CI, leaves them out: all together
-they do not fit into its half hour."""
+"""Files of whole experiments (below boundary and e2e), minutes each. They are marked ``proof``: `scripts/test -m proof`
+runs them, and scripts/trust-page those that docs/trust.md names. A bare `scripts/test`, and so CI, leaves them out: all
+together they do not fit into its half hour."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
