@@ -20,8 +20,8 @@ PROOFS = frozenset(
         "test_unscored",
     }
 )
-"""Files of whole experiments (below boundary and e2e), minutes each. They are marked ``proof``: `scripts/test -m proof`
-runs them, and scripts/trust-page those that docs/trust.md names. A bare `scripts/test`, and so CI, leaves them out: all
+"""Files of whole experiments (below boundary and e2e), minutes each. They are marked ``proof``. A bare `scripts/test` runs
+them with all else, `scripts/test -m proof` alone, and scripts/trust-page those that it names; CI leaves them out, since all
 together they do not fit into its half hour."""
 
 
