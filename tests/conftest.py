@@ -20,9 +20,9 @@ PROOFS = frozenset(
         "test_unscored",
     }
 )
-"""Files of whole experiments (below boundary and e2e), minutes each. They are marked ``proof``. A bare `scripts/test` runs
-them with all else, `scripts/test -m proof` alone, and scripts/trust-page those that it names; CI leaves them out, since all
-together they do not fit into its half hour."""
+"""Files of whole experiments (below boundary and e2e), minutes each. They are marked ``proof``. A bare `scripts/test`
+runs them with all else, `scripts/test -m proof` alone, and scripts/trust-page those that it names; CI leaves them out,
+since all together they do not fit into its half hour."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
