@@ -8,7 +8,6 @@ from hc_ray import stats
 from hc_ray.value import Value
 
 SIZES = (1, 2, 4, 8, 16, 32, 64)
-RESAMPLES = 1000
 
 
 class PoolCandidate(Value):
@@ -82,10 +81,10 @@ def _selected(agent: str, config_hash: str, pools: Sequence[Pool]) -> Selected:
         config_hash=config_hash,
         trials=len(pools),
         candidates=sum(len(pool.candidates) for pool in pools) / len(pools),
-        mean=_mean([means[task] for task in tasks]),
+        mean=stats.mean_of_shares([means[task] for task in tasks]),
         chosen=stats.rate([chosen[task] for task in tasks]),
         oracle=stats.rate([oracle[task] for task in tasks]),
-        efficiency=_efficiency([tuple(_of(group[task]) for group in (chosen, means, oracle)) for task in tasks]),
+        efficiency=stats.efficiency([(_of(chosen[task]), _of(means[task]), _of(oracle[task])) for task in tasks]),
         oracle_at_k={str(k): _coverage(pools, k) for k in SIZES if k <= smallest},
     )
 
@@ -95,29 +94,6 @@ def _coverage(pools: Sequence[Pool], k: int) -> float:
     for pool in pools:
         shares[pool.task].append(stats.oracle_at_k([bool(one.passed) for one in pool.candidates], k))
     return _of([_of(group) for group in shares.values()])
-
-
-def _mean(groups: Sequence[Sequence[float]]) -> stats.Estimate:
-    """The mean of shares: no coin flips, so the bootstrap over tasks in every case."""
-    low, high = stats.clustered_bootstrap(groups, resamples=RESAMPLES, within=False)
-    return stats.Estimate(value=_of([_of(group) for group in groups]), low=low, high=high, n=len(groups))
-
-
-def _efficiency(rows: Sequence[tuple[float, ...]]) -> stats.Estimate:
-    """``rows``: chosen, mean and oracle of each task. The interval resamples tasks, all three together."""
-    import numpy as np
-
-    value = stats.selection_efficiency(*(_of([row[i] for row in rows]) for i in range(3)))
-    if value is None:
-        return stats.NOT_MEASURED
-    drawn = np.random.default_rng(0).integers(0, len(rows), (RESAMPLES, len(rows)))
-    chosen, mean, oracle = (np.asarray([row[i] for row in rows])[drawn].mean(axis=1) for i in range(3))
-    room = oracle - mean > 1e-12
-    low, high = np.quantile((chosen[room] - mean[room]) / (oracle[room] - mean[room]), [0.025, 0.975])
-    if low == high:
-        # Tasks that are all alike resample to themselves: that is no certainty.
-        return stats.Estimate(value=value, n=len(rows))
-    return stats.Estimate(value=value, low=float(low), high=float(high), n=len(rows))
 
 
 def _of(values: Sequence[float]) -> float:

@@ -7,7 +7,6 @@ verifier's image is the untouched image of this grading: artefacts that touch wh
 Unlike Harbor, ``/logs/artifacts`` does not cross: no submission holds anything below ``/logs``."""
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from hc_ray.blind.own_image import OwnImage
 from hc_ray.blind.vault import VerifierSpec, own_image_name
 from hc_ray.blind.verdict import Verdict
 from hc_ray.candidate import Submission
-from hc_ray.errors import SandboxError, VerifierError
+from hc_ray.errors import VerifierError
 from hc_ray.ports import SandboxPlace
 from hc_ray.runner_paths import RUNNER_PYTHON, inside_script
 from hc_ray.task import Task
@@ -41,39 +40,25 @@ async def grade_separate(
 ) -> Verdict:
     """The verdict on ``submission`` (None: the untouched environment). ``place`` makes sandboxes of the task's image,
     ``own_place`` (``vault.own_image_folder``) of the verifier's. Raises as ``verify.grade``."""
-    started, clock = verify.now(), time.monotonic()
-    spec, tests = await verify.sealed_tests(task, sealed_root, expected)
-    own = spec.own
-    if own is None:
-        raise VerifierError("the task has no image of its verifier's own")
-    mine = Task(
-        name=task.name, digest=own_image_name(task.digest, spec.sealed_digest), instruction="",
-        environment=own.environment,
-    )  # fmt: skip
-    sealed = {path: file for path, file in tests.items() if path != "Dockerfile"}
-    spec = spec.model_copy(update={"env": {**own.environment.env, **spec.env}})
-    fields: dict[str, Any]
-    try:
+
+    async def work(spec: VerifierSpec, tests: verify.Files) -> dict[str, Any]:
+        own = spec.own
+        if own is None:
+            raise VerifierError("the task has no image of its verifier's own")
+        mine = Task(
+            name=task.name, digest=own_image_name(task.digest, spec.sealed_digest), instruction="",
+            environment=own.environment,
+        )  # fmt: skip
+        sealed = {path: file for path, file in tests.items() if path != "Dockerfile"}
+        inside = spec.model_copy(update={"env": {**own.environment.env, **spec.env}})
         tar = await _artefacts(task, submission, own, place)
         handed = Submission(id="artefacts", trial="", task_digest=mine.digest, tar=tar, digest="")
         contents, network = read_contents(tar), _network(spec)
-        fields = await verify.in_sandbox(
-            mine, handed, contents, spec, sealed, own_place, network, keep_output, None, None, threshold
+        return await verify.in_sandbox(
+            mine, handed, contents, inside, sealed, own_place, network, keep_output, None, None, threshold
         )
-    except Refused as error:
-        fields = {"passed": False, "cause": "submission_refused", "witness": "absent", "detail": str(error)}
-    except SandboxError as error:
-        raise VerifierError(f"the verifier's sandbox failed: {error}") from error
-    return Verdict(
-        **fields,
-        mode="separate",
-        task_digest=task.digest,
-        sealed_digest=spec.sealed_digest,
-        submission=submission.digest if submission else None,
-        seconds=time.monotonic() - clock,
-        started_at=started,
-        finished_at=verify.now(),
-    )
+
+    return await verify.judged(task, submission, "separate", sealed_root, expected, work)
 
 
 def _network(spec: VerifierSpec) -> bool:

@@ -7,7 +7,6 @@ is put back as the image has it, what it would void voids here), while the tests
 set back) and after. What the tests themselves change of it is learnt from the task's own reference, which is no
 adversary: ``Verdict.restless``, kept with the control."""
 
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from hc_ray.blind.solution import run_solution
 from hc_ray.blind.vault import VerifierSpec
 from hc_ray.blind.verdict import Verdict
 from hc_ray.candidate import Submission
-from hc_ray.errors import DatasetError, SandboxError, VerifierError
+from hc_ray.errors import DatasetError, VerifierError
 from hc_ray.ports import Adopts, Gradable, SandboxPlace
 from hc_ray.task import Task
 
@@ -96,25 +95,13 @@ async def _verdict(
     expected: str | None,
     work: Callable[[VerifierSpec, verify.Files], Awaitable[dict[str, Any]]],
 ) -> Verdict:
-    started, clock = verify.now(), time.monotonic()
-    spec, tests = await verify.sealed_tests(task, sealed_root, expected)
-    try:
-        fields = await work(spec, tests)
-    except ValueError as error:
-        # Refused, and what a candidate did to its sandbox so that nothing can be done in it.
-        fields = {"passed": False, "cause": "submission_refused", "witness": "absent", "detail": str(error)}
-    except SandboxError as error:
-        raise VerifierError(f"the verifier's sandbox failed: {error}") from error
-    return Verdict(
-        **fields,
-        mode="shared",
-        task_digest=task.digest,
-        sealed_digest=spec.sealed_digest,
-        submission=submission.digest if submission else None,
-        seconds=time.monotonic() - clock,
-        started_at=started,
-        finished_at=verify.now(),
-    )
+    async def careful(spec: VerifierSpec, tests: verify.Files) -> dict[str, Any]:
+        try:
+            return await work(spec, tests)
+        except ValueError as error:  # what a candidate did to its sandbox, so that nothing can be done in it
+            raise Refused(str(error)) from None
+
+    return await verify.judged(task, submission, "shared", sealed_root, expected, careful)
 
 
 def _shared(place: SandboxPlace) -> Adopts:

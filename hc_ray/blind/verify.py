@@ -10,10 +10,10 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from hc_ray.blind.carry import Ask, carry_over, look, tests_environment
 from hc_ray.blind.contents import Contents, Refused, read_contents
@@ -27,7 +27,7 @@ from hc_ray.candidate import Submission
 from hc_ray.errors import DatasetError, SandboxError, VerifierError
 from hc_ray.ports import Sandbox, SandboxPlace
 from hc_ray.runner_paths import PYTEST_PURE, RUNNER_LIB, RUNNER_PYTHON, inside_script
-from hc_ray.task import Task
+from hc_ray.task import Grading, Task
 
 Files = dict[str, tuple[bytes, bool]]
 """Relative path → content and whether it is executable."""
@@ -43,7 +43,6 @@ async def grade(
     *,
     sealed_root: Path,
     place: SandboxPlace,
-    mode: Literal["isolated"] = "isolated",
     network: bool | None = None,
     keep_output: Path | None = None,
     observe: Callable[[dict[str, Any]], None] | None = None,
@@ -59,17 +58,31 @@ async def grade(
     ``threshold``: the reward from which a submission passes. ``expected``: the sealed digest that the sweep was planned
     with. Raises ``VerifierError`` when sandbox, runner or sealed files fail or are others than expected,
     ``DatasetError`` for a task that ``place`` cannot take."""
-    started, clock = now(), time.monotonic()
-    spec, tests = await sealed_tests(task, sealed_root, expected)
-    if spec.own is not None:
-        raise DatasetError(f"{task.name}: is graded in an image of its verifier's own")
-    contents: Contents | None = None
-    fields: dict[str, Any]
-    try:
+
+    async def work(spec: VerifierSpec, tests: Files) -> dict[str, Any]:
+        if spec.own is not None:
+            raise DatasetError(f"{task.name}: is graded in an image of its verifier's own")
         contents = read_contents(submission.tar) if submission else None
-        fields = await in_sandbox(
+        return await in_sandbox(
             task, submission, contents, spec, tests, place, network, keep_output, observe, limit, threshold
         )
+
+    return await judged(task, submission, "isolated", sealed_root, expected, work)
+
+
+async def judged(
+    task: Task,
+    submission: Submission | None,
+    mode: Grading,
+    sealed_root: Path,
+    expected: str | None,
+    work: Callable[[VerifierSpec, Files], Awaitable[dict[str, Any]]],
+) -> Verdict:
+    """The verdict whose fields ``work`` finds. ``Refused`` there is a fail; a fault of a sandbox is the verifier's."""
+    started, clock = _now(), time.monotonic()
+    spec, tests = await _sealed_tests(task, sealed_root, expected)
+    try:
+        fields = await work(spec, tests)
     except Refused as error:
         fields = {"passed": False, "cause": "submission_refused", "witness": "absent", "detail": str(error)}
     except SandboxError as error:
@@ -82,7 +95,7 @@ async def grade(
         submission=submission.digest if submission else None,
         seconds=time.monotonic() - clock,
         started_at=started,
-        finished_at=now(),
+        finished_at=_now(),
     )
 
 
@@ -134,12 +147,14 @@ async def in_sandbox(
     return {**found, "left_behind": carried.left_behind}
 
 
-async def sealed_tests(task: Task, sealed_root: Path, expected: str | None) -> tuple[VerifierSpec, Files]:
+async def _sealed_tests(task: Task, sealed_root: Path, expected: str | None) -> tuple[VerifierSpec, Files]:
     """What a task is graded with. Raises ``VerifierError`` where it is not what the sweep was planned with."""
     spec = check_expected(load_spec(sealed_root, task.digest), expected)
     tests = await asyncio.to_thread(sealed_files, sealed_root, task.digest, "tests")
     # Looked at again, since the files may have been exchanged between the two readings.
     check_expected(load_spec(sealed_root, task.digest), spec.sealed_digest)
+    if "test.sh" not in tests:
+        raise VerifierError(f"the sealed tests of {task.name} have lost their test.sh")
     return spec, tests
 
 
@@ -253,5 +268,5 @@ def keep(path: Path, output: bytes) -> None:
     new.replace(path)
 
 
-def now() -> str:
+def _now() -> str:
     return datetime.now(UTC).isoformat()
