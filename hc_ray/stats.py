@@ -121,6 +121,55 @@ def selection_efficiency(chosen: float | None, mean: float | None, oracle: float
     return (chosen - mean) / (oracle - mean)
 
 
+def mean_of_shares(groups: Sequence[Sequence[float]], *, seed: int = 0, resamples: int = 1000) -> Estimate:
+    """The mean of tasks' mean shares: no coin flips, so the bootstrap over tasks; Wilson's interval where all tasks are
+    alike, since a bootstrap has no width there."""
+    means = [sum(group) / len(group) for group in groups if group]
+    if len(set(means)) < 2:
+        return wilson(sum(means), len(means))
+    low, high = clustered_bootstrap([[mean] for mean in means], seed=seed, resamples=resamples, within=False)
+    return Estimate(value=sum(means) / len(means), low=low, high=high, n=len(means))
+
+
+def efficiency(rows: Sequence[tuple[float, float, float]], *, seed: int = 0, resamples: int = 1000) -> Estimate:
+    """Selection efficiency of tasks' ``(chosen, mean, oracle)``. The interval resamples tasks, all three together."""
+    import numpy as np
+
+    if not rows:
+        return NOT_MEASURED
+    value = selection_efficiency(*(sum(row[i] for row in rows) / len(rows) for i in range(3)))
+    if value is None:
+        return NOT_MEASURED
+    drawn = np.random.default_rng(seed).integers(0, len(rows), (resamples, len(rows)))
+    chosen, mean, oracle = (np.asarray([row[i] for row in rows])[drawn].mean(axis=1) for i in range(3))
+    room = oracle - mean > 1e-12
+    low, high = np.quantile((chosen[room] - mean[room]) / (oracle[room] - mean[room]), [0.025, 0.975])
+    if low == high:
+        # Tasks that are all alike resample to themselves: that is no certainty.
+        return Estimate(value=value, n=len(rows))
+    return Estimate(value=value, low=float(low), high=float(high), n=len(rows))
+
+
+def ratio(a: Mapping[str, Sequence[float]], b: Mapping[str, Sequence[float]], *, seed: int = 0) -> Estimate:
+    """a / b of two agents' rates over their common tasks, resampled together. None where b is 0; ``high`` is None where
+    the tasks leave it open (b is 0 in more than one resample of forty)."""
+    import numpy as np
+
+    common = sorted(task for task in a if a[task] and b.get(task))
+    means = np.asarray([[sum(side[task]) / len(side[task]) for side in (a, b)] for task in common])
+    if not common or means[:, 1].sum() == 0:
+        return NOT_MEASURED
+    drawn = means[np.random.default_rng(seed).integers(0, len(common), (RESAMPLES, len(common)))].mean(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shares = drawn[:, 0] / drawn[:, 1]
+    # 0 / 0 tells nothing either way.
+    low, high = np.quantile(shares[~np.isnan(shares)], [0.025, 0.975], method="higher")
+    value = float(means[:, 0].sum() / means[:, 1].sum())
+    if low == high:
+        return Estimate(value=value, n=len(common))
+    return Estimate(value=value, low=float(low), high=None if np.isinf(high) else float(high), n=len(common))
+
+
 def sign_flip(differences: Sequence[float], *, seed: int = 0, draws: int = 20000) -> float:
     """Two-sided p of paired per-task differences: the share of sign assignments whose mean is at least as far from 0.
     Exact up to 14 non-zero differences, else by ``draws`` random assignments (never 0)."""

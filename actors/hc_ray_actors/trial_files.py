@@ -28,6 +28,8 @@ def files(record: Record, result: TrialResult, censor: Censor) -> dict[str, byte
             found["agent/suite.json"] = outcome.suite.model_dump_json(indent=1).encode()
         if outcome.matrix is not None:
             found["agent/matrix.parquet"] = parquet(matrix_rows(outcome), MATRIX_COLUMNS)
+            # Its columns, which are no suite's for ``best_of_n``: without them no selector could be replayed.
+            found["agent/tests.json"] = _json([test.model_dump(mode="json") for test in outcome.matrix_tests])
     if record.submissions:
         found["artifacts/submission.tar"] = record.submissions[-1].tar
     if result.exception_info is not None:
