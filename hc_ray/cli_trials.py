@@ -1,4 +1,5 @@
-"""``show``, ``testgen``, ``regrade``: one trial or suite for a reader, and stored submissions graded again."""
+"""``show``, ``testgen``, ``regrade``, ``unseal``: one trial or suite for a reader, stored submissions graded again, and
+what the verifier saw of a dev trial."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,6 +29,7 @@ def add_to(app: typer.Typer) -> None:
     app.command()(show)
     app.command()(testgen)
     app.command()(regrade)
+    app.command()(unseal)
 
 
 def show(
@@ -169,3 +171,30 @@ def regrade(out: Annotated[str, typer.Argument(help="A sweep directory.")], as_j
             )
         say(f"{len(rows)} submissions graded again, {len(changed)} verdicts differ")
     return 3 if any(row["after"] is None for row in rows) else 0
+
+
+def unseal(trial: Annotated[str, typer.Argument(help="OUT/TRIAL, a dev trial.")], as_json: Json = False) -> int:
+    """What the verifier saw of a dev trial: verdict, rewards, the tests' output. The look is written down."""
+    from hc_ray import show as shows
+    from hc_ray.adapters.sweep_store import SweepStore
+    from hc_ray.errors import OutputError
+    from hc_ray_actors.regrade import unseal as look
+
+    out, name = _place(trial)
+    if not name:
+        raise OutputError(f"{trial}: unseal takes OUT/TRIAL; hc-ray show {trial} lists them")
+    kept = look(out, shows.find_trial(SweepStore(out), name))
+    if as_json:
+        print_json(kept)
+        return 0
+    from hc_ray.terminal import say
+
+    verdict = kept["verdict"]
+    rewards = ", ".join(f"{key} {value:g}" for key, value in verdict["rewards"].items()) or "none"
+    passed = {True: "passed", False: "failed", None: "unscored"}[verdict["passed"]]
+    say(f"{kept['trial']}: {passed} ({verdict['cause']}), rewards: {rewards}, witness: {verdict['witness']}")
+    if verdict["detail"]:
+        say(verdict["detail"])
+    say(kept["output"].rstrip() or "test.sh printed nothing")
+    say(f"This look is written down; it is number {kept['looks']} at this dataset.", style="dim")
+    return 0

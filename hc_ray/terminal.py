@@ -41,7 +41,20 @@ def _console(stream: IO[str] | None) -> Console:
 
 def say(text: str = "", *, stream: IO[str] | None = None, style: str | None = None) -> None:
     """One piece of text; long lines fold at words."""
-    _console(stream).print(Text(text, style=style or ""), soft_wrap=not (stream or sys.stdout).isatty())
+    _console(stream).print(Text(printable(text), style=style or ""), soft_wrap=not (stream or sys.stdout).isatty())
+
+
+def printable(text: str) -> str:
+    """Text in which nothing commands a terminal: what models and their programs wrote may hold escape sequences. A
+    control character becomes its picture; line ends and tabs stay."""
+    return "".join(one if one.isprintable() or one in "\n\t" else _picture(one) for one in text.replace("\r\n", "\n"))
+
+
+def _picture(one: str) -> str:
+    code = ord(one)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "\u2421" if code == 0x7F else (" " if one.isspace() else "\ufffd")
 
 
 def heading(text: str, *, stream: IO[str] | None = None) -> None:
@@ -63,7 +76,7 @@ def table(
 
 def _cell(value: Any) -> Text:
     text = "" if value is None else str(value)
-    return Text(text, style=STYLES.get(text.split(":")[0].split(" ")[0], ""))
+    return Text(printable(text), style=STYLES.get(text.split(":")[0].split(" ")[0], ""))
 
 
 class Progress:

@@ -1,4 +1,5 @@
-"""Stored submissions graded again: what the verdicts of a sweep would be with the dataset's tests as they are now."""
+"""Stored submissions for a person: graded again with the dataset's tests as they are now, or what the verifier saw of
+them unsealed."""
 
 import asyncio
 import hashlib
@@ -30,11 +31,14 @@ def regrade(out: str) -> list[dict[str, Any]]:
         raise DatasetError(f"{folder}: the dataset of this sweep is not there any more, so nothing can be graded")
     sealed = verifiers.seal(folder, data_root() / "public", sealed_folder(folder))
     tasks = {task.digest: with_network(task, sweep["config"]["network"]) for task in sealed.tasks}
-    return asyncio.run(_regrade(store, tasks, str(sealed_folder(folder)), choose(sweep["sandbox"]).backend))
+    rules = verifiers.Rules(threshold=sweep["config"]["pass_threshold"])
+    return asyncio.run(_regrade(store, tasks, str(sealed_folder(folder)), choose(sweep["sandbox"]).backend, rules))
 
 
-async def _regrade(store: SweepStore, tasks: dict[str, Task], sealed_root: str, backend: str) -> list[dict[str, Any]]:
-    verifier = verifiers.Verifiers(backend, None, sealed_root, None)
+async def _regrade(
+    store: SweepStore, tasks: dict[str, Task], sealed_root: str, backend: str, rules: verifiers.Rules
+) -> list[dict[str, Any]]:
+    verifier = verifiers.Verifiers(backend, None, sealed_root, None, rules)
     try:
         rows = [_one(store, verifier, tasks, name) for name in sorted(store.finished())]
         return list(await asyncio.gather(*rows))
@@ -61,7 +65,29 @@ async def _one(store: SweepStore, verifier: Any, tasks: dict[str, Task], name: s
         digest = hashlib.sha256(tar).hexdigest()
         submission = Submission(id=name, trial=key.digest, task_digest=task.digest, tar=tar, digest=digest)
     try:
+        if (await verifier.control(task)).passed is False:
+            return {**row, "cause": "the task's own reference does not pass, so nobody can fail it"}
         verdict = await verifier.grade(task, submission, False)
     except InfrastructureError as fault:
         return {**row, "cause": str(fault)}
     return {**row, "after": verdict.passed, "cause": verdict.cause}
+
+
+def unseal(out: str, trial: str) -> dict[str, Any]:
+    """What the verifier saw of a dev trial: its verdict with partial rewards, and the end of what the tests printed.
+    The look is written into a ledger. Raises ``UserError``: a holdout trial, one without a verdict, one of another
+    machine."""
+    store = SweepStore(out)
+    sweep = json.loads(store.read("sweep.json"))
+    result = TrialResult.model_validate_json(store.read(f"trials/{trial}/result.json"))
+    key = TrialKey.model_validate_json(store.read(f"trials/{trial}/config.json"))
+    if result.agent_result.metadata.get("split") == "holdout":
+        raise DatasetError(f"{trial}: a holdout task; what its tests print is never kept")
+    if result.passed is None:
+        raise OutputError(f"{trial}: has no verdict")
+    try:
+        digest: str | None = hashlib.sha256(store.read(f"trials/{trial}/artifacts/submission.tar")).hexdigest()
+    except FileNotFoundError:
+        digest = None
+    kept = verifiers.unseal(sealed_folder(Path(sweep["dataset"])), key.task_digest, digest, f"{out}/{trial}")
+    return {"schema_version": 1, "trial": trial, "task": result.task_name, **kept.model_dump(mode="json")}

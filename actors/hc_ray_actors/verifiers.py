@@ -16,6 +16,7 @@ from hc_ray.blind import audit as audit
 from hc_ray.blind import check as _check
 from hc_ray.blind import exposure as exposure
 from hc_ray.blind import oracle as _oracle
+from hc_ray.blind import outputs as _outputs
 from hc_ray.blind import pools as pools
 from hc_ray.blind import split as _split
 from hc_ray.blind import template as _template
@@ -94,7 +95,10 @@ class Verifiers:
     async def grade(self, task: Task, submission: Submission | None, keep_output: bool) -> Verdict:
         """One verdict. ``None`` grades the untouched environment. ``keep_output`` keeps the verifier's output sealed
         (dev only). Raises ``VerifierError`` when no verdict could be had."""
-        options = self._options(task, submission, keep_output)
+        verdict = await self._grade(task, submission, options := self._options(task, submission, keep_output))
+        return await self._kept(verdict, options)
+
+    async def _grade(self, task: Task, submission: Submission | None, options: dict[str, Any]) -> Verdict:
         if task.grading == "shared" and submission is not None:
             spared = (await self.control(task)).restless
             async with self._slot(task):
@@ -108,13 +112,18 @@ class Verifiers:
 
     async def grade_reference(self, task: Task, keep_output: bool) -> Verdict:
         """The verdict on the task's own solution, run in the sandbox that it is graded in (shared grading)."""
+        options = self._options(task, None, keep_output)
         async with self._slot(task):
-            return await grade_own(task, solve=True, **self._options(task, None, keep_output))
+            verdict = await grade_own(task, solve=True, **options)
+        return await self._kept(verdict, options)
+
+    async def _kept(self, verdict: Verdict, options: dict[str, Any]) -> Verdict:
+        if options["keep_output"] is not None:
+            await asyncio.to_thread(_outputs.keep_verdict, options["keep_output"], verdict)
+        return verdict
 
     def _options(self, task: Task, submission: Submission | None, keep_output: bool) -> dict[str, Any]:
-        output = None
-        if keep_output:
-            output = self._sealed / "outputs" / f"{submission.digest if submission else task.digest}.txt"
+        output = _outputs.output_file(self._sealed, task, submission) if keep_output else None
         return {**self._common(task), "threshold": self._rules.threshold, "keep_output": output}
 
     def _common(self, task: Task) -> dict[str, Any]:
@@ -248,6 +257,12 @@ def sealed_digests(sealed_root: Path, digests: Iterable[str]) -> dict[str, str]:
 def seal(dataset: Path, public_root: Path, sealed_root: Path) -> Any:
     """``blind.vault.seal``: split a dataset into what solvers may see and what verifiers judge by."""
     return _vault.seal(dataset, public_root, sealed_root)
+
+
+def unseal(sealed_root: Path, task_digest: str, submission: str | None, trial: str) -> Any:
+    """``blind.outputs.unseal``: what the verifier saw of a dev trial, for a person; the look is written down."""
+    with sealed_guard.door():
+        return _outputs.unseal(sealed_root, task_digest, submission, trial)
 
 
 def check(folder: Path) -> Any:

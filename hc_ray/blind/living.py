@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from hc_ray.blind import verify
+from hc_ray.blind import outputs, verify
 from hc_ray.blind.carry import look, probe_order, second_look, tests_environment
 from hc_ray.blind.contents import Contents, Refused, parents, read_contents
 from hc_ray.blind.image import Image, differences
@@ -67,7 +67,7 @@ class Grading:
         if report is not None and "refused" in report:
             raise VerifierError(f"this Docker cannot hide tests in a shared sandbox: {report['refused']}")
         if keep_output is not None and report is not None:
-            await asyncio.to_thread(verify.keep, keep_output, base64.b64decode(report.get("output", "")))
+            await asyncio.to_thread(outputs.keep, keep_output, base64.b64decode(report.get("output", "")))
         moved = set((report or {}).get("unsealed", ()))
         if careful:
             moved |= _paths(await self._standing(watched)) - _paths(before)

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from hc_ray.blind import outputs
 from hc_ray.blind.carry import Ask, carry_over, look, tests_environment
 from hc_ray.blind.contents import Contents, Refused, read_contents
 from hc_ray.blind.image import Image
@@ -140,7 +141,7 @@ async def in_sandbox(
     finally:
         await sandbox.close()
     if keep_output is not None and report is not None:
-        await asyncio.to_thread(keep, keep_output, base64.b64decode(report.get("output", "")))
+        await asyncio.to_thread(outputs.keep, keep_output, base64.b64decode(report.get("output", "")))
     if observe is not None and report is not None:
         observe(report)
     found = decide(report, mentions_pytest=spec.mentions_pytest, threshold=threshold)
@@ -258,14 +259,6 @@ def answer(out: bytes, nonce: str) -> dict[str, Any] | None:
                 return None
             return found if isinstance(found, dict) else None
     return None
-
-
-def keep(path: Path, output: bytes) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(output)
-    new.replace(path)
 
 
 def _now() -> str:

@@ -175,6 +175,22 @@ def test_a_regrade_comes_to_the_same_verdicts(swept):
     assert all(row["before"] == row["after"] for row in rows)
 
 
+def test_a_person_can_unseal_what_the_tests_printed_and_each_look_is_counted(swept):
+    _, out, _ = swept
+    trial = next(out / "trials" / name for name, r in _results(out).items() if r["agent_info"]["name"] == "raw")
+    reward = _results(out)[trial.name]["verifier_result"]["rewards"]["reward"]
+    looks = []
+    for _ in range(2):
+        done = _hc_ray("unseal", trial, "--json")
+        assert done.returncode == 0, done.stderr[-2000:]
+        seen = json.loads(done.stdout)
+        looks.append(seen["looks"])
+        assert seen["verdict"]["passed"] is (reward == 1.0)
+        assert seen["verdict"]["rewards"]["reward"] == reward
+        assert "test_" in seen["output"] or "passed" in seen["output"], seen
+    assert looks[1] == looks[0] + 1
+
+
 def test_a_trial_can_be_shown_to_a_reader(swept):
     _, out, _ = swept
     hc = next(path for path in out.glob("trials/*") if (path / "agent" / "matrix.parquet").is_file())

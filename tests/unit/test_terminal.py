@@ -3,7 +3,7 @@ import io
 import pytest
 
 from hc_ray import events
-from hc_ray.terminal import Progress
+from hc_ray.terminal import Progress, printable, say, table
 from hc_ray.terminal_state import SweepState, clock
 
 
@@ -124,3 +124,14 @@ def test_a_self_score_never_falls_and_none_is_shown_before_a_test_ran() -> None:
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0 s"), (59.4, "59 s"), (190, "3 min 10 s"), (7500, "2 h 05 min")])
 def test_durations_read_well(seconds: float, text: str) -> None:
     assert clock(seconds) == text
+
+
+def test_what_a_model_wrote_cannot_command_the_terminal() -> None:
+    evil = "a\x1b]0;title\x07b\x9b31mc\rd\x7f\u202ee"
+    stream = io.StringIO()
+    say(evil, stream=stream)
+    table(("x",), [(evil,)], stream=stream)
+    shown = stream.getvalue()
+    assert not set("\x1b\x07\x9b\r\x7f\u202e") & set(shown)
+    assert shown.count("␛]0;title␇b") == 2
+    assert printable("one\r\n\ttwo é 漢") == "one\n\ttwo é 漢"
