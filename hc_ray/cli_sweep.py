@@ -204,9 +204,20 @@ def run(
 
 def report(
     out: Annotated[str, typer.Argument(help="A sweep directory.")],
+    replay: Annotated[
+        str | None,
+        typer.Option(
+            "--replay",
+            metavar="SELECTOR",
+            help="What this selector (max_pass, codet, mbr, posterior; or all) would "
+            "have chosen from the stored candidates, at equal tokens. Runs nothing.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> int:
     """The generalisation report of a sweep. Writes report.json and report.html into it, too."""
+    if replay is not None:
+        return _replay(out, replay, as_json=as_json)
     from hc_ray import report as reports
 
     summary = reports.write(sweep_store(out))
@@ -219,6 +230,30 @@ def report(
     from hc_ray.terminal import say
 
     say(f"\nalso in {out}/report.html and report.json", style="dim")
+    return 0
+
+
+def _replay(out: str, named: str, *, as_json: bool) -> int:
+    """``report --replay``: prints, and writes nothing."""
+    from hc_ray.errors import ConfigError
+    from hc_ray.replay import SELECTORS
+
+    selector = next((name for name in SELECTORS if name == named), None)
+    if selector is None and named != "all":
+        raise ConfigError(f"--replay {named}: no such selector; give one of {', '.join(SELECTORS)}, or all")
+    from hc_ray.adapters.sweep_store import read_parquet
+    from hc_ray.replay_figures import replay
+    from hc_ray.report import read_sweep
+
+    store = sweep_store(out)
+    read_sweep(store)
+    found = replay(store, selector, read_table=read_parquet)
+    if as_json:
+        print_json(found)
+        return 0
+    from hc_ray.replay_words import tell_replay
+
+    tell_replay(found)
     return 0
 
 

@@ -159,3 +159,26 @@ def test_the_gap_of_two_rates_has_an_interval_wider_than_either() -> None:
     assert gap.low is not None and gap.high is not None
     assert math.isclose(gap.low, 0.1 - math.hypot(0.5 - dev.low, holdout.high - 0.4))  # type: ignore[operator]
     assert stats.difference_of(dev, stats.NOT_MEASURED) == stats.NOT_MEASURED
+
+
+def test_a_ratio_has_an_interval_over_tasks_and_says_where_it_is_open() -> None:
+    a = {f"t{i}": [1.0, float(i % 2)] for i in range(20)}
+    b = {f"t{i}": [float(i % 2), 0.0] for i in range(20)}
+    found = stats.ratio(a, b)
+    assert found.value == pytest.approx(0.75 / 0.25)
+    assert found.low is not None and found.high is not None and 1 < found.low < 3 < found.high
+    lone = stats.ratio({f"t{i}": [1.0] for i in range(6)}, {f"t{i}": [float(i == 0)] for i in range(6)})
+    assert (lone.value, lone.high) == (6.0, None)
+    assert stats.ratio({"t": [1.0]}, {"t": [0.0]}) == stats.NOT_MEASURED
+    assert stats.ratio({"t": [1.0]}, {"u": [1.0]}) == stats.NOT_MEASURED
+
+
+def test_efficiency_and_mean_shares_resample_tasks_and_claim_no_certainty_where_all_are_alike() -> None:
+    mixed = stats.efficiency([(1.0, 0.5, 1.0), (0.0, 0.25, 1.0), (1.0, 0.5, 1.0), (0.0, 0.0, 0.0)])
+    assert mixed.value == pytest.approx((0.5 - 0.3125) / (0.75 - 0.3125))
+    assert mixed.low is not None and mixed.high is not None and mixed.low < mixed.value < mixed.high
+    alike = stats.efficiency([(1.0, 0.5, 1.0)] * 4)
+    assert (alike.value, alike.low) == (1.0, None)
+    assert stats.efficiency([(1.0, 1.0, 1.0)]) == stats.efficiency([]) == stats.NOT_MEASURED
+    assert stats.mean_of_shares([[0.5], [0.5]]) == stats.wilson(1.0, 2)
+    assert stats.mean_of_shares([[], []]) == stats.NOT_MEASURED

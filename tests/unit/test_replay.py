@@ -1,0 +1,248 @@
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hc_ray import cli, stats
+from hc_ray.adapters.sweep_store import parquet
+from hc_ray.candidate import Candidate
+from hc_ray.config import SelectorName
+from hc_ray.replay import SELECTORS, Attempt, Pool, choose, cut, read_pools
+from hc_ray.replay_ablations import ABLATIONS, without_category
+from hc_ray.replay_figures import replay
+from hc_ray.replay_words import estimate_text, tell_replay
+from hc_ray.suite import Category, ExpectedValue, SelfTest, Subject, Unknown
+from tests.fakes import sweepdir
+from tests.fakes.sweepdir import MemoryStore, read_rows
+
+OUTCOMES = {"+": "pass", "-": "fail", "!": "error"}
+APART = ("++---", "-++++", "-++++", "+++++", "+-+--", "+-+--", "+-+--", "+-+--")
+"""c0.0 is the first, c0.1 and c0.2 agree on four tests, c0.3 alone passes all, and the largest crowd passes two."""
+
+
+def column(name: str, *, unknown: bool = False, category: Category = "happy_path", **more: Any) -> SelfTest:
+    expectation = Unknown() if unknown else ExpectedValue(value="1")
+    return SelfTest(id=name, category=category, subject=Subject(kind="call", path="m.py", function="f"),
+                    input=f"f({name!r})", expectation=expectation, **more)  # fmt: skip
+
+
+def add_pool(
+    store: MemoryStore,
+    task: str,
+    agent: str,
+    rows: Sequence[str],
+    right: Sequence[bool] | None,
+    chosen: int,
+    *,
+    tests: Sequence[SelfTest] | None = None,
+    tokens: int = 100,
+    used: int | None = None,
+    passed: bool | None = None,
+    seed: int = 0,
+    plans: Sequence[str] = ("plain",),
+    stored: bool = True,
+) -> str:
+    """A committed trial whose candidates c0.0 … passed (+), failed (-) or crashed (!) under the tests; ``right`` are
+    the verdicts that an audit found, None where nobody looked."""
+    names = [f"c0.{i}" for i in range(len(rows))]
+    verdict = passed if passed is not None else bool(right and right[chosen])
+    total = used if used is not None else tokens * len(rows)
+    trial = sweepdir.add_trial(store, task, agent, verdict, seed=seed, tokens=(total, 0),
+                               metadata={"selection": {"selector": "posterior", "chosen": names[chosen]}})  # fmt: skip
+    candidates = [
+        Candidate(id=name, round=1 + i // 4, slot=i, seed=i, temperature=0.3 + 0.2 * (i % 2), form="chat",
+                  plan=plans[i % len(plans)], files={"m.py": f"# {i}"}, digest=f"d{i}", prompt_tokens=tokens)
+        for i, name in enumerate(names)
+    ]  # fmt: skip
+    columns = list(tests or [column(f"t{j}") for j in range(len(rows[0]))])
+    cells = [
+        {"candidate": name, "test": test.id, "outcome": OUTCOMES[sign], "observed": None if sign == "!" else sign,
+         "detail": ""}
+        for name, row in zip(names, rows, strict=True)
+        for test, sign in zip(columns, row, strict=True)
+    ]  # fmt: skip
+    folder = f"trials/{trial}/agent"
+    store.write(f"{folder}/candidates.json", json.dumps([one.model_dump(mode="json") for one in candidates]).encode())
+    if rows[0]:
+        store.write(f"{folder}/matrix.parquet", json.dumps(cells).encode())
+    if stored:
+        store.write(f"{folder}/tests.json", json.dumps([test.model_dump(mode="json") for test in columns]).encode())
+    if right is not None:
+        audit = json.loads(store.files.get("audit.json", b'{"pools": []}'))
+        graded = [{"id": name, "passed": bit, "tokens": tokens} for name, bit in zip(names, right, strict=True)]
+        audit["pools"].append({"trial": trial, "candidates": graded})
+        store.write("audit.json", json.dumps(audit).encode())
+    return trial
+
+
+def row_of(found: dict[str, Any], agent: str, selector: str) -> dict[str, Any]:
+    (row,) = [one for one in found["agents"] if (one["agent"], one["selector"]) == (agent, selector)]
+    return dict(row)
+
+
+def apart(store: MemoryStore) -> str:
+    return add_pool(store, "t", "hc", APART, [i == 3 for i in range(8)], 1)
+
+
+def test_the_selectors_choose_differently_on_a_stored_matrix_and_each_gets_its_candidates_bit() -> None:
+    store = sweepdir.sweep()
+    apart(store)
+    (pool,) = read_pools(store, read_table=read_rows)
+    chosen: dict[SelectorName, str | None] = {name: choose(pool, name).chosen for name in SELECTORS}
+    assert (chosen["max_pass"], chosen["codet"], chosen["mbr"]) == ("c0.3", "c0.1", "c0.4")
+    assert {name: choose(pool, name).passed for name in ("max_pass", "codet", "mbr")} == {
+        "max_pass": True, "codet": False, "mbr": False,
+    }  # fmt: skip
+    found = replay(store, "max_pass", read_table=read_rows)
+    assert row_of(found, "hc", "max_pass")["blind_pass"]["value"] == 1.0
+    assert row_of(found, "hc", "mbr")["blind_pass"]["value"] == 0.0
+    assert row_of(found, "hc", "as run")["blind_pass"]["value"] == 0.0
+    assert row_of(found, "hc", "max_pass")["differs"] == 1
+    assert found["choices"][0]["replayed"] == {"max_pass": {"chosen": "c0.3", "passed": True}}
+
+
+def test_what_nobody_graded_is_not_measured_but_what_was_handed_in_is_known() -> None:
+    store = sweepdir.sweep()
+    add_pool(store, "t", "hc", APART, None, 1, passed=False)
+    found = replay(store, None, read_table=read_rows)
+    (told,) = found["choices"]
+    assert told["replayed"]["codet"] == {"chosen": "c0.1", "passed": False}
+    assert told["replayed"]["max_pass"] == {"chosen": "c0.3", "passed": None}
+    for name in ("codet", "max_pass"):  # no rate over the choices that happen to be known
+        assert row_of(found, "hc", name)["blind_pass"]["value"] is None
+    assert found["graded"] == 0 and row_of(found, "hc", "as run")["measured"] == 1
+    stream = io.StringIO()
+    tell_replay(found, stream)
+    assert "not measured" in stream.getvalue() and "hc-ray audit" in stream.getvalue()
+
+
+def test_a_pool_is_cut_before_its_tokens_pass_what_hc_used_and_keeps_its_first() -> None:
+    pool = Pool(trial="x", task="t", agent="best_of_n", config_hash="c",
+                attempts=tuple(Attempt(id=f"c{i}", tokens=100) for i in range(5)))  # fmt: skip
+    assert [len(cut(pool, tokens).attempts) for tokens in (None, 0, 99, 199, 200, 1000)] == [5, 1, 1, 1, 2, 5]
+
+
+def test_best_of_n_is_compared_at_the_tokens_of_hc_and_raw_stays_one_sample() -> None:
+    store = sweepdir.sweep()
+    add_pool(store, "t", "hc", ["+", "-"], [True, False], 0, used=250)
+    inputs = [column("input-1", unknown=True)]
+    add_pool(store, "t", "best_of_n", ["-", "+", "+", "+"], [True, False, False, False], 1, tests=inputs)
+    add_pool(store, "t", "raw", [""], [False], 0, tests=[], tokens=900)
+    found = replay(store, None, read_table=read_rows)
+    # All four: the crowd of three is wrong. The two that 250 tokens buy: no crowd, so the earlier one, which is right.
+    assert row_of(found, "best_of_n", "as run")["blind_pass"]["value"] == 0.0
+    level = row_of(found, "best_of_n", "mbr")
+    assert (level["blind_pass"]["value"], level["candidates"], level["tokens"]) == (1.0, 2, 200)
+    assert row_of(found, "raw", "as run")["candidates"] == 1
+    pairs = {(one["a"], one["b"]): one for one in found["comparisons"]}
+    assert pairs["hc as run", "best_of_n by mbr"]["delta"] == 0.0
+    assert pairs["hc as run", "raw as run"]["delta"] == 1.0
+    assert ("hc by max_pass", "hc as run") in pairs
+
+
+def test_where_hc_passes_and_no_sample_does_is_told_beside_the_opposite() -> None:
+    store = sweepdir.sweep()
+    for task, hc, samples in (("a", True, False), ("b", True, True), ("c", False, True), ("d", False, False)):
+        add_pool(store, task, "hc", ["+"], [hc], 0)
+        add_pool(store, task, "best_of_n", ["+"], [samples], 0, tests=[column("input-1", unknown=True)])
+    beyond = replay(store, None, read_table=read_rows)["beyond"]
+    assert beyond["trials"] == 4
+    assert [one["task"] for one in beyond["only_hc"]] == ["a"]
+    assert [one["task"] for one in beyond["only_samples"]] == ["c"]
+
+
+def test_the_ceiling_the_mean_and_the_efficiency_come_from_the_same_graded_pools() -> None:
+    store = sweepdir.sweep()
+    for number in range(6):
+        right = [number < 3, number < 5, False, False]
+        add_pool(store, f"t{number}", "hc", ["++", "+-", "--", "--"], right, 0)
+    row = row_of(replay(store, None, read_table=read_rows), "hc", "max_pass")
+    assert row["blind_pass"]["value"] == pytest.approx(3 / 6)
+    assert row["mean"]["value"] == pytest.approx(8 / 24)
+    assert row["oracle"]["value"] == pytest.approx(5 / 6)
+    assert row["oracle_at_k"]["4"] == pytest.approx(5 / 6)
+    assert row["selection_efficiency"]["value"] == pytest.approx((3 / 6 - 8 / 24) / (5 / 6 - 8 / 24))
+    assert row["selection_efficiency"]["low"] < row["selection_efficiency"]["value"]
+
+
+def test_each_ablation_takes_away_what_it_says() -> None:
+    store = sweepdir.sweep()
+    tests = [column("t0", confidence=0.9, weight=3.0), column("t1", category="boundary"), column("t2", unknown=True)]
+    add_pool(store, "t", "hc", ["++-"] * 6, [True] * 6, 0, tests=tests, plans=("plain", "steps"))
+    (pool,) = read_pools(store, read_table=read_rows)
+    pool = pool.model_copy(
+        update={"attempts": tuple(
+            one.model_copy(update={"repairs": int(i == 5), "digest": "same" if i in (2, 3) else one.digest})
+            for i, one in enumerate(pool.attempts)
+        )}
+    )  # fmt: skip
+    kept = {name: [one.id[-1] for one in change(pool).attempts] for name, change in ABLATIONS.items()}
+    assert kept["first round only"] == list("0123")
+    assert kept["no repairs"] == list("01234")
+    assert kept["first plan only"] == kept["lowest temperature only"] == list("024")
+    assert kept["duplicates do not vote"] == list("01245")
+    judging = {name: [test.id for test in change(pool).tests if test.expectation.kind != "unknown"]
+               for name, change in ABLATIONS.items()}  # fmt: skip
+    assert judging["no test judges"] == [] and judging["only stated tests judge"] == ["t0"]
+    assert {test.weight for test in ABLATIONS["all tests weigh alike"](pool).tests} == {1.0}
+    smaller = without_category("boundary")(pool)
+    assert smaller.matrix is not None and smaller.matrix.tests == ("t0", "t2")
+    assert [len(row) for row in smaller.matrix.cells] == [2] * 6
+
+
+def test_an_ablation_is_compared_with_the_whole_by_the_same_selector() -> None:
+    store = sweepdir.sweep()
+    apart(store)
+    found = {row["a"]: row for row in replay(store, "max_pass", read_table=read_rows)["ablations"]}
+    assert found["no test judges"]["delta"] == -1.0 and found["no repairs"]["delta"] == 0.0
+    assert found["first round only"]["candidates"] == 4
+
+
+def test_columns_that_an_older_sweep_did_not_keep_show_behaviour_and_judge_nobody() -> None:
+    store = sweepdir.sweep()
+    add_pool(store, "t", "best_of_n", ["-", "+", "+"], [False, True, True], 1, stored=False)
+    (pool,) = read_pools(store, read_table=read_rows)
+    assert [test.expectation.kind for test in pool.tests] == ["unknown"]
+    assert choose(pool, "mbr").chosen == "c0.1"
+
+
+def test_a_pool_without_any_file_hands_in_the_untouched_workspace() -> None:
+    pool = Pool(trial="x", task="t", agent="raw", config_hash="c", attempts=(Attempt(id="c0"),), untouched=False)
+    assert choose(pool, "posterior").model_dump() == {"chosen": None, "passed": False}
+
+
+def test_the_same_sweep_is_told_twice_in_the_same_words_and_is_plain_json() -> None:
+    store = sweepdir.sweep()
+    apart(store)
+    first, second = io.StringIO(), io.StringIO()
+    found = replay(store, None, read_table=read_rows)
+    assert json.loads(json.dumps(found)) == found
+    tell_replay(found, first)
+    tell_replay(replay(store, None, read_table=read_rows), second)
+    assert first.getvalue() == second.getvalue()
+    assert "c0.3: pass" in first.getvalue()
+
+
+def test_an_interval_that_the_tasks_leave_open_is_shown_open() -> None:
+    assert estimate_text({"value": 2.0, "low": 1.0, "high": None}) == "2.00 [1.00, …]"
+    assert estimate_text({"value": 2.0, "low": None, "high": None}) == "2.00"
+    assert estimate_text(stats.NOT_MEASURED.model_dump()) == "not measured"
+
+
+def test_the_command_prints_a_replay_and_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = sweepdir.sweep()
+    trial = apart(store)
+    matrix = f"trials/{trial}/agent/matrix.parquet"
+    store.write(matrix, parquet(read_rows(store.read(matrix))))
+    folder = store.save(tmp_path / "sweep")
+    before = sorted(folder.rglob("*"))
+    assert cli.run(["report", str(folder), "--replay", "max_pass", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["choices"][0]["replayed"]["max_pass"]["chosen"] == "c0.3"
+    assert cli.run(["report", str(folder), "--replay", "all"]) == 0
+    assert "Agents under each selector" in capsys.readouterr().out
+    assert cli.run(["report", str(folder), "--replay", "maxpass"]) == 2
+    assert "max_pass, codet, mbr, posterior, or all" in capsys.readouterr().err
+    assert sorted(folder.rglob("*")) == before
