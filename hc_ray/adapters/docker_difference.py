@@ -17,10 +17,7 @@ Touch = Literal["added", "modified", "whole"]
 """``added``: the image lacks it. ``modified``: look at the path itself. ``whole``: it was removed at some time, so that
 what lies there now is compared with all that lay there."""
 
-DOCKERS_OWN = frozenset(
-    {"/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/.dockerenv", "/usr/sbin/docker-init", "/sbin/docker-init",
-     RUNNER_SEALED}
-)  # fmt: skip
+DOCKERS_OWN = frozenset({"/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/.dockerenv", RUNNER_SEALED})
 MEMBER_LIMIT = 100_000
 """Paths that a difference may hold."""
 

@@ -29,8 +29,6 @@ from hc_ray.value import Value
 __all__ = ["Carried", "Contents", "Image", "Refused", "read_contents", "sort_out", "to_probe"]
 
 _TRANSIENT = ("/proc", "/sys", "/dev", "/run", "/tmp", "/logs", "/tests", "/solution", "/var/run")
-_NEVER_A_CHANGE = {"/usr/sbin/docker-init", "/sbin/docker-init"}
-"""Docker shows its own init as an added file."""
 _SYSTEM = ("/bin", "/sbin", "/usr", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/etc")
 _DRIVER = re.compile(r"python[\d.]*|pytest|py\.test|pip[\d.]*|uv|uvx|pipx|tox|nox|coverage|sh|bash|dash|env")
 """Programs that a session of tests is started by."""
@@ -152,7 +150,7 @@ class _Sorter:
     def member(self, path: str) -> str:
         """``carried``, ``left`` or ``tampered``."""
         real = self.image.canonical.get(path, path)
-        if _below(path, _TRANSIENT) or _below(real, _TRANSIENT) or real in _NEVER_A_CHANGE:
+        if _below(path, _TRANSIENT) or _below(real, _TRANSIENT):
             return "left"
         exists = path in self.exists
         if _is_witness(real) and not exists:
@@ -165,7 +163,7 @@ class _Sorter:
 
     def removal(self, path: str) -> str:
         real = self.image.canonical.get(path, path)
-        if _below(path, _TRANSIENT) or _below(real, _TRANSIENT) or real in _NEVER_A_CHANGE:
+        if _below(path, _TRANSIENT) or _below(real, _TRANSIENT):
             return "left"
         return self._change(path, real, None)
 

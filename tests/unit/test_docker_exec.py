@@ -59,7 +59,7 @@ def test_what_a_fork_added_stays_added_and_what_was_removed_is_compared_whole() 
     assert first == {"/a": "added", "/b": "modified", "/c": "whole"}
     second = merge(first, [Change(path="/a", kind=2), Change(path="/b", kind=2), Change(path="/c", kind=1)])
     assert second == {"/a": "added", "/b": "whole", "/c": "whole"}
-    ours = ["/tmp/x", "/opt/hc/y", "/etc/hosts", "/usr/sbin/docker-init"]
+    ours = ["/tmp/x", "/opt/hc/y", "/etc/hosts", "/.dockerenv"]
     assert merge({}, [Change(path=path, kind=1) for path in ours]) == {}
 
 

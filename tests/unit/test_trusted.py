@@ -205,7 +205,7 @@ def test_shadowing_what_the_tests_resolve_voids_the_trial(path: str) -> None:
         # Programs that tests are started by, where the image has none
         "/usr/local/bin/pytest", "/usr/bin/uv", f"{SITE}/pytest/__init__.py", f"{USER}/_pytest/config.py",
         # Rewards and tests
-        "/logs/verifier/reward.txt", "/tests/test.sh", "/usr/sbin/docker-init",
+        "/logs/verifier/reward.txt", "/tests/test.sh",
     ],
 )  # fmt: skip
 def test_what_would_join_a_session_unasked_is_left_behind(path: str) -> None:
@@ -216,7 +216,7 @@ def test_what_would_join_a_session_unasked_is_left_behind(path: str) -> None:
     "path",
     [
         "/etc/ld.so.cache", "/etc/alternatives/awk", "/root/.bashrc", "/etc/pam.d/common-session", "/etc/nsswitch.conf",
-        "/usr/sbin/docker-init", "/usr/lib/python3.11/__pycache__/os.cpython-311.pyc", "/var/lib/apt/lists/x",
+        "/usr/lib/python3.11/__pycache__/os.cpython-311.pyc", "/var/lib/apt/lists/x",
     ],
 )  # fmt: skip
 def test_what_installing_rewrites_stays_as_the_image_has_it_without_blame(path: str) -> None:
