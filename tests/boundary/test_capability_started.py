@@ -4,7 +4,8 @@ hidden tests change no byte."""
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,7 @@ def test_under_ray_other_hidden_tests_change_no_byte_and_no_process(ground: Grou
 def _under_ray(ground: Ground, address: str, mark: str, kind: str, server: EngineServer) -> Seen:
     """A sweep on the head; the engine, the place and all names are the same each time."""
     place = ground.root / "twice"
+    _wait_until(lambda: not _processes(mark), "the actors of the sweep before are gone")
     shutil.rmtree(place, ignore_errors=True)
     starts.make_marked(place / "tasks", KINDS[kind], SOLVE if kind != "passing" else SOLVE + "# another\n")
     server.wire.clear()
@@ -193,12 +195,20 @@ def _under_ray(ground: Ground, address: str, mark: str, kind: str, server: Engin
     return stored({"": {0: Phase(requests=sorted(server.wire))}}, files_of(place / "out"), {}, [])
 
 
+def _wait_until(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + starts.PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline, f"in vain: {what}"
+        time.sleep(0.2)
+
+
 def _processes(mark: str) -> list[Any]:
     """The actors of the candidates' side: name, environment, working directory."""
     found = []
     for pid in walk.marked(mark):
         name = walk.title(pid).partition(".")[0].partition("(")[0]
-        if name.startswith("ray::") and not name.startswith(("ray::IDLE", "ray::Verifiers")):
+        # Ray's own processes come and go as it likes.
+        if name.startswith("ray::") and not name.startswith(("ray::IDLE", "ray::Dashboard", "ray::Verifiers")):
             environment = {key: value for key, value in walk.environment(pid).items() if key not in LEFT_OUT}
             found.append((name, environment, str(Path(f"/proc/{pid}/cwd").readlink())))
     return sorted(found, key=lambda one: one[0])
