@@ -106,11 +106,23 @@ def render(outcomes: Outcomes, figures: Sequence[Mapping[str, Any]], tried: chea
 
 
 def main(record: Path, target: Path) -> None:
-    """``record`` holds ``junit.xml``, ``figures.jsonl`` and ``cheats/`` of one run."""
-    lines = (record / "figures.jsonl").read_text().splitlines()
-    figures = [json.loads(line) for line in lines if line.strip()]
+    """``record`` holds a folder for each file of tests that was run: ``junit.xml``, ``ended`` (the commit), and where
+    the tests measured something ``figures.jsonl`` and ``cheats/``."""
+    outcomes: dict[str, Counter[str]] = {}
+    figures: list[Any] = []
+    tried: cheats.Recorded = {}
+    commits = set()
+    for ended in sorted(record.glob("*/ended")):
+        part = ended.parent
+        outcomes.update(outcomes_of(part / "junit.xml"))
+        if (part / "figures.jsonl").is_file():
+            lines = (part / "figures.jsonl").read_text().splitlines()
+            figures += [json.loads(line) for line in lines if line.strip()]
+        if (part / "cheats").is_dir():
+            tried.update(cheats.recorded(part / "cheats"))
+        commits.add(ended.read_text().strip())
     day = datetime.datetime.now(datetime.UTC).date().isoformat()
-    target.write_text(render(outcomes_of(record / "junit.xml"), figures, cheats.recorded(record / "cheats"), day))
+    target.write_text(render(outcomes, figures, tried, f"{day} at {', '.join(sorted(commits))}"))
 
 
 if __name__ == "__main__":
