@@ -1,0 +1,196 @@
+"""Does what an action asks for, in a candidate's sandbox, and sees what the workspace has become.
+
+What a command changed is found by comparison, whatever the command was: the sandbox's difference to its image is taken
+after every action and compared with the one before."""
+
+import hashlib
+import json
+import posixpath
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hc_ray import runner
+from hc_ray.filetree import unpack
+from hc_ray.normal import normal
+from hc_ray.ports import Difference, Sandbox
+from hc_ray.runner_paths import RUNNER_PYTHON, inside_script
+from hc_ray.solve.monitor import Act
+from hc_ray.solve.tools import PART
+from hc_ray.suite import Cell, SelfTest
+from hc_ray.value import Value
+
+COMMAND_SECONDS = 60.0
+_OUTPUT = 1 << 16
+_SHOWN = 4000
+"""Characters of a result, before a context cuts it further."""
+_FILE = 1 << 18
+_SHELL = 'command -v bash >/dev/null 2>&1 && exec bash -c "$1"; exec sh -c "$1"'
+_BROWSE_SECONDS = 20.0
+_REPORT = 8 << 20
+
+
+class State(Value):
+    """A workspace as it lies: the difference to its image, and what a monitor wants to know."""
+
+    difference: Difference
+    digests: Mapping[str, str]
+    """Changed or removed absolute path → digest of what lies there."""
+    files: tuple[str, ...] = ()
+    links: Mapping[str, str] = {}
+
+    def changed_since(self, before: "State") -> tuple[str, ...]:
+        """Absolute paths that lie elsewise than before."""
+        paths = {*self.digests, *before.digests}
+        return tuple(sorted(one for one in paths if self.digests.get(one) != before.digests.get(one)))
+
+    @property
+    def text_files(self) -> dict[str, str]:
+        """The changed files that are text, by absolute path."""
+        return {path: text for path, text in _texts(self.difference) if text is not None}
+
+    @property
+    def no_text(self) -> tuple[str, ...]:
+        """What is changed and no text: binary files, links, removed paths."""
+        odd = [path for path, text in _texts(self.difference) if text is None]
+        return tuple(sorted((*odd, *self.difference.deleted)))
+
+
+def _texts(difference: Difference) -> list[tuple[str, str | None]]:
+    found: list[tuple[str, str | None]] = []
+    for member in unpack(difference.tar).members:
+        if member.kind == "file":
+            try:
+                found.append((member.path, None if b"\0" in member.data else member.data.decode()))
+            except UnicodeDecodeError:
+                found.append((member.path, None))
+        elif member.kind == "link":
+            found.append((member.path, None))
+    return found
+
+
+class Toolbox:
+    """The tools of one candidate. Everything that goes wrong inside is text for the model; only machinery raises."""
+
+    def __init__(self, sandbox: Sandbox, *, seconds: float = COMMAND_SECONDS) -> None:
+        self.sandbox, self.seconds = sandbox, seconds
+
+    async def state(self) -> State:
+        """The workspace as it lies now. Raises ``ValueError`` where it holds more than a submission may."""
+        difference = await self.sandbox.difference()
+        change = unpack(difference.tar)
+        digests = {one.path: hashlib.sha256(f"{one.kind} {one.mode} {one.target}\0".encode() + one.data).hexdigest()
+                   for one in change.members if one.kind != "folder"}  # fmt: skip
+        digests.update(dict.fromkeys(difference.deleted, "removed"))
+        seen = await self._browse("list", self.sandbox.workdir)
+        return State(difference=difference, digests=digests, files=tuple(seen.get("files", ())),
+                     links=dict(seen.get("links", {})))  # fmt: skip
+
+    async def perform(self, act: Act) -> str:
+        """Do it; what the model is told of it. ``verify`` and ``done`` are the caller's matter."""
+        try:
+            if act.tool == "read_file":
+                return await self._read(act)
+            if act.tool == "write_file":
+                return await self._write(act.path, act.body)
+            if act.tool == "edit_file":
+                return await self._edit(act)
+            if act.tool == "list_files":
+                return await self._list(act.path)
+            if act.tool == "search":
+                return await self._search(str(act.arguments["pattern"]), act.path)
+            return await self._command(str(act.arguments["command"]))
+        except ValueError as error:
+            return f"error: {error}"
+
+    async def text_of(self, path: str) -> str | None:
+        """A text file's content; None for anything else."""
+        data = await self.sandbox.get(self._absolute(path), limit=_FILE)
+        return None if data is None or b"\0" in data else data.decode("utf-8", "replace")
+
+    def _absolute(self, path: str) -> str:
+        return posixpath.normpath(posixpath.join(self.sandbox.workdir, path or "."))
+
+    async def _read(self, act: Act) -> str:
+        text = await self.text_of(act.path)
+        if text is None:
+            return f"error: {act.path} is no text file, or is not there"
+        lines = text.splitlines()
+        first = max(1, int(act.arguments.get("first_line", 1)))
+        last = min(len(lines), int(act.arguments.get("last_line", len(lines))))
+        part = "\n".join(lines[first - 1 : last])
+        return cut(part if part else f"(nothing: the file has {len(lines)} lines)", _SHOWN)
+
+    async def _write(self, path: str, body: str) -> str:
+        await self.sandbox.put({self._absolute(path): body.encode()}, mode=0o755 if body.startswith("#!") else 0o644)
+        return f"{path} holds {len(body.splitlines())} lines now"
+
+    async def _edit(self, act: Act) -> str:
+        old, _, new = act.body.partition(PART)
+        text = await self.text_of(act.path)
+        if text is None:
+            return f"error: {act.path} is no text file, or is not there: write_file makes it"
+        count = text.count(old) if old else 0
+        if not count and old and text.endswith(old.removesuffix("\n")):
+            old, new, count = old.removesuffix("\n"), new.removesuffix("\n"), 1  # a last line that does not end
+        if count != 1:
+            return f"error: the passage stands {count} times in {act.path}; it must stand there exactly once"
+        await self.sandbox.put({self._absolute(act.path): text.replace(old, new).encode()},
+                               mode=0o755 if text.startswith("#!") else 0o644)  # fmt: skip
+        return f"{act.path} was changed"
+
+    async def _list(self, path: str) -> str:
+        seen = await self._browse("list", self._absolute(path))
+        held = [f"{self._shown(one)} ({size} bytes)" for one, size in seen.get("files", {}).items()]
+        held += [f"{self._shown(one)} -> {target}" for one, target in seen.get("links", {}).items()]
+        return cut("\n".join(held) or "(no files)", _SHOWN)
+
+    async def _search(self, pattern: str, path: str) -> str:
+        seen = await self._browse("search", self._absolute(path), pattern)
+        if "error" in seen:
+            return f"error: {seen['error']}"
+        lines = [f"{self._shown(one)}:{number}: {line}" for one, number, line in seen.get("found", [])]
+        return cut("\n".join(lines) or "(nothing found)", _SHOWN)
+
+    def _shown(self, path: str) -> str:
+        return path.removeprefix(self.sandbox.workdir.rstrip("/") + "/")
+
+    async def _browse(self, verb: str, folder: str, pattern: str = "") -> dict[str, Any]:
+        command = [*RUNNER_PYTHON, inside_script("browse"), verb, folder]
+        result = await self.sandbox.exec(command, timeout=_BROWSE_SECONDS, stdin=pattern.encode(), output_limit=_REPORT)
+        try:
+            seen = json.loads(result.stdout)
+        except ValueError:
+            return {"error": "the workspace could not be looked through"}
+        return seen if isinstance(seen, dict) else {}
+
+    async def _command(self, command: str) -> str:
+        result = await self.sandbox.exec(
+            ["sh", "-c", _SHELL, "sh", command], timeout=self.seconds, output_limit=_OUTPUT
+        )
+        ended = f"exit code {result.exit_code}"
+        if result.timed_out or result.exit_code is None:
+            ended = f"stopped after {self.seconds:g} s"
+        said = "\n".join(stream.decode("utf-8", "replace").strip("\n") for stream in (result.stdout, result.stderr))
+        return cut(f"{ended}\n{normal(said.strip(chr(10)))}".strip(), _SHOWN)
+
+    async def verify(self, name: str, tests: Sequence[SelfTest]) -> tuple[Cell, ...]:
+        """Every test's cell, in a fork, so that what a test does to the workspace is not the candidate's."""
+        if not tests:
+            return ()
+        fork = await self.sandbox.fork(name)
+        try:
+            await fork.put(runner.payload(tests, fork.workdir))
+            done = await fork.exec(runner.command(tests), timeout=runner.deadline(tests), output_limit=_REPORT)
+            return runner.read_report(done.stdout, tests)
+        except ValueError as error:  # its files are in the way
+            return (Cell(outcome="error", detail=f"the tests cannot be put beside its files: {error}"),) * len(tests)
+        finally:
+            await fork.close()
+
+
+def cut(text: str, limit: int) -> str:
+    """``text`` in at most ``limit`` characters: its beginning and its end, and how much was left out."""
+    if len(text) <= limit:
+        return text
+    head, tail = text[: limit * 2 // 3], text[-(limit // 3) :]
+    return f"{head}\n[{len(text) - len(head) - len(tail)} characters left out]\n{tail}"
