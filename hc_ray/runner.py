@@ -71,7 +71,7 @@ def folder(tests: Sequence[SelfTest]) -> str:
 def payload(tests: Sequence[SelfTest], workdir: str, *, repeats: int = 1) -> dict[str, bytes]:
     """The files to put into the sandbox (absolute path → bytes) before ``command`` runs there."""
     plan = {
-        "tests": [test.model_dump(mode="json", include=_DRIVEN) for test in tests],
+        "tests": [test.model_dump(mode="json", include={"id", *DRIVEN}) for test in tests],
         "workdir": workdir,
         "repeats": repeats,
         "seconds": SECONDS_PER_TEST,
@@ -80,7 +80,8 @@ def payload(tests: Sequence[SelfTest], workdir: str, *, repeats: int = 1) -> dic
     return {f"{folder(tests)}/tests.json": json.dumps(plan).encode()}
 
 
-_DRIVEN = {"id", "subject", "input", "stdin", "files", "hidden", "output", "expectation"}
+DRIVEN = {"subject", "input", "stdin", "files", "hidden", "output", "expectation"}
+"""What of a test decides how it runs."""
 
 
 def command(tests: Sequence[SelfTest]) -> list[str]:

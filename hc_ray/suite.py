@@ -84,6 +84,8 @@ class SelfTest(Value):
     guard: bool = False
     """Holds on the untouched environment too, and must stay so."""
     weight: float = 1.0
+    tester: str = ""
+    """Who wrote it: a tester's label; empty for what needs no model. (Its expectation may be another's: the gate's.)"""
 
 
 class GateVerdict(Value):
@@ -167,6 +169,10 @@ class Suite(Value):
     notes: tuple[str, ...] = ()
     """What the gate saw of the suite as a whole: trivial candidates, readings by running code, mutants."""
     reflections: tuple[str, ...] = ()
+    questions: int = 0
+    """Questions for tests that were asked of testers."""
+    malformed: int = 0
+    """Answers to them that held no test that can run."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     engine_seconds: float = 0.0

@@ -145,10 +145,10 @@ async def measured(audit: Audit, told: Told = lambda line: None) -> Outcome:
 
 async def _task(audits: verifiers.Audits, subject: Subject, settings: AuditSettings) -> Outcome:
     """All that is looked at of one task: the reference first, since without it nothing else can be believed."""
-    task, tests = subject.task, _tests(subject)
+    task, tests = subject.task, named_tests(subject)
     wide = exposure.Look(tests=tests, repeats=REPEATS, mutants=settings.mutants)
     once = wide.model_copy(update={"repeats": 1})
-    suites = tuple(_suite(subject, number) for number in range(len(subject.suites)))
+    suites = tuple(audited_suite(subject, number) for number in range(len(subject.suites)))
     try:
         reference = await audits.look(task, exposure.State(kind="reference"), wide)
         untouched = await audits.look(task, exposure.State(kind="untouched"), wide)
@@ -192,7 +192,7 @@ def _opened(seen: Sequence[exposure.Seen]) -> int:
     return sum(one.sandboxes for one in seen)
 
 
-def _tests(subject: Subject) -> tuple[SelfTest, ...]:
+def named_tests(subject: Subject) -> tuple[SelfTest, ...]:
     """Every test of the task's suites, as generated and as the gate left it, under names of their own."""
     return tuple(
         test.model_copy(update={"id": f"{number}.{place}"})
@@ -201,7 +201,7 @@ def _tests(subject: Subject) -> tuple[SelfTest, ...]:
     )
 
 
-def _suite(subject: Subject, number: int) -> figures.AuditedSuite:
+def audited_suite(subject: Subject, number: int) -> figures.AuditedSuite:
     suite = subject.suites[number]
     changed = {test.id for test in suite.changed}
     stages = (

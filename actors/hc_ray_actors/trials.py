@@ -254,7 +254,9 @@ class Trials:
         key = (endpoint.base_url or "", endpoint.model, setup.engine.parallel)
         if key not in self._models:
             self._models[key] = self._open_model(setup.engine, endpoint)
-        return RoleModel(model=self._models[key], profile=setup.profile, digest=setup.digest)
+        return RoleModel(
+            model=self._models[key], profile=setup.profile, digest=setup.digest, label=setup.engine.label
+        )
 
     def _open_model(self, engine: EngineConfig, endpoint: Endpoint) -> Model:
         if engine.kind == "scripted":

@@ -273,8 +273,8 @@ def _nodes(report: dict[str, Any]) -> dict[str, bool] | None:
 
 
 def _name(test: SelfTest, repeats: int) -> str:
-    """The same for equal tests, whatever they are called in their suite."""
-    return digest_of([test.model_copy(update={"id": ""}).model_dump(mode="json"), repeats])
+    """The same for tests that run alike, whatever they are called and weigh, and whoever wrote them."""
+    return digest_of([test.model_dump(mode="json", include=runner.DRIVEN), repeats])
 
 
 def _anonymous(nodes: dict[str, bool] | None) -> dict[str, bool] | None:

@@ -21,6 +21,10 @@ class RoleModel:
     profile: Profile
     digest: str
     """Digest of model and profile, as in the trial's key."""
+    label: str = "model"
+    """The model's name for a reader."""
+    others: tuple["RoleModel", ...] = ()
+    """Of a tester: further models that write tests for the same suite."""
 
 
 class SuiteCache(Protocol):

@@ -5,7 +5,8 @@ values off, their mutants, second readings. What each says is decided by the pur
 from collections.abc import Mapping, Sequence
 
 from hc_ray.config import TestgenConfig
-from hc_ray.prompt import Malformed, Prompt
+from hc_ray.prompt import Malformed
+from hc_ray.solve import askings as several
 from hc_ray.solve import gate, oracle, testgen
 from hc_ray.solve.budget import Asking
 from hc_ray.solve.deliverable import Deliverable
@@ -32,34 +33,35 @@ class Proving:
         config: TestgenConfig,
         *,
         seed: int,
-        asking: Asking,
+        askings: Sequence[Asking],
         bench: Workbench,
         place: str,
     ) -> None:
         self.task, self.deliverable, self.config = task, deliverable, config
-        self._seed, self._asking, self._bench, self._place = seed, asking, bench, place
+        self._seed, self._askings, self._bench, self._place = seed, tuple(askings), bench, place
         self.programs: list[dict[str, str]] = []
         self.notes: list[str] = []
 
     async def ask_programs(self, shown: Mapping[str, str]) -> None:
-        """Ask for programs that read expected values off. Two at least, else none: one alone agrees with nobody."""
-        prompts = [
-            oracle.ask(
+        """Ask for programs that read expected values off, the testers in turn. Two at least, else none: one alone
+        agrees with nobody."""
+        asked: list[several.Asked] = []
+        for number in range(self.config.oracles if self.config.gate != "off" else 0):
+            asking = self._askings[number % len(self._askings)]
+            prompt = oracle.ask(
                 self.task.instruction,
                 self.deliverable,
-                profile=self._asking.role.profile,
+                profile=asking.role.profile,
                 number=number,
                 seed=seed_of(self.task.digest, self._seed, "tester", self._place, "oracle", number),
                 inputs=shown,
             )
-            for number in range(self.config.oracles if self.config.gate != "off" else 0)
-        ]
-        reserve = int(self._asking.purse.limit * (1 - _ORACLE_SHARE))
-        prompts = prompts[: await self._asking.payable(prompts, reserve=reserve)]
-        if len(prompts) < 2:
+            asked.append((asking, prompt))
+        reserve = int(self._askings[0].purse.limit * (1 - _ORACLE_SHARE))
+        asked = asked[: await several.payable(asked, reserve=reserve)]
+        if len(asked) < 2:
             return
-        answers = await self._asking.all([("testgen", prompt) for prompt in prompts])
-        for prompt, answer in zip(prompts, answers, strict=True):
+        for (_, prompt), answer in zip(asked, await several.answers(asked), strict=True):
             found = oracle.read(answer, prompt, self.deliverable)
             if not isinstance(found, Malformed):
                 self.programs.append(found)
@@ -144,8 +146,11 @@ class Proving:
         """Ask for every guessed answer again, independently, as long as the budget pays; nearest readings first."""
         targets = targets_of(self.deliverable)
         by_function: dict[str | None, Target] = {target.function: target for target in targets if target.function}
-        asked: list[tuple[str, Prompt]] = []
+        asked: list[several.Asked] = []
+        of: list[str] = []
         for turn in range(self.config.second_readings):
+            # With several testers the readings of one test come from different ones.
+            asking = self._askings[turn % len(self._askings)]
             for test in gated.admitted:
                 target = by_function.get(test.subject.function)
                 if target is None or not gate.needs_reading(test) or test.confidence >= gate.AGREED_CONFIDENCE:
@@ -154,18 +159,18 @@ class Proving:
                     self.task.instruction,
                     target,
                     test,
-                    profile=self._asking.role.profile,
+                    profile=asking.role.profile,
                     seed=seed_of(self.task.digest, self._seed, "tester", self._place, "reading", turn, test.id),
                     # The first reading is the likeliest answer, the others are independent draws.
                     temperature=0.0 if turn == 0 else self.config.temperature,
                 )
-                asked.append((test.id, prompt))
-        asked = asked[: await self._asking.payable([prompt for _, prompt in asked])]
-        answers = await self._asking.all([("testgen", prompt) for _, prompt in asked])
+                asked.append((asking, prompt))
+                of.append(test.id)
+        asked = asked[: await several.payable(asked)]
         readings: dict[str, list[str | None]] = {}
-        for (identity, _), answer in zip(asked, answers, strict=True):
+        for identity, answer in zip(of, await several.answers(asked), strict=False):
             readings.setdefault(identity, []).append(testgen.read_value(answer))
-        weak = self._asking.role.profile.bias_to_agreement
+        weak = all(asking.role.profile.bias_to_agreement for asking in self._askings)
         settled, said = gate.second_reading(gated.admitted, readings, self.config, weak=weak)
         gated = gate.explained(gated, settled, said)
         return gate.joined(gated, gate.screen(gated.admitted))

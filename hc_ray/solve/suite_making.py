@@ -3,12 +3,13 @@ the gate. It is made before any candidate exists; whatever it costs is bounded b
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain, zip_longest
 
 from hc_ray.config import SolverConfig, TestgenConfig
 from hc_ray.events import TestgenProgress
 from hc_ray.ports import Events, SandboxPlace
 from hc_ray.prompt import Malformed, Prompt
-from hc_ray.solve import gate, look, testgen
+from hc_ray.solve import askings, gate, look, testgen
 from hc_ray.solve.budget import Asking, Purse
 from hc_ray.solve.constraints import covered, grid
 from hc_ray.solve.data_checks import data_tests
@@ -31,6 +32,8 @@ _READINGS_SHARE = 0.15
 """The share of the budget that is kept for second readings."""
 _INPUT_LIMIT = 200_000
 """Bytes of a workspace file that checks are made from."""
+Question = tuple[Asking, Target, Category, Prompt]
+"""Who is asked, of what, for which tests, how."""
 
 
 class SuiteMaker:
@@ -50,7 +53,8 @@ class SuiteMaker:
         known: Sequence[SelfTest] = (),
     ) -> None:
         self.task, self.deliverable, self.config = task, deliverable, config
-        self._seed, self._asking, self._bench, self._events, self._place = seed, asking, bench, events, place
+        self._seed, self._purse, self._bench, self._events, self._place = seed, asking.purse, bench, events, place
+        self._askings = askings.all_of(asking)
         self._known = tuple(known)
         self.targets = targets_of(deliverable)
         self.kind = task_kind(task.instruction, deliverable)
@@ -58,17 +62,18 @@ class SuiteMaker:
         self.inputs: dict[str, str] = {}
         """Workspace files that the instruction mentions, whole."""
         self.reflections: list[str] = []
+        self.questions = self.malformed = 0
 
     @property
     def exchanges(self) -> tuple[Exchange, ...]:
         """What was asked and answered."""
-        return tuple(self._asking.exchanges)
+        return tuple(one for asking in self._askings for one in asking.exchanges)
 
     async def make(self, key: str) -> Suite:
         """The whole suite, gated and frozen."""
         instruction = self.task.instruction
         await self._look_around()
-        proving = Proving(self.task, self.deliverable, self.config, seed=self._seed, asking=self._asking,
+        proving = Proving(self.task, self.deliverable, self.config, seed=self._seed, askings=self._askings,
                           bench=self._bench, place=self._place)  # fmt: skip
         await proving.ask_programs(self._previews())
         made = [*self._stated()] if not self._known else []
@@ -82,7 +87,6 @@ class SuiteMaker:
         self._tell(numbered, kept)
         asked = requirements(instruction)
         kept_ids = {test.id for test in kept}
-        purse = self._asking.purse
         return Suite(
             key=key,
             task_digest=self.task.digest,
@@ -100,9 +104,11 @@ class SuiteMaker:
             environment=self.view,
             notes=tuple(proving.notes),
             reflections=tuple(self.reflections),
-            prompt_tokens=purse.prompt_tokens,
-            completion_tokens=purse.completion_tokens,
-            engine_seconds=purse.engine_seconds,
+            questions=self.questions,
+            malformed=self.malformed,
+            prompt_tokens=self._purse.prompt_tokens,
+            completion_tokens=self._purse.completion_tokens,
+            engine_seconds=self._purse.engine_seconds,
         )
 
     async def _look_around(self) -> None:
@@ -129,22 +135,25 @@ class SuiteMaker:
         )
 
     async def _ask_in_rounds(self, stated: Sequence[SelfTest]) -> list[SelfTest]:
-        """Ask for tests of every category that applies and is not full, as long as the budget pays. Where the matrix is
-        covered and no category is short, what is left is the last round, the adversarial one."""
+        """Ask every tester for tests of every category that applies and is not full, as long as the budget pays. Where
+        the matrix is covered and no category is short, what is left is the last round, the adversarial one."""
         found: list[SelfTest] = []
         complete = False
-        reserve = int(self._asking.purse.limit * _READINGS_SHARE) if self.config.second_readings else 0
+        reserve = int(self._purse.limit * _READINGS_SHARE) if self.config.second_readings else 0
         for number in range(1, self.config.rounds + 1):
             if complete and number < self.config.rounds:
                 continue
-            asked = self._questions(number, [*self._known, *stated, *found])
-            asked = asked[: await self._asking.payable([prompt for *_, prompt in asked], reserve=reserve)]
+            questions = self._questions(number, [*self._known, *stated, *found])
+            asked = [(asking, prompt) for asking, *_, prompt in questions]
+            asked = asked[: await askings.payable(asked, reserve=reserve)]
             if not asked:
                 break
-            answers = await self._asking.all([("testgen", prompt) for *_, prompt in asked])
-            for (target, category, prompt), answer in zip(asked, answers, strict=True):
+            for (asking, target, category, prompt), answer in zip(
+                questions, await askings.answers(asked), strict=False
+            ):
                 read = testgen.read(answer, prompt, self.task.instruction, target, category)
-                found += () if isinstance(read, Malformed) else read
+                self.questions, self.malformed = self.questions + 1, self.malformed + isinstance(read, Malformed)
+                found += () if isinstance(read, Malformed) else [_by(asking.role.label, test) for test in read]
             short = self._short([*stated, *found])
             told = reflection(requirements(self.task.instruction), [*stated, *found], short, number=number)
             self.reflections.append(told)
@@ -156,29 +165,36 @@ class SuiteMaker:
         cells = covered(grid(self.task.instruction, self.deliverable), self._standing(tests))
         return all(cell.tests for cell in cells)
 
-    def _questions(self, number: int, have: Sequence[SelfTest]) -> list[tuple[Target, Category, Prompt]]:
+    def _questions(self, number: int, have: Sequence[SelfTest]) -> list[Question]:
+        """The testers' questions in turn, so that a purse that ends early ends early for all of them."""
+        each = [self._questions_of(i, number, have) for i in range(len(self._askings))]
+        return [question for question in chain(*zip_longest(*each)) if question is not None]
+
+    def _questions_of(self, who: int, number: int, have: Sequence[SelfTest]) -> list[Question]:
+        asking = self._askings[who]
         counts = Counter(test.category for test in self._standing(have))
-        questions: list[tuple[Target, Category, Prompt]] = []
+        questions: list[Question] = []
         for category in testgen.ASKED:
             if testgen.applies(category, self.task.instruction, self.targets) is not None:
                 continue
             if counts[category] >= self.config.tests_per_category_max:
                 continue
             for i, target in enumerate(target for target in self.targets if target.kind != "file"):
+                voice = (number, category, i) if who == 0 else (number, category, i, who)
                 prompt = testgen.ask(
                     self.task.instruction,
                     target,
                     category,
-                    profile=self._asking.role.profile,
+                    profile=asking.role.profile,
                     known=[test for test in have if test.subject == target.subject and test.category == category],
                     reflection=self.reflections[-1] if self.reflections else "",
                     count=self.config.tests_per_category_max,
-                    seed=seed_of(self.task.digest, self._seed, "tester", self._place, number, category, i),
+                    seed=seed_of(self.task.digest, self._seed, "tester", self._place, *voice),
                     temperature=testgen.temperature(self.config.temperature, len(questions)),
                     voice=testgen.voice(number, self.config.rounds, self.kind, category),
                     workspace=look.shown(self.view, self.deliverable.inputs),
                 )
-                questions.append((target, category, prompt))
+                questions.append((asking, target, category, prompt))
         return questions
 
     def _standing(self, tests: Sequence[SelfTest]) -> tuple[SelfTest, ...]:
@@ -243,13 +259,17 @@ class SuiteMaker:
         return sum(found.kind != "unknown" for target in functions for found in examples(self.task.instruction, target))
 
 
+def _by(label: str, test: SelfTest) -> SelfTest:
+    return test.model_copy(update={"tester": label})
+
+
 def suite_key(task: Task, config: SolverConfig, seed: int, tester: RoleModel) -> str:
     """What a suite depends on: public digest, testgen settings, tester, prompts, seed."""
     return digest_of(
         {
             "task": task.digest,
             "testgen": config.testgen.model_dump(mode="json"),
-            "tester": tester.digest,
+            "tester": [tester.digest, *(one.digest for one in tester.others)] if tester.others else tester.digest,
             "prompts": prompts_digest(),
             "seed": seed,
         }

@@ -1,160 +1,193 @@
-"""``scripts/bench testgen``: how good the self-tests of the starter's dev tasks are. A sweep of ``hc`` makes them, the
-auditor judges them behind its wall: tests generated, admitted, seconds of engine a task, the share of tasks with at
-least ten tests, validity and fault detection before and after the gate with intervals.
+"""``scripts/bench testgen``: how good the self-tests of the starter's dev tasks are. Each tester writes a suite for
+each task; the auditor judges it behind its wall: tests generated, parsed, admitted, seconds of engine a suite, the
+share of usable suites, validity and fault detection before and after the gate with intervals, and what every selector
+makes of a pool of the tester's own programs with the suite as written and as admitted.
 
     scripts/bench testgen --tester embedded --tasks 6
-    scripts/bench testgen --tester strong
+    scripts/bench testgen --tester strong --tester embedded --out runs/bench-testgen
+
+Every task is told as it is done and kept in the output folder; Ctrl-C prints the table so far, and the same command
+with the same ``--out`` goes on. ``report.json`` there holds all figures.
 """
 
 import argparse
+import asyncio
 import json
-import shutil
+import os
+import sys
 import tempfile
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from hc_ray import stats
 from hc_ray.config import SweepConfig
-from hc_ray.events import Event
-from hc_ray.suite import Suite
-from hc_ray.trust import reliability
-from hc_ray_actors import audit, sweep
-from hc_ray_actors.audit_subjects import AuditSettings
-from hc_ray_actors.cluster import InProcess
-from hc_ray_actors.plan import prepare
+from hc_ray.solve.suite_making import suite_key
+from hc_ray.task import Task
+from hc_ray.value import digest_of
+from tests.bench.quality.judging import Judge
+from tests.bench.quality.making import Bench, candidates_of, matrix_of, opened, suite_of
+from tests.bench.quality.sums import Record, line, summed, table
 
 ENGINES: dict[str, dict[str, Any]] = {
     "embedded": {"kind": "embedded"},
     "strong": {"kind": "scripted", "script": "tests.fakes.strong_tester:answers"},
+    "claude": {
+        "kind": "openai",
+        "base_url": "https://api.anthropic.com/v1",
+        "model": "claude-sonnet-4-5",
+        "api_key_env": "ANTHROPIC_API_KEY",
+    },
 }
-FIGURES = ("validity", "fault_detection", "triviality", "false_rejection", "overlap")
-ENOUGH = 10
-SECONDS = 60.0
 
 
-class Quiet:
-    """``ports.Events`` for a bench: nobody looks."""
-
-    def emit(self, event: Event) -> None:
-        pass
-
-
-def swept(out: str, tester: str, tasks: int | None, include: tuple[str, ...], sandbox: str) -> None:
-    """A sweep whose solver hardly searches: one round, so that suites are what it costs."""
-    plan = prepare(
-        SweepConfig.model_validate(
-            {
-                "dataset": "starter",
-                "agents": ("hc",),
-                "limit": tasks,
-                "include": include,
-                "engine": ENGINES[tester],
-                "solver": {"max_rounds": 1},
-                "sandbox": sandbox,
-                "out": out,
-                "mlflow_uri": "none",
-            }
-        )
+def config_of(tester: str, given: argparse.Namespace, out: Path) -> SweepConfig:
+    """The settings of a tester's run."""
+    engine = dict(ENGINES[tester])
+    if given.threads and engine["kind"] == "embedded":
+        engine["threads"] = given.threads
+    return SweepConfig.model_validate(
+        {
+            "dataset": "starter",
+            "agents": ("hc",),
+            "limit": given.tasks,
+            "include": tuple(given.include),
+            "engine": engine,
+            "sandbox": given.sandbox,
+            "sandbox_slots": given.slots,
+            "out": str(out / f"plan-{tester}"),
+            "mlflow_uri": "none",
+        }
     )
-    sweep.run(plan, events=Quiet(), cluster=InProcess())
 
 
-def counted(out: str) -> dict[str, Any]:
-    """What the suites themselves tell."""
-    suites = [Suite.model_validate_json(path.read_bytes()) for path in sorted(Path(out, "suites").glob("*.json"))]
-    parsed = [len(suite.tests) + len(suite.dropped) for suite in suites]
-    enough = [len(suite.tests) >= ENOUGH for suite in suites]
-    quick = [suite.engine_seconds <= SECONDS for suite in suites]
-    return {
-        "suites": len(suites),
-        "generated": sum(parsed),
-        "admitted": sum(len(suite.tests) for suite in suites),
-        "judging": sum(test.expectation.kind != "unknown" for suite in suites for test in suite.tests),
-        "by_category": dict(Counter(test.category for suite in suites for test in suite.tests)),
-        "engine_seconds": [round(suite.engine_seconds, 1) for suite in suites],
-        "tokens": [suite.prompt_tokens + suite.completion_tokens for suite in suites],
-        "covered": [suite.covered for suite in suites],
-        "enough": stats.wilson(sum(enough), len(enough)).model_dump() if enough else None,
-        "within_seconds": sum(quick) / len(quick) if quick else None,
-        "fewest": sorted(len(suite.tests) for suite in suites)[:5],
-    }
+def keyless(tester: str) -> str:
+    """Why a tester cannot be asked; empty where it can."""
+    key = ENGINES[tester].get("api_key_env")
+    return f"{key} is not set" if key and not os.environ.get(key) else ""
 
 
-def estimated(out: str) -> dict[str, Any]:
-    """What the pass matrices say of each category, without any label."""
-    from hc_ray.adapters.sweep_store import SweepStore, read_parquet
-    from hc_ray.suite import Cell, PassMatrix
+async def measure(tester: str, given: argparse.Namespace, out: Path) -> None:
+    """Every task that is not kept yet."""
+    until = time.monotonic() + given.seconds if given.seconds else None
+    async with opened(config_of(tester, given, out)) as bench:
+        judge, free = Judge(bench.plan, mutants=given.mutants), asyncio.Semaphore(given.parallel)
 
-    store, pools = SweepStore(out), []
-    for path in sorted(Path(out, "trials").iterdir()):
-        if not (path / "agent" / "matrix.parquet").is_file():
-            continue
-        suite = Suite.model_validate_json((path / "agent" / "suite.json").read_bytes())
-        rows = read_parquet(store.read(f"trials/{path.name}/agent/matrix.parquet"))
-        cells = {(row["candidate"], row["test"]): Cell(outcome=row["outcome"]) for row in rows}
-        candidates = tuple(dict.fromkeys(row["candidate"] for row in rows))
-        tests = tuple(test for test in suite.tests if all((one, test.id) in cells for one in candidates))
-        matrix = PassMatrix(
-            candidates=candidates,
-            tests=tuple(test.id for test in tests),
-            cells=tuple(tuple(cells[one, test.id] for test in tests) for one in candidates),
-        )
-        pools.append((matrix, tests))
-    return {category: one.model_dump() for category, one in reliability(pools).items()}
+        async def one(task: Task) -> None:
+            async with free:
+                if until is not None and time.monotonic() > until:
+                    return
+                if (kept := read(out, tester, task.name)) is not None and fresh(kept, bench, task, given):
+                    return
+                record = await measured(tester, bench, judge, task, given)
+                keep(out, record)
+                print(line(record), file=sys.stderr, flush=True)
+
+        async with asyncio.TaskGroup() as group:
+            for task in bench.plan.taken:
+                group.create_task(one(task))
 
 
-def measure(tester: str, tasks: int | None, include: tuple[str, ...], sandbox: str, mutants: int) -> dict[str, Any]:
-    """One tester on the dev tasks."""
-    folder = tempfile.mkdtemp(prefix="hc-bench-")
-    out = f"{folder}/out"
-    try:
-        began = time.perf_counter()
-        swept(out, tester, tasks, include, sandbox)
-        taken = time.perf_counter() - began
-        summary, _ = audit.run(audit.prepare(out, AuditSettings(mutants=mutants)))
-        stages = summary["whole"]
-        whole = {stage: {name: stages[stage].get(name) for name in FIGURES} for stage in ("generated", "admitted")}
-        return {
-            "tester": tester, "seconds": round(taken, 1), **counted(out), "audit": whole, "gate": summary["gate"],
-            "faults": summary["faults"], "reliability": estimated(out),
-        }  # fmt: skip
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+async def measured(tester: str, bench: Bench, judge: Judge, task: Task, given: argparse.Namespace) -> Record:
+    """One task from its instruction to the auditor's figures."""
+    began = time.monotonic()
+    suite, _, seconds = await suite_of(bench, task)
+    candidates = await candidates_of(bench, task, given.candidates)
+    matrix = await matrix_of(bench, task, candidates, judge.named(suite, task))
+    judged = await judge.judge(task, suite, matrix, candidates)
+    unread = sum("does not parse" in verdict.reason for verdict in suite.gate)
+    return Record(
+        tester=tester,
+        task=task.name,
+        suite_key=suite.key,
+        settings=settings(given),
+        questions=suite.questions,
+        malformed=suite.malformed,
+        generated=len(suite.gate),
+        parsed=len(suite.gate) - unread,
+        admitted=len(suite.tests),
+        judging=sum(test.expectation.kind != "unknown" for test in suite.tests),
+        by_category=dict(Counter(test.category for test in suite.tests)),
+        coverage=suite.covered,
+        tokens=suite.prompt_tokens + suite.completion_tokens,
+        engine_seconds=seconds["engine"],
+        wall_seconds=seconds["wall"],
+        bench_seconds=round(time.monotonic() - began, 2),
+        candidates=len(candidates),
+        judged=judged,
+    )
 
 
-def told(share: Any) -> str:
-    """A share with its interval, for a reader."""
-    if not isinstance(share, dict) or share.get("value") is None:
-        return "not measured"
-    low, high = share.get("low"), share.get("high")
-    between = f" ({low:.2f} to {high:.2f})" if low is not None and high is not None else ""
-    return f"{share['value']:.2f}{between}"
+def settings(given: argparse.Namespace) -> str:
+    return digest_of([given.mutants, given.candidates, given.threads])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="scripts/bench testgen", description=__doc__)
-    parser.add_argument("--tester", choices=[*ENGINES, "both"], default="both")
-    parser.add_argument("--tasks", type=int)
-    parser.add_argument("--include", action="append", default=[])
-    parser.add_argument("--sandbox", default="auto")
-    parser.add_argument("--mutants", type=int, default=8)
-    parser.add_argument("--json", action="store_true")
-    given = parser.parse_args()
-    testers = list(ENGINES) if given.tester == "both" else [given.tester]
-    found = [measure(one, given.tasks, tuple(given.include), given.sandbox, given.mutants) for one in testers]
-    if given.json:
-        print(json.dumps(found))
+def fresh(kept: Record, bench: Bench, task: Task, given: argparse.Namespace) -> bool:
+    """Whether what is kept was measured with the same questions and settings."""
+    key = suite_key(task, bench.plan.config.solver, 0, bench.role)
+    return kept.suite_key == key and kept.settings == settings(given)
+
+
+def place_of(out: Path, tester: str, task: str) -> Path:
+    return out / tester / f"{task.replace('/', '__')}.json"
+
+
+def keep(out: Path, record: Record) -> None:
+    place = place_of(out, record.tester, record.task)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(record.model_dump_json(indent=1), encoding="utf-8")
+
+
+def read(out: Path, tester: str, task: str) -> Record | None:
+    place = place_of(out, tester, task)
+    return Record.model_validate_json(place.read_bytes()) if place.is_file() else None
+
+
+def report(out: Path, testers: list[str], *, as_json: bool) -> None:
+    """What is there so far: printed, and left in ``report.json``."""
+    told: dict[str, Any] = {}
+    for tester in testers:
+        records = [Record.model_validate_json(path.read_bytes()) for path in sorted((out / tester).glob("*.json"))]
+        told[tester] = summed(records) if records else {"not_measured": keyless(tester) or "no task was finished"}
+    (out / "report.json").write_text(json.dumps(told, indent=1), encoding="utf-8")
+    if as_json:
+        print(json.dumps(told))
         return
-    for one in found:
-        print(f"{one['tester']}: {one['suites']} suites in {one['seconds']} s; {one['generated']} tests, "
-              f"{one['admitted']} admitted, {one['judging']} of them judge")  # fmt: skip
-        print(f"  tasks with at least {ENOUGH} tests: {told(one['enough'])}")
-        print(f"  engine seconds of each suite: {one['engine_seconds']}")
-        for stage, shares in one["audit"].items():
-            print(f"  {stage}: " + "; ".join(f"{name} {told(share)}" for name, share in shares.items()))
+    for tester, figure in told.items():
+        print(table(tester, figure, str(figure.get("not_measured", ""))))
+    print(f"all figures: {out / 'report.json'}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench testgen", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--tester", action="append", choices=[*ENGINES], help="default: embedded and strong")
+    parser.add_argument("--tasks", type=int, help="take at most so many tasks")
+    parser.add_argument("--include", action="append", default=[], help="globs of task names")
+    parser.add_argument("--sandbox", default="auto", choices=["auto", "docker", "bwrap"])
+    parser.add_argument("--slots", type=int, help="sandboxes busy at once")
+    parser.add_argument("--threads", type=int, help="of the embedded engine; 1 is faster where others use the cores")
+    parser.add_argument("--parallel", type=int, default=2, help="tasks in work at once")
+    parser.add_argument("--mutants", type=int, default=6, help="faults planted into a reference, at most")
+    parser.add_argument("--candidates", type=int, default=4, help="programs of the tester's engine that are judged")
+    parser.add_argument("--seconds", type=float, help="begin no further task of a tester after so many seconds")
+    parser.add_argument("--out", help="where each task's figures are kept; given again, the bench goes on there")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    given = parser.parse_args()
+    out = Path(given.out or tempfile.mkdtemp(prefix="hc-bench-testgen-"))
+    out.mkdir(parents=True, exist_ok=True)
+    testers = given.tester or ["embedded", "strong"]
+    status = 0
+    try:
+        for tester in testers:
+            if not keyless(tester):
+                asyncio.run(measure(tester, given, out))
+    except KeyboardInterrupt:
+        status = 130
+    report(out, testers, as_json=given.json)
+    return status
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""What a bench needs of one tester: its engine started once, suites with a clock, programs to judge them by."""
+
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hc_ray.config import RoleName, SweepConfig
+from hc_ray.events import Event
+from hc_ray.ports import Model, SandboxPlace
+from hc_ray.prompt import Completion, Malformed, Prompt
+from hc_ray.solve import oracle
+from hc_ray.solve.deliverable import read_deliverable
+from hc_ray.solve.outcome import Exchange, RoleModel
+from hc_ray.solve.seeds import seed_of
+from hc_ray.solve.suite_making import make
+from hc_ray.solve.workbench import Workbench
+from hc_ray.suite import PassMatrix, SelfTest, Suite
+from hc_ray.task import Task
+from hc_ray.value import digest_of
+from hc_ray_actors.engine import Engine
+from hc_ray_actors.plan import prepare
+from hc_ray_actors.sandboxes import RemotePlace, Sandboxes
+from hc_ray_actors.trials import RoleSetup, Trials
+
+
+class Quiet:
+    """``ports.Events`` for a bench: nobody looks."""
+
+    def emit(self, event: Event) -> None:
+        pass
+
+
+class Busy:
+    """``ports.Model`` with a clock that runs while any question is with the engine. Answers that come side by side
+    are counted once, which a sum of answer times would not do."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._open, self._since = 0, 0.0
+        self.seconds = 0.0
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        if not self._open:
+            self._since = time.monotonic()
+        self._open += 1
+        try:
+            return await self._model.complete(prompt)
+        finally:
+            self._open -= 1
+            if not self._open:
+                self.seconds += time.monotonic() - self._since
+
+    async def count_tokens(self, text: str) -> int:
+        return await self._model.count_tokens(text)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A tester that answers, a place for sandboxes, and the tasks."""
+
+    plan: Any
+    role: RoleModel
+    place: SandboxPlace
+
+
+@contextlib.asynccontextmanager
+async def opened(config: SweepConfig) -> AsyncIterator[Bench]:
+    """Start the tester's engine, once for all tasks."""
+    plan = prepare(config)
+    engine_config, profile, digest = plan.models["tester"]
+    engine = Engine(engine_config)
+    sandboxes = Sandboxes(plan.sandbox, plan.public_root, plan.config.sandbox_slots)
+    try:
+        endpoint = await engine.start()
+        tester: RoleName = "tester"
+        setup = RoleSetup(engine=engine_config, endpoints=(endpoint,), profile=profile, digest=digest)
+        trials = Trials({tester: setup}, [sandboxes], {}, None)
+        try:
+            yield Bench(plan=plan, role=trials.role(tester, 0), place=RemotePlace([sandboxes], {}))
+        finally:
+            await trials.stop()
+    finally:
+        await engine.stop()
+        await sandboxes.close_all()
+
+
+async def suite_of(bench: Bench, task: Task) -> tuple[Suite, tuple[Exchange, ...], dict[str, float]]:
+    """A suite, what was asked for it, and its seconds: of the engine (while any question was with it) and in all."""
+    busy, began = Busy(bench.role.model), time.monotonic()
+    config = bench.plan.config.solver
+    suite, exchanges = await make(task, config=config, seed=0, tester=replace(bench.role, model=busy),
+                                  place=bench.place, events=Quiet())  # fmt: skip
+    return suite, exchanges, {"engine": round(busy.seconds, 2), "wall": round(time.monotonic() - began, 2)}
+
+
+async def candidates_of(bench: Bench, task: Task, count: int) -> dict[str, dict[str, str]]:
+    """Up to ``count`` different programs of the tester's own engine: digest → files. Their plans and temperatures are
+    those of its readings, their seeds are not: nothing that made the suite comes back here."""
+    deliverable = read_deliverable(task.instruction, task.environment)
+    made: dict[str, dict[str, str]] = {}
+    prompts = [
+        oracle.ask(task.instruction, deliverable, profile=bench.role.profile, number=number,
+                   seed=seed_of(task.digest, 0, "bench", "candidate", number))
+        for number in range(count)
+    ]  # fmt: skip
+    from asyncio import gather
+
+    for prompt, answer in zip(prompts, await gather(*map(bench.role.model.complete, prompts)), strict=True):
+        files = oracle.read(answer, prompt, deliverable)
+        if not isinstance(files, Malformed) and files:
+            made.setdefault(digest_of(files), files)
+    return made
+
+
+async def matrix_of(
+    bench: Bench, task: Task, candidates: dict[str, dict[str, str]], tests: tuple[SelfTest, ...]
+) -> PassMatrix:
+    """Every candidate under every test, each candidate in one run."""
+    bench_of = Workbench(bench.place, task, digest_of("matrix"))
+    try:
+        rows = [await bench_of.try_out(f"bench-{digest[:8]}", files, tests) for digest, files in candidates.items()]
+    finally:
+        await bench_of.close()
+    return PassMatrix(candidates=tuple(candidates), tests=tuple(test.id for test in tests), cells=tuple(rows))
