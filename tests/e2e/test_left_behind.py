@@ -22,7 +22,7 @@ from hc_ray.leftovers import OWNER_FILE, OWNER_VARIABLE
 from hc_ray.owner import machine
 from tests.fakes.engine_server import EngineServer, prompt_of
 from tests.fakes.figures import tell
-from tests.fakes.processes import alive, family, holding, listening, named, runs_inside, wait
+from tests.fakes.processes import alive, born, family, holding, listening, named, runs_inside, told, wait
 from tests.fakes.sandbox_home import data_home
 from tests.fakes.tasks import SOLVE_SH, TOML, make_task
 
@@ -220,6 +220,7 @@ def _until_it_asks(it: SimpleNamespace) -> None:
 def _watch_both(it: SimpleNamespace) -> None:
     """What two sweeps show while they run."""
     it.killed_family, it.other_family = family(it.killed.pid), family(it.other.pid)
+    it.births = {pid: born(pid) for pid in it.killed_family | it.other_family}
     it.sockets = listening(it.killed_family | it.other_family)
     it.folders = {name: _ray_folder(pids) for name, pids in (("killed", it.killed_family), ("other", it.other_family))}
     it.in_logs = [line for folder in it.folders.values() for line in holding(folder, it.canaries)]
@@ -263,11 +264,11 @@ def _kill_one(it: SimpleNamespace) -> None:
     it.killed.wait()
     wait(lambda: not any(_running(it.api, one) for one in it.containers), ENDS_SECONDS, "its containers end")
     it.container_seconds = time.monotonic() - began
-    it.left_processes = sorted(pid for pid in it.killed_family if alive(pid))
+    it.left_processes = _left(it, it.killed_family)
     it.found = _clean(it.env, "--dry-run")
     it.after_dry = [_exists(it.api, one) for one in it.containers]
     it.removed = _clean(it.env)
-    it.processes_after = sorted(pid for pid in it.killed_family if alive(pid))
+    it.processes_after = _left(it, it.killed_family)
     it.containers_after = [one for one in it.containers if _exists(it.api, one)]
     it.other_alive = alive(it.other.pid) and all(
         alive(pid) for name in ("gcs_server", "raylet", "ray::Trials", "ray::Sandboxes", "ray::Verifiers")
@@ -281,6 +282,11 @@ def _kill_one(it: SimpleNamespace) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
+def _left(it: SimpleNamespace, pids: set[int]) -> list[str]:
+    """Which of a family live on. A number that another process has by now is not one of them."""
+    return [told(pid) for pid in sorted(pids) if alive(pid) and born(pid) == it.births[pid]]
+
+
 def _running(api: Any, container: str) -> bool:
     return _exists(api, container) and bool(api.inspect_container(container)["State"]["Running"])
 
@@ -291,7 +297,7 @@ def _exists(api: Any, container: str) -> bool:
 
 def _look_after(it: SimpleNamespace) -> None:
     until = time.monotonic() + 10
-    while (left := [pid for pid in it.other_family if alive(pid)]) and time.monotonic() < until:
+    while (left := _left(it, it.other_family)) and time.monotonic() < until:
         time.sleep(0.1)
     it.other_left = left
     it.secret_places = [
@@ -315,7 +321,7 @@ def test_a_start_removes_what_a_dead_owner_left(seen: SimpleNamespace) -> None:
 
 
 def test_clean_removes_everything_that_the_dead_sweep_left(seen: SimpleNamespace) -> None:
-    assert seen.processes_after == [] and seen.containers_after == [], seen.removed
+    assert seen.processes_after == [] and seen.containers_after == [], (seen.processes_after, seen.removed)
     assert not seen.folders["killed"].exists()
     removed = seen.removed["removed"]
     assert all(any(one[:12] in line for line in removed) for one in seen.containers)

@@ -19,6 +19,14 @@ def alive(pid: int) -> bool:
         return False
 
 
+def born(pid: int) -> int | None:
+    """When a process began, in the kernel's ticks: with its number, who it is. None where there is none."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    except OSError:
+        return None
+
+
 def family(pid: int) -> set[int]:
     """A process with all that carry its label, and all below these."""
     mine = {pid} | {one for one, said in labelled_processes() if said.startswith(f"{pid}-")}
@@ -111,3 +119,17 @@ def holding(folder: Path, needles: dict[str, str]) -> list[str]:
                 if value.encode() in data or value.encode() in os.fsencode(path)
             ]
     return found
+
+
+def told(pid: int) -> str:
+    """A process for a reader: number, state, command line, and the label that it carries."""
+    try:
+        folder = Path(f"/proc/{pid}")
+        state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
+        words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")[:200]
+        labels = [
+            line.decode() for line in (folder / "environ").read_bytes().split(b"\0") if line[:12] == b"HC_RAY_OWNER"
+        ]
+    except OSError:
+        return f"{pid} gone"
+    return f"{pid} {state} {words} {labels}"
