@@ -11,7 +11,7 @@ from hc_ray.value import Value, digest_of
 AgentName = Literal["raw", "best_of_n", "hc", "oracle", "nop"]
 SelectorName = Literal["max_pass", "codet", "mbr", "posterior"]
 RoleName = Literal["tester", "decomposer", "solver", "meta"]
-Form = Literal["chat", "completion"]
+Form = Literal["chat", "completion", "fenced"]
 
 
 class TestgenConfig(Value):
@@ -54,21 +54,35 @@ class SolverConfig(Value):
     """Every knob that the climb may turn; its hash names the config."""
 
     temperatures: tuple[Annotated[float, Field(ge=0, le=2)], ...] = Field((0.3, 0.5, 0.7), min_length=1)
-    """One candidate of a round per entry: precision, balance, exploration."""
+    """The ladder of sampling temperatures: precision, balance, exploration."""
+    greedy: bool = True
+    """Whether the first candidate of every form is asked for at temperature 0."""
     forms: tuple[Form, ...] = ()
-    """Prompt forms that the slots of a round take in turn; empty: the best form of the model's profile for every
-    slot."""
-    plans: tuple[str, ...] = Field(("plain", "steps", "edge_first"), min_length=1)
-    """Plans (prompt variations of ``solve/prompts``) that the slots of a round take in turn; ``best_of_n`` and ``raw``
-    use the first."""
-    samples: int = Field(3, ge=1, le=256)
-    """Candidates a round."""
+    """Prompt forms that the candidates of ``hc`` take in turn; empty: every form that is another prompt for the task,
+    the best of the model's profile first."""
+    plans: tuple[str, ...] = Field(("plain", "steps", "edge_first", "simple", "literal", "examples"), min_length=1)
+    """Plans (prompt variations of ``solve/prompts``) that follow one another as the forms are through; ``best_of_n``
+    and ``raw`` use the first."""
+    samples: int = Field(4, ge=1, le=256)
+    """Candidates of an ordinary round."""
+    samples_max: int = Field(8, ge=1, le=256)
+    """Candidates of a round after mixed signals: tests or candidates that contradict each other."""
+    replace: bool = True
+    """Whether a candidate that is malformed or the same as an earlier one is replaced, in its round, by one of another
+    form or plan."""
+    probe_inputs: int = Field(6, ge=0, le=30)
+    """Inputs that a candidate is tried on first: who answers them all as an earlier one did is taken for the same and
+    costs no suite run. 0: every candidate that differs in its text is run."""
+    wave: int = Field(4, ge=1, le=256)
+    """Suite runs between two looks at the stopping rule: once it holds, what is left of the round is not run."""
+    patience: int = Field(8, ge=1)
+    """Answers without a new best after which a search begins anew with other plans."""
     max_rounds: int = Field(10, ge=1, le=10)
     """Rounds of implement and verify at most."""
     max_turns: int = Field(30, ge=1)
     """Answers of the solver model at most, counted on every lineage."""
     repairs: int = Field(2, ge=0, le=10)
-    """Repairs a lineage before a restart from a new plan."""
+    """Repairs a lineage before a restart from a new plan, which is told what was tried."""
     selector: SelectorName = "posterior"
     """How ``hc`` picks among candidates; ``best_of_n`` always takes ``mbr`` on inputs of no suite."""
     feedback: Literal["full", "trusted", "crashes"] = "trusted"
@@ -76,7 +90,7 @@ class SolverConfig(Value):
     hint: str = Field("", max_length=150)
     """A general hint put into every solver prompt; never task-specific."""
     max_answer_tokens: int = Field(400, ge=16)
-    """Tokens an answer may have."""
+    """Tokens an answer may have; kinds of files that are shorter get a share of it (``solve/limits.py``)."""
     refinement: int = Field(0, ge=0, le=2)
     """Further verdicts allowed after a failed one; each reveals one bit."""
     testgen: TestgenConfig = TestgenConfig()

@@ -3,7 +3,7 @@
 Ties, in every selector: larger agreement of behaviour, then fewer tests in error, then the earlier candidate. A test
 with an *unknown* expectation judges nobody; it shows behaviour. Duplicates keep their rows: they are votes."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from math import exp, lgamma, sqrt
 
@@ -54,9 +54,17 @@ def select(matrix: PassMatrix, name: SelectorName, *, tests: Sequence[SelfTest])
         candidate: sum(cell.outcome in ("error", "timeout") for cell in matrix.row(candidate))
         for candidate in matrix.candidates
     }
+    answered = {member for cluster in clusters for member in cluster}
     order = sorted(
         range(len(matrix.candidates)),
-        key=lambda i: (-scores[c := matrix.candidates[i]], -agreement[c], errors[c], i),
+        # Copies of one crash are no votes: where anybody answered anything, who only crashed stands aside.
+        key=lambda i: (
+            bool(answered) and matrix.candidates[i] not in answered,
+            -scores[c := matrix.candidates[i]],
+            -agreement[c],
+            errors[c],
+            i,
+        ),
     )
     chosen = matrix.candidates[order[0]]
     return Selection(
@@ -119,11 +127,12 @@ def _agreement(
     columns = _showing(tests)
     sizes = {member: len(cluster) for cluster in clusters for member in cluster}
     rows = {candidate: _behaviour(matrix.row(candidate), columns) for candidate in sizes}
+    # How many give each answer, column by column: who is compared with each of the others is so in one pass.
+    answers = [Counter(column) for column in zip(*rows.values(), strict=True)]
     scores = dict.fromkeys(matrix.candidates, 0.0)
     for candidate, mine in rows.items():
-        others = [theirs for other, theirs in rows.items() if other != candidate]
-        alike = sum(a == b and a is not None for theirs in others for a, b in zip(mine, theirs, strict=True))
-        scores[candidate] = sizes[candidate] + (alike / (len(others) * len(columns) + 1) if columns else 0.0)
+        alike = sum(counted[own] - 1 for own, counted in zip(mine, answers, strict=True) if own is not None)
+        scores[candidate] = sizes[candidate] + (alike / ((len(rows) - 1) * len(columns) + 1) if columns else 0.0)
     return scores
 
 
@@ -152,22 +161,19 @@ def _posterior(matrix: PassMatrix, tests: Sequence[SelfTest]) -> tuple[dict[str,
     classes = _classes(matrix, tests)
     weight = {i: tests[i].weight for i in columns}
     all_tests, all_candidates = sum(weight.values()), len(matrix.candidates)
+    passing = {i: sum(len(members) for passed, members in classes.items() if i in passed) for i in columns}
     logs: dict[frozenset[int], float] = {}
     for right, members in classes.items():
-        hits = {True: 0.0, False: 0.0}
-        cells = {True: 0.0, False: 0.0}
-        for passed, others in classes.items():
-            if passed == right:
-                continue
-            for i in columns:
-                cells[i in right] += weight[i] * len(others)
-                hits[i in right] += weight[i] * len(others) * (i in passed)
+        others = all_candidates - len(members)
         right_tests = sum(weight[i] for i in right)
+        # Of the other candidates: who passes a right test, and who passes a wrong one.
+        hits = sum(weight[i] * (passing[i] - len(members)) for i in right)
+        wrong_hits = sum(weight[i] * passing[i] for i in columns if i not in right)
         logs[right] = (
-            _log_beta(PRIOR_RIGHT + len(members), 1.0 + all_candidates - len(members))
+            _log_beta(PRIOR_RIGHT + len(members), 1.0 + others)
             + _log_beta(PRIOR_RIGHT + right_tests, 1.0 + all_tests - right_tests)
-            + _log_beta(1.0 + hits[True], 1.0 + cells[True] - hits[True])
-            + _log_beta(1.0 + hits[False], WRONG_PASSES_WRONG + cells[False] - hits[False])
+            + _log_beta(1.0 + hits, 1.0 + right_tests * others - hits)
+            + _log_beta(1.0 + wrong_hits, WRONG_PASSES_WRONG + (all_tests - right_tests) * others - wrong_hits)
             - _log_beta(1.0, WRONG_PASSES_WRONG)
         )
     top = max(logs.values())

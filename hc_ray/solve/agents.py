@@ -7,24 +7,21 @@ from hc_ray.config import SolverConfig
 from hc_ray.events import TestgenProgress, TurnStart
 from hc_ray.ports import SandboxPlace
 from hc_ray.select import Selection, judging, progress
-from hc_ray.solve import propose, repair
+from hc_ray.solve import propose
 from hc_ray.solve.budget import Asking, Purse
+from hc_ray.solve.missed import missed, widened
 from hc_ray.solve.outcome import Exchange, RoleModel, SuiteCache, TrialOutcome
+from hc_ray.solve.rounds import Rounds
 from hc_ray.solve.search import Search
 from hc_ray.solve.stated import generic_tests
 from hc_ray.solve.suite_making import SuiteMaker, make, suite_key
+from hc_ray.solve.verifying import Verifying
 from hc_ray.suite import SelfTest, Suite
 
 BATCH = 8
 """Samples that ``best_of_n`` asks for at once."""
 INPUTS_PER_RANGE = 3
 """Inputs of each range (ordinary, boundary, edge) that ``best_of_n`` compares behaviour on."""
-CLEAR = 0.9
-"""The posterior share from which a selection is clear."""
-AGREED = 3
-"""Candidates that must behave alike before agreement alone ends a search."""
-STATED = 0.7
-"""Confidence from which a passed expectation counts as evidence."""
 
 
 class Trial:
@@ -79,7 +76,7 @@ class Trial:
             )
             asked = await search.payable(slots)
             if asked:
-                await search.verify(await search.ask(asked))
+                await Verifying(search).run(await search.ask(asked))
                 search.choose("mbr")
 
     async def hc(self) -> None:
@@ -89,64 +86,7 @@ class Trial:
         search.suite = await self._suite()
         search.tests = search.suite.tests
         search.purse.charge(search.suite.prompt_tokens, search.suite.completion_tokens, search.suite.engine_seconds)
-        await self._rounds()
-
-    async def _rounds(self) -> None:
-        search = self.search
-        search.stop_reason = ""
-        for _ in range(self.config.max_rounds):
-            asked = await search.payable(self._slots())
-            if not asked:
-                return
-            await search.verify(await search.ask(asked))
-            selection = search.choose(self.config.selector)
-            complete, why = self.decide(selection)
-            search.journal("decide", decision="complete" if complete else "continue", why=why)
-            if complete:
-                search.stop_reason = "complete"
-                return
-        search.stop_reason = "rounds"
-
-    def _slots(self) -> tuple[propose.Slot, ...]:
-        """The next round: at most a third of it repairs the best candidates that have something to repair."""
-        search = self.search
-        scores = search.selection.scores if search.selection else {}
-        order = sorted(scores, key=lambda one: -scores[one])
-        told = {one: search.feedback(one) for one in order}
-        to_repair = repair.repairable(
-            search.pool, order, told, limit=self.config.repairs, count=max(1, self.config.samples // 3)
-        )
-        return propose.round_slots(
-            self.config,
-            search.asking.role.profile,
-            number=search.round + 1,
-            task_digest=search.task.digest,
-            trial_seed=self.seed,
-            next_lineage=len(search.pool),
-            to_repair=to_repair,
-        )
-
-    def decide(self, selection: Selection) -> tuple[bool, str]:
-        """Whether the search is complete: the chosen one passes every judging test, its pass pattern is clear, and
-        there is evidence: stated answers, or agreement of behaviour where the model's own tests are weak."""
-        search = self.search
-        if selection.chosen is None:
-            return False, "no candidate yet"
-        row = search.rows[selection.chosen]
-        failing = [search.tests[i].id for i in judging(search.tests) if row[i].outcome not in ("pass", "skipped")]
-        if failing:
-            return False, f"{selection.chosen} fails {len(failing)} tests: {', '.join(failing[:5])}"
-        if self.config.selector == "posterior" and selection.confidence < CLEAR:
-            return False, f"the posterior is not clear ({selection.confidence:.2f})"
-        stated = sum(
-            test.expectation.kind in ("value", "rejected") and test.confidence >= STATED for test in search.tests
-        )
-        alike = next((len(cluster) for cluster in selection.clusters if selection.chosen in cluster), 0)
-        if search.asking.role.profile.bias_to_agreement and (alike < AGREED or alike * 2 <= len(search.rows)):
-            return False, f"{alike} of {len(search.rows)} candidates behave like {selection.chosen}"
-        if stated == 0 and alike < 2:
-            return False, "no test knows an answer, and no other candidate agrees"
-        return True, f"{selection.chosen} passes all; {stated} known answers, {alike} candidates alike"
+        await Rounds(search, seed=self.seed).run()
 
     def may_refine(self) -> bool:
         return self.search.stop_reason not in ("tokens", "turns", "timeout")
@@ -159,7 +99,7 @@ class Trial:
         maker = SuiteMaker(
             search.task,
             search.deliverable,
-            self.config.testgen,
+            widened(self.config.testgen),
             seed=self.seed,
             asking=Asking(self.tester, left),
             bench=search.bench,
@@ -173,11 +113,14 @@ class Trial:
         search.purse.charge(more.prompt_tokens, more.completion_tokens, more.engine_seconds)
         self.added += more.tests
         search.tests += more.tests
+        search.missed = missed(search.task.instruction, search.tests)
         search.rows.clear()
-        await search.verify(search.pool)
-        search.journal("refine", added=[test.id for test in more.tests], tokens_left=search.purse.left)
+        search.forget_twins()
+        await Verifying(search).run(search.pool)
+        search.journal("refine", added=[test.id for test in more.tests], missed=list(search.missed),
+                       tokens_left=search.purse.left)  # fmt: skip
         search.choose(self.config.selector)
-        await self._rounds()
+        await Rounds(search, seed=self.seed, told="reread").run()
 
     async def _suite(self) -> Suite:
         """The task's suite, of the cache or made now."""

@@ -57,7 +57,7 @@ def _closes(line: str, mark: str) -> bool:
 
 def pick_block(blocks: tuple[Block, ...], path: str, language: Language, *, alone: bool) -> Block | None:
     """The block that holds the file: the one that names its path; where one file is asked for, else the first in its
-    language, else the first."""
+    language, else the first that is not said to be in another."""
     name = posixpath.basename(path)
     for told in (path, name):
         for block in blocks:
@@ -65,8 +65,20 @@ def pick_block(blocks: tuple[Block, ...], path: str, language: Language, *, alon
                 return block
     if not alone:
         return None
-    spoken = [block for block in blocks if block.info.split(" ")[0].lower() in _NAMES[language]]
-    return next(iter(spoken or blocks), None)
+    spoken = [block for block in blocks if _language(block) in _NAMES[language]]
+    return next((block for block in spoken or blocks if not _contradicts(block, language)), None)
+
+
+def _language(block: Block) -> str:
+    return block.info.split(" ")[0].lower()
+
+
+def _contradicts(block: Block, language: Language) -> bool:
+    """Whether a block is a program where data is asked for, or one of another language: models that know one language
+    best answer in it whatever they are asked. One line may be anything."""
+    programs = {name for kind in ("python", "c") for name in _NAMES[kind]}
+    named = _language(block)
+    return named in programs and named not in _NAMES[language] and block.text.strip().count("\n") > 0
 
 
 def _names(line: str, path: str) -> bool:

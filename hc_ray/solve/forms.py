@@ -1,8 +1,9 @@
-"""How the solver is asked for files, and how its answer is read: chat (a fenced block a file) and completion (a code
-prefix that the model continues). Code is never put into JSON. ``read`` takes away only what ``ask`` added."""
+"""How the solver is asked for files, and how its answer is read: chat (a fenced block a file), completion (a code
+prefix that the model continues) and fenced (plain text up to the beginning of a fenced block, which the model
+continues). Code is never put into JSON. ``read`` takes away only what ``ask`` added."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from string import Template
 
@@ -81,7 +82,7 @@ def ask(
             seed=seed,
             stop=profile.stop.get("chat", ()),
         )
-    asked, kept = _prefix(text, deliverable, advice)
+    asked, kept = _prefix(text, deliverable, advice) if form == "completion" else _fence(text, deliverable, advice)
     return Prompt(
         role="solver",
         purpose=purpose,
@@ -89,9 +90,19 @@ def ask(
         max_tokens=max_tokens,
         temperature=temperature,
         seed=seed,
-        stop=_stops(deliverable, profile),
+        stop=_stops(deliverable, profile) if form == "completion" else _fence_stops(deliverable, profile),
         context=kept,
     )
+
+
+def differing(wanted: Sequence[Form], instruction: str, deliverable: Deliverable, profile: Profile) -> tuple[Form, ...]:
+    """Those of the forms, in their order, whose prompts really differ for this deliverable."""
+    seen: dict[str, Form] = {}
+    for form in wanted:
+        prompt = ask(instruction, deliverable, form=form, plan="plain", hint="", seed=0, temperature=0.0, max_tokens=1,
+                     profile=profile)  # fmt: skip
+        seen.setdefault(prompt.model_dump_json(exclude={"stop"}), form)
+    return tuple(seen.values())
 
 
 def _messages(text: str, deliverable: Deliverable, advice: list[str]) -> tuple[Message, ...]:
@@ -136,6 +147,23 @@ def _prefix(text: str, deliverable: Deliverable, advice: list[str]) -> tuple[str
     if deliverable.kind == "script":
         return _commented(spoken, "#") + "\n", "import sys\n"
     return _commented(spoken, "#") + "\n", _function_head(deliverable)
+
+
+def _fence(text: str, deliverable: Deliverable, advice: list[str]) -> tuple[str, str]:
+    """The fenced form in the same two parts: of code the block has begun already."""
+    main = deliverable.main
+    fields = {"instruction": text, "advice": _paragraphs(advice), "path": main.path, "fence": _FENCES[main.language]}
+    if len(deliverable.files) > 1:
+        return _template("lead_many").substitute(fields, paths=_listed(deliverable)), ""
+    begun = {"shell": "#!/bin/sh\n", "program": "#include <stdio.h>\n"}.get(deliverable.kind, "")
+    if deliverable.kind == "function":
+        begun = _function_head(deliverable)
+    return _template("lead_output").substitute(fields), begun
+
+
+def _fence_stops(deliverable: Deliverable, profile: Profile) -> tuple[str, ...]:
+    own = profile.stop.get("fenced", ())
+    return own if len(deliverable.files) > 1 else tuple(dict.fromkeys(("\n```", *own)))
 
 
 def _function_head(deliverable: Deliverable) -> str:
@@ -193,7 +221,10 @@ def read(completion: Completion, prompt: Prompt, deliverable: Deliverable) -> di
 
 def _continued(text: str, begun: str, deliverable: Deliverable) -> str:
     if deliverable.kind == "pattern":
-        return text.split("`")[0].strip("\n") + "\n" if text.strip() else ""
+        # Asked for in a fence, it stands on the first line that is not empty.
+        return text.split("`")[0].strip("\n").split("\n")[0] + "\n" if text.strip() else ""
+    if text.startswith("```"):
+        return ""  # the fence was closed at once
     whole = begun + text
     return whole if not text or whole.endswith("\n") else whole + "\n"
 

@@ -1,14 +1,17 @@
-"""Which candidates a round asks for, and when two answers are the same candidate."""
+"""Which candidates a round asks for: how each slot's prompt is to differ from the others."""
 
-import ast
-import warnings
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Sequence
+from typing import Literal
 
 from hc_ray.candidate import Candidate
 from hc_ray.config import Form, SolverConfig
 from hc_ray.profile import Profile
 from hc_ray.solve.seeds import seed_of
-from hc_ray.value import Value, digest_of
+from hc_ray.value import Value
+
+Told = Literal["", "tried", "reread"]
+_TRIES = 2
 
 
 class Slot(Value):
@@ -24,42 +27,144 @@ class Slot(Value):
     parent: str | None = None
     """The candidate that it repairs; None for a fresh one."""
     repairs: int = 0
+    told: Told = ""
+    """What a fresh candidate is told besides the instruction: nothing, what was tried before, or what a failed answer
+    may have missed."""
+    replaces: str | None = None
+    """The candidate of the same round that came to nothing new, in whose place this one is asked for."""
 
     @property
     def id(self) -> str:
         return f"c{self.round}.{self.slot}"
 
 
+class Ladder(Value):
+    """The ways to ask, in one order: every form in turn, then another plan and temperature. The first turn of all forms
+    is greedy where the config says so: it beats the mean of what is sampled."""
+
+    forms: tuple[Form, ...]
+    plans: tuple[str, ...]
+    temperatures: tuple[float, ...]
+    greedy: bool
+
+    def step(self, index: int) -> tuple[Form, str, float]:
+        """Form, plan and temperature of the ``index``-th fresh candidate of a trial."""
+        form, cycle = index % len(self.forms), index // len(self.forms)
+        plan = self.plans[cycle % len(self.plans)]
+        if self.greedy and cycle == 0:
+            return self.forms[form], plan, 0.0
+        # Shifted by the form, and by one more each time the plans begin again: all combinations come, none soon twice.
+        turns = cycle - self.greedy
+        turn = turns % len(self.plans) + turns // len(self.plans) + form
+        return self.forms[form], plan, self.temperatures[turn % len(self.temperatures)]
+
+    def without(self, hopeless: Container[str]) -> "Ladder":
+        """The ladder without some forms; itself where none would be left."""
+        forms = tuple(form for form in self.forms if form not in hopeless)
+        return self.model_copy(update={"forms": forms}) if forms else self
+
+    def next_plan(self, index: int) -> int:
+        """The first index from ``index`` on that begins another plan."""
+        return -(-index // len(self.forms)) * len(self.forms)
+
+
+def ladder(config: SolverConfig, profile: Profile, differing: Sequence[Form]) -> Ladder:
+    """The ladder of ``hc``. ``differing``: the forms that are not the same prompt for this task, the profile's first;
+    ``config.forms`` names others."""
+    return Ladder(
+        forms=config.forms or tuple(differing) or (profile.form,),
+        plans=config.plans,
+        temperatures=config.temperatures,
+        greedy=config.greedy,
+    )
+
+
+def wanted_forms(config: SolverConfig, profile: Profile) -> tuple[Form, ...]:
+    """The forms that a ladder may hold, the model's own first."""
+    every: tuple[Form, ...] = ("completion", "chat", "fenced")
+    return config.forms or tuple(dict.fromkeys((profile.form, *every)))
+
+
+def hopeless(pool: Sequence[Candidate]) -> frozenset[str]:
+    """The forms whose answers so far, at least ``_TRIES``, held no file at all."""
+    asked = Counter(one.form for one in pool)
+    failed = Counter(one.form for one in pool if one.malformed)
+    return frozenset(form for form, count in asked.items() if count >= _TRIES and failed[form] == count)
+
+
 def round_slots(
     config: SolverConfig,
-    profile: Profile,
+    ways: Ladder,
     *,
     number: int,
+    count: int,
+    begin: int,
     task_digest: str,
     trial_seed: int,
     next_lineage: int,
     to_repair: Sequence[Candidate] = (),
+    told: Told = "",
 ) -> tuple[Slot, ...]:
-    """The slots of a round of ``hc``: repairs first, then fresh candidates over the ladder of temperatures × forms ×
-    plans. Each round shifts the plans, so that a restart is a restart from another plan."""
-    forms = config.forms or (profile.form,)
-    made = []
-    for slot in range(config.samples):
-        parent = to_repair[slot] if slot < len(to_repair) else None
-        made.append(
+    """The slots of a round of ``hc``: repairs first, then fresh candidates from the ``begin``-th step of the ladder on.
+    With ``told`` every second fresh one is told it: what was tried can also lead astray."""
+    repairs = [
+        _repair(config, ways, number, i, one, task_digest, trial_seed) for i, one in enumerate(to_repair[:count])
+    ]
+    fresh = []
+    for i in range(count - len(repairs)):
+        form, plan, temperature = ways.step(begin + i)
+        fresh.append(
             Slot(
                 round=number,
-                slot=slot,
-                temperature=config.temperatures[slot % len(config.temperatures)],
-                form=forms[slot % len(forms)],
-                plan=config.plans[(slot + number - 1) % len(config.plans)],
-                seed=seed_of(task_digest, trial_seed, "solver", number, slot),
-                lineage=parent.lineage if parent else next_lineage + slot - len(to_repair),
-                parent=parent.id if parent else None,
-                repairs=parent.repairs + 1 if parent else 0,
+                slot=len(repairs) + i,
+                temperature=temperature,
+                form=form,
+                plan=plan,
+                # As in ``best_of_n``: the n-th sample of a trial has the n-th seed, whoever asks.
+                seed=seed_of(task_digest, trial_seed, "solver", "sample", begin + i),
+                lineage=next_lineage + i,
+                told=told if i % 2 == 0 else "",
             )
         )
-    return tuple(made)
+    return (*repairs, *fresh)
+
+
+def _repair(
+    config: SolverConfig, ways: Ladder, number: int, slot: int, parent: Candidate, task_digest: str, trial_seed: int
+) -> Slot:
+    """A repair: cool, in the model's own form first, then in the next."""
+    return Slot(
+        round=number,
+        slot=slot,
+        temperature=config.temperatures[parent.repairs % len(config.temperatures)],
+        form=ways.forms[parent.repairs % len(ways.forms)],
+        plan=config.plans[0],
+        seed=seed_of(task_digest, trial_seed, "solver", "repair", number, slot),
+        lineage=parent.lineage,
+        parent=parent.id,
+        repairs=parent.repairs + 1,
+    )
+
+
+def replacements(
+    config: SolverConfig,
+    ways: Ladder,
+    idle: Sequence[Candidate],
+    *,
+    number: int,
+    begin: int,
+    first_slot: int,
+    task_digest: str,
+    trial_seed: int,
+    next_lineage: int,
+) -> tuple[Slot, ...]:
+    """A slot in place of each candidate that came to nothing new: further up the ladder, in another form or plan."""
+    slots = round_slots(config, ways, number=number, count=len(idle), begin=begin, task_digest=task_digest,
+                        trial_seed=trial_seed, next_lineage=next_lineage)  # fmt: skip
+    return tuple(
+        slot.model_copy(update={"slot": first_slot + i, "replaces": one.id})
+        for i, (slot, one) in enumerate(zip(slots, idle, strict=True))
+    )
 
 
 def independent_slots(
@@ -92,20 +197,3 @@ def single_slot(config: SolverConfig, profile: Profile, *, task_digest: str, tri
         seed=seed_of(task_digest, trial_seed, "solver", "sample", 0),
         lineage=0,
     )
-
-
-def normal_form(path: str, text: str) -> str:
-    """A text that equal candidates share: Python without comments and layout, anything else without trailing space."""
-    if path.endswith(".py"):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                return ast.dump(ast.parse(text))
-            except (SyntaxError, ValueError, RecursionError, MemoryError):
-                pass
-    return "\n".join(line.rstrip() for line in text.strip().splitlines())
-
-
-def files_digest(files: Mapping[str, str]) -> str:
-    """SHA-256 over the normal form of the files: equal digests are the same candidate."""
-    return digest_of({path: normal_form(path, text) for path, text in files.items()})

@@ -15,29 +15,38 @@ _ITEMS = 3
 _ITEM_LENGTH = 240
 
 
-def feedback(
-    row: Sequence[Cell],
-    tests: Sequence[SelfTest],
-    level: Literal["full", "trusted", "crashes"],
-    trust: Mapping[str, float] | None = None,
-) -> tuple[str, ...]:
-    """What may be told, at most three lines, crashes first; empty when there is nothing to repair. ``trust``: what the
-    pass matrix says of each test (``hc_ray.trust``); a test's own confidence where it says nothing."""
+Level = Literal["full", "trusted", "crashes"]
+
+
+def faults(
+    row: Sequence[Cell], tests: Sequence[SelfTest], level: Level, trust: Mapping[str, float] | None = None
+) -> tuple[tuple[int, str], ...]:
+    """What may be told of a candidate's failures, each with its rank: 0 for a missing file, a wrong format or what does
+    not load, 1 for a crash, 2 for an answer that a test doubts; every fault once, lowest rank first. ``trust``: what
+    the pass matrix says of each test (``hc_ray.trust``); a test's own confidence where it says nothing."""
     trust = trust or {}
-    crashes: dict[str, None] = {}
-    doubts: dict[str, None] = {}
+    found: list[tuple[int, str]] = []
     for cell, test in zip(row, tests, strict=True):
         if cell.outcome in ("pass", "skipped") or (test.category == "invalid_input" and cell.outcome == "error"):
             continue
-        if cell.outcome in ("error", "timeout") or test.subject.kind == "file":
-            crashes.setdefault(_line(test, cell.detail or cell.outcome))
+        if test.subject.kind == "file" or "does not load" in cell.detail:
+            found.append((0, _line(test, cell.detail or cell.outcome)))
+        elif cell.outcome in ("error", "timeout"):
+            found.append((1, _line(test, cell.detail or cell.outcome)))
         elif level == "full" or (level == "trusted" and trust.get(test.id, test.confidence) >= TRUSTED):
-            doubts.setdefault(_line(test, f"{cell.detail}; the test may be wrong"))
-    seen: dict[str, str] = {}
-    for line in (*crashes, *doubts):
+            found.append((2, _line(test, f"{cell.detail}; the test may be wrong")))
+    seen: dict[str, tuple[int, str]] = {}
+    for rank, line in sorted(found, key=lambda one: one[0]):
         # The same fault at every input is told once.
-        seen.setdefault(line.split(": ", 1)[-1], line)
-    return tuple(seen.values())[:_ITEMS]
+        seen.setdefault(line.split(": ", 1)[-1], (rank, line))
+    return tuple(seen.values())
+
+
+def feedback(
+    row: Sequence[Cell], tests: Sequence[SelfTest], level: Level, trust: Mapping[str, float] | None = None
+) -> tuple[str, ...]:
+    """What a repair is told, at most three lines; empty when there is nothing to repair."""
+    return tuple(line for _, line in faults(row, tests, level, trust))[:_ITEMS]
 
 
 def _line(test: SelfTest, what: str) -> str:
@@ -55,16 +64,33 @@ def notes(parent: Candidate, observed: Sequence[str]) -> str:
     )
 
 
+def tried(told: Sequence[Sequence[str]]) -> str:
+    """What a new start is told of earlier attempts: of each, best first, the worst that was seen; empty for none."""
+    lines = tuple(dict.fromkeys(lines[0] for lines in told if lines))[:_ITEMS]
+    if not lines:
+        return ""
+    return Template(template("tried")).substitute(tried="\n".join(f"- {line}" for line in lines)).strip("\n")
+
+
+def reread(missed: Sequence[str]) -> str:
+    """What is told after a failed verdict: the sentences that it may have missed; empty for none."""
+    if not missed:
+        return ""
+    told = "\n".join(f"- {sentence}" for sentence in missed[:_ITEMS])
+    return Template(template("reread")).substitute(missed=told).strip("\n")
+
+
 def repairable(
-    pool: Sequence[Candidate], order: Sequence[str], told: dict[str, tuple[str, ...]], *, limit: int, count: int
+    pool: Sequence[Candidate], order: Sequence[str], ranks: Mapping[str, int], *, limit: int, count: int
 ) -> tuple[Candidate, ...]:
-    """The candidates that the next round repairs, best first (``order``): those with something to tell, fewer than
-    ``limit`` repairs in their lineage, and no repair of them yet."""
+    """The candidates that the next round repairs. ``ranks``: the lowest rank of what may be told of each (see
+    ``faults``); ``order``: best first. Missing files, wrong formats and crashes come first; each has fewer than
+    ``limit`` repairs in its lineage, and no repair of it yet."""
     by_id = {candidate.id: candidate for candidate in pool}
     repaired = {candidate.parent for candidate in pool}
     found = [
         by_id[name]
-        for name in order
-        if told.get(name) and by_id[name].repairs < limit and name not in repaired and not by_id[name].duplicate_of
+        for name in sorted((name for name in order if name in ranks), key=lambda name: ranks[name])
+        if by_id[name].repairs < limit and name not in repaired and not by_id[name].duplicate_of
     ]
     return tuple(found[:count])

@@ -1,22 +1,23 @@
-"""The state of one trial's search and the steps that all agents share: asking for candidates, running tests on the new
-ones, selecting, submitting. Decisions fall at round barriers, in slot order, never in the order of arrival."""
+"""The state of one trial's search and the steps that all agents share: asking for candidates, selecting, submitting
+(``verifying`` runs the tests). Decisions fall at round barriers, in slot order, never in the order of arrival."""
 
-import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hc_ray.candidate import Candidate, Submission
 from hc_ray.config import BudgetConfig, SelectorName, SolverConfig
-from hc_ray.events import Action, Heartbeat, TurnStart, VerifyComplete
+from hc_ray.events import Action, Heartbeat, TurnStart
 from hc_ray.ports import Events, Judge
 from hc_ray.prompt import Completion, Malformed, Prompt
 from hc_ray.select import Selection, behaviour_clusters, progress, select
-from hc_ray.solve import forms, repair
+from hc_ray.solve import forms, propose, repair
 from hc_ray.solve.budget import Asking, Clock, Purse
 from hc_ray.solve.deliverable import Deliverable
+from hc_ray.solve.limits import answer_limit, loops
 from hc_ray.solve.outcome import RoleModel
-from hc_ray.solve.propose import Slot, files_digest
+from hc_ray.solve.propose import Slot
+from hc_ray.solve.sameness import files_digest
 from hc_ray.solve.workbench import Workbench
 from hc_ray.suite import Cell, PassMatrix, SelfTest, Suite
 from hc_ray.task import Task
@@ -48,10 +49,19 @@ class Search:
         self.bench, self.judge, self.events, self.name, self.clock = bench, judge, events, name, clock
         self.purse = Purse(budget.tokens)
         self.asking = Asking(solver, self.purse)
+        wanted = propose.wanted_forms(config, solver.profile)
+        differing = forms.differing(wanted, task.instruction, deliverable, solver.profile)
+        self.ways = propose.ladder(config, solver.profile, differing)
         self.suite: Suite | None = None
         self.tests: tuple[SelfTest, ...] = ()
         self.pool: list[Candidate] = []
         self.rows: dict[str, tuple[Cell, ...]] = {}
+        self.cut = False
+        """Whether an answer was cut off by its limit while it still said something new."""
+        self.fresh = 0
+        """Steps of the ladder of ways that fresh candidates have taken."""
+        self.missed: tuple[str, ...] = ()
+        """Sentences of the instruction that a failed answer may have missed."""
         self.rejected: set[str] = set()
         """Candidates that a verdict has failed."""
         self.selection: Selection | None = None
@@ -78,9 +88,6 @@ class Search:
 
     def prompt(self, slot: Slot) -> Prompt:
         """What a slot asks its model."""
-        told = ""
-        if slot.parent is not None:
-            told = repair.notes(self.candidate(slot.parent), self.feedback(slot.parent))
         return forms.ask(
             self.task.instruction,
             self.deliverable,
@@ -89,21 +96,39 @@ class Search:
             hint=self.config.hint,
             seed=slot.seed,
             temperature=slot.temperature,
-            max_tokens=self.config.max_answer_tokens,
+            max_tokens=self.answer_limit,
             profile=self.asking.role.profile,
             inputs=self.shown,
-            notes=told,
+            notes=self._notes(slot),
             purpose="repair" if slot.parent else "candidate",
         )
+
+    @property
+    def answer_limit(self) -> int:
+        """Tokens that an answer may have, by the kind of the file and by whether one was cut off so far."""
+        return answer_limit(self.deliverable, self.config.max_answer_tokens, self.shown, cut=self.cut)
+
+    def _notes(self, slot: Slot) -> str:
+        """What a slot's prompt tells besides the instruction."""
+        if slot.parent is not None:
+            return repair.notes(self.candidate(slot.parent), self.feedback(slot.parent))
+        if slot.told == "reread":
+            return repair.reread(self.missed)
+        return repair.tried([self.feedback(one) for one in self.order()]) if slot.told == "tried" else ""
+
+    def order(self) -> tuple[str, ...]:
+        """The selected candidates, best first."""
+        scores = self.selection.scores if self.selection else {}
+        return tuple(sorted(scores, key=lambda one: -scores[one]))
 
     def candidate(self, identity: str) -> Candidate:
         return next(candidate for candidate in self.pool if candidate.id == identity)
 
     def feedback(self, identity: str) -> tuple[str, ...]:
         row = self.rows.get(identity)
-        return repair.feedback(row, self.tests, self.config.feedback, self._trusted()) if row else ()
+        return repair.feedback(row, self.tests, self.config.feedback, self.trusted()) if row else ()
 
-    def _trusted(self) -> Mapping[str, float]:
+    def trusted(self) -> Mapping[str, float]:
         """What the matrix so far says of each test."""
         state = (len(self.rows), len(self.tests))
         if self._trust[0] != state:
@@ -122,9 +147,9 @@ class Search:
             self.stop_reason = "tokens"
         return tuple(asked[:count])
 
-    async def ask(self, asked: Sequence[tuple[Slot, Prompt]]) -> tuple[Candidate, ...]:
-        """Ask for a round's candidates, all at once; they enter the pool in slot order."""
-        self.round += 1
+    async def ask(self, asked: Sequence[tuple[Slot, Prompt]], *, more: bool = False) -> tuple[Candidate, ...]:
+        """Ask for a round's candidates, all at once; they enter the pool in slot order. ``more``: of the same round."""
+        self.round += not more
         self.events.emit(TurnStart(turn=self.turns + 1, max_turns=self.config.max_turns, subtask="candidates"))
         answers = await self.asking.all([(slot.id, prompt) for slot, prompt in asked])
         made = []
@@ -133,6 +158,8 @@ class Search:
             self.pool.append(candidate)
             made.append(candidate)
             self.turns += 1
+            self.fresh += slot.parent is None
+            self.cut = self.cut or (answer.finish_reason == "length" and not loops(answer.text))
         self.journal("round", number=self.round, slots=[slot.model_dump(mode="json") for slot, _ in asked],
                      digests=[one.digest for one in made], duplicates=[one.duplicate_of for one in made],
                      malformed=[one.malformed for one in made], tokens_left=self.purse.left)  # fmt: skip
@@ -148,7 +175,7 @@ class Search:
         original = next((one for one in self.pool if files and one.digest == digest), None)
         return Candidate(
             id=slot.id,
-            **slot.model_dump(),
+            **slot.model_dump(exclude={"told", "replaces"}),
             files=files,
             malformed=read.reason if isinstance(read, Malformed) else None,
             digest=digest,
@@ -159,20 +186,12 @@ class Search:
             finish_reason=answer.finish_reason,
         )
 
-    async def verify(self, made: Sequence[Candidate]) -> None:
-        """Run the tests on what is new among the candidates; duplicates take their original's row."""
-        fresh = [one for one in made if one.files and one.duplicate_of is None]
-        rows = await asyncio.gather(*(self.bench.try_out(one.id, one.files, self.tests) for one in fresh))
-        self.rows.update({one.id: row for one, row in zip(fresh, rows, strict=True)})
-        for one in made:
-            if one.duplicate_of is not None:
-                self.rows[one.id] = self.rows[one.duplicate_of]
-            if one.id in self.rows:
-                row = self.rows[one.id]
-                passing = sum(cell.outcome == "pass" for cell in row)
-                share = progress(row, self.tests)
-                told = VerifyComplete(candidate=one.id, passing=passing, total=len(row), progress=share)
-                self.events.emit(told)
+    def forget_twins(self) -> None:
+        """Take candidates that answered alike for different ones again: there are new tests. Equal texts stay equal."""
+        first: dict[str, str] = {}
+        for i, one in enumerate(self.pool):
+            original = first.setdefault(one.digest, one.id) if one.digest else one.id
+            self.pool[i] = one.model_copy(update={"duplicate_of": original if original != one.id else None})
 
     def matrix(self) -> PassMatrix:
         """Every candidate that was run, in slot order, under the present tests."""
@@ -181,15 +200,15 @@ class Search:
                           cells=tuple(self.rows[name] for name in names))  # fmt: skip
 
     def choose(self, selector: SelectorName) -> Selection:
-        """Select over the whole pool, so that the best so far is never lost; failed submissions, and what behaves like
-        them, stand aside."""
+        """Select over the whole pool, so that the best so far is never lost, and is kept where nothing is better;
+        failed submissions, and what behaves like them, stand aside."""
         matrix = self.matrix()
         out = set(self.rejected)
         for cluster in behaviour_clusters(matrix, self.tests):
             out.update(cluster if self.rejected.intersection(cluster) else ())
         standing = tuple(name for name in matrix.candidates if name not in out) or matrix.candidates
         matrix = PassMatrix(candidates=standing, tests=matrix.tests, cells=tuple(self.rows[one] for one in standing))
-        self.selection = select(matrix, selector, tests=self.tests)
+        self.selection = checkpoint(self.selection, select(matrix, selector, tests=self.tests))
         self.journal("select", **self.selection.model_dump(mode="json"))
         self.beat()
         return self.selection
@@ -207,7 +226,7 @@ class Search:
         """Hand in the chosen candidate (the untouched workspace where there is none); the verdict's one bit."""
         chosen = self.selection.chosen if self.selection else None
         files = self.candidate(chosen).files if chosen else {}
-        checklist = self._checklist(files)
+        checklist = self.checklist(files)
         difference, living = await self.bench.hand_in(f"submission{len(self.submissions)}", files)
         missing = [file.path for file in self.deliverable.files if not self._reaches(file.path, difference.changed)]
         self.journal("submit", candidate=chosen, changed=list(difference.changed), missing=missing, faults=checklist)
@@ -223,16 +242,32 @@ class Search:
             self.rejected.add(chosen)
         return passed
 
-    def _checklist(self, files: Mapping[str, str]) -> list[str]:
-        """What a last look finds; told, never acted on."""
+    def checklist(self, files: Mapping[str, str]) -> list[str]:
+        """What a last look at the files of a candidate finds; a search with faults in its best is not complete."""
         faults = [f"{path} holds conflict markers" for path, text in files.items() if _conflicts(text)]
-        return faults + [f"{path} is empty" for path, text in files.items() if not text.strip()]
+        faults += [f"{path} is empty" for path, text in files.items() if not text.strip()]
+        return faults + [f"{one.path} is missing" for one in self.deliverable.files if one.path not in files]
 
     def _reaches(self, path: str, changed: Sequence[str]) -> bool:
         return any(one == path or one.endswith("/" + path.lstrip("/")) for one in changed)
 
     def journal(self, what: str, **detail: Any) -> None:
         self.events.emit(Action(name=what, detail=detail))
+
+
+def checkpoint(held: Selection | None, now: Selection) -> Selection:
+    """The selection with its best checkpoint: what was held before stays, unless what is chosen now has, on the same
+    matrix, the higher score, or the same score and more candidates that behave like it."""
+    before = held.chosen if held else None
+    if before is None or now.chosen is None or before == now.chosen or before not in now.scores:
+        return now
+    sizes = {member: len(cluster) for cluster in now.clusters for member in cluster}
+
+    def worth(name: str) -> tuple[bool, float, int]:
+        return name in sizes, now.scores[name], sizes.get(name, 0)
+
+    better = worth(now.chosen) > worth(before)
+    return now if better else now.model_copy(update={"chosen": before, "why": f"{now.why}; {before} was there before"})
 
 
 def _conflicts(text: str) -> bool:

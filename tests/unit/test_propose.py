@@ -1,9 +1,20 @@
+from typing import Any
+
 from hc_ray.candidate import Candidate
 from hc_ray.config import SolverConfig
 from hc_ray.normal import normal
 from hc_ray.profile import Profile
-from hc_ray.solve.propose import files_digest, independent_slots, round_slots
-from hc_ray.solve.repair import feedback, repairable
+from hc_ray.solve.propose import (
+    Ladder,
+    hopeless,
+    independent_slots,
+    ladder,
+    replacements,
+    round_slots,
+    single_slot,
+    wanted_forms,
+)
+from hc_ray.solve.repair import faults, feedback, repairable, tried
 from hc_ray.solve.seeds import sandbox_name, seed_of
 from hc_ray.suite import Cell, ExpectedValue, SelfTest, Subject
 
@@ -11,23 +22,75 @@ PARENT = Candidate(id="c1.0", round=1, slot=0, lineage=0, seed=1, temperature=0.
                    files={"m.py": "x"})  # fmt: skip
 
 
-def test_a_round_walks_temperatures_and_forms_and_shifts_its_plans() -> None:
-    config = SolverConfig(forms=("chat", "completion"), samples=4)
+WAYS = Ladder(forms=("completion", "chat"), plans=("plain", "steps", "simple"), temperatures=(0.3, 0.5), greedy=True)
+PLACE: dict[str, Any] = {"task_digest": "d", "trial_seed": 0}
+
+
+def test_the_first_turn_of_every_form_is_greedy_and_every_later_step_differs_from_the_last() -> None:
+    steps = [WAYS.step(i) for i in range(12)]
+    assert [(form, temperature) for form, _, temperature in steps[:2]] == [("completion", 0.0), ("chat", 0.0)]
+    assert all(temperature > 0 for *_, temperature in steps[2:])
+    assert [form for form, *_ in steps] == ["completion", "chat"] * 6
+    assert [plan for _, plan, _ in steps[::2]] == ["plain", "steps", "simple"] * 2
+    assert WAYS.model_copy(update={"greedy": False}).step(0)[2] == 0.3
+
+
+def test_no_way_of_asking_comes_twice_before_all_temperatures_forms_and_plans_were_through() -> None:
+    ways = WAYS.model_copy(update={"greedy": False})
+    assert len({ways.step(i) for i in range(12)}) == 12
+
+
+def test_a_new_start_begins_with_another_plan() -> None:
+    assert [WAYS.next_plan(index) for index in (0, 1, 2, 3)] == [0, 2, 2, 4]
+    assert WAYS.step(WAYS.next_plan(3))[1] != WAYS.step(3)[1]
+
+
+def test_a_form_that_brought_no_file_twice_is_left_out_unless_none_would_be_left() -> None:
+    def answered(form: str, malformed: str | None) -> Candidate:
+        return PARENT.model_copy(update={"form": form, "malformed": malformed})
+
+    pool = [answered("chat", "no file"), answered("completion", None), answered("chat", "no file")]
+    assert hopeless(pool) == {"chat"} and hopeless(pool[:2]) == frozenset()
+    assert WAYS.without(hopeless(pool)).forms == ("completion",)
+    assert WAYS.without({"chat", "completion"}) == WAYS
+
+
+def test_a_round_walks_the_ladder_from_where_the_last_one_stopped() -> None:
     first, second = (
-        round_slots(config, Profile(), number=number, task_digest="d", trial_seed=0, next_lineage=0)
-        for number in (1, 2)
+        round_slots(SolverConfig(), WAYS, number=number, count=4, begin=begin, next_lineage=begin, **PLACE)
+        for number, begin in ((1, 0), (2, 4))
     )
-    assert [slot.temperature for slot in first] == [0.3, 0.5, 0.7, 0.3]
-    assert [slot.form for slot in first] == ["chat", "completion", "chat", "completion"]
-    assert first[0].plan != second[0].plan and first[0].seed != second[0].seed
-    assert len({slot.lineage for slot in first}) == 4
+    assert [(slot.form, slot.plan, slot.temperature) for slot in (*first, *second)] == [WAYS.step(i) for i in range(8)]
+    assert len({slot.seed for slot in (*first, *second)}) == 8 and len({slot.lineage for slot in first}) == 4
 
 
-def test_repairs_take_the_first_slots_and_stay_in_their_lineage() -> None:
-    slots = round_slots(SolverConfig(), Profile(), number=2, task_digest="d", trial_seed=0, next_lineage=3,
-                        to_repair=[PARENT])  # fmt: skip
-    assert (slots[0].parent, slots[0].lineage, slots[0].repairs) == ("c1.0", 0, 1)
+def test_the_first_candidate_of_hc_is_the_sample_of_raw() -> None:
+    profile = Profile(form="completion")
+    single = single_slot(SolverConfig(), profile, **PLACE)
+    ways = ladder(SolverConfig(), profile, wanted_forms(SolverConfig(), profile))
+    first = round_slots(SolverConfig(), ways, number=1, count=1, begin=0, next_lineage=0, **PLACE)[0]
+    assert first == single and ways.forms == ("completion", "chat", "fenced")
+
+
+def test_what_was_tried_is_told_to_every_second_fresh_candidate() -> None:
+    slots = round_slots(SolverConfig(), WAYS, number=2, count=4, begin=4, next_lineage=4, told="tried", **PLACE)
+    assert [slot.told for slot in slots] == ["tried", "", "tried", ""]
+
+
+def test_repairs_take_the_first_slots_stay_in_their_lineage_and_the_second_takes_another_form() -> None:
+    slots = round_slots(SolverConfig(), WAYS, number=2, count=3, begin=3, next_lineage=3, to_repair=[PARENT], **PLACE)
+    assert (slots[0].parent, slots[0].lineage, slots[0].repairs, slots[0].form) == ("c1.0", 0, 1, "completion")
     assert [slot.lineage for slot in slots[1:]] == [3, 4] and slots[1].parent is None
+    again = PARENT.model_copy(update={"repairs": 1})
+    assert round_slots(SolverConfig(), WAYS, number=3, count=1, begin=5, next_lineage=5, to_repair=[again],
+                       **PLACE)[0].form == "chat"  # fmt: skip
+
+
+def test_a_replacement_is_asked_in_another_form_or_plan_and_says_whom_it_replaces() -> None:
+    first = round_slots(SolverConfig(), WAYS, number=1, count=2, begin=0, next_lineage=0, **PLACE)
+    other = replacements(SolverConfig(), WAYS, [PARENT], number=1, begin=2, first_slot=2, next_lineage=2, **PLACE)[0]
+    assert other.id == "c1.2" and other.replaces == "c1.0"
+    assert all((other.form, other.plan) != (slot.form, slot.plan) for slot in first)
 
 
 def test_independent_samples_have_seeds_of_their_own_whatever_the_batches() -> None:
@@ -40,13 +103,6 @@ def test_independent_samples_have_seeds_of_their_own_whatever_the_batches() -> N
         return made
 
     assert seeds(5) == seeds(2, 3) and len(set(seeds(5))) == 5
-
-
-def test_layout_and_comments_do_not_make_another_candidate() -> None:
-    assert files_digest({"m.py": "def f():\n  return 1 # one\n"}) == files_digest({"m.py": "def f():\n\n    return 1"})
-    assert files_digest({"m.py": "x = 1"}) != files_digest({"m.py": "x = 2"})
-    assert files_digest({"m.txt": "a \n"}) == files_digest({"m.txt": "a"})
-    assert files_digest({"m.py": "x = ("}) != files_digest({"m.py": "y = ("})
 
 
 def cell_and_test(outcome: str, confidence: float, detail: str) -> tuple[Cell, SelfTest]:
@@ -71,12 +127,31 @@ def test_the_same_crash_at_every_input_is_told_once() -> None:
 
 
 def test_a_lineage_is_repaired_so_often_and_no_more() -> None:
-    told = {"c1.0": ("crash",)}
-    assert repairable([PARENT], ["c1.0"], told, limit=2, count=1) == (PARENT,)
+    ranks = {"c1.0": 1}
+    assert repairable([PARENT], ["c1.0"], ranks, limit=2, count=1) == (PARENT,)
     worn = PARENT.model_copy(update={"repairs": 2})
-    assert repairable([worn], ["c1.0"], told, limit=2, count=1) == ()
+    assert repairable([worn], ["c1.0"], ranks, limit=2, count=1) == ()
     child = PARENT.model_copy(update={"id": "c2.0", "parent": "c1.0"})
-    assert repairable([PARENT, child], ["c1.0", "c2.0"], told, limit=2, count=1) == ()
+    assert repairable([PARENT, child], ["c1.0", "c2.0"], ranks, limit=2, count=1) == ()
+
+
+def test_missing_files_and_what_does_not_load_are_repaired_first_then_crashes_then_wrong_answers() -> None:
+    pool = [PARENT.model_copy(update={"id": f"c1.{i}", "lineage": i}) for i in range(4)]
+    found = repairable(pool, ["c1.0", "c1.1", "c1.2", "c1.3"], {"c1.0": 2, "c1.1": 1, "c1.2": 0}, limit=2, count=3)
+    assert [one.id for one in found] == ["c1.2", "c1.1", "c1.0"]
+
+
+def test_faults_are_ranked_by_their_kind() -> None:
+    pairs = [cell_and_test("fail", 0.9, "observed 2 where 1 was expected"), cell_and_test("error", 0.1, "TypeError"),
+             cell_and_test("error", 0.2, "does not load: SyntaxError")]  # fmt: skip
+    found = faults([cell for cell, _ in pairs], [test for _, test in pairs], "full")
+    assert [rank for rank, _ in found] == [0, 1, 2]
+
+
+def test_a_new_start_is_told_of_each_attempt_its_worst_fault_once() -> None:
+    text = tried([("f(1): TypeError", "f(2): 3"), ("f(1): TypeError",), (), ("f(0): observed 2",)])
+    assert text.count("f(1): TypeError") == 1 and "f(0): observed 2" in text and "f(2)" not in text
+    assert tried([()]) == ""
 
 
 def test_seeds_and_names_derive_from_the_public_digest_and_the_place_alone() -> None:

@@ -1,0 +1,99 @@
+"""The rounds of ``hc``: the thin shell around ``decide``. Ask, replace what is nothing new, run, select, decide."""
+
+from collections.abc import Sequence
+
+from hc_ray.candidate import Candidate
+from hc_ray.solve import propose
+from hc_ray.solve.decide import Decision, decide
+from hc_ray.solve.propose import Slot, Told
+from hc_ray.solve.search import Search
+from hc_ray.solve.standing import Standing
+from hc_ray.solve.verifying import Verifying
+
+
+class Rounds:
+    """One stretch of a search: up to the first submission, or between two."""
+
+    def __init__(self, search: Search, *, seed: int, told: Told = "") -> None:
+        """``told``: what every second fresh candidate is told from the beginning."""
+        self.search, self.config = search, search.config
+        self._seed, self._told = seed, told
+        self._standing = Standing(search)
+        self._verifying = Verifying(search, count=self.config.probe_inputs, wave=self.config.wave)
+
+    async def run(self) -> None:
+        """Until the best is clearly good or nothing is left to spend."""
+        search = self.search
+        decision = self._decide()
+        while decision.samples:
+            asked = await search.payable(self._slots(decision))
+            if not asked:
+                decision = self._decide(affordable=0)
+                continue
+            made = await self._verifying.look(await search.ask(asked))
+            made = (*made, *await self._replaced(made))
+            await self._verifying.run(made, self._is_complete)
+            search.choose(self.config.selector)
+            decision = self._decide()
+        search.stop_reason = decision.rule
+
+    @property
+    def _ways(self) -> propose.Ladder:
+        """The ladder of ways to ask, without the forms that the model does not answer in."""
+        return self.search.ways.without(propose.hopeless(self.search.pool))
+
+    def _decide(self, *, affordable: int | None = None) -> Decision:
+        """Decide, and journal the decision with all that it rests on."""
+        state = self._standing.state(affordable=affordable)
+        decision = decide(state)
+        self.search.journal("decide", state=state.model_dump(mode="json"), **decision.model_dump(mode="json"))
+        return decision
+
+    def _is_complete(self) -> bool:
+        """Whether the candidates that have run already end the search."""
+        self.search.choose(self.config.selector)
+        return decide(self._standing.state()).action == "complete"
+
+    def _slots(self, decision: Decision) -> tuple[Slot, ...]:
+        """The next round. At most a third of it repairs candidates; a new start takes other plans and repairs none."""
+        search = self.search
+        told = self._told
+        if decision.fresh:
+            self._standing.begin_anew()
+            search.fresh = self._ways.next_plan(search.fresh)
+            told = "tried"
+        to_repair: Sequence[Candidate] = ()
+        if not decision.fresh and search.selection is not None:
+            to_repair = self._standing.repairable(max(1, decision.samples // 3))
+        return propose.round_slots(
+            self.config,
+            self._ways,
+            number=search.round + 1,
+            count=decision.samples,
+            begin=search.fresh,
+            task_digest=search.task.digest,
+            trial_seed=self._seed,
+            next_lineage=len(search.pool),
+            to_repair=to_repair,
+            told=told,
+        )
+
+    async def _replaced(self, made: Sequence[Candidate]) -> tuple[Candidate, ...]:
+        """One more try, in another form or plan, for each of a round's candidates that is malformed or nothing new."""
+        search = self.search
+        idle = [one for one in made if one.malformed or one.duplicate_of]
+        if not (idle and self.config.replace):
+            return ()
+        slots = propose.replacements(
+            self.config,
+            self._ways,
+            idle,
+            number=search.round,
+            begin=search.fresh,
+            first_slot=len(made),
+            task_digest=search.task.digest,
+            trial_seed=self._seed,
+            next_lineage=len(search.pool),
+        )
+        asked = await search.payable(slots)
+        return await self._verifying.look(await search.ask(asked, more=True)) if asked else ()

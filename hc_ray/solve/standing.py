@@ -1,0 +1,101 @@
+"""How a search stands at a barrier: from its candidates, rows and selection to the ``State`` that ``decide`` looks at,
+and which candidates a repair could better."""
+
+from collections.abc import Mapping
+
+from hc_ray.candidate import Candidate
+from hc_ray.select import judging, progress
+from hc_ray.solve import repair
+from hc_ray.solve.decide import AGREED, State
+from hc_ray.solve.gate import AGREED_CONFIDENCE
+from hc_ray.solve.search import Search
+from hc_ray.trust import STATED
+
+BELIEVED = 0.5
+"""From this trust on a test is more likely right than wrong: what fails it is not complete."""
+
+
+class Standing:
+    """Remembers, from barrier to barrier, when the best last got better."""
+
+    def __init__(self, search: Search) -> None:
+        self.search = search
+        self.began = search.round
+        """Rounds that were over when this stretch of the search began."""
+        self._best: tuple[float, int] = (-1.0, 0)
+        self._since = search.turns
+
+    def begin_anew(self) -> None:
+        """Patience counts from here."""
+        self._since = self.search.turns
+
+    def state(self, *, affordable: int | None = None) -> State:
+        """What is known now."""
+        search, config = self.search, self.search.config
+        selection = search.selection
+        best = selection.chosen if selection else None
+        alike = _alike(search, best)
+        failing, doubted = self._failing(best)
+        # Agreement betters a best only where nothing else is wrong with it.
+        agreed = 0 if failing or doubted else min(alike, AGREED)
+        reached = (progress(search.rows[best], search.tests), agreed) if best else (-1.0, 0)
+        if reached > self._best:
+            self._best, self._since = reached, search.turns
+        lineage = search.candidate(best).lineage if best else -1
+        return State(
+            round=search.round - self.began,
+            rounds=config.max_rounds,
+            turns_left=max(0, config.max_turns - search.turns),
+            affordable=affordable,
+            samples=config.samples,
+            samples_max=max(config.samples, config.samples_max),
+            asked=len(search.pool),
+            runnable=len(search.rows),
+            best=best,
+            failing=failing,
+            doubted=doubted,
+            faults=tuple(search.checklist(search.candidate(best).files)) if best else (),
+            confidence=selection.confidence if selection else 0.0,
+            posterior=config.selector == "posterior",
+            stated=sum(
+                test.expectation.kind in ("value", "rejected") and test.confidence >= STATED for test in search.tests
+            ),
+            alike=alike,
+            agreement_needed=search.asking.role.profile.bias_to_agreement,
+            repairable=len(self.repairable(len(search.pool))),
+            worn=any(one.repairs >= config.repairs for one in search.pool if one.lineage == lineage),
+            idle=search.turns - self._since,
+            patience=config.patience,
+        )
+
+    def _failing(self, best: str | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The judging tests that the best fails: those that are believed, and the others."""
+        search = self.search
+        if best is None:
+            return (), ()
+        row, trust = search.rows[best], search.trusted()
+        failed = [search.tests[i] for i in judging(search.tests) if row[i].outcome not in ("pass", "skipped")]
+        # What the instruction states, or a second reading agreed to, is believed however many candidates fail it: they
+        # may all share a mistake.
+        believed = tuple(
+            test.id
+            for test in failed
+            if test.confidence >= AGREED_CONFIDENCE or trust.get(test.id, test.confidence) >= BELIEVED
+        )
+        return believed, tuple(test.id for test in failed if test.id not in believed)
+
+    def repairable(self, count: int) -> tuple[Candidate, ...]:
+        """At most so many candidates that a repair could better, the worst kind of fault first."""
+        search = self.search
+        ranks: Mapping[str, int] = {
+            one: told[0][0]
+            for one in search.order()
+            if (told := repair.faults(search.rows[one], search.tests, search.config.feedback, search.trusted()))
+        }
+        return repair.repairable(search.pool, search.order(), ranks, limit=search.config.repairs, count=count)
+
+
+def _alike(search: Search, best: str | None) -> int:
+    """Candidates that behave like the best, itself included; 0 where it answered nothing."""
+    clusters = search.selection.clusters if search.selection else ()
+    return next((len(cluster) for cluster in clusters if best in cluster), 0)

@@ -1,0 +1,131 @@
+"""What a search does next is one table over what is known at a barrier, and a journal replays it."""
+
+from typing import Any
+
+import pytest
+
+from hc_ray.config import SolverConfig
+from hc_ray.events import Action
+from hc_ray.select import Selection
+from hc_ray.solve.decide import RULES, ActionName, Decision, State, decide
+from hc_ray.solve.search import checkpoint
+from tests.unit.test_orchestrate import BROKEN, RIGHT, WRONG, Bench, scripted
+
+ORDINARY: dict[str, Any] = {"round": 2, "rounds": 10, "turns_left": 20, "samples": 4, "samples_max": 8, "patience": 8,
+                            "asked": 8, "runnable": 6, "best": "c1.0", "confidence": 0.95, "stated": 1,
+                            "alike": 4}  # fmt: skip
+CASES: tuple[tuple[ActionName, str, dict[str, Any]], ...] = (
+    ("complete", "complete", {}),
+    ("continue", "go on", {"best": None, "runnable": 0, "alike": 0}),
+    ("continue", "go on", {"failing": ("t1",)}),
+    ("continue", "go on", {"faults": ("m.py is empty",)}),
+    ("continue", "go on", {"confidence": 0.5}),
+    ("complete", "complete", {"confidence": 0.5, "posterior": False}),
+    ("continue", "go on", {"stated": 0, "alike": 1}),
+    ("complete", "complete", {"stated": 0, "alike": 2}),
+    ("continue", "go on", {"agreement_needed": True, "alike": 2}),
+    ("continue", "go on", {"agreement_needed": True, "alike": 3}),
+    ("complete", "complete", {"agreement_needed": True, "alike": 4}),
+    ("complete", "complete", {"doubted": ("t9",)}),
+    ("complete", "complete", {"turns_left": 0}),
+    ("stop", "turns", {"failing": ("t1",), "turns_left": 0}),
+    ("stop", "tokens", {"failing": ("t1",), "affordable": 0}),
+    ("stop", "rounds", {"failing": ("t1",), "round": 10}),
+    ("advance", "checkpoint", {"failing": ("t1",), "checkpoint": True}),
+    ("advance", "overdue", {"failing": ("t1",), "overdue": True}),
+    ("no_progress", "stagnation", {"failing": ("t1",), "idle": 8}),
+    ("continue", "go on", {"failing": ("t1",), "idle": 7}),
+    ("restart", "worn", {"failing": ("t1",), "worn": True}),
+    ("continue", "go on", {"failing": ("t1",), "worn": True, "repairable": 1}),
+)
+
+
+@pytest.mark.parametrize(("action", "rule", "differs"), CASES)
+def test_each_line_of_the_table_decides_where_it_holds(action: ActionName, rule: str, differs: dict[str, Any]) -> None:
+    decision = decide(State(**{**ORDINARY, **differs}))
+    assert (decision.action, decision.rule) == (action, rule) and decision.why
+
+
+def test_every_line_of_the_table_is_tried() -> None:
+    assert {rule for _, rule, _ in CASES} == {rule.name for rule in RULES}
+
+
+def test_mixed_signals_buy_more_candidates_and_an_end_buys_none() -> None:
+    def samples(**differs: Any) -> int:
+        return decide(State(**{**ORDINARY, "failing": ("t1",), **differs})).samples
+
+    assert samples(confidence=0.5) == 8 and samples(alike=2) == 8
+    assert samples() == 4 and samples(best=None, runnable=0, alike=0) == 4
+    assert samples(turns_left=0) == 0
+
+
+def test_a_new_start_is_made_of_fresh_candidates_only() -> None:
+    assert decide(State(**{**ORDINARY, "failing": ("t1",), "idle": 9})).fresh
+    assert not decide(State(**{**ORDINARY, "failing": ("t1",)})).fresh
+
+
+CRASH = "    return n.missing\n"
+
+
+@pytest.mark.parametrize("bodies", [(WRONG, BROKEN, RIGHT), (WRONG, BROKEN), (CRASH, WRONG), (BROKEN,), (RIGHT,)])
+async def test_the_states_of_a_journal_replay_to_the_same_decisions(bodies: tuple[str, ...]) -> None:
+    bench = Bench(scripted(*bodies), verdicts=(False,))
+    await bench.solve("hc", SolverConfig(max_answer_tokens=60, max_rounds=4, refinement=1), tokens=12_000)
+    recorded = [event.detail for event in bench.log.actions("decide")]
+    assert len(recorded) >= 2
+    for detail in recorded:
+        told = {key: value for key, value in detail.items() if key != "state"}
+        assert decide(State.model_validate(detail["state"])) == Decision.model_validate(told)
+
+
+async def test_every_round_of_a_journal_is_what_its_decision_asked_for() -> None:
+    bench = Bench(scripted(WRONG, CRASH))
+    await bench.solve("hc", SolverConfig(max_answer_tokens=60, patience=4, max_turns=60), tokens=40_000)
+    actions = [event for event in bench.log.events if isinstance(event, Action)]
+    decided, seen = None, set()
+    for event in actions:
+        if event.name == "decide":
+            decided = event.detail
+        elif event.name == "round" and decided is not None:
+            slots = event.detail["slots"]
+            assert len(slots) <= decided["samples"]
+            assert not (decided["fresh"] and any(slot["parent"] for slot in slots))
+            assert any(slot["told"] == "tried" for slot in slots) == decided["fresh"]
+            seen.add(decided["action"])
+            decided = None
+    assert {"continue", "no_progress"} <= seen
+
+
+async def test_a_new_start_takes_another_plan_and_is_told_what_was_tried() -> None:
+    bench = Bench(scripted(CRASH))
+    config = SolverConfig(max_answer_tokens=60, patience=4, repairs=0, forms=("completion",), plans=("plain", "steps"))
+    await bench.solve("hc", config, tokens=40_000)
+    anew = [prompt for prompt in bench.prompts if "Earlier attempts" in (prompt.text or "")]
+    assert anew and all("AttributeError" in (prompt.text or "") for prompt in anew)
+    plain = [prompt for prompt in bench.prompts if prompt.role == "solver" and prompt not in anew]
+    assert plain, "every candidate was told what was tried"
+
+
+def selection(chosen: str, scores: dict[str, float], *clusters: tuple[str, ...]) -> Selection:
+    return Selection(selector="posterior", chosen=chosen, scores=scores, clusters=clusters, confidence=1.0, why="")
+
+
+def test_the_best_checkpoint_is_replaced_only_by_something_better() -> None:
+    held = selection("a", {"a": -1.0}, ("a",))
+    better = selection("b", {"a": -2.0, "b": -1.0}, ("a",), ("b",))
+    equal = selection("b", {"a": -1.0, "b": -1.0}, ("a",), ("b",))
+    agreed = selection("b", {"a": -1.0, "b": -1.0, "c": -1.0}, ("b", "c"), ("a",))
+    assert checkpoint(None, equal).chosen == "b"
+    assert checkpoint(held, better).chosen == "b" and checkpoint(held, agreed).chosen == "b"
+    assert checkpoint(held, equal).chosen == "a"
+    assert checkpoint(held, selection("b", {"b": -9.0})).chosen == "b", "what a verdict has failed is not kept"
+
+
+async def test_what_is_handed_in_is_never_worse_than_what_was_best_before() -> None:
+    async def handed_in(*bodies: str) -> str:
+        bench = Bench(scripted(*bodies))
+        await bench.solve("hc", SolverConfig(max_answer_tokens=60, greedy=False, forms=("completion",), max_rounds=3))
+        return bench.submitted()
+
+    for later in (WRONG, CRASH, BROKEN):
+        assert "raise ValueError" in await handed_in(RIGHT.replace("n * 2", "2 * n"), later, later, later)
