@@ -1,0 +1,230 @@
+"""A world that costs nothing: an engine that answers at once by prompt and seed, sandboxes that run nothing, verifiers
+that say no. What remains of a sweep is orchestration."""
+
+import hashlib
+import io
+import json
+import tarfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hc_ray.blind.verdict import Verdict
+from hc_ray.config import BudgetConfig, EngineConfig, SolverConfig, SweepConfig, TestgenConfig
+from hc_ray.ports import Difference, ExecResult
+from hc_ray.profile import Profile
+from hc_ray.prompt import Prompt
+from hc_ray.task import Environment, Task
+from hc_ray.trial import TrialKey
+from hc_ray_actors.engine import Endpoint
+from hc_ray_actors.plan import Plan
+from hc_ray_actors.sandboxes import Sandboxes
+from hc_ray_actors.trials import Trials
+
+INSTRUCTION = """Write `/app/double.py` with a function `double(n: int) -> int`.
+It must return twice the given number. For example, `double(4)` returns `8`.
+It must raise a ValueError if `n` is negative.
+"""
+LIMITS = dict.fromkeys(("memory", "disk", "pids", "network", "cpu"), "null")
+PROFILE = Profile(form="completion", test_form="completion", bias_to_agreement=False)
+
+
+def answers(prompt: Prompt) -> str:
+    """Another function for every seed, never the same twice; a tester knows a few calls."""
+    if prompt.role == "tester":
+        return "3) == 6\nassert double(0) == 0\nassert double(7) == 14\nassert double(1) == 2\n"
+    return f"\n    return n * 2 + {prompt.seed}\n"
+
+
+def settings(candidates: int) -> tuple[SolverConfig, BudgetConfig]:
+    """Trials of ``candidates`` candidates each, which nothing but their turns ends."""
+    rounds = 10
+    each = max(1, candidates // rounds)
+    solver = {"samples": each, "samples_max": each, "max_rounds": rounds, "max_turns": candidates, "patience": 10_000}
+    known = {name: value for name, value in solver.items() if name in SolverConfig.model_fields}
+    testgen = TestgenConfig(rounds=1, budget_tokens=2000, oracles=0)
+    return SolverConfig(**known, testgen=testgen), BudgetConfig(tokens=10**9)
+
+
+class NullSandbox:
+    """``ports.Sandbox`` whose tests pass or fail by the digest of what was put into it; one always fails, so that no
+    search is complete."""
+
+    workdir = "/app"
+
+    def __init__(self) -> None:
+        self._plan: Mapping[str, Any] = {}
+        self._digest = 0
+
+    async def exec(self, command: Sequence[str], **options: Any) -> ExecResult:
+        return ExecResult(exit_code=0, stdout=self._report() if self._plan else b"", stderr=b"")
+
+    async def put(self, files: Mapping[str, bytes], *, mode: int = 0o644) -> None:
+        for path, data in files.items():
+            if path.endswith("/tests.json"):
+                self._plan = json.loads(data)
+            else:
+                self._digest = int.from_bytes(hashlib.sha256(data).digest()[:16], "big")
+
+    def _report(self) -> bytes:
+        lines = []
+        for number, test in enumerate(self._plan["tests"]):
+            bits = self._digest >> (2 * (number % 60))
+            passed = self._digest and number and bits & 1
+            outcome = "pass" if passed else "fail" if self._digest else "error"
+            observed = str(bits & 3) if self._digest else None
+            line = json.dumps({"id": test["id"], "outcome": outcome, "observed": observed, "detail": "null"})
+            lines += [line] * self._plan["repeats"]
+        return "\n".join(lines).encode()
+
+    async def put_tar(self, tar: bytes) -> None:
+        """Nothing to unpack to."""
+
+    async def get(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
+        return None
+
+    async def difference(self, *, limit: int = 64 << 20) -> Difference:
+        return Difference(changed=("/app/double.py",), deleted=(), tar=_TAR)
+
+    async def fork(self, name: str) -> "NullSandbox":
+        return NullSandbox()
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+def _tar() -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        member = tarfile.TarInfo("app/double.py")
+        archive.addfile(member, io.BytesIO())
+    return buffer.getvalue()
+
+
+_TAR = _tar()
+
+
+class NullPlace:
+    """``ports.SandboxPlace``."""
+
+    async def create(self, task: Task, name: str, *, network: bool = False) -> NullSandbox:
+        return NullSandbox()
+
+    async def prepare(self, task: Task) -> None:
+        """Nothing to prepare."""
+
+    def refuses(self, task: Task) -> str | None:
+        return None
+
+    def limits(self) -> Mapping[str, str]:
+        return LIMITS
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+class _Sandboxes(Sandboxes):
+    """The actor as it is, over the null place."""
+
+    def __init__(self, backend: str, public_root: str | None, slots: int | None) -> None:
+        import asyncio
+
+        self._place = NullPlace()  # type: ignore[assignment]
+        self._slots, self._builds, self._backend = asyncio.Semaphore(8), asyncio.Semaphore(4), backend
+        self._open, self._making = {}, {}
+
+    async def missing(self, digests: Sequence[str]) -> list[str]:
+        return []
+
+    async def fault(self) -> str | None:
+        return None
+
+
+class _Engine:
+    def __init__(self, *_: Any) -> None:
+        """Its answers are computed where they are asked for."""
+
+    async def start(self) -> Endpoint:
+        return Endpoint(base_url=None, model="null")
+
+    async def alive(self) -> bool:
+        return True
+
+    async def fault(self) -> str | None:
+        return None
+
+    async def stop(self) -> None:
+        """Nothing runs."""
+
+
+class _Verifiers:
+    def __init__(self, *_: Any) -> None:
+        """Says no at once."""
+
+    async def control(self, task: Task) -> Verdict:
+        return Verdict(passed=True, cause="passed", reward=1.0)
+
+    async def grade(self, task: Task, submission: Any, keep_output: bool) -> Verdict:
+        return Verdict(passed=False, cause="failed", reward=0.0)
+
+    async def leaks(self, blobs: Any) -> list[str]:
+        return []
+
+    async def missing(self, digests: Any) -> list[str]:
+        return []
+
+    async def prepare(self, task: Task) -> None:
+        """Nothing to prepare."""
+
+    async def alive(self) -> bool:
+        return True
+
+    async def fault(self) -> str | None:
+        return None
+
+    async def close_all(self) -> None:
+        """Nothing is open."""
+
+
+class NullCluster:
+    """``cluster.Cluster`` in this process: the real trials' actor, null for the rest."""
+
+    where = "in-process"
+
+    def nodes(self, resource: str) -> list[str]:
+        return ["here"]
+
+    def spawn(self, cls: type, *args: Any, **where: Any) -> Any:
+        made = {"Engine": _Engine, "Sandboxes": _Sandboxes, "Verifiers": _Verifiers, "Trials": Trials}
+        return made[cls.__name__](*args)
+
+    def kill(self, actor: Any) -> None:
+        """Nothing dies here."""
+
+    def close(self) -> None:
+        """Nothing runs."""
+
+
+def task_of(number: int) -> Task:
+    digest = hashlib.sha256(str(number).encode()).hexdigest()
+    return Task(name=f"t{number}", digest=digest, instruction=INSTRUCTION, environment=Environment())
+
+
+def plan_of(out: Path, trials: int, candidates: int) -> Plan:
+    """A sweep of ``hc`` with so many trials, each of another task."""
+    solver, budget = settings(candidates)
+    engine = EngineConfig(kind="scripted", script="tests.bench.null_world:answers")
+    config = SweepConfig(dataset="null", agents=("hc",), engine=engine, solver=solver, budget=budget,
+                         mlflow_uri="none", out=str(out), concurrency=4)  # fmt: skip
+    taken = tuple(task_of(number) for number in range(trials))
+    keys = tuple(
+        TrialKey(task=task.name, task_digest=task.digest, agent="hc", solver=solver, budget=budget, seed=0,
+                 models={"solver": "null", "tester": "null"}, prompts="null", sandbox="null", grading="isolated")
+        for task in taken
+    )  # fmt: skip
+    models = {"solver": (engine, PROFILE, "null"), "tester": (engine, PROFILE, "null")}
+    return Plan(
+        out=str(out), config=config, dataset=str(out), public_root=str(out / "public"), sealed_root=str(out / "sealed"),
+        sealed_digest="null", taken=taken, refused=(), trials=keys, models=models, split="dev", sandbox="null",
+        sandbox_why="nothing runs", place="in-process",
+    )  # fmt: skip
