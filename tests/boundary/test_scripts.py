@@ -126,11 +126,12 @@ def test_a_demo_that_was_interrupted_or_only_planned_reports_nothing(demo: Path)
     assert not any(call.startswith("report") for call in calls(demo))
 
 
-def test_check_runs_all_four_checks_and_names_the_one_that_fails(tmp_path: Path) -> None:
+def test_check_runs_all_five_checks_and_names_the_one_that_fails(tmp_path: Path) -> None:
     (tmp_path / "scripts").mkdir()
     shutil.copy(CHECKOUT / "scripts/check", tmp_path / "scripts")
     for tool in ("ruff", "mypy", "lint-imports"):
         program(tmp_path / ".venv/bin" / tool, f'echo "{tool} $1" >> calls; [ "$1" != format ]')
+    program(tmp_path / "scripts/vocabulary", "echo vocabulary >> calls")
     result = run(tmp_path / "scripts/check", cwd=tmp_path)
     assert result.returncode == 1
     assert [call.strip() for call in calls(tmp_path)] == [
@@ -138,6 +139,7 @@ def test_check_runs_all_four_checks_and_names_the_one_that_fails(tmp_path: Path)
         "ruff check",
         "mypy --no-error-summary",
         "lint-imports",
+        "vocabulary",
     ]
     assert result.stderr.splitlines() == ["check: failed: format (scripts/lint mends it)"]
 

@@ -1,0 +1,93 @@
+"""What words belong to one task alone, and whether a text uses them. Code, prompts, skills, hints and configs must not:
+what helps with one task by name is no method.
+
+A word is a task's own (distinctive) when it has at least six letters, or four digits, stands in that task only, and is
+ordinary nowhere: not in the dictionary, not in Python's standard library. The dictionary (``webster.xz``) is the word
+list of Webster's Second International, 1934, in the public domain, as BSD systems ship it (``web2``): words in order,
+each as the number of letters that it shares with the one before it, and the rest."""
+
+import lzma
+import re
+import sysconfig
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+
+_WORD = re.compile(r"[a-z]{6,}")
+_NUMBER = re.compile(r"(?<!\d)\d{4,}(?!\d)")
+_ESCAPE = re.compile(r"\\[abfnrtv]")
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_ENDINGS = (("ies", "y"), ("es", ""), ("s", ""), ("ed", ""), ("ed", "e"), ("ing", ""), ("ing", "e"), ("er", ""),
+            ("er", "e"), ("ers", ""), ("ers", "e"), ("ly", ""), ("our", "or"), ("ours", "or"), ("ise", "ize"),
+            ("ization", "ize"), ("isation", "ize"))  # fmt: skip
+_EVERYDAY = frozenset({"8080"})
+"""Numbers that the standard library lacks and everybody knows: the port of web servers that are tried out."""
+
+
+def words_of(text: str) -> frozenset[str]:
+    """The words of at least six letters (small; identifiers taken apart) and the numbers of at least four digits."""
+    text = _ESCAPE.sub(" ", text)
+    return frozenset(_WORD.findall(_HUMP.sub(" ", text).lower())) | frozenset(_NUMBER.findall(text))
+
+
+@cache
+def dictionary() -> frozenset[str]:
+    """English words, without most of their inflected forms."""
+    packed = (Path(__file__).parent / "webster.xz").read_bytes()
+    words, last = [], ""
+    for line in lzma.decompress(packed).decode().split():
+        last = last[: int(line[0])] + line[1:]
+        words.append(last)
+    return frozenset(words)
+
+
+@cache
+def standard_library() -> frozenset[str]:
+    """Every word and number that stands in the source of Python's standard library."""
+    root = Path(sysconfig.get_path("stdlib"))
+    found: set[str] = set()
+    for path in root.rglob("*.py"):
+        if not {"site-packages", "dist-packages", "test", "tests"} & set(path.relative_to(root).parts):
+            found |= words_of(path.read_text(encoding="utf-8", errors="replace"))
+    return frozenset(found)
+
+
+def is_ordinary(word: str) -> bool:
+    """Whether a word says nothing of where it comes from."""
+    if word in dictionary() or word in _EVERYDAY:
+        return True
+    stems = [word.removesuffix(end) + put for end, put in _ENDINGS if word.endswith(end)]
+    stems += [stem[:-1] for stem in stems if len(stem) > 3 and stem[-1] == stem[-2]]  # planned → plan
+    return any(len(stem) > 2 and stem in dictionary() for stem in stems) or word in standard_library()
+
+
+def distinctive(tasks: Mapping[str, Iterable[str]]) -> dict[str, str]:
+    """Word → the one task that it stands in. ``tasks``: name → its texts; the name is one of them."""
+    held: defaultdict[str, set[str]] = defaultdict(set)
+    for name, texts in tasks.items():
+        for text in (name, *texts):
+            for word in words_of(text):
+                held[word].add(name)
+    return {word: next(iter(names)) for word, names in held.items() if len(names) == 1 and not is_ordinary(word)}
+
+
+class Vocabulary:
+    """What no text outside the datasets may say."""
+
+    def __init__(self, tasks: Mapping[str, Iterable[str]]) -> None:
+        self.words = distinctive(tasks)
+        names = sorted(name for name in tasks if not (name.isalpha() and is_ordinary(name.lower())))
+        either = "|".join(re.escape(name).replace(r"\-", "[-_]" if self._own(name) else "-") for name in names)
+        self._names = re.compile(rf"(?<![A-Za-z0-9])(?:{either})(?![A-Za-z0-9])", re.IGNORECASE) if names else None
+
+    def _own(self, name: str) -> bool:
+        """Whether a name has a word of its own: then it counts with underscores too; ``full_name`` is anybody's."""
+        return any(word in self.words for word in words_of(name))
+
+    def found(self, text: str) -> dict[str, str]:
+        """Each name or distinctive word that stands in ``text`` → the task that it is of, in order."""
+        said = {word: self.words[word] for word in words_of(text) if word in self.words}
+        if self._names is not None:
+            said |= {one.lower(): one.lower().replace("_", "-") for one in self._names.findall(text)}
+        return dict(sorted(said.items()))

@@ -1,0 +1,118 @@
+"""Words of one task alone, and that nothing outside the datasets uses them."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hc_ray.adapters.scripted_model import ScriptedModel
+from hc_ray.blind import vault
+from hc_ray.config import AgentName, BudgetConfig, SolverConfig, TestgenConfig
+from hc_ray.profile import Profile
+from hc_ray.prompt import Prompt
+from hc_ray.solve.orchestrate import solve
+from hc_ray.solve.outcome import RoleModel
+from hc_ray.task import Task
+from hc_ray.vocabulary import Vocabulary, distinctive, is_ordinary, words_of
+from tests.fakes.answers import wavers
+from tests.fakes.folder_place import FolderPlace
+from tests.fakes.tasks import TOML, make_task
+from tests.unit.test_orchestrate import Log, Shelf
+from tests.vocabulary import check
+
+STARTER = check.ROOT / "configs" / "tasks" / "starter"
+
+
+def test_words_are_taken_out_of_identifiers_and_numbers_need_four_digits() -> None:
+    assert words_of("aFancyHoneycomb honey_badgers\\nWidget 12 2041 x20417x") == {
+        "honeycomb", "badgers", "widget", "2041", "20417",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("word", ["kelvin", "temperatures", "batching", "planned", "totals", "colour", "subprocess",
+                                  "8080", "modernization", "libraries"])  # fmt: skip
+def test_dictionary_and_standard_library_words_are_ordinary(word: str) -> None:
+    assert is_ordinary(word)
+
+
+def test_a_word_of_two_tasks_is_nobodys_and_a_word_of_one_is_its_own() -> None:
+    tasks = {"one": ["the zorbelian sums 7129", "qwertaxi"], "two": ["qwertaxi and a kelvin"], "zymogrel-x": []}
+    assert distinctive(tasks) == {"zorbelian": "one", "7129": "one", "zymogrel": "zymogrel-x"}
+
+
+def test_names_are_found_whole_and_in_either_spelling_where_they_are_their_own() -> None:
+    known = Vocabulary({"zymogrel-fix": [], "sort-names": [], "greeting": []})
+    assert known.found("see zymogrel_fix") == {"zymogrel": "zymogrel-fix", "zymogrel_fix": "zymogrel-fix"}
+    assert list(known.found("the Sort-Names task")) == ["sort-names"]
+    assert known.found("def sort_names(greeting): ...  # my-sort-namesake") == {}
+
+
+@pytest.fixture(scope="module")
+def known() -> Vocabulary:
+    return check.vocabulary([STARTER])
+
+
+def test_this_tree_holds_no_words_of_tasks(known: Vocabulary) -> None:
+    assert check.faults(check.ROOT, known) == []
+
+
+def test_terminal_bench_and_every_starter_task_are_known(known: Vocabulary) -> None:
+    names = [line for line in check.NAMES.read_text().split("\n") if line and not line.startswith("#")]
+    assert len(names) == len(set(names)) == 89
+    everyone = [*names, *(path.name for path in STARTER.iterdir() if path.is_dir())]
+    assert [name for name in everyone if not known.found(name) and not is_ordinary(name)] == []
+
+
+@pytest.mark.parametrize(
+    "text", ["# as in log-summary-date-ranges", "x = 'fibsqrt'", "COREWARS = 1", "# see c-histogram"]
+)
+@pytest.mark.parametrize("place", ["hc_ray/solve/a.py", "hc_ray/solve/prompts/a.txt", "hc_ray/solve/skills/a/SKILL.md",
+                                   "actors/hc_ray_actors/a.py", "configs/a.yaml", "scripts/a"])  # fmt: skip
+def test_a_seeded_violation_is_found_wherever_it_stands(
+    tmp_path: Path, known: Vocabulary, place: str, text: str
+) -> None:
+    (tmp_path / place).parent.mkdir(parents=True)
+    (tmp_path / place).write_text("nothing here\n")
+    assert check.faults(tmp_path, known) == []
+    (tmp_path / place).write_text(f"nothing here\n{text}\n")
+    (found, *_) = check.faults(tmp_path, known)
+    assert found.startswith(f"{place}: ")
+
+
+def test_datasets_may_say_what_they_like(tmp_path: Path, known: Vocabulary) -> None:
+    shutil.copytree(STARTER / "c-histogram", tmp_path / "configs" / "tasks" / "starter" / "c-histogram")
+    assert check.faults(tmp_path, known) == []
+
+
+def sealed(root: Path, name: str) -> tuple[Task, Path]:
+    make_task(root / "dataset", name, toml=TOML + f'[task]\nname = "some/{name}"\n')
+    made = vault.seal(root / "dataset", root / "public", root / "sealed")
+    (task,) = made.tasks
+    return task, root
+
+
+async def asked_of(task: Task, agent: AgentName) -> list[Prompt]:
+    asked: list[Prompt] = []
+
+    def answer(prompt: Prompt) -> str:
+        asked.append(prompt)
+        return wavers(prompt)
+
+    async def judge(submission: object) -> bool:
+        return False
+
+    role = RoleModel(ScriptedModel(answer), Profile(), "digest")
+    config = SolverConfig(max_rounds=2, testgen=TestgenConfig(budget_tokens=4000))
+    await solve(task, agent=agent, config=config, budget=BudgetConfig(tokens=20_000), seed=3, roles={"solver": role},
+                place=FolderPlace(quick=True), name="trial", suites=Shelf(), judge=judge, events=Log())  # fmt: skip
+    return asked
+
+
+@pytest.mark.parametrize("agent", ["raw", "best_of_n", "hc"])
+async def test_renaming_a_task_and_its_folder_changes_no_prompt(tmp_path: Path, agent: AgentName) -> None:
+    first, _ = sealed(tmp_path / "a", "zymogrel-first")
+    second, _ = sealed(tmp_path / "b", "other-name")
+    assert first.name != second.name
+    asked = await asked_of(first, agent)
+    assert asked and asked == await asked_of(second, agent)
+    assert not [prompt for prompt in asked if "zymogrel" in prompt.model_dump_json()]
