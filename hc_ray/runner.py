@@ -6,9 +6,10 @@ report comes as JSON lines on standard output; pytest's own text goes to standar
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import get_args
 
+from hc_ray.candidate import is_program
 from hc_ray.normal import normal
 from hc_ray.runner_paths import CALL_PATH, DRIVE_PATH, RUNNER_PYTHON
 from hc_ray.suite import Cell, Outcome, SelfTest
@@ -68,15 +69,24 @@ def folder(tests: Sequence[SelfTest]) -> str:
     return f"{HOME}/{digest_of([test.model_dump(mode='json') for test in tests])[:12]}"
 
 
-def payload(tests: Sequence[SelfTest], workdir: str, *, repeats: int = 1) -> dict[str, bytes]:
-    """The files to put into the sandbox (absolute path → bytes) before ``command`` runs there."""
-    plan = {
+def payload(
+    tests: Sequence[SelfTest], workdir: str, *, repeats: int = 1, variants: Mapping[str, Mapping[str, str]] = {}
+) -> dict[str, bytes]:
+    """The files to put into the sandbox (absolute path → bytes) before ``command`` runs there. ``variants``: name →
+    files of the workdir; with them every test runs on each, one after the other, and what one leaves in the workdir is
+    put back. Processes, and files elsewhere, are not: candidates that must not meet need sandboxes of their own."""
+    plan: dict[str, object] = {
         "tests": [test.model_dump(mode="json", include={"id", *DRIVEN}) for test in tests],
         "workdir": workdir,
         "repeats": repeats,
         "seconds": SECONDS_PER_TEST,
         "call": CALL_PATH,
     }
+    if variants:
+        plan["variants"] = [
+            {"name": name, "files": files, "programs": [path for path, text in files.items() if is_program(path, text)]}
+            for name, files in variants.items()
+        ]
     return {f"{folder(tests)}/tests.json": json.dumps(plan).encode()}
 
 
@@ -89,10 +99,10 @@ def command(tests: Sequence[SelfTest]) -> list[str]:
     return [*RUNNER_PYTHON, DRIVE_PATH, f"{folder(tests)}/tests.json"]
 
 
-def deadline(tests: Sequence[SelfTest], *, repeats: int = 1) -> float:
-    """Seconds after which a suite run is given up: the driver loses patience after two tests past their time, so the
-    rest is start-up and tests that answer."""
-    return 30.0 + 2 * SECONDS_PER_TEST + 1.0 * len(tests) * repeats
+def deadline(tests: Sequence[SelfTest], *, repeats: int = 1, variants: int = 1) -> float:
+    """Seconds after which a suite run is given up: the driver loses patience with a candidate after two tests past
+    their time, so the rest is start-up and tests that answer."""
+    return 30.0 + variants * (2 * SECONDS_PER_TEST + 1.0 * len(tests) * repeats)
 
 
 def read_report(stdout: bytes, tests: Sequence[SelfTest]) -> tuple[Cell, ...]:
@@ -101,19 +111,30 @@ def read_report(stdout: bytes, tests: Sequence[SelfTest]) -> tuple[Cell, ...]:
     return tuple(runs[0] for runs in read_runs(stdout, tests))
 
 
-def read_runs(stdout: bytes, tests: Sequence[SelfTest]) -> tuple[tuple[Cell, ...], ...]:
-    """Every run of every test, in the tests' order; at least one cell each. Lines that are not the driver's are
-    skipped."""
+def read_variants(stdout: bytes, tests: Sequence[SelfTest], names: Sequence[str]) -> dict[str, tuple[Cell, ...]]:
+    """The first run of every test for each variant that the report tells whole: of a driver that was stopped the last
+    one is missing, and all after it."""
+    found = {name: tuple(runs[0] for runs in read_runs(stdout, tests, variant=name)) for name in names}
+    return {name: cells for name, cells in found.items() if STOPPED not in cells}
+
+
+def read_runs(stdout: bytes, tests: Sequence[SelfTest], *, variant: str = "") -> tuple[tuple[Cell, ...], ...]:
+    """Every run of every test on one variant, in the tests' order; at least one cell each. Lines that are not the
+    driver's are skipped."""
     runs: defaultdict[str, list[Cell]] = defaultdict(list)
     for line in stdout.splitlines():
         try:
             data = json.loads(line)
         except ValueError:
             continue
-        if isinstance(data, dict) and isinstance(data.get("id"), str) and data.get("outcome") in get_args(Outcome):
+        if not isinstance(data, dict) or data.get("variant", "") != variant:
+            continue
+        if isinstance(data.get("id"), str) and data.get("outcome") in get_args(Outcome):
             runs[data["id"]].append(_cell(data))
-    missing = Cell(outcome="error", detail="the suite was stopped before this test")
-    return tuple(tuple(runs[test.id]) or (missing,) for test in tests)
+    return tuple(tuple(runs[test.id]) or (STOPPED,) for test in tests)
+
+
+STOPPED = Cell(outcome="error", detail="the suite was stopped before this test")
 
 
 def _cell(data: dict[str, object]) -> Cell:

@@ -220,11 +220,14 @@ def brief(error: BaseException) -> str:
 
 
 def main() -> None:
-    descriptor = int(sys.argv[1])
+    answer(json.load(sys.stdin), int(sys.argv[1]))
+
+
+def answer(job: "dict[str, Any]", descriptor: int) -> None:
+    """Do a job, answer on the descriptor, end this process."""
     os.set_inheritable(descriptor, False)
-    answer = os.fdopen(descriptor, "w", encoding="utf-8")
+    answers = os.fdopen(descriptor, "w", encoding="utf-8")
     os.dup2(2, 1)
-    job = json.load(sys.stdin)
     sys.stdin = io.StringIO("")
     sys.setrecursionlimit(2000)
     run = {"call": run_call, "pattern": run_pattern, "compiles": run_compiles}[job["kind"]]
@@ -235,8 +238,8 @@ def main() -> None:
     if result["observed"]:
         result["observed"] = result["observed"][:LIMIT]
     result["detail"] = result["detail"][:LIMIT]
-    answer.write(json.dumps(result))
-    answer.flush()
+    answers.write(json.dumps(result))
+    answers.flush()
     os._exit(0)
 
 

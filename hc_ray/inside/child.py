@@ -60,17 +60,21 @@ class Workdir:
         try:
             for path in hidden:
                 _remove(self.place(path))
-            for path, text in files.items():
-                place = self.place(path)
-                if place.is_dir() and not place.is_symlink():
-                    _remove(place)
-                place.parent.mkdir(parents=True, exist_ok=True)
-                with contextlib.suppress(FileNotFoundError):
-                    place.unlink()
-                place.write_bytes(text.encode("utf-8", "surrogateescape"))
+            self.put(files)
             yield self._stamps() if files or hidden else self.stamps
         finally:
             self.restore()
+
+    def put(self, files: Mapping[str, str]) -> None:
+        """Write these files over what lies there."""
+        for path, text in files.items():
+            place = self.place(path)
+            if place.is_dir() and not place.is_symlink():
+                _remove(place)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                place.unlink()
+            place.write_bytes(text.encode("utf-8", "surrogateescape"))
 
     def changes(self, before: Mapping[str, tuple[int, ...]]) -> str:
         """What a run changed since ``before``, for an observation: paths with a digest of what they hold now."""

@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING or __package__:
     from hc_ray.inside import checks, child
+    from hc_ray.inside.forks import Forks
 else:  # in a sandbox these modules lie side by side
     import hc_checks as checks
     import hc_child as child
+    from hc_forks import Forks
 
 TIMEOUTS_PER_SUITE = 2
 ANSWER_LIMIT = 1 << 16
@@ -47,6 +49,7 @@ class Driver:
         self.workdir = child.Workdir(plan["workdir"], scratch)
         self.python = shutil.which("python3") or sys.executable
         self.timeouts = 0
+        self.forks = Forks(self.python, Path(plan["call"]).with_name("hc_serve.py"), self.workdir.path, scratch)
         self.binaries: dict[str, tuple[Path | None, str]] = {}
         """Digest of a C source → its binary (None when it does not compile) and the compiler's words."""
 
@@ -120,6 +123,18 @@ class Driver:
 
     def ask(self, job: dict[str, Any]) -> Result:
         """Have the task's interpreter do a job; its answer comes over a pipe of its own."""
+        code, told, err = self.forks.ask(job, self.plan["seconds"]) or self._alone(job)
+        if code is None:
+            return cell("timeout", None, "ran out of time")
+        try:
+            answer: Result = json.loads(told)
+        except ValueError:
+            fault = err.decode("utf-8", "replace")[-300:]
+            return cell("error", None, f"ended with {code} before it answered: {fault}")
+        return answer
+
+    def _alone(self, job: dict[str, Any]) -> child.Run:
+        """An interpreter for one job: exit code, answer, the beginning of its standard error."""
         reading, writing = os.pipe()
         with os.fdopen(reading, "rb", buffering=0) as answers:
             try:
@@ -130,18 +145,11 @@ class Driver:
                 )  # fmt: skip
             finally:
                 os.close(writing)
-            if code is None:
-                return cell("timeout", None, "ran out of time")
             told = b""
             # What is not there once the child is buried never comes: a process that it left must not be waited for.
             while len(told) < ANSWER_LIMIT and (part := answers.read(ANSWER_LIMIT)):
                 told += part
-        try:
-            answer: Result = json.loads(told)
-        except ValueError:
-            fault = err.decode("utf-8", "replace")[-300:]
-            return cell("error", None, f"ended with {code} before it answered: {fault}")
-        return answer
+        return code, told, err
 
     def _command(self, test: dict[str, Any], path: Path, before: Stamps) -> Result:
         return self._shell(test, self._launcher(test["subject"]["path"], path), before)

@@ -73,8 +73,11 @@ class Proving:
             return gated
         runs = await self._bench.repeat(f"{self._place}-gate", {}, gated.admitted, repeats=STABLE_RUNS)
         gated = gate.joined(gated, gate.run_through(gated.admitted, runs))
-        gated, variants = await self._trivial(gated)
-        gated, read = await self._programs(gated)
+        trivial = trivial_candidates(self.task.instruction, self.deliverable)
+        programs = {f"oracle-{number}": files for number, files in enumerate(self.programs)}
+        rows = await self._rows("variants", {**trivial, **programs}, gated.admitted)
+        gated, variants = self._trivial(gated, {name: rows[name] for name in trivial})
+        gated, read = self._programs(gated, [(files, rows[name]) for name, files in programs.items()])
         gated = await self._second_readings(gated)
         gated, mutated = await self._mutants(gated, read)
         columns = [
@@ -86,29 +89,30 @@ class Proving:
             self.notes.append(f"{count} tests behave like others of their kind and weigh less.")
         return gate.joined(gated, alike)
 
-    async def _row(self, name: str, files: Mapping[str, str], tests: Sequence[SelfTest]) -> dict[str, Cell]:
-        cells = await self._bench.try_out(f"{self._place}-{name}", files, tests)
-        return {test.id: cell for test, cell in zip(tests, cells, strict=True)}
-
-    async def _trivial(self, gated: gate.Gated) -> tuple[gate.Gated, list[dict[str, Cell]]]:
-        tests = [test for test in gated.admitted if test.expectation.kind != "unknown"]
-        rows = {
-            name: await self._row(f"trivial-{name}", files, tests)
-            for name, files in trivial_candidates(self.task.instruction, self.deliverable).items()
+    async def _rows(
+        self, name: str, variants: Mapping[str, Mapping[str, str]], tests: Sequence[SelfTest]
+    ) -> dict[str, dict[str, Cell]]:
+        """State → test's id → cell."""
+        found = await self._bench.try_all(f"{self._place}-{name}", variants, tests)
+        return {
+            state: {test.id: cell for test, cell in zip(tests, cells, strict=True)} for state, cells in found.items()
         }
-        # Inputs without an expectation judge nobody: nothing is run for them.
-        blank = Cell(outcome="skipped")
-        cells = {name: [row.get(test.id, blank) for test in gated.admitted] for name, row in rows.items()}
+
+    def _trivial(
+        self, gated: gate.Gated, rows: Mapping[str, Mapping[str, Cell]]
+    ) -> tuple[gate.Gated, list[Mapping[str, Cell]]]:
+        cells = {name: [row[test.id] for test in gated.admitted] for name, row in rows.items()}
         judged, told = gate.against_trivial(gated.admitted, cells)
         self.notes += [told] if told else []
         return gate.joined(gated, judged), list(rows.values())
 
-    async def _programs(self, gated: gate.Gated) -> tuple[gate.Gated, list[tuple[dict[str, str], dict[str, Cell]]]]:
+    def _programs(
+        self, gated: gate.Gated, ran: Sequence[tuple[dict[str, str], Mapping[str, Cell]]]
+    ) -> tuple[gate.Gated, list[tuple[dict[str, str], Mapping[str, Cell]]]]:
         """Expected values by the agreement of programs; the believed ones with their cells."""
-        read: list[oracle.Reading] = []
-        for number, files in enumerate(self.programs):
-            cells = await self._bench.try_out(f"{self._place}-oracle-{number}", files, gated.admitted)
-            read.append(oracle.Reading(files=files, cells=cells))
+        read = [
+            oracle.Reading(files=files, cells=tuple(cells[test.id] for test in gated.admitted)) for files, cells in ran
+        ]
         believed = oracle.believed(gated.admitted, read)
         if self.programs:
             self.notes.append(f"{len(believed)} of {len(self.programs)} programs of the tester pass what is stated.")
@@ -117,30 +121,28 @@ class Proving:
         if values:
             self.notes.append(f"{values} expected values come from their agreement.")
         gated = gate.explained(gated, settled, said)
-        named = [
-            (one.files, {test.id: cell for test, cell in zip(gated.admitted, one.cells, strict=True)})
-            for one in believed
-        ]
+        named = [(one.files, cells) for one, (_, cells) in zip(read, ran, strict=True) if one in believed]
         return gate.joined(gated, gate.screen(gated.admitted)), named
 
     async def _mutants(
-        self, gated: gate.Gated, read: Sequence[tuple[dict[str, str], dict[str, Cell]]]
-    ) -> tuple[gate.Gated, list[dict[str, Cell]]]:
+        self, gated: gate.Gated, read: Sequence[tuple[dict[str, str], Mapping[str, Cell]]]
+    ) -> tuple[gate.Gated, list[Mapping[str, Cell]]]:
         """Whether the tests notice small faults in a believed program. Python only; else not measured."""
         changed = mutants(read[0][0], self.deliverable.main.path, _MUTANTS[self.config.gate]) if read else ()
         if not changed:
             self.notes.append("Mutants: not measured.")
             return gated, []
-        rows = [await self._row(f"mutant-{i}", files, gated.admitted) for i, files in enumerate(changed)]
         # Expectations may have come after the program was run: what it does under them is looked at again.
-        original = await self._row("mutant-original", read[0][0], gated.admitted)
+        variants = {"original": read[0][0], **{f"mutant-{i}": files for i, files in enumerate(changed)}}
+        found = await self._rows("mutants", variants, gated.admitted)
+        original, rows = found.pop("original"), [*found.values()]
         judged, killed = gate.by_mutants(
             gated.admitted,
             [original[test.id] for test in gated.admitted],
             [[row[test.id] for test in gated.admitted] for row in rows],
         )
         self.notes.append(f"Mutants of a believed program: {killed} of {len(rows)} killed.")
-        return gate.joined(gated, judged), rows
+        return gate.joined(gated, judged), [*rows]
 
     async def _second_readings(self, gated: gate.Gated) -> gate.Gated:
         """Ask for every guessed answer again, independently, as long as the budget pays; nearest readings first."""

@@ -11,6 +11,7 @@ from hc_ray.ports import Difference, HandsOver, Sandbox, SandboxPlace
 from hc_ray.solve.seeds import sandbox_name
 from hc_ray.suite import Cell, SelfTest
 from hc_ray.task import Task
+from hc_ray.value import digest_of
 
 AT_ONCE = 8
 """Forks that one trial holds at once; the node's own limit is the place's matter."""
@@ -24,6 +25,7 @@ class Workbench:
         self._place, self._task, self._identity = place, task, identity
         self._open: list[Sandbox] = []
         self._base: Sandbox | None = None
+        self._whole: dict[str, bytes] = {}
         self._making = asyncio.Lock()
         self._slots = asyncio.Semaphore(AT_ONCE)
 
@@ -71,6 +73,36 @@ class Workbench:
             finally:
                 await self._shut(fork)
 
+    async def try_all(
+        self, place: str, variants: Mapping[str, Mapping[str, str]], tests: Sequence[SelfTest]
+    ) -> dict[str, tuple[Cell, ...]]:
+        """As ``try_out`` for several states at once: name → cells. Those whose files all lie in the workdir share one
+        fork and one run (what starts a run costs more than a test); one that the run does not tell whole, and those
+        that a run before it left no room for, get a fork of their own."""
+        shared = {name: files for name, files in variants.items() if all(_inside(path) for path in files)}
+        found: dict[str, tuple[Cell, ...]] = {}
+        if len(shared) > 1 and tests:
+            found = await self._together(place, shared, tests)
+        for name, files in variants.items():
+            if name not in found:
+                found[name] = await self.try_out(f"{place}-{name}", files, tests)
+        return {name: found[name] for name in variants}
+
+    async def _together(
+        self, place: str, variants: Mapping[str, Mapping[str, str]], tests: Sequence[SelfTest]
+    ) -> dict[str, tuple[Cell, ...]]:
+        async with self._slots:
+            fork = await self._fork(place, {})
+            try:
+                await fork.put(runner.payload(tests, fork.workdir, variants=variants))
+                limit = runner.deadline(tests, variants=len(variants))
+                result = await fork.exec(runner.command(tests), timeout=limit, output_limit=_REPORT_LIMIT)
+                return runner.read_variants(result.stdout, tests, tuple(variants))
+            except ValueError:
+                return {}
+            finally:
+                await self._shut(fork)
+
     async def difference(self, place: str, files: Mapping[str, str]) -> Difference:
         """What a fork that holds ``files`` differs in from the task's image."""
         return (await self._hand_in(place, files, living=False))[0]
@@ -105,17 +137,29 @@ class Workbench:
     async def _fork(self, place: str, files: Mapping[str, str]) -> Sandbox:
         fork = await (await self.base()).fork(sandbox_name(self._task.digest, self._identity, "fork", place))
         self._open.append(fork)
-        programs = {path: text.encode() for path, text in files.items() if is_program(path, text)}
-        others = {path: text.encode() for path, text in files.items() if path not in programs}
         try:
-            if programs:
-                await fork.put(programs, mode=0o755)
-            if others:
-                await fork.put(others)
+            await self.put(fork, files)
         except BaseException:  # a trial that is cut off here waits for its verdict with nothing of it alive
             await self._shut(fork)
             raise
         return fork
+
+    def remember(self, files: Mapping[str, str], tar: bytes) -> None:
+        """A candidate is more than its text files (programs it built, removed paths): wherever these files are put from
+        now on, the whole difference is."""
+        self._whole.setdefault(digest_of(dict(files)), tar)
+
+    async def put(self, sandbox: Sandbox, files: Mapping[str, str]) -> None:
+        """Write a candidate into a sandbox. Raises ``ValueError`` for what cannot be written there."""
+        if (whole := self._whole.get(digest_of(dict(files)))) is not None:
+            await sandbox.put_tar(whole)
+            return
+        programs = {path: text.encode() for path, text in files.items() if is_program(path, text)}
+        others = {path: text.encode() for path, text in files.items() if path not in programs}
+        if programs:
+            await sandbox.put(programs, mode=0o755)
+        if others:
+            await sandbox.put(others)
 
     async def _shut(self, fork: Sandbox) -> None:
         await fork.close()
@@ -128,6 +172,11 @@ class Workbench:
         while self._open:
             with contextlib.suppress(InfrastructureError):
                 await self._open.pop().close()
+
+
+def _inside(path: str) -> bool:
+    """Whether a path lies in the workdir and can be put back there."""
+    return not path.startswith("/") and ".." not in path.split("/") and "\0" not in path
 
 
 def _unwritable(error: ValueError, tests: int) -> tuple[tuple[Cell, ...], ...]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from hc_ray.candidate import DELETED
-from hc_ray.inside import call, driver, look
+from hc_ray.inside import call, drive, driver, look
 from hc_ray.ports import Difference, ExecResult
 from hc_ray.runner_paths import CALL_PATH, DRIVE_PATH, RUNNER_LIB, RUNNER_PYTHON, inside_script
 from hc_ray.task import Task
@@ -52,12 +52,14 @@ def _drive_here(plan_path: str) -> bytes:
     """The report of a suite, without pytest and without a process."""
     plan = json.loads(Path(plan_path).read_text())
     with tempfile.TemporaryDirectory() as scratch:
-        driver = _HereDriver(plan, Path(scratch))
+        stages = drive.Stages(plan, Path(scratch), _HereDriver)
         lines = [
-            json.dumps({"id": test["id"], "run": turn, **driver.execute(test)})
+            json.dumps({"id": test["id"], "run": turn, "variant": name, **stages.driver(name).execute(test)})
+            for name in stages.variants
             for test in plan["tests"]
             for turn in range(plan["repeats"])
         ]
+        stages.close()
     return "\n".join(lines).encode()
 
 

@@ -1,5 +1,6 @@
 import json
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -269,3 +270,45 @@ async def test_time_company_and_ports_can_be_asked_for(sandbox: FolderSandbox) -
 
 def test_every_property_is_known_on_both_sides() -> None:
     assert set(checks.CHECKS) | {"type"} == set(runner.PROPERTIES)
+
+
+async def test_one_server_forks_for_every_call_and_nothing_of_one_reaches_the_next(sandbox: FolderSandbox) -> None:
+    source = b"import os, sys\nsys.seen = getattr(sys, 'seen', 0) + 1\ndef f(x):\n    return [sys.seen, os.getppid()]\n"
+    await sandbox.put({"m.py": source})
+    first, second = await run(sandbox, [call("a", "f(1)", Unknown()), call("b", "f(2)", Unknown())])
+    assert first.outcome == second.outcome == "pass"
+    assert first.observed == second.observed and str(first.observed).startswith("[1, ")
+
+
+async def test_a_candidate_that_kills_the_server_is_run_without_it(sandbox: FolderSandbox, tmp_path: Path) -> None:
+    # The second time its parent is no server, and it does as it should.
+    source = (
+        f"import os, pathlib\nmark = pathlib.Path({str(tmp_path / 'mark')!r})\n"
+        "def f(x):\n    if not mark.exists():\n        mark.touch()\n        os.kill(os.getppid(), 9)\n    return x\n"
+    )
+    await sandbox.put({"m.py": source.encode()})
+    tests = [call("a", "f(1)", ExpectedValue(value="1")), call("b", "f(2)", ExpectedValue(value="2"))]
+    assert [cell.outcome for cell in await run(sandbox, tests)] == ["pass", "pass"]
+    assert (tmp_path / "mark").exists()
+
+
+async def test_several_candidates_share_a_run_and_leave_each_other_nothing(sandbox: FolderSandbox) -> None:
+    await sandbox.put({"m.py": b"def f(x):\n    return 0\n", "kept.txt": b"as it was"})
+    leaves = "import pathlib\ndef f(x):\n    pathlib.Path('left.txt').write_text('x')\n    return x\n"
+    looks = "import os\ndef f(x):\n    return sorted(name for name in os.listdir() if name.endswith('.txt'))\n"
+    variants = {"first": {"m.py": leaves, "more.txt": "y"}, "second": {"m.py": looks}, "broken": {"m.py": "def f("}}
+    tests = [call("a", "f(1)", Unknown()), about("file", "kept.txt", ExpectedValue(value="as it was"))]
+    await sandbox.put(runner.payload(tests, sandbox.workdir, variants=variants))
+    result = await sandbox.exec(runner.command(tests), timeout=60)
+    found = runner.read_variants(result.stdout, tests, tuple(variants))
+    assert [cell.outcome for cells in found.values() for cell in cells] == ["pass"] * 4 + ["error", "pass"]
+    assert found["first"][0].observed == "1" and found["second"][0].observed == "['kept.txt']"
+    assert (await sandbox.get("m.py", limit=99) or b"").endswith(b"return 0\n"), "the workdir was put back"
+
+
+async def test_a_report_that_breaks_off_tells_only_the_candidates_that_it_tells_whole() -> None:
+    lines = [{"id": name, "run": 0, "variant": variant, "outcome": "pass", "observed": "1", "detail": ""}
+             for variant, name in (("x", "a"), ("x", "b"), ("y", "a"))]  # fmt: skip
+    stdout = "\n".join(map(json.dumps, lines)).encode()
+    found = runner.read_variants(stdout, [call("a", "f(1)", Unknown()), call("b", "f(2)", Unknown())], ("x", "y", "z"))
+    assert list(found) == ["x"]
