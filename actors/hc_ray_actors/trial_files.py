@@ -1,6 +1,5 @@
 """A trial's folder in the sweep directory (DESIGN 5): its files from its record, and their commit."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,6 +7,7 @@ from hc_ray.adapters.sweep_store import SweepStore, parquet
 from hc_ray.credentials import Censor
 from hc_ray.solve.outcome import TrialOutcome
 from hc_ray.trial import ExceptionInfo, TrialResult
+from hc_ray.value import readable_json
 from hc_ray_actors.estimate import WITHOUT_MODEL
 from hc_ray_actors.record import Record
 from hc_ray_actors.resumption import EVIDENCE
@@ -19,17 +19,17 @@ _PACKED = (".parquet", ".tar")
 
 def files(record: Record, result: TrialResult, censor: Censor) -> dict[str, bytes]:
     """A trial's files by their paths in its folder; ``result.json`` is the last."""
-    found = {"config.json": _json(record.key.model_dump(mode="json"))}
+    found = {"config.json": readable_json(record.key.model_dump(mode="json"))}
     outcome = record.outcome
     if outcome is not None:
-        found["agent/trajectory.json"] = _json(trajectory(record.key, outcome, result))
-        found["agent/candidates.json"] = _json([one.model_dump(mode="json") for one in outcome.candidates])
+        found["agent/trajectory.json"] = readable_json(trajectory(record.key, outcome, result))
+        found["agent/candidates.json"] = readable_json([one.model_dump(mode="json") for one in outcome.candidates])
         if outcome.suite is not None:
             found["agent/suite.json"] = outcome.suite.model_dump_json(indent=1).encode()
         if outcome.matrix is not None:
             found["agent/matrix.parquet"] = parquet(matrix_rows(outcome), MATRIX_COLUMNS)
             # Its columns, which are no suite's for ``best_of_n``: without them no selector could be replayed.
-            found["agent/tests.json"] = _json([test.model_dump(mode="json") for test in outcome.matrix_tests])
+            found["agent/tests.json"] = readable_json([test.model_dump(mode="json") for test in outcome.matrix_tests])
     if record.submissions:
         found["artifacts/submission.tar"] = record.submissions[-1].tar
     if result.exception_info is not None:
@@ -43,7 +43,10 @@ def plain(record: Record, packed: Mapping[str, bytes]) -> list[bytes]:
     oracle, which may hold its solution."""
     kept = [data for path, data in packed.items() if not path.endswith(_PACKED)]
     if record.outcome is not None:
-        kept += [_json(matrix_rows(record.outcome)), _json([one.model_dump(mode="json") for one in _asked(record)])]
+        kept += [
+            readable_json(matrix_rows(record.outcome)),
+            readable_json([one.model_dump(mode="json") for one in _asked(record)]),
+        ]
     if record.key.agent not in WITHOUT_MODEL:
         kept += [submission.tar for submission in record.submissions]
     return kept
@@ -92,7 +95,3 @@ def matrix_rows(outcome: TrialOutcome) -> list[dict[str, Any]]:
 
 def _evidence(fault: ExceptionInfo) -> str:
     return f"{fault.occurred_at} {fault.exception_type}: {fault.exception_message}\n{fault.exception_traceback}"
-
-
-def _json(data: Any) -> bytes:
-    return json.dumps(data, indent=1, ensure_ascii=False).encode()
