@@ -106,6 +106,14 @@ def testgen(
     model: Model = None,
     script: Script = None,
     api_key_env: ApiKeyEnv = None,
+    tester: Annotated[
+        str | None,
+        typer.Option(
+            "--tester",
+            help="Who writes tests: local, claude, both, a model's name, MODEL@URL or module:function; several with "
+            "commas.",
+        ),
+    ] = None,
     pytest_file: Annotated[
         str | None, typer.Option("--pytest", help="Write the suite as a pytest file that a person can run.")
     ] = None,
@@ -117,8 +125,13 @@ def testgen(
         **engine_flags(engine, base_url, model, script, api_key_env),
     }  # fmt: skip
     settings = config_from(config, flags)
+    absent: dict[str, str] = {}
     from hc_ray_actors.single import make_suite
 
+    if tester is not None:
+        from hc_ray_actors.testers import with_testers
+
+        settings, absent = with_testers(settings, tester)
     suite = make_suite(settings, path)
     if pytest_file is not None:
         _write_pytest(suite, pytest_file)
@@ -126,14 +139,17 @@ def testgen(
     gate = data.pop("gate")
     if as_json:
         print_json(
-            {"schema_version": 1, "suite": {**data, "hash": suite.hash, "coverage": suite.covered}, "gate": gate}
-        )
+            {"schema_version": 1, "suite": {**data, "hash": suite.hash, "coverage": suite.covered}, "gate": gate,
+             "not_measured": absent}
+        )  # fmt: skip
         return 0
     from hc_ray.show import told_suite
     from hc_ray.show_words import tell_suite
     from hc_ray.terminal import say
 
     tell_suite(told_suite({**data, "gate": gate}))
+    for name, reason in absent.items():
+        say(f"tester {name}: not measured ({reason})")
     if pytest_file is not None:
         say(f"\nwritten as {pytest_file}; run it beside a solution: HC_WORKDIR=. pytest {pytest_file}")
     say(f"\n{suite.prompt_tokens} tokens in, {suite.completion_tokens} out; suite {suite.hash[:12]}", style="dim")

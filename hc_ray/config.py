@@ -1,7 +1,7 @@
 """Every setting of hc-ray: one YAML file is one ``SweepConfig``. Defaults live here, a sentence under every field."""
 
 import re
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
@@ -10,7 +10,9 @@ from hc_ray.value import Value, digest_of
 
 AgentName = Literal["raw", "best_of_n", "hc", "oracle", "nop"]
 SelectorName = Literal["max_pass", "codet", "mbr", "posterior"]
-RoleName = Literal["tester", "decomposer", "solver", "meta"]
+RoleName = Literal["tester", "tester_2", "tester_3", "tester_4", "decomposer", "solver", "meta"]
+TESTERS: tuple[RoleName, ...] = ("tester", "tester_2", "tester_3", "tester_4")
+"""The places of testers that share a suite."""
 Form = Literal["chat", "completion", "fenced"]
 
 
@@ -194,7 +196,7 @@ class SweepConfig(BaseModel):
     engine: EngineConfig = EngineConfig()
     """The engine of every role that ``roles`` does not name."""
     roles: dict[RoleName, EngineConfig] = {}
-    """An engine of its own for a role."""
+    """An engine of its own for a role. ``tester`` may be a list: all of them write tests for the same suite."""
     sandbox: Literal["auto", "docker", "bwrap"] = "auto"
     """Where commands run; ``auto`` takes Docker if its socket answers, else bubblewrap, and says so."""
     grading: Literal["isolated", "shared"] = "isolated"
@@ -216,6 +218,18 @@ class SweepConfig(BaseModel):
     """The sweep directory; None: ``runs/<dataset>-<time>``."""
     mlflow_uri: str | None = None
     """An MLflow tracking server; None: SQLite beside the sweep directory. ``none`` switches tracking off."""
+
+    @field_validator("roles", mode="before")
+    @classmethod
+    def _lists_testers(cls, roles: Any) -> Any:
+        """A list of testers takes the testers' places in turn."""
+        listed = roles.get("tester") if isinstance(roles, dict) else None
+        if not isinstance(listed, list | tuple):
+            return roles
+        if not 0 < len(listed) <= len(TESTERS):
+            raise ValueError(f"tester lists {len(listed)} engines; 1 to {len(TESTERS)} may share a suite")
+        others = {role: engine for role, engine in roles.items() if role not in TESTERS}
+        return {**others, **dict(zip(TESTERS, listed, strict=False))}
 
     @field_validator("out", "mlflow_uri")
     @classmethod

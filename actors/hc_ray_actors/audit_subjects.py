@@ -15,6 +15,9 @@ from hc_ray.trial import TrialKey, TrialResult
 from hc_ray.value import Value, digest_of
 from hc_ray_actors.verifiers import audit as figures
 
+INSTRUCTION = "instruction"
+"""Who "wrote" what needs no model: tests of the instruction's own words, inputs of the signature's types."""
+
 
 class Subject(Value):
     """One task, with all that is looked at of it."""
@@ -153,8 +156,11 @@ def _tester(sweep: Mapping[str, Any]) -> str:
 
 
 def tester_of(test: SelfTest, suite: Suite, subject: Subject) -> str:
-    """Who wrote a test."""
-    return str(getattr(test, "tester", "") or subject.testers.get(suite.key) or "unknown")
+    """Who wrote a test: a tester, or the instruction where no model was needed. Of suites from before tests bore a
+    name, the sweep's tester."""
+    if test.tester:
+        return test.tester
+    return INSTRUCTION if suite.questions else subject.testers.get(suite.key) or "unknown"
 
 
 def dataset_home(folder: Path) -> Path:

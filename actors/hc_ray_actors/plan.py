@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hc_ray.adapters import bwrap_command
-from hc_ray.config import EngineConfig, RoleName, SweepConfig
+from hc_ray.config import TESTERS, EngineConfig, RoleName, SweepConfig
 from hc_ray.errors import ConfigError, DatasetError
 from hc_ray.home import configs_dir, data_root
 from hc_ray.models import ResolvedModel, resolve, resolve_remote
@@ -235,7 +235,8 @@ def _models(config: SweepConfig) -> dict[RoleName, tuple[EngineConfig, Profile, 
     if not set(config.agents) - WITHOUT_MODEL:
         return {}
     # The roles that something asks today; decomposer and meta get an engine when they are built.
-    roles: tuple[RoleName, ...] = ("tester", "solver")
+    further = tuple(role for role in TESTERS[1:] if role in config.roles)
+    roles: tuple[RoleName, ...] = ("tester", *further, "solver")
     return {role: role_model(config.roles.get(role, config.engine)) for role in roles}
 
 

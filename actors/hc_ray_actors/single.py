@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hc_ray.adapters.sweep_store import SweepStore
-from hc_ray.config import AgentName, RoleName, SweepConfig
+from hc_ray.config import TESTERS, AgentName, RoleName, SweepConfig
 from hc_ray.errors import DatasetError
 from hc_ray.ports import Events
 from hc_ray.solve.outcome import RoleModel
@@ -17,7 +17,7 @@ from hc_ray_actors.engine import Engine
 from hc_ray_actors.plan import prepare
 from hc_ray_actors.sandboxes import RemotePlace, Sandboxes
 from hc_ray_actors.sweep import load_result
-from hc_ray_actors.trials import RoleSetup, Trials
+from hc_ray_actors.trials import RoleSetup, Trials, together
 
 
 def run_trial(config: SweepConfig, task_path: str, agent: AgentName, *, seed: int, events: Events) -> dict[str, Any]:
@@ -58,21 +58,24 @@ def make_suite(config: SweepConfig, task_path: str) -> Suite:
 async def _suite(plan: sweep.Plan) -> Suite:
     from hc_ray.solve.orchestrate import make_suite as make
 
-    engine_config, profile, digest = plan.models["tester"]
-    engine = Engine(engine_config)
+    testers = {role: plan.models[role] for role in TESTERS if role in plan.models}
+    engines = {config: Engine(config) for config, _, _ in testers.values()}
     sandboxes = Sandboxes(plan.sandbox, plan.public_root, plan.config.sandbox_slots)
     try:
-        endpoint = await engine.start()
-        tester: RoleName = "tester"
-        setup = RoleSetup(engine=engine_config, endpoints=(endpoint,), profile=profile, digest=digest)
-        trials = Trials({tester: setup}, [sandboxes], {}, None)
-        role: RoleModel = trials.role(tester, 0)
+        endpoints = {config: await engine.start() for config, engine in engines.items()}
+        setups: dict[RoleName, RoleSetup] = {
+            role: RoleSetup(engine=config, endpoints=(endpoints[config],), profile=profile, digest=digest)
+            for role, (config, profile, digest) in testers.items()
+        }
+        trials = Trials(setups, [sandboxes], {}, None)
+        role: RoleModel = together({role: trials.role(role, 0) for role in setups})["tester"]
         place = RemotePlace([sandboxes], {})
         suite = await make(plan.taken[0], config=plan.config.solver, seed=0, tester=role, place=place)
         await trials.stop()
         return suite
     finally:
-        await engine.stop()
+        for engine in engines.values():
+            await engine.stop()
         await sandboxes.close_all()
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from hc_ray.candidate import Submission
-from hc_ray.config import BudgetConfig, EngineConfig, RoleName
+from hc_ray.config import TESTERS, BudgetConfig, EngineConfig, RoleName
 from hc_ray.errors import ActorError, VerifierError
 from hc_ray.events import Event
 from hc_ray.ports import Model
@@ -221,7 +221,7 @@ class Trials:
                 config=request.key.solver,
                 budget=request.budget,
                 seed=request.key.seed,
-                roles={role: running.metered(self.role(role, index)) for role, index in taken.items()},
+                roles=together({role: running.metered(self.role(role, index)) for role, index in taken.items()}),
                 place=self._place,
                 name=request.key.name,
                 suites=self._suites,
@@ -254,9 +254,7 @@ class Trials:
         key = (endpoint.base_url or "", endpoint.model, setup.engine.parallel)
         if key not in self._models:
             self._models[key] = self._open_model(setup.engine, endpoint)
-        return RoleModel(
-            model=self._models[key], profile=setup.profile, digest=setup.digest, label=setup.engine.label
-        )
+        return RoleModel(model=self._models[key], profile=setup.profile, digest=setup.digest, label=setup.engine.label)
 
     def _open_model(self, engine: EngineConfig, endpoint: Endpoint) -> Model:
         if engine.kind == "scripted":
@@ -281,6 +279,13 @@ class Trials:
     def record(self, event: Event) -> None:
         self._events.append(event)
         self._woken.set()
+
+
+def together(roles: Mapping[RoleName, RoleModel]) -> dict[RoleName, RoleModel]:
+    """The roles as a trial knows them: further testers are fellows of the first."""
+    kept = {role: one for role, one in roles.items() if role not in TESTERS[1:]}
+    fellows = tuple(roles[role] for role in TESTERS[1:] if role in roles)
+    return {**kept, "tester": replace(kept["tester"], others=fellows)} if fellows and "tester" in kept else kept
 
 
 class _Recorder:
