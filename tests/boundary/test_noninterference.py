@@ -17,7 +17,7 @@ import pytest
 from hc_ray.config import BudgetConfig, SolverConfig, TestgenConfig
 from hc_ray_actors import sweep
 from tests.boundary.noninterference import datasets
-from tests.boundary.noninterference.compare import events, leaks
+from tests.boundary.noninterference.compare import events, leaks, shown
 from tests.boundary.noninterference.datasets import CHOSEN, EVERY, Make, add_and_sub, only_add, starter, swapped
 from tests.boundary.noninterference.plants import PLANTS, peeking
 from tests.fakes.engine_server import EngineServer
@@ -133,7 +133,7 @@ def test_other_hidden_tests_change_no_byte_before_the_first_verdict(original: Se
     other = run(swapped(_as_they_are, "plain", "slow", "many"))
     found = leaks(original, other)
     figures.compared(original, other, found)
-    assert found == []
+    assert found == [], shown(original, other)
     # The swap did something: a candidate that passed fails now.
     assert {bit for bits in other.verdicts.values() for bit in bits} == {False}
     assert any(bits == [True] for bits in original.verdicts.values())
@@ -146,7 +146,7 @@ def test_no_task_of_the_starter_set_lets_its_tests_through(run: Run, figures: Fi
     one, other = (run(swapped(starter(names), kind), **settings) for kind in ("passing", "plain"))
     found = leaks(one, other)
     figures.compared(one, other, found)
-    assert found == []
+    assert found == [], shown(one, other)
     assert len(EVERY) >= 50 and len(one.verdicts) == len(names) >= 7
     assert {tuple(bits) for bits in one.verdicts.values()} == {(True,)}
     assert {tuple(bits) for bits in other.verdicts.values()} == {(False,)}
@@ -158,7 +158,7 @@ def test_slow_enormous_and_illegible_tests_change_no_byte(run: Run, figures: Fig
     other = run(datasets.odd(datasets.three), **settings)
     found = leaks(one, other)
     figures.compared(one, other, found)
-    assert found == []
+    assert found == [], shown(one, other)
     assert all(bits == [False] for bits in other.verdicts.values())
 
 
@@ -176,7 +176,7 @@ def test_missing_and_unreadable_tests_change_no_byte_before_the_missing_verdict(
     whole, damaged = run(datasets.three, **settings), run(datasets.three, before_run=damage, **settings)
     found = leaks(whole, damaged, scored=False)
     figures.compared(whole, damaged, found)
-    assert found == []
+    assert found == [], shown(whole, damaged)
     # A task whose tests are gone has no verdict: its trials are unscored, not failed.
     assert all(bits == [] for bits in damaged.verdicts.values())
 
@@ -187,7 +187,7 @@ def test_after_a_failed_verdict_two_failing_test_sets_cannot_be_told_apart(run: 
     other = run(swapped(add_and_sub, "many", "slow"), **settings)
     found = leaks(one, other)
     figures.compared(one, other, found)
-    assert found == []
+    assert found == [], shown(one, other)
     for trial, phases in one.phases.items():
         others = other.phases[trial]
         assert [phase.requests for phase in phases] == [phase.requests for phase in others]
@@ -204,7 +204,7 @@ def test_in_docker_other_hidden_tests_change_no_byte_either(run: Run, figures: F
     one, other = (run(swapped(only_add, kind), **settings) for kind in ("passing", "many"))
     found = leaks(one, other)
     figures.compared(one, other, found)
-    assert found == []
+    assert found == [], shown(one, other)
     assert list(one.verdicts.values()) == [[True]] and list(other.verdicts.values()) == [[False]]
 
 

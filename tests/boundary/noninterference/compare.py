@@ -1,6 +1,7 @@
 """What two runs of the same trials may differ in when only the hidden tests differ: the clock, the run's own name, and
 what a verdict writes after it. Every field that is left out of the comparison stands here by name."""
 
+import itertools
 import json
 from typing import Any
 
@@ -132,6 +133,23 @@ def leaks(one: Seen, other: Seen, *, scored: bool = True) -> list[str]:
         found += [f"file: {path}" for path in _differing(*stored)]
         found += ["tracker"] * (tracked(one.tracked) != tracked(other.tracked))
     return found
+
+
+def shown(one: Seen, other: Seen) -> str:
+    """Where each trial first differs before its first verdict, for whoever has to find out why."""
+    lines = []
+    for trial in sorted(set(one.phases) & set(other.phases)):
+        before, after = one.phases[trial][0], other.phases[trial][0]
+        for what, pair in (
+            ("event", (events(before), events(after))),
+            ("request", (before.requests, after.requests)),
+            ("sandbox", (before.sandboxes, after.sandboxes)),
+        ):
+            for here, there in itertools.zip_longest(*pair):
+                if here != there:
+                    lines.append(f"{trial} {what}:\n  {str(here)[:1500]}\n  {str(there)[:1500]}")
+                    break
+    return "\n".join(lines)
 
 
 def _differing(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
