@@ -81,14 +81,15 @@ def ladder(config: SolverConfig, profile: Profile, differing: Sequence[Form]) ->
 
 def wanted_forms(config: SolverConfig, profile: Profile) -> tuple[Form, ...]:
     """The forms that a ladder may hold, the model's own first."""
-    every: tuple[Form, ...] = ("completion", "chat", "fenced")
+    every: tuple[Form, ...] = ("completion", "fenced", "chat")
     return config.forms or tuple(dict.fromkeys((profile.form, *every)))
 
 
-def hopeless(pool: Sequence[Candidate]) -> frozenset[str]:
-    """The forms whose answers so far, at least ``_TRIES``, held no file at all."""
+def hopeless(pool: Sequence[Candidate], lively: Container[str]) -> frozenset[str]:
+    """The forms of which, at least ``_TRIES`` times asked, nothing came: no file, or one that only crashes. ``lively``:
+    the candidates that answered anything."""
     asked = Counter(one.form for one in pool)
-    failed = Counter(one.form for one in pool if one.malformed)
+    failed = Counter(one.form for one in pool if one.malformed or one.id not in lively)
     return frozenset(form for form, count in asked.items() if count >= _TRIES and failed[form] == count)
 
 

@@ -39,8 +39,12 @@ class Rounds:
 
     @property
     def _ways(self) -> propose.Ladder:
-        """The ladder of ways to ask, without the forms that the model does not answer in."""
-        return self.search.ways.without(propose.hopeless(self.search.pool))
+        """The ladder of ways to ask, without the forms that bring nothing while others do."""
+        search = self.search
+        answered = {one for cluster in (search.selection.clusters if search.selection else ()) for one in cluster}
+        # Who has not been run may answer yet; where nobody answered, all who held a file are alike.
+        lively = {one.id for one in search.pool if one.files and (one.id not in search.rows or not answered)} | answered
+        return search.ways.without(propose.hopeless(search.pool, lively))
 
     def _decide(self, *, affordable: int | None = None) -> Decision:
         """Decide, and journal the decision with all that it rests on."""

@@ -50,8 +50,10 @@ def test_a_form_that_brought_no_file_twice_is_left_out_unless_none_would_be_left
         return PARENT.model_copy(update={"form": form, "malformed": malformed})
 
     pool = [answered("chat", "no file"), answered("completion", None), answered("chat", "no file")]
-    assert hopeless(pool) == {"chat"} and hopeless(pool[:2]) == frozenset()
-    assert WAYS.without(hopeless(pool)).forms == ("completion",)
+    assert hopeless(pool, {"c1.0"}) == {"chat"} and hopeless(pool[:2], {"c1.0"}) == frozenset()
+    assert WAYS.without(hopeless(pool, {"c1.0"})).forms == ("completion",)
+    crashed = [answered("chat", None).model_copy(update={"id": f"c1.{i}"}) for i in (1, 2)]
+    assert hopeless(crashed, {"c1.0"}) == {"chat"} and hopeless(crashed, {"c1.2"}) == frozenset()
     assert WAYS.without({"chat", "completion"}) == WAYS
 
 
@@ -69,7 +71,7 @@ def test_the_first_candidate_of_hc_is_the_sample_of_raw() -> None:
     single = single_slot(SolverConfig(), profile, **PLACE)
     ways = ladder(SolverConfig(), profile, wanted_forms(SolverConfig(), profile))
     first = round_slots(SolverConfig(), ways, number=1, count=1, begin=0, next_lineage=0, **PLACE)[0]
-    assert first == single and ways.forms == ("completion", "chat", "fenced")
+    assert first == single and ways.forms == ("completion", "fenced", "chat")
 
 
 def test_what_was_tried_is_told_to_every_second_fresh_candidate() -> None:
