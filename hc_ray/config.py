@@ -55,6 +55,13 @@ class TestgenConfig(Value):
 class SolverConfig(Value):
     """Every knob that the climb may turn; its hash names the config."""
 
+    agent_style: Literal["direct", "tools"] = "direct"
+    """How ``hc`` makes a candidate: ``direct``: one answer holds its files; ``tools``: a loop of actions in a sandbox
+    of its own, for models that follow a schema."""
+    tool_turns: int = Field(12, ge=1, le=100)
+    """Style ``tools``: actions of a candidate at most."""
+    tool_context_tokens: int = Field(1536, ge=256)
+    """Style ``tools``: tokens of a prompt at most; what does not fit is cut, the instruction never."""
     temperatures: tuple[Annotated[float, Field(ge=0, le=2)], ...] = Field((0.3, 0.5, 0.7), min_length=1)
     """The ladder of sampling temperatures: precision, balance, exploration."""
     greedy: bool = True

@@ -133,7 +133,7 @@ def _unverified(target: str, past: Sequence[Step], ground: Ground) -> Advice | N
     for step in past:
         if step.verified:
             waiting = []
-        elif step.allowed and step.act.tool in _WRITING:
+        elif step.changed and step.act.tool in _WRITING:
             waiting.append(ground.resolve(step.act.path))
     if target in waiting:
         return Advice(allowed=False, rule="order", reason="this file was written and nothing has been verified since",

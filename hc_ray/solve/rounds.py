@@ -9,6 +9,7 @@ from hc_ray.solve.propose import Slot, Told
 from hc_ray.solve.search import Search
 from hc_ray.solve.standing import Standing
 from hc_ray.solve.verifying import Verifying
+from hc_ray.solve.workshop import Workshop
 
 
 class Rounds:
@@ -26,11 +27,11 @@ class Rounds:
         search = self.search
         decision = self._decide()
         while decision.samples:
-            asked = await search.payable(self._slots(decision))
-            if not asked:
+            made = await self._made(self._slots(decision))
+            if not made:
                 decision = self._decide(affordable=0)
                 continue
-            made = await self._verifying.look(await search.ask(asked))
+            made = await self._verifying.look(made)
             made = (*made, *await self._replaced(made))
             await self._verifying.run(made, self._is_complete)
             search.choose(self.config.selector)
@@ -99,5 +100,14 @@ class Rounds:
             trial_seed=self._seed,
             next_lineage=len(search.pool),
         )
-        asked = await search.payable(slots)
-        return await self._verifying.look(await search.ask(asked, more=True)) if asked else ()
+        again = await self._made(slots, more=True)
+        return await self._verifying.look(again) if again else ()
+
+    async def _made(self, slots: Sequence[Slot], *, more: bool = False) -> tuple[Candidate, ...]:
+        """Candidates in the config's style, of as many of the slots as can be paid for."""
+        asked = await self.search.payable(slots)
+        if not asked:
+            return ()
+        if self.config.agent_style == "tools":
+            return await Workshop(self.search).make([slot for slot, _ in asked], more=more)
+        return await self.search.ask(asked, more=more)

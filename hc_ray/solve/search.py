@@ -99,7 +99,7 @@ class Search:
             max_tokens=self.answer_limit,
             profile=self.asking.role.profile,
             inputs=self.shown,
-            notes=self._notes(slot),
+            notes=self.notes_for(slot),
             purpose="repair" if slot.parent else "candidate",
         )
 
@@ -108,7 +108,7 @@ class Search:
         """Tokens that an answer may have, by the kind of the file and by whether one was cut off so far."""
         return answer_limit(self.deliverable, self.config.max_answer_tokens, self.shown, cut=self.cut)
 
-    def _notes(self, slot: Slot) -> str:
+    def notes_for(self, slot: Slot) -> str:
         """What a slot's prompt tells besides the instruction."""
         if slot.parent is not None:
             return repair.notes(self.candidate(slot.parent), self.feedback(slot.parent))

@@ -215,7 +215,7 @@ class ToolWorker:
         act = read_action(answer.text)
         if isinstance(act, Malformed) or act.body or not (tool(act.tool) and body_request(act)):
             return act
-        if not self.monitor.check(act, (), links=self.state.links).allowed:
+        if not self.monitor.check(act, self.steps, links=self.state.links).allowed:
             return act  # it will be refused: its body is not worth the tokens
         return await self._ask_body(act)
 

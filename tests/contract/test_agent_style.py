@@ -1,0 +1,142 @@
+"""The knob ``solver.agent_style``: whole trials in real sandboxes, by one answer or with tools."""
+
+import asyncio
+import io
+import json
+import os
+import shutil
+import tarfile
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from hc_ray.adapters.scripted_model import ScriptedModel
+from hc_ray.candidate import Submission
+from hc_ray.config import BudgetConfig, SolverConfig, TestgenConfig
+from hc_ray.events import Action, Event
+from hc_ray.ports import SandboxPlace
+from hc_ray.profile import Profile
+from hc_ray.prompt import Prompt
+from hc_ray.solve.orchestrate import solve
+from hc_ray.solve.outcome import RoleModel, TrialOutcome
+from hc_ray.suite import Suite
+from hc_ray.task import Environment, Task
+from tests.fakes.answers import adds
+from tests.fakes.sandbox_home import data_home, open_place
+from tests.fakes.tasks import DOCKERFILE
+
+INSTRUCTION = (
+    "Write `/app/add.py` with `def add(a: int, b: int) -> int` that adds two numbers. `add(2, 3)` returns `5`."
+)
+BASE = "python:3.11-slim-bookworm"
+TASK = Task(
+    name="t", digest="cd" * 32, instruction=INSTRUCTION, environment=Environment(dockerfile=DOCKERFILE, base=BASE)
+)
+RIGHT = "def add(a, b):\n    return a + b\n"
+
+
+def builds(prompt: Prompt) -> str:
+    """A model that makes a file that is no text, writes the program wrongly, sees it fail and edits it."""
+    said = prompt.messages[-1].content if prompt.messages else ""
+    if prompt.purpose == "action" and "Last result" not in said:
+        return json.dumps({"tool": "run_command", "command": "printf 'a\\0b' > odd.bin; date; hostname; mktemp"})
+    if prompt.purpose == "action":
+        return json.dumps({"tool": "edit_file" if "return a - b" in said else "write_file", "path": "add.py"})
+    if prompt.purpose == "action.body" and "edit_file on" in said:
+        return "```\n    return a - b\n```\n```\n    return a + b\n```"
+    if prompt.purpose == "action.body":
+        return f"```python\n{RIGHT.replace('+', '-')}```"
+    return adds(prompt)
+
+
+class Ran(NamedTuple):
+    outcome: TrialOutcome
+    asked: list[Prompt]
+    worked: list[Action]
+    handed: Submission
+
+
+class Fresh:
+    """A suite cache without suites."""
+
+    async def obtain(self, key: str, make: Callable[[], Awaitable[Suite]]) -> Suite:
+        return await make()
+
+
+class Log:
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def emit(self, event: Event) -> None:
+        self.events.append(event)
+
+
+async def trial(place: SandboxPlace, *, tokens: int = 60_000, **knobs: Any) -> Ran:
+    asked: list[Prompt] = []
+    handed: list[Submission] = []
+    log = Log()
+
+    def answer(prompt: Prompt) -> str:
+        asked.append(prompt)
+        return builds(prompt)
+
+    async def judge(submission: Submission) -> bool:
+        handed.append(submission)
+        return True
+
+    testgen = TestgenConfig(budget_tokens=2000, gate="off", total_min=1, total_max=8, rounds=1, oracles=0)
+    config = SolverConfig(samples=2, samples_max=2, max_rounds=1, replace=False, probe_inputs=0, hint="keep it small",
+                          testgen=testgen, **knobs)  # fmt: skip
+    role = RoleModel(ScriptedModel(answer), Profile(), "digest")
+    outcome = await solve(TASK, agent="hc", config=config, budget=BudgetConfig(tokens=tokens), seed=3, events=log,
+                          roles={"solver": role}, place=place, name="trial", suites=Fresh(), judge=judge)  # fmt: skip
+    worked = [one for one in log.events if isinstance(one, Action) and one.name == "worked"]
+    return Ran(outcome, [one for one in asked if one.role == "solver"], worked, handed[0])
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[SandboxPlace]:
+    with data_home() as home:
+        public = home / f"public-style-{os.getpid()}"
+        folder = public / TASK.digest / "environment"
+        folder.mkdir(parents=True)
+        (folder / "Dockerfile").write_text(DOCKERFILE)
+        opened = open_place("bwrap", public)
+        yield opened
+        asyncio.run(opened.close())
+        shutil.rmtree(public)
+
+
+def handed_in(submission: Submission) -> dict[str, bytes]:
+    with tarfile.open(fileobj=io.BytesIO(submission.tar)) as tar:
+        return {one.name: file.read() for one in tar if (file := tar.extractfile(one))}
+
+
+async def test_the_knob_turns_every_request_of_the_solver(place: SandboxPlace) -> None:
+    direct = await trial(place)
+    assert {prompt.purpose for prompt in direct.asked} == {"candidate"} and not direct.worked
+    tools = await trial(place, agent_style="tools", tool_turns=1)
+    assert {prompt.purpose for prompt in tools.asked} == {"action"}
+    assert len(tools.worked) == len(tools.outcome.candidates) == 2
+    assert all("keep it small" in prompt.messages[1].content for prompt in tools.asked)
+    assert [one.detail["turns"] for one in tools.worked] == [1, 1] and tools.outcome.turns == 2
+
+
+async def test_what_a_candidate_built_is_handed_in_whole_and_a_second_trial_is_the_same(place: SandboxPlace) -> None:
+    first = await trial(place, agent_style="tools")
+    assert first.outcome.chosen and first.outcome.candidates[0].files == {"add.py": RIGHT}
+    assert handed_in(first.handed) == {"app/add.py": RIGHT.encode(), "app/odd.bin": b"a\0b"}
+    steps = first.worked[0].detail["steps"]
+    assert [one["tool"] for one in steps] == ["run_command", "write_file", "edit_file"]
+    assert steps[0]["changed"] == ["/app/odd.bin"] and steps[2]["verified"]
+    second = await trial(place, agent_style="tools")
+    assert first.outcome.exchanges == second.outcome.exchanges and first.handed.tar == second.handed.tar
+
+
+async def test_candidates_share_the_budget_and_never_pass_it(place: SandboxPlace) -> None:
+    ran = await trial(place, agent_style="tools", tokens=2800)
+    spent = ran.outcome.prompt_tokens + ran.outcome.completion_tokens
+    assert ran.asked and spent <= 2800
+    assert spent == sum(one.completion.tokens for one in ran.outcome.exchanges)
+    assert {one.detail["end"] for one in ran.worked} == {"tokens"}
