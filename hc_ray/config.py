@@ -94,6 +94,9 @@ class SolverConfig(Value):
     """Repairs a lineage before a restart from a new plan, which is told what was tried."""
     selector: SelectorName = "posterior"
     """How ``hc`` picks among candidates; ``best_of_n`` always takes ``mbr`` on inputs of no suite."""
+    separations: int = Field(0, ge=0, le=4)
+    """Rounds of fresh inputs in which candidates that the selector holds for equal are told apart before one is handed
+    in; they cost no token."""
     feedback: Literal["full", "trusted", "crashes"] = "trusted"
     """What a repair is told of failed self-tests."""
     hint: str = Field("", max_length=150)

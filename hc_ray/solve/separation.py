@@ -1,10 +1,11 @@
 """Separating inputs (after S*, arXiv 2502.14382): where the best candidates cannot be told apart by the suite, inputs
-are looked for on which their groups differ, and further agreement on those decides. It asks no model: inputs come from
+are looked for on which they differ, and further agreement on those decides. It asks no model: inputs come from
 the instruction and the signature, answers from running.
 
 The decision: of the candidates of the best groups the one whose answers on the separating inputs most other candidates
 share, all of the pool voting (equal programs are several votes, a crash is none). A tie keeps the selection's order."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from itertools import combinations, zip_longest
 
@@ -19,6 +20,8 @@ CONTENDERS = 4
 """Groups that are told apart at most, and programs that are run on every fresh input."""
 INPUTS = 6
 """Separating inputs that decide, at most."""
+MARGIN = 0.0
+"""How much less than the chosen one a contender may score: nothing. It settles ties."""
 FRESH = 24
 """Fresh inputs that are tried a round, at most."""
 
@@ -82,9 +85,11 @@ def _given(test: SelfTest) -> tuple[object, ...]:
     return test.subject, test.input, test.stdin, tuple(sorted(test.files.items()))
 
 
-def contenders(selection: Selection, *, most: int = CONTENDERS) -> tuple[tuple[str, ...], ...]:
-    """The best groups of equal behaviour: by their best member's score, the chosen one's first; members best first."""
-    rank = {name: i for i, name in enumerate(selection.scores)}
+def contenders(selection: Selection, *, margin: float = MARGIN, most: int = CONTENDERS) -> tuple[tuple[str, ...], ...]:
+    """The groups of equal behaviour whose best members score as well as the chosen one, but for ``margin``: the chosen
+    one's first, members best first. Others stay out: votes must not overrule what tests have told apart."""
+    least = selection.scores[selection.chosen] - margin if selection.chosen in selection.scores else float("inf")
+    rank = {name: i for i, name in enumerate(selection.scores) if selection.scores[name] >= least}
 
     def place(name: str) -> tuple[bool, float, int]:
         return name != selection.chosen, -selection.scores[name], rank[name]
@@ -179,13 +184,13 @@ async def settle(
     leading = leaders(groups, originals)
     if len(leading) < 2 or not inputs:
         return None
-    tried = {name: await try_out(f"{place}-all-{name}", files[name], inputs) for name in leading}
+    seen = await asyncio.gather(*(try_out(f"{place}-all-{name}", files[name], inputs) for name in leading))
+    tried = dict(zip(leading, seen, strict=True))
     columns = separating(list(tried.values()))
     chosen = tuple(inputs[j] for j in columns)
     rows: dict[str, tuple[Cell, ...]] = {name: tuple(row[j] for j in columns) for name, row in tried.items()}
-    if chosen:
-        for name in files:
-            if name not in rows and originals.get(name, name) == name:
-                rows[name] = await try_out(f"{place}-{name}", files[name], chosen)
+    others = [name for name in files if chosen and name not in rows and originals.get(name, name) == name]
+    found = await asyncio.gather(*(try_out(f"{place}-{name}", files[name], chosen) for name in others))
+    rows |= dict(zip(others, found, strict=True))
     voting = {name: rows[original] for name in files if (original := originals.get(name, name)) in rows}
     return decide(groups, chosen, voting)

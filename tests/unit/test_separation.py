@@ -6,8 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hc_ray.adapters.scripted_model import ScriptedModel
+from hc_ray.candidate import Submission
+from hc_ray.config import BudgetConfig, SolverConfig, TestgenConfig
+from hc_ray.events import Action, Event
+from hc_ray.profile import Profile
+from hc_ray.prompt import Prompt
 from hc_ray.select import Selection, select
 from hc_ray.solve.deliverable import read_deliverable
+from hc_ray.solve.orchestrate import solve
+from hc_ray.solve.outcome import RoleModel
 from hc_ray.solve.separation import (
     FRESH,
     Settled,
@@ -24,6 +32,7 @@ from hc_ray.solve.variation import of_call, of_lines, of_value
 from hc_ray.solve.workbench import Workbench
 from hc_ray.suite import Cell, PassMatrix, SelfTest, Subject, Unknown
 from hc_ray.task import Environment, Task
+from hc_ray_actors.trials import SuiteShelf
 from tests.fakes.folder_place import FolderPlace
 
 INSTRUCTION = "Write a Python function `most(values)` in most.py that returns the largest of a list of integers.\n"
@@ -40,11 +49,13 @@ def chosen_by(clusters: Sequence[Sequence[str]], scores: Mapping[str, float], ch
                      clusters=tuple(map(tuple, clusters)))  # fmt: skip
 
 
-def test_the_contenders_are_the_groups_of_the_best_scores_with_the_chosen_ones_first() -> None:
+def test_the_contenders_are_the_groups_that_score_like_the_chosen_one_with_its_own_first() -> None:
     scores = {"c0": 1.0, "c1": 3.0, "c2": 3.0, "c3": 2.0, "c4": 0.0}
     selection = chosen_by([["c0", "c3", "c4"], ["c1"], ["c2"]], scores, "c2")
-    assert contenders(selection) == (("c2",), ("c1",), ("c3", "c0", "c4"))
-    assert contenders(selection, most=2) == (("c2",), ("c1",))
+    assert contenders(selection) == (("c2",), ("c1",))
+    assert contenders(selection, margin=2.0) == (("c2",), ("c1",), ("c3", "c0"))
+    assert contenders(selection, margin=9.0, most=1) == (("c2",),)
+    assert contenders(selection.model_copy(update={"chosen": None})) == ()
 
 
 def test_inputs_are_picked_that_tell_pairs_apart_which_nothing_told_apart_before() -> None:
@@ -138,6 +149,41 @@ def test_programs_that_a_suite_cannot_tell_apart_are_told_apart_by_running_them(
     assert settled.shares["c1"] == pytest.approx(2 / 3, abs=1e-6)  # c2, and its own duplicate
 
 
+RIGHT, RIGHT_TOO = "    return n * 2\n", "    return n + n\n"
+NEARLY = "    return 0 if n in (8, 9, 11, 17, 25, 51) else n * 2\n"
+"""Right on every input that the suite holds."""
+
+
+@pytest.mark.parametrize("separations", [0, 1])
+async def test_the_knob_settles_a_tie_in_a_real_trial_and_is_told_in_its_journal(separations: int) -> None:
+    log, handed_in = Log(), list[Submission]()
+    bodies, order = (NEARLY, RIGHT, RIGHT_TOO), dict[int, int]()
+
+    def answer(prompt: Prompt) -> str:
+        if prompt.role == "tester":
+            return ""
+        return "\n" + bodies[order.setdefault(prompt.seed, len(order)) % len(bodies)]
+
+    async def judge(submission: Submission) -> bool:
+        handed_in.append(submission)
+        return False
+
+    profile = Profile(form="completion", test_form="completion", bias_to_agreement=False)
+    role = RoleModel(model=ScriptedModel(answer), profile=profile, digest="m")
+    config = SolverConfig(samples=3, samples_max=3, max_rounds=1, probe_inputs=0, replace=False, forms=("completion",),
+                          separations=separations, testgen=TestgenConfig(oracles=0, second_readings=0))  # fmt: skip
+    task = Task(name="t", digest="d" * 64, instruction=DOUBLE, environment=Environment())
+    outcome = await solve(
+        task, agent="hc", config=config, budget=BudgetConfig(), seed=0, roles={"solver": role, "tester": role},
+        place=FolderPlace(quick=True), name="t__1", suites=SuiteShelf(), judge=judge, events=log,
+    )  # fmt: skip
+    told = [event.detail for event in log.events if isinstance(event, Action) and event.name == "separate"]
+    chosen = next(one for one in outcome.candidates if one.id == outcome.chosen)
+    assert len(told) == separations and len(handed_in) == 1
+    assert ("if n in" in chosen.files["double.py"]) is (separations == 0)
+    assert all(one["before"] != one["chosen"] and one["inputs"] for one in told)
+
+
 def test_one_program_alone_needs_no_round_and_runs_nothing() -> None:
     async def never(*_: object) -> tuple[Cell, ...]:
         raise AssertionError("it was run")
@@ -146,6 +192,19 @@ def test_one_program_alone_needs_no_round_and_runs_nothing() -> None:
     files = {"c0": {"most.py": GOOD}, "c1": {"most.py": GOOD}}
     assert asyncio.run(settle(alone, files, {"c1": "c0"}, inputs_of(2), never)) is None
     assert leaders([["c0", "c1"], ["c2", "c3"]], {"c1": "c0"}, most=3) == ("c0", "c2", "c3")
+
+
+DOUBLE = """Write `double.py` with a function `double(n: int) -> int`.
+It must return twice the given number. For example, `double(4)` returns `8`.
+"""
+
+
+class Log:
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def emit(self, event: Event) -> None:
+        self.events.append(event)
 
 
 def call(text: str) -> SelfTest:
