@@ -5,6 +5,7 @@ import itertools
 import json
 from typing import Any
 
+from hc_ray.adapters.sweep_store import read_parquet
 from tests.fakes.recording import Phase, Seen
 
 CLOCK = {
@@ -149,6 +150,11 @@ def shown(one: Seen, other: Seen) -> str:
                 if here != there:
                     lines.append(f"{trial} {what}:\n  {str(here)[:1500]}\n  {str(there)[:1500]}")
                     break
+    for path in _differing(one.files, other.files):
+        if path.startswith("trials/") and path.endswith(".parquet") and path in one.files and path in other.files:
+            tables = (read_parquet(run.files[path]) for run in (one, other))
+            first = next((pair for pair in itertools.zip_longest(*tables) if pair[0] != pair[1]), "the same rows")
+            lines.append(f"{path}: {first}")
     return "\n".join(lines)
 
 
