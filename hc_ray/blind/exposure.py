@@ -240,7 +240,8 @@ async def _outcomes(sandbox: Sandbox, tests: Sequence[SelfTest], repeats: int) -
     """A letter a run of each test. The driver loses patience with a candidate that lets tests run out of time; those
     that it did not try are asked for again, so that a slow test costs no other test its figure."""
     letters: dict[str, str] = {}
-    left = list(tests)
+    # Those that may change the system come last: nothing runs after them but their like.
+    left = sorted(tests, key=lambda test: test.alone)
     while left:
         await sandbox.put(runner.payload(left, sandbox.workdir, repeats=repeats))
         result = await sandbox.exec(

@@ -10,6 +10,7 @@ from hc_ray.events import TestgenProgress
 from hc_ray.ports import Events, SandboxPlace
 from hc_ray.prompt import Malformed, Prompt
 from hc_ray.solve import askings, gate, look, testgen
+from hc_ray.solve.behaviours import behaviour_tests, changes_system, tolerant
 from hc_ray.solve.budget import Asking, Purse
 from hc_ray.solve.constraints import covered, grid
 from hc_ray.solve.data_checks import data_tests
@@ -129,7 +130,8 @@ class SuiteMaker:
         """What needs no model: the instruction's own words, held against the workspace's files."""
         instruction = self.task.instruction
         return (
-            *stated_tests(instruction, self.deliverable),
+            *tolerant(instruction, stated_tests(instruction, self.deliverable)),
+            *behaviour_tests(instruction, self.deliverable, self.inputs),
             *data_tests(instruction, self.deliverable, self.inputs),
             *robust_tests(instruction, self.deliverable),
         )
@@ -241,10 +243,12 @@ class SuiteMaker:
         counts: Counter[str] = Counter()
         numbered = []
         prefix = "" if self._place == "suite" else f"{self._place}-"
+        alone = changes_system(self.task.instruction)
         for test in tests:
             counts[test.category] += 1
             identity = f"{prefix}{test.category}-{counts[test.category]}"
-            numbered.append(test.model_copy(update={"id": identity}))
+            runs = test.subject.kind in ("command", "program")
+            numbered.append(test.model_copy(update={"id": identity, "alone": alone and runs}))
         return tuple(numbered)
 
     def _tell(self, generated: Sequence[SelfTest], kept: Sequence[SelfTest]) -> None:

@@ -53,7 +53,19 @@ class Workbench:
     async def repeat(
         self, place: str, files: Mapping[str, str], tests: Sequence[SelfTest], *, repeats: int
     ) -> tuple[tuple[Cell, ...], ...]:
-        """As ``try_out``, each test run several times."""
+        """As ``try_out``, each test run several times. A test that may change the system has a fork of its own."""
+        if not any(test.alone for test in tests) or len(tests) == 1:
+            return await self._repeat(place, files, tests, repeats)
+        shared = [test for test in tests if not test.alone]
+        told = dict(zip([test.id for test in shared], await self._repeat(place, files, shared, repeats), strict=True))
+        for test in tests:
+            if test.alone:
+                (told[test.id],) = await self._repeat(f"{place}-{test.id}", files, [test], repeats)
+        return tuple(told[test.id] for test in tests)
+
+    async def _repeat(
+        self, place: str, files: Mapping[str, str], tests: Sequence[SelfTest], repeats: int
+    ) -> tuple[tuple[Cell, ...], ...]:
         if not tests:
             return ()
         async with self._slots:
@@ -81,7 +93,7 @@ class Workbench:
         that a run before it left no room for, get a fork of their own."""
         shared = {name: files for name, files in variants.items() if all(_inside(path) for path in files)}
         found: dict[str, tuple[Cell, ...]] = {}
-        if len(shared) > 1 and tests:
+        if len(shared) > 1 and tests and not any(test.alone for test in tests):
             found = await self._together(place, shared, tests)
         for name, files in variants.items():
             if name not in found:
