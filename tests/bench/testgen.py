@@ -13,7 +13,6 @@ with the same ``--out`` goes on. ``report.json`` there holds all figures.
 import argparse
 import asyncio
 import json
-import os
 import sys
 import tempfile
 import time
@@ -21,10 +20,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from hc_ray.config import SweepConfig
+from hc_ray.config import EngineConfig, SweepConfig
 from hc_ray.solve.suite_making import suite_key
 from hc_ray.task import Task
 from hc_ray.value import digest_of
+from hc_ray_actors.testers import CLAUDE, missing_key
 from tests.bench.quality.judging import Judge
 from tests.bench.quality.making import Bench, candidates_of, matrix_of, opened, suite_of
 from tests.bench.quality.sums import Record, line, summed, table
@@ -32,13 +32,10 @@ from tests.bench.quality.sums import Record, line, summed, table
 ENGINES: dict[str, dict[str, Any]] = {
     "embedded": {"kind": "embedded"},
     "strong": {"kind": "scripted", "script": "tests.fakes.strong_tester:answers"},
-    "claude": {
-        "kind": "openai",
-        "base_url": "https://api.anthropic.com/v1",
-        "model": "claude-sonnet-4-5",
-        "api_key_env": "ANTHROPIC_API_KEY",
-    },
+    "claude": CLAUDE.model_dump(exclude_defaults=True),
 }
+NAMES = {"local": ("embedded",), "both": ("embedded", "claude")}
+"""What ``hc-ray testgen --tester`` calls them."""
 
 
 def config_of(tester: str, given: argparse.Namespace, out: Path) -> SweepConfig:
@@ -59,12 +56,6 @@ def config_of(tester: str, given: argparse.Namespace, out: Path) -> SweepConfig:
             "mlflow_uri": "none",
         }
     )
-
-
-def keyless(tester: str) -> str:
-    """Why a tester cannot be asked; empty where it can."""
-    key = ENGINES[tester].get("api_key_env")
-    return f"{key} is not set" if key and not os.environ.get(key) else ""
 
 
 async def measure(tester: str, given: argparse.Namespace, out: Path) -> None:
@@ -92,6 +83,10 @@ async def measured(tester: str, bench: Bench, judge: Judge, task: Task, given: a
     """One task from its instruction to the auditor's figures."""
     began = time.monotonic()
     suite, _, seconds = await suite_of(bench, task)
+    # For whoever looks into a figure; a suite knows nothing of the real tests.
+    place = place_of(Path(given.out), f"{tester}-suites", task.name)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(suite.model_dump_json(indent=1), encoding="utf-8")
     candidates = await candidates_of(bench, task, given.candidates)
     matrix = await matrix_of(bench, task, candidates, judge.named(suite, task))
     judged = await judge.judge(task, suite, matrix, candidates)
@@ -148,7 +143,11 @@ def report(out: Path, testers: list[str], *, as_json: bool) -> None:
     told: dict[str, Any] = {}
     for tester in testers:
         records = [Record.model_validate_json(path.read_bytes()) for path in sorted((out / tester).glob("*.json"))]
-        told[tester] = summed(records) if records else {"not_measured": keyless(tester) or "no task was finished"}
+        told[tester] = (
+            summed(records)
+            if records
+            else {"not_measured": missing_key(EngineConfig(**ENGINES[tester])) or "no task was finished"}
+        )
     (out / "report.json").write_text(json.dumps(told, indent=1), encoding="utf-8")
     if as_json:
         print(json.dumps(told))
@@ -162,7 +161,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="scripts/bench testgen", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--tester", action="append", choices=[*ENGINES], help="default: embedded and strong")
+    parser.add_argument(
+        "--tester", action="append", choices=[*ENGINES, *NAMES], help="again for another; default: embedded and strong"
+    )
     parser.add_argument("--tasks", type=int, help="take at most so many tasks")
     parser.add_argument("--include", action="append", default=[], help="globs of task names")
     parser.add_argument("--sandbox", default="auto", choices=["auto", "docker", "bwrap"])
@@ -175,13 +176,15 @@ def main() -> int:
     parser.add_argument("--out", help="where each task's figures are kept; given again, the bench goes on there")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     given = parser.parse_args()
-    out = Path(given.out or tempfile.mkdtemp(prefix="hc-bench-testgen-"))
+    given.out = given.out or tempfile.mkdtemp(prefix="hc-bench-testgen-")
+    out = Path(given.out)
     out.mkdir(parents=True, exist_ok=True)
-    testers = given.tester or ["embedded", "strong"]
+    wanted = given.tester or ["embedded", "strong"]
+    testers = list(dict.fromkeys(one for name in wanted for one in NAMES.get(name, (name,))))
     status = 0
     try:
         for tester in testers:
-            if not keyless(tester):
+            if not missing_key(EngineConfig(**ENGINES[tester])):
                 asyncio.run(measure(tester, given, out))
     except KeyboardInterrupt:
         status = 130
