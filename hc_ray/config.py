@@ -103,6 +103,9 @@ class SolverConfig(Value):
     """A general hint put into every solver prompt; never task-specific."""
     max_answer_tokens: int = Field(400, ge=16)
     """Tokens an answer may have; kinds of files that are shorter get a share of it (``solve/limits.py``)."""
+    decompose: Literal["generic", "model"] = "generic"
+    """Who says which parts the work has: ``generic``: the same four for every task; ``model``: the decomposer, whose
+    parts are told to the solver one after another, with the files so far."""
     refinement: int = Field(0, ge=0, le=2)
     """Further verdicts allowed after a failed one; each reveals one bit."""
     testgen: TestgenConfig = TestgenConfig()

@@ -39,6 +39,17 @@ class TurnStart(_Event):
     subtask: str = ""
 
 
+class SubtaskChange(_Event):
+    """A part of the work has ended, and another is on."""
+
+    type: Literal["subtask_change"] = "subtask_change"
+    ended: str
+    status: Literal["completed", "failed"]
+    turns: int
+    subtask: str
+    """The part that is on now."""
+
+
 class Action(_Event):
     """Something the trial did or decided, with what it decided on: the journal replays from these."""
 
@@ -85,7 +96,7 @@ class ErrorEvent(_Event):
 
 
 Event = Annotated[
-    TrialStart | TestgenProgress | TurnStart | Action | VerifyComplete | Heartbeat | VerdictEvent | TrialComplete
-    | ErrorEvent,
+    TrialStart | TestgenProgress | TurnStart | SubtaskChange | Action | VerifyComplete | Heartbeat | VerdictEvent
+    | TrialComplete | ErrorEvent,
     Field(discriminator="type"),
 ]  # fmt: skip

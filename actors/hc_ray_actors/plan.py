@@ -234,9 +234,10 @@ def _fitting(
 def _models(config: SweepConfig) -> dict[RoleName, tuple[EngineConfig, Profile, str]]:
     if not set(config.agents) - WITHOUT_MODEL:
         return {}
-    # The roles that something asks today; decomposer and meta get an engine when they are built.
+    # The roles that something asks; meta gets an engine when it is built.
     further = tuple(role for role in TESTERS[1:] if role in config.roles)
-    roles: tuple[RoleName, ...] = ("tester", *further, "solver")
+    parts: tuple[RoleName, ...] = ("decomposer",) if config.solver.decompose == "model" else ()
+    roles: tuple[RoleName, ...] = ("tester", *further, *parts, "solver")
     return {role: role_model(config.roles.get(role, config.engine)) for role in roles}
 
 

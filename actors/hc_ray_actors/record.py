@@ -212,6 +212,7 @@ def outcome_metadata(outcome: TrialOutcome) -> dict[str, Any]:
         ],
         "selection": outcome.selection.model_dump(mode="json") if outcome.selection else None,
         "stop_reason": outcome.stop_reason,
+        "subtasks": [part.model_dump(mode="json") for part in outcome.subtasks],
         "unanswered": outcome.unanswered,
         "notes": list(outcome.notes),
     }  # fmt: skip

@@ -6,15 +6,19 @@ from collections.abc import Iterator
 from hc_ray.config import SolverConfig
 from hc_ray.events import TestgenProgress, TurnStart
 from hc_ray.ports import SandboxPlace
+from hc_ray.prompt import Malformed
 from hc_ray.select import Selection, judging, progress
-from hc_ray.solve import propose
+from hc_ray.solve import decompose, propose
 from hc_ray.solve.apart import settle_ties
 from hc_ray.solve.budget import Asking, Purse
+from hc_ray.solve.decompose import Ended, Subtask
 from hc_ray.solve.missed import missed, widened
 from hc_ray.solve.outcome import Exchange, RoleModel, SuiteCache, TrialOutcome
 from hc_ray.solve.rounds import Rounds
 from hc_ray.solve.search import Search
+from hc_ray.solve.seeds import seed_of
 from hc_ray.solve.stated import generic_tests
+from hc_ray.solve.subtasks import Progress
 from hc_ray.solve.suite_making import SuiteMaker, make, suite_key
 from hc_ray.solve.verifying import Verifying
 from hc_ray.suite import SelfTest, Suite
@@ -35,10 +39,12 @@ class Trial:
         config: SolverConfig,
         seed: int,
         tester: RoleModel,
+        decomposer: RoleModel,
         place: SandboxPlace,
         suites: SuiteCache,
     ) -> None:
         self.search, self.config, self.seed, self.tester = search, config, seed, tester
+        self.decomposer = decomposer
         self.place, self.suites = place, suites
         self.added: tuple[SelfTest, ...] = ()
         self.exchanges: list[Exchange] = []
@@ -87,8 +93,28 @@ class Trial:
         search.suite = await self._suite()
         search.tests = search.suite.tests
         search.purse.charge(search.suite.prompt_tokens, search.suite.completion_tokens, search.suite.engine_seconds)
+        search.parts = Progress(await self._parts(), turns=self.config.max_turns)
         await Rounds(search, seed=self.seed).run()
         await settle_ties(search)
+
+    async def _parts(self) -> tuple[Subtask, ...]:
+        """The parts of the work: the generic four, unless the config asks a model and the model has any."""
+        search = self.search
+        if self.config.decompose == "generic":
+            return decompose.GENERIC
+        seed = seed_of(search.task.digest, self.seed, "decomposer")
+        prompt = decompose.ask(search.task.instruction, search.deliverable, seed=seed)
+        asking = Asking(self.decomposer, search.purse)
+        if not await asking.payable([prompt]):
+            search.notes.append("the budget pays for no decomposition: the generic parts are taken")
+            return decompose.GENERIC
+        (answer,) = await asking.all([("decompose", prompt)])
+        self.exchanges += asking.exchanges
+        parts = decompose.read(answer, search.deliverable)
+        wrong = parts.reason if isinstance(parts, Malformed) else None
+        found = decompose.GENERIC if isinstance(parts, Malformed) else parts
+        search.journal("decompose", malformed=wrong, parts=[part.model_dump(mode="json") for part in found])
+        return found
 
     def may_refine(self) -> bool:
         return self.search.stop_reason not in ("tokens", "turns", "timeout")
@@ -174,6 +200,7 @@ class Trial:
             matrix_tests=search.tests,
             chosen=search.selection.chosen if search.selection else None,
             selection=search.selection,
+            subtasks=self._ended(),
             submissions=tuple(submission.digest for submission in search.submissions),
             bits=tuple(search.bits),
             turns=search.turns,
@@ -187,6 +214,11 @@ class Trial:
             notes=tuple(search.notes),
             exchanges=(*self.exchanges, *search.asking.exchanges),
         )
+
+    def _ended(self) -> tuple[Ended, ...]:
+        search = self.search
+        complete = search.stop_reason == "complete"
+        return search.parts.all_ended(search.turns, completed=complete) if search.parts else ()
 
     def _self_verdict(self) -> tuple[bool | None, float | None]:
         """What the suite, frozen before the first candidate, says of the first submission."""

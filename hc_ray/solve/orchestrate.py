@@ -67,7 +67,8 @@ async def solve(
         clock=clock,
     )
     tester = roles.get("tester", roles["solver"])
-    trial = Trial(search, config=config, seed=seed, tester=tester, place=place, suites=suites)
+    decomposer = roles.get("decomposer", roles["solver"])
+    trial = Trial(search, config=config, seed=seed, tester=tester, decomposer=decomposer, place=place, suites=suites)
     try:
         await _within(clock, search, getattr(trial, agent)())
         passed = await search.submit()

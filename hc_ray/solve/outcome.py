@@ -9,6 +9,7 @@ from hc_ray.ports import Model
 from hc_ray.profile import Profile
 from hc_ray.prompt import Completion, Prompt
 from hc_ray.select import Selection
+from hc_ray.solve.decompose import Ended
 from hc_ray.suite import PassMatrix, SelfTest, Suite
 from hc_ray.value import Value
 
@@ -60,6 +61,8 @@ class TrialOutcome(Value):
     chosen: str | None = None
     """The candidate that was handed in (the last one); None for the untouched workspace."""
     selection: Selection | None = None
+    subtasks: tuple[Ended, ...] = ()
+    """What became of each part of the work; empty for agents that have none."""
     submissions: tuple[str, ...] = ()
     """Digests of what was handed in, in order."""
     bits: tuple[bool, ...] = ()

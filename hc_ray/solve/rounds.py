@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from hc_ray.candidate import Candidate
+from hc_ray.events import SubtaskChange
 from hc_ray.solve import propose
 from hc_ray.solve.decide import Decision, decide
 from hc_ray.solve.propose import Slot, Told
@@ -35,6 +36,8 @@ class Rounds:
             made = (*made, *await self._replaced(made))
             await self._verifying.run(made, self._is_complete)
             search.choose(self.config.selector)
+            if search.parts is not None:
+                search.parts.attempt()
             decision = self._decide()
         search.stop_reason = decision.rule
 
@@ -48,11 +51,26 @@ class Rounds:
         return search.ways.without(propose.hopeless(search.pool, lively))
 
     def _decide(self, *, affordable: int | None = None) -> Decision:
-        """Decide, and journal the decision with all that it rests on."""
-        state = self._standing.state(affordable=affordable)
-        decision = decide(state)
-        self.search.journal("decide", state=state.model_dump(mode="json"), **decision.model_dump(mode="json"))
-        return decision
+        """Decide, and journal the decision with all that it rests on. Where a part of the work has ended, the next
+        one begins, and what to do in it is decided at the same barrier."""
+        while True:
+            state = self._standing.state(affordable=affordable)
+            decision = decide(state)
+            self.search.journal("decide", state=state.model_dump(mode="json"), **decision.model_dump(mode="json"))
+            if decision.action != "advance":
+                return decision
+            self._advance(completed=state.checkpoint)
+
+    def _advance(self, *, completed: bool) -> None:
+        search = self.search
+        if search.parts is None:
+            return
+        ended = search.parts.advance(search.turns, completed=completed)
+        best = search.selection.chosen if search.selection else None
+        if self.config.decompose == "model" and best is not None:
+            search.carried = dict(search.candidate(best).files)
+        search.events.emit(SubtaskChange(ended=ended.name, status="completed" if completed else "failed",
+                                         turns=ended.turns, subtask=search.subtask))  # fmt: skip
 
     def _is_complete(self) -> bool:
         """Whether the candidates that have run already end the search."""

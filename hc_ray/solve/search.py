@@ -18,6 +18,7 @@ from hc_ray.solve.limits import answer_limit, loops
 from hc_ray.solve.outcome import RoleModel
 from hc_ray.solve.propose import Slot
 from hc_ray.solve.sameness import files_digest
+from hc_ray.solve.subtasks import Progress
 from hc_ray.solve.workbench import Workbench
 from hc_ray.suite import Cell, PassMatrix, SelfTest, Suite
 from hc_ray.task import Task
@@ -60,6 +61,10 @@ class Search:
         """Whether an answer was cut off by its limit while it still said something new."""
         self.fresh = 0
         """Steps of the ladder of ways that fresh candidates have taken."""
+        self.parts: Progress | None = None
+        """The parts of the work, for an agent that has any."""
+        self.carried: dict[str, str] = {}
+        """Files of the best when a part of the model's began: what comes after builds on them."""
         self.missed: tuple[str, ...] = ()
         """Sentences of the instruction that a failed answer may have missed."""
         self.rejected: set[str] = set()
@@ -104,6 +109,11 @@ class Search:
         )
 
     @property
+    def subtask(self) -> str:
+        """The part of the work that is on."""
+        return self.parts.now.name if self.parts else "candidates"
+
+    @property
     def answer_limit(self) -> int:
         """Tokens that an answer may have, by the kind of the file and by whether one was cut off so far."""
         return answer_limit(self.deliverable, self.config.max_answer_tokens, self.shown, cut=self.cut)
@@ -114,7 +124,10 @@ class Search:
             return repair.notes(self.candidate(slot.parent), self.feedback(slot.parent))
         if slot.told == "reread":
             return repair.reread(self.missed)
-        return repair.tried([self.feedback(one) for one in self.order()]) if slot.told == "tried" else ""
+        if slot.told == "tried":
+            return repair.tried([self.feedback(one) for one in self.order()])
+        told = self.parts is not None and self.config.decompose == "model"
+        return repair.part(self.parts.now.told, self.carried) if self.parts and told else ""
 
     def order(self) -> tuple[str, ...]:
         """The selected candidates, best first."""
@@ -150,7 +163,7 @@ class Search:
     async def ask(self, asked: Sequence[tuple[Slot, Prompt]], *, more: bool = False) -> tuple[Candidate, ...]:
         """Ask for a round's candidates, all at once; they enter the pool in slot order. ``more``: of the same round."""
         self.round += not more
-        self.events.emit(TurnStart(turn=self.turns + 1, max_turns=self.config.max_turns, subtask="candidates"))
+        self.events.emit(TurnStart(turn=self.turns + 1, max_turns=self.config.max_turns, subtask=self.subtask))
         answers = await self.asking.all([(slot.id, prompt) for slot, prompt in asked])
         made = []
         for (slot, prompt), answer in zip(asked, answers, strict=True):
@@ -170,7 +183,7 @@ class Search:
         files: dict[str, str] = {}
         if not isinstance(read, Malformed):
             # A repair that answers one file of several keeps its parent's others.
-            files = {**(self.candidate(slot.parent).files if slot.parent else {}), **read}
+            files = {**(self.candidate(slot.parent).files if slot.parent else self.carried), **read}
         digest = files_digest(files) if files else ""
         original = next((one for one in self.pool if files and one.digest == digest), None)
         return Candidate(

@@ -2,6 +2,7 @@
 and which candidates a repair could better."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from hc_ray.candidate import Candidate
 from hc_ray.select import judging, progress
@@ -9,6 +10,7 @@ from hc_ray.solve import repair
 from hc_ray.solve.decide import AGREED, State
 from hc_ray.solve.gate import AGREED_CONFIDENCE
 from hc_ray.solve.search import Search
+from hc_ray.solve.subtasks import Reached
 from hc_ray.trust import STATED
 
 BELIEVED = 0.5
@@ -66,7 +68,21 @@ class Standing:
             worn=any(one.repairs >= config.repairs for one in search.pool if one.lineage == lineage),
             idle=search.turns - self._since,
             patience=config.patience,
+            **self._part(best, tests=best is not None and not failing, answers=alike > 0),
         )
+
+    def _part(self, best: str | None, *, tests: bool, answers: bool) -> dict[str, Any]:
+        """How the part of the work that is on stands."""
+        search, parts = self.search, self.search.parts
+        if parts is None:
+            return {}
+        row = search.rows.get(best or "", ())
+        unsound = {test.subject.path for test, cell in zip(search.tests, row, strict=False)
+                   if test.subject.kind == "file" and cell.outcome not in ("pass", "skipped")}  # fmt: skip
+        there = frozenset(search.candidate(best).files) - unsound if best else frozenset()
+        reached = Reached(suite=search.suite is not None, answers=answers, files=there, tests=tests)
+        holds = parts.holds(reached)
+        return {"subtask": parts.now.name, "checkpoint": holds, "overdue": parts.overdue(search.turns)}
 
     def _failing(self, best: str | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The judging tests that the best fails: those that are believed, and the others."""

@@ -26,6 +26,7 @@ KNOBS: tuple[tuple[str, Any], ...] = (
     ("temperatures", (0.1,)), ("greedy", False), ("forms", ("completion",)), ("plans", ("plain",)), ("samples", 2),
     ("samples_max", 5), ("replace", False), ("probe_inputs", 0), ("patience", 2), ("max_rounds", 1), ("max_turns", 5),
     ("repairs", 0), ("feedback", "full"), ("selector", "mbr"), ("hint", "Be brief."), ("max_answer_tokens", 90),
+    ("decompose", "model"),
 )  # fmt: skip
 
 
@@ -45,7 +46,7 @@ async def test_every_knob_changes_a_request_or_a_journalled_decision(knob: str, 
 
 
 def test_every_knob_of_the_search_is_turned_somewhere() -> None:
-    elsewhere = {"wave", "refinement", "testgen", "agent_style", "tool_turns", "tool_context_tokens"}
+    elsewhere = {"wave", "refinement", "testgen", "agent_style", "tool_turns", "tool_context_tokens", "separations"}
     assert {knob for knob, _ in KNOBS} == set(SolverConfig.model_fields) - elsewhere
 
 
