@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import typer
 
-from hc_ray import __version__, cli_audit, cli_machine, cli_models, cli_sweep, cli_tasks, cli_trials
+from hc_ray import __version__, cli_audit, cli_machine, cli_models, cli_skills, cli_sweep, cli_tasks, cli_trials
 from hc_ray.errors import HcRayError, InfrastructureError, UserError
 
 DEBUG = "--debug"
@@ -41,7 +41,7 @@ def _every_verb(
     pass
 
 
-for _verbs in (cli_sweep, cli_trials, cli_audit, cli_tasks, cli_models, cli_machine):
+for _verbs in (cli_sweep, cli_trials, cli_audit, cli_tasks, cli_models, cli_skills, cli_machine):
     _verbs.add_to(app)
 
 

@@ -62,6 +62,10 @@ class SolverConfig(Value):
     """Style ``tools``: actions of a candidate at most."""
     tool_context_tokens: int = Field(1536, ge=256)
     """Style ``tools``: tokens of a prompt at most; what does not fit is cut, the instruction never."""
+    use_skills: bool = False
+    """Whether prompts draw on the skills that an instruction calls for (``hc-ray skills list``), in every agent."""
+    skill_tokens: int = Field(300, ge=0)
+    """Tokens that skills may add to a prompt, however many are installed."""
     temperatures: tuple[Annotated[float, Field(ge=0, le=2)], ...] = Field((0.3, 0.5, 0.7), min_length=1)
     """The ladder of sampling temperatures: precision, balance, exploration."""
     greedy: bool = True

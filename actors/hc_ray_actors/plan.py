@@ -3,7 +3,7 @@ smallest effect that it could see."""
 
 import datetime
 import fnmatch
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from hc_ray.adapters import bwrap_command
@@ -13,11 +13,12 @@ from hc_ray.home import configs_dir, data_root
 from hc_ray.models import ResolvedModel, resolve, resolve_remote
 from hc_ray.profile import Profile
 from hc_ray.solve.forms import plan_text
-from hc_ray.solve.templates import prompts_digest
+from hc_ray.solve.skills import prompts_of
 from hc_ray.stats import minimal_detectable_effect
 from hc_ray.task import RefusedTask, Task
 from hc_ray.trial import TrialKey
 from hc_ray.value import Value, digest_of
+from hc_ray.vocabulary import Vocabulary
 from hc_ray_actors import verifiers
 from hc_ray_actors.address import running_cluster
 from hc_ray_actors.estimate import WITHOUT_MODEL, expected_seconds, expected_tokens
@@ -93,6 +94,7 @@ def prepare(config: SweepConfig, *, resume: bool = False, address: str | None = 
     sealed_root = sealed_folder(folder)
     public_root = data_root() / "public"
     sealed = verifiers.seal(folder, public_root, sealed_root)
+    _hint_is_general(config.solver.hint, sealed.tasks)
     split = _split(config, folder, sealed.tasks)
     choice = choose(config.sandbox)
     if choice.backend == "bwrap" and bwrap_command.shows(folder):
@@ -261,7 +263,7 @@ def _trials(
 ) -> list[TrialKey]:
     """Seeds outermost, so that an interrupted sweep has whole repeats; a task's agents side by side, so that they share
     its prompt prefix."""
-    prompts = prompts_digest()
+    prompts = prompts_of(config.solver)
     digests = {role: digest for role, (_, _, digest) in models.items()}
     return [
         TrialKey(
@@ -282,6 +284,15 @@ def _trials(
         for task in tasks
         for agent in config.agents
     ]
+
+
+def _hint_is_general(hint: str, tasks: Sequence[Task]) -> None:
+    """Raises ``ConfigError`` for a hint that holds a task's name or a word of one task alone."""
+    if not hint:
+        return
+    said = Vocabulary({task.name.rsplit("/", 1)[-1]: [task.instruction] for task in tasks}).found(hint)
+    if said:
+        raise ConfigError(f"solver.hint: {', '.join(said)} stand in one task alone; a hint must be general")
 
 
 def _default_out(folder: Path) -> str:

@@ -18,6 +18,7 @@ from hc_ray.solve.limits import answer_limit, loops
 from hc_ray.solve.outcome import RoleModel
 from hc_ray.solve.propose import Slot
 from hc_ray.solve.sameness import files_digest
+from hc_ray.solve.skills import Skill, installed, know_how
 from hc_ray.solve.subtasks import Progress
 from hc_ray.solve.workbench import Workbench
 from hc_ray.suite import Cell, PassMatrix, SelfTest, Suite
@@ -74,6 +75,9 @@ class Search:
         self.turns = 0
         self.stop_reason = ""
         self.shown: dict[str, str] = {}
+        self.skills: tuple[Skill, ...] = ()
+        self.know_how = ""
+        """What prompts say of the skills that the instruction calls for."""
         self.submissions: list[Submission] = []
         self.first: str | None = None
         self.bits: list[bool] = []
@@ -90,6 +94,11 @@ class Search:
         for file in self.deliverable.files:
             if file.exists and (text := await self.bench.read(file.path, limit=4 * _SHOWN_CHARACTERS)) is not None:
                 self.shown[file.path] = text[:_SHOWN_CHARACTERS]
+        if self.config.use_skills:
+            self.skills = installed()
+            self.know_how = await know_how(self.skills, self.task.instruction, self.deliverable,
+                                           count=self.asking.role.model.count_tokens, budget=self.config.skill_tokens,
+                                           listing=self.config.agent_style == "tools")  # fmt: skip
 
     def prompt(self, slot: Slot) -> Prompt:
         """What a slot asks its model."""
@@ -98,7 +107,7 @@ class Search:
             self.deliverable,
             form=slot.form,
             plan=slot.plan,
-            hint=self.config.hint,
+            hint="\n\n".join(one for one in (self.know_how, self.config.hint) if one),
             seed=slot.seed,
             temperature=slot.temperature,
             max_tokens=self.answer_limit,

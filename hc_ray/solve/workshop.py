@@ -13,6 +13,7 @@ from hc_ray.solve.propose import Slot
 from hc_ray.solve.sameness import files_digest
 from hc_ray.solve.search import Search
 from hc_ray.solve.seeds import sandbox_name
+from hc_ray.solve.skills import sandbox_files
 from hc_ray.solve.styles import Bounds, ToolWorker, Worked
 from hc_ray.suite import Cell, SelfTest
 
@@ -63,6 +64,8 @@ class Workshop:
         try:
             if slot.parent is not None:
                 await search.bench.put(sandbox, search.candidate(slot.parent).files)
+            if search.skills:
+                await sandbox.put(sandbox_files(search.skills))
             worker = ToolWorker(search.task, sandbox, asking, tests=search.tests, told=self._told, seed=slot.seed,
                                 temperature=slot.temperature, bounds=bounds, brief=self._brief(slot, sandbox.workdir),
                                 owner=slot.id)  # fmt: skip
@@ -74,7 +77,7 @@ class Workshop:
         hint, plan = self.search.config.hint.strip(), forms.plan_text(slot.plan)
         told = self.search.notes_for(slot)
         return Brief(instruction=self.search.task.instruction, workdir=workdir, plan=plan, subtask=told,
-                     hints=(hint,) if hint else ())  # fmt: skip
+                     hints=(hint,) if hint else (), skills=(self.search.know_how,))  # fmt: skip
 
     def _told(self, row: Sequence[Cell], tests: Sequence[SelfTest]) -> Sequence[str]:
         """As much as the knob ``feedback`` lets a repair hear."""

@@ -1,0 +1,81 @@
+"""``skills learn``: reads the dev trials of a finished sweep and writes what they teach below the learned skills."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from hc_ray.adapters.sweep_store import SweepStore
+from hc_ray.errors import ConfigError, DatasetError, OutputError
+from hc_ray.home import data_root
+from hc_ray.solve.deliverable import read_deliverable
+from hc_ray.solve.kinds import task_kind
+from hc_ray.solve.learned import Lesson, Solved, lessons
+from hc_ray.solve.skills import FILE, SHIPPED, installed
+from hc_ray.task import Task
+from hc_ray.trial import TrialResult
+from hc_ray.vocabulary import Vocabulary
+from hc_ray_actors import verifiers
+from hc_ray_actors.plan import sealed_folder
+
+
+def learn(out: str, root: Path) -> tuple[Lesson, ...]:
+    """What each kind of task of the sweep ``out`` taught; new skills, and new versions, lie in ``root/<kind>/`` after
+    it. Raises ``UserError`` for a sweep that nothing may be learned from."""
+    store = SweepStore(out)
+    try:
+        sweep = json.loads(store.read("sweep.json"))
+    except FileNotFoundError:
+        raise OutputError(f"{out}: no sweep.json here: give the folder that a sweep wrote") from None
+    if sweep["config"]["split"] != "dev":
+        raise ConfigError(
+            f"{out}: this sweep ran on split {sweep['config']['split']}; skills are learned from dev alone"
+        )
+    tasks = _tasks(Path(sweep["dataset"]))
+    known = Vocabulary({task.name.rsplit("/", 1)[-1]: [task.instruction] for task in tasks.values()})
+    trials = [one for name in sorted(store.finished()) if (one := _solved(store, name, tasks)) is not None]
+    sweep_digests = sorted({trial.task for trial in trials})
+    came = {"sweep": Path(out).name if not known.found(Path(out).name) else "a sweep", "tasks_digests": sweep_digests}
+    taught = lessons(trials, known, installed((SHIPPED, root)), came)
+    for lesson in taught:
+        if lesson.skill is not None:
+            _write(root / lesson.kind.replace(" ", "-"), lesson, root)
+    return taught
+
+
+def _tasks(folder: Path) -> dict[str, Task]:
+    """The dataset's tasks as a solver may see them, by public digest."""
+    if not folder.is_dir():
+        raise DatasetError(
+            f"{folder}: the dataset of this sweep is not there any more, so its words cannot be left out"
+        )
+    sealed = verifiers.seal(folder, data_root() / "public", sealed_folder(folder))
+    return {task.digest: task for task in sealed.tasks}
+
+
+def _solved(store: SweepStore, name: str, tasks: dict[str, Task]) -> Solved | None:
+    """A trial of ``hc`` with a verdict; None for any other."""
+    key = json.loads(store.read(f"trials/{name}/config.json"))
+    result = TrialResult.model_validate_json(store.read(f"trials/{name}/result.json"))
+    task = tasks.get(key["task_digest"])
+    if key["agent"] != "hc" or result.passed is None or task is None:
+        return None
+    candidates: list[dict[str, Any]] = json.loads(store.read(f"trials/{name}/agent/candidates.json"))
+    chosen = json.loads(store.read(f"trials/{name}/agent/trajectory.json"))["extra"]["chosen"]
+    handed: dict[str, Any] = next((one for one in candidates if one["id"] == chosen), {})
+    kind = task_kind(task.instruction, read_deliverable(task.instruction, task.environment))
+    return Solved(task=task.digest, kind=kind, passed=result.passed, files=handed.get("files", {}),
+                  plan=handed.get("plan", ""))  # fmt: skip
+
+
+def _write(folder: Path, lesson: Lesson, root: Path) -> None:
+    """One skill, whole or not at all; whatever lay beside its text stays."""
+    assert lesson.skill is not None
+    folder.mkdir(parents=True, exist_ok=True)
+    part = folder / f".{FILE}.part"
+    part.write_text(lesson.skill.text, encoding="utf-8")
+    part.replace(folder / FILE)
+    shipped = SHIPPED / lesson.skill.name
+    for beside in shipped.iterdir() if shipped.is_dir() else ():
+        if beside.name != FILE and beside.is_file() and not (folder / beside.name).exists():
+            shutil.copy(beside, folder / beside.name)

@@ -1,0 +1,149 @@
+"""Skills: short know-how for a trade, never for a task. A skill is a folder with ``SKILL.md``: front matter (name,
+description, triggers, version), then the text; further files beside it are read on demand.
+
+They are disclosed step by step: what triggers says whose text goes into a prompt; a candidate that works with tools
+also sees the names of the others and finds all of them below ``PLACE``. All of it keeps to one token budget, however
+many are installed. Learned ones (``hc-ray skills learn``) lie below the data root and replace shipped ones of their
+name."""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import Field, ValidationError
+
+from hc_ray.config import SolverConfig
+from hc_ray.errors import ConfigError
+from hc_ray.home import data_root
+from hc_ray.solve.deliverable import Deliverable
+from hc_ray.solve.kinds import task_kind
+from hc_ray.solve.templates import prompts_digest
+from hc_ray.value import Value, digest_of
+
+SHIPPED = Path(__file__).parent / "skills"
+PLACE = "/tmp/skills"
+"""Where a sandbox has them: below /tmp, so that no submission holds them."""
+FILE = "SKILL.md"
+_KIND = "kind:"
+_LARGEST = 1 << 16
+_PARTS = re.compile(r"\A---\n(.*?)\n---\n(.*)\Z", re.DOTALL)
+
+
+class Skill(Value):
+    name: str = Field(pattern=r"^[a-z][a-z0-9-]{1,40}$")
+    description: str = Field(min_length=1, max_length=200)
+    triggers: tuple[str, ...] = Field(min_length=1)
+    """Regular expressions for the instruction, or ``kind:NAME`` for a kind of task (``kinds``)."""
+    version: int = Field(1, ge=1)
+    provenance: tuple[Mapping[str, Any], ...] = ()
+    """Of a learned one: for each version that was learned, from what."""
+    body: str
+    folder: str = Field("", exclude=True)
+
+    @property
+    def text(self) -> str:
+        """The whole of its ``SKILL.md``."""
+        front = self.model_dump(mode="json", exclude={"body"}, exclude_defaults=True) | {"version": self.version}
+        return f"---\n{yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=110)}---\n{self.body.strip()}\n"
+
+    def files(self) -> dict[str, bytes]:
+        """Everything in its folder, by path below the folder."""
+        folder = Path(self.folder)
+        paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
+        return {str(path.relative_to(folder)): path.read_bytes() for path in paths if path.stat().st_size <= _LARGEST}
+
+
+def learned_root() -> Path:
+    """Where learned skills are kept on this machine."""
+    return data_root() / "learned"
+
+
+def read_skill(folder: Path) -> Skill:
+    """The skill of a folder. Raises ``ConfigError`` for one that cannot be used, with the reason."""
+    try:
+        parts = _PARTS.match((folder / FILE).read_text(encoding="utf-8"))
+        if parts is None:
+            raise ValueError("it must begin with front matter between two lines ---")
+        skill = Skill(**yaml.safe_load(parts[1]), body=parts[2].strip(), folder=str(folder))
+        for trigger in skill.triggers:
+            re.compile(trigger)
+    except (OSError, ValueError, TypeError, yaml.YAMLError, ValidationError, re.error) as error:
+        raise ConfigError(f"{folder / FILE}: not a skill: {str(error).splitlines()[0]}") from None
+    return skill
+
+
+def installed(roots: Sequence[Path] | None = None) -> tuple[Skill, ...]:
+    """Every skill, by name; a later root's replace those of their name in an earlier one."""
+    found: dict[str, Skill] = {}
+    for root in (SHIPPED, learned_root()) if roots is None else roots:
+        for path in sorted(root.glob(f"*/{FILE}")):
+            skill = read_skill(path.parent)
+            found[skill.name] = skill
+    return tuple(found[name] for name in sorted(found))
+
+
+def triggered(skills: Sequence[Skill], instruction: str, deliverable: Deliverable) -> tuple[Skill, ...]:
+    """The skills that an instruction calls for, those with the most triggers first."""
+    kind = _KIND + task_kind(instruction, deliverable)
+
+    def called(skill: Skill) -> int:
+        return sum(
+            one == kind if one.startswith(_KIND) else re.search(one, instruction, re.IGNORECASE) is not None
+            for one in skill.triggers
+        )
+
+    counted = [(called(skill), skill) for skill in skills]
+    return tuple(skill for count, skill in sorted(counted, key=lambda one: (-one[0], one[1].name)) if count)
+
+
+async def know_how(
+    skills: Sequence[Skill],
+    instruction: str,
+    deliverable: Deliverable,
+    *,
+    count: Callable[[str], Awaitable[int]],
+    budget: int,
+    listing: bool = False,
+) -> str:
+    """What a prompt says of the skills, at most ``budget`` tokens: the texts of those that are called for, whole or not
+    at all; with ``listing`` also where the others are, as many as fit."""
+    called = triggered(skills, instruction, deliverable)
+    told: list[str] = []
+    for skill in called:
+        if await count("\n\n".join([*told, skill.body])) <= budget:
+            told.append(skill.body)
+    if listing:
+        heading = f"More know-how is in {PLACE}/NAME/{FILE}:"
+        lines = [f"{one.name}: {one.description}" for one in (*called, *(one for one in skills if one not in called))
+                 if one.body not in told]  # fmt: skip
+        fitting = await _fitting(told, heading, lines, count, budget)
+        told += ["\n".join((heading, *lines[:fitting]))] if fitting else []
+    return "\n\n".join(told)
+
+
+async def _fitting(
+    told: Sequence[str], heading: str, lines: Sequence[str], count: Callable[[str], Awaitable[int]], budget: int
+) -> int:
+    """How many of the lines fit."""
+    least, most = 0, len(lines)
+    while least < most:
+        middle = (least + most + 1) // 2
+        if await count("\n\n".join([*told, "\n".join((heading, *lines[:middle]))])) <= budget:
+            least = middle
+        else:
+            most = middle - 1
+    return least
+
+
+def sandbox_files(skills: Sequence[Skill]) -> dict[str, bytes]:
+    """Every file of every skill, where a sandbox has it."""
+    return {f"{PLACE}/{one.name}/{path}": data for one in skills for path, data in one.files().items()}
+
+
+def prompts_of(config: SolverConfig) -> str:
+    """Digest of all that shapes a config's prompts besides the config: templates, and skills where they are used."""
+    if not config.use_skills:
+        return prompts_digest()
+    return digest_of([prompts_digest(), [one.text for one in installed()]])
