@@ -2,15 +2,17 @@
 whole each time."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from hc_ray.adapters.sweep_store import SweepStore, parquet, read_parquet
+from hc_ray.adapters.sweep_store import SweepStore, parquet, parquet_of, read_parquet
 from hc_ray.suite import Suite
 from hc_ray.value import canonical_json
 
+Read = Callable[[SweepStore, str], Iterator[dict[str, Any]]]
+"""The rows of one trial, given its folder."""
+
 COLUMNS = {
-    "trials": ("trial",),
     "candidates": ("trial", "id", "round", "slot", "parent", "seed", "temperature", "form", "plan", "digest",
                    "duplicate_of", "malformed", "prompt_tokens", "completion_tokens", "engine_seconds"),
     "tests": ("trial", "id", "category", "subject", "input", "expectation", "confidence", "weight", "admitted",
@@ -19,15 +21,34 @@ COLUMNS = {
     "turns": ("trial", "owner", "purpose", "seed", "temperature", "prompt_tokens", "completion_tokens"),
 }  # fmt: skip
 """Table → its columns; ``trials`` has whatever the report's rows have."""
+KINDS = {
+    **dict.fromkeys(("round", "slot", "seed", "prompt_tokens", "completion_tokens"), "int64"),
+    **dict.fromkeys(("temperature", "engine_seconds", "confidence", "weight"), "double"),
+    "admitted": "bool",
+}
+"""Columns that hold no text."""
+BATCH = 20_000
+"""Rows that are in memory at once, or those of one trial."""
 
 
 def write(store: SweepStore, trials: Sequence[Mapping[str, Any]]) -> None:
     """Write every table. ``trials`` are the report's rows."""
-    store.write("tables/trials.parquet", parquet([_flat(row) for row in trials], () if trials else COLUMNS["trials"]))
+    store.write("tables/trials.parquet", parquet([_flat(row) for row in trials], () if trials else ("trial",)))
     names = sorted(store.finished())
     for table, read in (("candidates", _candidates), ("tests", _tests), ("matrix", _matrix), ("turns", _turns)):
-        rows = [{"trial": name, **row} for name in names for row in read(store, f"trials/{name}/agent")]
-        store.write(f"tables/{table}.parquet", parquet(rows, COLUMNS[table]))
+        kinds = {name: KINDS.get(name, "string") for name in COLUMNS[table]}
+        store.write(f"tables/{table}.parquet", parquet_of(_batches(store, names, read), kinds))
+
+
+def _batches(store: SweepStore, names: Sequence[str], read: Read) -> Iterator[list[dict[str, Any]]]:
+    rows: list[dict[str, Any]] = []
+    for name in names:
+        rows += ({"trial": name, **row} for row in read(store, f"trials/{name}/agent"))
+        if len(rows) >= BATCH:
+            yield rows
+            rows = []
+    if rows:
+        yield rows
 
 
 def _flat(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import fcntl
 import io
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -180,6 +180,20 @@ def parquet(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> b
     table = pa.table({name: [row.get(name) for row in rows] for name in names})
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd")
+    return buffer.getvalue()
+
+
+def parquet_of(batches: Iterable[Sequence[Mapping[str, Any]]], columns: Mapping[str, str]) -> bytes:
+    """As ``parquet``, a batch of rows at a time, so that a table is never in memory as a whole but compressed.
+    ``columns``: name → ``string``, ``int64``, ``double`` or ``bool``; None stands in any of them."""
+    import pyarrow as pa
+    from pyarrow import parquet as pq
+
+    schema = pa.schema([(name, pa.type_for_alias(kind)) for name, kind in columns.items()])
+    buffer = io.BytesIO()
+    with pq.ParquetWriter(buffer, schema, compression="zstd") as writer:
+        for rows in batches:
+            writer.write_table(pa.Table.from_pylist(list(rows), schema=schema))
     return buffer.getvalue()
 
 

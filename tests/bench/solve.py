@@ -185,8 +185,12 @@ def _bench(given: argparse.Namespace) -> int:
         if ended.interrupted or ended.stopped:
             say("not finished: the same command goes on", stream=sys.stderr, style="yellow")
             return 130 if ended.interrupted else 3
-        if not graded(given.out):
-            grade(given.out)
+        try:
+            if not graded(given.out):
+                grade(given.out)
+        except KeyboardInterrupt:
+            say("the audit is not finished: the same command goes on", stream=sys.stderr, style="yellow")
+            return 130
     found = table(given.out)
     if given.against:
         found["against"] = against(given.out, given.against)

@@ -1,0 +1,72 @@
+import json
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hc_ray.errors import ConfigError
+from tests.bench import driver, null_world, solve
+from tests.fakes import sweepdir
+
+
+def given(**more: Any) -> Namespace:
+    plain = {"path": "starter", "agent": None, "seeds": 3, "tasks": None, "include": [], "sandbox": "bwrap",
+             "concurrency": None, "out": "x", "set": []}  # fmt: skip
+    return Namespace(**{**plain, **more})
+
+
+@pytest.mark.parametrize("way", ["trials", "sweep"])
+def test_the_null_world_goes_through_the_real_search_and_counts_every_candidate(way: str) -> None:
+    found = driver.measure(way, 40, 20)
+    assert found["trials"] == 2
+    assert 30 <= found["candidates"] <= 40  # those of the rounds that 20 turns pay for
+    assert found["memory"][-1][0] <= found["candidates"] and found["memory_after"] > 1
+
+
+async def test_sandboxes_of_the_null_world_fail_one_test_always_and_the_others_by_the_files() -> None:
+    box, plan = null_world.NullSandbox(), {"tests": [{"id": f"t{i}"} for i in range(8)], "repeats": 2}
+    await box.put({"/tmp/hc/1/tests.json": json.dumps(plan).encode()})
+    lines = (await box.exec(["run"])).stdout.splitlines()
+    assert len(lines) == 16 and {json.loads(line)["outcome"] for line in lines} == {"error"}
+    seen = set()
+    for text in (b"a", b"b", b"c"):
+        await box.put({"m.py": text})
+        outcomes = tuple(json.loads(line)["outcome"] for line in (await box.exec(["run"])).stdout.splitlines())
+        assert outcomes[0] == "fail"
+        seen.add(outcomes)
+    assert len(seen) == 3
+
+
+def test_growth_is_what_the_second_half_took() -> None:
+    assert driver.growth([(1, 10.0), (2, 20.0), (3, 21.0), (4, 21.5)]) == 0.5
+    assert driver.growth([(1, 10.0)]) is None
+
+
+def test_the_bench_of_search_takes_dotted_settings_and_never_the_holdout() -> None:
+    config = solve.config_of(given(set=["solver.feedback=crashes", "budget.tokens=2000", "engine.threads=1"]))
+    assert (config.solver.feedback, config.budget.tokens, config.engine.threads) == ("crashes", 2000, 1)
+    assert config.split == "dev" and config.agents == ("raw", "best_of_n", "hc")
+    for wrong in ("split=holdout", "solver.nothing=1", "solver.feedback"):
+        with pytest.raises(ConfigError):
+            solve.config_of(given(set=[wrong]))
+
+
+def test_an_audit_counts_only_while_it_knows_every_trial(tmp_path: Path) -> None:
+    store = sweepdir.sweep()
+    sweepdir.add_trials(store, "hc", [True, False])
+    assert not solve.graded(str(store.save(tmp_path / "bare")))
+    store.write("audit.json", json.dumps({"trials": 2, "pools": []}).encode())
+    assert solve.graded(str(store.save(tmp_path / "audited")))
+    sweepdir.add_trials(store, "raw", [True])
+    assert not solve.graded(str(store.save(tmp_path / "grown")))
+
+
+def test_two_directories_are_compared_on_common_tasks_and_seeds(tmp_path: Path) -> None:
+    here, there = sweepdir.sweep(), sweepdir.sweep()
+    sweepdir.add_trials(here, "hc", [True] * 8 + [False] * 2)
+    sweepdir.add_trials(there, "hc", [False] * 8 + [False])
+    sweepdir.add_trials(there, "raw", [True] * 10)
+    found = solve.against(str(here.save(tmp_path / "a")), str(there.save(tmp_path / "b")))
+    assert (found["pairs"], found["delta"], found["tokens"]) == (9, pytest.approx(8 / 9), [9000, 9000])
+    assert found["ratio"]["value"] is None  # nothing passes there

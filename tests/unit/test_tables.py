@@ -1,0 +1,38 @@
+from pathlib import Path
+
+import pytest
+
+from hc_ray import report
+from hc_ray.adapters.sweep_store import SweepStore, parquet, parquet_of, read_parquet
+from hc_ray_actors import tables
+from tests.fakes import sweepdir
+
+
+@pytest.mark.parametrize("batch", [1, 20_000])
+def test_tables_hold_every_trials_rows_whatever_the_batches(
+    batch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "BATCH", batch)
+    memory = sweepdir.demo_like()
+    name = sweepdir.add_told_trial(memory)
+    path = f"trials/{name}/agent/matrix.parquet"
+    memory.write(path, parquet(sweepdir.read_rows(memory.read(path))))
+    store = SweepStore(str(memory.save(tmp_path)))
+    tables.write(store, report.rows_of(store))
+    found = {table: read_parquet(store.read(f"tables/{table}.parquet")) for table in (*tables.COLUMNS, "trials")}
+    assert [(row["candidate"], row["test"], row["observed"]) for row in found["matrix"]] == [
+        ("c0.0", "t1", "4"), ("c0.0", "t2", "1"), ("c0.1", "t1", "4"), ("c0.1", "t2", "0"),
+    ]  # fmt: skip
+    assert [(row["id"], row["temperature"], row["parent"]) for row in found["candidates"]] == [
+        ("c0.0", 0.3, None), ("c0.1", 0.5, None),
+    ]  # fmt: skip
+    assert [(row["id"], row["admitted"]) for row in found["tests"]] == [("t1", True), ("t2", True), ("t3", False)]
+    assert len(found["trials"]) == 25 and {row["trial"] for row in found["matrix"]} == {name}
+    assert all(tuple(row) == tables.COLUMNS[table] for table in tables.COLUMNS for row in found[table])
+
+
+def test_a_table_without_rows_keeps_its_columns(tmp_path: Path) -> None:
+    assert read_parquet(parquet_of([], {"a": "string", "b": "int64"})) == []
+    store = SweepStore(str(sweepdir.sweep().save(tmp_path)))
+    tables.write(store, [])
+    assert store.exists("tables/matrix.parquet") and store.exists("tables/trials.parquet")
