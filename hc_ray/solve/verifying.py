@@ -1,15 +1,17 @@
-"""Running the tests on a round's candidates: first what tells them apart, then the rest, in waves. What a wave shows is
-looked at in slot order when the whole wave is over, so that no decision depends on which run was faster."""
+"""Running the tests on a round's candidates: first a look at what tells them apart, then the suite, in waves. What a
+wave shows is looked at in slot order when the whole wave is over: no decision depends on which run was faster."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from hc_ray.candidate import Candidate
 from hc_ray.events import VerifyComplete
 from hc_ray.select import progress
 from hc_ray.solve.sameness import behaves_like, probes
 from hc_ray.solve.search import Search
-from hc_ray.suite import Cell
+from hc_ray.suite import Cell, SelfTest
+
+_FOLDER = ".hc-look"
 
 
 class Verifying:
@@ -23,26 +25,28 @@ class Verifying:
         """What each candidate showed at the first look, the first of each behaviour only."""
 
     async def look(self, made: Sequence[Candidate]) -> tuple[Candidate, ...]:
-        """The candidates, with those marked as duplicates that answer a few inputs as an earlier one did."""
+        """The candidates, with those marked as duplicates that answer a few inputs as an earlier one did. All of a
+        round are looked at in one sandbox, each in a folder of its own: starting one costs more than what is asked."""
         search = self.search
         fresh = [one for one in made if one.files and one.duplicate_of is None and one.id not in search.rows]
-        if not self.columns:
+        if not self.columns or not fresh or len(fresh) + len(self._looked) < 2:
             return tuple(made)
         tests = [search.tests[i] for i in self.columns]
-        seen = await asyncio.gather(*(search.bench.try_out(f"{one.id}-look", one.files, tests) for one in fresh))
+        files = {_inside(one.id, path): text for one in fresh for path, text in one.files.items()}
+        asked = [_moved(test, one.id) for one in fresh for test in tests]
+        seen = await search.bench.try_out(f"look-{fresh[0].id}", files, asked)
         twins: dict[str, str] = {}
-        for one, cells in zip(fresh, seen, strict=True):
+        for i, one in enumerate(fresh):
+            cells = seen[i * len(tests) : (i + 1) * len(tests)]
             twin = behaves_like(cells, self._looked)
             if twin is None:
                 self._looked[one.id] = cells
             else:
                 twins[one.id] = twin
-        if twins:
-            marked = {one.id: one.model_copy(update={"duplicate_of": twins[one.id]}) for one in made if one.id in twins}
-            search.pool[:] = [marked.get(one.id, one) for one in search.pool]
-            made = [marked.get(one.id, one) for one in made]
+        marked = {one.id: one.model_copy(update={"duplicate_of": twins[one.id]}) for one in made if one.id in twins}
+        search.pool[:] = [marked.get(one.id, one) for one in search.pool]
         search.journal("look", tests=[test.id for test in tests], same=twins)
-        return tuple(made)
+        return tuple(marked.get(one.id, one) for one in made)
 
     async def run(self, made: Sequence[Candidate], stop: Callable[[], bool] = lambda: False) -> tuple[str, ...]:
         """Run the tests on what is new among the candidates; duplicates take their original's row. After each wave
@@ -51,7 +55,7 @@ class Verifying:
         fresh = [one for one in made if one.files and one.duplicate_of is None and one.id not in search.rows]
         while fresh:
             wave, fresh = fresh[: self._wave], fresh[self._wave :]
-            rows = await asyncio.gather(*(self._row(one) for one in wave))
+            rows = await asyncio.gather(*(search.bench.try_out(one.id, one.files, search.tests) for one in wave))
             search.rows.update({one.id: row for one, row in zip(wave, rows, strict=True)})
             self._share(made)
             if fresh and stop():
@@ -62,17 +66,6 @@ class Verifying:
         if cancelled:
             search.journal("cancel", candidates=list(cancelled))
         return cancelled
-
-    async def _row(self, one: Candidate) -> tuple[Cell, ...]:
-        """A whole row: what the first look has shown, and the other tests."""
-        search, looked = self.search, self._looked.get(one.id)
-        if looked is None:
-            return await search.bench.try_out(one.id, one.files, search.tests)
-        known: Mapping[int, Cell] = dict(zip(self.columns, looked, strict=True))
-        rest = [i for i in range(len(search.tests)) if i not in known]
-        ran = await search.bench.try_out(one.id, one.files, [search.tests[i] for i in rest])
-        cells = {**known, **dict(zip(rest, ran, strict=True))}
-        return tuple(cells[i] for i in range(len(search.tests)))
 
     def _share(self, made: Sequence[Candidate]) -> None:
         for one in made:
@@ -88,3 +81,14 @@ class Verifying:
                 told = VerifyComplete(candidate=one.id, passing=passing, total=len(row),
                                       progress=progress(row, search.tests))  # fmt: skip
                 search.events.emit(told)
+
+
+def _inside(candidate: str, path: str) -> str:
+    """Where a candidate's file lies while several are looked at in one sandbox."""
+    return f"{_FOLDER}/{candidate}/{path.lstrip('/')}"
+
+
+def _moved(test: SelfTest, candidate: str) -> SelfTest:
+    """The test, of one of several candidates."""
+    subject = test.subject.model_copy(update={"path": _inside(candidate, test.subject.path)})
+    return test.model_copy(update={"id": f"{candidate}~{test.id}", "subject": subject})
