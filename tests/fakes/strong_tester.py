@@ -1,6 +1,6 @@
 """A scripted model that is good at the starter tasks: the ceiling of what the self-tests can be. It knows each task's
-reference by its instruction, which stands whole in every prompt; one seed in six it makes a mistake, so that a gate has
-something to catch. A function of prompt and seed alone."""
+reference by its instruction, which stands whole in every prompt; one program in six and one expected value in four are
+wrong, so that a gate has something to catch. A function of prompt and seed alone."""
 
 import ast
 import re
@@ -33,7 +33,7 @@ def answers(prompt: Prompt) -> str:
     wrong = prompt.seed % 6 == 0
     if prompt.role == "solver" or prompt.purpose == "test.oracle":
         return _program(prompt, _reference(name), wrong)
-    return _tests(prompt, _reference(name), asked, wrong)
+    return _tests(prompt, _reference(name), asked)
 
 
 @cache
@@ -70,7 +70,7 @@ def _program(prompt: Prompt, files: dict[str, str], wrong: bool) -> str:
     return text.removeprefix(prompt.context) if text.startswith(prompt.context) else text
 
 
-def _tests(prompt: Prompt, files: dict[str, str], asked: str, wrong: bool) -> str:
+def _tests(prompt: Prompt, files: dict[str, str], asked: str) -> str:
     if prompt.purpose == "test.second_reading":
         call = re.findall(r"assert (.*) ==\s*$|exactly does (.*) return\?", asked)
         found = next((a or b for a, b in call), "")
@@ -79,12 +79,26 @@ def _tests(prompt: Prompt, files: dict[str, str], asked: str, wrong: bool) -> st
     if not named:
         return "\n".join(text.strip("'") for text in _INPUTS.get(prompt.purpose, ()))
     lines = []
-    for given in _INPUTS.get(prompt.purpose, ()):
+    single = _INPUTS.get(prompt.purpose, ())
+    # A function of two takes two of a kind.
+    for i, given in enumerate((*single, *(f"{one}, {one}" for one in single))):
         value = _value(files, f"{named[0]}({given})")
         if value is not None:
-            lines.append(f"{given}) == {value + '1' if wrong and value.isdigit() else value}")
+            lines.append(f"{given}) == {_spoiled(value) if (prompt.seed + i) % 4 == 0 else value}")
     text = f"\nassert {named[0]}(".join(lines)
     return text if prompt.text is not None else f"```python\nassert {named[0]}({text}\n```"
+
+
+def _spoiled(value: str) -> str:
+    """Another literal of the same type."""
+    known = ast.literal_eval(value)
+    if isinstance(known, bool):
+        return repr(not known)
+    if isinstance(known, int | float):
+        return repr(known + 1)
+    if isinstance(known, str):
+        return repr(known + "x")
+    return repr([*known, 0]) if isinstance(known, list) else "None" if known is not None else "0"
 
 
 def _value(files: dict[str, str], call: str) -> str | None:
