@@ -2,7 +2,7 @@
 after. Everything that is kept are counts and bits: no name of a real test, no line of a reference."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hc_ray.select import select
@@ -80,7 +80,9 @@ class Judge:
         return Judged(
             counts=_counts(evidence, suite),
             bits=bits,
-            picked=_picked(matrix, self.named(suite, task), evidence.suites[0], bits) if len(bits) > 1 else {},
+            picked=replayed(matrix, self.named(suite, task), _columns(evidence.suites[0]), bits)
+            if len(bits) > 1
+            else {},
             sandboxes=outcome.sandboxes + sum(one.sandboxes for one in seen),
         )
 
@@ -126,11 +128,15 @@ def _counts(evidence: figures.Evidence, suite: Suite) -> dict[str, dict[str, dic
     }
 
 
-def _picked(
-    matrix: PassMatrix, tests: Sequence[SelfTest], audited: figures.AuditedSuite, bits: Sequence[bool]
+def _columns(audited: figures.AuditedSuite) -> dict[str, list[int]]:
+    """Stage → the places of its tests."""
+    return {stage: [i for i, test in enumerate(audited.tests) if getattr(test, stage)] for stage in STAGES}
+
+
+def replayed(
+    matrix: PassMatrix, tests: Sequence[SelfTest], columns: Mapping[str, Sequence[int]], bits: Sequence[bool]
 ) -> dict[str, Picked]:
     """Replay of every selector on the stored matrix: with the tests as written, and with those that were admitted."""
-    columns = {stage: [i for i, test in enumerate(audited.tests) if getattr(test, stage)] for stage in STAGES}
     found = {}
     for selector in SELECTORS:
         told = {}
