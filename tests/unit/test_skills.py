@@ -1,0 +1,242 @@
+"""Skills: what is shipped, what a prompt takes of them and what that may cost, and what is learned from a sweep."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hc_ray import cli
+from hc_ray.adapters.scripted_model import count_pieces
+from hc_ray.config import AgentName, SolverConfig
+from hc_ray.errors import ConfigError
+from hc_ray.solve import skills as module
+from hc_ray.solve.deliverable import read_deliverable
+from hc_ray.solve.learned import Lesson, Solved, common, lessons
+from hc_ray.solve.skills import PLACE, SHIPPED, Skill, installed, know_how, prompts_of, read_skill, triggered
+from hc_ray.task import Environment
+from hc_ray.vocabulary import Vocabulary
+from hc_ray_actors import learning
+from tests.fakes.sweepdir import add_trial, sweep
+from tests.fakes.tasks import make_task
+from tests.unit.test_orchestrate import RIGHT, WRONG, Bench, scripted
+
+SKILLS = installed([SHIPPED])
+CSV = "Write `/app/total.py` with `def total(path: str) -> int` that reads a csv file and sums its last column."
+PATTERN = "Write one regular expression to `/app/pattern.txt` that matches every time of day, such as 23:59."
+
+
+async def pieces(text: str) -> int:
+    return count_pieces(text)
+
+
+def names(instruction: str, skills: tuple[Skill, ...] = SKILLS) -> list[str]:
+    deliverable = read_deliverable(instruction, Environment())
+    return [skill.name for skill in triggered(skills, instruction, deliverable)]
+
+
+async def told(instruction: str, skills: tuple[Skill, ...], budget: int, *, listing: bool = False) -> str:
+    deliverable = read_deliverable(instruction, Environment())
+    return await know_how(skills, instruction, deliverable, count=pieces, budget=budget, listing=listing)
+
+
+def many(count: int) -> tuple[Skill, ...]:
+    """So many installed skills, every third of which any instruction calls for."""
+    return tuple(
+        Skill(name=f"made-{i:03}", description=f"What one knows of the {i}-th trade and its tools.",
+              body=f"trade{i} " + "word " * 49,
+              triggers=(r"\bfile\b" if i % 3 == 0 else r"\bnever said\b",))
+        for i in range(count)
+    )  # fmt: skip
+
+
+def test_the_shipped_skills_are_generic_know_how_of_five_trades() -> None:
+    shipped = ["c-build", "pytest-basics", "python-library", "regex-syntax", "shell-pitfalls"]
+    assert [skill.name for skill in SKILLS] == shipped == sorted(path.name for path in SHIPPED.iterdir())
+
+
+def test_an_instruction_calls_for_the_skills_whose_triggers_it_holds_the_most_fitting_first() -> None:
+    assert names(PATTERN)[0] == "regex-syntax"
+    assert names(CSV) == ["python-library"]
+    assert names("Write a C program `/app/sum.c`, built with gcc.")[0] == "c-build"
+    assert names("Write a shell script `/app/run.sh` for bash.")[0] == "shell-pitfalls"
+    assert names("Say hello in `/app/hello.txt`.") == []
+
+
+@pytest.mark.parametrize("text", ["no front matter", "---\nname: a\n---\nbody", "---\n[\n---\nbody",
+                                  "---\nname: Bad Name\ndescription: d\ntriggers: [a]\n---\nbody",
+                                  "---\nname: ab\ndescription: d\ntriggers: ['(']\n---\nbody"])  # fmt: skip
+def test_a_skill_that_cannot_be_used_is_refused_with_its_file_and_reason(tmp_path: Path, text: str) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "SKILL.md").write_text(text)
+    with pytest.raises(ConfigError, match=r"one/SKILL\.md: not a skill"):
+        installed([tmp_path])
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    skill = many(1)[0].model_copy(update={"version": 3, "provenance": ({"trials": 7},), "body": "- a `b` \\d: c"})
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "SKILL.md").write_text(skill.text)
+    assert read_skill(tmp_path / "x").model_copy(update={"folder": ""}) == skill
+
+
+@pytest.mark.parametrize("listing", [False, True])
+@pytest.mark.parametrize("budget", [0, 60, 300, 1000])
+async def test_two_hundred_skills_cost_no_more_than_the_budget(budget: int, listing: bool) -> None:
+    text = await told("Write the file a.py.", many(200), budget, listing=listing)
+    assert count_pieces(text) <= budget
+    assert bool(text) == (budget >= 60)
+
+
+async def test_texts_come_whole_or_not_at_all_and_the_others_by_name() -> None:
+    text = await told("Write the file a.py.", many(200), 340, listing=True)
+    assert text.count(" word" * 49) == 6 and f"{PLACE}/NAME/SKILL.md" in text and "made-" in text
+    assert "never" not in text and PLACE not in await told("Write the file a.py.", many(200), 300)
+
+
+@pytest.mark.parametrize("agent", ["raw", "best_of_n", "hc"])
+async def test_the_knob_puts_them_into_every_agents_prompts_within_its_budget(
+    agent: AgentName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trade = Skill(name="numbers", description="d", triggers=(r"\bnumber\b",), body="Mind the sign of a number.")
+    monkeypatch.setattr("hc_ray.solve.search.installed", lambda: (*many(200), trade))
+    asked: dict[int, list[str]] = {}
+    for tokens in (-1, 0, 40):
+        bench = Bench(scripted(WRONG, RIGHT))
+        knobs: dict[str, Any] = {"use_skills": tokens >= 0, "skill_tokens": max(0, tokens), "max_rounds": 1}
+        await bench.solve(agent, SolverConfig(max_answer_tokens=60, **knobs))
+        first = next(prompt for prompt in bench.prompts if prompt.role == "solver")
+        asked[tokens] = [first.text or first.messages[-1].content]
+    assert asked[-1] == asked[0] != asked[40]
+    assert "Mind the sign" in asked[40][0]
+    assert 0 < count_pieces(asked[40][0]) - count_pieces(asked[-1][0]) <= 40 + 10  # and the marks of comment lines
+
+
+def test_installed_skills_are_part_of_a_trials_key_where_they_are_used(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
+    plain, used = prompts_of(SolverConfig()), prompts_of(SolverConfig(use_skills=True))
+    (tmp_path / "learned" / "x").mkdir(parents=True)
+    (tmp_path / "learned" / "x" / "SKILL.md").write_text(many(1)[0].text)
+    assert plain == prompts_of(SolverConfig()) != used != prompts_of(SolverConfig(use_skills=True))
+
+
+# Learning
+
+ANSWER = (
+    "import csv\n\n\ndef f(path):\n    with open(path) as file:\n        return [row for row in csv.reader(file)]\n"
+)
+
+
+def solved(
+    count: int = 6, *, tasks: int = 3, failed: int = 0, kind: str = "file format", text: str = ANSWER
+) -> list[Solved]:
+    return [
+        Solved(task=f"t{i % tasks}", kind=kind, passed=i >= failed, files={"a.py": text}, plan="edge_first")
+        for i in range(count)
+    ]
+
+
+NOBODY = Vocabulary({"zymogrel-x": []})
+
+
+def lesson(trials: list[Solved], known: Vocabulary = NOBODY, skills: tuple[Skill, ...] = SKILLS) -> Lesson:
+    (one,) = lessons(trials, known, skills, {"sweep": "s"})
+    return one
+
+
+def test_a_kind_is_learned_from_above_nine_in_ten_with_five_trials_of_two_tasks() -> None:
+    assert lesson(solved(5)).skill
+    assert not lesson(solved(4)).skill
+    assert not lesson(solved(6, tasks=1)).skill
+    assert not lesson(solved(10, failed=1)).skill and lesson(solved(11, failed=1)).skill
+
+
+def test_what_is_told_stands_in_half_of_the_passing_answers_and_in_two_tasks() -> None:
+    said = common(solved())
+    assert "They import csv." in said and "They open files in a with block." in said
+    lonely = [*solved(5), Solved(task="t9", kind="file format", passed=True, files={"a.py": "import json\n"})]
+    assert "They import json." not in common(lonely)
+
+
+def test_a_kind_that_a_skill_covers_gets_its_next_version_and_no_twin() -> None:
+    first = lesson(solved(kind="pattern")).skill
+    assert first and (first.name, first.version) == ("regex-syntax", 2)
+    before = next(one for one in SKILLS if one.name == "regex-syntax")
+    assert first.body.startswith(before.body) and first.triggers == before.triggers
+    again = lesson(solved(kind="pattern"), skills=(first,))
+    assert again.skill is None and "already" in again.why
+    third = lesson(solved(kind="pattern", text="import re\n"), skills=(first,)).skill
+    assert third and third.version == 3 and len(third.provenance) == 2
+    assert "They import re." in third.body and "They import csv." not in third.body
+
+
+def test_a_line_with_a_word_of_one_task_is_left_out() -> None:
+    assert "They open files in a with block." in common(solved())
+    blocked = lesson(solved(), _says("They open files in a with block."))
+    assert blocked.skill and "with block" not in blocked.skill.body
+    assert "held words of one task" in blocked.why
+
+
+def _says(sentence: str) -> Vocabulary:
+    """A vocabulary in which a sentence has a word of one task."""
+    known = Vocabulary({"x-y": []})
+    found = known.found
+    known.found = lambda text: {"word": "x-y"} if text == sentence else found(text)  # type: ignore[method-assign]
+    return known
+
+
+def finished(folder: Path, **config: Any) -> Path:
+    """A finished sweep of ``hc`` on two tasks, all passed, with what its trials leave."""
+    texts = {"zymogrel-one": CSV, "two": CSV.replace("sums", "counts")}
+    for name, text in texts.items():
+        make_task(folder / "dataset", name, instruction=text)
+    sealed = learning.verifiers.seal(folder / "dataset", folder / "public", folder / "sealed")
+    store = sweep(dataset=str(folder / "dataset"), **config)
+    for number in range(6):
+        task = sealed.tasks[number % 2]
+        add_trial(store, task.name, "hc", True, seed=number)
+        (trial,) = {path.split("/")[1] for path in store.list("trials")} - {
+            path.split("/")[1] for path in store.files if path.endswith("/config.json") and path.startswith("trials")
+        }  # fmt: skip
+        key = {"task_digest": task.digest, "agent": "hc"}
+        store.write(f"trials/{trial}/config.json", json.dumps(key).encode())
+        store.write(f"trials/{trial}/agent/trajectory.json", json.dumps({"extra": {"chosen": "c1.0"}}).encode())
+        handed = [{"id": "c1.0", "files": {"total.py": ANSWER}, "plan": "steps"}]
+        store.write(f"trials/{trial}/agent/candidates.json", json.dumps(handed).encode())
+    return store.save(folder / "out")
+
+
+def test_a_sweep_on_dev_teaches_a_skill_with_its_provenance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
+    out = finished(tmp_path)
+    assert cli.run(["skills", "learn", str(out), "--json"]) == 0
+    (kind,) = json.loads(capsys.readouterr().out)["kinds"]
+    assert (kind["kind"], kind["trials"], kind["tasks"], kind["rate"]) == ("file format", 6, 2, 1.0)
+    skill = read_skill(tmp_path / "home" / "learned" / "file-format")
+    assert skill.version == 1 and "They import csv." in skill.body
+    assert skill.provenance[0]["trials"] == 6 and len(skill.provenance[0]["tasks_digests"]) == 2
+    assert "zymogrel" not in skill.text
+    assert cli.run(["skills", "list", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)["skills"]
+    assert [one["name"] for one in listed if one["learned"]] == ["file-format"] and len(listed) == 6
+    assert [one.name for one in module.installed()] == [one["name"] for one in listed]
+    assert cli.run(["skills", "learn", str(out), "--json"]) == 0
+    assert read_skill(tmp_path / "home" / "learned" / "file-format") == skill
+
+
+def test_nothing_is_learned_from_a_holdout(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = sweep(dataset=str(tmp_path))
+    data = json.loads(store.read("sweep.json"))
+    data["config"]["split"] = "holdout"
+    store.write("sweep.json", json.dumps(data).encode())
+    assert cli.run(["skills", "learn", str(store.save(tmp_path / "out")), "--to", str(tmp_path / "learned")]) == 2
+    assert "from dev alone" in capsys.readouterr().err and not (tmp_path / "learned").exists()
+
+
+def test_learning_where_there_is_no_sweep_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["skills", "learn", str(tmp_path)]) == 2
+    assert "no sweep.json" in capsys.readouterr().err
