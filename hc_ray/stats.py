@@ -144,7 +144,7 @@ def efficiency(rows: Sequence[tuple[float, float, float]], *, seed: int = 0, res
     chosen, mean, oracle = (np.asarray([row[i] for row in rows])[drawn].mean(axis=1) for i in range(3))
     room = oracle - mean > 1e-12
     low, high = np.quantile((chosen[room] - mean[room]) / (oracle[room] - mean[room]), [0.025, 0.975])
-    if low == high:
+    if math.isclose(low, high):
         # Tasks that are all alike resample to themselves: that is no certainty.
         return Estimate(value=value, n=len(rows))
     return Estimate(value=value, low=float(low), high=float(high), n=len(rows))
@@ -165,7 +165,7 @@ def ratio(a: Mapping[str, Sequence[float]], b: Mapping[str, Sequence[float]], *,
     # 0 / 0 tells nothing either way.
     low, high = np.quantile(shares[~np.isnan(shares)], [0.025, 0.975], method="higher")
     value = float(means[:, 0].sum() / means[:, 1].sum())
-    if low == high:
+    if math.isclose(low, high):
         return Estimate(value=value, n=len(common))
     return Estimate(value=value, low=float(low), high=None if np.isinf(high) else float(high), n=len(common))
 

@@ -179,6 +179,8 @@ def test_efficiency_and_mean_shares_resample_tasks_and_claim_no_certainty_where_
     assert mixed.low is not None and mixed.high is not None and mixed.low < mixed.value < mixed.high
     alike = stats.efficiency([(1.0, 0.5, 1.0)] * 4)
     assert (alike.value, alike.low) == (1.0, None)
+    lone = stats.efficiency([(0.5, 0.6, 1.0), (1.0, 1.0, 1.0)])  # one task has room: every resample says the same
+    assert lone.value == pytest.approx(-0.25) and lone.low is None
     assert stats.efficiency([(1.0, 1.0, 1.0)]) == stats.efficiency([]) == stats.NOT_MEASURED
     assert stats.mean_of_shares([[0.5], [0.5]]) == stats.wilson(1.0, 2)
     assert stats.mean_of_shares([[], []]) == stats.NOT_MEASURED
