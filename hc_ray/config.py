@@ -69,11 +69,11 @@ class SolverConfig(Value):
     temperatures: tuple[Annotated[float, Field(ge=0, le=2)], ...] = Field((0.3, 0.5, 0.7), min_length=1)
     """The ladder of sampling temperatures: precision, balance, exploration."""
     greedy: bool = True
-    """Whether the first candidate of every form is asked for at temperature 0."""
+    """Whether every form and plan is asked for at temperature 0 first."""
     forms: tuple[Form, ...] = ()
-    """Prompt forms that the candidates of ``hc`` take in turn; empty: every form that is another prompt for the task,
-    the best of the model's profile first."""
-    plans: tuple[str, ...] = Field(("plain", "steps", "edge_first", "simple", "literal", "examples"), min_length=1)
+    """Prompt forms that the candidates of ``hc`` take in turn; empty: those of the model's profile that are another
+    prompt for the task, the best first."""
+    plans: tuple[str, ...] = Field(("plain", "simple", "literal", "edge_first", "examples", "steps"), min_length=1)
     """Plans (prompt variations of ``solve/prompts``) that follow one another as the forms are through; ``best_of_n``
     and ``raw`` use the first."""
     samples: int = Field(4, ge=1, le=256)

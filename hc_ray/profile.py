@@ -10,6 +10,8 @@ class Profile(Value):
 
     form: Form = "chat"
     """The form of solver prompts: ``chat``, or ``completion`` (a code prefix that the model continues)."""
+    forms: tuple[Form, ...] = ()
+    """The forms that a search over several is worth, best first; empty: all of them."""
     test_form: Form = "chat"
     """The form of tester prompts."""
     stop: dict[Form, tuple[str, ...]] = {}

@@ -39,8 +39,8 @@ class Slot(Value):
 
 
 class Ladder(Value):
-    """The ways to ask, in one order: every form in turn, then another plan and temperature. The first turn of all forms
-    is greedy where the config says so: it beats the mean of what is sampled."""
+    """The ways to ask, in one order: every form in turn, then another plan. Where the config says so, forms and plans
+    are first gone through at temperature 0: other words bring more that is new, and worse less often, than chance."""
 
     forms: tuple[Form, ...]
     plans: tuple[str, ...]
@@ -51,11 +51,10 @@ class Ladder(Value):
         """Form, plan and temperature of the ``index``-th fresh candidate of a trial."""
         form, cycle = index % len(self.forms), index // len(self.forms)
         plan = self.plans[cycle % len(self.plans)]
-        if self.greedy and cycle == 0:
+        if self.greedy and cycle < len(self.plans):
             return self.forms[form], plan, 0.0
         # Shifted by the form, and by one more each time the plans begin again: all combinations come, none soon twice.
-        turns = cycle - self.greedy
-        turn = turns % len(self.plans) + turns // len(self.plans) + form
+        turn = cycle % len(self.plans) + cycle // len(self.plans) + form
         return self.forms[form], plan, self.temperatures[turn % len(self.temperatures)]
 
     def without(self, hopeless: Container[str]) -> "Ladder":
@@ -80,9 +79,9 @@ def ladder(config: SolverConfig, profile: Profile, differing: Sequence[Form]) ->
 
 
 def wanted_forms(config: SolverConfig, profile: Profile) -> tuple[Form, ...]:
-    """The forms that a ladder may hold, the model's own first."""
+    """The forms that a ladder may hold, the model's own first: those that its profile names, else all."""
     every: tuple[Form, ...] = ("completion", "fenced", "chat")
-    return config.forms or tuple(dict.fromkeys((profile.form, *every)))
+    return config.forms or tuple(dict.fromkeys((profile.form, *(profile.forms or every))))
 
 
 def hopeless(pool: Sequence[Candidate], lively: Container[str]) -> frozenset[str]:

@@ -26,10 +26,11 @@ WAYS = Ladder(forms=("completion", "chat"), plans=("plain", "steps", "simple"), 
 PLACE: dict[str, Any] = {"task_digest": "d", "trial_seed": 0}
 
 
-def test_the_first_turn_of_every_form_is_greedy_and_every_later_step_differs_from_the_last() -> None:
+def test_forms_and_plans_are_gone_through_greedily_first_and_every_step_differs_from_the_last() -> None:
     steps = [WAYS.step(i) for i in range(12)]
-    assert [(form, temperature) for form, _, temperature in steps[:2]] == [("completion", 0.0), ("chat", 0.0)]
-    assert all(temperature > 0 for *_, temperature in steps[2:])
+    assert len(set(steps)) == 12
+    assert {temperature for *_, temperature in steps[:6]} == {0.0}
+    assert all(temperature > 0 for *_, temperature in steps[6:])
     assert [form for form, *_ in steps] == ["completion", "chat"] * 6
     assert [plan for _, plan, _ in steps[::2]] == ["plain", "steps", "simple"] * 2
     assert WAYS.model_copy(update={"greedy": False}).step(0)[2] == 0.3
@@ -69,6 +70,9 @@ def test_a_round_walks_the_ladder_from_where_the_last_one_stopped() -> None:
 def test_the_first_candidate_of_hc_is_the_sample_of_raw() -> None:
     profile = Profile(form="completion")
     single = single_slot(SolverConfig(), profile, **PLACE)
+    named = profile.model_copy(update={"forms": ("completion", "chat")})
+    assert wanted_forms(SolverConfig(), named) == ("completion", "chat")
+    assert wanted_forms(SolverConfig(forms=("fenced",)), named) == ("fenced",)
     ways = ladder(SolverConfig(), profile, wanted_forms(SolverConfig(), profile))
     first = round_slots(SolverConfig(), ways, number=1, count=1, begin=0, next_lineage=0, **PLACE)[0]
     assert first == single and ways.forms == ("completion", "fenced", "chat")

@@ -51,11 +51,11 @@ def test_every_knob_of_the_search_is_turned_somewhere() -> None:
     assert {knob for knob, _ in KNOBS} == set(SolverConfig.model_fields) - elsewhere
 
 
-async def test_a_round_begins_with_every_form_at_temperature_zero() -> None:
+async def test_a_search_begins_greedily_with_every_form_then_with_the_next_plan() -> None:
     bench = Bench(scripted(WRONG, RIGHT))
     await bench.solve("hc", SolverConfig(max_answer_tokens=60, max_rounds=1, replace=False))
     first = [prompt for prompt in bench.prompts if prompt.role == "solver"]
-    assert [prompt.temperature for prompt in first] == [0.0, 0.0, 0.0, 0.3]
+    assert [prompt.temperature for prompt in first] == [0.0] * 4
     assert len({(prompt.text, prompt.messages) for prompt in first}) == 4
 
 
