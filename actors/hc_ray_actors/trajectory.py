@@ -4,28 +4,31 @@ trajectory. What the model was asked and answered stands there in full; scores g
 from typing import Any
 
 from hc_ray import __version__
-from hc_ray.prompt import Prompt
+from hc_ray.candidate import Candidate
+from hc_ray.prompt import Malformed, Prompt
 from hc_ray.solve.outcome import Exchange, TrialOutcome
+from hc_ray.solve.tools import read_action
 from hc_ray.trial import TrialKey, TrialResult
 
 SCHEMA = "ATIF-v1.7"
 
 
 def trajectory(key: TrialKey, outcome: TrialOutcome, result: TrialResult) -> dict[str, Any]:
-    """The whole trial. The root's steps are its stages; a candidate's exchanges stand in its own trajectory."""
+    """The whole trial. The root's steps are its stages; a candidate's exchanges stand in its own trajectory, with its
+    score and what became of it."""
     model = (result.agent_info.model_info or {}).get("name")
     agent = {"name": f"hc-ray/{key.agent}", "version": __version__, "model_name": model}
     groups: dict[str, list[Exchange]] = {}
     for exchange in outcome.exchanges:
         groups.setdefault(exchange.owner, []).append(exchange)
-    subagents = [
+    subagents: list[dict[str, Any]] = [
         {
             "schema_version": SCHEMA,
             "session_id": key.name,
             "trajectory_id": owner,
             "agent": agent,
             "steps": _steps(exchanges, model),
-            "extra": {"purpose": exchanges[0].prompt.purpose},
+            "extra": _candidate(owner, outcome) | {"purpose": exchanges[0].prompt.purpose},
         }
         for owner, exchanges in groups.items()
     ]
@@ -36,7 +39,7 @@ def trajectory(key: TrialKey, outcome: TrialOutcome, result: TrialResult) -> dic
         {
             "step_id": 2,
             "source": "agent",
-            "model_name": model,
+            "llm_call_count": 0,
             "message": f"submitted {outcome.chosen or 'the untouched workspace'}: {why}",
             "observation": {"results": [{"subagent_trajectory_ref": refs}]} if refs else {"results": []},
         },
@@ -61,14 +64,18 @@ def _steps(exchanges: list[Exchange], model: str | None) -> list[dict[str, Any]]
     steps: list[dict[str, Any]] = []
     for exchange in exchanges:
         for source, text in _asked(exchange.prompt):
-            steps.append({"step_id": len(steps) + 1, "source": source, "message": text})
+            step: dict[str, Any] = {"step_id": len(steps) + 1, "source": source, "message": text}
+            # What a prompt puts into the model's mouth was no call.
+            steps.append(step | ({"is_copied_context": True} if source == "agent" else {}))
         completion = exchange.completion
         steps.append(
             {
                 "step_id": len(steps) + 1,
                 "source": "agent",
                 "model_name": model,
+                "llm_call_count": 1,
                 "message": completion.text,
+                **_calls(exchange, len(steps) + 1),
                 "metrics": {
                     "prompt_tokens": completion.prompt_tokens,
                     "completion_tokens": completion.completion_tokens,
@@ -77,6 +84,25 @@ def _steps(exchanges: list[Exchange], model: str | None) -> list[dict[str, Any]]
             }
         )
     return steps
+
+
+def _calls(exchange: Exchange, step: int) -> dict[str, Any]:
+    """The tool that an answer of the style ``tools`` calls for."""
+    act = read_action(exchange.completion.text) if exchange.prompt.purpose == "action" else None
+    if act is None or isinstance(act, Malformed):
+        return {}
+    call = {"tool_call_id": f"call-{step}", "function_name": act.tool, "arguments": dict(act.arguments)}
+    return {"tool_calls": [call]}
+
+
+def _candidate(owner: str, outcome: TrialOutcome) -> dict[str, Any]:
+    """What became of a candidate; nothing for what is none, such as the suite."""
+    one: Candidate | None = next((each for each in outcome.candidates if each.id == owner), None)
+    if one is None:
+        return {}
+    kept = {"parent", "lineage", "form", "plan", "malformed", "duplicate_of"}
+    score = outcome.selection.scores.get(owner) if outcome.selection else None
+    return {**one.model_dump(mode="json", include=kept), "score": score, "chosen": owner == outcome.chosen}
 
 
 def _asked(prompt: Prompt) -> list[tuple[str, str]]:
