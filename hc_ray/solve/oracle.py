@@ -88,6 +88,12 @@ def settle(
             settled.append(test)
             continue
         votes = Counter(vote for one in readings if (vote := _vote(test, one, one.cells[i])) is not None)
+        if guessed and readings and all(one.cells[i].outcome in ("error", "timeout") for one in readings):
+            # Whoever passes what is stated does not answer this input: no answer can be known.
+            settled.append(demoted(test))
+            told = f"{len(readings)} of {len(readings)} programs do not answer this input; it is kept without the guess"
+            verdicts.append(GateVerdict(id=test.id, admitted=True, reason=told))
+            continue
         if not votes:
             settled.append(test)
             continue

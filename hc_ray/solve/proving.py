@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from hc_ray.config import TestgenConfig
 from hc_ray.prompt import Malformed
 from hc_ray.solve import askings as several
-from hc_ray.solve import gate, oracle, testgen
+from hc_ray.solve import gate, guesses, oracle, testgen
 from hc_ray.solve.budget import Asking
 from hc_ray.solve.deliverable import Deliverable
 from hc_ray.solve.seeds import seed_of
+from hc_ray.solve.stated import examples
 from hc_ray.solve.target import Target, targets_of
 from hc_ray.solve.trivial import mutants, trivial_candidates
 from hc_ray.solve.workbench import Workbench
@@ -78,7 +79,7 @@ class Proving:
         rows = await self._rows("variants", {**trivial, **programs}, gated.admitted)
         gated, variants = self._trivial(gated, {name: rows[name] for name in trivial})
         gated, read = self._programs(gated, [(files, rows[name]) for name, files in programs.items()])
-        gated = await self._second_readings(gated)
+        gated = await self._second_readings(gated, doubted=len(programs) > 1 and not read)
         gated, mutated = await self._mutants(gated, read)
         columns = [
             [by_id[test.id] for by_id in (*variants, *mutated, *(cells for _, cells in read)) if test.id in by_id]
@@ -144,9 +145,20 @@ class Proving:
         self.notes.append(f"Mutants of a believed program: {killed} of {len(rows)} killed.")
         return gate.joined(gated, judged), [*rows]
 
-    async def _second_readings(self, gated: gate.Gated) -> gate.Gated:
-        """Ask for every guessed answer again, independently, as long as the budget pays; nearest readings first."""
+    async def _second_readings(self, gated: gate.Gated, *, doubted: bool) -> gate.Gated:
+        """Ask for every guessed answer again, independently, as long as the budget pays; nearest readings first.
+        ``doubted``: no program of the testers passes what is stated. Where their guesses are weak anyway (profile),
+        nothing more is asked then."""
         targets = targets_of(self.deliverable)
+        weak = all(asking.role.profile.bias_to_agreement for asking in self._askings)
+        shown: dict[str | None, list[str]] = {
+            target.function: [found.call for found in examples(self.task.instruction, target)]
+            for target in targets
+            if target.function
+        }
+        gated = gate.explained(gated, *guesses.of_shown_types(gated.admitted, shown))
+        if doubted and weak:
+            gated = gate.explained(gated, *guesses.disbelieved(gated.admitted))
         by_function: dict[str | None, Target] = {target.function: target for target in targets if target.function}
         asked: list[several.Asked] = []
         of: list[str] = []
@@ -172,7 +184,6 @@ class Proving:
         readings: dict[str, list[str | None]] = {}
         for identity, answer in zip(of, await several.answers(asked), strict=False):
             readings.setdefault(identity, []).append(testgen.read_value(answer))
-        weak = all(asking.role.profile.bias_to_agreement for asking in self._askings)
         settled, said = gate.second_reading(gated.admitted, readings, self.config, weak=weak)
         gated = gate.explained(gated, settled, said)
         return gate.joined(gated, gate.screen(gated.admitted))
