@@ -8,7 +8,7 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b0x[0-9a-fA-F]{6,16}\b"), "0x?"),
     # What Python's id() answers: addresses of the heap and of mapped memory, as PIE and 47 bits place them.
     (re.compile(r"\b(?:9[3-9]\d{12}|1[34]\d{13})\b"), "<address>"),
-    (re.compile(r"(?:/var)?/tmp/hc/[\w.-]+(?:/t[\w]{8})?(?:/tmp[\w]{8}\b)?"), "/tmp/?"),
+    (re.compile(r"(?:/var)?/tmp/hc/[\w.-]+(?:/t\w{8})?(?:/(?:\d+|base)\b)?(?:/tmp\w{8}\b)?"), "/tmp/?"),
     (re.compile(r"(/tmp/(?:tmp|pytest-|t))[\w.-]{6,}"), r"/tmp/?"),
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"), "<time>"),
     (re.compile(r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\w* (?:\d+ )?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\w*"

@@ -177,4 +177,5 @@ def test_addresses_epoch_times_and_scratch_folders_of_a_candidates_answer_are_no
     first = "no answer at 139876472514792, (1795304993.8741176, '/tmp/hc/541206a6e7bb/tab12cd34/tmp7gfh2a7w')"
     second = "no answer at 140344867219688, (1795305001.123456, '/tmp/hc/541206a6e7bb/tzz98yx76/tmpq1w2e3r4')"
     assert normal(first) == normal(second)
+    assert normal("/tmp/hc/ae526080c749/t_1b2c3d4/1/tmp16200z0f") == normal("/tmp/hc/ae526080c749/base/tmpgxmokw79")
     assert normal("1700000000, 123456789012345, 1612345678.5") == "1700000000, 123456789012345, 1612345678.5"
