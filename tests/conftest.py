@@ -12,10 +12,7 @@ PROOFS = frozenset(
         "test_capability_started",
         "test_grading_modes",
         "test_honest_installs",
-        "test_hostile",
-        "test_hostile_trial",
         "test_left_behind",
-        "test_noninterference",
         "test_secrets",
         "test_unscored",
     }
