@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from hc_ray.candidate import Submission
 from hc_ray.config import TESTERS, BudgetConfig, EngineConfig, RoleName
-from hc_ray.errors import ActorError, VerifierError
+from hc_ray.errors import ActorError, ConfigError, VerifierError
 from hc_ray.events import Event
 from hc_ray.ports import Model
 from hc_ray.profile import Profile
@@ -215,6 +215,7 @@ class Trials:
         loads = self._loads
         taken = self._take_replicas(request.task.digest)
         try:
+            _has_the_planned_skills(request.key)
             outcome = await solve(
                 request.task,
                 agent=request.key.agent,
@@ -286,6 +287,14 @@ def together(roles: Mapping[RoleName, RoleModel]) -> dict[RoleName, RoleModel]:
     kept = {role: one for role, one in roles.items() if role not in TESTERS[1:]}
     fellows = tuple(roles[role] for role in TESTERS[1:] if role in roles)
     return {**kept, "tester": replace(kept["tester"], others=fellows)} if fellows and "tester" in kept else kept
+
+
+def _has_the_planned_skills(key: TrialKey) -> None:
+    """Raises ``ConfigError`` where this machine's skills are not those of the plan: its prompts would differ."""
+    from hc_ray.solve.skills import prompts_of
+
+    if key.solver.use_skills and prompts_of(key.solver) != key.prompts:
+        raise ConfigError("this machine has other skills than the sweep was planned with (hc-ray skills list)")
 
 
 class _Recorder:

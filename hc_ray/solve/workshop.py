@@ -2,6 +2,7 @@
 own, so that what one may do never hangs on which of the others was faster. They enter the pool in slot order."""
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 
 from hc_ray.candidate import Candidate
@@ -30,7 +31,7 @@ class Workshop:
         """Work on all of the slots at once; turns and tokens that are left are shared out evenly, beforehand."""
         search = self.search
         search.round += not more
-        search.events.emit(TurnStart(turn=search.turns + 1, max_turns=search.config.max_turns, subtask="candidates"))
+        search.events.emit(TurnStart(turn=search.turns + 1, max_turns=search.config.max_turns, subtask=search.subtask))
         turns = min(self.bounds.turns, max(1, (search.config.max_turns - search.turns) // len(slots)))
         askings = [Asking(search.asking.role, Purse(search.purse.left // len(slots))) for _ in slots]
         bounds = self.bounds.model_copy(update={"turns": turns})
@@ -62,8 +63,9 @@ class Workshop:
         name = sandbox_name(search.task.digest, str(slot.seed), "tools", slot.id)
         sandbox = await (await search.bench.base()).fork(name)
         try:
-            if slot.parent is not None:
-                await search.bench.put(sandbox, search.candidate(slot.parent).files)
+            begun = search.candidate(slot.parent).files if slot.parent is not None else search.carried
+            with contextlib.suppress(ValueError):  # what cannot be written there is begun anew
+                await search.bench.put(sandbox, begun)
             if search.skills:
                 await sandbox.put(sandbox_files(search.skills))
             worker = ToolWorker(search.task, sandbox, asking, tests=search.tests, told=self._told, seed=slot.seed,
@@ -76,6 +78,9 @@ class Workshop:
     def _brief(self, slot: Slot, workdir: str) -> Brief:
         hint, plan = self.search.config.hint.strip(), forms.plan_text(slot.plan)
         told = self.search.notes_for(slot)
+        if slot.parent is not None:  # the attempt itself lies in the workspace
+            seen = "\n".join(f"- {one}" for one in self.search.feedback(slot.parent))
+            told = f"Correct what is there. When it ran:\n{seen}"
         return Brief(instruction=self.search.task.instruction, workdir=workdir, plan=plan, subtask=told,
                      hints=(hint,) if hint else (), skills=(self.search.know_how,))  # fmt: skip
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from hc_ray.adapters.scripted_model import ScriptedModel
+from hc_ray.adapters.scripted_model import ScriptedModel, count_pieces
 from hc_ray.candidate import Submission
 from hc_ray.config import BudgetConfig, SolverConfig, TestgenConfig
 from hc_ray.events import Action, Event
@@ -108,6 +108,10 @@ def place() -> Iterator[SandboxPlace]:
         shutil.rmtree(public)
 
 
+def size(prompt: Prompt) -> int:
+    return count_pieces("\n\n".join(message.content for message in prompt.messages))
+
+
 def handed_in(submission: Submission) -> dict[str, bytes]:
     with tarfile.open(fileobj=io.BytesIO(submission.tar)) as tar:
         return {one.name: file.read() for one in tar if (file := tar.extractfile(one))}
@@ -130,6 +134,8 @@ async def test_what_a_candidate_built_is_handed_in_whole_and_a_second_trial_is_t
     steps = first.worked[0].detail["steps"]
     assert [one["tool"] for one in steps] == ["run_command", "write_file", "edit_file"]
     assert steps[0]["changed"] == ["/app/odd.bin"] and steps[2]["verified"]
+    narrow = await trial(place, agent_style="tools", tool_context_tokens=256)
+    assert max(map(size, first.asked)) > 256 >= max(map(size, narrow.asked))
     second = await trial(place, agent_style="tools")
     assert first.outcome.exchanges == second.outcome.exchanges and first.handed.tar == second.handed.tar
 

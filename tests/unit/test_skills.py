@@ -14,9 +14,10 @@ from hc_ray.solve import skills as module
 from hc_ray.solve.deliverable import read_deliverable
 from hc_ray.solve.learned import Lesson, Solved, common, lessons
 from hc_ray.solve.skills import PLACE, SHIPPED, Skill, installed, know_how, prompts_of, read_skill, triggered
-from hc_ray.task import Environment
+from hc_ray.task import Environment, Task
+from hc_ray.trial import TrialKey
 from hc_ray.vocabulary import Vocabulary
-from hc_ray_actors import learning
+from hc_ray_actors import learning, plan, trials
 from tests.fakes.sweepdir import add_trial, sweep
 from tests.fakes.tasks import make_task
 from tests.unit.test_orchestrate import RIGHT, WRONG, Bench, scripted
@@ -240,3 +241,27 @@ def test_nothing_is_learned_from_a_holdout(tmp_path: Path, capsys: pytest.Captur
 def test_learning_where_there_is_no_sweep_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["skills", "learn", str(tmp_path)]) == 2
     assert "no sweep.json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("hint", "named"), [("Mind the zymogrel.", "zymogrel"), ("As in sort-them.", "sort-them")])
+def test_a_hint_that_speaks_of_one_task_is_refused(hint: str, named: str) -> None:
+    tasks = [Task(name=f"x/{name}", digest="a" * 64, instruction=text, environment=Environment())
+             for name, text in (("sort-them", "Sort it."), ("other", "Feed the zymogrel."))]  # fmt: skip
+    with pytest.raises(ConfigError, match=named):
+        plan._hint_is_general(hint, tasks)
+    plan._hint_is_general("Mind empty input and sort twice.", tasks)
+
+
+def test_a_machine_with_other_skills_than_the_plan_runs_no_trial(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
+    for used in (False, True):
+        solver = SolverConfig(use_skills=used)
+        key = TrialKey(task="t", task_digest="a" * 64, agent="hc", solver=solver, seed=0, models={},
+                       prompts=prompts_of(solver), sandbox="fake", grading="isolated")  # fmt: skip
+        trials._has_the_planned_skills(key)
+    (tmp_path / "learned" / "x").mkdir(parents=True)
+    (tmp_path / "learned" / "x" / "SKILL.md").write_text(many(1)[0].text)
+    with pytest.raises(ConfigError, match="planned with"):
+        trials._has_the_planned_skills(key)
