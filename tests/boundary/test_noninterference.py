@@ -30,12 +30,14 @@ AGENTS = ("raw", "best_of_n", "hc")
 BUDGET = BudgetConfig(tokens=4000)
 SOLVER = SolverConfig(
     samples=2,
+    samples_max=2,
     max_turns=6,
     max_rounds=3,
     testgen=TestgenConfig(total_min=3, total_max=6, tests_per_category_max=3, budget_tokens=600, rounds=1),
 )
 SMALL = SolverConfig(
     samples=2,
+    samples_max=2,
     max_turns=3,
     max_rounds=2,
     repairs=1,
@@ -182,7 +184,7 @@ def test_missing_and_unreadable_tests_change_no_byte_before_the_missing_verdict(
 
 
 def test_after_a_failed_verdict_two_failing_test_sets_cannot_be_told_apart(run: Run, figures: Figures) -> None:
-    settings = {"agents": ("hc",), "solver": SOLVER.model_copy(update={"refinement": 1, "max_turns": 10})}
+    settings = {"agents": ("hc",), "solver": SOLVER.model_copy(update={"refinement": 1, "max_turns": 20})}
     one = run(swapped(add_and_sub, "plain"), **settings)
     other = run(swapped(add_and_sub, "many", "slow"), **settings)
     found = leaks(one, other)
