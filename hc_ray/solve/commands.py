@@ -112,7 +112,11 @@ class _Walk:
         for path in rules.written(name, arguments):
             self._write(path, f"{name} changes")
         self._known(name, arguments, simple)
-        self.fetched.update(self.shell.resolve(path) for path in rules.fetched(name, arguments))
+        into = [
+            value for one in simple.redirections if one.operator in WRITING for value in self.shell.values(one.target)
+        ]
+        into = into if name in rules.FETCHERS else []
+        self.fetched.update(self.shell.resolve(path) for path in (*rules.fetched(name, arguments), *into))
 
     def _known(self, name: str, arguments: list[str], simple: Simple) -> None:
         if name in ("for", "select") and len(arguments) > 1:
@@ -133,7 +137,9 @@ class _Walk:
             self.danger(f"{name} asks for another user's rights", "run the command itself: nothing here needs them")
         elif rules.FORMATTERS.match(name):
             self._format(name, arguments)
-        elif name == "chmod" and rules.opens_all(arguments):
+        elif (name == "chmod" and rules.opens_all(arguments)) or (
+            name in ("mkdir", "install") and rules.opens_all([rules.option_value(arguments, "m", "--mode") or ""])
+        ):
             self.danger("it gives every right to everybody", "give only what is needed, such as chmod +x or 644")
         elif rules.ends_everything(name, arguments):
             self.danger(f"{name} would end the machine or all that runs in it", "end only processes that you started")

@@ -75,6 +75,8 @@ class _Parser:
                 pass
             elif token in REDIRECTIONS:
                 index = self._redirection(index, token)
+            elif token == "(" and self.now.words and self.now.words[-1].text.endswith("="):
+                index = self._list(index)
             elif token == "(" and self._defines(index):
                 self.defining, self.now = self.now.words[0].text, Simple()
                 index += 1
@@ -83,6 +85,12 @@ class _Parser:
             index += 1
         self._end()
         return self.made
+
+    def _list(self, index: int) -> int:
+        """The values of ``name=(…)`` are words, not commands; where they end."""
+        while index + 1 < len(self.tokens) and self.tokens[index + 1] != ")":
+            index += 1
+        return index + 1
 
     def _defines(self, index: int) -> bool:
         return len(self.now.words) == 1 and self.tokens[index + 1 : index + 2] == [")"]
@@ -117,10 +125,11 @@ class _Parser:
     def _operator(self, operator: str) -> None:
         if operator == "(":
             self._open("(")
-        elif operator == ")":
+        elif operator == ")" and self.levels[-1].kind == "(":
             self._end()
-            if self.levels[-1].kind == "(":
-                self._close()
+            self._close()
+        elif operator == ")":
+            self.now = Simple()  # a pattern of ``case``
         elif operator in ("|", "|&"):
             self._end(piped=True)
         else:
