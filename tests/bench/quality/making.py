@@ -117,10 +117,10 @@ async def candidates_of(bench: Bench, task: Task, count: int) -> dict[str, dict[
 async def matrix_of(
     bench: Bench, task: Task, candidates: dict[str, dict[str, str]], tests: tuple[SelfTest, ...]
 ) -> PassMatrix:
-    """Every candidate under every test, each candidate in one run."""
+    """Every candidate under every test, all candidates in one run."""
     bench_of = Workbench(bench.place, task, digest_of("matrix"))
     try:
-        rows = [await bench_of.try_out(f"bench-{digest[:8]}", files, tests) for digest, files in candidates.items()]
+        rows = await bench_of.try_all("bench", candidates, tests)
     finally:
         await bench_of.close()
-    return PassMatrix(candidates=tuple(candidates), tests=tuple(test.id for test in tests), cells=tuple(rows))
+    return PassMatrix(candidates=tuple(rows), tests=tuple(test.id for test in tests), cells=tuple(rows.values()))
