@@ -2,9 +2,9 @@
 what helps with one task by name is no method.
 
 A word is a task's own (distinctive) when it has at least six letters, or four digits, stands in that task only, and is
-ordinary nowhere: not in the dictionary, not in Python's standard library. The dictionary (``webster.xz``) is the word
-list of Webster's Second International, 1934, in the public domain, as BSD systems ship it (``web2``): words in order,
-each as the number of letters that it shares with the one before it, and the rest."""
+not ordinary: neither in the dictionary nor in the standard library of Python or C. The dictionary (``webster.xz``) is
+the word list of Webster's Second International, 1934, in the public domain, as BSD systems ship it (``web2``): words in
+order, each as the number of letters that it shares with the one before it, and the rest."""
 
 import lzma
 import re
@@ -23,6 +23,22 @@ _ENDINGS = (("ies", "y"), ("es", ""), ("s", ""), ("ed", ""), ("ed", "e"), ("ing"
             ("ization", "ize"), ("isation", "ize"))  # fmt: skip
 _EVERYDAY = frozenset({"8080"})
 """Numbers that the standard library lacks and everybody knows: the port of web servers that are tried out."""
+_C_LIBRARY = frozenset(
+    re.findall(
+        r"\w+",
+        """
+    aligned_alloc calloc malloc realloc atexit quick_exit getenv system bsearch strtod strtof strtol strtoll
+    strtoul strtoull fclose fflush freopen setbuf setvbuf fprintf fscanf printf snprintf sprintf sscanf vfprintf
+    vprintf vsnprintf vsprintf getchar putchar ungetc getline getdelim fwrite fgetpos fsetpos rewind clearerr
+    ferror perror remove rename tmpfile tmpnam memchr memcmp memcpy memmove memset strcat strchr strcmp strcoll
+    strcpy strcspn strdup strerror strlen strncat strncmp strncpy strndup strpbrk strrchr strspn strstr strtok
+    strxfrm isalnum isalpha isblank iscntrl isdigit isgraph islower isprint ispunct isspace isupper isxdigit
+    tolower toupper asctime difftime gmtime localtime mktime strftime timespec ndebug stdint stdlib stddef stdbool
+    stdarg inttypes uintmax intmax uintptr ptrdiff sizeof typedef
+        """,
+    )
+)
+"""Names of the standard library of C and of its headers."""
 
 
 def words_of(text: str) -> frozenset[str]:
@@ -55,7 +71,7 @@ def standard_library() -> frozenset[str]:
 
 def is_ordinary(word: str) -> bool:
     """Whether a word says nothing of where it comes from."""
-    if word in dictionary() or word in _EVERYDAY:
+    if word in dictionary() or word in _EVERYDAY or word in _C_LIBRARY:
         return True
     stems = [word.removesuffix(end) + put for end, put in _ENDINGS if word.endswith(end)]
     stems += [stem[:-1] for stem in stems if len(stem) > 3 and stem[-1] == stem[-2]]  # planned → plan

@@ -30,7 +30,7 @@ def test_words_are_taken_out_of_identifiers_and_numbers_need_four_digits() -> No
 
 
 @pytest.mark.parametrize("word", ["kelvin", "temperatures", "batching", "planned", "totals", "colour", "subprocess",
-                                  "8080", "modernization", "libraries"])  # fmt: skip
+                                  "8080", "modernization", "libraries", "strcspn"])  # fmt: skip
 def test_dictionary_and_standard_library_words_are_ordinary(word: str) -> None:
     assert is_ordinary(word)
 
