@@ -81,8 +81,8 @@ class SolverConfig(Value):
     samples_max: int = Field(8, ge=1, le=256)
     """Candidates of a round after mixed signals: tests or candidates that contradict each other."""
     replace: bool = True
-    """Whether a candidate that is malformed or the same as an earlier one is replaced, in its round, by one of another
-    form or plan."""
+    """Whether a candidate that is malformed or the same as an earlier one is replaced by one of another form or plan,
+    in its round, where the round settles nothing."""
     probe_inputs: int = Field(6, ge=0, le=30)
     """Inputs that a candidate is tried on first: who answers them all as an earlier one did is taken for the same and
     costs no suite run. 0: every candidate that differs in its text is run."""

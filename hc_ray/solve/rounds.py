@@ -33,8 +33,10 @@ class Rounds:
                 decision = self._decide(affordable=0)
                 continue
             made = await self._verifying.look(made)
-            made = (*made, *await self._replaced(made))
             await self._verifying.run(made, self._is_complete)
+            if not self._is_complete():
+                # Copies are votes: only where they settle nothing is anything asked in their place.
+                await self._verifying.run(await self._replaced(made), self._is_complete)
             search.choose(self.config.selector)
             if search.parts is not None:
                 search.parts.attempt()

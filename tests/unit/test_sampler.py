@@ -83,6 +83,13 @@ async def test_a_malformed_answer_and_a_copy_are_replaced_in_their_round_by_anot
     assert len(set(ways)) == len(ways) == 7
 
 
+async def test_copies_that_settle_a_search_are_not_replaced() -> None:
+    bench = Bench(scripted(RIGHT))
+    outcome = await bench.solve("hc", SolverConfig(max_answer_tokens=60))
+    assert outcome.turns == 4 and outcome.stop_reason == "complete" and len(bench.log.actions("round")) == 1
+    assert sum(one.duplicate_of is not None for one in outcome.candidates) >= 2
+
+
 async def test_who_answers_a_few_inputs_alike_costs_no_suite_run_and_keeps_his_vote() -> None:
     same = (RIGHT, RIGHT.replace("n * 2", "n + n"), RIGHT.replace("n * 2", "2 * n"))
     settings = {**SETTINGS, "max_rounds": 1, "replace": False, "forms": ("completion",)}
