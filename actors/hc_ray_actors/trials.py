@@ -95,6 +95,11 @@ class Meter:
         return await self._model.count_tokens(text)
 
 
+SUITES = 256
+"""Suites that a process keeps in memory, the last used: more than trials are under way. Older ones lie in the sweep
+directory."""
+
+
 class SuiteShelf:
     """``SuiteCache``: one trial writes a suite, the others that ask for the same key wait for it. ``stored`` looks for
     suites of an earlier start of the same sweep."""
@@ -104,9 +109,11 @@ class SuiteShelf:
         self._suites: dict[str, asyncio.Task[Suite]] = {}
 
     async def obtain(self, key: str, make: Callable[[], Awaitable[Suite]]) -> Suite:
-        if key not in self._suites:
-            self._suites[key] = asyncio.ensure_future(self._make(key, make))
-        task = self._suites[key]
+        task = self._suites.pop(key, None) or asyncio.ensure_future(self._make(key, make))
+        self._suites[key] = task  # the last used stand last
+        finished = [one for one, made in self._suites.items() if made.done()]
+        for old in finished[: max(0, len(self._suites) - SUITES)]:
+            del self._suites[old]
         try:
             return await asyncio.shield(task)
         except BaseException:

@@ -1,0 +1,66 @@
+import asyncio
+
+import pytest
+
+from hc_ray.suite import Suite
+from hc_ray_actors import trials
+from hc_ray_actors.trials import SuiteShelf
+
+
+async def test_a_shelf_forgets_what_was_used_longest_ago_and_nothing_that_is_being_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(trials, "SUITES", 2)
+    made: list[str] = []
+    go = asyncio.Event()
+    shelf = SuiteShelf()
+
+    def writer(key: str, *, slow: bool = False):  # type: ignore[no-untyped-def]
+        async def write() -> Suite:
+            made.append(key)
+            if slow:
+                await go.wait()
+            return Suite(key=key)
+
+        return write
+
+    waiting = asyncio.ensure_future(shelf.obtain("slow", writer("slow", slow=True)))
+    await asyncio.sleep(0)
+    for key in ("a", "b", "a", "c", "b"):
+        assert (await shelf.obtain(key, writer(key))).key == key
+    also = asyncio.ensure_future(shelf.obtain("slow", writer("slow", slow=True)))
+    await asyncio.sleep(0)
+    go.set()
+    assert (await waiting).key == (await also).key == "slow"
+    assert made[0] == "slow" and made.count("slow") == 1
+    assert made.count("a") <= 2 and made.count("c") == 1 and len(made) < 7
+
+
+async def test_below_its_limit_a_shelf_forgets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trials, "SUITES", 4)
+    made: list[str] = []
+    shelf = SuiteShelf()
+
+    async def write(key: str) -> Suite:
+        made.append(key)
+        return Suite(key=key)
+
+    for key in ("a", "b", "c", "a", "b", "c", "d", "a", "b", "c", "d"):
+        await shelf.obtain(key, lambda key=key: write(key))  # type: ignore[misc]
+    assert made == ["a", "b", "c", "d"]
+
+
+async def test_a_suite_that_was_forgotten_is_read_where_its_trial_has_written_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(trials, "SUITES", 1)
+    written: dict[str, Suite] = {}
+    shelf = SuiteShelf(written.get)
+
+    async def make(key: str) -> Suite:
+        assert key not in written, "it was written twice"
+        written[key] = Suite(key=key)
+        return written[key]
+
+    for key in ("a", "b", "a", "b"):
+        assert (await shelf.obtain(key, lambda key=key: make(key))).key == key  # type: ignore[misc]
