@@ -72,14 +72,16 @@ class Log:
         self.events.append(event)
 
 
-async def trial(place: SandboxPlace, *, tokens: int = 60_000, **knobs: Any) -> Ran:
+async def trial(
+    place: SandboxPlace, *, tokens: int = 60_000, script: Callable[[Prompt], str] = builds, **knobs: Any
+) -> Ran:
     asked: list[Prompt] = []
     handed: list[Submission] = []
     log = Log()
 
     def answer(prompt: Prompt) -> str:
         asked.append(prompt)
-        return builds(prompt)
+        return script(prompt)
 
     async def judge(submission: Submission) -> bool:
         handed.append(submission)
@@ -146,3 +148,18 @@ async def test_candidates_share_the_budget_and_never_pass_it(place: SandboxPlace
     assert ran.asked and spent <= 2800
     assert spent == sum(one.completion.tokens for one in ran.outcome.exchanges)
     assert {one.detail["end"] for one in ran.worked} == {"tokens"}
+
+
+def reads_on(prompt: Prompt) -> str:
+    """A model that opens the first skill that it is told of by name."""
+    if prompt.purpose != "action":
+        return builds(prompt)
+    return json.dumps({"tool": "read_file", "path": "/tmp/skills/shell-pitfalls/SKILL.md"})
+
+
+async def test_skills_are_named_first_and_opened_on_demand_and_never_handed_in(place: SandboxPlace) -> None:
+    ran = await trial(place, agent_style="tools", tool_turns=2, use_skills=True, script=reads_on)
+    assert "/tmp/skills/NAME/SKILL.md" in ran.asked[0].messages[1].content
+    assert "set -eu" not in ran.asked[0].messages[1].content
+    assert any("set -eu" in prompt.messages[1].content for prompt in ran.asked)
+    assert handed_in(ran.handed) == {}
