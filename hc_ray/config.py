@@ -68,8 +68,8 @@ class SolverConfig(Value):
     """Tokens that skills may add to a prompt, however many are installed."""
     temperatures: tuple[Annotated[float, Field(ge=0, le=2)], ...] = Field((0.3, 0.5, 0.7), min_length=1)
     """The ladder of sampling temperatures: precision, balance, exploration."""
-    greedy: bool = True
-    """Whether every form and plan is asked for at temperature 0 first."""
+    greedy: int = Field(2, ge=0, le=16)
+    """Plans that are gone through at temperature 0, in every form, before anything is sampled."""
     forms: tuple[Form, ...] = ()
     """Prompt forms that the candidates of ``hc`` take in turn; empty: those of the model's profile that are another
     prompt for the task, the best first."""

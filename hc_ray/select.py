@@ -15,6 +15,8 @@ WRONG_PASSES_WRONG = 1000.0
 """B4: how strongly a wrong candidate is presumed to fail a wrong test (arXiv 2409.08692; research/methods.md, a)."""
 PRIOR_RIGHT = 10.0
 """B4: Beta prior weight of a right candidate and of a right test."""
+BELIEVED = 0.6
+"""Confidence from which an expectation is believed: the instruction states it, or a second reading agreed."""
 
 
 class Selection(Value):
@@ -55,11 +57,13 @@ def select(matrix: PassMatrix, name: SelectorName, *, tests: Sequence[SelfTest])
         for candidate in matrix.candidates
     }
     answered = {member for cluster in clusters for member in cluster}
+    beaten = frozenset() if name == "mbr" else _beaten(matrix, tests)
     order = sorted(
         range(len(matrix.candidates)),
         # Copies of one crash are no votes: where anybody answered anything, who only crashed stands aside.
         key=lambda i: (
             bool(answered) and matrix.candidates[i] not in answered,
+            matrix.candidates[i] in beaten,
             -scores[c := matrix.candidates[i]],
             -agreement[c],
             errors[c],
@@ -74,6 +78,19 @@ def select(matrix: PassMatrix, name: SelectorName, *, tests: Sequence[SelfTest])
         clusters=clusters,
         confidence=round(confidence.get(chosen, 0.0), 6),
         why=_why(matrix, tests, chosen, clusters, name),
+    )
+
+
+def _beaten(matrix: PassMatrix, tests: Sequence[SelfTest]) -> frozenset[str]:
+    """Candidates of whom another passes everything that they pass, and a believed expectation besides: copies of one
+    mistake are many, and that alone is no reason to prefer it."""
+    classes = _classes(matrix, tests)
+    believed = {i for i in judging(tests) if tests[i].confidence >= BELIEVED}
+    return frozenset(
+        member
+        for passed, members in classes.items()
+        if any(passed < more and (more - passed) & believed for more in classes)
+        for member in members
     )
 
 

@@ -39,22 +39,24 @@ class Slot(Value):
 
 
 class Ladder(Value):
-    """The ways to ask, in one order: every form in turn, then another plan. Where the config says so, forms and plans
-    are first gone through at temperature 0: other words bring more that is new, and worse less often, than chance."""
+    """The ways to ask, in one order: every form in turn, then another plan. The first plans are asked for at
+    temperature 0, the later ones over the ladder of temperatures."""
 
     forms: tuple[Form, ...]
     plans: tuple[str, ...]
     temperatures: tuple[float, ...]
-    greedy: bool
+    greedy: int
+    """Plans that come at temperature 0 first."""
 
     def step(self, index: int) -> tuple[Form, str, float]:
         """Form, plan and temperature of the ``index``-th fresh candidate of a trial."""
         form, cycle = index % len(self.forms), index // len(self.forms)
         plan = self.plans[cycle % len(self.plans)]
-        if self.greedy and cycle < len(self.plans):
+        if cycle < self.greedy:
             return self.forms[form], plan, 0.0
         # Shifted by the form, and by one more each time the plans begin again: all combinations come, none soon twice.
-        turn = cycle % len(self.plans) + cycle // len(self.plans) + form
+        sampled = cycle - self.greedy
+        turn = sampled % len(self.plans) + sampled // len(self.plans) + form
         return self.forms[form], plan, self.temperatures[turn % len(self.temperatures)]
 
     def without(self, hopeless: Container[str]) -> "Ladder":

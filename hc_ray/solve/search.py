@@ -278,18 +278,14 @@ class Search:
 
 
 def checkpoint(held: Selection | None, now: Selection) -> Selection:
-    """The selection with its best checkpoint: what was held before stays, unless what is chosen now has, on the same
-    matrix, the higher score, or the same score and more candidates that behave like it."""
+    """The selection with its best checkpoint: what was held before stays where the selector, on the same matrix, scores
+    what is chosen now the same and no more candidates behave like it."""
     before = held.chosen if held else None
     if before is None or now.chosen is None or before == now.chosen or before not in now.scores:
         return now
     sizes = {member: len(cluster) for cluster in now.clusters for member in cluster}
-
-    def worth(name: str) -> tuple[bool, float, int]:
-        return name in sizes, now.scores[name], sizes.get(name, 0)
-
-    better = worth(now.chosen) > worth(before)
-    return now if better else now.model_copy(update={"chosen": before, "why": f"{now.why}; {before} was there before"})
+    alike = now.scores[before] == now.scores[now.chosen] and sizes.get(before, 0) >= sizes.get(now.chosen, 0)
+    return now.model_copy(update={"chosen": before, "why": f"{now.why}; {before} was there before"}) if alike else now
 
 
 def _conflicts(text: str) -> bool:

@@ -92,7 +92,8 @@ async def test_a_trial_hands_in_a_candidate_that_works_where_it_is_unpacked(plac
             return " 6" if "double(3)" in (prompt.text or "") else " 0"
         if prompt.role == "tester":
             return "3) == 6\nassert double(0) == 0\n"
-        body = "    return n + 4\n" if prompt.temperature < 0.4 else "    return n * 2\n"
+        # One plan leads it astray: the example holds for this one too.
+        body = "    return n + 4\n" if "shortest" in (prompt.text or "") else "    return n * 2\n"
         return body if prompt.context.endswith("\n") else "\n" + body
 
     async def judge(submission: Submission) -> bool:

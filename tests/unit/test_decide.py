@@ -125,7 +125,7 @@ def test_the_best_checkpoint_is_replaced_only_by_something_better() -> None:
 async def test_what_is_handed_in_is_never_worse_than_what_was_best_before() -> None:
     async def handed_in(*bodies: str) -> str:
         bench = Bench(scripted(*bodies))
-        await bench.solve("hc", SolverConfig(max_answer_tokens=60, greedy=False, forms=("completion",), max_rounds=3))
+        await bench.solve("hc", SolverConfig(max_answer_tokens=60, greedy=0, forms=("completion",), max_rounds=3))
         return bench.submitted()
 
     for later in (WRONG, CRASH, BROKEN):

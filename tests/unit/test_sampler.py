@@ -23,7 +23,7 @@ CRASH = "    return n.missing\n"
 NEARLY = "    if n < 0:\n        raise ValueError(n)\n    return n + n if n < 50 else 1\n"
 SETTINGS: dict[str, Any] = {"max_answer_tokens": 60, "max_rounds": 4, "max_turns": 24}
 KNOBS: tuple[tuple[str, Any], ...] = (
-    ("temperatures", (0.1,)), ("greedy", False), ("forms", ("completion",)), ("plans", ("plain",)), ("samples", 2),
+    ("temperatures", (0.1,)), ("greedy", 0), ("forms", ("completion",)), ("plans", ("plain",)), ("samples", 2),
     ("samples_max", 5), ("replace", False), ("probe_inputs", 0), ("patience", 2), ("max_rounds", 1), ("max_turns", 5),
     ("repairs", 0), ("feedback", "full"), ("selector", "mbr"), ("hint", "Be brief."), ("max_answer_tokens", 90),
     ("decompose", "model"),
@@ -260,3 +260,21 @@ def test_copies_of_a_crash_never_outvote_one_candidate_that_answers(name: Select
     assert (
         select(PassMatrix(candidates=names, tests=("file", "call"), cells=cells), name, tests=tests).chosen == "c1.20"
     )
+
+
+@pytest.mark.parametrize("name", ["max_pass", "codet", "posterior"])
+@pytest.mark.parametrize(("confidence", "right"), [(0.6, True), (0.5, False)])
+def test_copies_never_outvote_who_passes_all_that_they_pass_and_a_believed_test_besides(
+    name: SelectorName, confidence: float, right: bool
+) -> None:
+    passed, failed = Cell(outcome="pass", observed="1"), Cell(outcome="fail", observed="2")
+    tests = tuple(
+        SelfTest(id=f"t{i}", category="happy_path", subject=Subject(kind="call", path="m.py", function="f"),
+                 input=f"f({i})", expectation=ExpectedValue(value="1"), confidence=confidence)
+        for i in range(3)
+    )  # fmt: skip
+    names = tuple(f"c1.{i}" for i in range(31))
+    matrix = PassMatrix(candidates=names, tests=("t0", "t1", "t2"),
+                        cells=((passed, failed, failed),) * 30 + ((passed, passed, passed),))  # fmt: skip
+    chosen = select(matrix, name, tests=tests).chosen
+    assert chosen == "c1.30" if right or name == "max_pass" else chosen == "c1.0"
