@@ -1,7 +1,8 @@
 """What processes leave behind on a machine, and how it is told from what belongs to others.
 
-A temporary folder carries its owner's label in a file, a child process in its environment. What has no label, or one of
-another machine, or one whose owner lives, is left alone, whatever it is called."""
+A temporary folder carries its owner's label in a file, a child process in its environment. A process that wrote its
+title over its environment (some of Ray's do) is known by what it writes: files of a folder whose owner is dead. What
+has no label, or one of another machine, or one whose owner lives, is left alone, whatever it is called."""
 
 import contextlib
 import fcntl
@@ -12,7 +13,7 @@ import signal
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from hc_ray.home import data_root
@@ -52,13 +53,18 @@ def owned_environment(environment: Mapping[str, str]) -> dict[str, str]:
 def reap_folders(*, dry: bool = False) -> list[str]:
     """Remove temporary folders whose owners are dead; answers their paths. With ``dry`` nothing is removed."""
     removed = []
-    for parent in sorted({Path(tempfile.gettempdir()), Path("/tmp")}):
-        for folder in sorted(parent.glob("hc-ray-*")):
-            if (said := _label_of(folder)) and is_leftover(said):
-                if not dry:
-                    remove_folder(folder)
-                removed.append(str(folder))
+    for folder in _dead_folders():
+        if not dry:
+            remove_folder(folder)
+        removed.append(str(folder))
     return removed
+
+
+def _dead_folders() -> list[Path]:
+    """This user's temporary folders whose owners are dead."""
+    parents = sorted({Path(tempfile.gettempdir()), Path("/tmp")})
+    folders = [folder for parent in parents for folder in sorted(parent.glob("hc-ray-*"))]
+    return [folder for folder in folders if (said := _label_of(folder)) and is_leftover(said)]
 
 
 def remove_folder(folder: Path) -> None:
@@ -88,24 +94,31 @@ def _label_of(folder: Path) -> str | None:
 
 
 def reap_processes(*, dry: bool = False) -> list[str]:
-    """Kill this user's processes that carry a dead owner's label; answers what they were."""
-    return end_processes(is_leftover, dry=dry)
+    """Kill this user's processes that carry a dead owner's label, or write into a dead owner's folder; answers what
+    they were."""
+    return end_processes(is_leftover, _dead_folders(), dry=dry)
 
 
-def end_processes(chosen: Callable[[str], bool], *, dry: bool = False) -> list[str]:
-    """Kill the processes of this user whose label is chosen, this one excepted, and wait until they are dead; answers
-    number and name of each."""
+def end_processes(chosen: Callable[[str], bool], folders: Sequence[Path] = (), *, dry: bool = False) -> list[str]:
+    """Kill the processes of this user whose label is chosen or that have a file below one of ``folders`` open for
+    writing, this one excepted, and wait until they are dead; answers number and name of each."""
     ended = []
+    inside = tuple(f"{folder}/" for folder in folders)
+
+    def ours(pid: int) -> bool:
+        said = _label_in(pid)
+        return bool(said and chosen(said)) or (bool(inside) and said is None and _writes_below(pid, inside))
+
     with contextlib.ExitStack() as places:
         dying = select.poll()
-        for pid, said in sorted(labelled_processes()):
-            if pid == os.getpid() or not chosen(said):
+        for pid in sorted(_own_processes()):
+            if pid == os.getpid() or not ours(pid):
                 continue
             with contextlib.suppress(OSError):
                 # The descriptor pins the process: the number cannot become another's between the look and the signal.
                 place = os.pidfd_open(pid)
                 places.callback(os.close, place)
-                if _label_in(pid) != said:
+                if not ours(pid):
                     continue
                 name = Path(f"/proc/{pid}/comm").read_text().strip()
                 if not dry:
@@ -122,10 +135,29 @@ def end_processes(chosen: Callable[[str], bool], *, dry: bool = False) -> list[s
 
 def labelled_processes() -> Iterator[tuple[int, str]]:
     """Number and label of this user's living processes that carry one; none where there is no ``/proc``."""
+    for pid in _own_processes():
+        if said := _label_in(pid):
+            yield pid, said
+
+
+def _own_processes() -> Iterator[int]:
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if folder.stat().st_uid == os.geteuid() and (said := _label_in(int(folder.name))):
-                yield int(folder.name), said
+            if folder.stat().st_uid == os.geteuid():
+                yield int(folder.name)
+
+
+def _writes_below(pid: int, inside: tuple[str, ...]) -> bool:
+    """Whether a process has a file below one of these folders open for writing. Who only reads is nobody's."""
+    with contextlib.suppress(OSError):
+        for one in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError, ValueError, StopIteration):
+                if str(one.readlink()).startswith(inside):
+                    lines = Path(f"/proc/{pid}/fdinfo/{one.name}").read_text().splitlines()
+                    flags = next(line.split()[1] for line in lines if line.startswith("flags:"))
+                    if int(flags, 8) & os.O_ACCMODE != os.O_RDONLY:
+                        return True
+    return False
 
 
 def _label_in(pid: int) -> str | None:

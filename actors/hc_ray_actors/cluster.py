@@ -250,5 +250,5 @@ class RayCluster:
         """End what was started here. Ray's agents would live on for a minute; its logs go with them."""
         self._ray.shutdown()
         if self._folder is not None:
-            end_processes(lambda said: said == label())
+            end_processes(lambda said: said == label(), [self._folder])
             remove_folder(self._folder)

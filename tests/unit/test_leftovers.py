@@ -53,6 +53,31 @@ def test_a_dead_owners_folder_is_removed_and_whatever_merely_looks_like_one_is_n
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
+def test_who_writes_into_a_dead_owners_folder_is_killed_and_who_reads_there_is_not(place: Path) -> None:
+    """A process that wrote its title over its environment has lost its label."""
+    dead, alive = _folder(place, "hc-ray-ray-dead", DEAD), leftovers.owned_folder("ray")
+    (alive / "engine.log").touch()
+
+    def start(folder: Path, mode: str) -> subprocess.Popen[bytes]:
+        with (folder / "engine.log").open(mode) as log:
+            return subprocess.Popen(["sleep", "600"], env={"PATH": os.defpath}, stdin=log if mode == "r" else None,
+                                    stdout=log if mode == "a" else subprocess.DEVNULL)  # fmt: skip
+
+    writer, others = start(dead, "a"), [start(dead, "r"), start(alive, "a")]
+    try:
+        named = f"process {writer.pid} sleep"
+        assert named in leftovers.reap_processes(dry=True) and writer.poll() is None
+        assert named in leftovers.reap_processes()
+        assert writer.wait(10) == -9
+        time.sleep(0.1)
+        assert all(other.poll() is None for other in others)
+    finally:
+        for one in (writer, *others):
+            one.kill()
+            one.wait()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
 def test_a_dead_owners_processes_are_killed_and_those_of_others_are_not() -> None:
     def start(said: str | None) -> subprocess.Popen[bytes]:
         environment = {"PATH": os.defpath, **({} if said is None else {leftovers.OWNER_VARIABLE: said})}
