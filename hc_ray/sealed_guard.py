@@ -36,6 +36,15 @@ _PATHS = {
 _PROGRAMS = frozenset({"subprocess.Popen", "os.exec", "os.posix_spawn", "os.spawn", "os.system"})
 _SAYS = "a process that is no verifier tried to open sealed tests or solutions"
 _here = threading.local()
+_looking = threading.Lock()
+"""While the guard itself has folders under the sealed root open, nobody's relative path may be read from them."""
+os.register_at_fork(after_in_child=lambda: _new_lock())
+
+
+def _new_lock() -> None:
+    """A child of a process whose other thread held the lock must not wait for it for ever."""
+    global _looking
+    _looking = threading.Lock()
 
 
 @contextlib.contextmanager
@@ -120,7 +129,8 @@ class _Guarded:
         if changed > self._looked - 1.0:
             self._looked = time.time()
             files = (Path(folder, name) for folder, _, names in os.walk(self._root) for name in names)
-            self._files = frozenset((found.st_dev, found.st_ino) for found in map(_stat, files) if found)
+            with _looking:
+                self._files = frozenset((found.st_dev, found.st_ino) for found in map(_stat, files) if found)
         return self._files
 
 
@@ -139,10 +149,12 @@ def _target(descriptor: int) -> str:
 
 
 def _relative_to_descriptors(path: str) -> list[str]:
-    """A relative path as it reads from each open folder: the audit event does not say which one is meant."""
+    """A relative path as it reads from each open folder that has it: the event does not say which one is meant."""
     try:
-        descriptors = os.listdir("/proc/self/fd")  # noqa: PTH208
+        with _looking:
+            targets = {_target(int(one)) for one in os.listdir("/proc/self/fd")}  # noqa: PTH208
     except OSError:
         return []
-    targets = {_target(int(one)) for one in descriptors}
-    return [f"{target}/{path}" for target in targets if target.startswith("/") and os.path.isdir(target)]  # noqa: PTH112
+    places = (f"{target}/{path}" for target in targets if target.startswith("/"))
+    # What a folder does not have is not read there: somebody who may (``door``) can have a sealed one open meanwhile.
+    return [place for place in places if os.path.lexists(place)]

@@ -36,11 +36,32 @@ WAYS = {
     "as an archive": "tarfile.open(sealed / 'tests.tar')",
     "as a library": "ctypes.CDLL(str(sealed / 'lib.so'))",
 }
+LACKING = """
+with guard.door(): os.open(sealed, 0)
+os.open('sealed-not', 0, dir_fd=os.open(root, 0))
+"""
+RACE = """
+import threading, time
+many = sealed / 'many'
+with guard.door():
+    for number in range(300): (many / str(number) / 'sealed-not').mkdir(parents=True)
+until = time.monotonic() + 1.5
+def look():
+    while time.monotonic() < until:
+        os.utime(root / 'twin'); open(root / 'twin').close()
+thread = threading.Thread(target=look)
+thread.start()
+folder = os.open(root, 0)
+while time.monotonic() < until: os.close(os.open('sealed-not', 0, dir_fd=folder))
+thread.join()
+"""
 FREE = {
     "a neighbour of the sealed root": "open(root / 'sealed-not')",
     "a file with two names": "open(root / 'twin')",
     "a relative path": "os.chdir(root); open('sealed-not')",
     "a relative path beside open folders": "os.chdir('/'); os.open('sealed-not', 0, dir_fd=os.open(root, 0))",
+    "a relative path that an open sealed folder lacks": LACKING,
+    "a relative path while another thread looks the sealed files up": RACE,
     "a program": "subprocess.run(['true', str(root)], check=True)",
     "what goes through the door": "with guard.door(): open(sealed / 'test.sh')",
 }
