@@ -1,6 +1,7 @@
 """The page that scripts/trust-page writes, and the tests that it names."""
 
 import ast
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -38,3 +39,14 @@ def test_figures_of_one_subject_share_a_table_and_what_was_not_measured_stays_em
         table.splitlines()
         == ["### Hostile", "", "| attack | overshoot |", "|---|---|", "| a | 0.12 |", "| b\\|c |  |", ""][:-1]
     )
+
+
+def test_the_page_that_is_kept_shows_every_lock_as_proven():
+    shown = (REPOSITORY / "docs" / "trust.md").read_text()
+    rows = {
+        line.split("|")[1].strip(): line.split("|")[4].strip() for line in shown.splitlines() if line.startswith("| ")
+    }
+    assert {lock["name"] for lock in page.load_locks()} <= set(rows)
+    for lock in page.load_locks():
+        ended = rows[lock["name"]]
+        assert re.fullmatch(r"\d+ passed", ended), f"{lock['name']}: {ended}"
