@@ -3,27 +3,12 @@ Whoever may see a task may use this module; nothing here leads to tests or solut
 
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from hc_ray.errors import DatasetError
-from hc_ray.task import Task
-
 TASK_FILE = "task.json"
 
 
-def load_public(public_root: Path, digest: str) -> Task:
-    """The task whose public digest is ``digest``. Raises ``DatasetError`` when it was never sealed here."""
-    path = public_root / digest / TASK_FILE
-    try:
-        return Task.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
-        raise DatasetError(
-            f"no task with public digest {digest[:12]} under {public_root}: seal its dataset first"
-        ) from None
-    except ValidationError as error:
-        raise DatasetError(
-            f"{path} is damaged ({error.error_count()} faults): remove its folder and seal again"
-        ) from None
+def is_here(public_root: Path, digest: str) -> bool:
+    """Whether the public half of a task lies here, whole: its file is written last."""
+    return (public_root / digest / TASK_FILE).is_file()
 
 
 def environment_dir(public_root: Path, digest: str) -> Path:

@@ -13,6 +13,7 @@ from hc_ray.errors import PlatformError, SandboxError
 from hc_ray.home import data_root
 from hc_ray.ports import Difference, ExecResult, HandsOver, Sandbox, SandboxPlace
 from hc_ray.task import Task
+from hc_ray.taskdir import is_here
 from hc_ray.value import Value
 
 BUILDS = 4
@@ -97,7 +98,7 @@ class Sandboxes:
 
     async def missing(self, digests: Sequence[str]) -> list[str]:
         """Which public tasks this node still has to be given."""
-        return [digest for digest in digests if not (self._public / digest / "task.json").is_file()]
+        return [digest for digest in digests if not is_here(self._public, digest)]
 
     async def install(self, tar: bytes) -> None:
         """Unpack a public task."""

@@ -32,6 +32,7 @@ from hc_ray.errors import VerifierError
 from hc_ray.home import data_root
 from hc_ray.ports import SandboxPlace
 from hc_ray.task import Task
+from hc_ray.taskdir import is_here
 from hc_ray.value import Value
 from hc_ray_actors.sandboxes import open_place, standing_fault
 
@@ -77,9 +78,7 @@ class Verifiers:
         the same task are missing ones."""
         here = sealed_digests(self._sealed, wanted)
         return [
-            digest
-            for digest, sealed in wanted.items()
-            if not (self._public / digest / "task.json").is_file() or here[digest] != sealed
+            digest for digest, sealed in wanted.items() if not is_here(self._public, digest) or here[digest] != sealed
         ]
 
     async def install(self, public: bytes, sealed: bytes) -> None:

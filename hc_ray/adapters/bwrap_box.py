@@ -20,6 +20,7 @@ from hc_ray.errors import SandboxError
 from hc_ray.filetree import Change, Member, absolute, pack, unpack
 from hc_ray.ports import Difference, ExecResult
 from hc_ray.task import Task
+from hc_ray.taskdir import environment_dir
 
 LATE_SECONDS = 1.7
 """How long past a deadline the first process inside may be silent before the sandbox is killed from outside."""
@@ -104,7 +105,7 @@ class BwrapSandbox:
         self.tree.root.mkdir(mode=0o755)
         if fill is None:
             bwrap_binary.lay_out(self.tree.root, self._placed, user)
-            copy_environment(self._task, self._place.public_root / self._task.digest / "environment", self.tree)
+            copy_environment(self._task, environment_dir(self._place.public_root, self._task.digest), self.tree)
             self.before = self.tree.manifest()
         else:
             fill.tree.copy_to(self.tree)

@@ -27,6 +27,7 @@ from hc_ray.errors import DatasetError, PlatformError, SandboxError
 from hc_ray.home import data_root
 from hc_ray.owner import is_leftover, label
 from hc_ray.task import Task
+from hc_ray.taskdir import environment_dir
 
 _OWNER_FILE = "owner"
 _UNOWNED_SECONDS = 60.0
@@ -67,7 +68,7 @@ class BwrapPlace:
             bwrap_command.layout(bwrap_command.written_folders(task), Path("/"))
         except Unplaceable as error:
             return str(error)
-        return environment_fault(task, self.public_root / task.digest / "environment")
+        return environment_fault(task, environment_dir(self.public_root, task.digest))
 
     def limits(self) -> Mapping[str, str]:
         return {

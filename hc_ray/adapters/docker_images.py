@@ -23,6 +23,7 @@ from hc_ray.home import data_root
 from hc_ray.owner import current_owner, machine
 from hc_ray.runner_paths import RUNNER_ROOT
 from hc_ray.task import Task
+from hc_ray.taskdir import environment_dir
 
 PULL_SECONDS = 120.0
 """How long a registry may take before the image counts as missing."""
@@ -60,7 +61,7 @@ class Images:
 
     def _prepare(self, task: Task) -> ImageFacts:
         environment = task.environment
-        folder = self._public_root / task.digest / "environment"
+        folder = environment_dir(self._public_root, task.digest)
         names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
         if environment.dockerfile is None:
             if environment.docker_image is None:

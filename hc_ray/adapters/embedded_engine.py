@@ -31,8 +31,7 @@ def default_threads() -> int:
 class EmbeddedServer:
     """One inference server on loopback, in a process group of its own. It dies with this process.
 
-    ``parallel`` requests are served at once, each with ``context_tokens`` of context. With ``share_prefix`` the server
-    keeps prompt prefixes between requests: faster, and the same seed may then give another text."""
+    ``parallel`` requests are served at once, each with ``context_tokens`` of context."""
 
     def __init__(
         self,
@@ -43,7 +42,6 @@ class EmbeddedServer:
         threads: int | None = None,
         log_path: Path | str,
         start_timeout: float = 180.0,
-        share_prefix: bool = False,
         alias: str | None = None,
     ) -> None:
         self._model = Path(model_path)
@@ -52,7 +50,6 @@ class EmbeddedServer:
         self._threads = threads or default_threads()
         self._log_path = Path(log_path)
         self._start_timeout = start_timeout
-        self._share_prefix = share_prefix
         self._alias = alias or self._model.stem
         self._process: subprocess.Popen[bytes] | None = None
         self._base_url: str | None = None
@@ -123,8 +120,7 @@ class EmbeddedServer:
         command = [sys.executable, "-m", "hc_ray.adapters.embedded_server"]
         command += ["--model", str(self._model), "--alias", self._alias]
         command += ["--parallel", str(self._parallel), "--context-tokens", str(self._context_tokens)]
-        command += ["--threads", str(self._threads)]
-        return [*command, "--share-prefix"] if self._share_prefix else command
+        return [*command, "--threads", str(self._threads)]
 
     def _await_report(self, process: subprocess.Popen[bytes], deadline: float, log_start: int) -> str:
         assert process.stdout is not None

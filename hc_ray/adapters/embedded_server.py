@@ -23,7 +23,6 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--parallel", type=int, required=True)
     parser.add_argument("--context-tokens", type=int, required=True)
     parser.add_argument("--threads", type=int, required=True)
-    parser.add_argument("--share-prefix", action="store_true")
     options = parser.parse_args(argv)
     sealed_guard.install(data_root() / "sealed")
     # The line for the parent has a descriptor of its own: whatever the engine prints goes to the log.
@@ -58,7 +57,7 @@ def _parameters(options: argparse.Namespace) -> Any:
     parameters.kv_unified = False
     parameters.cont_batching = True
     # A prompt cache makes an answer depend on what was asked before: same seed, same text needs it off.
-    parameters.cache_prompt = options.share_prefix
+    parameters.cache_prompt = False
     parameters.cache_ram_mib = 0
     parameters.cache_idle_slots = False
     parameters.ctx_shift = False
