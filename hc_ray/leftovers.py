@@ -106,12 +106,12 @@ def end_processes(chosen: Callable[[str], bool], folders: Sequence[Path] = (), *
     inside = tuple(f"{folder}/" for folder in folders)
 
     def ours(pid: int) -> bool:
-        said = _label_in(pid)
+        said = label_of(pid)
         return bool(said and chosen(said)) or (bool(inside) and said is None and _writes_below(pid, inside))
 
     with contextlib.ExitStack() as places:
         dying = select.poll()
-        for pid in sorted(_own_processes()):
+        for pid in sorted(own_processes()):
             if pid == os.getpid() or not ours(pid):
                 continue
             with contextlib.suppress(OSError):
@@ -133,14 +133,8 @@ def end_processes(chosen: Callable[[str], bool], folders: Sequence[Path] = (), *
     return ended
 
 
-def labelled_processes() -> Iterator[tuple[int, str]]:
-    """Number and label of this user's living processes that carry one; none where there is no ``/proc``."""
-    for pid in _own_processes():
-        if said := _label_in(pid):
-            yield pid, said
-
-
-def _own_processes() -> Iterator[int]:
+def own_processes() -> Iterator[int]:
+    """Numbers of this user's living processes; none where there is no ``/proc``."""
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if folder.stat().st_uid == os.geteuid():
@@ -160,7 +154,8 @@ def _writes_below(pid: int, inside: tuple[str, ...]) -> bool:
     return False
 
 
-def _label_in(pid: int) -> str | None:
+def label_of(pid: int) -> str | None:
+    """The owner whose label a process was started with; None for none."""
     try:
         block = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:

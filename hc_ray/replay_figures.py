@@ -13,6 +13,7 @@ from hc_ray.config import SelectorName
 from hc_ray.ports import Store
 from hc_ray.replay import SELECTORS, SOLVING, Pool, ReadTable, choose, cut, read_pools
 from hc_ray.replay_ablations import ABLATIONS, Ablation, categories_of, without_category
+from hc_ray.trust import reliability
 
 SIZES = (1, 2, 4, 8, 16, 32, 64)
 BASELINE_SELECTOR: SelectorName = "mbr"
@@ -42,6 +43,7 @@ def replay(store: Store, selector: SelectorName | None, *, read_table: ReadTable
         "comparisons": _comparisons(groups, selector),
         "beyond": _beyond(level, selector),
         "ablations": [row for group in groups.values() if group[0].agent == "hc" for row in _ablated(group, selector)],
+        "reliability": [row for group in uncut.values() for row in _reliability(group)],
         "choices": [_told(pool, selector) for pool in level],
     }
 
@@ -240,6 +242,13 @@ def _ablation(
         "candidates": _mean([len(pool.attempts) for pool in kept]),
         "tokens": _mean([pool.sampled_tokens for pool in kept]),
     }
+
+
+def _reliability(group: Sequence[Pool]) -> list[dict[str, Any]]:
+    """What the matrices themselves say of each category of self-tests: no verdict is used."""
+    found = reliability([(pool.matrix, pool.tests) for pool in group if pool.matrix is not None])
+    whose = {"agent": group[0].agent, "config_hash": group[0].config_hash, "split": group[0].split}
+    return [{**whose, "category": category, **one.model_dump()} for category, one in found.items()]
 
 
 def _told(pool: Pool, selector: SelectorName | None) -> dict[str, Any]:

@@ -10,7 +10,8 @@ Stream = IO[str] | None
 
 
 def tell_replay(found: Mapping[str, Any], stream: Stream = None) -> None:
-    """The whole replay: agents under each selector, what they cost, comparisons, ablations, where choices differ."""
+    """The whole replay: agents under each selector, what they cost, comparisons, ablations, how far the
+    self-tests can be trusted, where choices differ."""
     heading(f"Replay of {found['trials']} trials, {found['graded']} with every candidate graded", stream=stream)
     if found["graded"] < found["trials"]:
         words = "what has no verdict is not measured: hc-ray audit OUT grades every candidate of dev tasks"
@@ -23,6 +24,7 @@ def tell_replay(found: Mapping[str, Any], stream: Stream = None) -> None:
     _tell_comparisons(found, stream)
     _tell_beyond(found["beyond"], stream)
     _tell_ablations(found, stream)
+    _tell_reliability(found, stream)
     _tell_choices(found, stream)
 
 
@@ -117,6 +119,22 @@ def _tell_ablations(found: Mapping[str, Any], stream: Stream) -> None:
         ],
         stream=stream,
         numbers=("pairs", "candidates", "tokens"),
+    )  # fmt: skip
+
+
+def _tell_reliability(found: Mapping[str, Any], stream: Stream) -> None:
+    if not found["reliability"]:
+        return
+    heading("Self-tests by category, estimated from the matrices without a verdict", stream=stream)
+    table(
+        ("agent", "category", "tests", "cells", "passes a right one", "passes a wrong one"),
+        [
+            (row["agent"], row["category"], row["tests"], row["cells"], f"{row['validity']:.2f}",
+             f"{row['false_pass']:.2f}")
+            for row in found["reliability"]
+        ],
+        stream=stream,
+        numbers=("tests", "cells", "passes a right one", "passes a wrong one"),
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ voices: they anchor which of the two classes is the right one. Pure, and replaya
 
 numpy is imported inside the functions: the command line imports this module at no cost."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import log
 from typing import Any, NamedTuple
 
@@ -91,13 +91,6 @@ def trust(matrix: PassMatrix, tests: Sequence[SelfTest]) -> dict[str, float]:
                 passed += chance * (row[j].outcome == "pass")
         told[test.id] = round((OWN_STRENGTH * prior + passed) / (OWN_STRENGTH + seen), 6)
     return told
-
-
-def likely_right(matrix: PassMatrix, tests: Sequence[SelfTest]) -> Mapping[str, float]:
-    """Candidate → the chance that it is right, by the same model."""
-    categories = _categories([(matrix, tests)])
-    _, (right,) = _fit([_pool(matrix, tests, categories)], len(categories))
-    return {name: round(chance, 6) for name, chance in zip(matrix.candidates, right, strict=True)}
 
 
 def _categories(pools: Pools) -> tuple[Category, ...]:

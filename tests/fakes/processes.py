@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from hc_ray.leftovers import labelled_processes
+from hc_ray.leftovers import label_of, own_processes
 
 LISTENS = "0A"
 
@@ -29,7 +29,7 @@ def born(pid: int) -> int | None:
 
 def family(pid: int) -> set[int]:
     """A process with all that carry its label, and all below these."""
-    mine = {pid} | {one for one, said in labelled_processes() if said.startswith(f"{pid}-")}
+    mine = {pid} | {one for one in own_processes() if (label_of(one) or "").startswith(f"{pid}-")}
     parents = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

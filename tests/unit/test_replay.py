@@ -201,6 +201,19 @@ def test_an_ablation_is_compared_with_the_whole_by_the_same_selector() -> None:
     assert found["first round only"]["candidates"] == 4
 
 
+def test_the_matrices_tell_how_far_each_category_of_tests_can_be_trusted_without_a_verdict() -> None:
+    store = sweepdir.sweep()
+    stated = column("s").model_copy(update={"confidence": 0.9})
+    odd = column("odd").model_copy(update={"category": "edge_case"})
+    add_pool(store, "t", "hc", [*["+-"] * 6, *["-+"] * 2], None, 1, tests=[stated, odd])
+    found = {row["category"]: row for row in replay(store, None, read_table=read_rows)["reliability"]}
+    assert found[stated.category]["validity"] > 0.7 > 0.5 > found["edge_case"]["validity"]
+    assert [row["cells"] for row in found.values()] == [8, 8]
+    stream = io.StringIO()
+    tell_replay(replay(store, None, read_table=read_rows), stream)
+    assert "edge_case" in stream.getvalue()
+
+
 def test_columns_that_an_older_sweep_did_not_keep_show_behaviour_and_judge_nobody() -> None:
     store = sweepdir.sweep()
     add_pool(store, "t", "best_of_n", ["-", "+", "+"], [False, True, True], 1, stored=False)

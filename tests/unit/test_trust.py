@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hc_ray.suite import Category, Cell, ExpectedValue, Outcome, PassMatrix, SelfTest, Subject, Unknown
-from hc_ray.trust import likely_right, reliability, trust
+from hc_ray.trust import reliability, trust
 
 F = Subject(kind="call", path="m.py", function="f")
 
@@ -57,8 +57,6 @@ def test_a_test_that_fails_the_likely_right_ones_loses_trust_and_one_that_passes
     matrix = matrix_of(["++-", "++-", "++-", "--+"], tests)
     told = trust(matrix, tests)
     assert told["good"] > 0.7 > 0.4 > told["bad"] and told["stated"] > 0.85
-    right = likely_right(matrix, tests)
-    assert right["c0"] > 0.9 > 0.1 > right["c3"]
 
 
 def test_a_stated_test_that_nobody_passes_keeps_its_trust() -> None:
