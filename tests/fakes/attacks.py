@@ -1,43 +1,58 @@
 """What hostile candidates do, as programs for the runner's Python. Each is bounded by itself, far above the limits that
 are to hold it and far below what would harm a machine; one that comes to its own bound prints ``unstopped``."""
 
-FORK_BOMB = """
-import os, time
-if os.fork(): time.sleep(600)
+_STUBBORN = """
+import os
+def fork():
+    while True:
+        try: return os.fork()
+        except OSError: pass
+"""
+"""A limit on processes must not end what only the deadline is to end."""
+FORK_BOMB = (
+    _STUBBORN
+    + """
+import time
+if fork(): time.sleep(600)
 for _ in range(11):
     try: os.fork()
     except OSError: pass
 while True:
-    try:
-        if os.fork(): os._exit(0)
-    except OSError: pass
+    if fork(): os._exit(0)
 """
+)
 SESSION_BOMB = FORK_BOMB.replace("try: os.fork()", "try: os.fork() or os.setsid()")
 LEFT_BEHIND = SESSION_BOMB.replace("time.sleep(600)", "os._exit(0)")
 """Its command ends at once and well; the bomb goes on."""
-DAEMON = """
-import os, signal, time
+DAEMON = (
+    _STUBBORN
+    + """
+import signal, time
 for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP}:
     try: signal.signal(number, signal.SIG_IGN)
     except (OSError, ValueError): pass
-if os.fork() == 0:
+if fork() == 0:
     os.setsid()
-    if os.fork() == 0:
+    if fork() == 0:
         while True:
             open('beat', 'a').write('x')
             time.sleep(0.01)
     os._exit(0)
 time.sleep(600)
 """
-HOPPER = """
-import os, time
+)
+HOPPER = (
+    _STUBBORN
+    + """
+import time
 for _ in range(20):
-    if os.fork() == 0:
+    if fork() == 0:
         while True:
             os.setsid()
-            if os.fork(): os._exit(0)
+            if fork(): os._exit(0)
 time.sleep(600)
 """
+)
 ENDLESS_OUTPUT = """
 import os
 block = b'x' * 65536
