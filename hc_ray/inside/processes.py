@@ -35,7 +35,7 @@ def hide() -> None:
 def step_back(oom_score: int) -> None:
     """Yield to everybody else: lowest priority, and the first to go (of 1000) where memory runs out."""
     prctl(_PR_SET_DUMPABLE, 1)  # a hidden process may not write the file below
-    os.nice(_NICE)
+    os.setpriority(os.PRIO_PROCESS, 0, _NICE)
     try:
         with open("/proc/self/oom_score_adj", "w") as file:
             file.write(str(oom_score))

@@ -46,6 +46,8 @@ class State(Value):
     """Tests that know an answer."""
     alike: int = 0
     """Candidates that behave like the best, itself included."""
+    rivals: int = 0
+    """Candidates that behave otherwise and fail no test that is more likely right than wrong either."""
     agreement_needed: bool = False
     """The model's expected values are weak: without agreement nothing is complete."""
     repairable: int = 0
@@ -89,7 +91,8 @@ def _evident(state: State) -> bool:
     """Known answers, or agreement where the model's own answers are weak."""
     if state.posterior and state.confidence < CLEAR:
         return False
-    if state.agreement_needed and (state.alike < AGREED or state.alike * 2 <= state.runnable):
+    # Who fails what is believed has no vote on the answer: a form that brings only rubbish would outvote any other.
+    if state.agreement_needed and (state.alike < AGREED or state.alike <= state.rivals):
         return False
     return state.stated > 0 or state.alike >= 2
 

@@ -1,6 +1,7 @@
 """How the solver is asked for files, and how its answer is read: chat (a fenced block a file), completion (a code
-prefix that the model continues) and fenced (plain text up to the beginning of a fenced block, which the model
-continues). Code is never put into JSON. ``read`` takes away only what ``ask`` added."""
+prefix that the model continues), fenced (plain text up to the beginning of a fenced block, which the model continues)
+and by_program (data by a program that writes it: ``by_program``). Code is never put into JSON. ``read`` takes away only
+what ``ask`` added, and what a text ran on after its end."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -11,20 +12,24 @@ from hc_ray.config import Form
 from hc_ray.errors import ConfigError
 from hc_ray.profile import Profile
 from hc_ray.prompt import Completion, Malformed, Message, Prompt
+from hc_ray.solve import by_program
 from hc_ray.solve.deliverable import Deliverable, Language
 from hc_ray.solve.fences import Block, pick_block, read_blocks
 from hc_ray.solve.templates import PROMPTS
 from hc_ray.solve.trim import trim_python
+from hc_ray.solve.trim_c import close_c, trim_c
 
 _FENCES: dict[Language, str] = {
     "python": "python", "shell": "sh", "c": "c", "pattern": "", "json": "json", "csv": "", "text": "",
 }  # fmt: skip
 _C_HEAD = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <ctype.h>\n\nint main("
+_C_END = "\n}\n\n"
+"""The prefix begins ``main``, so that nothing is declared before it: what follows its end is another text."""
 _STOPS: dict[str, tuple[str, ...]] = {
     "function": ("\n```",),
     "script": ("\n```",),
     "shell": ("\n```", "\n#!/"),
-    "program": ("\n```", "\nint main("),
+    "program": ("\n```", "\nint main(", _C_END),
     "pattern": ("`", "\n"),
     "output": ("\n```",),
 }
@@ -82,7 +87,13 @@ def ask(
             seed=seed,
             stop=profile.stop.get("chat", ()),
         )
-    asked, kept = _prefix(text, deliverable, advice) if form == "completion" else _fence(text, deliverable, advice)
+    stop: tuple[str, ...]
+    if form == "by_program":
+        asked, kept, stop = *by_program.prefix(text, deliverable, advice, inputs), by_program.stops(profile)
+    elif form == "completion":
+        asked, kept, stop = *_prefix(text, deliverable, advice), _stops(deliverable, profile)
+    else:
+        asked, kept, stop = *_fence(text, deliverable, advice), _fence_stops(deliverable, profile)
     return Prompt(
         role="solver",
         purpose=purpose,
@@ -90,15 +101,17 @@ def ask(
         max_tokens=max_tokens,
         temperature=temperature,
         seed=seed,
-        stop=_stops(deliverable, profile) if form == "completion" else _fence_stops(deliverable, profile),
+        stop=stop,
         context=kept,
     )
 
 
 def differing(wanted: Sequence[Form], instruction: str, deliverable: Deliverable, profile: Profile) -> tuple[Form, ...]:
-    """Those of the forms, in their order, whose prompts really differ for this deliverable."""
+    """Those of the forms, in their order, that suit this deliverable and whose prompts for it really differ."""
     seen: dict[str, Form] = {}
     for form in wanted:
+        if form == "by_program" and not by_program.suits(deliverable):
+            continue
         prompt = ask(instruction, deliverable, form=form, plan="plain", hint="", seed=0, temperature=0.0, max_tokens=1,
                      profile=profile)  # fmt: skip
         seen.setdefault(prompt.model_dump_json(exclude={"stop"}), form)
@@ -194,7 +207,8 @@ def _stops(deliverable: Deliverable, profile: Profile) -> tuple[str, ...]:
 def read(completion: Completion, prompt: Prompt, deliverable: Deliverable) -> dict[str, str] | Malformed:
     """The files of an answer, path → text; ``Malformed`` where it holds none of the main file.
 
-    A Python file that its token limit cut, or that a completion ran on after, is trimmed to its last statement."""
+    A Python or C file that its token limit cut, or that a completion ran on after, is trimmed to its last whole
+    part."""
     if completion.finish_reason == "context":
         return Malformed(reason="the prompt does not fit the model's context", text="")
     cut = completion.finish_reason == "length"
@@ -210,6 +224,8 @@ def read(completion: Completion, prompt: Prompt, deliverable: Deliverable) -> di
         text = found.get(file.path, "")
         if file.language == "python" and (cut or prompt.text is not None):
             text = trim_python(text)
+        if file.language == "c" and (cut or prompt.text is not None):
+            text = trim_c(close_c(text) if completion.finish_reason == "stop" and _C_END in prompt.stop else text)
         if text.strip():
             files[file.path] = text
     if deliverable.main.path not in files:

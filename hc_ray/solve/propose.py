@@ -70,10 +70,9 @@ class Ladder(Value):
 
 
 def ladder(config: SolverConfig, profile: Profile, differing: Sequence[Form]) -> Ladder:
-    """The ladder of ``hc``. ``differing``: the forms that are not the same prompt for this task, the profile's first;
-    ``config.forms`` names others."""
+    """The ladder of ``hc``. ``differing``: the wanted forms that suit this task and are not the same prompt for it."""
     return Ladder(
-        forms=config.forms or tuple(differing) or (profile.form,),
+        forms=tuple(differing) or (profile.form,),
         plans=config.plans,
         temperatures=config.temperatures,
         greedy=config.greedy,
@@ -81,9 +80,10 @@ def ladder(config: SolverConfig, profile: Profile, differing: Sequence[Form]) ->
 
 
 def wanted_forms(config: SolverConfig, profile: Profile) -> tuple[Form, ...]:
-    """The forms that a ladder may hold, the model's own first: those that its profile names, else all."""
+    """The forms that a ladder may hold, the model's own first: those that its profile names, else all, and answers by
+    program, which profiles do not measure."""
     every: tuple[Form, ...] = ("completion", "fenced", "chat")
-    return config.forms or tuple(dict.fromkeys((profile.form, *(profile.forms or every))))
+    return config.forms or tuple(dict.fromkeys((profile.form, *(profile.forms or every), "by_program")))
 
 
 def hopeless(pool: Sequence[Candidate], lively: Container[str]) -> frozenset[str]:
@@ -134,12 +134,13 @@ def round_slots(
 def _repair(
     config: SolverConfig, ways: Ladder, number: int, slot: int, parent: Candidate, task_digest: str, trial_seed: int
 ) -> Slot:
-    """A repair: cool, in the model's own form first, then in the next."""
+    """A repair: cool, in the model's own form first, then in the next; a program is repaired as a program."""
+    form = "by_program" if parent.program is not None else ways.forms[parent.repairs % len(ways.forms)]
     return Slot(
         round=number,
         slot=slot,
         temperature=config.temperatures[parent.repairs % len(config.temperatures)],
-        form=ways.forms[parent.repairs % len(ways.forms)],
+        form=form,
         plan=config.plans[0],
         seed=seed_of(task_digest, trial_seed, "solver", "repair", number, slot),
         lineage=parent.lineage,

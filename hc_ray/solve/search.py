@@ -1,6 +1,7 @@
 """The state of one trial's search and the steps that all agents share: asking for candidates, selecting, submitting
 (``verifying`` runs the tests). Decisions fall at round barriers, in slot order, never in the order of arrival."""
 
+import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,15 +10,14 @@ from hc_ray.candidate import Candidate, Submission
 from hc_ray.config import BudgetConfig, SelectorName, SolverConfig
 from hc_ray.events import Action, Heartbeat, TurnStart
 from hc_ray.ports import Events, Judge
-from hc_ray.prompt import Completion, Malformed, Prompt
+from hc_ray.prompt import Prompt
 from hc_ray.select import Selection, behaviour_clusters, progress, select
-from hc_ray.solve import forms, propose, repair
+from hc_ray.solve import answers, forms, propose, repair
 from hc_ray.solve.budget import Asking, Clock, Purse
 from hc_ray.solve.deliverable import Deliverable
 from hc_ray.solve.limits import answer_limit, loops
 from hc_ray.solve.outcome import RoleModel
 from hc_ray.solve.propose import Slot
-from hc_ray.solve.sameness import files_digest
 from hc_ray.solve.skills import Skill, installed, know_how
 from hc_ray.solve.subtasks import Progress
 from hc_ray.solve.workbench import Workbench
@@ -173,10 +173,16 @@ class Search:
         """Ask for a round's candidates, all at once; they enter the pool in slot order. ``more``: of the same round."""
         self.round += not more
         self.events.emit(TurnStart(turn=self.turns + 1, max_turns=self.config.max_turns, subtask=self.subtask))
-        answers = await self.asking.all([(slot.id, prompt) for slot, prompt in asked])
+        said = await self.asking.all([(slot.id, prompt) for slot, prompt in asked])
+        found = await asyncio.gather(*(
+            answers.make(slot, prompt, answer, self.deliverable, begun=self._begun(slot), bench=self.bench)
+            for (slot, prompt), answer in zip(asked, said, strict=True)
+        ))  # fmt: skip
         made = []
-        for (slot, prompt), answer in zip(asked, answers, strict=True):
-            candidate = self._candidate(slot, prompt, answer)
+        for (slot, _), answer, one in zip(asked, said, found, strict=True):
+            candidate = answers.candidate(slot, one, self.pool, prompt_tokens=answer.prompt_tokens or 0,
+                                         completion_tokens=answer.completion_tokens or 0,
+                                         engine_seconds=answer.seconds, finish_reason=answer.finish_reason)  # fmt: skip
             self.pool.append(candidate)
             made.append(candidate)
             self.turns += 1
@@ -187,26 +193,8 @@ class Search:
                      malformed=[one.malformed for one in made], tokens_left=self.purse.left)  # fmt: skip
         return tuple(made)
 
-    def _candidate(self, slot: Slot, prompt: Prompt, answer: Completion) -> Candidate:
-        read = forms.read(answer, prompt, self.deliverable)
-        files: dict[str, str] = {}
-        if not isinstance(read, Malformed):
-            # A repair that answers one file of several keeps its parent's others.
-            files = {**(self.candidate(slot.parent).files if slot.parent else self.carried), **read}
-        digest = files_digest(files) if files else ""
-        original = next((one for one in self.pool if files and one.digest == digest), None)
-        return Candidate(
-            id=slot.id,
-            **slot.model_dump(exclude={"told", "replaces"}),
-            files=files,
-            malformed=read.reason if isinstance(read, Malformed) else None,
-            digest=digest,
-            duplicate_of=(original.duplicate_of or original.id) if original else None,
-            prompt_tokens=answer.prompt_tokens or 0,
-            completion_tokens=answer.completion_tokens or 0,
-            engine_seconds=answer.seconds,
-            finish_reason=answer.finish_reason,
-        )
+    def _begun(self, slot: Slot) -> Mapping[str, str]:
+        return self.candidate(slot.parent).files if slot.parent else self.carried
 
     def forget_twins(self) -> None:
         """Take candidates that answered alike for different ones again: there are new tests. Equal texts stay equal."""

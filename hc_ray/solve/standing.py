@@ -63,6 +63,7 @@ class Standing:
                 test.expectation.kind in ("value", "rejected") and test.confidence >= STATED for test in search.tests
             ),
             alike=alike,
+            rivals=self._rivals(best),
             agreement_needed=search.asking.role.profile.bias_to_agreement,
             repairable=len(self.repairable(len(search.pool))),
             worn=any(one.repairs >= config.repairs for one in search.pool if one.lineage == lineage),
@@ -86,19 +87,25 @@ class Standing:
 
     def _failing(self, best: str | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The judging tests that the best fails: those that are believed, and the others."""
+        failed = self._failed(best) if best is not None else {}
+        believed = tuple(name for name, holds in failed.items() if holds)
+        return believed, tuple(name for name in failed if name not in believed)
+
+    def _failed(self, candidate: str) -> dict[str, bool]:
+        """The judging tests that a candidate fails, and whether each is believed. What the instruction states, or a
+        second reading agreed to, is believed however many candidates fail it: they may all share a mistake."""
         search = self.search
-        if best is None:
-            return (), ()
-        row, trust = search.rows[best], search.trusted()
+        row, trust = search.rows[candidate], search.trusted()
         failed = [search.tests[i] for i in judging(search.tests) if row[i].outcome not in ("pass", "skipped")]
-        # What the instruction states, or a second reading agreed to, is believed however many candidates fail it: they
-        # may all share a mistake.
-        believed = tuple(
-            test.id
+        return {
+            test.id: test.confidence >= AGREED_CONFIDENCE or trust.get(test.id, test.confidence) >= BELIEVED
             for test in failed
-            if test.confidence >= AGREED_CONFIDENCE or trust.get(test.id, test.confidence) >= BELIEVED
-        )
-        return believed, tuple(test.id for test in failed if test.id not in believed)
+        }
+
+    def _rivals(self, best: str | None) -> int:
+        clusters = self.search.selection.clusters if self.search.selection else ()
+        own = next((cluster for cluster in clusters if best in cluster), (best,))
+        return sum(not any(self._failed(one).values()) for one in self.search.rows if one not in own)
 
     def repairable(self, count: int) -> tuple[Candidate, ...]:
         """At most so many candidates that a repair could better, the worst kind of fault first."""

@@ -8,6 +8,9 @@ from hc_ray import runner
 from hc_ray.candidate import is_program
 from hc_ray.errors import DatasetError, InfrastructureError
 from hc_ray.ports import Difference, HandsOver, Sandbox, SandboxPlace
+from hc_ray.prompt import Malformed
+from hc_ray.runner_paths import RUNNER_PYTHON
+from hc_ray.solve import by_program
 from hc_ray.solve.seeds import sandbox_name
 from hc_ray.suite import Cell, SelfTest
 from hc_ray.task import Task
@@ -16,6 +19,11 @@ from hc_ray.value import digest_of
 AT_ONCE = 8
 """Forks that one trial holds at once; the node's own limit is the place's matter."""
 _REPORT_LIMIT = 8 << 20
+_PROGRAM = "/tmp/hc-program.py"
+_MADE_LIMIT = 1 << 20
+"""Bytes of a file that a program may write as an answer."""
+_SAID = 240
+Produced = dict[str, str] | Malformed
 
 
 class Workbench:
@@ -114,6 +122,27 @@ class Workbench:
                 return {}
             finally:
                 await self._shut(fork)
+
+    async def produce(self, place: str, program: str, wanted: Sequence[str]) -> Produced:
+        """Those of the ``wanted`` files that a Python program writes when it runs in the workdir of a fork; in place of
+        them how it failed. The interpreter is the runner's: an image need not bring one."""
+        async with self._slots:
+            fork = await self._fork(f"{place}-program", {})
+            try:
+                before = {path: await fork.get(path, limit=_MADE_LIMIT + 1) for path in wanted}
+                await fork.put({_PROGRAM: program.encode()})
+                ended = await fork.exec([*RUNNER_PYTHON, "-I", _PROGRAM], timeout=by_program.SECONDS)
+                if ended.exit_code != 0:
+                    said = ended.stderr.decode("utf-8", "replace").strip().splitlines()
+                    why = said[-1] if said and not ended.timed_out else f"not over in {by_program.SECONDS:g} s"
+                    return Malformed(reason=f"the program failed: {why}"[:_SAID], text=program)
+                after = {path: await fork.get(path, limit=_MADE_LIMIT + 1) for path in wanted}
+            finally:
+                await self._shut(fork)
+        made = {path: data for path, data in after.items() if data is not None and data != before[path]}
+        if any(len(data) > _MADE_LIMIT or b"\0" in data for data in made.values()):
+            return Malformed(reason="the program wrote more than a text of a megabyte", text=program)
+        return {path: data.decode("utf-8", "replace") for path, data in made.items()}
 
     async def difference(self, place: str, files: Mapping[str, str]) -> Difference:
         """What a fork that holds ``files`` differs in from the task's image."""

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from hc_ray.candidate import Candidate
 from hc_ray.events import TurnStart
 from hc_ray.solve import forms, repair
+from hc_ray.solve.answers import Made, candidate
 from hc_ray.solve.budget import Asking, Purse
 from hc_ray.solve.context import Brief
 from hc_ray.solve.propose import Slot
-from hc_ray.solve.sameness import files_digest
 from hc_ray.solve.search import Search
 from hc_ray.solve.seeds import sandbox_name
 from hc_ray.solve.skills import sandbox_files
@@ -106,17 +106,7 @@ class Workshop:
         ]
         search.journal("worked", candidate=slot.id, end=worked.end, turns=worked.turns, suite_runs=worked.verified,
                        no_text=list(best.no_text) if best else [], steps=steps)  # fmt: skip
-        digest = files_digest(files) if files else ""
-        original = next((one for one in search.pool if files and one.digest == digest), None)
-        return Candidate(
-            id=slot.id,
-            **slot.model_dump(exclude={"told", "replaces"}),
-            files=files,
-            malformed=None if files else f"the work ended ({worked.end}) and left no text file",
-            digest=digest,
-            duplicate_of=(original.duplicate_of or original.id) if original else None,
-            prompt_tokens=purse.prompt_tokens,
-            completion_tokens=purse.completion_tokens,
-            engine_seconds=purse.engine_seconds,
-            finish_reason=worked.end,
-        )
+        lost = None if files else f"the work ended ({worked.end}) and left no text file"
+        return candidate(slot, Made(files=files, malformed=lost), search.pool, prompt_tokens=purse.prompt_tokens,
+                         completion_tokens=purse.completion_tokens, engine_seconds=purse.engine_seconds,
+                         finish_reason=worked.end)  # fmt: skip

@@ -15,7 +15,7 @@ from hc_ray.config import BudgetConfig, SolverConfig
 from hc_ray.events import Event
 from hc_ray.ports import SandboxPlace
 from hc_ray.profile import Profile
-from hc_ray.prompt import Prompt
+from hc_ray.prompt import Malformed, Prompt
 from hc_ray.solve.orchestrate import solve
 from hc_ray.solve.outcome import RoleModel
 from hc_ray.solve.workbench import Workbench
@@ -72,6 +72,22 @@ async def test_a_suite_runs_in_a_fork_and_leaves_no_trace_in_what_is_handed_in(p
         difference = await bench.difference("submission", files)
         assert {Path(path).name for path in difference.changed} >= {"double.py", "say.sh"}
         assert not [path for path in difference.changed if "left" in path or "hc" in path]
+    finally:
+        await bench.close()
+
+
+async def test_a_program_writes_the_file_that_is_asked_for_or_tells_how_it_failed(place: SandboxPlace) -> None:
+    bench = Workbench(place, TASK, "program")
+    try:
+        made = await bench.produce("c1.0", "open('out.txt', 'w').write('3\\n'); open('more.txt', 'w')", ["out.txt"])
+        assert made == {"out.txt": "3\n"}
+        assert await bench.produce("c1.1", "pass", ["out.txt"]) == {}
+        failed = await bench.produce("c1.2", "open('out.txt', 'w').write('3'); 1 / 0", ["out.txt"])
+        assert isinstance(failed, Malformed) and "ZeroDivisionError" in failed.reason
+        large = await bench.produce("c1.3", "open('out.txt', 'wb').write(bytes(4 << 20))", ["out.txt"])
+        assert isinstance(large, Malformed) and "megabyte" in large.reason
+        endless = await bench.produce("c1.4", "while True: pass", ["out.txt"])
+        assert isinstance(endless, Malformed) and "not over" in endless.reason
     finally:
         await bench.close()
 

@@ -116,7 +116,7 @@ class FolderSandbox:
         for path, data in files.items():
             real = self._real(path)
             real.parent.mkdir(parents=True, exist_ok=True)
-            if path.startswith("/tmp/hc"):
+            if path.startswith("/tmp/hc") and path.endswith(".json"):
                 plan = json.loads(data)
                 data = json.dumps({**plan, "call": str(_installed() / Path(CALL_PATH).name)}).encode()
             real.write_bytes(data)

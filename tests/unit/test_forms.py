@@ -107,7 +107,7 @@ def test_a_fenced_file_comes_back_byte_for_byte(body: str, text: str) -> None:
 
 
 @settings(deadline=None)
-@given(_TEXT, st.sampled_from([SHELL, PROGRAM, OUTPUT]))
+@given(_TEXT, st.sampled_from([SHELL, OUTPUT]))
 def test_a_continued_file_is_its_beginning_and_the_answer_byte_for_byte(body: str, text: str) -> None:
     assert read(body, text) == {deliverable(text).main.path: ask(text).context + body}
 

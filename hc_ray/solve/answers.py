@@ -1,0 +1,60 @@
+"""From an answer of the model to a candidate: its files are read, or written by the program that it is."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hc_ray.candidate import Candidate
+from hc_ray.prompt import Completion, Malformed, Prompt
+from hc_ray.solve import by_program, forms
+from hc_ray.solve.deliverable import Deliverable
+from hc_ray.solve.propose import Slot
+from hc_ray.solve.sameness import files_digest
+from hc_ray.solve.workbench import Workbench
+from hc_ray.value import Value
+
+
+class Made(Value):
+    """What an answer came to."""
+
+    files: dict[str, str] = {}
+    malformed: str | None = None
+    program: str | None = None
+
+
+async def make(
+    slot: Slot, prompt: Prompt, answer: Completion, deliverable: Deliverable, *, begun: Mapping[str, str],
+    bench: Workbench,
+) -> Made:  # fmt: skip
+    """The files of one answer. ``begun``: the files it goes on from, such as the attempt that it repairs; an answer
+    that names one file of several keeps the others."""
+    if slot.form == "by_program":
+        return await _run(slot, prompt, answer, deliverable, bench)
+    read = forms.read(answer, prompt, deliverable)
+    return Made(malformed=read.reason) if isinstance(read, Malformed) else Made(files={**begun, **read})
+
+
+async def _run(slot: Slot, prompt: Prompt, answer: Completion, deliverable: Deliverable, bench: Workbench) -> Made:
+    """Every program starts from the untouched workspace: what an earlier one wrote is no input of it."""
+    program = by_program.read(answer, prompt, deliverable)
+    if isinstance(program, Malformed):
+        return Made(malformed=program.reason)
+    made = await bench.produce(slot.id, program, [file.path for file in deliverable.files])
+    if isinstance(made, Malformed):
+        return Made(malformed=made.reason, program=program)
+    if not made.get(deliverable.main.path, "").strip():
+        return Made(malformed=f"the program wrote no {deliverable.main.path}", program=program)
+    return Made(files=made, program=program)
+
+
+def candidate(slot: Slot, made: Made, pool: Sequence[Candidate], **spent: Any) -> Candidate:
+    """The candidate of a slot, marked where the pool has the same files. ``spent``: its tokens and seconds."""
+    digest = files_digest(made.files) if made.files else ""
+    original = next((one for one in pool if digest and one.digest == digest), None)
+    return Candidate(
+        id=slot.id,
+        **slot.model_dump(exclude={"told", "replaces"}),
+        **made.model_dump(),
+        digest=digest,
+        duplicate_of=(original.duplicate_of or original.id) if original else None,
+        **spent,
+    )
