@@ -174,7 +174,17 @@ class Toolbox:
         return cut(f"{ended}\n{normal(said.strip(chr(10)))}".strip(), _SHOWN)
 
     async def verify(self, name: str, tests: Sequence[SelfTest]) -> tuple[Cell, ...]:
-        """Every test's cell, in a fork, so that what a test does to the workspace is not the candidate's."""
+        """Every test's cell, in a fork, so that what a test does to the workspace is not the candidate's; one that may
+        change the system has a fork of its own."""
+        shared = [test for test in tests if not test.alone]
+        groups = [(name, shared), *((f"{name}-{test.id}", [test]) for test in tests if test.alone)]
+        cells = {}
+        for place, group in groups:
+            for test, cell in zip(group, await self._verify(place, group), strict=True):
+                cells[test.id] = cell
+        return tuple(cells[test.id] for test in tests)
+
+    async def _verify(self, name: str, tests: Sequence[SelfTest]) -> tuple[Cell, ...]:
         if not tests:
             return ()
         fork = await self.sandbox.fork(name)

@@ -6,13 +6,14 @@ makes of a pool of the tester's own programs with the suite as written and as ad
     scripts/bench testgen --tester embedded --tasks 6
     scripts/bench testgen --tester strong --tester embedded --out runs/bench-testgen
 
-Every task is told as it is done and kept in the output folder; Ctrl-C prints the table so far, and the same command
-with the same ``--out`` goes on. ``report.json`` there holds all figures.
+Every task is told as it is done and kept in the output folder; Ctrl-C and SIGTERM print the table so far, and the same
+command with the same ``--out`` goes on. ``report.json`` there holds all figures.
 """
 
 import argparse
 import asyncio
 import json
+import signal
 import sys
 import tempfile
 import time
@@ -182,6 +183,7 @@ def main() -> int:
     wanted = given.tester or ["embedded", "strong"]
     testers = list(dict.fromkeys(one for name in wanted for one in NAMES.get(name, (name,))))
     status = 0
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the table of what is done
     try:
         for tester in testers:
             if not missing_key(EngineConfig(**ENGINES[tester])):

@@ -5,19 +5,25 @@ import hashlib
 import os
 import shutil
 from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
+from hc_ray.adapters.bwrap_sandbox import BwrapPlace
 from hc_ray.adapters.scripted_model import ScriptedModel
+from hc_ray.blind import vault
+from hc_ray.blind.exposure import Auditor, Look, State
 from hc_ray.ports import Sandbox, SandboxPlace
 from hc_ray.profile import Profile
 from hc_ray.prompt import Prompt
 from hc_ray.solve.budget import Asking, Purse
 from hc_ray.solve.outcome import RoleModel
 from hc_ray.solve.styles import Bounds, ToolWorker, Worked
+from hc_ray.solve.toolbox import Toolbox
 from hc_ray.suite import Cell, ExpectedValue, SelfTest, Subject
 from hc_ray.task import Copy, Environment, Task
 from tests.fakes.sandbox_home import data_home, open_place
+from tests.fakes.tasks import make_task
 
 TEXT = "FROM python:3.11-slim-bookworm\nWORKDIR /app\nCOPY given.txt .\n"
 INSTRUCTION = "Write `/app/double.py` with `def double(n: int) -> int` that returns twice n."
@@ -52,6 +58,29 @@ async def box(place: SandboxPlace) -> AsyncIterator[Sandbox]:
     sandbox = await place.create(TASK, "tools")
     yield sandbox
     await sandbox.close()
+
+
+ONCE = "#!/bin/sh\n[ -e /tmp/marked ] && echo again && exit\ntouch /tmp/marked\necho first\n"
+"""A command that changes more than the workdir."""
+ALONE = tuple(
+    SelfTest(id=name, category="happy_path", expectation=ExpectedValue(value="first"), alone=True,
+             subject=Subject(kind="command", path="once.sh"))
+    for name in ("a", "b")
+)  # fmt: skip
+
+
+async def test_tests_that_change_the_system_never_meet(place: SandboxPlace, box: Sandbox, tmp_path: Path) -> None:
+    await box.put({"once.sh": ONCE.encode()}, mode=0o755)
+    tools = Toolbox(box)
+    row = await tools.verify("verify", (ALONE[0], TESTS[0], ALONE[1]))
+    assert [cell.outcome for cell in row] == ["pass", "error", "pass"], row
+    make_task(tmp_path / "set", "t")
+    assert isinstance(place, BwrapPlace)
+    (task,) = vault.seal(tmp_path / "set", place.public_root, tmp_path / "sealed").tasks
+    auditor = Auditor(sealed_root=tmp_path / "sealed", place=place)
+    state = State(kind="candidate", files={"once.sh": ONCE})
+    seen = await auditor.look(task, state, Look(tests=ALONE, graded=False))
+    assert seen.outcomes == {"a": "p", "b": "p"}
 
 
 class Script:
