@@ -20,8 +20,8 @@ class Candidate(Value):
     plan: str
     files: dict[str, str] = {}
     """Path (relative to the workdir, or absolute) → text. Empty when the answer held no usable file."""
-    program: str | None = None
-    """The Python program whose run wrote ``files`` (form ``by_program``); None where the answer held them."""
+    function: str | None = None
+    """What the model wrote where a frame makes the files of it (form ``framed``); None where the answer held them."""
     malformed: str | None = None
     """Why the answer gave no file; None when it did."""
     digest: str = ""

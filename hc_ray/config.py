@@ -13,7 +13,7 @@ SelectorName = Literal["max_pass", "codet", "mbr", "posterior"]
 RoleName = Literal["tester", "tester_2", "tester_3", "tester_4", "decomposer", "solver", "meta"]
 TESTERS: tuple[RoleName, ...] = ("tester", "tester_2", "tester_3", "tester_4")
 """The places of testers that share a suite."""
-Form = Literal["chat", "completion", "fenced", "by_program"]
+Form = Literal["chat", "completion", "fenced", "framed"]
 
 
 class TestgenConfig(Value):

@@ -1,15 +1,16 @@
-"""From an answer of the model to a candidate: its files are read, or written by the program that it is."""
+"""From an answer of the model to a candidate: its files are read, or made of it by a frame."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hc_ray.candidate import Candidate
 from hc_ray.prompt import Completion, Malformed, Prompt
-from hc_ray.solve import by_program, forms
+from hc_ray.solve import forms, framed
 from hc_ray.solve.deliverable import Deliverable
 from hc_ray.solve.propose import Slot
 from hc_ray.solve.sameness import files_digest
 from hc_ray.solve.workbench import Workbench
+from hc_ray.task import Task
 from hc_ray.value import Value
 
 
@@ -18,32 +19,30 @@ class Made(Value):
 
     files: dict[str, str] = {}
     malformed: str | None = None
-    program: str | None = None
+    function: str | None = None
 
 
 async def make(
-    slot: Slot, prompt: Prompt, answer: Completion, deliverable: Deliverable, *, begun: Mapping[str, str],
+    slot: Slot, prompt: Prompt, answer: Completion, task: Task, deliverable: Deliverable, *, begun: Mapping[str, str],
     bench: Workbench,
 ) -> Made:  # fmt: skip
     """The files of one answer. ``begun``: the files it goes on from, such as the attempt that it repairs; an answer
     that names one file of several keeps the others."""
-    if slot.form == "by_program":
-        return await _run(slot, prompt, answer, deliverable, bench)
-    read = forms.read(answer, prompt, deliverable)
-    return Made(malformed=read.reason) if isinstance(read, Malformed) else Made(files={**begun, **read})
-
-
-async def _run(slot: Slot, prompt: Prompt, answer: Completion, deliverable: Deliverable, bench: Workbench) -> Made:
-    """Every program starts from the untouched workspace: what an earlier one wrote is no input of it."""
-    program = by_program.read(answer, prompt, deliverable)
-    if isinstance(program, Malformed):
-        return Made(malformed=program.reason)
-    made = await bench.produce(slot.id, program, [file.path for file in deliverable.files])
+    if slot.form != "framed":
+        read = forms.read(answer, prompt, deliverable)
+        return Made(malformed=read.reason) if isinstance(read, Malformed) else Made(files={**begun, **read})
+    found = framed.read(answer, prompt, task.instruction, deliverable)
+    if isinstance(found, Malformed):
+        return Made(malformed=found.reason)
+    if found.program is None:
+        return Made(files=found.files, function=found.function)
+    # Every program starts from the untouched workspace: what an earlier one wrote is no input of it.
+    made = await bench.produce(slot.id, found.program, [file.path for file in deliverable.files])
     if isinstance(made, Malformed):
-        return Made(malformed=made.reason, program=program)
+        return Made(malformed=made.reason, function=found.function)
     if not made.get(deliverable.main.path, "").strip():
-        return Made(malformed=f"the program wrote no {deliverable.main.path}", program=program)
-    return Made(files=made, program=program)
+        return Made(malformed=f"the program wrote no {deliverable.main.path}", function=found.function)
+    return Made(files=made, function=found.function)
 
 
 def candidate(slot: Slot, made: Made, pool: Sequence[Candidate], **spent: Any) -> Candidate:

@@ -1,7 +1,7 @@
 """How the solver is asked for files, and how its answer is read: chat (a fenced block a file), completion (a code
 prefix that the model continues), fenced (plain text up to the beginning of a fenced block, which the model continues)
-and by_program (data by a program that writes it: ``by_program``). Code is never put into JSON. ``read`` takes away only
-what ``ask`` added, and what a text ran on after its end."""
+and framed (one function, of which a frame makes the file: ``framed``). Code is never put into JSON. ``read`` takes away
+only what ``ask`` added, and what a text ran on after its end."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from hc_ray.config import Form
 from hc_ray.errors import ConfigError
 from hc_ray.profile import Profile
 from hc_ray.prompt import Completion, Malformed, Message, Prompt
-from hc_ray.solve import by_program
+from hc_ray.solve import framed
 from hc_ray.solve.deliverable import Deliverable, Language
 from hc_ray.solve.fences import Block, pick_block, read_blocks
 from hc_ray.solve.templates import PROMPTS
@@ -88,8 +88,8 @@ def ask(
             stop=profile.stop.get("chat", ()),
         )
     stop: tuple[str, ...]
-    if form == "by_program":
-        asked, kept, stop = *by_program.prefix(text, deliverable, advice, inputs), by_program.stops(profile)
+    if form == "framed":
+        asked, kept, stop = *framed.prefix(text, deliverable, advice, inputs), framed.stops(deliverable, profile)
     elif form == "completion":
         asked, kept, stop = *_prefix(text, deliverable, advice), _stops(deliverable, profile)
     else:
@@ -110,7 +110,7 @@ def differing(wanted: Sequence[Form], instruction: str, deliverable: Deliverable
     """Those of the forms, in their order, that suit this deliverable and whose prompts for it really differ."""
     seen: dict[str, Form] = {}
     for form in wanted:
-        if form == "by_program" and not by_program.suits(deliverable):
+        if form == "framed" and not framed.suits(instruction, deliverable):
             continue
         prompt = ask(instruction, deliverable, form=form, plan="plain", hint="", seed=0, temperature=0.0, max_tokens=1,
                      profile=profile)  # fmt: skip

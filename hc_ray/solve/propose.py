@@ -80,10 +80,10 @@ def ladder(config: SolverConfig, profile: Profile, differing: Sequence[Form]) ->
 
 
 def wanted_forms(config: SolverConfig, profile: Profile) -> tuple[Form, ...]:
-    """The forms that a ladder may hold, the model's own first: those that its profile names, else all, and answers by
-    program, which profiles do not measure."""
+    """The forms that a ladder may hold, the model's own first: those that its profile names, else all, and answers in a
+    frame, which profiles do not measure."""
     every: tuple[Form, ...] = ("completion", "fenced", "chat")
-    return config.forms or tuple(dict.fromkeys((profile.form, *(profile.forms or every), "by_program")))
+    return config.forms or tuple(dict.fromkeys((profile.form, *(profile.forms or every), "framed")))
 
 
 def hopeless(pool: Sequence[Candidate], lively: Container[str]) -> frozenset[str]:
@@ -134,8 +134,8 @@ def round_slots(
 def _repair(
     config: SolverConfig, ways: Ladder, number: int, slot: int, parent: Candidate, task_digest: str, trial_seed: int
 ) -> Slot:
-    """A repair: cool, in the model's own form first, then in the next; a program is repaired as a program."""
-    form = "by_program" if parent.program is not None else ways.forms[parent.repairs % len(ways.forms)]
+    """A repair: cool, in the model's own form first, then in the next; a function in a frame stays one."""
+    form = "framed" if parent.function is not None else ways.forms[parent.repairs % len(ways.forms)]
     return Slot(
         round=number,
         slot=slot,

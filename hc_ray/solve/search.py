@@ -12,7 +12,7 @@ from hc_ray.events import Action, Heartbeat, TurnStart
 from hc_ray.ports import Events, Judge
 from hc_ray.prompt import Prompt
 from hc_ray.select import Selection, behaviour_clusters, progress, select
-from hc_ray.solve import answers, forms, propose, repair
+from hc_ray.solve import answers, forms, framed, propose, repair
 from hc_ray.solve.budget import Asking, Clock, Purse
 from hc_ray.solve.deliverable import Deliverable
 from hc_ray.solve.limits import answer_limit, loops
@@ -94,6 +94,9 @@ class Search:
         for file in self.deliverable.files:
             if file.exists and (text := await self.bench.read(file.path, limit=4 * _SHOWN_CHARACTERS)) is not None:
                 self.shown[file.path] = text[:_SHOWN_CHARACTERS]
+        needed = framed.INTERPRETER
+        if "framed" in self.ways.forms and self.deliverable.kind == "shell" and not await self.bench.has(needed):
+            self.ways = self.ways.without({"framed"})
         if self.config.use_skills:
             self.skills = installed()
             self.know_how = await know_how(self.skills, self.task.instruction, self.deliverable,
@@ -175,7 +178,7 @@ class Search:
         self.events.emit(TurnStart(turn=self.turns + 1, max_turns=self.config.max_turns, subtask=self.subtask))
         said = await self.asking.all([(slot.id, prompt) for slot, prompt in asked])
         found = await asyncio.gather(*(
-            answers.make(slot, prompt, answer, self.deliverable, begun=self._begun(slot), bench=self.bench)
+            answers.make(slot, prompt, answer, self.task, self.deliverable, begun=self._begun(slot), bench=self.bench)
             for (slot, prompt), answer in zip(asked, said, strict=True)
         ))  # fmt: skip
         made = []

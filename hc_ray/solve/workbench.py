@@ -10,7 +10,7 @@ from hc_ray.errors import DatasetError, InfrastructureError
 from hc_ray.ports import Difference, HandsOver, Sandbox, SandboxPlace
 from hc_ray.prompt import Malformed
 from hc_ray.runner_paths import RUNNER_PYTHON
-from hc_ray.solve import by_program
+from hc_ray.solve import framed
 from hc_ray.solve.seeds import sandbox_name
 from hc_ray.suite import Cell, SelfTest
 from hc_ray.task import Task
@@ -53,6 +53,11 @@ class Workbench:
         if data is None or b"\0" in data:
             return None
         return data.decode("utf-8", "replace")
+
+    async def has(self, program: str) -> bool:
+        """Whether the untouched environment finds a program by name."""
+        found = await (await self.base()).exec(["sh", "-c", 'command -v "$1"', "sh", program], timeout=10.0)
+        return found.exit_code == 0
 
     async def try_out(self, place: str, files: Mapping[str, str], tests: Sequence[SelfTest]) -> tuple[Cell, ...]:
         """Every test's cell on a fork that holds ``files``. ``place`` (a candidate's id) names the fork."""
@@ -131,10 +136,10 @@ class Workbench:
             try:
                 before = {path: await fork.get(path, limit=_MADE_LIMIT + 1) for path in wanted}
                 await fork.put({_PROGRAM: program.encode()})
-                ended = await fork.exec([*RUNNER_PYTHON, "-I", _PROGRAM], timeout=by_program.SECONDS)
+                ended = await fork.exec([*RUNNER_PYTHON, "-I", _PROGRAM], timeout=framed.SECONDS)
                 if ended.exit_code != 0:
                     said = ended.stderr.decode("utf-8", "replace").strip().splitlines()
-                    why = said[-1] if said and not ended.timed_out else f"not over in {by_program.SECONDS:g} s"
+                    why = said[-1] if said and not ended.timed_out else f"not over in {framed.SECONDS:g} s"
                     return Malformed(reason=f"the program failed: {why}"[:_SAID], text=program)
                 after = {path: await fork.get(path, limit=_MADE_LIMIT + 1) for path in wanted}
             finally:

@@ -71,11 +71,11 @@ def test_the_first_candidate_of_hc_is_the_sample_of_raw() -> None:
     profile = Profile(form="completion")
     single = single_slot(SolverConfig(), profile, **PLACE)
     named = profile.model_copy(update={"forms": ("completion", "chat")})
-    assert wanted_forms(SolverConfig(), named) == ("completion", "chat", "by_program")
+    assert wanted_forms(SolverConfig(), named) == ("completion", "chat", "framed")
     assert wanted_forms(SolverConfig(forms=("fenced",)), named) == ("fenced",)
     ways = ladder(SolverConfig(), profile, wanted_forms(SolverConfig(), profile))
     first = round_slots(SolverConfig(), ways, number=1, count=1, begin=0, next_lineage=0, **PLACE)[0]
-    assert first == single and ways.forms == ("completion", "fenced", "chat", "by_program")
+    assert first == single and ways.forms == ("completion", "fenced", "chat", "framed")
 
 
 def test_what_was_tried_is_told_to_every_second_fresh_candidate() -> None:

@@ -1,0 +1,166 @@
+"""The model writes one function; the frame around it reads, runs, writes and prints."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hc_ray.config import SolverConfig
+from hc_ray.profile import Profile
+from hc_ray.prompt import Completion, Malformed, Prompt
+from hc_ray.solve import forms, framed
+from hc_ray.solve.deliverable import Deliverable, read_deliverable
+from hc_ray.solve.propose import Ladder, ladder, round_slots, wanted_forms
+from hc_ray.task import Environment
+
+TOTAL = "The file `/app/prices.txt` holds one price a line. Write a file `total.txt` that holds their sum."
+
+
+def asked(instruction: str, **inputs: str) -> tuple[Prompt, Deliverable]:
+    deliverable = read_deliverable(instruction, Environment(workdir="/app"))
+    shown = {path: next(iter(inputs.values())) for path in deliverable.inputs} if inputs else {}
+    profile = Profile(stop={"completion": ("\ndef ",)})
+    prompt = forms.ask(instruction, deliverable, form="framed", plan="plain", hint="", seed=0, temperature=0.0,
+                       max_tokens=50, profile=profile, inputs=shown)  # fmt: skip
+    return prompt, deliverable
+
+
+def answered(instruction: str, answer: str) -> framed.Framed | Malformed:
+    prompt, deliverable = asked(instruction)
+    return framed.read(Completion(text=answer), prompt, instruction, deliverable)
+
+
+def written(folder: Path, instruction: str, answer: str, files: dict[str, str]) -> str:
+    """What the program of an answer writes in a folder with these files; how it failed where it does."""
+    made = answered(instruction, answer)
+    if isinstance(made, Malformed):
+        return made.reason
+    assert made.program is not None and not made.files
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    (folder / "program.py").write_text(made.program)
+    done = subprocess.run([sys.executable, "-I", "program.py"], cwd=folder, capture_output=True, text=True, timeout=20)
+    path = folder / asked(instruction)[1].main.path
+    return path.read_text() if done.returncode == 0 else done.stderr.strip().splitlines()[-1]
+
+
+def printed(folder: Path, instruction: str, answer: str, *arguments: str, text: str = "") -> str:
+    """What the script of an answer prints."""
+    made = answered(instruction, answer)
+    assert isinstance(made, framed.Framed) and made.program is None
+    ((name, script),) = made.files.items()
+    (folder / name).write_text(script)
+    runner = ["sh"] if name.endswith(".sh") else [sys.executable]
+    done = subprocess.run(
+        [*runner, name, *arguments], cwd=folder, input=text, capture_output=True, text=True, timeout=20
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_prompt_ends_in_the_head_of_a_function_from_the_inputs_to_the_file() -> None:
+    prompt, _ = asked(TOTAL, held="3\n4.5\n")
+    assert prompt.text is not None and prompt.text.endswith("\ndef total_txt(prices):")
+    assert all(line.startswith("#") for line in prompt.text.splitlines()[:-1])
+    assert "list of numbers" in prompt.text and "`total.txt`" in prompt.text
+    assert prompt.stop == ("\n```", "\ndef ")
+
+
+@pytest.mark.parametrize(
+    ("text", "suits"),
+    [
+        (TOTAL, True),
+        ("Write a shell script `run.sh` that prints its first argument.", True),
+        ("Write a Python script `run.py` that prints its first argument.", True),
+        ("Write a file `p.regex` that contains one regular expression for digits.", True),
+        ("Write a function `f(a)` in `m.py`.", False),
+        ("Write a C program `a.c` that prints `hi`.", False),
+        ("Write `a.json` and `b.json`.", False),
+        ("Write a POSIX shell script `run.sh` that prints its first argument.", False),
+        ("Write a shell script `run.sh` that prints its first argument. It must not use Python.", False),
+    ],
+)
+def test_a_frame_is_offered_for_one_file_that_it_can_hold(text: str, suits: bool) -> None:
+    deliverable = read_deliverable(text, Environment())
+    assert framed.suits(text, deliverable) is suits
+    assert ("framed" in forms.differing(wanted_forms(SolverConfig(), Profile()), text, deliverable, Profile())) is suits
+
+
+def test_a_script_is_a_function_from_arguments_and_input_to_what_is_printed(tmp_path: Path) -> None:
+    for script in ("shell script `say.sh`", "Python script `say.py`"):
+        sums = f"Write a {script} that prints the sum of its arguments, whole numbers."
+        assert printed(tmp_path, sums, "\n    return sum(arguments)", "3", "4") == "7\n"
+        assert printed(tmp_path, sums, "\n    return sum(arguments)") == "0\n"
+        assert printed(tmp_path, sums, "\n    return 'it is ' + arguments[0]", "03", "4") == "it is 03\n"
+        upper = f"Write a {script} that reads text from standard input and prints it in upper case."
+        assert printed(tmp_path, upper, "\n    return text.upper()", text="it's a\nb\n") == "IT'S A\nB\n"
+        lines = f"Write a {script} that prints each argument on a line of its own."
+        assert printed(tmp_path, lines, "\n    return list(arguments)", "a b", "7") == "a b\n7\n"
+        assert printed(tmp_path, lines, "\n    for one in arguments:\n        print('-', one)", "it's") == "- it's\n"
+
+
+def test_a_pattern_is_what_a_match_is_given() -> None:
+    text = "Write a file `p.regex` that contains one regular expression. It must match digits."
+    prompt, _ = asked(text)
+    assert prompt.text is not None and prompt.text.endswith('return re.fullmatch(r"') and '"' in prompt.stop
+    made = answered(text, "[0-9]+")
+    assert isinstance(made, framed.Framed) and made.files == {"p.regex": "[0-9]+\n"}
+    assert isinstance(answered(text, ""), Malformed)
+
+
+def test_numbers_are_numbers_and_are_written_as_they_were_read(tmp_path: Path) -> None:
+    prices = {"prices.txt": "1.50\n2\n\n"}
+    assert written(tmp_path, TOTAL, "\n    return sum(prices)", prices) == "3.5\n"
+    assert written(tmp_path, TOTAL, "\n    return prices", prices) == "1.50\n2\n"
+    mixed = "\n    return [prices[1] + prices[0], prices[1] * 2, max(prices), 'a' + prices[0], prices[0].strip()]"
+    assert written(tmp_path, TOTAL, mixed, prices) == "3.5\n4\n2\na1.50\n1.50\n"
+    words = {"prices.txt": "b\n007\n"}
+    assert written(tmp_path, TOTAL, "\n    return sorted(prices)", words) == "007\nb\n"
+
+
+def test_rows_become_a_table_and_an_object_becomes_json(tmp_path: Path) -> None:
+    table = "Read `/app/people.csv` and write a file `old.csv` with the people over 30."
+    people = {"people.csv": 'name,age\n"Lind, Bo",41\nAda,9\n'}
+    rows = "\n    return [row for row in people if row['age'] > 30]"
+    assert written(tmp_path, table, rows, people) == 'name,age\n"Lind, Bo",41\n'
+    lists = "\n    return [['n'], [1.0]]"
+    assert written(tmp_path, table, lists, people) == "n\n1.0\n"
+    counts = "Read `/app/people.csv` and write a file `count.json` that says how many people there are."
+    assert json.loads(written(tmp_path, counts, "\n    return {'people': len(people)}", people)) == {"people": 2}
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ("\n    return sum(prices)\n\ntotal_txt = total_txt([])", "3.0\n"),
+        ("\n    prices.sort()", "the function returned nothing"),
+        ("\n    return unknown", "NameError: name 'unknown' is not defined"),
+        ("", "the answer holds no function"),
+        ("\n    return (", "the answer holds no function"),
+    ],
+)
+def test_what_is_no_answer_fails_and_what_the_model_tries_itself_is_left_out(
+    tmp_path: Path, answer: str, told: str
+) -> None:
+    assert written(tmp_path, TOTAL, answer, {"prices.txt": "1.0\n2.0\n"}) == told
+
+
+@settings(deadline=None)
+@given(st.text(max_size=200), st.sampled_from([TOTAL, "Write a shell script `a.sh` that prints its arguments."]))
+def test_any_answer_is_a_function_or_malformed(text: str, instruction: str) -> None:
+    found = answered(instruction, text)
+    assert isinstance(found, Malformed) or found.function.startswith("def ")
+
+
+def test_a_function_in_a_frame_is_repaired_as_one() -> None:
+    from tests.unit.test_propose import PARENT, PLACE
+
+    ways = ladder(SolverConfig(), Profile(), ("completion", "fenced", "framed"))
+    assert isinstance(ways, Ladder)
+    parent = PARENT.model_copy(update={"function": "def f(): ..."})
+    slot = round_slots(SolverConfig(), ways, number=2, count=1, begin=3, next_lineage=3, to_repair=[parent], **PLACE)[0]
+    assert slot.form == "framed"
