@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from hc_ray.profile import Profile
 from hc_ray.prompt import Completion, Malformed, Prompt
 from hc_ray.solve.deliverable import Deliverable
-from hc_ray.solve.frames import IMPORTS, NUMBERS, PRINTS, TABLES, TYPED, WRITES
+from hc_ray.solve.frames import IMPORTS, LISTS, NUMBERS, PRINTS, TABLES, TYPED, WRITES
 from hc_ray.solve.trim import parses, trim_python
 from hc_ray.value import Value
 
@@ -133,7 +133,7 @@ def _program(function: str, deliverable: Deliverable, taken: Mapping[str, str]) 
     value = f"_value = {_name(deliverable)}({', '.join(taken)})\n"
     # Written only where there is a value: an answer that returns nothing is a fault, and no file that says None.
     none = "if _value is None:\n    raise SystemExit('the function returned nothing')\n"
-    parts = (IMPORTS, f"PATH = {path}\n", function + "\n", NUMBERS, TYPED, TABLES, WRITES)
+    parts = (IMPORTS, f"PATH = {path}\n", function + "\n", NUMBERS, TYPED, TABLES, LISTS, WRITES)
     return "\n\n".join(
         [*parts, loads + value + none + "with open(PATH, 'w', newline='') as file:\n    file.write(_text(_value))\n"]
     )
@@ -143,7 +143,7 @@ def _script(function: str, instruction: str, deliverable: Deliverable, taken: Ma
     numbers = _OF_NUMBERS.search(instruction) is not None
     given = {"arguments": "_typed(sys.argv[1:])" if numbers else "sys.argv[1:]", "text": "sys.stdin.read()"}
     call = f"_print({_name(deliverable)}({', '.join(given[name] for name in taken)}))\n"
-    return "\n\n".join([IMPORTS, function + "\n", *((NUMBERS, TYPED) if "_typed" in call else ()), PRINTS, call])
+    return "\n\n".join([IMPORTS, function + "\n", *((NUMBERS, TYPED) if "_typed" in call else ()), LISTS, PRINTS, call])
 
 
 def _defined(text: str) -> str:

@@ -58,13 +58,22 @@ def _rows(file):
     return rows
 """
 
+LISTS = """
+def _listed(value):
+    # Whatever can be gone through, as a list; a set has no order of its own.
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=str)
+    return value if isinstance(value, (str, dict)) or not hasattr(value, "__iter__") else list(value)
+"""
+
 WRITES = """
 def _text(value):
     if isinstance(value, str):
         return value if value.endswith("\\n") else value + "\\n"
+    value = _listed(value)
     if PATH.endswith(".json"):
         return json.dumps(value, indent=2) + "\\n"
-    rows = list(value) if isinstance(value, (list, tuple)) else [value]
+    rows = value if isinstance(value, list) else [value]
     if not PATH.endswith(".csv"):
         return "".join(f"{row}\\n" for row in rows)
     held = io.StringIO()
@@ -81,7 +90,8 @@ PRINTS = """
 def _print(value):
     if value is None:
         return
-    if isinstance(value, (list, tuple)):
+    value = _listed(value)
+    if isinstance(value, list):
         value = "".join(f"{one}\\n" for one in value)
     text = str(value)
     sys.stdout.write(text if text.endswith("\\n") or not text else text + "\\n")

@@ -13,7 +13,8 @@ def parses(text: str) -> bool:
         warnings.simplefilter("ignore")  # a stray backslash in a model's string is no news
         try:
             ast.parse(text)
-        except (SyntaxError, ValueError, MemoryError, RecursionError):
+        # SystemError: Python 3.11 says so of a deep text while another thread parses (gh-106905).
+        except (SyntaxError, ValueError, MemoryError, RecursionError, SystemError):
             return False
     return True
 

@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Mapping, Sequence
 
 from hc_ray import runner
 from hc_ray.candidate import is_program
 from hc_ray.errors import DatasetError, InfrastructureError
+from hc_ray.normal import normal
 from hc_ray.ports import Difference, HandsOver, Sandbox, SandboxPlace
 from hc_ray.prompt import Malformed
 from hc_ray.runner_paths import RUNNER_PYTHON
@@ -20,6 +22,9 @@ AT_ONCE = 8
 """Forks that one trial holds at once; the node's own limit is the place's matter."""
 _REPORT_LIMIT = 8 << 20
 _PROGRAM = "/tmp/hc-program.py"
+_SAME = {"PYTHONHASHSEED": "0", "PYTHONPATH": "", "PYTHONHOME": ""}
+"""The same program writes the same each time: the order of a set may not hang on the run."""
+_ADDRESS = re.compile(rb"<[^<>\n]* at 0x[0-9a-f]+>")
 _MADE_LIMIT = 1 << 20
 """Bytes of a file that a program may write as an answer."""
 _SAID = 240
@@ -136,17 +141,19 @@ class Workbench:
             try:
                 before = {path: await fork.get(path, limit=_MADE_LIMIT + 1) for path in wanted}
                 await fork.put({_PROGRAM: program.encode()})
-                ended = await fork.exec([*RUNNER_PYTHON, "-I", _PROGRAM], timeout=framed.SECONDS)
+                ended = await fork.exec([*RUNNER_PYTHON, "-s", "-P", _PROGRAM], timeout=framed.SECONDS, env=_SAME)
                 if ended.exit_code != 0:
                     said = ended.stderr.decode("utf-8", "replace").strip().splitlines()
                     why = said[-1] if said and not ended.timed_out else f"not over in {framed.SECONDS:g} s"
-                    return Malformed(reason=f"the program failed: {why}"[:_SAID], text=program)
+                    return Malformed(reason=f"the program failed: {normal(why)}"[:_SAID], text=program)
                 after = {path: await fork.get(path, limit=_MADE_LIMIT + 1) for path in wanted}
             finally:
                 await self._shut(fork)
         made = {path: data for path, data in after.items() if data is not None and data != before[path]}
         if any(len(data) > _MADE_LIMIT or b"\0" in data for data in made.values()):
             return Malformed(reason="the program wrote more than a text of a megabyte", text=program)
+        if any(_ADDRESS.search(data) for data in made.values()):
+            return Malformed(reason="the program wrote an object, not its value", text=program)
         return {path: data.decode("utf-8", "replace") for path, data in made.items()}
 
     async def difference(self, place: str, files: Mapping[str, str]) -> Difference:

@@ -11,30 +11,7 @@ from hc_ray.adapters.sweep_store import SweepStore
 from hc_ray.config import RetryConfig
 from hc_ray.errors import EngineError, LeakError, SandboxError, StoreError, VerifierError
 from hc_ray_actors import chores, crew, journey, window
-from tests.fakes.crew import Stage, plan_of, run, verdict
-
-
-def _results(out: Path) -> dict[str, dict[str, Any]]:
-    """By task name."""
-    found = [json.loads(path.read_text()) for path in out.glob("trials/*/result.json")]
-    return {result["task_name"]: result for result in found}
-
-
-def _attempts(result: dict[str, Any]) -> list[dict[str, Any]]:
-    attempts: list[dict[str, Any]] = result["agent_result"]["metadata"]["failed_attempts"]
-    return attempts
-
-
-def _failing(fault: Exception, times: int = 1000, task: str = "t0") -> Any:
-    """Raises so often for one task, and then lets things be."""
-    left = [times]
-
-    def play(name: str) -> None:
-        if name == task and left[0]:
-            left[0] -= 1
-            raise fault
-
-    return play
+from tests.fakes.crew import Stage, attempts_of, failing, plan_of, results_of, run, verdict
 
 
 @pytest.fixture(autouse=True)
@@ -44,32 +21,32 @@ def quick(monkeypatch):
 
 
 def test_a_grading_is_tried_again_with_what_was_handed_in(tmp_path):
-    stage = Stage(grade=_failing(VerifierError("the sandbox broke"), 2))
+    stage = Stage(grade=failing(VerifierError("the sandbox broke"), 2))
     summary, watcher = run(plan_of(tmp_path / "out"), stage)
     assert (summary.done, summary.unscored) == (2, 0)
     assert stage.count("solve", "t0") == 1
     assert stage.count("grade", "t0") == 3
-    result = _results(tmp_path / "out")["t0"]
+    result = results_of(tmp_path / "out")["t0"]
     assert result["verifier_result"]["rewards"] == {"reward": 1.0}
     assert result["exception_info"] is None
-    assert [(a["stage"], a["number"], a["error"]) for a in _attempts(result)] == [
+    assert [(a["stage"], a["number"], a["error"]) for a in attempts_of(result)] == [
         ("grade", 1, "the sandbox broke"),
         ("grade", 2, "the sandbox broke"),
     ]
-    assert all(a["at"] and a["again_after_sec"] > 0 for a in _attempts(result))
+    assert all(a["at"] and a["again_after_sec"] > 0 for a in attempts_of(result))
     assert [event.cause for event in watcher.of("error")] == ["VerifierError"] * 2
 
 
 def test_a_trial_that_cannot_be_graded_is_unscored_and_a_resume_grades_it_without_asking_a_model(tmp_path):
     out = tmp_path / "out"
-    broken = Stage(grade=_failing(VerifierError("docker is off")))
+    broken = Stage(grade=failing(VerifierError("docker is off")))
     summary, _ = run(plan_of(out), broken)
     assert (summary.done, summary.unscored) == (2, 1)
     assert [name for method, name in broken.calls if method == "fail"] == ["no verdict could be had"]
-    before = _results(out)["t0"]
+    before = results_of(out)["t0"]
     assert before["verifier_result"] is None
     assert before["exception_info"]["exception_message"] == "docker is off"
-    assert len(_attempts(before)) == 3
+    assert len(attempts_of(before)) == 3
     assert before["agent_result"]["n_input_tokens"] == 30
 
     plan = plan_of(out)
@@ -79,21 +56,21 @@ def test_a_trial_that_cannot_be_graded_is_unscored_and_a_resume_grades_it_withou
     assert (summary.done, summary.unscored) == (2, 0)
     assert mended.count("solve") == 0
     assert mended.count("grade") == 1
-    after = _results(out)["t0"]
+    after = results_of(out)["t0"]
     assert after["verifier_result"]["rewards"] == {"reward": 1.0}
     assert after["agent_result"]["metadata"]["score"] == 1099.0
     assert after["agent_result"]["n_input_tokens"] == 30
-    assert _attempts(after) == _attempts(before)
+    assert attempts_of(after) == attempts_of(before)
     assert not list(out.glob("trials/*/exception.txt"))
     assert plan_of(out).unscored == ()
 
 
 def test_an_attempt_that_an_engine_ended_is_made_again_and_its_tokens_are_kept(tmp_path):
-    stage = Stage(solve=_failing(EngineError("connection refused"), 1))
+    stage = Stage(solve=failing(EngineError("connection refused"), 1))
     summary, _ = run(plan_of(tmp_path / "out"), stage)
     assert summary.unscored == 0
     assert stage.count("solve", "t0") == 2
-    (attempt,) = _attempts(_results(tmp_path / "out")["t0"])
+    (attempt,) = attempts_of(results_of(tmp_path / "out")["t0"])
     assert (attempt["stage"], attempt["error_type"]) == ("solve", "EngineError")
 
 
@@ -107,130 +84,12 @@ def test_a_verdict_is_never_asked_for_twice_even_when_its_trial_dies_of_it(tmp_p
     summary, _ = run(plan_of(tmp_path / "out", 1), stage)
     assert (summary.done, summary.unscored) == (1, 0)
     assert stage.count("grade") == 1
-    result = _results(tmp_path / "out")["t0"]
+    result = results_of(tmp_path / "out")["t0"]
     assert result["verifier_result"]["rewards"] == {"reward": 0.0}
     metadata = result["agent_result"]["metadata"]
     assert metadata["bits"] == [False]
     assert "after the verdict is lost" in metadata["notes"][-1]
     assert result["agent_result"]["n_output_tokens"] == 12
-
-
-def test_trials_whose_process_is_killed_are_made_again_by_another(tmp_path):
-    stage: Stage
-    killed = []
-
-    def dies(name: str) -> None:
-        if not killed:
-            killed.append(name)
-            stage.die("Trials")
-
-    stage = Stage(solve=dies)
-    summary, _ = run(plan_of(tmp_path / "out", 3, concurrency=3), stage)
-    assert (summary.done, summary.unscored) == (3, 0)
-    assert stage.made.count("Trials") == 2
-    assert summary.problems == ("processes of the sweep that died and were started anew: 1",)
-    assert stage.count("clear") == 1  # the sandboxes that nobody could close any more
-    for result in _results(tmp_path / "out").values():
-        assert all(a["error_type"] == "ActorError" for a in _attempts(result))
-
-
-def test_a_verifier_that_is_killed_while_it_grades_is_replaced_and_the_submission_graded_there(tmp_path):
-    stage: Stage
-    killed = []
-
-    def dies(name: str) -> None:
-        if not killed:
-            killed.append(name)
-            stage.die("Verifiers")
-
-    stage = Stage(grade=dies)
-    summary, _ = run(plan_of(tmp_path / "out"), stage)
-    assert (summary.done, summary.unscored) == (2, 0)
-    assert stage.made.count("Verifiers") == 2
-    assert stage.count("solve", killed[0]) == 1
-    (attempt,) = _attempts(_results(tmp_path / "out")[killed[0]])
-    assert (attempt["stage"], attempt["error_type"]) == ("grade", "ActorError")
-
-
-def test_nothing_is_written_unscanned_when_the_verifier_dies_before_the_scan(tmp_path):
-    stage: Stage
-    killed = []
-
-    def dies(name: str) -> None:
-        if not killed:
-            killed.append(1)
-            stage.die("Verifiers")
-
-    stage = Stage(leaks=dies)
-    summary, _ = run(plan_of(tmp_path / "out", 1), stage)
-    assert (summary.done, summary.stopped) == (1, False)
-    assert stage.count("leaks") >= 2
-
-
-def test_sandboxes_whose_process_is_killed_are_replaced_and_the_trials_told(tmp_path):
-    stage: Stage
-    killed = []
-
-    def dies(name: str) -> None:
-        if not killed:
-            killed.append(name)
-            stage.die("Sandboxes")
-            raise SandboxError("the process that answers exec is gone")
-
-    stage = Stage(solve=dies)
-    summary, _ = run(plan_of(tmp_path / "out"), stage)
-    assert summary.unscored == 0
-    assert stage.made.count("Sandboxes") == 2
-    assert stage.count("use_sandboxes") == 1
-
-
-def test_an_engine_that_dies_is_started_anew_and_the_trials_are_told_where(tmp_path):
-    alive = {"Engine": True}
-
-    def dies(name: str) -> None:
-        if alive.pop("Engine", False):
-            stage.living["Engine"][-1].dead = True
-            raise EngineError("connection refused")
-
-    stage = Stage(solve=dies)
-    summary, _ = run(plan_of(tmp_path / "out"), stage)
-    assert (summary.done, summary.unscored) == (2, 0)
-    assert stage.made.count("Engine") == 2
-    assert stage.count("reach") == 1
-
-
-def test_a_sweep_whose_engine_does_not_come_up_again_stops_and_a_resume_does_the_rest(tmp_path):
-    starts = []
-
-    def start(name: str) -> None:
-        starts.append(1)
-        if len(starts) > 1:
-            raise EngineError("no memory for the weights")
-
-    def dies(name: str) -> None:
-        stage.living["Engine"][-1].dead = True
-        raise EngineError("connection refused")
-
-    out = tmp_path / "out"
-    stage = Stage(engine=start, solve=dies)
-    summary, _ = run(plan_of(out, 4), stage)
-    assert summary.stopped
-    assert "does not come up again: no memory for the weights; go on with --resume" in summary.problems[0]
-    left = _results(out)  # trials that met it keep their evidence; the others do not exist
-    assert 1 <= len(left) < 4
-    assert {result["exception_info"]["exception_type"] for result in left.values()} == {"EngineError"}
-    summary, _ = run(plan_of(out, 4), Stage())
-    assert (summary.done, summary.unscored, summary.stopped) == (4, 0, False)
-
-
-def test_an_actor_that_keeps_dying_stops_the_sweep(tmp_path):
-    def dies(name: str) -> None:
-        stage.die("Verifiers")
-
-    stage = Stage(grade=dies)
-    summary, _ = run(plan_of(tmp_path / "out", 9, retries=RetryConfig(attempts=9, backoff_sec=0)), stage)
-    assert summary.stopped
-    assert f"the verifier's process died {crew.RESTARTS + 1} times" in summary.problems[0]
 
 
 def test_a_daemon_that_is_away_for_a_while_costs_one_attempt(tmp_path):
@@ -240,19 +99,19 @@ def test_a_daemon_that_is_away_for_a_while_costs_one_attempt(tmp_path):
         silent[0] -= 1
         return "nobody answers at /var/run/docker.sock" if silent[0] >= 0 else None
 
-    stage = Stage(fault=fault, solve=_failing(SandboxError("Docker: no answer from the daemon"), 1))
+    stage = Stage(fault=fault, solve=failing(SandboxError("Docker: no answer from the daemon"), 1))
     patient = RetryConfig(attempts=2, backoff_sec=0.01, outage_sec=30)
     summary, _ = run(plan_of(tmp_path / "out", retries=patient), stage)
     assert (summary.done, summary.unscored) == (2, 0)
     assert silent[0] < 0
-    assert len(_attempts(_results(tmp_path / "out")["t0"])) == 1
+    assert len(attempts_of(results_of(tmp_path / "out")["t0"])) == 1
 
 
 def test_a_daemon_that_stays_away_stops_the_sweep_with_one_line_and_a_resume_runs_all(tmp_path):
     out = tmp_path / "out"
     stage = Stage(
         fault=lambda name: "nobody answers at /var/run/docker.sock",
-        solve=_failing(SandboxError("Docker: no answer from the daemon")),
+        solve=failing(SandboxError("Docker: no answer from the daemon")),
     )
     summary, _ = run(plan_of(out, 5), stage)
     assert summary.stopped
@@ -261,7 +120,7 @@ def test_a_daemon_that_stays_away_stops_the_sweep_with_one_line_and_a_resume_run
     assert "\n" not in problem
     summary, _ = run(plan_of(out, 5), Stage())
     assert (summary.done, summary.unscored) == (5, 0)
-    assert len(_attempts(_results(out)["t0"])) == 1
+    assert len(attempts_of(results_of(out)["t0"])) == 1
 
 
 def test_a_task_whose_reference_fails_is_looked_at_twice_and_all_its_trials_are_unscored(tmp_path):
@@ -271,9 +130,9 @@ def test_a_task_whose_reference_fails_is_looked_at_twice_and_all_its_trials_are_
     assert stage.count("control", "t0") == 2
     assert stage.count("grade", "t0") == 0
     assert (stage.count("grade", "t1"), stage.count("grade", "t2")) == (4, 4)
-    result = _results(tmp_path / "out")["t0"]
+    result = results_of(tmp_path / "out")["t0"]
     assert result["exception_info"]["exception_type"] == "ControlError"
-    assert [a["stage"] for a in _attempts(result)] == ["control", "control"]
+    assert [a["stage"] for a in attempts_of(result)] == ["control", "control"]
 
 
 def test_a_reference_that_was_late_once_costs_no_trial(tmp_path):
@@ -293,10 +152,10 @@ def test_a_control_that_the_machinery_broke_is_looked_at_again_by_the_tasks_next
 
     async def later(name: str) -> None:
         solved.append(name)
-        while len(solved) > 1 and not _results(out):
+        while len(solved) > 1 and not results_of(out):
             await asyncio.sleep(0.01)
 
-    stage = Stage(control=_failing(VerifierError("no sandbox"), 3), solve=lambda name: later(name))
+    stage = Stage(control=failing(VerifierError("no sandbox"), 3), solve=lambda name: later(name))
     summary, _ = run(plan_of(out, 1, seeds=2), stage)
     assert (summary.done, summary.unscored) == (2, 1)
     assert stage.count("control") == 4
@@ -304,12 +163,12 @@ def test_a_control_that_the_machinery_broke_is_looked_at_again_by_the_tasks_next
 
 def test_an_image_that_does_not_build_is_tried_a_few_times_for_all_trials_of_the_task(tmp_path):
     fault = SandboxError("t0: its image cannot be built: exit 3; docker build shows why\nStep 1/2")
-    stage = Stage(prepare=_failing(fault))
+    stage = Stage(prepare=failing(fault))
     summary, watcher = run(plan_of(tmp_path / "out", 2, seeds=5, concurrency=4), stage)
     assert (summary.done, summary.unscored) == (10, 5)
     assert stage.count("prepare", "t0") == 3
     assert stage.count("solve", "t0") == 0
-    assert {a["stage"] for a in _attempts(_results(tmp_path / "out")["t0"])} == {"environment"}
+    assert {a["stage"] for a in attempts_of(results_of(tmp_path / "out")["t0"])} == {"environment"}
     assert all("\n" not in event.text for event in watcher.of("error"))
     starts = {event.trial for event in watcher.of("trial_start")}
     assert starts == {event.trial for event in watcher.of("trial_complete")}
@@ -332,7 +191,7 @@ def test_what_never_ends_for_one_task_lets_the_others_end_meanwhile(tmp_path, me
 
 
 def test_a_back_off_keeps_nobody_else_from_working(tmp_path):
-    stage = Stage(solve=_failing(EngineError("slow down"), 1))
+    stage = Stage(solve=failing(EngineError("slow down"), 1))
     waits = RetryConfig(attempts=2, backoff_sec=0.5, outage_sec=0)
     _, watcher = run(plan_of(tmp_path / "out", 4, retries=waits, concurrency=1), stage)
     ends = [event.trial.partition("__")[0] for event in watcher.of("trial_complete")]
@@ -340,17 +199,17 @@ def test_a_back_off_keeps_nobody_else_from_working(tmp_path):
 
 
 def test_a_bug_is_unscored_at_once_with_its_traceback(tmp_path):
-    stage = Stage(solve=_failing(KeyError("nobody thought of this")))
+    stage = Stage(solve=failing(KeyError("nobody thought of this")))
     summary, _ = run(plan_of(tmp_path / "out"), stage)
     assert (summary.done, summary.unscored) == (2, 1)
     assert stage.count("solve", "t0") == 1
-    assert "KeyError" in _results(tmp_path / "out")["t0"]["exception_info"]["exception_traceback"]
+    assert "KeyError" in results_of(tmp_path / "out")["t0"]["exception_info"]["exception_traceback"]
 
 
 def test_a_canary_in_what_is_to_be_written_ends_the_run(tmp_path):
     with pytest.raises(LeakError, match="canary"):
         run(plan_of(tmp_path / "out"), Stage(leaks=lambda name: ["d" * 64]))
-    assert _results(tmp_path / "out") == {}
+    assert results_of(tmp_path / "out") == {}
 
 
 def test_a_full_disk_stops_the_sweep_with_one_line_and_a_resume_runs_the_rest(tmp_path, monkeypatch):
@@ -370,7 +229,7 @@ def test_a_full_disk_stops_the_sweep_with_one_line_and_a_resume_runs_the_rest(tm
     assert summary.stopped
     assert "the disk is full" in summary.problems[0]
     assert "--resume" in summary.problems[0]
-    assert len(_results(out)) == 2
+    assert len(results_of(out)) == 2
     before = {path: path.read_bytes() for path in out.glob("trials/*/result.json")}
     summary, _ = run(plan_of(out, 5), Stage())
     assert (summary.done, summary.unscored, summary.stopped) == (5, 0, False)
@@ -379,34 +238,34 @@ def test_a_full_disk_stops_the_sweep_with_one_line_and_a_resume_runs_the_rest(tm
 
 def test_an_unscored_trial_of_an_earlier_start_is_solved_again_where_nothing_was_handed_in(tmp_path):
     out = tmp_path / "out"
-    run(plan_of(out, 1), Stage(solve=_failing(EngineError("dead"))))
+    run(plan_of(out, 1), Stage(solve=failing(EngineError("dead"))))
     stage = Stage(grade=lambda name: verdict(False))
     summary, _ = run(plan_of(out, 1), stage)
     assert (summary.done, summary.unscored) == (1, 0)
     assert stage.count("solve") == 1
-    result = _results(out)["t0"]
-    assert len(_attempts(result)) == 3
+    result = results_of(out)["t0"]
+    assert len(attempts_of(result)) == 3
     assert result["verifier_result"]["rewards"] == {"reward": 0.0}
 
 
 def test_an_oracle_is_not_run_again_for_a_grading_that_failed(tmp_path):
-    stage = Stage(grade=_failing(VerifierError("no sandbox"), 1))
+    stage = Stage(grade=failing(VerifierError("no sandbox"), 1))
     summary, _ = run(plan_of(tmp_path / "out", 1, agents=("oracle",)), stage)
     assert (summary.done, summary.unscored) == (1, 0)
     assert (stage.count("reference"), stage.count("grade")) == (1, 2)
 
 
 def test_a_shared_grading_that_breaks_takes_the_sandbox_with_it_and_the_trial_is_solved_again(tmp_path):
-    stage = Stage(grade=_failing(VerifierError("the sandbox that was handed over is gone"), 1))
+    stage = Stage(grade=failing(VerifierError("the sandbox that was handed over is gone"), 1))
     summary, _ = run(plan_of(tmp_path / "out", 1, shared=True), stage)
     assert (summary.done, summary.unscored) == (1, 0)
     assert (stage.count("solve"), stage.count("grade")) == (2, 2)
-    assert [a["stage"] for a in _attempts(_results(tmp_path / "out")["t0"])] == ["grade"]
+    assert [a["stage"] for a in attempts_of(results_of(tmp_path / "out")["t0"])] == ["grade"]
 
 
 def test_a_shared_grading_that_never_works_is_tried_as_often_as_any_other(tmp_path):
     out = tmp_path / "out"
-    stage = Stage(grade=_failing(VerifierError("docker is off")))
+    stage = Stage(grade=failing(VerifierError("docker is off")))
     summary, _ = run(plan_of(out, 1, shared=True), stage)
     assert (summary.done, summary.unscored) == (1, 1)
     assert (stage.count("solve"), stage.count("grade")) == (3, 3)
@@ -444,10 +303,10 @@ def test_a_trial_that_refines_keeps_its_first_verdict_when_the_second_cannot_be_
     stage = Stage(grade=once, resume=again)
     summary, _ = run(plan_of(tmp_path / "out", 1), stage)
     assert (summary.done, summary.unscored) == (1, 0)
-    result = _results(tmp_path / "out")["t0"]
+    result = results_of(tmp_path / "out")["t0"]
     assert result["verifier_result"]["rewards"] == {"reward": 0.0}
     assert result["agent_result"]["metadata"]["bits"] == [False]
-    assert [a["stage"] for a in _attempts(result)] == ["grade"] * 3
+    assert [a["stage"] for a in attempts_of(result)] == ["grade"] * 3
 
 
 def test_journeys_know_every_stage_that_an_attempt_can_name():

@@ -7,7 +7,7 @@ import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +16,15 @@ import pytest
 from hc_ray.blind import vault
 from hc_ray_actors.cluster import InProcess
 from hc_ray_actors.verifiers import Verifiers
-from tests.boundary.capability import starts, walk
+from tests.boundary.capability import walk
 from tests.boundary.capability.figures import Figures, figures
-from tests.boundary.capability.starts import Ground
+from tests.boundary.capability.starts import Ground, ground
 from tests.boundary.noninterference.datasets import only_add
 from tests.fakes.engine_server import EngineServer
-from tests.fakes.sandbox_home import data_home, open_place
+from tests.fakes.sandbox_home import open_place
 from tests.fakes.unsteady_model import answer
 
-__all__ = ["figures"]
-
-
-@pytest.fixture(scope="module")
-def ground() -> Iterator[Ground]:
-    from hc_ray.adapters.runner_build import ensure_runner
-
-    with data_home() as home:
-        ensure_runner()
-        with starts.ground(home) as made:
-            yield made
+__all__ = ["figures", "ground"]
 
 
 PLANTS: dict[str, Callable[[Path, str], dict[str, Any]]] = {

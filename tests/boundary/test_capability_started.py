@@ -16,31 +16,20 @@ import yaml
 from hc_ray.adapters.bwrap_command import SYSTEM
 from tests.boundary.capability import starts, walk
 from tests.boundary.capability.figures import Figures, figures
-from tests.boundary.capability.starts import HC_RAY, MARKED, Ground, Spied, spied
+from tests.boundary.capability.starts import HC_RAY, MARKED, Ground, Spied, ground, spied
 from tests.boundary.noninterference.compare import leaks
 from tests.boundary.noninterference.datasets import KINDS, SOLVE
 from tests.boundary.test_wheel import uv
 from tests.fakes.engine_server import EngineServer
 from tests.fakes.recording import Phase, Seen, files_of, stored
-from tests.fakes.sandbox_home import data_home
 from tests.fakes.unsteady_model import answer
 
-__all__ = ["figures"]
+__all__ = ["figures", "ground"]
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 ACTORS = {"ray::Trials", "ray::Sandboxes", "ray::Engine", "ray::Tracker"}
 """All but the verifiers: who must be the same whatever the hidden tests are."""
 SHOWN = {*SYSTEM, "/opt/hc", "/etc/alternatives", "/etc/ld.so.cache", "/etc/ssl/certs", "/etc/localtime"}
 """What a bwrap sandbox shows of the host, all of it read-only: programs, what they need to start, the runner."""
-
-
-@pytest.fixture(scope="module")
-def ground() -> Iterator[Ground]:
-    from hc_ray.adapters.runner_build import ensure_runner
-
-    with data_home() as home:
-        ensure_runner()
-        with starts.ground(home) as made:
-            yield made
 
 
 def _libraries(told: Spied, token: str, *, apart_from: tuple[Path, ...] = ()) -> walk.Walk:

@@ -22,6 +22,7 @@ from hc_ray.leftovers import OWNER_FILE, OWNER_VARIABLE
 from hc_ray.owner import machine
 from tests.fakes.engine_server import EngineServer, prompt_of
 from tests.fakes.figures import tell
+from tests.fakes.look_alikes import DEAD, LookAlikes
 from tests.fakes.processes import alive, born, family, holding, listening, named, runs_inside, told, wait
 from tests.fakes.sandbox_home import data_home
 from tests.fakes.tasks import SOLVE_SH, TOML, make_task
@@ -44,7 +45,6 @@ DUMP = (
 """The reference solution writes down everything that a sandbox can see of processes and their environments."""
 PATIENT = TOML.replace("[agent]\ntimeout_sec = 60.0", "[agent]\ntimeout_sec = 900.0")
 SLOW = TOML.replace("[verifier]\ntimeout_sec = 60.0", "[verifier]\ntimeout_sec = 900.0")
-DEAD = "999999999-1"
 
 
 def _start(words: list[Any], log: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
@@ -75,65 +75,6 @@ class Engine:
             return "red"  # what is asked when the server is looked at
         self.go.wait(START_SECONDS)
         return "```python\ndef add(a, b):\n    return a + b\n```\n"
-
-
-class LookAlikes:
-    """What merely looks like hc-ray's: of the same image, of the same name, with half a label, or another machine's."""
-
-    def __init__(self, docker: Any, image: str) -> None:
-        self.docker = docker
-        mark = uuid.uuid4().hex[:12]
-        elsewhere = {"hc-ray.owner": DEAD, "hc-ray.machine": "another-machine:1"}
-        labels = [{}, elsewhere, {"hc-ray.owner": DEAD}, {"hc-ray.owner": "users", "hc-ray.machine": machine()}]
-        host = docker.create_host_config(network_mode="none")
-        self.containers = [
-            docker.create_container(
-                image, ["sleep", "600"], name=f"hc-ray-{mark}{number}", labels=said, host_config=host
-            )["Id"]
-            for number, said in enumerate(labels)
-        ]
-        docker.start(self.containers[0])
-        self.network = docker.create_network(f"hc-ray-{mark}")["Id"]
-        self.volume = docker.create_volume(f"hc-ray-runner-{mark}")["Name"]
-        self.tag = f"hc-ray/task-{mark}"
-        docker.tag(image, self.tag, "latest")
-        self.fork = docker.commit(self.containers[1], changes=["LABEL hc-ray.fork=1"])["Id"]
-        self.folders = []
-        for said in (None, f"{DEAD}@another-machine:1", "users"):
-            folder = Path(tempfile.mkdtemp(prefix="hc-ray-engine-"))
-            if said:
-                (folder / OWNER_FILE).write_text(said)
-            self.folders.append(folder)
-        environment = {"PATH": os.defpath, OWNER_VARIABLE: f"{DEAD}@another-machine:1"}
-        self.processes = [subprocess.Popen(["sleep", "600"], env=environment), subprocess.Popen(["sleep", "600"])]
-
-    def untouched(self) -> list[bool]:
-        docker = self.docker
-        there = {one["Id"] for one in docker.containers(all=True)}
-        return [
-            set(self.containers) <= there,
-            docker.inspect_container(self.containers[0])["State"]["Running"],
-            any(one["Id"] == self.network for one in docker.networks()),
-            any(one["Name"] == self.volume for one in docker.volumes()["Volumes"]),
-            bool(docker.images(self.tag)),
-            bool(docker.inspect_image(self.fork)),
-            all(folder.is_dir() for folder in self.folders),
-            all(process.poll() is None for process in self.processes),
-        ]
-
-    def remove(self) -> None:
-        for process in self.processes:
-            process.kill()
-            process.wait()
-        for container in self.containers:
-            self.docker.remove_container(container, force=True)
-        self.docker.remove_network(self.network)
-        self.docker.remove_volume(self.volume)
-        self.docker.remove_image(self.tag)
-        self.docker.remove_image(self.fork)
-        for folder in self.folders:
-            (folder / OWNER_FILE).unlink(missing_ok=True)
-            folder.rmdir()
 
 
 @pytest.fixture(scope="module")

@@ -84,6 +84,10 @@ async def test_a_program_writes_the_file_that_is_asked_for_or_tells_how_it_faile
         assert await bench.produce("c1.1", "pass", ["out.txt"]) == {}
         failed = await bench.produce("c1.2", "open('out.txt', 'w').write('3'); 1 / 0", ["out.txt"])
         assert isinstance(failed, Malformed) and "ZeroDivisionError" in failed.reason
+        order = "open('out.txt', 'w').write(str(list({str(n) for n in range(99)})))"
+        assert await bench.produce("c1.5", order, ["out.txt"]) == await bench.produce("c1.6", order, ["out.txt"])
+        thing = await bench.produce("c1.7", "open('out.txt', 'w').write(str(object()))", ["out.txt"])
+        assert isinstance(thing, Malformed) and "an object" in thing.reason
         large = await bench.produce("c1.3", "open('out.txt', 'wb').write(bytes(4 << 20))", ["out.txt"])
         assert isinstance(large, Malformed) and "megabyte" in large.reason
         endless = await bench.produce("c1.4", "while True: pass", ["out.txt"])

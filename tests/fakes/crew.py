@@ -2,6 +2,7 @@
 die."""
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -237,3 +238,26 @@ def run(plan: Plan, stage: Stage) -> tuple[sweep.SweepSummary, Watcher]:
     """The sweep of a plan, as the command line runs it, played by ``stage``."""
     watcher = Watcher()
     return sweep.run(plan, events=watcher, cluster=stage), watcher
+
+
+def results_of(out: Path) -> dict[str, dict[str, Any]]:
+    """By task name."""
+    found = [json.loads(path.read_text()) for path in out.glob("trials/*/result.json")]
+    return {result["task_name"]: result for result in found}
+
+
+def attempts_of(result: dict[str, Any]) -> list[dict[str, Any]]:
+    attempts: list[dict[str, Any]] = result["agent_result"]["metadata"]["failed_attempts"]
+    return attempts
+
+
+def failing(fault: Exception, times: int = 1000, task: str = "t0") -> Any:
+    """Raises so often for one task, and then lets things be."""
+    left = [times]
+
+    def play(name: str) -> None:
+        if name == task and left[0]:
+            left[0] -= 1
+            raise fault
+
+    return play

@@ -18,10 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from tests.boundary.capability import walk
 from tests.boundary.noninterference.datasets import INSTRUCTION, PLAIN_SH, SOLVE
+from tests.fakes.sandbox_home import data_home
 from tests.fakes.tasks import make_task
 
 CHECKOUT = Path(__file__).parents[3]
@@ -67,8 +69,19 @@ class Ground:
         return {**kept, **own, **more}
 
 
+@pytest.fixture(scope="module")
+def ground() -> Iterator[Ground]:
+    """A marked checkout of its own, in a data root with a runner."""
+    from hc_ray.adapters.runner_build import ensure_runner
+
+    with data_home() as home:
+        ensure_runner()
+        with _laid_out(home) as made:
+            yield made
+
+
 @contextlib.contextmanager
-def ground(home: Path) -> Iterator[Ground]:
+def _laid_out(home: Path) -> Iterator[Ground]:
     root = Path(tempfile.mkdtemp(prefix="hcf-", dir="/tmp"))
     root.chmod(0o755)
     made = Ground(home, root, f"hc-ray-canary-{secrets.token_hex(16)}")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hc_ray.adapters import mlflow_tracker
-from hc_ray.solve import agents, propose, workbench
+from hc_ray.solve import agents, answers, propose, workbench
 from hc_ray.solve.search import Search
 from hc_ray.solve.workbench import Workbench
 from hc_ray_actors import plan as plan_module
@@ -85,14 +85,14 @@ def _suite(patch: pytest.MonkeyPatch, bit: Bit) -> None:
 
 
 def _candidate(patch: pytest.MonkeyPatch, bit: Bit) -> None:
-    read = Search._candidate
+    make = answers.candidate
 
-    def marked(self: Search, *words: Any) -> Any:
-        candidate = read(self, *words)
+    def marked(*words: Any, **named: Any) -> Any:
+        candidate = make(*words, **named)
         files = {path: text + "\n" * bit.now for path, text in candidate.files.items()}
         return candidate.model_copy(update={"files": files})
 
-    patch.setattr(Search, "_candidate", marked)
+    patch.setattr(answers, "candidate", marked)
 
 
 def _submission(patch: pytest.MonkeyPatch, bit: Bit) -> None:

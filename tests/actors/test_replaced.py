@@ -1,0 +1,132 @@
+"""Actors whose process dies are replaced, and what they were at is done again, with actors that are played."""
+
+import pytest
+
+from hc_ray.config import RetryConfig
+from hc_ray.errors import EngineError, SandboxError
+from hc_ray_actors import crew, window
+from tests.fakes.crew import Stage, attempts_of, plan_of, results_of, run
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(crew, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(window, "KEPT", 0.05)
+
+
+def test_trials_whose_process_is_killed_are_made_again_by_another(tmp_path):
+    stage: Stage
+    killed = []
+
+    def dies(name: str) -> None:
+        if not killed:
+            killed.append(name)
+            stage.die("Trials")
+
+    stage = Stage(solve=dies)
+    summary, _ = run(plan_of(tmp_path / "out", 3, concurrency=3), stage)
+    assert (summary.done, summary.unscored) == (3, 0)
+    assert stage.made.count("Trials") == 2
+    assert summary.problems == ("processes of the sweep that died and were started anew: 1",)
+    assert stage.count("clear") == 1  # the sandboxes that nobody could close any more
+    for result in results_of(tmp_path / "out").values():
+        assert all(a["error_type"] == "ActorError" for a in attempts_of(result))
+
+
+def test_a_verifier_that_is_killed_while_it_grades_is_replaced_and_the_submission_graded_there(tmp_path):
+    stage: Stage
+    killed = []
+
+    def dies(name: str) -> None:
+        if not killed:
+            killed.append(name)
+            stage.die("Verifiers")
+
+    stage = Stage(grade=dies)
+    summary, _ = run(plan_of(tmp_path / "out"), stage)
+    assert (summary.done, summary.unscored) == (2, 0)
+    assert stage.made.count("Verifiers") == 2
+    assert stage.count("solve", killed[0]) == 1
+    (attempt,) = attempts_of(results_of(tmp_path / "out")[killed[0]])
+    assert (attempt["stage"], attempt["error_type"]) == ("grade", "ActorError")
+
+
+def test_nothing_is_written_unscanned_when_the_verifier_dies_before_the_scan(tmp_path):
+    stage: Stage
+    killed = []
+
+    def dies(name: str) -> None:
+        if not killed:
+            killed.append(1)
+            stage.die("Verifiers")
+
+    stage = Stage(leaks=dies)
+    summary, _ = run(plan_of(tmp_path / "out", 1), stage)
+    assert (summary.done, summary.stopped) == (1, False)
+    assert stage.count("leaks") >= 2
+
+
+def test_sandboxes_whose_process_is_killed_are_replaced_and_the_trials_told(tmp_path):
+    stage: Stage
+    killed = []
+
+    def dies(name: str) -> None:
+        if not killed:
+            killed.append(name)
+            stage.die("Sandboxes")
+            raise SandboxError("the process that answers exec is gone")
+
+    stage = Stage(solve=dies)
+    summary, _ = run(plan_of(tmp_path / "out"), stage)
+    assert summary.unscored == 0
+    assert stage.made.count("Sandboxes") == 2
+    assert stage.count("use_sandboxes") == 1
+
+
+def test_an_engine_that_dies_is_started_anew_and_the_trials_are_told_where(tmp_path):
+    alive = {"Engine": True}
+
+    def dies(name: str) -> None:
+        if alive.pop("Engine", False):
+            stage.living["Engine"][-1].dead = True
+            raise EngineError("connection refused")
+
+    stage = Stage(solve=dies)
+    summary, _ = run(plan_of(tmp_path / "out"), stage)
+    assert (summary.done, summary.unscored) == (2, 0)
+    assert stage.made.count("Engine") == 2
+    assert stage.count("reach") == 1
+
+
+def test_a_sweep_whose_engine_does_not_come_up_again_stops_and_a_resume_does_the_rest(tmp_path):
+    starts = []
+
+    def start(name: str) -> None:
+        starts.append(1)
+        if len(starts) > 1:
+            raise EngineError("no memory for the weights")
+
+    def dies(name: str) -> None:
+        stage.living["Engine"][-1].dead = True
+        raise EngineError("connection refused")
+
+    out = tmp_path / "out"
+    stage = Stage(engine=start, solve=dies)
+    summary, _ = run(plan_of(out, 4), stage)
+    assert summary.stopped
+    assert "does not come up again: no memory for the weights; go on with --resume" in summary.problems[0]
+    left = results_of(out)  # trials that met it keep their evidence; the others do not exist
+    assert 1 <= len(left) < 4
+    assert {result["exception_info"]["exception_type"] for result in left.values()} == {"EngineError"}
+    summary, _ = run(plan_of(out, 4), Stage())
+    assert (summary.done, summary.unscored, summary.stopped) == (4, 0, False)
+
+
+def test_an_actor_that_keeps_dying_stops_the_sweep(tmp_path):
+    def dies(name: str) -> None:
+        stage.die("Verifiers")
+
+    stage = Stage(grade=dies)
+    summary, _ = run(plan_of(tmp_path / "out", 9, retries=RetryConfig(attempts=9, backoff_sec=0)), stage)
+    assert summary.stopped
+    assert f"the verifier's process died {crew.RESTARTS + 1} times" in summary.problems[0]
