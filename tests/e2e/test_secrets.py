@@ -156,7 +156,9 @@ def test_a_run_that_is_ended_in_the_middle_leaves_no_running_container(tmp_path:
     with data_home() as home:
         env = {**os.environ, "HC_RAY_HOME": str(home)}
         words = ["run", "-p", tmp_path / "tasks/slow", "-a", "oracle", "-o", tmp_path / "out", "--sandbox", "docker"]
-        process = subprocess.Popen([*HC_RAY, *map(str, words)], cwd=REPOSITORY, env=env, start_new_session=True)
+        # Under nohup the signal would be ignored, here as there.
+        process = subprocess.Popen([*HC_RAY, *map(str, words)], cwd=REPOSITORY, env=env, start_new_session=True,
+                                   preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))  # fmt: skip
 
         def ours(*, stopped: bool) -> list[str]:
             found = api.containers(all=stopped, filters={"label": "hc-ray.owner"})
