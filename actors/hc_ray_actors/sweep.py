@@ -115,7 +115,7 @@ class _Sweep:
 
     async def run(self, todo: list[TrialKey], sleep: float) -> SweepSummary:
         self._catch_signals()
-        interrupted = stopped = False
+        interrupted = stopped = broken = False
         tracked = None
         looks = self._plan.holdout_looks + self._look(todo)
         results.write_sweep(self._store, self._plan, looks)
@@ -131,7 +131,7 @@ class _Sweep:
         except asyncio.CancelledError:
             interrupted = True
         except Broken as fault:
-            stopped = True
+            stopped = broken = True
             self._problems.append(f"{fault}; go on with --resume")
         except StoreError as fault:
             stopped = True
@@ -147,7 +147,7 @@ class _Sweep:
             if not (interrupted or stopped):
                 raise
         if not interrupted:
-            tracked = await self._track(summary)
+            tracked = await self._track(summary, broken=broken)
         return SweepSummary(
             out=self._plan.out,
             done=len(self._store.finished() & {key.name for key in self._plan.trials}),
@@ -250,11 +250,14 @@ class _Sweep:
             except ActorError:
                 await asyncio.sleep(0.5)  # its trials find out, and another takes its place
 
-    async def _track(self, summary: Mapping[str, Any]) -> str | None:
+    async def _track(self, summary: Mapping[str, Any], *, broken: bool) -> str | None:
         """Export to MLflow from a process of its own. A tracker that fails costs no result: ``export mlflow`` mends
-        it."""
+        it. ``broken``: what ended may be Ray itself, and to ask it for a process would wait for ever."""
         uri = self._plan.config.mlflow_uri or results.default_tracking_uri(self._plan.out)
         if uri is None or uri == "none":
+            return None
+        if broken:
+            self._problems.append(f"MLflow was not told; hc-ray export mlflow {self._plan.out} does it")
             return None
         tracker = self._cluster.spawn(Tracker, uri) if self._cluster else Tracker(uri)
         try:

@@ -71,8 +71,14 @@ async def drive(
     async def next_end() -> None:
         nonlocal flying
         ended, flying = await asyncio.wait(flying, return_when=asyncio.FIRST_COMPLETED)
+        # Of several that end at once all are heard, whatever the first of them says.
+        faults = [task.exception() for task in ended if not task.cancelled()]
         for task in ended:
-            done(task.result())
+            if task.cancelled() or task.exception() is None:
+                done(task.result())
+        for fault in faults:
+            if fault is not None:
+                raise fault
 
     try:
         for key in keys:

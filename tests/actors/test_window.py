@@ -1,4 +1,5 @@
 import asyncio
+import gc
 
 import pytest
 
@@ -39,6 +40,21 @@ async def test_who_waits_for_something_slow_lets_another_work(monkeypatch):
 
     await drive(["slow", "first", "last"], go, width=1, done=lambda result: None)
     assert order == ["first", "last", "slow"]
+
+
+async def test_of_several_that_end_at_once_all_are_heard_before_a_fault_ends_all(caplog):
+    ended: list[str] = []
+
+    async def go(key: str, slot: Slot) -> str:
+        await asyncio.sleep(0)
+        if key.startswith("bad"):
+            raise ValueError(key)
+        return key
+
+    with pytest.raises(ValueError, match="bad"):
+        await drive(["bad 1", "good", "bad 2"], go, width=3, done=ended.append)
+    gc.collect()
+    assert ended == ["good"] and "never retrieved" not in caplog.text
 
 
 async def test_a_slot_is_given_back_at_once_where_there_was_trouble():

@@ -104,7 +104,9 @@ def test_on_a_head_that_was_started_by_hand_neither(ground: Ground, head: tuple[
     _holds_nothing(told)
 
 
-def test_from_the_wheel_in_an_empty_environment_neither(ground: Ground, figures: Figures) -> None:
+@pytest.fixture(scope="module")
+def installed(ground: Ground) -> Path:
+    """The wheel in an environment of its own."""
     venv, dist, empty = ground.root / "venv", ground.root / "dist", ground.root / "empty"
     empty.mkdir()
     uv("build", "--quiet", "--wheel", "--out-dir", dist, cwd=ground.checkout)
@@ -112,22 +114,21 @@ def test_from_the_wheel_in_an_empty_environment_neither(ground: Ground, figures:
     pinned = dist / "pinned.txt"
     exported = ("export", "--quiet", "--frozen", "--no-dev", "--no-hashes", "--no-emit-project")
     pinned.write_text(uv(*exported, cwd=starts.CHECKOUT).stdout)
-    install = (
-        "pip",
-        "install",
-        "--quiet",
-        "--python",
-        venv / "bin/python",
-        "--constraint",
-        pinned,
-        *dist.glob("*.whl"),
-    )
-    if uv(*install, "--offline", cwd=empty, check=False).returncode != 0:
-        uv(*install, cwd=empty)
-    told = spied(ground, [str(venv / "bin/hc-ray")], cwd=empty, path=MARKED, alone=True)
+    _install(ground, venv, *dist.glob("*.whl"))
+    return venv
+
+
+def _install(ground: Ground, venv: Path, *what: Path | str) -> None:
+    given = ("--python", venv / "bin/python", "--constraint", ground.root / "dist" / "pinned.txt", *what)
+    if uv("pip", "install", "--quiet", *given, "--offline", cwd=ground.root, check=False).returncode != 0:
+        uv("pip", "install", "--quiet", *given, cwd=ground.root)
+
+
+def test_from_the_wheel_in_an_empty_environment_neither(ground: Ground, installed: Path, figures: Figures) -> None:
+    told = spied(ground, [str(installed / "bin/hc-ray")], cwd=ground.root / "empty", path=MARKED, alone=True)
     figures.walked("wheel", told)
     _holds_nothing(told)
-    packages = next((venv / "lib").glob("python3*/site-packages"))
+    packages = next((installed / "lib").glob("python3*/site-packages"))
     assert str(packages) in told.around["path"]
     assert _libraries(told, ground.token).found == []
     # Opened, only the one sealed archive holds the hidden tests.
@@ -136,6 +137,24 @@ def test_from_the_wheel_in_an_empty_environment_neither(ground: Ground, figures:
         thorough.tree(part)
     figures.files += thorough.files
     assert [Path(one).name for one in thorough.found] == [f"{MARKED}.sealed.tar.gz"]
+
+
+def test_as_a_ray_job_neither(ground: Ground, installed: Path, figures: Figures) -> None:
+    """Jobs need more of Ray than hc-ray brings; the job's processes have the environment of their head."""
+    _install(ground, installed, "ray[default]")
+    place, port = ground.root / "spied-job", starts.free_port()
+    nowhere = ground.root / "nowhere-else"
+    nowhere.mkdir()
+    spies = starts.spying(ground, place, alone=True)
+    with starts.head(ground, cwd=nowhere, env=spies, venv=installed, jobs=port) as (address, mark):
+        env = {name: value for name, value in _joining(ground, address).items() if name != "RAY_ADDRESS"}
+        submit = [str(installed / "bin/ray"), "job", "submit", "--address", f"http://127.0.0.1:{port}", "--"]
+        told = spied(ground, [*submit, str(installed / "bin/hc-ray")], cwd=nowhere, path=MARKED, mark=mark, env=env,
+                     place=place, alone=True)  # fmt: skip
+    figures.walked("ray job submit", told)
+    _holds_nothing(told)
+    assert any("job_supervisor" in title.lower() or "JobSupervisor" in title for title in told.titles), told.titles
+    assert _libraries(told, ground.token).found == []
 
 
 LEFT_OUT = {"RAY_JOB_ID": "the driver's number", "RAY_RAYLET_PID": "the same node's", "_": "the shell's"}

@@ -1,5 +1,5 @@
 """Ways to start a sweep, each a process of its own whose children carry a mark: as `uv run` in a checkout, on a Ray
-head that was started by hand, from the wheel in an environment of its own."""
+head that was started by hand, as a Ray job, from the wheel in an environment of its own."""
 
 import contextlib
 import json
@@ -202,29 +202,38 @@ def end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-@contextlib.contextmanager
-def head(ground: Ground, *, cwd: Path, env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """A Ray head as cluster.yaml starts one, with a token; its address and the mark of its processes."""
-    mark = f"head-{secrets.token_hex(8)}"
+def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+        return int(free.getsockname()[1])
+
+
+@contextlib.contextmanager
+def head(
+    ground: Ground, *, cwd: Path, env: Mapping[str, str], venv: Path = Path(sys.prefix), jobs: int | None = None
+) -> Iterator[tuple[str, str]]:
+    """A Ray head as cluster.yaml starts one, with a token; its address and the mark of its processes. ``jobs``: the
+    port at which it takes jobs."""
+    mark = f"head-{secrets.token_hex(8)}"
+    port = free_port()
     token = ground.root / "ray_token"
     token.write_text(secrets.token_hex(32))
     token.chmod(0o600)
     auth = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token), "RAY_USAGE_STATS_ENABLED": "0"}
-    words = [str(Path(sys.executable).with_name("ray")), "start", "--head", "--block", f"--port={port}"]
-    words += ["--node-ip-address=127.0.0.1", "--include-dashboard=false", "--disable-usage-stats", "--num-cpus=2"]
-    words += [f"--temp-dir={ground.root / 'node'}", "--object-store-memory=100000000"]
+    words = [str(venv / "bin/ray"), "start", "--head", "--block", f"--port={port}"]
+    words += ["--node-ip-address=127.0.0.1", "--disable-usage-stats", "--num-cpus=2"]
+    words += [f"--temp-dir={ground.root / mark[-6:]}", "--object-store-memory=100000000"]
+    words += [f"--include-dashboard={'true' if jobs else 'false'}"]
+    words += ["--dashboard-host=127.0.0.1", f"--dashboard-port={jobs}"] if jobs else []
     words += ['--resources={"engine_slot": 1, "sandbox_slot": 1, "verifier_slot": 1}']
     more = {**auth, "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", **env}
-    with (ground.root / "head.log").open("wb") as log:
+    with (ground.root / f"{mark}.log").open("wb") as log:
         process = subprocess.Popen(
             words, cwd=cwd, env=ground.environment(mark, **more), stdout=log, stderr=log, start_new_session=True
         )
     try:
         deadline = time.monotonic() + PATIENCE
-        while "Ray runtime started" not in (ground.root / "head.log").read_text(errors="replace"):
-            said = (ground.root / "head.log").read_text(errors="replace")
+        while "Ray runtime started" not in (ground.root / f"{mark}.log").read_text(errors="replace"):
+            said = (ground.root / f"{mark}.log").read_text(errors="replace")
             assert process.poll() is None and time.monotonic() < deadline, said[-3000:]
             time.sleep(0.2)
         yield f"127.0.0.1:{port}", mark
