@@ -48,7 +48,8 @@ def _holds_nothing(told: Spied) -> None:
     assert any("bwrap" in title or "hc_init" in title for title in told.titles), "no sandbox was open"
     assert list(Path(around["directory"]).glob("*")) == []
     assert around["sealed"] == "refused"
-    assert around["named"] == []
+    # Ray's own supervisor of a job has a name; nothing of ours has one that others could ask for.
+    assert [one for one in around["named"] if one["namespace"] != "SUPERVISOR_ACTOR_RAY_NAMESPACE"] == []
     assert around["handles"] and all("Sandboxes" in handle for handle in around["handles"])
     assert not [name for name in around["modules"] if name.startswith(("hc_ray.blind", "hc_ray_actors.verifiers"))]
     assert told.inside, "no candidate told what it saw"

@@ -216,8 +216,9 @@ def head(
     mark = f"head-{secrets.token_hex(8)}"
     port = free_port()
     token = ground.root / "ray_token"
-    token.write_text(secrets.token_hex(32))
-    token.chmod(0o600)
+    if not token.exists():  # heads that live side by side share it
+        token.write_text(secrets.token_hex(32))
+        token.chmod(0o600)
     auth = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token), "RAY_USAGE_STATS_ENABLED": "0"}
     words = [str(venv / "bin/ray"), "start", "--head", "--block", f"--port={port}"]
     words += ["--node-ip-address=127.0.0.1", "--disable-usage-stats", "--num-cpus=2"]
