@@ -137,6 +137,7 @@ def _candidates(
                 "chosen": summary["id"] == (selection or {}).get("chosen"),
                 "selection_score": scores.get(summary["id"]) if isinstance(scores, Mapping) else None,
                 "files": full.get("files"),
+                "function": full.get("function"),
                 "diff": _diff(parent.get("files"), full.get("files")) if parent else None,
             }
         )

@@ -1,4 +1,5 @@
 import io
+import json
 
 import pytest
 
@@ -60,6 +61,18 @@ def test_a_repair_is_shown_as_the_change_to_its_parent() -> None:
     assert described["candidates"][1]["parent"] == "c0.0"
     assert "-    return n + n or 1" in described["candidates"][1]["diff"]
     assert "+    return 2 * n" in described["candidates"][1]["diff"]
+
+
+def test_the_function_that_a_frame_surrounds_is_shown_beside_its_file() -> None:
+    store = sweepdir.sweep()
+    name = sweepdir.add_told_trial(store)
+    path = f"trials/{name}/agent/candidates.json"
+    candidates = json.loads(store.read(path))
+    candidates[0]["function"] = "def out_txt(lines): ..."
+    store.write(path, json.dumps(candidates).encode())
+    stream = io.StringIO()
+    show_words.tell(show.describe(store, name, read_table=sweepdir.read_rows), stream=stream)
+    assert "the function that the model wrote" in stream.getvalue() and "def out_txt(lines): ..." in stream.getvalue()
 
 
 def test_an_agent_without_model_or_tests_is_shown_without_inventing_any() -> None:
