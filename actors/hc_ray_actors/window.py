@@ -72,13 +72,12 @@ async def drive(
         nonlocal flying
         ended, flying = await asyncio.wait(flying, return_when=asyncio.FIRST_COMPLETED)
         # Of several that end at once all are heard, whatever the first of them says.
-        faults = [task.exception() for task in ended if not task.cancelled()]
+        faults = [fault for task in ended if not task.cancelled() and (fault := task.exception())]
         for task in ended:
-            if task.cancelled() or task.exception() is None:
+            if task.cancelled() or not task.exception():
                 done(task.result())
-        for fault in faults:
-            if fault is not None:
-                raise fault
+        if faults:
+            raise faults[0]
 
     try:
         for key in keys:

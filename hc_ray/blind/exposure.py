@@ -8,6 +8,7 @@ import asyncio
 import base64
 import functools
 import hashlib
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -197,14 +198,10 @@ class Auditor:
                     return {test.id: "e" * look.repeats for test in tests}, None
                 if tar is None and state.kind != "untouched":
                     tar = await _difference(sandbox)
-                told = await _outcomes(sandbox, [test for test in tests if not test.alone], look.repeats)
-                for test in tests:
-                    if test.alone:  # it may change the system
-                        fork = await sandbox.fork(sandbox_name("audit", task))
-                        try:
-                            told |= await _outcomes(fork, [test], look.repeats)
-                        finally:
-                            await fork.close()
+                told: dict[str, str] = {}
+                for group in runner.apart(tests):
+                    look_at = _forked if group[0].alone else _outcomes
+                    told |= await look_at(sandbox, group, look.repeats)
                 return told, tar
             finally:
                 await sandbox.close()
@@ -242,6 +239,15 @@ async def _difference(sandbox: Sandbox) -> bytes:
         return (await sandbox.difference()).tar
     except ValueError:
         return b""
+
+
+async def _forked(sandbox: Sandbox, tests: Sequence[SelfTest], repeats: int) -> dict[str, str]:
+    """As ``_outcomes``, in a fork: the sandbox itself stays as it is."""
+    fork = await sandbox.fork(f"audit-{secrets.token_hex(8)}")
+    try:
+        return await _outcomes(fork, tests, repeats)
+    finally:
+        await fork.close()
 
 
 async def _outcomes(sandbox: Sandbox, tests: Sequence[SelfTest], repeats: int) -> dict[str, str]:

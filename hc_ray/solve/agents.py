@@ -90,6 +90,7 @@ class Trial:
         """Suite, then rounds until the best is clearly good or nothing is left to spend."""
         search = self.search
         await search.look_around()
+        await search.narrow_ways()
         search.suite = await self._suite()
         search.tests = search.suite.tests
         search.purse.charge(search.suite.prompt_tokens, search.suite.completion_tokens, search.suite.engine_seconds)

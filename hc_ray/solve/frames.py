@@ -12,6 +12,8 @@ class _Written:
     __repr__ = __str__
 
     def __getattr__(self, name):
+        if name.startswith("__") or name in ("text", "number"):  # not yet there while it is copied
+            raise AttributeError(name)
         return getattr(str(self), name)
 
     def __radd__(self, other):

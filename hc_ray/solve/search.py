@@ -94,14 +94,17 @@ class Search:
         for file in self.deliverable.files:
             if file.exists and (text := await self.bench.read(file.path, limit=4 * _SHOWN_CHARACTERS)) is not None:
                 self.shown[file.path] = text[:_SHOWN_CHARACTERS]
-        needed = framed.INTERPRETER
-        if "framed" in self.ways.forms and self.deliverable.kind == "shell" and not await self.bench.has(needed):
-            self.ways = self.ways.without({"framed"})
         if self.config.use_skills:
             self.skills = installed()
             self.know_how = await know_how(self.skills, self.task.instruction, self.deliverable,
                                            count=self.asking.role.model.count_tokens, budget=self.config.skill_tokens,
                                            listing=self.config.agent_style == "tools")  # fmt: skip
+
+    async def narrow_ways(self) -> None:
+        """Leave out the ways of asking that the untouched environment has no use for."""
+        framing = "framed" in self.ways.forms and self.deliverable.kind == "shell"
+        if framing and not await self.bench.has(framed.INTERPRETER):
+            self.ways = self.ways.without({"framed"})
 
     def prompt(self, slot: Slot) -> Prompt:
         """What a slot asks its model."""

@@ -176,17 +176,13 @@ class Toolbox:
     async def verify(self, name: str, tests: Sequence[SelfTest]) -> tuple[Cell, ...]:
         """Every test's cell, in a fork, so that what a test does to the workspace is not the candidate's; one that may
         change the system has a fork of its own."""
-        shared = [test for test in tests if not test.alone]
-        groups = [(name, shared), *((f"{name}-{test.id}", [test]) for test in tests if test.alone)]
-        cells = {}
-        for place, group in groups:
-            for test, cell in zip(group, await self._verify(place, group), strict=True):
-                cells[test.id] = cell
+        cells: dict[str, Cell] = {}
+        for number, group in enumerate(runner.apart(tests)):
+            place = f"{name}-{group[0].id}" if number else name
+            cells |= zip((test.id for test in group), await self._verify(place, group), strict=True)
         return tuple(cells[test.id] for test in tests)
 
     async def _verify(self, name: str, tests: Sequence[SelfTest]) -> tuple[Cell, ...]:
-        if not tests:
-            return ()
         fork = await self.sandbox.fork(name)
         try:
             await fork.put(runner.payload(tests, fork.workdir))

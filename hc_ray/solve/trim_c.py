@@ -6,6 +6,7 @@ import re
 _TOKEN = re.compile(r"""//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?|[{}();]""", re.S)
 _MAIN = re.compile(r"^[ \t]*(?:(?:int|void|signed|static)\s+)*main\s*\(", re.M)
 _BLANK = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/|^#[^\n]*(?:\\\n[^\n]*)*)*", re.S | re.M)
+_OPENS, _CLOSES = re.compile(r"^[ \t]*#[ \t]*if", re.M), re.compile(r"^[ \t]*#[ \t]*endif", re.M)
 _ITEM = re.compile(r"[A-Za-z_][\w\s*]*[\s*][A-Za-z_]\w*\s*[(\[=;]|(?:struct|union|enum)\b[^;]*?\{")
 
 
@@ -21,8 +22,13 @@ def trim_c(text: str) -> str:
         begin = blank.end() if blank else end
         further = _item_end(text, begin) if _ITEM.match(text, begin) else None
         if further is None:
-            return text[:end] + "\n"
+            # A condition that was opened before it must be closed after it.
+            return text if _open(text[:end]) and not _open(text) else text[:end] + "\n"
         end = further
+
+
+def _open(text: str) -> bool:
+    return len(_OPENS.findall(text)) > len(_CLOSES.findall(text))
 
 
 def close_c(text: str) -> str:

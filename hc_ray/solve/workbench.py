@@ -72,13 +72,10 @@ class Workbench:
         self, place: str, files: Mapping[str, str], tests: Sequence[SelfTest], *, repeats: int
     ) -> tuple[tuple[Cell, ...], ...]:
         """As ``try_out``, each test run several times. A test that may change the system has a fork of its own."""
-        if not any(test.alone for test in tests) or len(tests) == 1:
-            return await self._repeat(place, files, tests, repeats)
-        shared = [test for test in tests if not test.alone]
-        told = dict(zip([test.id for test in shared], await self._repeat(place, files, shared, repeats), strict=True))
-        for test in tests:
-            if test.alone:
-                (told[test.id],) = await self._repeat(f"{place}-{test.id}", files, [test], repeats)
+        told: dict[str, tuple[Cell, ...]] = {}
+        for number, group in enumerate(runner.apart(tests)):
+            named = f"{place}-{group[0].id}" if number else place
+            told |= zip((test.id for test in group), await self._repeat(named, files, group, repeats), strict=True)
         return tuple(told[test.id] for test in tests)
 
     async def _repeat(

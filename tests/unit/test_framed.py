@@ -116,6 +116,7 @@ def test_numbers_are_numbers_and_are_written_as_they_were_read(tmp_path: Path) -
     prices = {"prices.txt": "1.50\n2\n\n"}
     assert written(tmp_path, TOTAL, "\n    return sum(prices)", prices) == "3.5\n"
     assert written(tmp_path, TOTAL, "\n    return prices", prices) == "1.50\n2\n"
+    assert written(tmp_path, TOTAL, "\n    import copy\n    return copy.deepcopy(prices)", prices) == "1.50\n2\n"
     mixed = "\n    return [prices[1] + prices[0], prices[1] * 2, max(prices), 'a' + prices[0], prices[0].strip()]"
     assert written(tmp_path, TOTAL, mixed, prices) == "3.5\n4\n2\na1.50\n1.50\n"
     assert written(tmp_path, TOTAL, "\n    return {'b', 'a'}", prices) == "a\nb\n"

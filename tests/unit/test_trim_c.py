@@ -28,7 +28,8 @@ def test_what_a_text_runs_on_in_after_its_last_whole_part_is_cut(whole: str, fur
 @pytest.mark.parametrize(
     "text",
     [MAIN, HELPER, "int main(void) {\n    int a", "void helper(void) {\n}\n",
-     "int main(void) { return 0; }\nstruct p { int a; };\nint x[] = {1, 2};\n#ifdef Z\nint y;\n"],
+     "int main(void) { return 0; }\nstruct p { int a; };\nint x[] = {1, 2};\n#ifdef Z\nint y;\n",
+     "#ifndef A\n#define A\nint main(void) { return 0; }\n#endif\n"],
 )  # fmt: skip
 def test_a_text_without_a_further_one_stays_as_it_is(text: str) -> None:
     assert trim_c(text) == text
