@@ -138,11 +138,12 @@ def compared(body: Body, node: ast.Compare) -> Term:
     result = body.temporary(_compared(body, node.ops[0], Term(texts[0]), Term(left), node.lineno).text, "int")
     for op, right in zip(node.ops[1:], node.comparators[1:], strict=True):
         body.emit(f"if ({result}) {{")
-        with body.indented():
-            held = body.temporary(expression(body, right).text)
-            body.emit(f"{result} = {_compared(body, op, Term(left), Term(held), node.lineno).text};")
-            if right is not node.comparators[-1]:
-                raise Untranslatable("a long chain of comparisons", node.lineno)
+        body.depth += 1
+        held = body.temporary(expression(body, right).text)
+        body.emit(f"{result} = {_compared(body, op, Term(left), Term(held), node.lineno).text};")
+        left = held
+    for _ in node.ops[1:]:
+        body.depth -= 1
         body.emit("}")
     return Term(result)
 

@@ -36,6 +36,7 @@ def _routine(entry: str) -> Routine:
 
 BUILTINS = _routines(
     {
+        "_typed": "py_typed arguments",
         "abs": "py_abs x",
         "bin": "py_bin x",
         "chr": "py_chr x",
@@ -132,7 +133,7 @@ METHODS = _routines(
         "difference": "!py_difference *other",
         "discard": "!py_discard item",
         "elements": "py_elements",
-        "endswith": "py_ends_with suffix",
+        "endswith": "py_ends_with suffix start? stop?",
         "extend": "!py_list_extend *items",
         "find": "py_find item start? stop?",
         "get": "py_get key default?",
@@ -176,7 +177,7 @@ METHODS = _routines(
         "sort": "!py_sort key? reverse?",
         "split": "py_split sep? maxsplit?",
         "splitlines": "py_split_lines keepends?",
-        "startswith": "py_starts_with prefix",
+        "startswith": "py_starts_with prefix start? stop?",
         "strip": "py_strip chars?",
         "swapcase": "py_swapcase",
         "symmetric_difference": "!py_symmetric_difference *other",

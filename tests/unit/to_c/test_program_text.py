@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hc_ray.solve.to_c import program
-from hc_ray.solve.to_c.library import pieces, runtime
+from hc_ray.solve.to_c.library import INCLUDES, RUNTIME, pieces, runtime
 from hc_ray.solve.to_c.tables import BUILTINS, METHODS, MODULES
 from tests.unit.to_c.both import STRICT, c_run, compiled
 
@@ -62,8 +62,27 @@ def test_whatever_the_tables_name_is_in_the_runtime() -> None:
     routines = [*BUILTINS.values(), *METHODS.values(), *MODULES.values()]
     assert {one.function for one in routines} <= set(pieces())
     for piece in pieces().values():
-        assert {name for name in piece.uses if not name.endswith("_")} <= set(pieces()), piece.text
+        assert piece.uses <= set(pieces()), piece.text
     assert "py_sqrt_real" in runtime("py_sqrt(x)")
+
+
+KINDS = sorted({kind for piece in pieces().values() for kind in piece.makes})
+
+
+@needs_gcc
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_the_branches_of_a_kind_there_is_nothing_left_of_it_that_is_unused(kind: str, tmp_path: Path) -> None:
+    known = [piece.without(set(KINDS) - {kind}) for piece in pieces().values()]
+    assert not any(re.search(rf"case {kind}:", piece.text) for piece in known)
+    types = (RUNTIME / "types.h").read_text()
+    variables = [piece.text for piece in known if not piece.signature]
+    functions = [piece for piece in known if piece.signature]
+    declared = "\n".join(piece.signature for piece in functions)
+    parts = [INCLUDES, types, *variables, declared, *(piece.text for piece in functions)]
+    (tmp_path / "f.c").write_text("\n\n".join(parts))
+    flags = [*STRICT, "-Wno-unused-function", "-fsyntax-only"]
+    done = subprocess.run(["gcc", *flags, "f.c"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @needs_gcc

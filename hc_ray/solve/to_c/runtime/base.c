@@ -227,9 +227,17 @@ static int py_truth(Value value)
     }
 }
 
+static size_t py_range_length(const Range *range)
+{
+    if (range->step > 0 ? range->start >= range->stop : range->start <= range->stop)
+        return 0;
+    if (range->step > 0)
+        return ((size_t)range->stop - (size_t)range->start - 1) / (size_t)range->step + 1;
+    return ((size_t)range->start - (size_t)range->stop - 1) / (0 - (size_t)range->step) + 1;
+}
+
 static size_t py_length(Value value)
 {
-    const Range *range = value.as.range;
     switch (value.kind) {
     case K_STR:
         return value.as.s->length;
@@ -243,11 +251,7 @@ static size_t py_length(Value value)
     case K_SET:
         return value.as.set->count;
     case K_RANGE:
-        if (range->step > 0 ? range->start >= range->stop : range->start <= range->stop)
-            return 0;
-        if (range->step > 0)
-            return ((size_t)range->stop - (size_t)range->start - 1) / (size_t)range->step + 1;
-        return ((size_t)range->start - (size_t)range->stop - 1) / (0 - (size_t)range->step) + 1;
+        return py_range_length(value.as.range);
     default:
         py_raise("TypeError", "object has no len()");
     }

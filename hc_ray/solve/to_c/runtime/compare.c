@@ -37,11 +37,46 @@ static int py_same_text(const Str *a, const Str *b)
     return a->size == b->size && memcmp(a->bytes, b->bytes, a->size) == 0;
 }
 
-static int py_equal(Value a, Value b)
+static int py_same_items(const List *a, const List *b)
+{
+    size_t i;
+    if (a->count != b->count)
+        return 0;
+    for (i = 0; i < a->count; i++)
+        if (!py_equal(a->items[i], b->items[i]))
+            return 0;
+    return 1;
+}
+
+static int py_same_entries(const Dict *a, const Dict *b)
+{
+    size_t i;
+    if (a->count != b->count)
+        return 0;
+    if (a->kind == COUNTER || b->kind == COUNTER)
+        py_give_up("a comparison of counters");
+    for (i = 0; i < a->filled; i++) {
+        const Entry *entry = &a->entries[i], *found = entry->held ? py_find_entry(b, entry->key) : NULL;
+        if (entry->held && (found == NULL || !py_equal(entry->value, found->value)))
+            return 0;
+    }
+    return 1;
+}
+
+static int py_same_members(Value a, Value b)
 {
     Iter *iter;
     Value item;
-    size_t i;
+    if (a.as.set->count != b.as.set->count)
+        return 0;
+    for (iter = py_iter(a); py_next(iter, &item);)
+        if (!py_set_has(b.as.set, item))
+            return 0;
+    return 1;
+}
+
+static int py_equal(Value a, Value b)
+{
     if (a.kind == K_WRITTEN && b.kind == K_STR)
         return py_same_text(py_text(a), b.as.s);
     if (b.kind == K_WRITTEN && a.kind == K_STR)
@@ -60,33 +95,13 @@ static int py_equal(Value a, Value b)
         return py_same_text(a.as.s, b.as.s);
     case K_LIST:
     case K_TUPLE:
-        if (a.as.list->count != b.as.list->count)
-            return 0;
-        for (i = 0; i < a.as.list->count; i++)
-            if (!py_equal(a.as.list->items[i], b.as.list->items[i]))
-                return 0;
-        return 1;
+        return py_same_items(a.as.list, b.as.list);
     case K_RANGE:
         return py_equal(py_to_list(a), py_to_list(b));
     case K_DICT:
-        if (a.as.dict->count != b.as.dict->count)
-            return 0;
-        if (a.as.dict->kind == COUNTER || b.as.dict->kind == COUNTER)
-            py_give_up("a comparison of counters");
-        for (i = 0; i < a.as.dict->filled; i++) {
-            Entry entry = a.as.dict->entries[i];
-            Entry *found = entry.held ? py_find_entry(b.as.dict, entry.key) : NULL;
-            if (entry.held && (found == NULL || !py_equal(entry.value, found->value)))
-                return 0;
-        }
-        return 1;
+        return py_same_entries(a.as.dict, b.as.dict);
     case K_SET:
-        if (a.as.set->count != b.as.set->count)
-            return 0;
-        for (iter = py_iter(a); py_next(iter, &item);)
-            if (!py_set_has(b.as.set, item))
-                return 0;
-        return 1;
+        return py_same_members(a, b);
     case K_VIEW:
         py_give_up("a comparison of views");
     default:
@@ -112,28 +127,33 @@ static int py_same(Value a, Value b)
     return (const void *)a.as.list == (const void *)b.as.list;
 }
 
-static int py_less_or(Value a, Value b, int equal)
+static int py_less_text(const Str *a, const Str *b, int equal)
+{
+    int order = memcmp(a->bytes, b->bytes, a->size < b->size ? a->size : b->size);
+    return order != 0 ? order < 0 : equal ? a->size <= b->size : a->size < b->size;
+}
+
+static int py_less_items(const List *a, const List *b, int equal)
 {
     size_t i;
-    int order;
+    for (i = 0; i < a->count && i < b->count; i++)
+        if (!py_equal(a->items[i], b->items[i]))
+            return py_less_or(a->items[i], b->items[i], equal);
+    return equal ? a->count <= b->count : a->count < b->count;
+}
+
+static int py_less_or(Value a, Value b, int equal)
+{
     a = py_number(a);
     b = py_number(b);
     if (py_is_number(a) && py_is_number(b)) {
-        order = py_order_numbers(a, b);
+        int order = py_order_numbers(a, b);
         return order == -1 || (order == 0 && equal);
     }
-    if (a.kind == K_STR && b.kind == K_STR) {
-        const Str *x = a.as.s, *y = b.as.s;
-        order = memcmp(x->bytes, y->bytes, x->size < y->size ? x->size : y->size);
-        return order != 0 ? order < 0 : equal ? x->size <= y->size : x->size < y->size;
-    }
-    if ((a.kind == K_LIST || a.kind == K_TUPLE) && a.kind == b.kind) {
-        const List *x = a.as.list, *y = b.as.list;
-        for (i = 0; i < x->count && i < y->count; i++)
-            if (!py_equal(x->items[i], y->items[i]))
-                return py_less_or(x->items[i], y->items[i], equal);
-        return equal ? x->count <= y->count : x->count < y->count;
-    }
+    if (a.kind == K_STR && b.kind == K_STR)
+        return py_less_text(a.as.s, b.as.s, equal);
+    if ((a.kind == K_LIST || a.kind == K_TUPLE) && a.kind == b.kind)
+        return py_less_items(a.as.list, b.as.list, equal);
     if (a.kind == K_SET && b.kind == K_SET)
         return py_truth(py_is_subset(a, b)) && (equal || a.as.set->count < b.as.set->count);
     if (a.kind == K_VIEW || a.kind == K_DICT)
@@ -187,33 +207,49 @@ static long long py_hash_real(double x)
     return x < 0 ? (mantissa == 1 ? -2 : -(long long)mantissa) : (long long)mantissa;
 }
 
-/* The hash; of numbers and tuples that of CPython, since the order of sets is seen. */
-static long long py_hash(Value value)
+static long long py_hash_int(long long number)
+{
+    uint64_t hash = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+    hash %= 2305843009213693951ULL;
+    return number < 0 ? (hash == 1 ? -2 : -(long long)hash) : (long long)hash;
+}
+
+static long long py_hash_text(const Str *text)
 {
     uint64_t hash = 14695981039346656037ULL;
     size_t i;
+    for (i = 0; i < text->size; i++)
+        hash = (hash ^ (unsigned char)text->bytes[i]) * 1099511628211ULL;
+    return (long long)(hash >> 1);
+}
+
+static long long py_hash_tuple(const List *items)
+{
+    uint64_t hash = 2870177450012600261ULL;
+    size_t i;
+    for (i = 0; i < items->count; i++) {
+        hash += (uint64_t)py_hash(items->items[i]) * 14029467366897019727ULL;
+        hash = (hash << 31 | hash >> 33) * 11400714785074694791ULL;
+    }
+    hash += items->count ^ (2870177450012600261ULL ^ 3527539ULL);
+    return hash == (uint64_t)-1 ? 1546275796 : (long long)hash;
+}
+
+/* The hash; of numbers and tuples that of CPython, since the order of sets is seen. */
+static long long py_hash(Value value)
+{
     value = py_number(value);
     switch (value.kind) {
     case K_NONE:
         return 271828;
     case K_INT:
-        hash = value.as.i < 0 ? 0 - (uint64_t)value.as.i : (uint64_t)value.as.i;
-        hash %= 2305843009213693951ULL;
-        return value.as.i < 0 ? (hash == 1 ? -2 : -(long long)hash) : (long long)hash;
+        return py_hash_int(value.as.i);
     case K_FLOAT:
         return py_hash_real(value.as.f);
     case K_STR:
-        for (i = 0; i < value.as.s->size; i++)
-            hash = (hash ^ (unsigned char)value.as.s->bytes[i]) * 1099511628211ULL;
-        return (long long)(hash >> 1);
+        return py_hash_text(value.as.s);
     case K_TUPLE:
-        hash = 2870177450012600261ULL;
-        for (i = 0; i < value.as.list->count; i++) {
-            hash += (uint64_t)py_hash(value.as.list->items[i]) * 14029467366897019727ULL;
-            hash = (hash << 31 | hash >> 33) * 11400714785074694791ULL;
-        }
-        hash += value.as.list->count ^ (2870177450012600261ULL ^ 3527539ULL);
-        return hash == (uint64_t)-1 ? 1546275796 : (long long)hash;
+        return py_hash_tuple(value.as.list);
     case K_LIST:
     case K_DICT:
     case K_SET:

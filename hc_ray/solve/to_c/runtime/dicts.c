@@ -101,8 +101,8 @@ static void py_fill_dict(Value dict, Value items)
 {
     Iter *iter;
     Value item;
-    size_t i;
     if (items.kind == K_DICT) {
+        size_t i;
         Dict *from = items.as.dict;
         for (i = 0; i < from->filled; i++)
             if (from->entries[i].held)
@@ -127,8 +127,8 @@ static void py_count_all(Value counter, Value items)
 {
     Iter *iter;
     Value item;
-    size_t i;
     if (items.kind == K_DICT) {
+        size_t i;
         for (i = 0; i < items.as.dict->filled; i++) {
             Entry entry = items.as.dict->entries[i];
             if (entry.held)

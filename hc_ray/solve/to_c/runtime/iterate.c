@@ -63,10 +63,39 @@ static Iter *py_new_iter(int (*next)(Iter *, Value *), Value source)
     return iter;
 }
 
+static Iter *py_iter_range(Value source)
+{
+    Iter *iter = py_new_iter(py_next_number, source);
+    iter->number = source.as.range->start;
+    iter->count = py_length(source);
+    return iter;
+}
+
+static Iter *py_iter_entries(Value dict, int what)
+{
+    Iter *iter = py_new_iter(py_next_entry, dict);
+    iter->number = what;
+    iter->count = dict.as.dict->count;
+    return iter;
+}
+
+static Iter *py_iter_view(Value view)
+{
+    Value dict = {K_DICT, {0}};
+    dict.as.dict = view.as.view->dict;
+    return py_iter_entries(dict, view.as.view->what);
+}
+
+static Iter *py_iter_members(Value set)
+{
+    Iter *iter = py_new_iter(py_next_member, set);
+    iter->count = set.as.set->count;
+    return iter;
+}
+
 /* What goes through a value. */
 static Iter *py_iter(Value source)
 {
-    Iter *iter = NULL;
     switch (source.kind) {
     case K_ITER:
         return source.as.iter;
@@ -76,22 +105,13 @@ static Iter *py_iter(Value source)
     case K_STR:
         return py_new_iter(py_next_character, source);
     case K_RANGE:
-        iter = py_new_iter(py_next_number, source);
-        iter->number = source.as.range->start;
-        iter->count = py_length(source);
-        return iter;
+        return py_iter_range(source);
     case K_DICT:
+        return py_iter_entries(source, 'k');
     case K_VIEW:
-        iter = py_new_iter(py_next_entry, source);
-        iter->number = source.kind == K_VIEW ? source.as.view->what : 'k';
-        if (source.kind == K_VIEW)
-            iter->source.as.dict = source.as.view->dict;
-        iter->count = iter->source.as.dict->count;
-        return iter;
+        return py_iter_view(source);
     case K_SET:
-        iter = py_new_iter(py_next_member, source);
-        iter->count = source.as.set->count;
-        return iter;
+        return py_iter_members(source);
     default:
         py_raise("TypeError", "object is not iterable");
     }

@@ -157,32 +157,36 @@ static size_t py_slice_places(Value start, Value stop, Value step, size_t count,
     return from > to ? (size_t)((from - to - 1) / -*by + 1) : 0;
 }
 
+static Value py_slice_text(const Str *text, long long at, long long by, size_t count)
+{
+    Buffer buffer = {NULL, 0, 0};
+    size_t from;
+    if (count == 0)
+        return py_str("");
+    if (by == 1) {
+        from = py_offset(text, (size_t)at);
+        return py_str_copy(text->bytes + from, py_offset(text, (size_t)at + count) - from);
+    }
+    for (; count > 0; count--, at += by)
+        py_put(&buffer, text->bytes + at, 1);
+    return py_built(&buffer);
+}
+
 static Value py_slice(Value whole, Value start, Value stop, Value step)
 {
     Value made;
-    Buffer buffer = {NULL, 0, 0};
     long long at, by;
-    size_t count, from;
+    size_t count;
     if (whole.kind != K_STR && whole.kind != K_LIST && whole.kind != K_TUPLE) {
         if (whole.kind == K_RANGE)
             py_give_up("a slice of a range");
         py_raise("TypeError", "object is not subscriptable");
     }
     count = py_slice_places(start, stop, step, py_length(whole), &at, &by);
-    if (whole.kind == K_STR) {
-        const Str *text = whole.as.s;
-        if (count == 0)
-            return py_str("");
-        if (by == 1) {
-            from = py_offset(text, (size_t)at);
-            return py_str_copy(text->bytes + from, py_offset(text, (size_t)at + count) - from);
-        }
-        if (text->size != text->length)
-            return py_join(py_str(""), py_slice(py_to_list(whole), start, stop, step));
-        for (; count > 0; count--, at += by)
-            py_put(&buffer, text->bytes + at, 1);
-        return py_built(&buffer);
-    }
+    if (whole.kind == K_STR && whole.as.s->size != whole.as.s->length && by != 1)
+        return py_join(py_str(""), py_slice(py_to_list(whole), start, stop, step));
+    if (whole.kind == K_STR)
+        return py_slice_text(whole.as.s, at, by, count);
     made = py_list();
     for (; count > 0; count--, at += by)
         py_append(made, whole.as.list->items[at]);

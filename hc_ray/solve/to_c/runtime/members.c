@@ -35,6 +35,7 @@ static Value py_pop(Value whole, Value key, Value otherwise)
 {
     Value item;
     size_t at;
+    (void)otherwise; /* where a program has no dictionary */
     if (whole.kind == K_SET && key.kind == K_UNSET)
         return py_set_pop(whole.as.set);
     if (whole.kind == K_DICT && key.kind != K_UNSET) {
@@ -77,17 +78,20 @@ static Value py_reverse(Value list)
     return NOTHING;
 }
 
+static Value py_copy_dict(Value dict)
+{
+    Value made = py_to_dict(dict);
+    made.as.dict->kind = dict.as.dict->kind;
+    made.as.dict->missing = dict.as.dict->missing;
+    return made;
+}
+
 static Value py_copy(Value whole)
 {
-    Value made;
     if (whole.kind == K_SET)
         return py_to_set(whole);
-    if (whole.kind == K_DICT) {
-        made = py_to_dict(whole);
-        made.as.dict->kind = whole.as.dict->kind;
-        made.as.dict->missing = whole.as.dict->missing;
-        return made;
-    }
+    if (whole.kind == K_DICT)
+        return py_copy_dict(whole);
     py_need_list(whole);
     return py_to_list(whole);
 }

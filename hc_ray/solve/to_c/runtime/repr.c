@@ -61,9 +61,21 @@ static void py_put_members(Buffer *buffer, Value items, const char *open, const 
     py_put_text(buffer, close);
 }
 
+static void py_put_range(Buffer *buffer, const Range *range)
+{
+    py_put_text(buffer, "range(");
+    py_put_str(buffer, py_int_text(range->start));
+    py_put_text(buffer, ", ");
+    py_put_str(buffer, py_int_text(range->stop));
+    if (range->step != 1) {
+        py_put_text(buffer, ", ");
+        py_put_str(buffer, py_int_text(range->step));
+    }
+    py_put_text(buffer, ")");
+}
+
 static void py_put_repr(Buffer *buffer, Value value)
 {
-    const Range *range = value.as.range;
     switch (value.kind) {
     case K_STR:
         py_put_repr_str(buffer, value.as.s);
@@ -88,15 +100,7 @@ static void py_put_repr(Buffer *buffer, Value value)
         py_put_members(buffer, value, "[", "])");
         return;
     case K_RANGE:
-        py_put_text(buffer, "range(");
-        py_put_str(buffer, py_int_text(range->start));
-        py_put_text(buffer, ", ");
-        py_put_str(buffer, py_int_text(range->stop));
-        if (range->step != 1) {
-            py_put_text(buffer, ", ");
-            py_put_str(buffer, py_int_text(range->step));
-        }
-        py_put_text(buffer, ")");
+        py_put_range(buffer, value.as.range);
         return;
     case K_ERROR:
         py_give_up("the quoted form of an error");
@@ -112,9 +116,15 @@ static Value py_repr(Value value)
     return py_built(&buffer);
 }
 
+static Value py_error_text(const Error *error)
+{
+    if (!error->worded)
+        py_give_up("the text of an error of Python's own");
+    return strcmp(error->type, "KeyError") == 0 ? py_repr(error->value) : py_to_str(error->value);
+}
+
 static Value py_to_str(Value value)
 {
-    const Error *error = value.as.error;
     switch (value.kind) {
     case K_UNSET:
         return py_str("");
@@ -134,9 +144,7 @@ static Value py_to_str(Value value)
     case K_FUNC:
         py_give_up("the text of a function or iterator");
     case K_ERROR:
-        if (!error->worded)
-            py_give_up("the text of an error of Python's own");
-        return strcmp(error->type, "KeyError") == 0 ? py_repr(error->value) : py_to_str(error->value);
+        return py_error_text(value.as.error);
     default:
         return py_repr(value);
     }

@@ -1,5 +1,5 @@
-/* Makes the last digit before the exponent one greater; whether that could be done without a carry. Below a power of two
-   reals are nearer to each other than above it, so that this may be read back where the nearest text is not. */
+/* Makes the last digit before the exponent one greater; whether that needs no carry. Below a power of two reals are
+   nearer to each other than above it, so that this may be read back where the nearest text is not. */
 static int py_raise_last_digit(char *text)
 {
     char *last = strchr(text, 'e') - 1;
@@ -38,27 +38,32 @@ static Value py_int_text(long long number)
     return py_str_copy(text, strlen(text));
 }
 
+/* An integer rounded to tens, hundreds and so on, where `places` is negative; half goes to the even neighbour. */
+static Value py_round_int(Value value, long long places)
+{
+    long long unit = 1, rest;
+    if (places >= 0)
+        return value;
+    if (places < -18)
+        return py_int(0);
+    for (; places < 0; places++)
+        unit *= 10;
+    rest = py_modulo(value, py_int(unit)).as.i;
+    value.as.i = value.as.i - rest;
+    if (rest > unit / 2 || (rest == unit / 2 && value.as.i / unit % 2 != 0))
+        value.as.i = py_added(value.as.i, unit);
+    return value;
+}
+
 /* round() to some decimals; half goes to the even neighbour. */
 static Value py_round(Value value, Value decimals)
 {
     char text[512];
     double x, whole;
-    long long places, unit = 1, rest;
+    long long places;
     value = py_number(value);
-    if (value.kind == K_INT) {
-        places = decimals.kind == K_UNSET || decimals.kind == K_NONE ? 0 : py_index_of(decimals);
-        if (places >= 0)
-            return value;
-        if (places < -18)
-            return py_int(0);
-        for (; places < 0; places++)
-            unit *= 10;
-        rest = py_modulo(value, py_int(unit)).as.i;
-        value.as.i = value.as.i - rest;
-        if (rest > unit / 2 || (rest == unit / 2 && value.as.i / unit % 2 != 0))
-            value.as.i = py_added(value.as.i, unit);
-        return value;
-    }
+    if (value.kind == K_INT)
+        return py_round_int(value, decimals.kind == K_UNSET || decimals.kind == K_NONE ? 0 : py_index_of(decimals));
     x = py_real(value);
     if (decimals.kind == K_UNSET || decimals.kind == K_NONE) {
         py_whole(x);
@@ -126,10 +131,8 @@ static Value py_to_int(Value value, Value base)
         py_raise("TypeError", "int() can't convert non-string with explicit base");
     if (radix < 2 || radix > 36)
         py_give_up("int() with base 0");
-    if (number.kind == K_INT)
-        return number;
-    if (number.kind == K_FLOAT)
-        return py_int(py_whole(number.as.f));
+    if (number.kind == K_INT || number.kind == K_FLOAT)
+        return number.kind == K_INT ? number : py_int(py_whole(number.as.f));
     if (value.kind != K_STR)
         py_raise("TypeError", "int() argument must be a string or a number");
     result = py_parse_int(value.as.s, radix, &fault);

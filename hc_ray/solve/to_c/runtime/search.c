@@ -115,8 +115,8 @@ static Value py_count(Value whole, Value item, Value start, Value stop)
 static int py_has_end(const Str *text, Value part, int end)
 {
     const Str *wanted;
-    size_t i;
     if (part.kind == K_TUPLE) {
+        size_t i;
         for (i = 0; i < part.as.list->count; i++)
             if (py_has_end(text, part.as.list->items[i], end))
                 return 1;
@@ -127,14 +127,26 @@ static int py_has_end(const Str *text, Value part, int end)
         && memcmp(text->bytes + (end ? text->size - wanted->size : 0), wanted->bytes, wanted->size) == 0;
 }
 
-static Value py_starts_with(Value text, Value part)
+/* The same between two places. */
+static Value py_has_end_between(Value text, Value part, Value start, Value stop, int end)
 {
-    return py_bool(py_has_end(py_text(text), part, 0));
+    text = py_str_value(py_text(text));
+    if (start.kind != K_UNSET) {
+        if (start.kind != K_NONE && py_index_of(start) > (long long)text.as.s->length)
+            return py_bool(0);
+        text = py_slice(text, start, stop.kind == K_UNSET ? NOTHING : stop, NOTHING);
+    }
+    return py_bool(py_has_end(text.as.s, part, end));
 }
 
-static Value py_ends_with(Value text, Value part)
+static Value py_starts_with(Value text, Value part, Value start, Value stop)
 {
-    return py_bool(py_has_end(py_text(text), part, 1));
+    return py_has_end_between(text, part, start, stop, 0);
+}
+
+static Value py_ends_with(Value text, Value part, Value start, Value stop)
+{
+    return py_has_end_between(text, part, start, stop, 1);
 }
 
 static Value py_remove_prefix(Value text, Value part)

@@ -7,11 +7,12 @@ static Value py_set(void)
     return made;
 }
 
-/* The place of a key, or the free one where it would go. Removed ones have the kind K_ERROR; the last of them on the way
-   is told. */
+/* The place of a key, or the free one where it would go. Removed ones have the kind K_ERROR; the last of them on the
+   way is told. */
 static size_t py_set_place(const Set *set, Value key, long long hash, size_t *removed)
 {
     size_t mask = set->slots - 1, at = (size_t)hash & mask, mixed = (size_t)hash, probes;
+    (void)removed; /* where a program removes nothing */
     for (;;) {
         size_t place = at;
         for (probes = at + 9 <= mask ? 9 : 0;; probes--, place++) {
