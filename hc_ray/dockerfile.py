@@ -4,7 +4,8 @@ which steps are left to a builder, and what the classic builder cannot do at all
 import json
 import posixpath
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from pathlib import PurePosixPath
 
 from hc_ray.dockerfile_lines import Instruction, Lines, expand, read_lines, words
 from hc_ray.task import Copy
@@ -222,3 +223,30 @@ def parse_dockerfile(text: str, *, files: Collection[str] = ()) -> ParsedDockerf
         user=last.user,
         unsupported=reader.unsupported,
     )
+
+
+def placed(copies: Sequence[Copy], files: Collection[str]) -> tuple[str, ...]:
+    """Where the copies put the files of a build context (paths relative to it), in order: absolute paths. What a
+    ``.dockerignore`` leaves out is not looked at."""
+    found: dict[str, None] = {}
+    for copy in copies:
+        for source in copy.sources:
+            sought = posixpath.normpath("/" + source).lstrip("/")
+            for file in files:
+                inner = _inside(file, sought)
+                if inner is not None:
+                    end = inner or (posixpath.basename(file) if copy.destination.endswith("/") else "")
+                    found[posixpath.join(copy.destination, end) if end else copy.destination] = None
+    return tuple(found)
+
+
+def _inside(file: str, sought: str) -> str | None:
+    """A file's path below the folder that a source names, "" where the source names the file itself, else None."""
+    if not sought or file.startswith(f"{sought}/"):
+        return file[len(sought) :].lstrip("/")
+    for folder in (file, *map(str, PurePosixPath(file).parents)):
+        if folder == sought or (
+            any(sign in sought for sign in "*?[") and PurePosixPath("/", folder).match("/" + sought)
+        ):
+            return file[len(folder) :].lstrip("/")
+    return None

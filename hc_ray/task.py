@@ -26,6 +26,8 @@ class Environment(Value):
     workdir: str = "/app"
     env: dict[str, str] = {}
     copies: tuple[Copy, ...] = ()
+    files: tuple[str, ...] = ()
+    """Absolute paths of the files that the image is seen to get from ``environment/``, the first thousand."""
     run_steps: tuple[str, ...] = ()
     """RUN lines: a sandbox that cannot build images refuses the task with them."""
     compose: bool = False

@@ -11,13 +11,14 @@ from hc_ray.blind.own_image import OwnImage, own_image
 from hc_ray.blind.tree import Entry, Ignore, entries
 from hc_ray.blind.variables import VARIABLE, resolve_templates
 from hc_ray.credentials import is_secret_name
-from hc_ray.dockerfile import ParsedDockerfile, parse_dockerfile
+from hc_ray.dockerfile import ParsedDockerfile, parse_dockerfile, placed
 from hc_ray.errors import DatasetError
-from hc_ray.task import Environment, Grading, Task
+from hc_ray.task import Copy, Environment, Grading, Task
 from hc_ray.task_toml import Fault, ParsedTaskToml, parse_task_toml
 from hc_ray.value import Value, digest_of
 
 COMPOSE_FILES = ("docker-compose.yaml", "docker-compose.yml", "compose.yaml", "compose.yml")
+_FILES = 1000
 _CANARY = re.compile(r"^(<!--.*canary.*-->|#.*canary.*)$", re.IGNORECASE)
 
 
@@ -241,13 +242,16 @@ def _environment(folder: Path, parsed: ParsedTaskToml, tree: tuple[Entry, ...], 
         env.update(resolve_templates(section.env, os.environ))
     except DatasetError as error:
         faults.append(Fault(field="environment.env", says=str(error), remedy="set it, or give it a default: ${VAR:-x}"))
+    workdir = section.workdir or (docker.workdir if docker else None) or ("/app" if text is None else "/")
+    copies = docker.copies if docker else () if text is not None else (Copy(sources=(".",), destination=f"{workdir}/"),)
     return Environment(
         docker_image=section.docker_image,
         dockerfile=text,
         base=(docker.base if docker else None) or section.docker_image,
-        workdir=section.workdir or (docker.workdir if docker else None) or ("/app" if text is None else "/"),
+        workdir=workdir,
         env=env,
         copies=docker.copies if docker else (),
+        files=placed(copies, paths)[:_FILES],
         run_steps=docker.run_steps if docker else (),
         compose=compose,
         cpus=section.cpus,

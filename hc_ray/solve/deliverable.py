@@ -82,6 +82,7 @@ _READS = re.compile(
     r"based on|compares?)\b",
     re.I,
 )
+_QUALIFIES = re.compile(r"from|given|contain(?:s|ing)|provided|exists?|based on|input", re.I)
 _EDITS = re.compile(r"\b(?:fix|edit|modify|change|update|repair|correct|complete|extend|rewrite|in place|add)\b", re.I)
 _COMPILED = re.compile(r"\b(?:compil\w+|binary|executable|run as|invoked as|build it)\b", re.I)
 _DATA_IN = re.compile(
@@ -100,7 +101,7 @@ _MUST_HOLD = re.compile(
 
 def read_deliverable(instruction: str, environment: Environment) -> Deliverable:
     """What ``instruction`` asks for. Where it names no file, a default name is taken (``stated`` is False)."""
-    present = _present(environment)
+    present = frozenset(_relative(path, environment.workdir) for path in environment.files)
     fences = [match.span() for match in _FENCE.finditer(instruction)]
     mentions: dict[str, _Mention] = {}
     for match in _PATH.finditer(instruction):
@@ -127,18 +128,6 @@ def read_deliverable(instruction: str, environment: Environment) -> Deliverable:
         inputs=tuple(path for path in mentions if path not in paths),
         stated=bool(outputs),
     )
-
-
-def _present(environment: Environment) -> frozenset[str]:
-    """Files that the Dockerfile is seen to copy in; a copied folder's content is not known here."""
-    found = set()
-    for copy in environment.copies:
-        for source in copy.sources:
-            target = copy.destination
-            if target.endswith("/") or len(copy.sources) > 1:
-                target = posixpath.join(target, posixpath.basename(source.rstrip("/")))
-            found.add(_relative(target, environment.workdir))
-    return frozenset(found)
 
 
 def _relative(path: str, workdir: str) -> str:
@@ -170,14 +159,16 @@ def _weigh(text: str, match: re.Match[str], path: str, exists: bool, *, fenced: 
         start = end.end()
     before, after = text[start : match.start()], text[match.end() : match.end() + 80]
     written = list(_WRITES.finditer(before))
-    read = list(_READS.finditer(before))
+    towards = _TOWARDS.search(before) is not None
+    # "Write the rows from 2020 to …": behind "to" only a verb of reading takes the path from what writes.
+    read = [one for one in _READS.finditer(before) if not (towards and _QUALIFIES.fullmatch(one[0]))]
     score, runtime = 0, False
     if written and (not read or written[-1].start() > read[-1].start()):
         score += 2
         runtime = written[-1]["later"] is not None
     elif read:
         score -= 2
-    score += 1 if _TOWARDS.search(before) else 0
+    score += towards
     score -= 2 if _AWAY.search(before) else 0
     score -= 3 if _DATA_IN.search(before) else 0
     score -= 2 if _EXAMPLE.search(before) else 0

@@ -70,11 +70,15 @@ def ask(
     notes: str = "",
     purpose: str = "candidate",
 ) -> Prompt:
-    """The prompt that asks for the files of ``deliverable``. The instruction is in it word for word and whole.
+    """The prompt that asks for the files of ``deliverable``. The instruction is in it word for word and whole, but in
+    the form ``framed``, where a program or a file is told as a function.
 
     ``inputs`` are files of the workspace that the model is shown (path → text; the caller says what it cut). ``notes``
     is text for the model, such as an earlier attempt and what was observed of it (a repair)."""
-    shown = [f"The file `{path}` holds:\n\n{_fenced(held)}" for path, held in sorted(inputs.items())]
+    # A function in a frame is told what its parameters are; whole contents on top of that led a small model astray.
+    shown = [
+        f"The file `{path}` holds:\n\n{_fenced(held)}" for path, held in sorted(inputs.items()) if form != "framed"
+    ]
     advice = shown + [part for part in (notes.strip("\n"), hint.strip(), plan_text(plan)) if part]
     text = instruction.strip("\n")
     if form == "chat":

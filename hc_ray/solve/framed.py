@@ -4,22 +4,26 @@ the rest. Small models that cannot write a program, a shell script or a table ca
 
 - data: a function from the contents of the input files to that of the file; the whole is run, what it writes is the
   candidate (``Framed.program``);
-- a Python or shell script: a function from arguments and standard input to what is printed; the file is the function in
-  its frame, for a shell script as a command of ``python3``;
+- a Python or shell script, a C program: a function from what it is given to what is printed (``retold``); the file is
+  the function in its frame, for a shell script as a command of ``python3``, for a C program translated (``to_c``);
 - a pattern: what ``re.fullmatch`` is given."""
 
 import ast
 import builtins
+import csv
 import json
 import keyword
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from hc_ray.profile import Profile
 from hc_ray.prompt import Completion, Malformed, Prompt
+from hc_ray.solve import to_c
 from hc_ray.solve.deliverable import Deliverable
 from hc_ray.solve.frames import IMPORTS, LISTS, NUMBERS, PRINTS, TABLES, TYPED, WRITES
+from hc_ray.solve.retold import parameters, retold
+from hc_ray.solve.retold_file import retold_file
 from hc_ray.solve.trim import parses, trim_python
 from hc_ray.value import Value
 
@@ -28,6 +32,8 @@ SECONDS = 10.0
 INTERPRETER = "python3"
 """What a framed shell script needs in the image."""
 _INPUTS = 3
+_SHOWN = 600
+"""Characters of an input of no known shape that are told whole."""
 _READS = {
     "json": ("json.load(file)", "the parsed content of"),
     "csv": ("_rows(file)", "the rows, a list of dictionaries, of"),
@@ -36,9 +42,9 @@ _READS = {
 """Suffix of an input → how it is read, and what that gives. The empty one is for all others."""
 _PATTERN = 'import re\n\n\ndef matches(text):\n    return re.fullmatch(r"'
 _ALL_NUMBERS = re.compile(r"(?:\s*[+-]?\d*\.?\d+\s*(?:\n|\Z))+")
-_OF_NUMBERS = re.compile(r"\b(?:numbers?|integers?|digits|sum)\b", re.I)
-_ARGUMENTS = re.compile(r"\b(?:arguments?|options?|parameters?)\b", re.I)
-_INPUT = re.compile(r"\b(?:standard input|stdin)\b", re.I)
+_GIVEN = {"arguments": "sys.argv[1:]", "text": 're.sub(r"\\n\\Z", "", sys.stdin.read())'}
+"""What a script is given, and where it finds it. Standard input comes without its last line break: a small model takes
+that for a line more, or turns it round."""
 _NO_PYTHON = re.compile(
     r"\b(?:posix|busybox|pure (?:shell|sh|bash))\b|\b(?:without|no|not|never|only)\b[^.]*\b(?:python|interpreters?)\b",
     re.I,
@@ -62,7 +68,7 @@ def suits(instruction: str, deliverable: Deliverable) -> bool:
         return False
     if deliverable.kind == "output":
         return file.language in ("json", "csv", "text")
-    return deliverable.kind in ("script", "shell", "pattern")
+    return deliverable.kind in ("script", "shell", "program", "pattern")
 
 
 def prefix(
@@ -70,18 +76,19 @@ def prefix(
 ) -> tuple[str, str]:
     """What is asked, as comments, and the beginning that the answer continues. ``inputs``: what is known of the files'
     contents."""
-    name, taken = _name(deliverable), _parameters(instruction, deliverable)
+    name = _name(deliverable)
     if deliverable.kind == "pattern":
-        told, head = [], _PATTERN
+        told, head = [instruction, *advice], _PATTERN
+    elif deliverable.kind == "output":
+        files = _files(deliverable)
+        read = [_told(parameter, path, inputs.get(path, "")) for parameter, path in files.items()]
+        told = [retold_file(instruction, deliverable.main.path, name, files, " ".join(read)), *advice]
+        head = _head(name, files)
     else:
-        told = [_told(deliverable, parameter, path, inputs) for parameter, path in taken.items()]
-        if deliverable.kind == "output":
-            told.append(f"`{name}` returns the content of `{deliverable.main.path}`.")
-        else:
-            told.append(f"`{name}` is the same in Python: it returns what is printed.")
-        # No line break at the end, as in the completion form.
-        head = f"def {name}({', '.join(taken)}):"
-    spoken = "\n\n".join([instruction, *advice, *(["\n".join(told)] if told else [])])
+        taken = parameters(instruction, deliverable.main.path)
+        told = [retold(instruction, deliverable.main.path, name, taken), *advice]
+        head = _head(name, [one.name for one in taken])
+    spoken = "\n\n".join(told)
     return "".join(f"# {line}".rstrip() + "\n" for line in spoken.split("\n")), head
 
 
@@ -105,10 +112,18 @@ def read(completion: Completion, prompt: Prompt, instruction: str, deliverable: 
     function = _defined(trim_python(prompt.context + completion.text.rstrip("\n") + "\n"))
     if not function:
         return Malformed(reason="the answer holds no function", text=completion.text[:2000])
-    taken = _parameters(instruction, deliverable)
     if deliverable.kind == "output":
-        return Framed(function=function, program=_program(function, deliverable, taken))
-    script = _script(function, instruction, deliverable, taken)
+        return Framed(function=function, program=_program(function, deliverable, _files(deliverable)))
+    call = f"{_name(deliverable)}({', '.join(one.load for one in parameters(instruction, path))})"
+    if deliverable.kind == "program":
+        given = [one for one in _GIVEN if re.search(rf"\b{one}\b", call)]
+        whole = f"{function}\n\n\ndef _given({', '.join(given)}):\n    return {call}\n"
+        try:
+            source = to_c.program(whole, name="_given", parameters=given, numbers=False)
+            return Framed(function=function, files={path: source})
+        except to_c.Untranslatable as fault:
+            return Malformed(reason=f"the function cannot be told in C: {fault}", text=function)
+    script = _script(function, call)
     if deliverable.kind == "shell":
         quoted = script.replace("'", "'\\''")
         said = "# A program with this script's arguments and standard input."
@@ -116,12 +131,31 @@ def read(completion: Completion, prompt: Prompt, instruction: str, deliverable: 
     return Framed(function=function, files={path: script})
 
 
-def _told(deliverable: Deliverable, parameter: str, path: str, inputs: Mapping[str, str]) -> str:
-    if deliverable.kind != "output":
-        return f"`{parameter}` is {path}."
-    reading = _reading(path)
-    numbers = reading is _READS[""] and _ALL_NUMBERS.fullmatch(inputs.get(path, ""))
-    return f"`{parameter}` is {'the list of numbers in' if numbers else reading[1]} `{path}`."
+def _head(name: str, parameters: Iterable[str]) -> str:
+    """No line break at the end, as in the completion form."""
+    return f"def {name}({', '.join(parameters)}):"
+
+
+def _told(parameter: str, path: str, held: str) -> str:
+    """What a parameter is, as the frame reads it. ``held``: what is known of the file's content."""
+    suffix = posixpath.basename(path).rpartition(".")[2].lower()
+    if keys := _keys(suffix, held):
+        return f"`{parameter}` is a list of dictionaries with the keys {', '.join(map(json.dumps, keys))}."
+    if suffix in _READS:
+        content = held if len(held) <= _SHOWN and "\n[cut]" not in held else ""
+        return f"`{parameter}` is {_READS[suffix][1]} `{path}`" + (f": {' '.join(content.split())}" if content else ".")
+    return f"`{parameter}` is a list of {'numbers' if _ALL_NUMBERS.fullmatch(held) else 'strings, its lines'}."
+
+
+def _keys(suffix: str, held: str) -> list[str]:
+    """The keys of the rows that a file holds, as far as is known."""
+    if suffix == "csv":
+        return next(csv.reader(held.splitlines()[:1]), [])
+    try:
+        rows = json.loads(held) if suffix == "json" else None
+    except (ValueError, RecursionError):
+        return []
+    return list(rows[0]) if isinstance(rows, list) and rows and isinstance(rows[0], dict) else []
 
 
 def _program(function: str, deliverable: Deliverable, taken: Mapping[str, str]) -> str:
@@ -139,11 +173,10 @@ def _program(function: str, deliverable: Deliverable, taken: Mapping[str, str]) 
     )
 
 
-def _script(function: str, instruction: str, deliverable: Deliverable, taken: Mapping[str, str]) -> str:
-    numbers = _OF_NUMBERS.search(instruction) is not None
-    given = {"arguments": "_typed(sys.argv[1:])" if numbers else "sys.argv[1:]", "text": "sys.stdin.read()"}
-    call = f"_print({_name(deliverable)}({', '.join(given[name] for name in taken)}))\n"
-    return "\n\n".join([IMPORTS, function + "\n", *((NUMBERS, TYPED) if "_typed" in call else ()), LISTS, PRINTS, call])
+def _script(function: str, call: str) -> str:
+    given = [f"{name} = {said}\n" for name, said in _GIVEN.items() if re.search(rf"\b{name}\b", call)]
+    typed = (NUMBERS, TYPED) if "_typed" in call else ()
+    return "\n\n".join([IMPORTS, function + "\n", *typed, LISTS, PRINTS, "".join([*given, f"_print({call})\n"])])
 
 
 def _defined(text: str) -> str:
@@ -161,15 +194,8 @@ def _name(deliverable: Deliverable) -> str:
     return f"{_identifier(path, 'answer')}_{posixpath.basename(path).rpartition('.')[2].lower()}"
 
 
-def _parameters(instruction: str, deliverable: Deliverable) -> dict[str, str]:
-    """Parameter → the input file that it stands for; of a script, what it is."""
-    if deliverable.kind != "output":
-        told = {}
-        if _ARGUMENTS.search(instruction):
-            told["arguments"] = "the list of the command-line arguments"
-        if _INPUT.search(instruction):
-            told["text"] = "the standard input, a string"
-        return told
+def _files(deliverable: Deliverable) -> dict[str, str]:
+    """Parameter → the input file that it stands for."""
     found: dict[str, str] = {}
     for i, path in enumerate(deliverable.inputs[:_INPUTS], start=1):
         name = _identifier(path, f"input_{i}")

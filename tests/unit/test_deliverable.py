@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hc_ray.solve.deliverable import Deliverable, read_deliverable
-from hc_ray.task import Copy, Environment
+from hc_ray.task import Environment
 
-APP = Environment(workdir="/app", copies=(Copy(sources=("table.csv", "old.py"), destination="/app/"),))
+APP = Environment(workdir="/app", files=("/app/table.csv", "/app/old.py"))
 
 
 def reads(text: str) -> Deliverable:
@@ -45,6 +45,9 @@ def test_a_file_that_is_asked_for_is_found_with_its_kind(text: str, path: str, k
         ("The file `words.txt` contains words. Save the longest in `best.txt`.", ["best.txt"], ("words.txt",)),
         ("Write `go.sh`, a script that reads a.txt and writes b.txt.", ["go.sh"], ("a.txt", "b.txt")),
         ("Write `n.sh` that takes a file. For example, for a file `notes.txt` it prints 3.", ["n.sh"], ("notes.txt",)),
+        ("Take `a.csv`. Write the rows from 2020 to `b.csv`, one a line.", ["b.csv"], ("a.csv",)),
+        ("Write the lines containing `x` of `a.log` into the file `b.log`.", ["b.log"], ("a.log",)),
+        ("Write `r.txt`. Compare the rows to `a.csv` first.", ["r.txt"], ("a.csv",)),
         ("Fix the bug in `/app/old.py`.", ["old.py"], ()),
         ("Create `enc.py` with `enc(s)` and `dec.py` with `dec(s)`.", ["enc.py", "dec.py"], ()),
         ("Create these files:\n\n- `a.sh`: prints a\n- `b.sh`: prints b\n", ["a.sh", "b.sh"], ()),

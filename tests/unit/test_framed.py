@@ -66,8 +66,25 @@ def test_the_prompt_ends_in_the_head_of_a_function_from_the_inputs_to_the_file()
     prompt, _ = asked(TOTAL, held="3\n4.5\n")
     assert prompt.text is not None and prompt.text.endswith("\ndef total_txt(prices):")
     assert all(line.startswith("#") for line in prompt.text.splitlines()[:-1])
-    assert "list of numbers" in prompt.text and "`total.txt`" in prompt.text
+    assert "`prices` is a list of numbers." in prompt.text and "returns their sum" in prompt.text
     assert prompt.stop == ("\n```", "\ndef ")
+
+
+@pytest.mark.parametrize(
+    ("path", "held", "told"),
+    [
+        ("a.csv", 'name,"b c"\n1,2\n', 'a list of dictionaries with the keys "name", "b c".'),
+        ("a.csv", "", "the rows, a list of dictionaries, of `a.csv`."),
+        ("a.json", '[{"x": 1, "y": 2}]', 'a list of dictionaries with the keys "x", "y".'),
+        ("a.json", '{"x":\n [1]}', 'the parsed content of `a.json`: {"x": [1]}'),
+        ("a.json", '{"x":\n[cut]\n', "the parsed content of `a.json`."),
+        ("a.log", "x 1\ny 2\n", "a list of strings, its lines."),
+        ("a.txt", "1\n-2.5\n", "a list of numbers."),
+    ],
+)
+def test_the_prompt_tells_what_each_input_is(path: str, held: str, told: str) -> None:
+    prompt, _ = asked(f"Read `{path}` and write the first of it to `first.txt`.", held=held)
+    assert prompt.text is not None and f"# `a` is {told}\n" in prompt.text
 
 
 @pytest.mark.parametrize(
@@ -78,7 +95,8 @@ def test_the_prompt_ends_in_the_head_of_a_function_from_the_inputs_to_the_file()
         ("Write a Python script `run.py` that prints its first argument.", True),
         ("Write a file `p.regex` that contains one regular expression for digits.", True),
         ("Write a function `f(a)` in `m.py`.", False),
-        ("Write a C program `a.c` that prints `hi`.", False),
+        ("Write a C program `a.c` that prints `hi`.", True),
+        ("Write C programs `a.c` and `b.c`.", False),
         ("Write `a.json` and `b.json`.", False),
         ("Write a POSIX shell script `run.sh` that prints its first argument.", False),
         ("Write a shell script `run.sh` that prints its first argument. It must not use Python.", False),
@@ -98,6 +116,8 @@ def test_a_script_is_a_function_from_arguments_and_input_to_what_is_printed(tmp_
         assert printed(tmp_path, sums, "\n    return 'it is ' + arguments[0]", "03", "4") == "it is 03\n"
         upper = f"Write a {script} that reads text from standard input and prints it in upper case."
         assert printed(tmp_path, upper, "\n    return text.upper()", text="it's a\nb\n") == "IT'S A\nB\n"
+        assert printed(tmp_path, upper, "\n    return text[::-1]", text="ab c\n") == "c ba\n"
+        assert printed(tmp_path, upper, "\n    return len(text.split('\\n'))", text="a\n\n\n") == "3\n"
         lines = f"Write a {script} that prints each argument on a line of its own."
         assert printed(tmp_path, lines, "\n    return list(arguments)", "a b", "7") == "a b\n7\n"
         assert printed(tmp_path, lines, "\n    for one in arguments:\n        print('-', one)", "it's") == "- it's\n"

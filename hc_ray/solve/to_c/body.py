@@ -27,7 +27,7 @@ class Unit:
     """One program: what its functions share."""
 
     def __init__(self, functions: dict[str, ast.FunctionDef], imports: dict[str, str], *, strict: bool, numbers: bool):
-        """``strict``: errors are caught somewhere, so that their order counts."""
+        """``strict``: reading counts as changing; errors are caught somewhere, so that their order counts."""
         self.functions, self.imports = functions, imports
         self.strict, self.numbers = strict, numbers
         self.wanted: list[str] = []

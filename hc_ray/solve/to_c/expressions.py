@@ -256,10 +256,8 @@ def paired(body: Body, node: ast.Dict) -> Term:
 
 @rule(ast.Subscript)
 def item(body: Body, node: ast.Subscript) -> Term:
-    # A dictionary with default values grows where it is read.
-    grows = CHANGES if "collections.defaultdict" in body.unit.imports.values() else READS
     if not isinstance(node.slice, ast.Slice):
-        return call(body, "py_item", [node.value, node.slice], grows)
+        return call(body, "py_item", [node.value, node.slice])
     return call(body, "py_slice", [node.value, *bounds(node.slice), node.slice.step or NONE])
 
 

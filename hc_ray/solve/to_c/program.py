@@ -46,7 +46,8 @@ def _program(text: str, name: str, taken: Sequence[str], numbers: bool) -> str:
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     if name not in functions:
         raise Untranslatable(f"no function {name}")
-    strict = any(isinstance(node, ast.Try) for node in ast.walk(tree))
+    # A dictionary with default values grows where it is read.
+    strict = "defaultdict" in text or any(isinstance(node, ast.Try) for node in ast.walk(tree))
     unit = Unit(functions, _imports(tree), strict=strict, numbers=numbers)
     main = unit.want(name)
     bodies = []

@@ -56,14 +56,18 @@ static Value py_pop(Value whole, Value key, Value otherwise)
 
 static Value py_remove(Value whole, Value item)
 {
+    size_t at;
     if (whole.kind == K_SET) {
         if (!py_set_forget(whole.as.set, item))
             py_raise_worded("KeyError", item);
         return NOTHING;
     }
-    py_need_list(whole);
-    py_remove_at(whole.as.list, (size_t)py_index(whole, item, UNSET, UNSET).as.i, 1);
-    return NOTHING;
+    for (at = 0; at < py_need_list(whole)->count; at++)
+        if (py_equal(whole.as.list->items[at], item)) {
+            py_remove_at(whole.as.list, at, 1);
+            return NOTHING;
+        }
+    py_raise_worded("ValueError", py_str("list.remove(x): x not in list"));
 }
 
 static Value py_reverse(Value list)

@@ -83,7 +83,9 @@ static Value py_index(Value whole, Value item, Value start, Value stop)
     for (; left > 0; left--, at++)
         if (py_equal(whole.as.list->items[at], item))
             return py_int(at);
-    py_raise("ValueError", "item is not in list");
+    if (whole.kind == K_TUPLE)
+        py_raise("ValueError", "item is not in tuple");
+    py_raise_worded("ValueError", py_add(py_repr(item), py_str(" is not in list")));
 }
 
 static Value py_count(Value whole, Value item, Value start, Value stop)
