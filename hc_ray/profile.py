@@ -11,7 +11,8 @@ class Profile(Value):
     form: Form = "chat"
     """The form of solver prompts: ``chat``, or ``completion`` (a code prefix that the model continues)."""
     forms: tuple[Form, ...] = ()
-    """The forms that a search over several is worth, best first; empty: all of them."""
+    """The forms that a search over several is worth, best first; empty: all of them. ``framed`` among them says that
+    answers in a frame, where a frame can hold the file, come before those that follow."""
     test_form: Form = "chat"
     """The form of tester prompts."""
     stop: dict[Form, tuple[str, ...]] = {}

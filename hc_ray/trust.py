@@ -59,6 +59,12 @@ class _Pool(NamedTuple):
 Pools = Sequence[tuple[PassMatrix, Sequence[SelfTest]]]
 
 
+def known(tests: Sequence[SelfTest]) -> tuple[int, ...]:
+    """Columns of the tests whose answer, or refusal, the instruction itself states."""
+    return tuple(i for i, test in enumerate(tests)
+                 if test.expectation.kind in ("value", "rejected") and test.confidence >= STATED)  # fmt: skip
+
+
 def reliability(pools: Pools) -> dict[Category, Reliability]:
     """Validity and false passes of each category that judges anywhere in the pools."""
     categories = _categories(pools)

@@ -80,10 +80,11 @@ def ladder(config: SolverConfig, profile: Profile, differing: Sequence[Form]) ->
 
 
 def wanted_forms(config: SolverConfig, profile: Profile) -> tuple[Form, ...]:
-    """The forms that a ladder may hold, the model's own first: those that its profile names, else all, and answers in a
-    frame, which profiles do not measure."""
-    every: tuple[Form, ...] = ("completion", "fenced", "chat")
-    return config.forms or tuple(dict.fromkeys((profile.form, *(profile.forms or every), "framed")))
+    """The forms that a ladder may hold: those that the model's profile names, best first, else all with its own first;
+    and answers in a frame, last where the profile is silent on them."""
+    every: tuple[Form, ...] = (profile.form, "completion", "fenced", "chat")
+    named = profile.forms if profile.form in profile.forms else (*every[:1], *(profile.forms or every))
+    return config.forms or tuple(dict.fromkeys((*named, "framed")))
 
 
 def hopeless(pool: Sequence[Candidate], lively: Container[str]) -> frozenset[str]:

@@ -11,6 +11,7 @@ from hc_ray.solve.search import Search
 from hc_ray.solve.standing import Standing
 from hc_ray.solve.verifying import Verifying
 from hc_ray.solve.workshop import Workshop
+from hc_ray.trust import known
 
 
 class Rounds:
@@ -50,6 +51,10 @@ class Rounds:
         answered = {one for cluster in (search.selection.clusters if search.selection else ()) for one in cluster}
         # Who has not been run may answer yet; where nobody answered, all who held a file are alike.
         lively = {one.id for one in search.pool if one.files and (one.id not in search.rows or not answered)} | answered
+        # Where answers are known and anybody gives one, who gives none at all has nothing to say.
+        columns = known(search.tests)
+        right = {one for one, row in search.rows.items() if any(row[i].outcome == "pass" for i in columns)}
+        lively -= search.rows.keys() - right if right else set()
         return search.ways.without(propose.hopeless(search.pool, lively))
 
     def _decide(self, *, affordable: int | None = None) -> Decision:

@@ -11,7 +11,7 @@ from hc_ray.solve.decide import AGREED, State
 from hc_ray.solve.gate import AGREED_CONFIDENCE
 from hc_ray.solve.search import Search
 from hc_ray.solve.subtasks import Reached
-from hc_ray.trust import STATED
+from hc_ray.trust import known
 
 BELIEVED = 0.5
 """From this trust on a test is more likely right than wrong: what fails it is not complete."""
@@ -59,9 +59,7 @@ class Standing:
             faults=tuple(search.checklist(search.candidate(best).files)) if best else (),
             confidence=selection.confidence if selection else 0.0,
             posterior=config.selector == "posterior",
-            stated=sum(
-                test.expectation.kind in ("value", "rejected") and test.confidence >= STATED for test in search.tests
-            ),
+            stated=len(known(search.tests)),
             alike=alike,
             rivals=self._rivals(best),
             agreement_needed=search.asking.role.profile.bias_to_agreement,

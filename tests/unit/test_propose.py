@@ -73,6 +73,10 @@ def test_the_first_candidate_of_hc_is_the_sample_of_raw() -> None:
     named = profile.model_copy(update={"forms": ("completion", "chat")})
     assert wanted_forms(SolverConfig(), named) == ("completion", "chat", "framed")
     assert wanted_forms(SolverConfig(forms=("fenced",)), named) == ("fenced",)
+    framed = profile.model_copy(update={"forms": ("framed", "completion")})
+    assert wanted_forms(SolverConfig(), framed) == ("framed", "completion")
+    other = profile.model_copy(update={"forms": ("chat",)})
+    assert wanted_forms(SolverConfig(), other) == ("completion", "chat", "framed")
     ways = ladder(SolverConfig(), profile, wanted_forms(SolverConfig(), profile))
     first = round_slots(SolverConfig(), ways, number=1, count=1, begin=0, next_lineage=0, **PLACE)[0]
     assert first == single and ways.forms == ("completion", "fenced", "chat", "framed")

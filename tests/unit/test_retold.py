@@ -116,7 +116,8 @@ def test_a_file_to_write_is_told_as_what_a_function_returns(instruction: str, ex
     st.lists(
         st.sampled_from(
             ["Write a C program `p.c`", "reads two numbers", "from standard input", "as its argument", "`", "\0",
-             "where NAME is", "its first argument", "prints `NAME`", ".", "\n", "```", "to `out.txt`", "that holds", "\\1", "{name}"]
+             "where NAME is", "its first argument", "prints `NAME`", ".", "\n", "```", "to `out.txt`", "that holds",
+             "\\1", "{name}"]
         ) | st.text(max_size=8),
         max_size=14,
     )

@@ -83,6 +83,23 @@ async def test_a_malformed_answer_and_a_copy_are_replaced_in_their_round_by_anot
     assert len(set(ways)) == len(ways) == 7
 
 
+async def test_a_form_that_gives_no_known_answer_is_asked_no_more_where_another_gives_one() -> None:
+    def answer(prompt: Prompt) -> str:
+        if prompt.messages and prompt.role == "solver":
+            return f"```python\ndef double(n):\n    return n * 3 + {prompt.seed % 50}\n```\n"
+        return by_form[chat_helps](prompt)
+
+    asked = {}
+    by_form = {False: scripted(WRONG, "    return 8\n"), True: scripted("    return n * 5\n", "    return n * 7\n")}
+    for chat_helps in (False, True):
+        bench = Bench(answer)
+        settings = {**SETTINGS, "forms": ("completion", "chat"), "repairs": 0, "max_turns": 16}
+        await bench.solve("hc", SolverConfig(**settings), tokens=20_000)
+        asked[chat_helps] = [bool(one.messages) for one in bench.prompts if one.role == "solver"]
+    assert sum(asked[False][:4]) == 2 and not any(asked[False][8:]) and len(asked[False]) > 8
+    assert any(asked[True][8:]), "where no form gives a known answer, all are asked on"
+
+
 async def test_copies_that_settle_a_search_are_not_replaced() -> None:
     bench = Bench(scripted(RIGHT))
     outcome = await bench.solve("hc", SolverConfig(max_answer_tokens=60))
