@@ -111,7 +111,7 @@ class Body:
     def temporary(self, text: str, kind: str = "Value") -> str:
         """A variable that holds what a term gives now."""
         name = self.fresh("tmp")
-        self.emit(f"{kind} {name} = {text};")
+        self.emit(f"{'volatile ' if self.guarded else ''}{kind} {name} = {text};")
         return name
 
     def owns(self, name: str) -> bool:

@@ -2,11 +2,14 @@
 shares with the function around as cells."""
 
 import ast
+import re
 
 from hc_ray.solve.to_c.blocks import block
 from hc_ray.solve.to_c.body import CHANGES, READS, Body, Term, array, expression, rule, terms
 from hc_ray.solve.to_c.errors import Untranslatable
-from hc_ray.solve.to_c.names import Function, bound, defaults, fixed, loaded, parameters
+from hc_ray.solve.to_c.names import Function, bound, defaults, fixed, parameters
+
+_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 @rule(ast.Lambda)
@@ -54,7 +57,6 @@ def written(body: Body, taken: str) -> str:
 
 def _declared(body: Body, *, arrayed: bool) -> list[str]:
     """The variables of a function. What an error may jump over is volatile."""
-    reads = loaded(body.function.body if isinstance(body.function, ast.FunctionDef) else [body.function.body])
     own = "volatile " if body.guarded else ""
     otherwise = defaults(body.function)
     taken = [one.arg for one in parameters(body.function)]
@@ -70,9 +72,14 @@ def _declared(body: Body, *, arrayed: bool) -> list[str]:
             lines.append(f"    Value *{own}{variable} = py_cell({value});")
         elif name not in taken or arrayed or body.guarded:
             lines.append(f"    {own}Value {variable} = {value};")
-        if name not in reads:
+        if not any(_reads(line, variable) for line in body.lines):
             lines.append(f"    (void){variable};")
     return lines
+
+
+def _reads(line: str, variable: str) -> bool:
+    """Whether a line does more with a variable than give it a value."""
+    return re.search(rf"\b{variable}\b", _TEXT.sub("", line).strip().removeprefix(f"{variable} = ")) is not None
 
 
 def signature(body: Body) -> str:

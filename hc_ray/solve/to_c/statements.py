@@ -18,7 +18,8 @@ def _expression(body: Body, node: ast.Expr) -> bool:
         raise Untranslatable(type(node.value).__name__.lower(), node.lineno)
     term = expression(body, node.value)
     if term.text != "NOTHING":
-        body.emit(f"{'' if term.effect == CHANGES else '(void)'}{term.text};")
+        called = term.effect == CHANGES and "(" in term.text[1:]
+        body.emit(f"{'' if called and term.text[0] != '(' else '(void)'}{term.text};")
     return False
 
 
