@@ -119,7 +119,7 @@ def read(completion: Completion, prompt: Prompt, instruction: str, deliverable: 
         given = [one for one in _GIVEN if re.search(rf"\b{one}\b", call)]
         whole = f"{function}\n\n\ndef _given({', '.join(given)}):\n    return {call}\n"
         try:
-            source = to_c.program(whole, name="_given", parameters=given, numbers=False)
+            source = to_c.program(whole, name="_given", parameters=given)
             return Framed(function=function, files={path: source})
         except to_c.Untranslatable as fault:
             return Malformed(reason=f"the function cannot be told in C: {fault}", text=function)

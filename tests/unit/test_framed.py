@@ -1,6 +1,7 @@
 """The model writes one function; the frame around it reads, runs, writes and prints."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -121,6 +122,30 @@ def test_a_script_is_a_function_from_arguments_and_input_to_what_is_printed(tmp_
         lines = f"Write a {script} that prints each argument on a line of its own."
         assert printed(tmp_path, lines, "\n    return list(arguments)", "a b", "7") == "a b\n7\n"
         assert printed(tmp_path, lines, "\n    for one in arguments:\n        print('-', one)", "it's") == "- it's\n"
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc on this machine")
+def test_a_c_program_is_the_translation_of_a_function(tmp_path: Path) -> None:
+    def run(instruction: str, answer: str, *arguments: str, text: str = "") -> str:
+        made = answered(f"Write a C program `p.c` that {instruction}. It will be compiled with gcc.", answer)
+        assert isinstance(made, framed.Framed) and made.function is not None
+        (tmp_path / "p.c").write_text(made.files["p.c"])
+        subprocess.run(["gcc", "p.c", "-o", "p"], cwd=tmp_path, check=True, timeout=60)
+        done = subprocess.run([tmp_path / "p", *arguments], input=text, capture_output=True, text=True, timeout=20)
+        return done.stdout if done.returncode == 0 else "failed"
+
+    product = "reads two whole numbers from standard input and prints their product"
+    assert run(product, "\n    return a * b", text="3\n-4\n") == "-12\n"
+    assert run(product, "\n    return a * b", text="3\n") == "failed"
+    assert (
+        run("prints its arguments, numbers, one a line", "\n    return sorted(arguments)", "10", "9.5") == "9.5\n10\n"
+    )
+    assert run("takes a word as its argument and prints it twice", "\n    return word * 2", "12") == "1212\n"
+
+
+def test_a_function_that_c_cannot_say_is_malformed_with_the_reason() -> None:
+    made = answered("Write a C program `p.c` that reads a line from stdin.", "\n    return re.sub('a', 'b', line)")
+    assert isinstance(made, Malformed) and "re.sub" in made.reason
 
 
 def test_a_pattern_is_what_a_match_is_given() -> None:

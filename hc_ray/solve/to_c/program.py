@@ -27,27 +27,28 @@ _MAIN = """int main(int argc, char **argv)
 """
 
 
-def program(function: str, *, name: str, parameters: Sequence[str], numbers: bool) -> str:
+def program(function: str, *, name: str, parameters: Sequence[str]) -> str:
     """A C99 program that does what a Python function does, and prints what it returns as a frame prints it.
 
-    ``function``: definitions and imports; ``name``: the one that is called; ``parameters``: what it is given, of
-    "arguments" (those of the command line) and "text" (the standard input without its last line break); ``numbers``:
-    arguments that are all numbers are numbers that are written as they were read.
+    ``function``: definitions and imports; they may use ``_typed`` of ``frames``. ``name``: the one that is called;
+    ``parameters``: what it is given, of "arguments" (those of the command line) and "text" (the standard input without
+    its last line break).
 
     Raises ``Untranslatable`` for what cannot be carried over faithfully."""
     try:
-        return _program(function, name, parameters, numbers)
+        return _program(function, name, parameters)
     except RecursionError as error:
         raise Untranslatable("too deeply nested") from error
 
 
-def _program(text: str, name: str, taken: Sequence[str], numbers: bool) -> str:
+def _program(text: str, name: str, taken: Sequence[str]) -> str:
     tree = _parsed(text)
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     if name not in functions:
         raise Untranslatable(f"no function {name}")
     # A dictionary with default values grows where it is read.
     strict = "defaultdict" in text or any(isinstance(node, ast.Try) for node in ast.walk(tree))
+    numbers = any(isinstance(node, ast.Name) and node.id == "_typed" for node in ast.walk(tree))
     unit = Unit(functions, _imports(tree), strict=strict, numbers=numbers)
     main = unit.want(name)
     bodies = []
@@ -57,7 +58,7 @@ def _program(text: str, name: str, taken: Sequence[str], numbers: bool) -> str:
     declared = "".join(f"static Value {one}({taken});\n" for one, taken, _ in order)
     inner = [one.split("\n", 1)[0] + ";\n" for one in unit.inner]
     own = "\n".join([declared + "".join(inner), *unit.inner, *(code for _, _, code in order)])
-    code = f"{own}\n{_main(functions[name], main, taken, numbers, 'py_argv' in own)}"
+    code = f"{own}\n{_main(functions[name], main, taken, 'py_argv' in own)}"
     return f"{_comment(text)}\n{runtime(code)}\n/* The function itself. */\n\n{code}"
 
 
@@ -122,7 +123,7 @@ def _recurs(unit: Unit, name: str) -> bool:
     return False
 
 
-def _main(function: ast.FunctionDef, main: str, taken: Sequence[str], numbers: bool, argv: bool) -> str:
+def _main(function: ast.FunctionDef, main: str, taken: Sequence[str], argv: bool) -> str:
     known = parameters(function)
     if len(taken) > len(known) - len(function.args.kwonlyargs):
         raise Untranslatable("fewer parameters than there is to give", function.lineno)
@@ -130,7 +131,7 @@ def _main(function: ast.FunctionDef, main: str, taken: Sequence[str], numbers: b
     given = []
     for i, one in enumerate(known):
         if i < len(taken):
-            given.append(f"py_typed({_GIVEN[taken[i]]})" if numbers and taken[i] == "arguments" else _GIVEN[taken[i]])
+            given.append(_GIVEN[taken[i]])
         elif one.arg in otherwise:
             given.append(_default(otherwise[one.arg], function))
         else:

@@ -71,8 +71,12 @@ def together(cases: Sequence[Case]) -> str:
 
 
 def compiled(source: str, folder: Path, *, flags: Sequence[str] = STRICT, numbers: bool = False) -> Path:
-    """The program of a function ``f``; compiled without a warning."""
-    text = program(source, name="f", parameters=_taken(source), numbers=numbers)
+    """The program of a function ``f``, of arguments that may be ``numbers``; compiled without a warning."""
+    name, taken = "f", _taken(source)
+    if numbers:
+        given = ", ".join("_typed(arguments)" if one == "arguments" else one for one in taken)
+        name, source = "given", f"{source}\n\ndef given({', '.join(taken)}):\n    return f({given})\n"
+    text = program(source, name=name, parameters=taken)
     file = folder / "f.c"
     file.write_text(text, encoding="utf-8")
     done = subprocess.run(["gcc", *flags, "f.c", "-o", "f"], cwd=folder, capture_output=True, text=True, timeout=120)

@@ -22,8 +22,8 @@ HOSTILE = '''def f(text):
 '''
 
 
-def _text(source: str, **given: bool) -> str:
-    return program(source, name="f", parameters=["text"], numbers=given.get("numbers", False))
+def _text(source: str) -> str:
+    return program(source, name="f", parameters=["text"])
 
 
 def test_it_begins_with_the_python_and_ends_with_the_function_and_main() -> None:

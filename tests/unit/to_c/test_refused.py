@@ -9,7 +9,7 @@ from hc_ray.solve.to_c import Untranslatable, program
 
 def _refused(source: str, taken: tuple[str, ...] = ("text",)) -> str:
     with pytest.raises(Untranslatable) as caught:
-        program(source, name="f", parameters=taken, numbers=False)
+        program(source, name="f", parameters=taken)
     assert caught.value.reason == str(caught.value)
     return caught.value.reason
 
@@ -83,12 +83,12 @@ def test_a_function_that_does_not_fit_is_refused(source: str, taken: tuple[str, 
 
 def test_what_is_not_called_is_not_looked_at() -> None:
     source = "import re\ndef g(text):\n    return re.sub('a', 'b', text)\ndef f(text):\n    return text\n"
-    assert "py_input_whole" in program(source, name="f", parameters=["text"], numbers=False)
+    assert "py_input_whole" in program(source, name="f", parameters=["text"])
 
 
 def _answers(source: str) -> None:
     try:
-        assert program(source, name="f", parameters=["text"], numbers=True).startswith("/*")
+        assert program(source, name="f", parameters=["text"]).startswith("/*")
     except Untranslatable as refused:
         assert refused.reason
 
