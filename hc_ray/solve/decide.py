@@ -10,7 +10,9 @@ ActionName = Literal["continue", "advance", "complete", "no_progress", "restart"
 CLEAR = 0.9
 """The posterior share from which a selection is clear."""
 AGREED = 3
-"""Candidates that must behave alike before agreement alone ends a search."""
+"""Candidates that must behave alike before a search ends on the word of a model whose own answers are weak."""
+AGREED_ALONE = 6
+"""As many where the instruction states no answer either: the first ones, asked greedily, often share a mistake."""
 
 
 class State(Value):
@@ -87,12 +89,17 @@ class Rule(NamedTuple):
     holds: Callable[[State], bool]
 
 
+def agreement(stated: int) -> int:
+    """How many candidates must behave alike, by the number of known answers."""
+    return AGREED if stated else AGREED_ALONE
+
+
 def _evident(state: State) -> bool:
     """Known answers, or agreement where the model's own answers are weak."""
     if state.posterior and state.confidence < CLEAR:
         return False
     # Who fails what is believed has no vote on the answer: a form that brings only rubbish would outvote any other.
-    if state.agreement_needed and (state.alike < AGREED or state.alike <= state.rivals):
+    if state.agreement_needed and (state.alike < agreement(state.stated) or state.alike <= state.rivals):
         return False
     return state.stated > 0 or state.alike >= 2
 

@@ -7,7 +7,7 @@ from typing import Any
 from hc_ray.candidate import Candidate
 from hc_ray.select import judging, progress
 from hc_ray.solve import repair
-from hc_ray.solve.decide import AGREED, State
+from hc_ray.solve.decide import State, agreement
 from hc_ray.solve.gate import AGREED_CONFIDENCE
 from hc_ray.solve.search import Search
 from hc_ray.solve.subtasks import Reached
@@ -36,10 +36,10 @@ class Standing:
         search, config = self.search, self.search.config
         selection = search.selection
         best = selection.chosen if selection else None
-        alike = _alike(search, best)
+        alike, stated = _alike(search, best), len(known(search.tests))
         failing, doubted = self._failing(best)
         # Agreement betters a best only where nothing else is wrong with it.
-        agreed = 0 if failing or doubted else min(alike, AGREED)
+        agreed = 0 if failing or doubted else min(alike, agreement(stated))
         reached = (progress(search.rows[best], search.tests), agreed) if best else (-1.0, 0)
         if reached > self._best:
             self._best, self._since = reached, search.turns
@@ -59,7 +59,7 @@ class Standing:
             faults=tuple(search.checklist(search.candidate(best).files)) if best else (),
             confidence=selection.confidence if selection else 0.0,
             posterior=config.selector == "posterior",
-            stated=len(known(search.tests)),
+            stated=stated,
             alike=alike,
             rivals=self._rivals(best),
             agreement_needed=search.asking.role.profile.bias_to_agreement,

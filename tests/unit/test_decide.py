@@ -28,6 +28,8 @@ CASES: tuple[tuple[ActionName, str, dict[str, Any]], ...] = (
     ("continue", "go on", {"agreement_needed": True, "alike": 3, "rivals": 3}),
     ("complete", "complete", {"agreement_needed": True, "alike": 4, "rivals": 3}),
     ("complete", "complete", {"agreement_needed": True, "alike": 3, "runnable": 12}),
+    ("continue", "go on", {"agreement_needed": True, "alike": 5, "stated": 0}),
+    ("complete", "complete", {"agreement_needed": True, "alike": 6, "rivals": 5, "stated": 0}),
     ("complete", "complete", {"doubted": ("t9",)}),
     ("complete", "complete", {"turns_left": 0}),
     ("stop", "turns", {"failing": ("t1",), "turns_left": 0}),
