@@ -163,7 +163,7 @@ def _prefix(text: str, deliverable: Deliverable, advice: list[str]) -> tuple[str
         return _commented(spoken, "#") + "\n", "#!/bin/sh\n"
     if deliverable.kind == "script":
         return _commented(spoken, "#") + "\n", "import sys\n"
-    return _commented(spoken, "#") + "\n", _function_head(deliverable)
+    return _commented(spoken, "#") + "\n", deliverable.signatures[0].head
 
 
 def _fence(text: str, deliverable: Deliverable, advice: list[str]) -> tuple[str, str]:
@@ -174,23 +174,13 @@ def _fence(text: str, deliverable: Deliverable, advice: list[str]) -> tuple[str,
         return _template("lead_many").substitute(fields, paths=_listed(deliverable)), ""
     begun = {"shell": "#!/bin/sh\n", "program": "#include <stdio.h>\n"}.get(deliverable.kind, "")
     if deliverable.kind == "function":
-        begun = _function_head(deliverable)
+        begun = deliverable.signatures[0].head
     return _template("lead_output").substitute(fields), begun
 
 
 def _fence_stops(deliverable: Deliverable, profile: Profile) -> tuple[str, ...]:
     own = profile.stop.get("fenced", ())
     return own if len(deliverable.files) > 1 else tuple(dict.fromkeys(("\n```", *own)))
-
-
-def _function_head(deliverable: Deliverable) -> str:
-    signature = deliverable.signatures[0]
-    if signature.parameters is None:
-        return f"def {signature.name}("
-    returns = f" -> {signature.returns}" if signature.returns else ""
-    # No line break at the end: tokenizers join it to the indentation that follows, and a small model goes astray after
-    # a lone one (0 of 36 calibration answers passed with it, 8 of 36 without).
-    return f"def {signature.name}({signature.parameters}){returns}:"
 
 
 def _commented(text: str, mark: str) -> str:

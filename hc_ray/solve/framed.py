@@ -6,6 +6,7 @@ the rest. Small models that cannot write a program, a shell script or a table ca
   candidate (``Framed.program``);
 - a Python or shell script, a C program: a function from what it is given to what is printed (``retold``); the file is
   the function in its frame, for a shell script as a command of ``python3``, for a C program translated (``to_c``);
+- a Python function: itself, asked for in other words (``retold_function``);
 - a pattern: what ``re.fullmatch`` is given."""
 
 import ast
@@ -24,6 +25,7 @@ from hc_ray.solve.deliverable import Deliverable
 from hc_ray.solve.frames import IMPORTS, LISTS, NUMBERS, PRINTS, TABLES, TYPED, WRITES
 from hc_ray.solve.retold import parameters, retold
 from hc_ray.solve.retold_file import retold_file
+from hc_ray.solve.retold_function import retold_function
 from hc_ray.solve.trim import parses, trim_python
 from hc_ray.value import Value
 
@@ -68,6 +70,8 @@ def suits(instruction: str, deliverable: Deliverable) -> bool:
         return False
     if deliverable.kind == "output":
         return file.language in ("json", "csv", "text")
+    if deliverable.kind == "function":
+        return _function(instruction, deliverable) is not None
     return deliverable.kind in ("script", "shell", "program", "pattern")
 
 
@@ -84,6 +88,8 @@ def prefix(
         read = [_told(parameter, path, inputs.get(path, "")) for parameter, path in files.items()]
         told = [retold_file(instruction, deliverable.main.path, name, files, " ".join(read)), *advice]
         head = _head(name, files)
+    elif deliverable.kind == "function":
+        told, head = [_function(instruction, deliverable) or instruction, *advice], deliverable.signatures[0].head
     else:
         taken = parameters(instruction, deliverable.main.path)
         told = [retold(instruction, deliverable.main.path, name, taken), *advice]
@@ -112,6 +118,8 @@ def read(completion: Completion, prompt: Prompt, instruction: str, deliverable: 
     function = _defined(trim_python(prompt.context + completion.text.rstrip("\n") + "\n"))
     if not function:
         return Malformed(reason="the answer holds no function", text=completion.text[:2000])
+    if deliverable.kind == "function":
+        return Framed(function=function, files={path: function + "\n"})
     if deliverable.kind == "output":
         return Framed(function=function, program=_program(function, deliverable, _files(deliverable)))
     call = f"{_name(deliverable)}({', '.join(one.load for one in parameters(instruction, path))})"
@@ -129,6 +137,12 @@ def read(completion: Completion, prompt: Prompt, instruction: str, deliverable: 
         said = "# A program with this script's arguments and standard input."
         script = f"#!/bin/sh\n{said}\nexec {INTERPRETER} -c '{quoted}' \"$@\"\n"
     return Framed(function=function, files={path: script})
+
+
+def _function(instruction: str, deliverable: Deliverable) -> str | None:
+    """The instruction as one for a function alone; None where more is asked for, or nobody knows what it does."""
+    one, *more = deliverable.signatures
+    return None if more or one.parameters is None else retold_function(instruction, one.name)
 
 
 def _head(name: str, parameters: Iterable[str]) -> str:

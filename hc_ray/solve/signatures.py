@@ -21,6 +21,15 @@ class Signature(Value):
     """The annotation after ``->``."""
 
     @property
+    def head(self) -> str:
+        """The first line of its definition, as far as it is known. Without a line break: tokenizers join that to the
+        indentation that follows, and a small model goes astray after a lone one (0 of 36 calibration answers passed
+        with it, 8 of 36 without)."""
+        if self.parameters is None:
+            return f"def {self.name}("
+        return f"def {self.name}({self.parameters}){f' -> {self.returns}' if self.returns else ''}:"
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Parameter names in order, stars left out; empty where the instruction gave none."""
         if self.parameters is None:
@@ -50,7 +59,7 @@ _DEFINITION = re.compile(rf"\bdef\s+{_CALL}\s*(?:->\s*([^:`\n]+?))?\s*:")
 _BARE = re.compile(rf"\b(?:function|method)\s+(?:(?:called|named)\s+)?{_CALL}")
 _NAMED = re.compile(r"\b(?:function|method)\s+(?:(?:called|named)\s+)?[`\"'*]+([A-Za-z_]\w*)[`\"'*]+")
 _CALLED = re.compile(r"\b(?:function|method)\s+(?:called|named)\s+([A-Za-z_]\w*)\b")
-_ASKED = re.compile(r"\b(?:function|method|implement|define|definition|signature|exposes?|provides?)\b[^.]*$", re.I)
+_ASKED = re.compile(r"\b(?:function|method|implements?|defines?|definition|signature|exposes?|provides?)\b[^.]*$", re.I)
 _TAKES = re.compile(r"\b(?:takes?|taking|accepts?|accepting|given|receives?)\b([^.;]*)", re.I)
 _RETURNS = re.compile(r"\b(?:returns?|returning|gives?|computes?|prints?)\b", re.I)
 _SAYS = re.compile(

@@ -143,6 +143,20 @@ def test_a_c_program_is_the_translation_of_a_function(tmp_path: Path) -> None:
     assert run("takes a word as its argument and prints it twice", "\n    return word * 2", "12") == "1212\n"
 
 
+def test_a_function_in_a_frame_is_itself_asked_for_in_other_words() -> None:
+    text = "Write `m.py` that defines `f(a: int) -> int`. It returns twice `a`."
+    prompt, deliverable = asked(text)
+    assert prompt.text == "# Write a Python function that returns twice `a`.\ndef f(a: int) -> int:"
+    made = answered(text, "\n    return 2 * a\n\nprint(f(2))\n")
+    assert isinstance(made, framed.Framed) and made.files == {"m.py": "def f(a: int) -> int:\n    return 2 * a\n"}
+    for other in (
+        "Write `m.py` that defines `f(a)` and `g(a)`. It returns `a`.",
+        "Write a function `f` that returns 1.",
+    ):
+        assert not framed.suits(other, read_deliverable(other, Environment()))
+    assert deliverable.kind == "function"
+
+
 def test_a_function_that_c_cannot_say_is_malformed_with_the_reason() -> None:
     made = answered("Write a C program `p.c` that reads a line from stdin.", "\n    return re.sub('a', 'b', line)")
     assert isinstance(made, Malformed) and "re.sub" in made.reason

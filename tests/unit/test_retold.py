@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from hc_ray.solve.retold import parameters, retold
 from hc_ray.solve.retold_file import retold_file
+from hc_ray.solve.retold_function import retold_function
 
 
 def told(instruction: str, path: str) -> str:
@@ -111,13 +112,42 @@ def test_a_file_to_write_is_told_as_what_a_function_returns(instruction: str, ex
     assert retold_file(instruction, "out.txt", "f", {"rows": "in.txt"}, "told") == expected
 
 
+@pytest.mark.parametrize(
+    ("instruction", "expected"),
+    [
+        ("Write `m.py` that defines `f(a)`. It returns twice `a`. Say, `f(2)` returns `4`.",
+         "returns twice `a`. Say, `f(2)` returns `4`."),
+        ("`m.py` should contain the function `f(a)`, which doubles `a`. No text is given.",
+         "doubles `a`. No text is given."),
+        ("Please define `f(a)` in `m.py`. `a` is a word. The function should return its length.",
+         "returns its length. `a` is a word."),
+        ("In `m.py` define `f(a)`. For a list of words it counts the long ones.",
+         ", for a list of words, counts the long ones."),
+        ("Create a function `f(a)` in the file `m.py` that must check `a`.", "checks `a`."),
+        ("Write `f(a)` in `m.py`. `f(1)` returns `2`.", None),
+        ("Write `m.py` with `f(a)`. It is short.", None),
+        ("Write `m.py` with `f(a)`. It returns this:\n```\n a\n```", None),
+        ("Write something.", None),
+    ],
+)  # fmt: skip
+def test_a_function_is_told_by_what_it_does_or_not_at_all(instruction: str, expected: str | None) -> None:
+    said = retold_function(instruction, "f")
+    start = "Write a Python function that" + ("" if (expected or "").startswith(",") else " ")
+    assert said == (expected if expected is None else f"{start}{expected}")
+
+
+def test_a_function_to_do_something_is_told_so() -> None:
+    said = retold_function("Write a function `f(a)` to reverse `a`.", "f")
+    assert said == "Write a Python function to reverse `a`."
+
+
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(
         st.sampled_from(
             ["Write a C program `p.c`", "reads two numbers", "from standard input", "as its argument", "`", "\0",
              "where NAME is", "its first argument", "prints `NAME`", ".", "\n", "```", "to `out.txt`", "that holds",
-             "\\1", "{name}"]
+             "\\1", "{name}", "`f(a)`", "It returns", "The function should", "which", "For a list it"]
         ) | st.text(max_size=8),
         max_size=14,
     )
@@ -128,3 +158,4 @@ def test_any_text_is_retold_and_every_parameter_has_a_name_of_its_own(parts: lis
     assert len({one.name for one in found}) == len(found) and all(one.name.isidentifier() for one in found)
     assert f"`f({', '.join(one.name for one in found)})`" in retold(text, "p.c", "f", found)
     assert "`f(rows)`" in retold_file(text, "out.txt", "f", {"rows": "in.txt"}, "told")
+    assert (retold_function(text, "f") or "Write a Python function").startswith("Write a Python function")
