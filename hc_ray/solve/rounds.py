@@ -111,7 +111,7 @@ class Rounds:
     async def _replaced(self, made: Sequence[Candidate]) -> tuple[Candidate, ...]:
         """One more try, in another form or plan, for each of a round's candidates that is malformed or nothing new."""
         search = self.search
-        idle = [one for one in made if one.malformed or one.duplicate_of]
+        idle = [one for one in search.again(made) if one.malformed or one.duplicate_of]
         if not (idle and self.config.replace):
             return ()
         slots = propose.replacements(

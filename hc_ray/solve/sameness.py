@@ -95,14 +95,19 @@ def _c_pieces(text: str) -> list[str]:
     return [piece for piece in pieces if piece.strip()]
 
 
+def movable(test: SelfTest) -> bool:
+    """Whether a test can be asked of a candidate that lies in another folder for once."""
+    moves = test.subject.kind in ("call", "pattern") and not test.subject.path.startswith("/")
+    return moves and not (test.files or test.hidden or test.output)
+
+
 def probes(tests: Sequence[SelfTest], count: int) -> tuple[int, ...]:
     """Columns of at most ``count`` tests whose inputs tell candidates apart, spread over the categories; none where
     they would be the larger part of the suite, so that nothing is saved by looking first. Only of subjects that are
     loaded by their path, so that a candidate may lie in another folder for once."""
     by_category: dict[str, list[int]] = {}
     for i, test in enumerate(tests):
-        moves = test.subject.kind in ("call", "pattern") and not test.subject.path.startswith("/")
-        if moves and not (test.files or test.hidden or test.output) and test.expectation.kind != "property":
+        if movable(test) and test.expectation.kind != "property":
             by_category.setdefault(test.category, []).append(i)
     found: list[int] = []
     for depth in range(max((len(columns) for columns in by_category.values()), default=0)):

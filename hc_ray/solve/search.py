@@ -152,6 +152,10 @@ class Search:
     def candidate(self, identity: str) -> Candidate:
         return next(candidate for candidate in self.pool if candidate.id == identity)
 
+    def again(self, made: Sequence[Candidate]) -> tuple[Candidate, ...]:
+        """The candidates as the pool has them now."""
+        return tuple(self.candidate(one.id) for one in made)
+
     def feedback(self, identity: str) -> tuple[str, ...]:
         row = self.rows.get(identity)
         return repair.feedback(row, self.tests, self.config.feedback, self.trusted()) if row else ()

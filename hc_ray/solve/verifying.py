@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from hc_ray.candidate import Candidate
 from hc_ray.events import VerifyComplete
-from hc_ray.select import progress
-from hc_ray.solve.sameness import behaves_like, probes
+from hc_ray.select import judging, progress
+from hc_ray.solve.sameness import behaves_like, movable, probes
 from hc_ray.solve.search import Search
 from hc_ray.suite import Cell, SelfTest
 
@@ -61,11 +61,40 @@ class Verifying:
             if fresh and stop():
                 break
         self._share(made)
+        await self._part(made)
         self._tell(made)
         cancelled = tuple(one.id for one in fresh)
         if cancelled:
             search.journal("cancel", candidates=list(cancelled))
         return cancelled
+
+    async def _part(self, made: Sequence[Candidate]) -> None:
+        """Look again at who was taken, by a few inputs, for a copy of one that fails something: on the tests that it
+        fails. Who passes one of those is no copy, and is run."""
+        search = self.search
+        asked: dict[str, list[SelfTest]] = {}
+        for one in made:
+            twin = one.duplicate_of
+            if twin is None or twin not in search.rows or one.digest == search.candidate(twin).digest:
+                continue
+            row = search.rows[twin]
+            failed = [i for i in judging(search.tests) if row[i].outcome not in ("pass", "skipped")]
+            if tests := [search.tests[i] for i in failed if movable(search.tests[i])]:
+                asked[one.id] = tests
+        if not asked:
+            return
+        files = {_inside(one, path): text for one in asked for path, text in search.candidate(one).files.items()}
+        moved = [_moved(test, one) for one, tests in asked.items() for test in tests]
+        seen = iter(await search.bench.try_out(f"part-{next(iter(asked))}", files, moved))
+        shown = {one: [next(seen).outcome for _ in tests] for one, tests in asked.items()}
+        apart = [one for one, outcomes in shown.items() if "pass" in outcomes]
+        search.journal("part", asked={one: [test.id for test in tests] for one, tests in asked.items()}, apart=apart)
+        rows = await asyncio.gather(*(search.bench.try_out(one, search.candidate(one).files, search.tests)
+                                      for one in apart))  # fmt: skip
+        search.pool[:] = [one.model_copy(update={"duplicate_of": None}) if one.id in apart else one
+                          for one in search.pool]  # fmt: skip
+        search.rows.update(zip(apart, rows, strict=True))
+        self._share(search.again(made))
 
     def _share(self, made: Sequence[Candidate]) -> None:
         for one in made:

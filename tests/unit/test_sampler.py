@@ -139,6 +139,20 @@ async def test_who_answers_a_few_inputs_alike_costs_no_suite_run_and_keeps_his_v
     assert outcomes[0] == outcomes[1]
 
 
+async def test_who_was_taken_for_a_copy_is_run_where_he_passes_what_his_original_fails() -> None:
+    late = RIGHT.replace("n * 2", "n * 2 if n != 4 else 7")  # fails the stated example, which no first look asks
+    settings = {**SETTINGS, "max_rounds": 1, "replace": False, "forms": ("completion",), "samples": 3}
+    bench = Bench(scripted(late, RIGHT, late.replace("n *", "2 * n if n != 4 else n *")))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hc_ray.solve.verifying.probes", lambda tests, count: tuple(
+            i for i, test in enumerate(tests) if test.input in ("double(3)", "double(7)")))  # fmt: skip
+        outcome = await bench.solve("hc", SolverConfig(**settings))
+    (look,), (part,) = bench.log.actions("look"), bench.log.actions("part")
+    assert look.detail["same"] == {"c1.1": "c1.0", "c1.2": "c1.0"} and part.detail["apart"] == ["c1.1"]
+    assert [one.duplicate_of for one in outcome.candidates] == [None, None, "c1.0"]
+    assert outcome.chosen == "c1.1" and outcome.self_pass and "n * 2\n" in bench.submitted()
+
+
 async def test_what_is_left_of_a_round_is_not_run_once_the_stopping_rule_holds() -> None:
     same = (RIGHT, RIGHT.replace("n * 2", "n + n"), RIGHT.replace("n * 2", "2 * n"), RIGHT.replace("n * 2", "n - -n"))
     settings = {**SETTINGS, "forms": ("completion",), "probe_inputs": 0}
