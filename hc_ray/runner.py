@@ -53,7 +53,7 @@ PROPERTIES: dict[str, str] = {
     "matches": "this regular expression finds something in it",
     "in_order": "these texts (a JSON list) stand in it in this order",
     "json_type": "it is a JSON object, array, string, number or boolean",
-    "json_keys": "it is a JSON object that has at least these keys (a JSON list)",
+    "json_keys": "it is a JSON object that has at least these keys (a JSON list), or a list of such objects",
     "json_value": "the JSON object has this value at this key: [key, value]",
     "parts_from": "every text in it (a table's cells, JSON keys and strings) stands in this text; numbers aside",
     "close": "its numbers are these, within a tolerance: JSON with values, abs, rel",

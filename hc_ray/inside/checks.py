@@ -192,9 +192,12 @@ def _json_type(data: bytes, argument: str, path: Path | None) -> str:
 
 
 def _json_keys(data: bytes, argument: str, path: Path | None) -> str:
-    """The object has at least these keys (a JSON list)."""
+    """The object has at least these keys (a JSON list); of a list every item is such an object."""
     value = json.loads(data.decode("utf-8"))
-    missing = [key for key in json.loads(argument) if key not in value] if isinstance(value, dict) else ["an object"]
+    held = value if isinstance(value, list) else [value]
+    if not held or not all(isinstance(one, dict) for one in held):
+        return "it lacks an object"
+    missing = [key for key in json.loads(argument) if not all(key in one for one in held)]
     return f"it lacks {', '.join(missing)}" if missing else ""
 
 

@@ -40,9 +40,13 @@ def _kinds(call: str) -> tuple[str, ...] | None:
     return tuple("number" if type(value) in (int, float) else type(value).__name__ for value in values)
 
 
-def disbelieved(tests: Sequence[SelfTest]) -> tuple[tuple[SelfTest, ...], tuple[GateVerdict, ...]]:
-    """All guesses given up: of a tester whose every program fails what the instruction states. It solves a task more
-    often than it foretells an answer."""
+UNFAITHFUL = "none of the tester's programs passes what is stated: its guess is not believed; the input is kept"
+"""It solves a task more often than it foretells an answer."""
+UNHELD = "the instruction states no answer to hold the tester against: its guess is not believed; the input is kept"
+"""A second reading by the same weak model repeats its mistake."""
+
+
+def disbelieved(tests: Sequence[SelfTest], why: str) -> tuple[tuple[SelfTest, ...], tuple[GateVerdict, ...]]:
+    """All guesses given up, for one of the reasons above."""
     settled = tuple(demoted(test) if needs_reading(test) else test for test in tests)
-    told = "none of the tester's programs passes what is stated: its guess is not believed; the input is kept"
-    return settled, tuple(GateVerdict(id=test.id, admitted=True, reason=told) for test in tests if needs_reading(test))
+    return settled, tuple(GateVerdict(id=test.id, admitted=True, reason=why) for test in tests if needs_reading(test))

@@ -17,6 +17,7 @@ from hc_ray.solve.trivial import mutants, trivial_candidates
 from hc_ray.solve.workbench import Workbench
 from hc_ray.suite import Cell, GateVerdict, SelfTest
 from hc_ray.task import Task
+from hc_ray.trust import known
 
 STABLE_RUNS = 3
 _ORACLE_SHARE = 0.7
@@ -148,7 +149,7 @@ class Proving:
     async def _second_readings(self, gated: gate.Gated, *, doubted: bool) -> gate.Gated:
         """Ask for every guessed answer again, independently, as long as the budget pays; nearest readings first.
         ``doubted``: no program of the testers passes what is stated. Where their guesses are weak anyway (profile),
-        nothing more is asked then."""
+        nothing more is asked then, nor where nothing is stated."""
         targets = targets_of(self.deliverable)
         weak = all(asking.role.profile.bias_to_agreement for asking in self._askings)
         shown: dict[str | None, list[str]] = {
@@ -157,8 +158,10 @@ class Proving:
             if target.function
         }
         gated = gate.explained(gated, *guesses.of_shown_types(gated.admitted, shown))
-        if doubted and weak:
-            gated = gate.explained(gated, *guesses.disbelieved(gated.admitted))
+        held = [i for i in known(gated.admitted) if gated.admitted[i].subject.kind != "file"]
+        if weak and (doubted or not held):
+            why = guesses.UNFAITHFUL if doubted else guesses.UNHELD
+            gated = gate.explained(gated, *guesses.disbelieved(gated.admitted, why))
         by_function: dict[str | None, Target] = {target.function: target for target in targets if target.function}
         asked: list[several.Asked] = []
         of: list[str] = []

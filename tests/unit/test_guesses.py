@@ -2,10 +2,12 @@
 
 import pytest
 
+from hc_ray.config import SolverConfig
 from hc_ray.profile import Profile
 from hc_ray.solve import guesses, oracle
+from hc_ray.solve.orchestrate import make_suite
 from hc_ray.suite import Cell, ExpectedValue, SelfTest, Subject
-from tests.unit.test_orchestrate import BROKEN, RIGHT, Bench, scripted
+from tests.unit.test_orchestrate import BROKEN, INSTRUCTION, RIGHT, TASK, Bench, scripted
 
 
 def guess(call: str, value: str = "1", confidence: float = 0.3) -> SelfTest:
@@ -64,3 +66,18 @@ async def test_a_weak_tester_whose_programs_all_fail_what_is_stated_is_not_asked
     if not believed:
         assert not any(prompt.purpose == "test.second_reading" for prompt in bench.prompts)
         assert any("its guess is not believed" in verdict.reason for verdict in suite.gate)
+
+
+async def test_a_weak_tester_is_not_believed_where_the_instruction_states_no_answer() -> None:
+    told = {}
+    for instruction in (INSTRUCTION, INSTRUCTION.split("For example")[0]):
+        bench = Bench(lambda prompt: scripted(RIGHT)(prompt.model_copy(update={"role": "solver"}))
+                      if prompt.purpose == "test.oracle" else scripted(RIGHT)(prompt))  # fmt: skip
+        profile = Profile(form="completion", test_form="completion", bias_to_agreement=True)
+        role = type(bench.role)(model=bench.role.model, profile=profile, digest="m")
+        task = TASK.model_copy(update={"instruction": instruction})
+        told[instruction] = await make_suite(task, config=SolverConfig(), seed=0, tester=role, place=bench.place)
+    with_example, without = told.values()
+    assert any(test.tester and test.expectation.kind == "value" for test in with_example.tests)
+    assert not any(test.tester and test.expectation.kind == "value" for test in without.tests)
+    assert any("states no answer" in verdict.reason for verdict in without.gate)

@@ -201,6 +201,8 @@ CSV = b"name,age\nAda,9\nBob,10\n"
         ("json_type", "number", b"1.5", b'"1.5"'),
         ("json_keys", '["a", "b"]', b'{"a": 1, "b": 2}', b'{"a": 1}'),
         ("json_keys", '["a"]', b'{"a": 1}', b"[]"),
+        ("json_keys", '["a"]', b'[{"a": 1}, {"a": 2, "b": 3}]', b'[{"a": 1}, {"b": 2}]'),
+        ("json_keys", '["a"]', b'[{"a": 1}]', b'[{"a": 1}, 2]'),
         ("json_value", '["a", true]', b'{"a": true}', b'{"a": 1}'),
         ("parts_from", "name age Ada Bob", CSV, b"name,age\nEve,9\n"),
         ("parts_from", "a INFO", b'{"a": 3, "INFO": [1]}', b'{"a": "DEBUG"}'),
