@@ -38,5 +38,7 @@ def _does(clause: re.Match[str]) -> str | None:
         return f"to {what}"
     if clause["must"]:
         what = re.sub(r"^([a-z]+)\b", lambda verb: f"{verb[1]}s" if verb[1] != "be" else "is", what)
-    before = f"{clause['before'].strip(' ,').lower()}, " if clause.groupdict().get("before") else ""
-    return f"that, {before}{what}" if before and _VERB.match(what) else f"that {what}" if _VERB.match(what) else None
+    if not _VERB.match(what):
+        return None
+    before = clause.groupdict().get("before")
+    return f"that, {before.strip(' ,').lower()}, {what}" if before else f"that {what}"
