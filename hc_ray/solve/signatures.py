@@ -6,6 +6,7 @@ import keyword
 import re
 from collections.abc import Iterator
 
+from hc_ray.solve.argument_types import typed
 from hc_ray.value import Value
 
 _PARSE_ERRORS = (SyntaxError, ValueError, TypeError, MemoryError, RecursionError)
@@ -19,6 +20,8 @@ class Signature(Value):
     """The text between the parentheses; None where the instruction names the function only."""
     returns: str | None = None
     """The annotation after ``->``."""
+    typed: str | None = None
+    """``parameters`` with the types that the instruction's prose adds; for inputs only, no prompt shows it."""
 
     @property
     def head(self) -> str:
@@ -90,7 +93,8 @@ def read_signatures(text: str) -> tuple[Signature, ...]:
             elif match[1] not in asked and _usable(match[1]):
                 asked[match[1]] = Signature(name=match[1], parameters=_taken(text[match.end() : match.end() + 400]))
     found = asked or {name: shown[name] for name in list(shown)[:1] if not hasattr(builtins, name)}
-    return tuple(sorted(found.values(), key=lambda signature: text.find(signature.name)))
+    stated = sorted(found.values(), key=lambda signature: text.find(signature.name))
+    return tuple(one.model_copy(update={"typed": typed(text, one.parameters)}) for one in stated)
 
 
 def _keep(into: dict[str, Signature], name: str, parameters: str, returns: str | None) -> None:

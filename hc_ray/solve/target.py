@@ -19,7 +19,7 @@ class Target(Value):
     """Relative to the workdir where it lies in it, else absolute."""
     function: str | None = None
     parameters: tuple[str, ...] = ()
-    """As written in the signature (``name``, ``name: int = 3``)."""
+    """As written in the signature (``name``, ``name: int = 3``), with the types that the prose adds."""
     returns: str = ""
     """The signature's return annotation; empty when there is none."""
 
@@ -70,7 +70,7 @@ def targets_of(deliverable: Deliverable) -> tuple[Target, ...]:
                 kind="call",
                 path=main.path,
                 function=signature.name,
-                parameters=_parts(signature.parameters),
+                parameters=_parts(signature.typed or signature.parameters),
                 returns=signature.returns or "",
             )
             for signature in deliverable.signatures

@@ -1,0 +1,70 @@
+"""What an instruction's prose says of a function's arguments."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hc_ray.solve.argument_types import kind_in, typed
+from hc_ray.solve.deliverable import read_deliverable
+from hc_ray.solve.stated import generic_tests
+from hc_ray.task import Environment
+
+
+@pytest.mark.parametrize(
+    ("prose", "parameters", "told"),
+    [
+        ("`f(a, b)` takes two strings `a` and `b` and joins them.", "a, b", "a: str, b: str"),
+        ("`pad(s, width)` pads the string s; `width` is an integer.", "s, width", "s: str, width: int"),
+        ("`top(scores, k)`: `scores` is a dictionary and `k` the rank.", "scores, k", "scores: dict, k"),
+        ("`find(x, y)` takes a string and a list of strings and returns the index.", "x, y", "x: str, y: list[str]"),
+        ("Parameters:\n- `rows`: list of lists\n- `column`: int", "rows, column", "rows: list[list[int]], column: int"),
+        ("`add(date, n)`, where `date` is a date as text and n is an integer.", "date, n", "date: str, n: int"),
+        ("`a` and `b` are dictionaries.", "a, b", "a: dict, b: dict"),
+        ("It multiplies the integer `n` by three.", "n, m", "n: int, m"),
+        ("It tells whether the integer `n` can be divided by the integer `d`.", "n, d", "n: int, d: int"),
+    ],
+)
+def test_a_type_that_the_prose_gives_stands_in_the_signature(prose: str, parameters: str, told: str) -> None:
+    assert typed(prose, parameters) == told
+
+
+@pytest.mark.parametrize(
+    ("prose", "parameters"),
+    [
+        ("It returns a list of the numbers above zero.", "numbers"),
+        ("It returns the text repeated n times.", "text, n"),
+        ("`weight` is the weight of a parcel in kilograms.", "weight"),
+        ("The list `x` is sorted. Later: the string `x`.", "x"),
+        ("the integer `n`", "n: float"),
+        ("the integer `n`", "n ="),
+        ("the integer `n`", ""),
+    ],
+)
+def test_what_the_prose_leaves_open_stays_open(prose: str, parameters: str) -> None:
+    assert typed(prose, parameters) == parameters
+
+
+def test_a_list_without_elements_leaves_a_name_that_says_more() -> None:
+    assert typed("the list `words`", "words") == "words"
+    assert typed("the list `x`", "x") == "x: list"
+
+
+def test_the_last_and_the_first_type_of_a_phrase_are_told_apart() -> None:
+    assert kind_in("a list of words and a number") == "list[str]"
+    assert kind_in("a list of words and the integer", last=True) == "int"
+    assert kind_in("nothing of the kind") is None
+
+
+def test_inputs_follow_the_types_of_the_prose_and_prompts_do_not_show_them() -> None:
+    instruction = "Write `parts.py` with `fits(n, d)`, which tells whether the integer `d` fits into the integer `n`."
+    deliverable = read_deliverable(instruction, Environment())
+    assert deliverable.signatures[0].head == "def fits(n, d):"
+    calls = [test.input for test in generic_tests(instruction, deliverable, count=4)]
+    assert calls and not any("{" in call or "'" in call for call in calls)
+
+
+@given(
+    st.text(alphabet="`nab,.:() \nthelistofwordsintegerstring", max_size=200), st.sampled_from(["n", "a, b", "n=3, *a"])
+)
+def test_arbitrary_prose_gives_parameters_that_python_reads(prose: str, parameters: str) -> None:
+    compile(f"def f({typed(prose, parameters)}): pass", "prose", "exec")
