@@ -128,9 +128,16 @@ def _names_a_type(phrase: str) -> bool:
     return re.search(r"\bas (?:an? )?(?:text|string|integer|number|list)\b", rest) is not None
 
 
+_TOGETHER = re.compile(r"\b(?:the|both|of|all|its) (?P<count>two|three|four) (?:given )?(?P<noun>\w+(?: \w+)?)")
+
+
 def _in_order(instruction: str, count: int) -> tuple[str | None, ...] | None:
-    """The types of all parameters where one sentence lists as many things as there are: "takes a list of names and a
-    whole number"."""
+    """The types of all parameters where one sentence lists as many things as there are ("takes a list of names and a
+    whole number"), or speaks of all of them together ("the longer of the two strings")."""
+    for match in _TOGETHER.finditer(instruction):
+        kind = kind_in(match["noun"])
+        if _COUNTS[match["count"]] == count and kind and _names_a_type(match["noun"]):
+            return (kind,) * count
     for match in _GIVEN.finditer(instruction):
         told = _ANSWERS.split(match["told"])[0]
         if "`" in told and count > 1:
@@ -145,3 +152,37 @@ def _in_order(instruction: str, count: int) -> tuple[str | None, ...] | None:
         if len(kinds) == count:
             return tuple(kinds)
     return None
+
+
+_SAID = r"(?:it |and |that |which )?(?:must |should |shall |will )?(?:returns?|gives back|answers|tells)"
+_ANSWER = re.compile(
+    rf"\b{_SAID} (?:back )?(?:(?:an?|the|one) )?(?:new |sorted |single |plain |empty |resulting )*"
+    r"(?P<noun>lists?|dict(?:ionary)?|tuple|set|string|text|integer|int|float|boolean|bool)\b"
+    r"(?=\s*(?:(?:of|with|that|which|in|where|containing|holding|from|whose|as|without|after|for|and)\b|[,.;:(]|$))",
+    re.IGNORECASE,
+)
+_AS = re.compile(
+    r"\b(?:returns?|gives back|answers)\b[^.;`]{0,60} as (?:an? |the )?"
+    r"(?P<noun>list|dict(?:ionary)?|tuple|set|string|text|integer|int|whole number|float|boolean|bool)\b",
+    re.IGNORECASE,
+)
+_COUNTED = re.compile(rf"\b{_SAID} (?:how many|the (?:number|count) of)\b", re.IGNORECASE)
+_DECIDES = re.compile(
+    r"\b(?:returns?|gives|answers|tells)\b[^.]{0,200}?`?\b(?:True|False)\b`?[^.]{0,200}?`?\b(?:True|False)\b|"
+    r"\btells?\b[^.;]{0,40}\bwhether\b|\breturns? whether\b"
+)
+_OPEN = re.compile(r"\bNone\b|\b(?:int(?:eger)?|string|list|float) or (?:an? )?(?:int|float|string|list|None)")
+_WRITTEN = {"list": "list", "lists": "list", "dict": "dict", "dictionary": "dict", "tuple": "tuple", "set": "set",
+            "string": "str", "text": "str", "integer": "int", "int": "int", "whole number": "int", "float": "float",
+            "boolean": "bool", "bool": "bool"}  # fmt: skip
+
+
+def answer_type(instruction: str) -> str | None:
+    """The type of what a function returns, as the prose says it ("returns a list of …", "how many", "`True` if … and
+    `False` …"); None where it says none, several, or that there may be no answer."""
+    if _OPEN.search(instruction):
+        return None
+    found = {_WRITTEN[match["noun"].lower()] for pattern in (_ANSWER, _AS) for match in pattern.finditer(instruction)}
+    found |= {"int"} if _COUNTED.search(instruction) else set()
+    found |= {"bool"} if _DECIDES.search(instruction) else set()
+    return found.pop() if len(found) == 1 else None

@@ -6,7 +6,7 @@ import keyword
 import re
 from collections.abc import Iterator
 
-from hc_ray.solve.argument_types import typed
+from hc_ray.solve.argument_types import answer_type, typed
 from hc_ray.value import Value
 
 _PARSE_ERRORS = (SyntaxError, ValueError, TypeError, MemoryError, RecursionError)
@@ -22,6 +22,8 @@ class Signature(Value):
     """The annotation after ``->``."""
     typed: str | None = None
     """``parameters`` with the types that the instruction's prose adds; for inputs only, no prompt shows it."""
+    answers: str | None = None
+    """The type of what it returns by the instruction's prose; for tests only."""
 
     @property
     def head(self) -> str:
@@ -93,8 +95,10 @@ def read_signatures(text: str) -> tuple[Signature, ...]:
             elif match[1] not in asked and _usable(match[1]):
                 asked[match[1]] = Signature(name=match[1], parameters=_taken(text[match.end() : match.end() + 400]))
     found = asked or {name: shown[name] for name in list(shown)[:1] if not hasattr(builtins, name)}
-    stated = sorted(found.values(), key=lambda signature: text.find(signature.name))
-    return tuple(one.model_copy(update={"typed": typed(text, one.parameters)}) for one in stated)
+    asks = sorted(found.values(), key=lambda signature: text.find(signature.name))
+    # Of several functions the prose does not say which one it speaks of.
+    answers = answer_type(text) if len(asks) == 1 else None
+    return tuple(one.model_copy(update={"typed": typed(text, one.parameters), "answers": answers}) for one in asks)
 
 
 def _keep(into: dict[str, Signature], name: str, parameters: str, returns: str | None) -> None:

@@ -21,7 +21,7 @@ class Target(Value):
     parameters: tuple[str, ...] = ()
     """As written in the signature (``name``, ``name: int = 3``), with the types that the prose adds."""
     returns: str = ""
-    """The signature's return annotation; empty when there is none."""
+    """The signature's return annotation, else the type that the prose gives; empty when there is none."""
 
     @property
     def module(self) -> str:
@@ -71,7 +71,7 @@ def targets_of(deliverable: Deliverable) -> tuple[Target, ...]:
                 path=main.path,
                 function=signature.name,
                 parameters=_parts(signature.typed or signature.parameters),
-                returns=signature.returns or "",
+                returns=signature.returns or signature.answers or "",
             )
             for signature in deliverable.signatures
         ]

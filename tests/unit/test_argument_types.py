@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hc_ray.solve.argument_types import kind_in, typed
+from hc_ray.solve.argument_types import answer_type, kind_in, typed
 from hc_ray.solve.deliverable import read_deliverable
 from hc_ray.solve.stated import generic_tests
 from hc_ray.task import Environment
@@ -20,6 +20,7 @@ from hc_ray.task import Environment
         ("Parameters:\n- `rows`: list of lists\n- `column`: int", "rows, column", "rows: list[list[int]], column: int"),
         ("`add(date, n)`, where `date` is a date as text and n is an integer.", "date, n", "date: str, n: int"),
         ("`a` and `b` are dictionaries.", "a, b", "a: dict, b: dict"),
+        ("It returns the longer of the two strings.", "a, b", "a: str, b: str"),
         ("It multiplies the integer `n` by three.", "n, m", "n: int, m"),
         ("It tells whether the integer `n` can be divided by the integer `d`.", "n, d", "n: int, d: int"),
     ],
@@ -61,6 +62,27 @@ def test_inputs_follow_the_types_of_the_prose_and_prompts_do_not_show_them() -> 
     assert deliverable.signatures[0].head == "def fits(n, d):"
     calls = [test.input for test in generic_tests(instruction, deliverable, count=4)]
     assert calls and not any("{" in call or "'" in call for call in calls)
+
+
+@pytest.mark.parametrize(
+    ("prose", "told"),
+    [
+        ("It returns a new list of the names in upper case.", "list"),
+        ("It returns how many of them are long.", "int"),
+        ("It returns `True` if the text is short and `False` otherwise.", "bool"),
+        ("Return the day as text in the same form.", "str"),
+        ("It returns the result as an integer.", "int"),
+        ("The function takes a list and returns a dictionary. Each key is a word.", "dict"),
+        ("It tells whether a year is long.", "bool"),
+        ("It returns the string with all vowels removed.", "str"),
+        ("It returns the list index of the word.", None),
+        ("It returns a list of names, or None where there are none.", None),
+        ("It returns the average of the two.", None),
+        ("It returns a string. For a number it returns a list.", None),
+    ],
+)
+def test_the_type_of_an_answer_is_read_off_the_prose(prose: str, told: str | None) -> None:
+    assert answer_type(prose) == told
 
 
 @given(
