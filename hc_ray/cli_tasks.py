@@ -68,7 +68,11 @@ def list_tasks(folder: Folder = None, path: PathFlag = None, as_json: Json = Fal
 
 
 def check(folder: Folder = None, path: PathFlag = None, as_json: Json = False) -> int:
-    """Validate a folder of tasks. Each fault with its field and remedy; exit code 2 if there are any."""
+    """Validate a folder of tasks. Each fault with its field and remedy; exit code 2 if there are any.
+
+    It reads the files. Whether the reference solution passes and the untouched environment fails:
+    hc-ray sweep -p FOLDER -a oracle -a nop --split all
+    """
     from hc_ray_actors import verifiers
 
     report = plain(verifiers.check(_folder(folder, path)))
@@ -84,7 +88,8 @@ def check(folder: Folder = None, path: PathFlag = None, as_json: Json = False) -
                 [(fault["task"], fault["field"], fault["says"], fault["remedy"]) for fault in faults],
             )
         count = report["tasks"] if isinstance(report["tasks"], int) else len(report["tasks"])
-        say(f"{count} tasks, {len(faults)} faults", style="red" if faults else "green")
+        told = f"{count} task{'s' if count != 1 else ''}, {len(faults)} fault{'s' if len(faults) != 1 else ''}"
+        say(told, style="red" if faults else "green")
     return 2 if report["faults"] else 0
 
 

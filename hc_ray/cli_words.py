@@ -91,7 +91,8 @@ def tell_report(summary: Mapping[str, Any], stream: Stream = None) -> None:
     planned = sweep["planned_trials"]
     of = f" of {planned}" if planned and planned != sweep["trials"] else ""
     heading(
-        f"{sweep['dataset']} x {sweep['model']}: {sweep['trials']}{of} trials, {sweep['tasks']} tasks", stream=stream
+        f"{sweep['dataset']} x {sweep['model'] or 'no model'}: {sweep['trials']}{of} trials, {sweep['tasks']} tasks",
+        stream=stream,
     )
     tell_agents(summary, stream)
     tell_comparisons(summary, stream)
@@ -99,20 +100,21 @@ def tell_report(summary: Mapping[str, Any], stream: Stream = None) -> None:
         say(told, stream=stream, style="dim")
     _tell_curves(summary, stream)
     _tell_suite_quality(summary, stream)
-    heading("Generalisation criteria", stream=stream)
-    table(
-        ("criterion", "needs", "value", "says"),
-        [
-            (
-                item["name"],
-                "shown only" if item["needs"] is None else f"{item['needs']:.2f}",
-                interval_of(item),
-                item["says"],
-            )
-            for item in summary["criteria"]
-        ],
-        stream=stream,
-    )
+    if summary["criteria"]:
+        heading("Generalisation criteria", stream=stream)
+        table(
+            ("criterion", "needs", "value", "says"),
+            [
+                (
+                    item["name"],
+                    "shown only" if item["needs"] is None else f"{item['needs']:.2f}",
+                    interval_of(item),
+                    item["says"],
+                )
+                for item in summary["criteria"]
+            ],
+            stream=stream,
+        )
     looks = NOT_MEASURED if summary["holdout_looks"] is None else summary["holdout_looks"]
     say(f"\nHoldout looks: {looks}. Verdict bits that trials received: {summary['bits']}.", stream=stream, style="dim")
     _tell_unscored(summary, stream)

@@ -30,7 +30,7 @@ svg { display: block; } details { margin-top: 1rem; } summary { cursor: pointer;
 def html(summary: Mapping[str, Any]) -> str:
     """The whole page."""
     sweep = summary["sweep"]
-    title = f"hc-ray: {_text(sweep['dataset'])} x {_text(sweep['model'])}"
+    title = f"hc-ray: {_text(sweep['dataset'])} x {_text(sweep['model'] or 'no model')}"
     head = f"{sweep['trials']} finished trials on {sweep['tasks']} tasks · sweep {_text(sweep['id'])}"
     parts = [
         f"<h1>{title}</h1><p class=soft>{head}</p>",
@@ -47,8 +47,7 @@ def html(summary: Mapping[str, Any]) -> str:
         _curves(summary["configs"]),
         "<h2>Suite quality</h2>",
         _quality(summary["suite_quality"]),
-        "<h2>Generalisation criteria</h2>",
-        _criteria(summary["criteria"]),
+        *(("<h2>Generalisation criteria</h2>", _criteria(summary["criteria"])) if summary["criteria"] else ()),
         f"<p class=soft>Holdout looks: {_number(summary['holdout_looks'], 0)}. "
         f"Verdict bits that trials received: {summary['bits']}.</p>",
         _trials(summary["trials"]),

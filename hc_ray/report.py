@@ -15,7 +15,7 @@ from hc_ray.errors import OutputError
 from hc_ray.page import html
 from hc_ray.ports import Store
 from hc_ray.report_audit import suite_quality
-from hc_ray.report_compare import comparisons_of, criteria_of
+from hc_ray.report_compare import SUBJECTS, comparisons_of, criteria_of
 from hc_ray.trial import TrialResult
 from hc_ray.value import digest_of
 
@@ -269,11 +269,13 @@ def _counted(values: Iterable[str | None]) -> dict[str, int]:
 def _sweep(sweep: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What the sweep was, for the head of the report and for the tracker."""
     config = sweep.get("config") or {}
+    asks = any(row["agent"] in SUBJECTS for row in rows)
     return {
         "id": sweep.get("sweep_id") or digest_of(sweep)[:16],
         "dataset": config.get("dataset"),
         "split": sweep.get("split") or config.get("split"),
-        "model": (config.get("engine") or {}).get("model"),
+        # What checks the harness asks no model, whatever engine stands in the settings.
+        "model": (config.get("engine") or {}).get("model") if asks or not rows else None,
         "config": config,
         "task_digests": sorted({str(row["task_digest"]) for row in rows}),
         "tasks": len({row["task"] for row in rows}),

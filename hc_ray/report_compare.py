@@ -103,7 +103,10 @@ def _mean_tokens(rows: Iterable[Row]) -> float | None:
 
 
 def criteria_of(configs: Sequence[Config]) -> list[dict[str, Any]]:
-    """The generalisation criteria for every ``hc`` config; all "not measured" where ``hc`` did not run."""
+    """The generalisation criteria for every ``hc`` config; all "not measured" where ``hc`` did not run. No criteria for
+    a check of the harness, which has no agent that could meet them."""
+    if configs and not any(config["agent"] in SUBJECTS for config in configs):
+        return []
     subjects = [config for config in configs if config["agent"] == "hc"]
     criteria = []
     for config_hash in sorted({config["config_hash"] for config in subjects}) or [""]:

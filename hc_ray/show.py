@@ -29,7 +29,8 @@ def find_trial(store: Store, name: str) -> str:
         known = ", ".join(f"{candidate} ({_agent(store, candidate)})" for candidate in matching[:4])
         raise OutputError(f"{name}: {len(matching)} trials match: {known}{', ...' if len(matching) > 4 else ''}")
     near = difflib.get_close_matches(name, names, 1)
-    hint = f"; did you mean {near[0]}?" if near else f" ({len(names)} finished trials here; hc-ray report lists them)"
+    there = f" ({len(names)} finished trials here; hc-ray show of the folder lists them)"
+    hint = f"; did you mean {near[0]}?" if near else there
     raise OutputError(f"{name}: no finished trial of that name{hint}")
 
 

@@ -240,3 +240,13 @@ def test_both_rates_stand_in_every_form_of_the_report(last: bool | None) -> None
     for told in (page, stream.getvalue()):
         assert interval_of(config["blind_pass"]) in told
         assert interval_of(config["blind_pass_unscored_as_fail"]) in told
+
+
+def test_a_check_of_the_harness_names_no_model_and_has_no_criteria() -> None:
+    store = sweepdir.sweep()
+    sweepdir.add_trials(store, "oracle", [True])
+    sweepdir.add_trials(store, "nop", [False])
+    summary = report.summarise(store)
+    assert summary["sweep"]["model"] is None and summary["criteria"] == []
+    page = report.html(summary)
+    assert "no model" in page and "Generalisation criteria" not in page
