@@ -18,13 +18,25 @@ _NODES = (
     ast.Not, ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Name, ast.Load, ast.keyword, ast.Attribute,
     ast.Starred,
 )  # fmt: skip
-_ARROW = re.compile(
-    r"\s*(?:==|=>|->|→|\bis\b(?!\s+not)|=|#|:"
-    r"|(?:should |must |will )?(?:returns?|gives?|yields?|equals?|evaluate[sd]? to|be)\b)"
-    r"\s*(?:returns?\b|the (?:list|string|number|value)\b)?\s*"
+_SAYS = (
+    r"(?:should |must |will |would |shall |can |also )*"
+    r"(?:returns?|gives?|yields?|equals?|evaluate[sd]? to|results? in|becomes?|produces?|be)\b"
 )
+_ARROW = re.compile(
+    rf"\s*(?:={{1,3}}>|==|[-=]*->|→|⇒|⟶|↦|\bis\b(?!\s+not)|=|#|:|\||{_SAYS})"
+    rf"\s*(?:->|=>|→|{_SAYS})?\s*(?:(?:also|still|again|exactly|simply|just|equal to)\b\s*)?"
+    r"(?:the (?:list|string|number|value|text|tuple|integer)\b)?:?\s*"
+)
+_BELOW = re.compile(r"[ \t]*\n(?:\s*\n)?(?:[ \t]*(?:```|~~~)[\w+-]*[ \t]*\n)?[ \t]*(?=\S)")
+_GOES_ON = re.compile(
+    r"\s*(?:(?:times|or|to|through|more|less|fewer|percent|if|when|unless|for \w+ in)\b|[+*%<>]|[-/]\s*[\d(])"
+)
+"""What makes a literal a part of something longer, which is not read."""
+_NEXT_CELL = re.compile(r"\s*\|\s*(?:True\b|False\b|None\b|[^\sA-Za-z|])")
 _RAISES = re.compile(
-    r"^\W*(?:should |must |will )?(?:raises?|throws?|is rejected|is an error)\b|#\s*raises?\b", re.IGNORECASE
+    r"^\W*(?:should |must |will )?(?:raises?|throws?|is rejected|is an error)\b|#\s*raises?\b"
+    r"|^\s*(?:[-=]*>|→|⇒|#|:|\||==)\s*(?:an?\s+)?(?-i:[A-Z]\w*(?:Error|Exception))\b",
+    re.IGNORECASE,
 )
 _GUARDED = re.compile(r"(?:pytest\.raises|assertRaises)\b.*$", re.IGNORECASE | re.DOTALL)
 _SCALAR = re.compile(r"-?(?:\d+\.\d+(?:[eE][-+]?\d+)?|\d+)(?![\w])|True\b|False\b|None\b")
@@ -69,11 +81,29 @@ def _with_answer(call: str, text: str, start: int, end: int) -> Found:
         value = "False" if re.search(r"\bassert\s+not\s*$", before) and not tail.strip() else None
         return Found(call=call, expected=value, kind="value" if value else "unknown", start=start)
     value = None
+    following = text[line_end : line_end + 800].replace("`", "") if line_end >= 0 else ""
     if arrow := _ARROW.match(tail):
-        value = literal_at(tail[arrow.end() :])
+        value = _said(tail[arrow.end() :] + following, cell=arrow[0].strip() == "|")
+        if (
+            not tail[arrow.end() :].strip()
+            and re.search(r"\w|[-=]>|→|⇒", arrow[0])
+            and (below := _BELOW.match(text, line_end))
+        ):
+            value = _said(text[below.end() : below.end() + 800].replace("`", ""))
     elif before.strip() == ">>>" and line_end >= 0:
-        value = literal_at(text[line_end + 1 :].split("\n", 1)[0])
+        if following.lstrip().startswith("Traceback (most"):
+            return Found(call=call, kind="rejected", start=start)
+        value = _said(following[1:]) if following[1:].split("\n", 1)[0].strip() else None
     return Found(call=call, expected=value, kind="unknown" if value is None else "value", start=start)
+
+
+def _said(text: str, *, cell: bool = False) -> str | None:
+    """The literal that a text begins with, unless it is a part of something longer or one of several cells."""
+    found = _literal(text.split("\n", 1)[0] if text.lstrip()[:1] not in ("(", "[", "{") else text)
+    if found is None:
+        return None
+    rest = text.lstrip()[found[1] :].split("\n", 1)[0]
+    return None if _GOES_ON.match(rest) or (cell and _NEXT_CELL.match(rest)) else found[0]
 
 
 def call_in_normal_form(source: str, name: str) -> str | None:
@@ -149,6 +179,12 @@ def balanced(text: str, start: int) -> int | None:
 
 def literal_at(text: str) -> str | None:
     """``repr`` of the Python literal that the text begins with; None if there is none."""
+    found = _literal(text)
+    return found[0] if found else None
+
+
+def _literal(text: str) -> tuple[str, int] | None:
+    """The literal that a text begins with, and where it ends (leading space aside)."""
     text = text.lstrip()
     if text[:1] in ("(", "[", "{"):
         end = balanced(text, 0)
@@ -156,9 +192,9 @@ def literal_at(text: str) -> str | None:
     elif match := _STRING.match(text) or _SCALAR.match(text):
         source = match.group()
     else:
-        return "set()" if text.startswith("set()") else None
+        return ("set()", 5) if text.startswith("set()") else None
     try:
         value = ast.literal_eval(source)
-        return repr(value) if len(source) < 1000 else None
+        return (repr(value), len(source)) if len(source) < 1000 else None
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         return None

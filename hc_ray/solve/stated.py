@@ -1,7 +1,6 @@
 """Self-tests that need no model: what the instruction says in its own words (files, formats, functions, examples) and
 generic inputs of the signature's types."""
 
-import ast
 import re
 from collections.abc import Mapping, Sequence
 
@@ -10,8 +9,10 @@ from hc_ray.solve.constraints import conditional
 from hc_ray.solve.deliverable import Deliverable
 from hc_ray.solve.fixtures import Given, argument_kinds, content_for, given
 from hc_ray.solve.requirements import sentence_for, speaks_of
-from hc_ray.solve.scan import Found, find_calls
+from hc_ray.solve.scan import Found
 from hc_ray.solve.shown import pattern_examples, uses
+from hc_ray.solve.stated_calls import answer_type, shown_calls, told_calls
+from hc_ray.solve.stated_calls import examples as examples
 from hc_ray.solve.target import Target, reads_stdin, targets_of
 from hc_ray.suite import Category, Expectation, ExpectedValue, FileView, Property, Rejected, SelfTest, Subject, Unknown
 
@@ -90,11 +91,12 @@ def _of_target(instruction: str, target: Target) -> list[SelfTest]:
 
 
 def _of_function(instruction: str, target: Target, function: str) -> list[SelfTest]:
+    shown = shown_calls(instruction, target)
     found = examples(instruction, target)
     defines = Property(name="defines", argument=function)
     made = [test_of(instruction, "format", target.file, defines, reasoning="the function is asked for by name",
                     confidence=0.95)]  # fmt: skip
-    for example in found:
+    for example in shown:
         if example.kind == "unknown":
             continue
         category: Category = "invalid_input" if example.kind == "rejected" else "happy_path"
@@ -103,7 +105,9 @@ def _of_function(instruction: str, target: Target, function: str) -> list[SelfTe
             test_of(instruction, category, target.subject, expectation, text=example.call, weight=STATED_WEIGHT,
                     reasoning="the instruction states this answer", confidence=0.9)
         )  # fmt: skip
-    samples = [example.call for example in found]
+    made += _of_words(instruction, target, shown)
+    # What must be refused has no answer whose type could be looked at.
+    samples = [example.call for example in found if example.kind != "rejected"]
     ordinary = inputs.calls(function, target.parameters, samples, "ordinary", 3)
     # Where some inputs must be refused, an input of the right type may be one of them.
     refuses = edges.refuses(instruction)
@@ -126,6 +130,22 @@ def _of_function(instruction: str, target: Target, function: str) -> list[SelfTe
                     reasoning="an answer that only knows the stated examples has none here")
             for call in [call for call in ordinary if call not in samples][:2]
         ]  # fmt: skip
+    return made
+
+
+def _of_words(instruction: str, target: Target, shown: Sequence[Found]) -> list[SelfTest]:
+    """What is told in words. Where a call had to be made out of them it weighs half: the reading is less literal."""
+    made = []
+    for one in told_calls(instruction, target, shown):
+        category: Category = "invalid_input" if one.expected is None else "happy_path" if one.shown else "boundary"
+        expectation = Rejected() if one.expected is None else ExpectedValue(value=one.expected)
+        made.append(
+            test_of(instruction, category, target.subject, expectation, text=one.call, sentence=one.sentence,
+                    weight=STATED_WEIGHT if one.literal else STATED_WEIGHT / 2,
+                    confidence=0.85 if one.literal else 0.75,
+                    reasoning="the instruction states input and answer" if one.literal
+                    else "the instruction tells this answer in words")
+        )  # fmt: skip
     return made
 
 
@@ -280,24 +300,3 @@ def robust_tests(instruction: str, deliverable: Deliverable) -> tuple[SelfTest, 
             for category, one in tried
         ]  # fmt: skip
     return tuple(made)
-
-
-def examples(instruction: str, target: Target) -> tuple[Found, ...]:
-    """The calls that the instruction shows, each once (the first that says an answer), signatures left out."""
-    kept: dict[str, Found] = {}
-    for found in find_calls(instruction, target.function or ""):
-        held = kept.get(found.call)
-        if held is None or (held.kind == "unknown" and found.kind != "unknown"):
-            kept[found.call] = found
-    return tuple(kept.values())
-
-
-def answer_type(target: Target, found: Sequence[Found]) -> str | None:
-    """The type of every answer: the annotation's, else that of all stated answers."""
-    if match := re.fullmatch(r"(int|float|str|bool|list|dict|tuple|set)\b(?:\[.*\])?", target.returns.strip()):
-        return "float|int" if match[1] == "float" else match[1]
-    kinds = {type(ast.literal_eval(example.expected)).__name__ for example in found if example.expected is not None}
-    if len(kinds) == 1 and len(found) > 0:
-        kind = kinds.pop()
-        return "float|int" if kind in ("float", "int") else (kind if kind != "NoneType" else None)
-    return None

@@ -1,0 +1,125 @@
+"""What an instruction tells of inputs that it does not quote: empty ones, zero, numbers outside of a limit."""
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+from hc_ray.solve.told_grammar import END, GIVES, LAST, RAISES, SUBJECT, VALUE, VERB, Told, free, value_of
+from hc_ray.solve.told_spans import MARK, Sentence
+from hc_ray.solve.told_words import Speaker
+
+_EMPTY = (
+    rf"(?:(?:(?:an?|the|any)\s+)?(?<!non-)empty\s+(?P<n>\w+)"
+    rf"|(?:(?:the|an?|its|your)\s+)?(?P<n2>\w+|{MARK})\s+(?:is|are)\s+empty\b(?:\s+\w+)??"
+    rf"|there\s+(?:are|is)\s+(?:fewer|less)\s+than\s+(?P<few>two|one|three|{MARK})\s+(?:items|elements|numbers|values|entries)"
+    rf"|there\s+are\s+no\s+(?P<none>items|elements|numbers|values|entries))"
+)
+_THAN = r"(?:less|smaller|lower|greater|larger|higher|more)"
+_NUMBER = (
+    rf"(?:(?:the\s+|an?\s+)?(?P<p>\w+|{MARK})\s+(?:is|are)\s+(?P<is>negative or zero|"
+    rf"zero or negative|not positive|negative|"
+    rf"zero|(?:equal to\s+)?{MARK}|{_THAN}\s+than\s+{MARK}(?:\s+or\s+{_THAN}\s+than\s+{MARK})?|"
+    rf"(?:below|above|under)\s+{MARK}(?:\s+or\s+(?:above|over)\s+{MARK})?)"
+    rf"|(?P<adj>negative|non-positive|positive)\s+(?P<p2>\w+|{MARK})"
+    rf"|(?P<p3>\w+|{MARK})\s*(?P<cmp>(?:(?:below|above|under|less than|greater than|<=?|>=?)\s*{MARK})"
+    rf"(?:\s+or\s+(?:above|over|greater than|>)\s*{MARK})?)"
+    rf"|(?P<zero0>zero))"
+)
+
+
+def edges(sentence: Sentence, speaker: Speaker) -> Iterator[Told]:
+    """What is told of empty input, of zero, of negative numbers and of numbers outside a limit."""
+    for meant, calls_of in ((_EMPTY, _empties), (_NUMBER, _numbers)):
+        for match, outcome in _told_of(sentence.text, meant):
+            if not free(sentence, match.start()):
+                continue
+            for argument, call in calls_of(match, sentence, speaker):
+                expected = value_of(match, sentence, speaker) if outcome == "value" else None
+                if outcome == "value" and expected is None:
+                    continue
+                said = argument if outcome == "same" else expected
+                yield Told(call=call, expected=said, sentence=sentence.plain)
+
+
+Outcome = Literal["value", "same", "raises"]
+
+
+def _told_of(text: str, meant: str) -> Iterator[tuple[re.Match[str], Outcome]]:
+    """Every place where a sentence tells what comes of a meant input, before or after it."""
+    lead = (
+        r"(?:\b(?:for|if|when|on|given|with|whenever|in case(?: of)?|where)\s+|^|"
+        r"[,;:.(]\s*|\b(?:and|but|so|while|that)\s+)"
+    )
+    given = rf"(?:{SUBJECT}\s+(?:\w+\s+)?(?:is\s+given\s+|gets\s+|receives\s+|is\s+)?)?"
+    filler = r"(?:\s*,)?\s*(?:(?:has|contains) no \w+\s*[:,;]\s*)?(?:then\s+)?"
+    after: tuple[tuple[Outcome, str], ...] = (
+        ("value", rf"{lead}{given}{meant}{filler}{SUBJECT}\s+{VERB}\s+{VALUE}{END}"),
+        ("value", rf"{lead}{given}{meant}{filler}{GIVES}\s+{VALUE}{END}"),
+        ("value", rf"{lead}{meant}\s*(?:->|→|⇒|=>|:)\s*{VALUE}{END}"),
+        ("value", rf"^{meant}\s+(?:has|contains)\s+{VALUE}(?:\s+\w+)?{END}"),
+        ("value", rf"{lead}{meant}\s+is returned as\s+{VALUE}{END}"),
+        ("same", rf"{lead}{meant}\s+(?:stays|remains)\s+(?:empty|unchanged|as it is){END}"),
+        ("raises", rf"{lead}{given}{meant}{filler}(?:{SUBJECT}\s+)?(?:(?:must|should|will|shall)\s+)?(?:be\s+)?"
+         rf"(?:an?\s+(?:{MARK}|\w+(?:Error|Exception))\s+(?:is|must be|should be)\s+raised\b|{RAISES}\b)"),
+    )  # fmt: skip
+    link = r"\s*,?\s*(?:for|if|when|on|given|whenever|in case(?: of)?|where)\s+"
+    before: tuple[tuple[Outcome, str], ...] = (
+        ("value", rf"(?:\b(?:returns?|gives?|is|be|answers?|yields?|or|and)\s+|,\s*){VALUE}{link}{given}{meant}{LAST}"),
+        ("raises", rf"\b(?:raises?|throws?|rejects?|(?:is|be) an? error)\b\s*(?:an?\s+)?"
+         rf"(?:{MARK}|\w*(?:Error|Exception))?(?:\s*\({MARK}\))?(?:\s*\(\w+\))?(?:\s+exception)?{link}(?:either\s+)?{meant}{LAST}"),
+    )  # fmt: skip
+    for outcome, pattern in (*after, *before):
+        for match in re.finditer(pattern, text, re.IGNORECASE):
+            yield match, outcome
+
+
+def _empties(match: re.Match[str], sentence: Sentence, speaker: Speaker) -> Iterator[tuple[str, str]]:
+    """``(argument, call)`` for empty input."""
+    if match["few"] or match["none"]:
+        argument, named = speaker.few(), ""
+    else:
+        said = match["n"] or match["n2"]
+        named = sentence.span(said).source if re.fullmatch(MARK, said) else said
+        argument = speaker.empty_input(named.lower() if named not in speaker.names else named) or ""
+    if argument and (call := speaker.call_at(argument, named)):
+        yield argument, call
+
+
+def _numbers(match: re.Match[str], sentence: Sentence, speaker: Speaker) -> Iterator[tuple[str, str]]:
+    """``(argument, call)`` for the numbers that a condition means."""
+    said = match["p"] or match["p2"] or match["p3"] or ""
+    named = sentence.span(said).source if re.fullmatch(MARK, said) else said
+    phrase = (match["is"] or match["adj"] or match["cmp"] or "zero").lower()
+    meant: list[int] = []
+    if phrase == "positive":
+        meant.append(1)
+    elif "negative" in phrase or "positive" in phrase:
+        meant.append(-1)
+    if re.search(r"\b(?:zero|0)\b|\b(?:not |non-)positive", phrase):
+        meant.append(0)
+    exact = re.fullmatch(rf"(?:equal to\s+)?({MARK})", phrase)
+    if exact and (wanted := _limit(sentence, exact[1])) is not None:
+        meant.append(wanted)
+    for words, mark in re.findall(rf"(less than|smaller than|lower than|below|under|<=?|greater than|larger than|"
+                                  rf"higher than|more than|above|over|>=?)\s*({MARK})", phrase):  # fmt: skip
+        limit = _limit(sentence, mark)
+        if limit is None:
+            return
+        step = 0 if "=" in words else 1
+        meant.append(limit - step if re.match(r"less|smaller|lower|below|under|<", words) else limit + step)
+    if named.lower() == "it" and not (match["is"] or "").startswith(("neg", "zero", "not")):
+        # "It" is the argument where the condition is of a sign; where it is compared, it may be anything.
+        return
+    for number in meant:
+        argument = repr(number)
+        if speaker.takes_number(named) and (call := speaker.call_at(argument, named)):
+            yield argument, call
+
+
+def _limit(sentence: Sentence, mark: str) -> int | None:
+    try:
+        value = ast.literal_eval(sentence.span(mark).source)
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        return None
+    return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**6 else None
