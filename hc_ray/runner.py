@@ -46,6 +46,8 @@ PROPERTIES: dict[str, str] = {
     "sorted_lines": "the lines ascend",
     "line_count": "so many lines that are not empty: 3, <=3 or >=3",
     "lines_match": "every line matches this regular expression as a whole",
+    "one_of": "the whole output is one of these texts (a JSON list)",
+    "exits": "it ends with the exit status that the argument names",
     "lines_from": "the same lines as these (a JSON list), each as often, in any order",
     "tidy": "no empty lines at the end, no space at the ends of lines, no code fence",
     "contains": "this text stands in it",

@@ -137,6 +137,12 @@ def _lines_match(data: bytes, argument: str, path: Path | None) -> str:
     return f"the line {bad[0][:120]!r} does not match" if bad else ("" if data.strip() else "there is no line")
 
 
+def _one_of(data: bytes, argument: str, path: Path | None) -> str:
+    """The whole of it is one of these texts (a JSON list), white space at its end aside."""
+    text, wish = _text(data).rstrip(), [one.rstrip() for one in json.loads(argument)]
+    return "" if text in wish else f"{text[:80]!r} is none of {argument[:120]}"
+
+
 def _lines_from(data: bytes, argument: str, path: Path | None) -> str:
     """The same lines as these (a JSON list), each as often, in any order."""
     wish = Counter(line.strip() for line in json.loads(argument) if line.strip())
@@ -288,6 +294,7 @@ CHECKS: dict[str, Check] = {
     "within": _fine,
     "concurrent": _fine,
     "serves": _fine,
+    "exits": _fine,
     "nonempty": lambda data, argument, path: "" if data.strip() else "it is empty",
     "not_none": lambda data, argument, path: "" if data.strip() else "there is no output",
     "valid_json": _json,
@@ -302,6 +309,7 @@ CHECKS: dict[str, Check] = {
     "sorted_lines": _sorted_lines,
     "line_count": _line_count,
     "lines_match": _lines_match,
+    "one_of": _one_of,
     "lines_from": _lines_from,
     "tidy": _tidy,
     "contains": _contains,
@@ -317,5 +325,5 @@ CHECKS: dict[str, Check] = {
     "similar": _similar,
     "starts_with_bytes": _starts_with_bytes,
 }
-"""Name → check. ``runs``, ``deterministic``, ``exists``, ``within``, ``concurrent`` and ``serves`` are the driver's:
-how a thing runs, not what it holds."""
+"""Name → check. ``runs``, ``deterministic``, ``exists``, ``exits``, ``within``, ``concurrent`` and ``serves`` are the
+driver's: how a thing runs, not what it holds."""

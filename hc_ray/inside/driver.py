@@ -233,6 +233,9 @@ class Driver:
                 return cell("pass", observed)
             outcome = "error" if code != 0 else "fail"
             return cell(outcome, observed, f"observed {told[:300]!r} where {wish[:300]!r} was expected; {fault}")
+        if expectation.get("name") == "exits":
+            right = code == int(expectation["argument"])
+            return cell("pass" if right else "fail", observed, "" if right else f"exit code {code}: {fault}")
         if code != 0:
             return cell("error", observed, f"exit code {code}: {fault}")
         if expectation["kind"] == "unknown":

@@ -140,7 +140,7 @@ def _ordinary(instruction: str, target: Target) -> list[tuple[str, str, dict[str
     if target.kind in ("command", "program"):
         shown = uses(instruction, target.path)
         if shown:
-            return [(shown[0].arguments, shown[0].stdin, {})]
+            return [(shown[0].arguments, shown[0].stdin, shown[0].files)]
         return [(one.arguments, one.stdin, one.files) for one in given(instruction, "ordinary", 1)]
     return []
 

@@ -8,11 +8,13 @@ from hc_ray.solve import edges, inputs
 from hc_ray.solve.constraints import conditional
 from hc_ray.solve.deliverable import Deliverable
 from hc_ray.solve.fixtures import Given, argument_kinds, content_for, given
+from hc_ray.solve.printed_rules import rules
 from hc_ray.solve.requirements import sentence_for, speaks_of
 from hc_ray.solve.scan import Found
 from hc_ray.solve.shown import pattern_examples, uses
 from hc_ray.solve.stated_calls import answer_type, shown_calls, told_calls
 from hc_ray.solve.stated_calls import examples as examples
+from hc_ray.solve.taken import takes
 from hc_ray.solve.target import Target, reads_stdin, targets_of
 from hc_ray.suite import Category, Expectation, ExpectedValue, FileView, Property, Rejected, SelfTest, Subject, Unknown
 
@@ -170,35 +172,56 @@ def _of_condition(instruction: str, target: Target, function: str, samples: Sequ
 def _of_command(instruction: str, target: Target) -> list[SelfTest]:
     made = []
     kinds = argument_kinds(instruction)
-    for use in uses(instruction, target.path):
+    shown = uses(instruction, target.path)
+    # That nothing comes out proves something only beside an output that is stated: a crash prints nothing either.
+    speaks = any(use.output for use in shown)
+    for use in shown:
         words = use.arguments.split()
         # An example about files that nobody has cannot be tried; those of a plain name can be brought.
-        files = content_for(words[0]) if kinds[:1] == ("file",) and len(words) == 1 else {}
+        files = content_for(words[0]) if kinds[:1] == ("file",) and len(words) == 1 and not use.files else use.files
         if not files and kinds[:1] in (("file",), ("folder",)) and use.arguments:
             continue
-        if files and use.output is not None:
+        if files and not use.files and use.output is not None:
             continue
         expectation: Expectation = Unknown()
         if use.output is not None:
             expectation = ExpectedValue(value=use.output)
+        if use.output is not None and not use.output.strip() and not speaks:
+            expectation = Property(name="line_count", argument="0")
         if use.output is not None and use.first_line_only:
             expectation = Property(name="header", argument=use.output)
         if use.makes:
             copies = re.search(r"\bcop(?:y|ies)\b", instruction, re.IGNORECASE) and files
             expectation = ExpectedValue(value=files[words[0]]) if copies else Property(name="runs")
-        judges = expectation.kind != "unknown"
-        made.append(
-            test_of(instruction, "happy_path", target.subject, expectation, text=use.arguments, stdin=use.stdin,
+        told: list[Expectation] = [expectation] if expectation.kind != "unknown" or use.status is None else []
+        told += [Property(name="exits", argument=str(use.status))] if use.status is not None else []
+        made += [
+            test_of(instruction, "happy_path", target.subject, one, text=use.arguments, stdin=use.stdin,
                     files=files, output=use.makes, reasoning="the instruction states this use", confidence=0.8,
-                    weight=STATED_WEIGHT if judges else 1.0)
-        )  # fmt: skip
-    runs = [one for one in given(instruction, "ordinary", 2) if not made or one.files]
+                    weight=STATED_WEIGHT if one.kind != "unknown" else 1.0)
+            for one in told
+        ]  # fmt: skip
+    ordinary = given(instruction, "ordinary", 2)
+    runs = [one for one in ordinary if not made or one.files]
     for name, one in ((name, one) for one in runs[:1] for name in ("runs", "deterministic")):
         made.append(
             test_of(instruction, "happy_path", target.subject, Property(name=name), text=one.arguments, stdin=one.stdin,
                     files=one.files, confidence=0.8, reasoning="an ordinary use must end well")
         )  # fmt: skip
-    return made
+    return made + _of_rules(instruction, target, ordinary)
+
+
+def _of_rules(instruction: str, target: Target, ordinary: Sequence[Given]) -> list[SelfTest]:
+    """What the instruction says of every output, tried on ordinary input; nothing where it does not say what input is
+    ordinary."""
+    known = argument_kinds(instruction) or not takes(instruction)
+    shaped = re.search(r"\breads? (?:lines?|pairs?|records?)\b[^.]*\b(?:like|form|with|of)\b", instruction)
+    return [
+        test_of(instruction, "format", target.subject, Property(name=rule.name, argument=rule.argument),
+                text=one.arguments, stdin=one.stdin, files=one.files, confidence=0.75, sentence=rule.sentence,
+                reasoning="the instruction says this of every output")
+        for rule in rules(instruction) for one in ordinary[:1] if known and not shaped
+    ]  # fmt: skip
 
 
 def _of_pattern(instruction: str, target: Target) -> list[SelfTest]:
@@ -268,7 +291,9 @@ def _call_inputs(instruction: str, target: Target, function: str, count: int, fi
 def _command_inputs(instruction: str, target: Target, count: int, files: Sequence[FileView]) -> list[Tried]:
     takes_files = set(argument_kinds(instruction)[:1]) & {"file", "folder"}
     shown = [use for use in uses(instruction, target.path) if not takes_files and (use.arguments or use.stdin)]
-    tried: list[Tried] = [("happy_path", Given(arguments=use.arguments, stdin=use.stdin), "") for use in shown[:count]]
+    tried: list[Tried] = [
+        ("happy_path", Given(arguments=use.arguments, stdin=use.stdin, files=use.files), "") for use in shown[:count]
+    ]
     for category, reach in _RANGES:
         tried += [(category, one, "") for one in given(instruction, reach, count, files)]
     varied = given(instruction, "ordinary", count + 2, files)[count:]

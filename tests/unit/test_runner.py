@@ -189,6 +189,7 @@ CSV = b"name,age\nAda,9\nBob,10\n"
         ("line_count", "<=3", CSV, CSV + b"x,1\n"),
         ("line_count", ">=2", CSV, b""),
         ("lines_match", r"-?\d+\.\d{2}", b"12.50\n", b"12.5\n"),
+        ("one_of", '["yes", "no"]', b"no\n", b"no, yes\n"),
         ("lines_from", '["b", "a", "a"]', b"a\na\nb\n", b"a\nb\nb\n"),
         ("tidy", "", b"a\nb\n", b"```\na\n```\n"),
         ("tidy", "", b"a", b"a \nb\n"),
@@ -247,6 +248,13 @@ async def test_what_a_command_changes_is_part_of_what_is_observed(sandbox: Folde
     moved, copied = await run(sandbox, [about("command", name, Unknown()) for name in ("move.sh", "copy.sh")])
     assert moved.observed != copied.observed
     assert "-a.txt" in (moved.observed or "") and "-a.txt" not in (copied.observed or "")
+
+
+async def test_an_exit_status_can_be_asked_for(sandbox: FolderSandbox) -> None:
+    await sandbox.put({"s.sh": b"exit $1\n"})
+    asked = [("2", "2"), ("0", "2"), ("0", "0"), ("3", "0")]
+    tests = [about("command", "s.sh", Property(name="exits", argument=wish), given) for given, wish in asked]
+    assert [cell.outcome for cell in await run(sandbox, tests)] == ["pass", "fail", "pass", "fail"]
 
 
 async def test_time_company_and_ports_can_be_asked_for(sandbox: FolderSandbox) -> None:
