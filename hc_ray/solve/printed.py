@@ -67,6 +67,14 @@ _WITH = re.compile(
     rf"(?:the )?(?:text |input |line |word )?(?P<given>{QUOTED}) (?:becomes?|gives?|yields?|turns into) {_TOLD}",
     re.IGNORECASE,
 )
+_INPUT = rf"(?:the )?(?:standard input|stdin|input|text|line|word)(?: is| of)? (?P<given>{QUOTED})"
+_ARGUMENT = rf"(?:the )?arguments?(?: is| are| of)? (?P<argument>{QUOTED}|{_NUM})"
+_BOTH = tuple(
+    re.compile(
+        rf"\b(?:with|for|given|if|when) {first},? (?:and|on) (?:with )?{second}(?:{_SAYS}){_TOLD}", re.IGNORECASE
+    )
+    for first, second in ((_ARGUMENT, _INPUT), (_INPUT, _ARGUMENT))
+)
 _EACH = re.compile(
     r"\b(?:every|each|any|all|an?|letters?|characters?|digits?|tabs?|spaces?|where|occurrences?|of)\W*$", re.IGNORECASE
 )
@@ -135,7 +143,7 @@ def _of_code(text: str, instruction: str, path: str, held: Mapping[str, str]) ->
 
 def _of_words(sentence: str, instruction: str, path: str) -> Iterator[Use]:
     taken: set[int] = set()
-    for pattern in (_WITH, _ANSWER_OF, _GIVEN, _BACKWARDS, _PLAIN, _BECOMES):
+    for pattern in (*_BOTH, _WITH, _ANSWER_OF, _GIVEN, _BACKWARDS, _PLAIN, _BECOMES):
         for match in pattern.finditer(sentence):
             parts = match.groupdict()
             given, place = unquoted(match["given"]), match.start("given")

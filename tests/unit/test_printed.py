@@ -38,6 +38,8 @@ def said(text: str) -> list[tuple[str, str, str | None]]:
         (READS + "It prints `5` for `kayak` and `3` for `oar`.", [("", "kayak\n", "5"), ("", "oar\n", "3")]),
         (READS + "On the input `a\\nb` it prints `2`.", [("", "a\nb\n", "2")]),
         (READS + "`Big Red Barn` becomes `big_red_barn`.", [("", "Big Red Barn\n", "big_red_barn")]),
+        (READS + "With the argument `2` and the input `oar` it prints `oaroar`.", [("2", "oar\n", "oaroar")]),
+        (READS + "For the input `oar` and the argument 2 the output is `oaroar`.", [("2", "oar\n", "oaroar")]),
         (READS + "Its first argument is a width. With the width 4 the text `oar` becomes ` oar`.",
          [("4", "oar\n", " oar")]),
     ],

@@ -130,10 +130,23 @@ def test_an_instruction_falls_into_prose_code_and_tables() -> None:
 
 
 PIECES = st.sampled_from(
-    ["```", "\n", "\n\n", "$ sh x.sh a", "| ", "|---|---|", "| Input | Output |", "Input:", "Output: `3`", "`x.sh`"]
-    + ["> ", "<<EOF", "EOF", "printf '%s' ", "echo 'a", "cat a.txt", "    ", "| sh x.sh", "\\", "'", '"']
-    + ["`sh x.sh 1` prints:"]
-)  # fmt: skip
+    [
+        *(
+            "```",
+            "\n",
+            "\n\n",
+            "$ sh x.sh a",
+            "| ",
+            "|---|---|",
+            "| Input | Output |",
+            "Input:",
+            "Output: `3`",
+            "`x.sh`",
+        ),
+        *("> ", "<<EOF", "EOF", "printf '%s' ", "echo 'a", "cat a.txt", "    ", "| sh x.sh", "\\", "'", '"'),
+        "`sh x.sh 1` prints:",
+    ]
+)
 
 
 @settings(deadline=None, max_examples=150)
