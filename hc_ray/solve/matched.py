@@ -4,7 +4,7 @@ arbitrary text never raises; a text of which it is not plain which of both is le
 import re
 from collections.abc import Iterator
 
-from hc_ray.solve.passages import bare, passages, table
+from hc_ray.solve.passages import bare, passages, prose, table
 from hc_ray.solve.requirements import sentences
 
 _Q = r"(?:`[^`\n]+`|\"[^\"\n]+\")"
@@ -43,10 +43,15 @@ _BEFORE = re.compile(
     re.IGNORECASE,
 )  # fmt: skip
 _LABEL = re.compile(
-    r"(?:^|[.;\n]\s*)(?:valid|matches|ok|good|accepted|match|should match|must match)\s*:\s*$", re.IGNORECASE
+    r"(?:^|[.;\n]\s*)(?:valid|matches|ok|good|accepted|matching|match|should match|must match)(?: \w+)?\s*:\s*$",
+    re.IGNORECASE,
 )
 _REFUSED = re.compile(
     r"\bnot\b|n't\b|\bnever\b|\bneither\b|\bno\b|\breject|\binvalid\b|\bwrong\b|\brefuse|\bnon-", re.IGNORECASE
+)
+_REPLACED = re.compile(
+    r"\b(?:wrongly|by mistake|old (?:version|pattern|expression)|currently|at present|at the moment|bugg?y?|used to)\b",
+    re.IGNORECASE,
 )
 _NO_TEXT = re.compile(
     r"\.(?:txt|re|regex|rx|pattern|log)$|\bre\.\w+|\\[dwsbDWSB]|\(\?|\[\^?\w-\w|\]\+|YYYY|\bMM\b|\bHH\b|\.\.\.|…|<\w+>"
@@ -98,6 +103,8 @@ def _heading(line: str) -> bool | None:
     plain = re.sub(r"[*_#]", "", line).strip()
     if not (plain.endswith(":") or (line.lstrip().startswith(("#", "**")) and len(plain) < 40)):
         return None
+    if re.search(r"\b(?:characters?|letters?|digits?|symbols?|signs?)\b", plain, re.IGNORECASE):
+        return None
     if _HEAD_NOT.search(plain):
         return False
     return True if _HEAD.search(plain) and not _REFUSED.search(plain) else None
@@ -116,15 +123,14 @@ def _rows(text: str) -> Iterator[tuple[str, bool]]:
 
 def _spoken(instruction: str) -> Iterator[tuple[str, bool]]:
     """Texts that stand in sentences, by what is said right before and right after them."""
-    text = "\n\n".join(one.text for one in passages(instruction) if one.kind == "prose")
-    text = re.sub(r"\n(?=[\s*_]*[A-Z][\w' ]{0,30}[*_]*:)", "\n\n", text)
+    text = re.sub(r"\n(?=[\s*_]*[A-Z][\w' ]{0,30}[*_]*:)", "\n\n", prose(instruction))
     for sentence in sentences(text):
         sentence = _EMPTY.sub("`\0`", sentence)
         if (ends := _RANGE.search(sentence)) and re.search(r"\bmatch", sentence[: ends.start()], re.IGNORECASE):
             refused = re.search(r"\bnot\b|n't\b|\bnever\b", sentence[: ends.start()])
             yield from ((one[1:-1], refused is None) for one in ends.groups())
-        if re.search(r"\bin [`\"]", sentence, re.IGNORECASE):
-            continue  # what is found in another text
+        if re.search(r"\bin [`\"]", sentence, re.IGNORECASE) or _REPLACED.search(sentence):
+            continue  # what is found in another text, or by an expression that is to be replaced
         groups = list(_GROUP.finditer(sentence))
         for place, group in enumerate(groups):
             before = sentence[groups[place - 1].end() if place else 0 : group.start()]
@@ -152,8 +158,14 @@ def _wanted(before: str, after: str) -> bool | None:
 
 def _in_other(before: str, after: str) -> bool:
     """Whether a text is only a piece of what is found ("the sign `-` …", "`-` and then")."""
-    piece = re.match(r"\s*(?:(?:in|inside|within|at the|between|before|after)\b|followed\b|(?:and )?then\b)", after)
+    piece = re.match(
+        r"\s*(?:(?:in|inside|within|at the|between|before|after|through|to|up to|until)\b|followed\b|(?:and )?then\b)",
+        after,
+    )
     named = re.search(
-        r"\b(?:in|inside|within|of|letters?|signs?|digits?|characters?|symbols?|prefix|suffix)\s*$", before, re.I
+        r"\b(?:in|inside|within|of|if|whether|unless|without|with|contain(?:s|ing)?|has|have|holds?|after|before|"
+        r"letters?|signs?|digits?|characters?|symbols?|prefix|suffix)[:\s]*$",
+        before,
+        re.IGNORECASE,
     )
     return piece is not None or named is not None

@@ -58,8 +58,9 @@ def _prose(lines: Sequence[str]) -> list[Passage]:
 
 
 def prose(instruction: str) -> str:
-    """Only what is said in words."""
-    return "\n\n".join(one.text for one in passages(instruction) if one.kind == "prose")
+    """Only what is said in words, abbreviations written out: their points end no sentence."""
+    text = "\n\n".join(one.text for one in passages(instruction) if one.kind == "prose")
+    return re.sub(r"\bi\. ?e\.(?=[\s,])", "that is", re.sub(r"\be\. ?g\.(?=[\s,])", "for example", text))
 
 
 def cells(row: str) -> list[str]:

@@ -134,6 +134,8 @@ def _of_code(text: str, instruction: str, path: str, held: Mapping[str, str]) ->
             continue
         if said := re.match(rf"(?:{_SAYS}|{_ARROW}){_TOLD}", behind, re.IGNORECASE):
             output = _whole(said["told"], behind, said.end(), instruction)
+            if re.search(r"\bwrites?\b", said[0]) and re.search(r"\.\w{1,5}$", output or ""):
+                output = None  # a file that it writes
             yield use.model_copy(update={"output": output})
         elif status := re.match(rf"\s*{_WHO}{_ADVERB}{_EXITS.pattern}", behind, re.IGNORECASE):
             yield use.model_copy(update={"status": int(status[1])})

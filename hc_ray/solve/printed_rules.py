@@ -37,6 +37,7 @@ _LINE_FOR_EACH = re.compile(
 )
 _ONE_LINE = re.compile(rf"{_PRINTS}\s+(?:exactly |only )?(?:one|a single|a) line\b(?! (?:for|per))", re.IGNORECASE)
 _EACH_LINE = re.compile(rf"{_PRINTS}\s+[^.;`]*\b(?:lines?|one per line|each)\b", re.IGNORECASE)
+_CHOSEN = re.compile(r"\s*(?:$|[.;)]|,? ?(?:depending|according|if|when|as appropriate|(?:to|on) standard output)\b)")
 _FURTHER = re.compile(r"\b(?:first|last|then|finally|header|after|before|total)\b", re.IGNORECASE)
 _CONDITION = re.compile(r"\b(?:if|when|for|on|with|without|given)\b", re.IGNORECASE)
 _SLOT = re.compile(r"<[^<>\s]+>|\{\w+\}|(?<![a-z0-9])[A-Z][A-Z0-9_]*(?![a-z])")
@@ -50,10 +51,17 @@ def rules(instruction: str) -> tuple[Rule, ...]:
     made: list[Rule] = []
     for sentence in sentences(text):
         choice = _CHOICE.search(sentence) or _OTHERWISE.search(sentence)
-        if choice and _alone(text) and not _CONDITION.search(sentence[: choice.start()]):
+        if (
+            choice
+            and _alone(text)
+            and _CHOSEN.match(sentence[choice.end() :])
+            and not _CONDITION.search(sentence[: choice.start()])
+        ):
             quoted = {unquoted(one) for found in re.finditer(rf"{_PRINTS}[^`\".]*{_TEXTS}", text, re.IGNORECASE)
                       for one in re.findall(QUOTED, found[0])}  # fmt: skip
             quoted |= {unquoted(one) for one in re.findall(QUOTED, choice[0])}
+            if any(_SLOT.search(one) and _SLOT.sub("", one) for one in quoted):
+                continue
             made.append(Rule(name="one_of", argument=json.dumps(sorted(quoted)), sentence=sentence))
         one_line = _ONE_LINE.search(sentence)
         form = _FORM.search(sentence) if one_line or _EACH_LINE.search(sentence) else _LINE_FOR_EACH.search(sentence)

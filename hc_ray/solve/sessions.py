@@ -14,6 +14,7 @@ _HARMLESS = frozenset({"ls", "clear", "pwd", "wc", "file"})
 _AROUND = re.compile(r"(?:g?cc|clang|make|chmod)\s|(?:cat|ls)\s+(?:\S+\.\w+$|>)|(?:printf|echo) .*> \S+$|echo \$\?$")
 """Commands that sessions show around uses of the program."""
 _CUT = re.compile(r"^\s*(?:\.\.\.|…|\[\.\.\.\]|\(\.\.\.\))\s*$|\.\.\.$|…$", re.MULTILINE)
+_REMARK = re.compile(r"\S\s+(?:#|//|<-|<--|←)\s+\w")
 _FAULT = re.compile(r"\b(?:error|usage|invalid|cannot|must|missing|not|bad|illegal)\b|.*: ", re.IGNORECASE)
 _SAYS = (
     r"(?:prints?|outputs?|output|writes?|gives?|shows?|displays?|produces?|yields?|becomes?|results? in|result|answer|"
@@ -66,9 +67,11 @@ class _Reader:
         return read_use(line, self.path, self.instruction, self.held)
 
     def told(self, use: Use, output: str | None) -> None:
-        """Take a use down; its output is left open where it is cut, a fault's, or was typed at a prompt of the
-        program."""
-        if output is not None and (_CUT.search(output) or self._to_errors(output) or self._typed(use)):
+        """Take a use down; its output is left open where it is cut, remarked upon, a fault's, or was typed at a
+        prompt of the program."""
+        if output is not None and (
+            _CUT.search(output) or _REMARK.search(output) or self._to_errors(output) or self._typed(use)
+        ):
             output = None
         if output is not None or use.arguments or use.stdin:
             self.found.append(use.model_copy(update={"output": output}))

@@ -18,6 +18,13 @@ _GIVEN = re.compile(
 _FOR_TEXT = re.compile(r"\bfor `(?P<stdin>[^`\n]+)` the first line is `(?P<told>[^`\n]+)`", re.IGNORECASE)
 
 
+_VARIES = re.compile(
+    r"\bcurrent (?:date|time|year|month|day|user|directory|one)\b|\btoday\b|\brandom|\bhost ?name\b|\bprocess id\b",
+    re.IGNORECASE,
+)
+"""What comes out is another thing another time: an output that is shown is none to be compared."""
+
+
 def uses(instruction: str, path: str) -> tuple[Use, ...]:
     """Every use of the command or program at ``path``, those with a stated outcome first, each input once. An input
     for which different outputs are stated has none."""
@@ -25,6 +32,7 @@ def uses(instruction: str, path: str) -> tuple[Use, ...]:
     found = [*said_uses(instruction, path, held), *_firsts(instruction), *blocks]
     kept: dict[tuple[object, ...], Use] = {}
     for use in sorted(found, key=lambda use: use.output is None and not use.makes):
+        use = use.model_copy(update={"output": None}) if _VARIES.search(instruction) else use
         place = (use.arguments, use.stdin, *use.files.items())
         first = kept.setdefault(place, use)
         if use.status is not None and first.status is None:

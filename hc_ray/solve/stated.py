@@ -183,6 +183,8 @@ def _of_command(instruction: str, target: Target) -> list[SelfTest]:
             continue
         if files and not use.files and use.output is not None:
             continue
+        if use.output is not None and not use.files and _names_file(instruction, words):
+            continue
         expectation: Expectation = Unknown()
         if use.output is not None:
             expectation = ExpectedValue(value=use.output)
@@ -209,6 +211,15 @@ def _of_command(instruction: str, target: Target) -> list[SelfTest]:
                     files=one.files, confidence=0.8, reasoning="an ordinary use must end well")
         )  # fmt: skip
     return made + _of_rules(instruction, target, ordinary)
+
+
+def _names_file(instruction: str, words: Sequence[str]) -> bool:
+    """Whether an argument is likely a file or a folder, whose content nobody has shown."""
+    taken = r"\b(?:takes?|taking|given) (?:the \w+ of )?(?:an?|one|two|the) (?:\w+ )?(?:file|folder|directory|path)"
+    if re.search(taken, instruction, re.IGNORECASE):
+        return bool(words)
+    named = any(re.fullmatch(r"[\w./-]+\.[a-z]\w{0,4}", word) for word in words)
+    return named and re.search(r"\bfiles?\b", instruction, re.IGNORECASE) is not None
 
 
 def _of_rules(instruction: str, target: Target, ordinary: Sequence[Given]) -> list[SelfTest]:

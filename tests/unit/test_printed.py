@@ -36,6 +36,7 @@ def said(text: str) -> list[tuple[str, str, str | None]]:
         (READS + "For the input `kayak` it prints `same`.", [("", "kayak\n", "same")]),
         (READS + "So `kayak` gives `5` and `oar` gives `3`.", [("", "kayak\n", "5"), ("", "oar\n", "3")]),
         (READS + "It prints `5` for `kayak` and `3` for `oar`.", [("", "kayak\n", "5"), ("", "oar\n", "3")]),
+        (READS + "It counts letters, e.g. `5` for `kayak`.", [("", "kayak\n", "5")]),
         (READS + "On the input `a\\nb` it prints `2`.", [("", "a\nb\n", "2")]),
         (READS + "`Big Red Barn` becomes `big_red_barn`.", [("", "Big Red Barn\n", "big_red_barn")]),
         (READS + "With the argument `2` and the input `oar` it prints `oaroar`.", [("2", "oar\n", "oaroar")]),
@@ -85,6 +86,11 @@ def test_no_arguments_and_no_input_have_outcomes_of_their_own(
 )
 def test_a_part_of_the_output_a_rule_and_a_fault_are_no_outcomes(text: str) -> None:
     assert said(text) == []
+
+
+def test_an_output_that_is_another_one_every_time_is_not_compared() -> None:
+    (use,) = uses("Write `x.sh`, which takes a name and greets at random. `sh x.sh Bo` prints `Hi Bo`.", "x.sh")
+    assert use.arguments == "Bo" and use.output is None
 
 
 def test_an_input_with_two_stated_outputs_has_none() -> None:
@@ -152,6 +158,13 @@ def test_silence_alone_is_no_known_answer() -> None:
     assert made_of(text)[0] == ("", "line_count", "0")
 
 
+def test_a_use_of_a_file_that_nobody_has_shown_is_no_test() -> None:
+    text = "Write `x.sh`. It takes a file name. `sh x.sh big.log` prints `7`."
+    assert not [one for one in made_of(text) if one[1] == "value"]
+    held = text + " The file `big.log` holds:\n\n```\n7\n```\n"
+    assert [one for one in made_of(held) if one[1] == "value"] == [("big.log", "value", "7")]
+
+
 def test_a_rule_is_tried_only_where_it_is_known_what_input_is_ordinary() -> None:
     rule = "It prints `low` or `high`."
     known = made_of("Write `x.sh` that takes a whole number as its argument. " + rule)
@@ -191,6 +204,7 @@ def test_texts_that_must_and_must_not_match_are_read(text: str, good: list[str],
     [
         "It matches a `-` followed by digits.",
         "It matches words that start with `a` but do not end in `z`.",
+        "The old pattern matches `b2`.",
         "In `a1b22` it matches `1` and `22`.",
         "The sign `+` or `-` is allowed in front.",
         "It accepts an optional `v` in front.",
