@@ -24,14 +24,21 @@ _SAYS = (
 )
 _ARROW = re.compile(
     rf"\s*(?:={{1,3}}>|==|[-=]*->|→|⇒|⟶|↦|\bis\b(?!\s+not)|=|#|:|\||{_SAYS})"
-    rf"\s*(?:->|=>|→|{_SAYS})?\s*(?:(?:also|still|again|exactly|simply|just|equal to)\b\s*)?"
+    rf"\s*(?:->|=>|→|{_SAYS}|(?i:output|expected|result|returns?)\s*[:=])?\s*"
+    r"(?:(?:also|still|again|exactly|simply|just|equal to)\b\s*)?"
     r"(?:the (?:list|string|number|value|text|tuple|integer)\b)?:?\s*"
 )
 _BELOW = re.compile(r"[ \t]*\n(?:\s*\n)?(?:[ \t]*(?:```|~~~)[\w+-]*[ \t]*\n)?[ \t]*(?=\S)")
+_LATER = re.compile(
+    rf"[ \t]*\n\s*(?:#\s*)?(?:->|=>|→|#?\s*(?:output|returns?)\s*:|{_SAYS}(?![ \t]+[a-z]))[:\s]*", re.IGNORECASE
+)
 _GOES_ON = re.compile(
-    r"\s*(?:(?:times|or|to|through|more|less|fewer|percent|if|when|unless|for \w+ in)\b|[+*%<>]|[-/]\s*[\d(])"
+    r"\s*(?:(?:times|or|to|through|more|less|fewer|percent|if|when|unless|for \w+ in)\b|"
+    r"(?!whereas|always|thus|this)[a-z]{3,}s\b|[+*%<>!]|[-/]\s*[\d(])"
 )
 """What makes a literal a part of something longer, which is not read."""
+_PART = re.compile(r"[\w)\]}]\s*[-+*/%]\s*$")
+"""What stands before a call that is a part of a sum or the like."""
 _NEXT_CELL = re.compile(r"\s*\|\s*(?:True\b|False\b|None\b|[^\sA-Za-z|])")
 _RAISES = re.compile(
     r"^\W*(?:should |must |will )?(?:raises?|throws?|is rejected|is an error)\b|#\s*raises?\b"
@@ -80,9 +87,13 @@ def _with_answer(call: str, text: str, start: int, end: int) -> Found:
     if re.search(r"\b(?:def|not)\s*$", before):
         value = "False" if re.search(r"\bassert\s+not\s*$", before) and not tail.strip() else None
         return Found(call=call, expected=value, kind="value" if value else "unknown", start=start)
+    if _PART.search(before):
+        return Found(call=call, start=start)
     value = None
     following = text[line_end : line_end + 800].replace("`", "") if line_end >= 0 else ""
-    if arrow := _ARROW.match(tail):
+    session = before.strip() == ">>>" and (not tail.strip() or tail.lstrip().startswith("#"))
+    arrow = _ARROW.match(tail)
+    if arrow and not (arrow[0].lstrip().startswith("#") and before.rstrip().endswith(",")):
         value = _said(tail[arrow.end() :] + following, cell=arrow[0].strip() == "|")
         if (
             not tail[arrow.end() :].strip()
@@ -90,7 +101,11 @@ def _with_answer(call: str, text: str, start: int, end: int) -> Found:
             and (below := _BELOW.match(text, line_end))
         ):
             value = _said(text[below.end() : below.end() + 800].replace("`", ""))
-    elif before.strip() == ">>>" and line_end >= 0:
+    elif re.search(r"\bassert(?:Equals?|_equals?)\(\s*$", before):
+        value = _said(tail.lstrip().removeprefix(",")) if tail.lstrip().startswith(",") else None
+    elif before.strip() in ("", "`") and not tail.strip(" .:") and (later := _LATER.match(text, line_end)):
+        value = _said(text[later.end() : later.end() + 800].replace("`", ""))
+    if value is None and session and line_end >= 0:
         if following.lstrip().startswith("Traceback (most"):
             return Found(call=call, kind="rejected", start=start)
         value = _said(following[1:]) if following[1:].split("\n", 1)[0].strip() else None

@@ -5,13 +5,13 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-from hc_ray.solve.told_grammar import END, GIVES, LAST, RAISES, SUBJECT, VALUE, VERB, Told, free, value_of
+from hc_ray.solve.told_grammar import END, GIVES, LAST, RAISES, START, SUBJECT, VALUE, VERB, Told, free, value_of
 from hc_ray.solve.told_spans import MARK, Sentence
 from hc_ray.solve.told_words import Speaker
 
 _EMPTY = (
-    rf"(?:(?:(?:an?|the|any)\s+)?(?<!non-)empty\s+(?P<n>\w+)"
-    rf"|(?:(?:the|an?|its|your)\s+)?(?P<n2>\w+|{MARK})\s+(?:is|are)\s+empty\b(?:\s+\w+)??"
+    rf"(?:(?:(?:an?|the|any)\s+)?(?<!non-)empty\s+(?:input\s+(?=\w+\b(?<!is)))?(?P<n>\w+)"
+    rf"|(?:(?:the|an?|its|your)\s+)?(?:(?:input|given)\s+)?(?P<n2>\w+|{MARK})\s+(?:is|are)\s+empty\b(?:\s+\w+)??"
     rf"|there\s+(?:are|is)\s+(?:fewer|less)\s+than\s+(?P<few>two|one|three|{MARK})\s+(?:items|elements|numbers|values|entries)"
     rf"|there\s+are\s+no\s+(?P<none>items|elements|numbers|values|entries))"
 )
@@ -22,7 +22,7 @@ _NUMBER = (
     rf"zero|(?:equal to\s+)?{MARK}|{_THAN}\s+than\s+{MARK}(?:\s+or\s+{_THAN}\s+than\s+{MARK})?|"
     rf"(?:below|above|under)\s+{MARK}(?:\s+or\s+(?:above|over)\s+{MARK})?)"
     rf"|(?P<adj>negative|non-positive|positive)\s+(?P<p2>\w+|{MARK})"
-    rf"|(?P<p3>\w+|{MARK})\s*(?P<cmp>(?:(?:below|above|under|less than|greater than|<=?|>=?)\s*{MARK})"
+    rf"|(?P<p3>\w+|{MARK})\s*(?P<cmp>(?:(?:below|above|under|less than|greater than|<=?|>=?|==)\s*{MARK})"
     rf"(?:\s+or\s+(?:above|over|greater than|>)\s*{MARK})?)"
     rf"|(?P<zero0>zero))"
 )
@@ -48,7 +48,8 @@ Outcome = Literal["value", "same", "raises"]
 def _told_of(text: str, meant: str) -> Iterator[tuple[re.Match[str], Outcome]]:
     """Every place where a sentence tells what comes of a meant input, before or after it."""
     lead = (
-        r"(?:\b(?:for|if|when|on|given|with|whenever|in case(?: of)?|where)\s+|^|"
+        r"(?:\b(?:(?:for|if|when|on|whenever|in case(?: of)?|where)\s+(?:given\s+|passed\s+|called with\s+)?|"
+        r"(?:given|with|passing)\s+)|^|"
         r"[,;:.(]\s*|\b(?:and|but|so|while|that)\s+)"
     )
     given = rf"(?:{SUBJECT}\s+(?:\w+\s+)?(?:is\s+given\s+|gets\s+|receives\s+|is\s+)?)?"
@@ -63,11 +64,22 @@ def _told_of(text: str, meant: str) -> Iterator[tuple[re.Match[str], Outcome]]:
         ("raises", rf"{lead}{given}{meant}{filler}(?:{SUBJECT}\s+)?(?:(?:must|should|will|shall)\s+)?(?:be\s+)?"
          rf"(?:an?\s+(?:{MARK}|\w+(?:Error|Exception))\s+(?:is|must be|should be)\s+raised\b|{RAISES}\b)"),
     )  # fmt: skip
-    link = r"\s*,?\s*(?:for|if|when|on|given|whenever|in case(?: of)?|where)\s+"
+    link = (
+        r"\s*,?\s*(?:(?:for|if|when|on|whenever|in case(?: of)?|where)\s+"
+        r"(?:given\s+|passed\s+|called with\s+)?|given\s+)"
+    )
+    # The last of several answers ("between -1 and 1 for …") is none.
+    also = rf"(?<!{MARK})(?<!{MARK} )(?<!{MARK}, )"
     before: tuple[tuple[Outcome, str], ...] = (
-        ("value", rf"(?:\b(?:returns?|gives?|is|be|answers?|yields?|or|and)\s+|,\s*){VALUE}{link}{given}{meant}{LAST}"),
+        ("value", rf"(?:\b(?:returns?|gives?|is|be|answers?|yields?|{also}(?:or|and))\s+|{also}[,(]\s*)"
+         rf"{VALUE}{link}{given}{meant}{LAST}"),
         ("raises", rf"\b(?:raises?|throws?|rejects?|(?:is|be) an? error)\b\s*(?:an?\s+)?"
-         rf"(?:{MARK}|\w*(?:Error|Exception))?(?:\s*\({MARK}\))?(?:\s*\(\w+\))?(?:\s+exception)?{link}(?:either\s+)?{meant}{LAST}"),
+         rf"(?:{MARK}|\w*(?:Error|Exception))?(?:\s*\({MARK}\))?(?:\s*\(\w+\))?(?:\s+exception)?"
+         rf"{link}(?:either\s+)?{meant}{LAST}"),
+        ("value", rf"{START}{VALUE}\s+(?:is|must be|should be)\s+returned{link}{given}{meant}{LAST}"),
+        ("value", rf"{lead}{given}{meant}\s*,?\s+{VALUE}\s+(?:is|must be|should be)\s+returned{END}"),
+        ("raises", rf"(?:{MARK}|\b\w+(?:Error|Exception))\s+(?:is|must be|should be|will be)\s+raised"
+         rf"{link}{meant}{LAST}"),
     )  # fmt: skip
     for outcome, pattern in (*after, *before):
         for match in re.finditer(pattern, text, re.IGNORECASE):
@@ -102,7 +114,7 @@ def _numbers(match: re.Match[str], sentence: Sentence, speaker: Speaker) -> Iter
     if exact and (wanted := _limit(sentence, exact[1])) is not None:
         meant.append(wanted)
     for words, mark in re.findall(rf"(less than|smaller than|lower than|below|under|<=?|greater than|larger than|"
-                                  rf"higher than|more than|above|over|>=?)\s*({MARK})", phrase):  # fmt: skip
+                                  rf"higher than|more than|above|over|>=?|==)\s*({MARK})", phrase):  # fmt: skip
         limit = _limit(sentence, mark)
         if limit is None:
             return

@@ -39,7 +39,7 @@ CONDITION = re.compile(r"\b(?:if|when|once|after|whenever|provided|until|before|
 _SHARED = re.compile(
     rf"\b(?:by|of|between|than|over|above|below|under|least|most|both|in|with|either|and|or)\s+{MARK},?\s+(?:and|or)\s*$|"
     rf"\b(?:by|between|than|least|most|above|below|over|under|not|multiples of)\s*$|{MARK}\s+(?:to|through)\s*$|"
-    rf"\b(?:with|by|of|than|like|unlike)\s+{MARK},\s*$"
+    rf"\b(?:with|by|of|than|like|unlike)\s+{MARK},\s*$|[\w)\ue000-\uf7ff]\s*[+*/%]\s*$"
 )
 RAISES = r"(?:raises?|throws?|(?:(?:is|are|be) )?rejected with an? \w*Error|is an error)"
 SUBJECT = (

@@ -57,6 +57,8 @@ def prose(instruction: str, function: str) -> tuple[Sentence, ...]:
 
 def _sentences(paragraph: str, function: str) -> Iterator[Sentence]:
     joined = re.sub(r"\s*\n\s*", " ", _BULLET.sub("", paragraph.strip()))
+    # A comparison in code marks is a condition, no text.
+    joined = re.sub(r"`([A-Za-z_]\w*\s*(?:[<>]=?|==)\s*-?\d+)`", r"\1", joined)
     marked, spans = _marked(joined, function)
     marked = re.sub(r"\b(?:e\.g|i\.e)\.", "eg", marked).replace("’", "'")
     for text in re.split(r"(?<=[.!?])\s+", marked):

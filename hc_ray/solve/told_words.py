@@ -154,7 +154,7 @@ class Speaker(Value):
         own = _EMPTY_OF.get(self.given or "")
         if noun in self.names[:1] or noun in ("input", "argument"):
             return own or (_EMPTY.get(noun) if noun in self.names else None)
-        meant = _EMPTY.get(noun)
+        meant = _EMPTY.get(noun) or _EMPTY.get(noun.removesuffix("s"))
         return meant if self.given is None or meant == own else None
 
     def _kind_at(self, place: int) -> str | None:
