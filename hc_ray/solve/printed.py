@@ -10,6 +10,8 @@ from hc_ray.solve.passages import prose
 from hc_ray.solve.requirements import sentences
 from hc_ray.solve.taken import WRONG, plain, reads, takes, use_of
 
+_NEAR = 1000
+"""Characters around a statement that may bear on it."""
 QUOTED = r"(?:`[^`\n]+`|\"[^\"\n]+\")"
 _NUM = r"-?\d+(?:\.\d+)?(?![\w]|\.\d)"
 _TOLD = (
@@ -128,8 +130,9 @@ def _of_code(text: str, instruction: str, path: str, held: Mapping[str, str]) ->
         use = read_use(code[1], path, instruction, held)
         if use is None:
             continue
-        behind = text[code.end() :]
-        around = re.split(r"[.!?]\s|\n\s*\n", text[: code.start()])[-1] + re.split(r"[.!?]\s|\n\s*\n", behind)[0]
+        behind = text[code.end() : code.end() + _NEAR]
+        before = text[max(0, code.start() - _NEAR) : code.start()]
+        around = re.split(r"[.!?]\s|\n\s*\n", before)[-1] + re.split(r"[.!?]\s|\n\s*\n", behind)[0]
         if WRONG.search(around):
             continue
         if said := re.match(rf"(?:{_SAYS}|{_ARROW}){_TOLD}", behind, re.IGNORECASE):
@@ -159,7 +162,7 @@ def _of_words(sentence: str, instruction: str, path: str) -> Iterator[Use]:
             end = match.end()
             told = match["told"]
             output = _whole(told, sentence, end, instruction) if pattern is not _BACKWARDS else _only(told, instruction)
-            if pattern is _BACKWARDS and not _ENDED.match(sentence[end:]):
+            if pattern is _BACKWARDS and not _ENDED.match(sentence[end : end + _NEAR]):
                 continue
             if use is not None and output is not None:
                 taken.add(place)
@@ -182,8 +185,10 @@ def _used(given: str, parts: dict[str, str | None], instruction: str) -> Use | N
 def _is_rule(pattern: re.Pattern[str], match: re.Match[str], sentence: str, given: str) -> bool:
     """Whether a statement is about a piece of the input (every `a` becomes `b`) or a part of the output, not about a
     whole run."""
-    before = sentence[: match.start("given")]
-    if pattern is _GIVEN and (_PART_OF.search(sentence[: match.start()]) or re.match(r"-+[a-zA-Z]", given)):
+    before = sentence[max(0, match.start("given") - _NEAR) : match.start("given")]
+    if pattern is _GIVEN and (
+        _PART_OF.search(sentence[max(0, match.start() - _NEAR) : match.start()]) or re.match(r"-+[a-zA-Z]", given)
+    ):
         return True
     if _EACH.search(re.sub(r"\b(?:with|for) (?:an? )$", "", before)):
         return True
@@ -195,7 +200,7 @@ def _is_rule(pattern: re.Pattern[str], match: re.Match[str], sentence: str, give
             return not shown
         return len(given) == 1 and not given.isdigit()
     if pattern is _BACKWARDS:
-        article = re.search(r"\b(?:an?|the|its?)\s*$", sentence[: match.start("told")])
+        article = re.search(r"\b(?:an?|the|its?)\s*$", sentence[max(0, match.start("told") - 9) : match.start("told")])
         return bool(article) or (len(given) == 1 and not given.isdigit())
     # "the line `x`" that is printed for a condition, "first line is".
     return False
@@ -238,7 +243,7 @@ def _whole(told: str, text: str, end: int, instruction: str) -> str | None:
     while quoted and (more := _MORE.match(text, end)) and not _begins_another(text, more):
         lines.append(_only(more["told"], instruction))
         end = more.end()
-    behind = text[end:]
+    behind = text[end : end + _NEAR]
     another = re.match(rf"(?:,? and |, ){QUOTED}", behind) is not None  # else it would have been one of the lines
     if None in lines or _PARTLY.match(behind) or not (another or _ENDED.match(behind)):
         return None
@@ -249,7 +254,7 @@ def _whole(told: str, text: str, end: int, instruction: str) -> str | None:
 
 def _begins_another(text: str, more: re.Match[str]) -> bool:
     """Whether the next quoted text is not printed but given: "`a` gives `b` and `c` gives `d`"."""
-    behind = text[more.end() :]
+    behind = text[more.end() : more.end() + _NEAR]
     said = re.match(
         rf"(?:{_SAYS}|{_ARROW}|\s+(?:is|as|becomes|does|ends|exits|must|should|will)\b|\s+(?:for|on) [`\"\d])",
         behind, re.IGNORECASE,

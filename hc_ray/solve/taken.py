@@ -1,6 +1,7 @@
 """How a program is given a text that an instruction names without a command line: as its arguments, or on its standard
 input. Where both may be meant the text is no use: None."""
 
+import functools
 import re
 import shlex
 
@@ -26,11 +27,13 @@ _SEVERAL = re.compile(r"\barguments\b|\btwo\b|\bthree\b|\bboth\b", re.IGNORECASE
 _ONE = re.compile(r"\b(?:only|single|one|its|an|a|the) argument\b|\bfirst argument\b", re.IGNORECASE)
 
 
+@functools.lru_cache(maxsize=16)
 def reads(instruction: str) -> bool:
     """Whether the program reads standard input, as far as the words say."""
     return reads_stdin(instruction) or bool(_READS.search(instruction))
 
 
+@functools.lru_cache(maxsize=16)
 def takes(instruction: str) -> bool:
     """Whether the program takes arguments, as far as the words say."""
     said = re.sub(r"(?:without|no|with no) (?:any )?arguments?", "", instruction)
