@@ -13,6 +13,8 @@ _FIRST = 0xE000
 _MOST = 0x1800
 MARK = "[\ue000-\uf7ff]"
 """A pattern for one marked span."""
+_LONGEST, _MANY = 2_000, 60
+"""Characters and spans of a sentence that is read; what is longer is no sentence, and patterns are slow on it."""
 _FENCED = re.compile(r"^[ \t]*(```|~~~).*?^[ \t]*\1[ \t]*$", re.MULTILINE | re.DOTALL)
 _CODE_LINE = re.compile(r"^(?: {4,}|\t)(?![ \t]*(?:[-*•]|\d+[.)])\s).*$|^\s*(?:>>>|\.\.\.|\|).*$|^\s*assert\b.*$", re.M)
 _ITEM = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*•]|\d+[.)])\s)")
@@ -62,7 +64,7 @@ def _sentences(paragraph: str, function: str) -> Iterator[Sentence]:
     marked, spans = _marked(joined, function)
     marked = re.sub(r"\b(?:e\.g|i\.e)\.", "eg", marked).replace("’", "'")
     for text in re.split(r"(?<=[.!?])\s+", marked):
-        if text.strip():
+        if text.strip() and len(text) <= _LONGEST and len(re.findall(MARK, text)) <= _MANY:
             plain = re.sub(MARK, lambda mark: _shown(spans[ord(mark[0]) - _FIRST]), text.strip())
             yield Sentence(text=text.strip(), spans=tuple(spans), plain=plain)
 
