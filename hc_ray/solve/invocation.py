@@ -41,6 +41,8 @@ _ESCAPES = {"n": "\n", "t": "\t", "\\": "\\", '"': '"', "'": "'"}
 def read_use(line: str, path: str, instruction: str, held: Mapping[str, str]) -> Use | None:
     """The use of the program at ``path`` that a command line is; None where it is none, or not all of it is known.
     ``held``: files whose contents the instruction shows."""
+    if "<<" not in line and not _closed(line):
+        return None
     simples = simple_commands(line)
     while simples and text_of(simples[0].words[:1]) in COMPILERS:
         simples = simples[1:]
@@ -60,6 +62,20 @@ def read_use(line: str, path: str, instruction: str, held: Mapping[str, str]) ->
         return None
     files = {word: held[word] for word in words if word in held}
     return Use(arguments=shlex.join(words), stdin=stdin, files=files)
+
+
+def _closed(line: str) -> bool:
+    """Whether every quote in a command line is closed."""
+    try:
+        shlex.split(line)
+    except ValueError:
+        return False
+    return True
+
+
+def words_of(arguments: str) -> list[str]:
+    """The arguments of a use as the program gets them; parted at spaces where a quote is open."""
+    return shlex.split(arguments) if _closed(arguments) else arguments.split()
 
 
 def _after_program(words: Sequence[Word], path: str, instruction: str) -> Sequence[Word] | None:

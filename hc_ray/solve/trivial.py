@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from hc_ray.solve.deliverable import Deliverable
+from hc_ray.solve.invocation import words_of
 from hc_ray.solve.shown import pattern_examples, uses
 from hc_ray.solve.stated import examples
 from hc_ray.solve.target import targets_of
@@ -23,7 +24,8 @@ def trivial_candidates(instruction: str, deliverable: Deliverable) -> dict[str, 
         constant[main], table = _functions(instruction, deliverable)
         coded = {main: table} if table else None
     elif deliverable.kind in ("shell", "script", "program"):
-        stated = [(use.arguments, use.stdin, use.output) for use in uses(instruction, main) if use.output is not None]
+        shown = [use for use in uses(instruction, main) if use.output is not None]
+        stated = [(" ".join(words_of(use.arguments)), use.stdin, use.output) for use in shown]
         constant[main] = _prints(deliverable.kind, stated[0][2] if stated and stated[0][2] else "0")
         if stated and deliverable.kind == "shell":
             coded = {main: _looks_up([(arguments, stdin, output or "") for arguments, stdin, output in stated])}

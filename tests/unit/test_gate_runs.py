@@ -72,7 +72,9 @@ def test_trivial_candidates_run_and_a_hard_coded_one_knows_the_example_only() ->
 async def test_trivial_scripts_programs_and_patterns_do_what_they_say() -> None:
     place = FolderPlace()
     box = await place.create(Task(name="t", digest="0" * 64, instruction="x", environment=ENVIRONMENT), "s")
-    shell = "Write a shell script `t.sh` that takes a name as its first argument. `bash t.sh it's` prints `Hi 'it'`."
+    shell = (
+        "Write a shell script `t.sh` that takes a name as its first argument. `bash t.sh \"it's\"` prints `Hi 'it'`."
+    )
     made = trivial_candidates(shell, read_deliverable(shell, ENVIRONMENT))
     await box.put({name: files["t.sh"].encode() for name, files in made.items()})
     assert (await box.exec(["sh", "hard-coded", "it's"], timeout=20)).stdout == b"Hi 'it'\n"

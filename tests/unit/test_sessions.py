@@ -117,7 +117,7 @@ def test_a_command_line_is_read_as_a_shell_would() -> None:
     assert use("printf '%s\\n' p q | ./x.py") == Use(stdin="p\nq\n")
     assert use("printf '5%%' | ./x.py") == Use(stdin="5%")
     for unknown in ("printf '%5d' 3 | ./x.py", "echo 'a\\n' | ./x.py", "sort a.txt | ./x.py", "./x.py > o", "./x.py &",
-                    "./x.py $1", "rm a.txt; ./x.py", "python3 y.py", ""):  # fmt: skip
+                    "./x.py $1", "rm a.txt; ./x.py", "python3 y.py", "./x.py it's", ""):  # fmt: skip
         assert use(unknown) is None
 
 
