@@ -50,26 +50,82 @@ _NAMES: tuple[tuple[str, str], ...] = (
     (r"words|strings|strs|lines|names|tokens|texts", "list[str]"),
     (r"nums|numbers|values|items|lst|list\w*|arr\w*|seq\w*|xs|ys|data|elements|ints|integers|[ab]rr", "list[int]"),
     (r"d|dict\w*|mapping|counts|scores|prices", "dict[str, int]"),
-    (r"s\d?|t|str\w*|text|word|sentence|line|name|phrase|string|pattern|prefix|suffix|char\w*|c|letter|sep\w*", "str"),
+    (
+        r"s\d?|t|str\w*|text|word|sentence|line|name|phrase|string|pattern|prefix|suffix|char\w*|c|letter|sep\w*|"
+        r"password|user_?name|\w+_name|e?mail|address|url|title|message|label|key|path|code|query|tag|city|country|colou?r",
+        "str",
+    ),
     (r"(?:is|has)_\w+|flag|reverse|strict", "bool"),
     (r"rate|ratio|price|temp\w*|celsius|fahrenheit|radius|width|height|weight|amount", "float"),
 )
 
 
+_MEASURES = re.compile(
+    r"hours|minutes|seconds|days|weeks|months|years|points|degrees|cents|dollars|euros|miles|meters|metres|kilos|grams|"
+    r"pounds|times|digits|places|steps"
+)
+"""Plural names of numbers."""
+
+
 def kind_of(parameter: str, *, sample: str | None = None) -> str:
-    """A key of the pools for a parameter (``name``, ``name: annotation``, ``name=default``): by a stated example's
-    argument, else by annotation, by default, by name; ``int`` when nothing speaks."""
+    """A key of the pools for a parameter (``name``, ``name: annotation``, ``name=default``): what is told of it, else
+    what its name says; ``int`` when nothing speaks."""
+    return told_kind(parameter, sample=sample) or named_kind(parameter) or "int"
+
+
+def told_kind(parameter: str, *, sample: str | None = None) -> str | None:
+    """By a stated example's argument, else by annotation, by default; None where none of them is there."""
     if sample is not None and (kind := _kind_of_literal(sample)):
         return kind
     name, _, rest = parameter.partition(":")
-    name, _, default = name.partition("=")
+    _, _, default = name.partition("=")
     annotation, _, annotated_default = rest.partition("=")
     if kind := _kind_of_annotation(annotation):
         return kind
-    if (default or annotated_default) and (kind := _kind_of_literal((default or annotated_default).strip())):
-        return kind
-    plain = name.strip(" *").lower()
-    return next((kind for pattern, kind in _NAMES if re.fullmatch(pattern, plain)), "int")
+    return _kind_of_literal((default or annotated_default).strip()) if default or annotated_default else None
+
+
+def named_kind(parameter: str) -> str | None:
+    """By the name alone; a plural is a list."""
+    plain = re.split(r"[:=]", parameter)[0].strip(" *").lower()
+    known = next((kind for pattern, kind in _NAMES if re.fullmatch(pattern, plain)), None)
+    plural = re.fullmatch(r"[a-z]{3,}[^s\W_]s", plain) and not _MEASURES.fullmatch(plain)
+    return known or ("list[int]" if plural else None)
+
+
+def are_known(parameters: Sequence[str], samples: Sequence[str]) -> bool:
+    """Whether something speaks of every parameter's type: an input of another type shows nothing."""
+    return bool(samples) or all(told_kind(part) or named_kind(part) for part in parameters if part.strip(" *"))
+
+
+def fits(call: str, parameters: Sequence[str], samples: Sequence[str]) -> bool:
+    """Whether the arguments of a call are of the types that are told; names alone forbid nothing, nor do words that
+    are no literals."""
+    tree = parsed(call)
+    if tree is None or not isinstance(tree.body, ast.Call):
+        return False
+    for place, argument in enumerate(tree.body.args[: len(parameters)]):
+        if parameters[place].strip().startswith("*"):
+            break
+        kind = told_kind(parameters[place], sample=_argument(samples, place))
+        try:
+            value = ast.literal_eval(argument)
+        except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+            continue
+        if kind is not None and not _is_of(value, kind):
+            return False
+    return True
+
+
+def _is_of(value: object, kind: str) -> bool:
+    if kind.startswith("list"):
+        if not isinstance(value, list | tuple | set):
+            return False
+        inner = {"list[str]": (str,), "list[list[int]]": (list, tuple)}.get(kind)
+        return inner is None or all(isinstance(one, inner) for one in value)
+    if kind in ("int", "float"):
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, {"str": str, "bool": bool}.get(kind, dict))
 
 
 def _kind_of_annotation(annotation: str) -> str | None:

@@ -95,6 +95,9 @@ def _c_pieces(text: str) -> list[str]:
     return [piece for piece in pieces if piece.strip()]
 
 
+_SHOWING = ("runs", "type", "not_none")
+
+
 def movable(test: SelfTest) -> bool:
     """Whether a test can be asked of a candidate that lies in another folder for once."""
     moves = test.subject.kind in ("call", "pattern") and not test.subject.path.startswith("/")
@@ -107,7 +110,8 @@ def probes(tests: Sequence[SelfTest], count: int) -> tuple[int, ...]:
     loaded by their path, so that a candidate may lie in another folder for once."""
     by_category: dict[str, list[int]] = {}
     for i, test in enumerate(tests):
-        if movable(test) and test.expectation.kind != "property":
+        # That something runs, or gives an answer of a type, shows the answer as well.
+        if movable(test) and (test.expectation.kind != "property" or test.expectation.name in _SHOWING):
             by_category.setdefault(test.category, []).append(i)
     found: list[int] = []
     for depth in range(max((len(columns) for columns in by_category.values()), default=0)):
@@ -117,10 +121,11 @@ def probes(tests: Sequence[SelfTest], count: int) -> tuple[int, ...]:
 
 
 def behaves_like(row: Sequence[Cell], others: Mapping[str, Sequence[Cell]]) -> str | None:
-    """The first of the others that answered every probe alike; None for who answered nothing, or whose probes were
-    cut off."""
+    """The first of the others that answered every probe alike; None for who answered fewer than two of them with
+    anything but a crash, or whose probes were cut off."""
     mine = [cell.observed for cell in row]
-    if all(answer is None for answer in mine) or any(cell.outcome == "timeout" for cell in row):
+    answered = sum(cell.observed is not None and cell.outcome != "error" for cell in row)
+    if answered < min(2, len(row)) or any(cell.outcome == "timeout" for cell in row):
         return None
     outcomes = [cell.outcome for cell in row]
     for name, theirs in others.items():

@@ -50,7 +50,8 @@ def fresh_inputs(
 ) -> tuple[SelfTest, ...]:
     """Inputs of no known test: those of the signature's types and of the instruction's edges first, then variants of
     all that are there, one of each before a second of any. Round ``number`` goes on where the one before ended."""
-    generic = generic_tests(instruction, deliverable, count=FRESH, files=files)
+    like = [test.input for test in known if test.subject.kind == "call" and test.category != "invalid_input"]
+    generic = generic_tests(instruction, deliverable, count=FRESH, files=files, like=like)
     bases = [test for test in (*known, *generic) if test.subject.kind in ("call", "command", "program", "pattern")]
     # What must be refused is no input to be near to.
     bases = [test for test in bases if test.expectation.kind != "rejected"]

@@ -110,13 +110,15 @@ def _of_function(instruction: str, target: Target, function: str) -> list[SelfTe
     made += _of_words(instruction, target, shown)
     # What must be refused has no answer whose type could be looked at.
     samples = [example.call for example in found if example.kind != "rejected"]
-    ordinary = inputs.calls(function, target.parameters, samples, "ordinary", 3)
+    # An input of a type that nobody speaks of may be none that anything right can answer: it judges nobody.
+    known = inputs.are_known(target.parameters, samples)
+    ordinary = inputs.calls(function, target.parameters, samples, "ordinary", 3) if known else ()
     # Where some inputs must be refused, an input of the right type may be one of them.
     refuses = edges.refuses(instruction)
     if kind := answer_type(target, found):
         made += [
             test_of(instruction, "format", target.subject, Property(name="type", argument=kind), text=call,
-                    reasoning="every stated answer is of this type", confidence=0.8)
+                    reasoning="every answer is said to be of this type", confidence=0.8)
             for call in (samples if refuses else ordinary)[:2]
         ]  # fmt: skip
     if samples or ordinary:
@@ -249,14 +251,21 @@ def _of_pattern(instruction: str, target: Target) -> list[SelfTest]:
 
 
 def generic_tests(
-    instruction: str, deliverable: Deliverable, *, count: int, files: Sequence[FileView] = ()
+    instruction: str,
+    deliverable: Deliverable,
+    *,
+    count: int,
+    files: Sequence[FileView] = (),
+    like: Sequence[str] = (),
 ) -> tuple[SelfTest, ...]:
     """Inputs only (*unknown*), up to ``count`` a target and range: stated inputs first, then what lies at the edges of
-    stated limits, real files of the workspace, then inputs of the signature's types."""
+    stated limits, real files of the workspace, then inputs of the signature's types. ``like``: calls whose arguments
+    are of the right types, where the instruction shows none."""
     made: list[SelfTest] = []
     for target in targets_of(deliverable):
         if target.kind == "call" and target.function:
-            tried = _call_inputs(instruction, target, target.function, count, files)
+            mine = [call for call in like if call.startswith(f"{target.function}(")]
+            tried = _call_inputs(instruction, target, target.function, count, files, mine)
         elif target.kind in ("command", "program"):
             tried = _command_inputs(instruction, target, count, files)
         elif target.kind == "pattern":
@@ -281,9 +290,12 @@ Tried = tuple[Category, Given, str]
 """A category, what is given, and the sentence that it tries (empty: by the category's words)."""
 
 
-def _call_inputs(instruction: str, target: Target, function: str, count: int, files: Sequence[FileView]) -> list[Tried]:
-    samples = [example.call for example in examples(instruction, target)]
-    tried: list[Tried] = [("happy_path", Given(arguments=call), "") for call in samples[:count]]
+def _call_inputs(
+    instruction: str, target: Target, function: str, count: int, files: Sequence[FileView], like: Sequence[str]
+) -> list[Tried]:
+    shown = [example.call for example in examples(instruction, target)]
+    samples = shown or like
+    tried: list[Tried] = [("happy_path", Given(arguments=call), "") for call in shown[:count]]
     tried += [
         ("boundary", Given(arguments=call), sentence)
         for call, sentence in edges.calls(instruction, function, target.parameters, samples)

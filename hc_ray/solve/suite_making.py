@@ -10,6 +10,7 @@ from hc_ray.events import TestgenProgress
 from hc_ray.ports import Events, SandboxPlace
 from hc_ray.prompt import Malformed, Prompt
 from hc_ray.solve import askings, gate, look, testgen
+from hc_ray.solve.argument_use import typed_by_use
 from hc_ray.solve.behaviours import behaviour_tests, changes_system, tolerant
 from hc_ray.solve.budget import Asking, Purse
 from hc_ray.solve.constraints import covered, grid
@@ -77,6 +78,7 @@ class SuiteMaker:
         proving = Proving(self.task, self.deliverable, self.config, seed=self._seed, askings=self._askings,
                           bench=self._bench, place=self._place)  # fmt: skip
         await proving.ask_programs(self._previews())
+        self._learn_types(proving.programs)
         made = [*self._stated()] if not self._known else []
         made += await self._ask_in_rounds(made)
         made += self._filled(made, programs=len(proving.programs) > 1)
@@ -121,6 +123,12 @@ class SuiteMaker:
             text = await self._bench.read(path, limit=_INPUT_LIMIT)
             if text is not None:
                 self.inputs[path] = text
+
+    def _learn_types(self, programs: Sequence[Mapping[str, str]]) -> None:
+        """Where the instruction leaves an argument's type open, what the tester's programs take it for."""
+        signatures = tuple(typed_by_use(one, programs) for one in self.deliverable.signatures)
+        self.deliverable = self.deliverable.model_copy(update={"signatures": signatures})
+        self.targets = targets_of(self.deliverable)
 
     def _previews(self) -> Mapping[str, str]:
         held = {one.path: one for one in self.view.files} if self.view else {}

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 
 from hc_ray.profile import Profile
 from hc_ray.prompt import Completion, Malformed, Message, Prompt
+from hc_ray.solve.inputs import fits
 from hc_ray.solve.kinds import TaskKind, asked_focus
 from hc_ray.solve.requirements import speaks_of
 from hc_ray.solve.scan import Found, arguments, find_calls, literal_at
-from hc_ray.solve.stated import test_of
+from hc_ray.solve.stated import examples, test_of
 from hc_ray.solve.target import Target, reads_stdin, takes_arguments
 from hc_ray.solve.templates import template
 from hc_ray.suite import Category, Expectation, ExpectedValue, Rejected, SelfTest, Unknown
@@ -157,9 +158,13 @@ def read(
 
 def _calls(text: str, instruction: str, target: Target, category: Category) -> tuple[SelfTest, ...]:
     kept: dict[str, Found] = {}
+    samples = [one.call for one in examples(instruction, target) if one.kind != "rejected"]
     for found in find_calls(text, target.function or "", limit=16):
         given = arguments(found.call)
         if given is None or not target.takes(*given) or "..." in found.call:
+            continue
+        # What happens on an input of another type nobody says: all that such an input shows is how things crash.
+        if category != "invalid_input" and not fits(found.call, target.parameters, samples):
             continue
         kept.setdefault(found.call, found)
     return tuple(_test_of_call(found, instruction, target, category) for found in kept.values())

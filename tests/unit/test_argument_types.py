@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from hc_ray.solve.argument_types import answer_type, kind_in, typed
 from hc_ray.solve.deliverable import read_deliverable
-from hc_ray.solve.stated import generic_tests
+from hc_ray.solve.inputs import fits
+from hc_ray.solve.stated import generic_tests, stated_tests
 from hc_ray.task import Environment
 
 
@@ -83,6 +84,22 @@ def test_inputs_follow_the_types_of_the_prose_and_prompts_do_not_show_them() -> 
 )
 def test_the_type_of_an_answer_is_read_off_the_prose(prose: str, told: str | None) -> None:
     assert answer_type(prose) == told
+
+
+def test_inputs_of_another_type_than_the_told_one_do_not_fit() -> None:
+    assert fits("f('a', 3)", ("a: str", "n"), ())
+    assert not fits("f(3, 3)", ("a: str", "n"), ())
+    assert fits("f(2.5)", ("n: int",), ()) and not fits("f(True)", ("n: int",), ())
+    assert fits("f(['x'])", ("x",), ("f(['a', 'b'])",)) and not fits("f([1])", ("x",), ("f(['a', 'b'])",))
+    assert fits("f(anything)", ("n: int",), ()) and not fits("no call", ("n: int",), ())
+
+
+def test_a_property_is_asked_only_of_inputs_whose_type_is_known() -> None:
+    untold = "Write `parts.py` with `fits(zz)`, which tells whether it is so."
+    assert not [test for test in stated_tests(untold, read_deliverable(untold, Environment())) if test.input]
+    told = "Write `parts.py` with `fits(zz)`, which tells whether the integer `zz` is even."
+    asked = [test for test in stated_tests(told, read_deliverable(told, Environment())) if test.input]
+    assert {test.expectation.name for test in asked if test.expectation.kind == "property"} == {"type", "deterministic"}
 
 
 @given(
