@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from hc_ray.runner import SECONDS_PER_TEST
 from hc_ray.solve.constraints import spelled
 from hc_ray.solve.deliverable import Deliverable
+from hc_ray.solve.drafts import STATED_WEIGHT, test_of
 from hc_ray.solve.fixtures import given
 from hc_ray.solve.inputs import calls
 from hc_ray.solve.requirements import sentences
 from hc_ray.solve.shown import uses
-from hc_ray.solve.stated import STATED_WEIGHT, examples, test_of
+from hc_ray.solve.stated_calls import examples
 from hc_ray.solve.target import Target, targets_of
 from hc_ray.suite import ExpectedValue, Property, SelfTest, Subject
 

@@ -11,7 +11,7 @@ from hc_ray.solve import gate, guesses, oracle, testgen
 from hc_ray.solve.budget import Asking
 from hc_ray.solve.deliverable import Deliverable
 from hc_ray.solve.seeds import seed_of
-from hc_ray.solve.stated import examples
+from hc_ray.solve.stated_calls import examples
 from hc_ray.solve.target import Target, targets_of
 from hc_ray.solve.trivial import mutants, trivial_candidates
 from hc_ray.solve.workbench import Workbench

@@ -22,7 +22,8 @@ from hc_ray.solve.proving import Proving, verdicts_of
 from hc_ray.solve.requirements import coverage, reflection, requirements, uncertainties
 from hc_ray.solve.seeds import seed_of
 from hc_ray.solve.shape import assumptions, capped
-from hc_ray.solve.stated import examples, generic_tests, robust_tests, stated_tests
+from hc_ray.solve.stated import generic_tests, robust_tests, stated_tests
+from hc_ray.solve.stated_calls import examples
 from hc_ray.solve.target import Target, targets_of
 from hc_ray.solve.templates import prompts_digest
 from hc_ray.solve.workbench import Workbench

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 
 from hc_ray.profile import Profile
 from hc_ray.prompt import Completion, Malformed, Message, Prompt
+from hc_ray.solve.drafts import test_of
 from hc_ray.solve.inputs import fits
 from hc_ray.solve.kinds import TaskKind, asked_focus
 from hc_ray.solve.requirements import speaks_of
 from hc_ray.solve.scan import Found, arguments, find_calls, literal_at
-from hc_ray.solve.stated import examples, test_of
+from hc_ray.solve.stated_calls import examples
 from hc_ray.solve.target import Target, reads_stdin, takes_arguments
 from hc_ray.solve.templates import template
 from hc_ray.suite import Category, Expectation, ExpectedValue, Rejected, SelfTest, Unknown

@@ -2,8 +2,8 @@
 suite, and the search goes on. Each verdict is one bit."""
 
 from hc_ray.config import SolverConfig, TestgenConfig
+from hc_ray.solve.drafts import test_of as made
 from hc_ray.solve.missed import missed, widened
-from hc_ray.solve.stated import test_of as made
 from hc_ray.suite import ExpectedValue, Subject
 from tests.unit.test_orchestrate import INSTRUCTION, RIGHT, WRONG, Bench, scripted
 

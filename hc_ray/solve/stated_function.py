@@ -1,0 +1,116 @@
+"""Self-tests of one function that need no model: the answers that the instruction states, what follows from them, and
+inputs of its parameters' types."""
+
+from collections.abc import Sequence
+
+from hc_ray.solve import edges, inputs
+from hc_ray.solve.constraints import conditional
+from hc_ray.solve.drafts import RANGES, STATED_WEIGHT, Tried, test_of
+from hc_ray.solve.fixtures import Given
+from hc_ray.solve.scan import Found
+from hc_ray.solve.stated_calls import answer_type, examples, shown_calls, told_calls
+from hc_ray.solve.target import Target
+from hc_ray.suite import Category, ExpectedValue, FileView, Property, Rejected, SelfTest
+
+
+def function_tests(instruction: str, target: Target, function: str) -> list[SelfTest]:
+    """The stated answers and refusals, the answers' type, and that calls stay out of each other's way."""
+    shown = shown_calls(instruction, target)
+    found = examples(instruction, target)
+    defines = Property(name="defines", argument=function)
+    made = [test_of(instruction, "format", target.file, defines, reasoning="the function is asked for by name",
+                    confidence=0.95)]  # fmt: skip
+    for example in shown:
+        if example.kind == "unknown":
+            continue
+        category: Category = "invalid_input" if example.kind == "rejected" else "happy_path"
+        expectation = Rejected() if example.kind == "rejected" else ExpectedValue(value=example.expected or "None")
+        made.append(
+            test_of(instruction, category, target.subject, expectation, text=example.call, weight=STATED_WEIGHT,
+                    reasoning="the instruction states this answer", confidence=0.9)
+        )  # fmt: skip
+    made += _of_words(instruction, target, shown)
+    # What must be refused has no answer whose type could be looked at.
+    samples = [example.call for example in found if example.kind != "rejected"]
+    # An input of a type that nobody speaks of may be none that anything right can answer: it judges nobody.
+    known = inputs.are_known(target.parameters, samples)
+    ordinary = inputs.calls(function, target.parameters, samples, "ordinary", 3) if known else ()
+    # Where some inputs must be refused, an input of the right type may be one of them.
+    refuses = edges.refuses(instruction)
+    if kind := answer_type(target, found):
+        made += [
+            test_of(instruction, "format", target.subject, Property(name="type", argument=kind), text=call,
+                    reasoning="every answer is said to be of this type", confidence=0.8)
+            for call in (samples if refuses else ordinary)[:2]
+        ]  # fmt: skip
+    if samples or ordinary:
+        made.append(
+            test_of(instruction, "happy_path", target.subject, Property(name="deterministic"),
+                    text=(*samples, *ordinary)[0], reasoning="calls must not disturb each other", confidence=0.9)
+        )  # fmt: skip
+    made += _of_condition(instruction, target, function, samples)
+    answers = [example.expected for example in found if example.kind == "value"]
+    if answers and "None" not in answers and not refuses:
+        made += [
+            test_of(instruction, "anti_cheat", target.subject, Property(name="not_none"), text=call, confidence=0.7,
+                    reasoning="an answer that only knows the stated examples has none here")
+            for call in [call for call in ordinary if call not in samples][:2]
+        ]  # fmt: skip
+    return made
+
+
+def _of_words(instruction: str, target: Target, shown: Sequence[Found]) -> list[SelfTest]:
+    """What is told in words. Where a call had to be made out of them it weighs half: the reading is less literal."""
+    made = []
+    for one in told_calls(instruction, target, shown):
+        category: Category = "invalid_input" if one.expected is None else "happy_path" if one.shown else "boundary"
+        expectation = Rejected() if one.expected is None else ExpectedValue(value=one.expected)
+        made.append(
+            test_of(instruction, category, target.subject, expectation, text=one.call, sentence=one.sentence,
+                    weight=STATED_WEIGHT if one.literal else STATED_WEIGHT / 2,
+                    confidence=0.85 if one.literal else 0.75,
+                    reasoning="the instruction states input and answer" if one.literal
+                    else "the instruction tells this answer in words")
+        )  # fmt: skip
+    return made
+
+
+def _of_condition(instruction: str, target: Target, function: str, samples: Sequence[str]) -> list[SelfTest]:
+    """Both sides of "returns A if … at least N and B otherwise"."""
+    told = conditional(instruction)
+    if told is None:
+        return []
+    inside, outside, limits = told
+    made = []
+    for edge in limits.edges:
+        within = (limits.low is None or edge >= limits.low) and (limits.high is None or edge <= limits.high)
+        for call in edges.calls_at(function, target.parameters, samples, limits, edge):
+            made.append(
+                test_of(instruction, "boundary", target.subject, ExpectedValue(value=inside if within else outside),
+                        text=call, confidence=0.75, weight=STATED_WEIGHT / 2, sentence=limits.sentence,
+                        reasoning="the instruction states this limit")
+            )  # fmt: skip
+    return made
+
+
+def function_inputs(
+    instruction: str, target: Target, function: str, count: int, files: Sequence[FileView], like: Sequence[str]
+) -> list[Tried]:
+    """Inputs without known answers: shown calls, edges of stated limits, real files, then ordinary ones. ``like``:
+    calls whose arguments are of the right types, where the instruction shows none."""
+    shown = [example.call for example in examples(instruction, target)]
+    samples = shown or like
+    tried: list[Tried] = [("happy_path", Given(arguments=call), "") for call in shown[:count]]
+    tried += [
+        ("boundary", Given(arguments=call), sentence)
+        for call, sentence in edges.calls(instruction, function, target.parameters, samples)
+    ]
+    real = edges.real_files(function, target.parameters, files)
+    tried += [("integration", Given(arguments=call), "") for call in real[:count]]
+    tried += [
+        (category, Given(arguments=call), "")
+        for category, reach in RANGES
+        for call in inputs.calls(function, target.parameters, samples, reach, count)
+    ]
+    varied = inputs.calls(function, target.parameters, samples, "ordinary", count + 3)[count:]
+    return tried + [("anti_cheat", Given(arguments=call), "") for call in varied]
