@@ -42,26 +42,40 @@ _AFTER = re.compile(
     r"(?:,? (?:and|or) `\w+`)?\s*(?::|\(|—|–|-|,? (?:which )?(?:is|are|must be|will be)(?: always| both)?)\s*"
     r"(?P<told>(?:an?|the|two|one)?\s*[^.,;:()`\n]{1,60})"
 )
-_PLURAL = re.compile(r"\b(two|three|four)\b", re.IGNORECASE)
 _COUNTS = {"two": 2, "three": 3, "four": 4}
+_PLURAL = re.compile(rf"\b({'|'.join(_COUNTS)})\b", re.IGNORECASE)
 
 
 def typed(instruction: str, parameters: str | None) -> str | None:
     """``parameters``, the text between a signature's parentheses, with an annotation wherever the signature has none
     and the prose says the type; unchanged where it says nothing, or where the text is none that Python reads."""
-    try:
-        function = ast.parse(f"def f({parameters or ''}): pass").body[0]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    declared = declaration(parameters)
+    if declared is None:
         return parameters
-    assert isinstance(function, ast.FunctionDef)
-    plain = [*function.args.posonlyargs, *function.args.args]
+    plain = [*declared.posonlyargs, *declared.args]
     bare = [one for one in plain if one.annotation is None]
     in_order = _in_order(instruction, len(plain))
     for place, one in enumerate(plain):
         kind = _fullest(_told(instruction, one.arg), in_order[place] if in_order else None)
         if one in bare and kind and (annotation := _annotation(kind, one.arg)):
             one.annotation = ast.Name(id=annotation, ctx=ast.Load())
-    return ast.unparse(function.args) if any(one.annotation for one in bare) else parameters
+    return ast.unparse(declared) if any(one.annotation for one in bare) else parameters
+
+
+def declaration(parameters: str | None) -> ast.arguments | None:
+    """The text between a signature's parentheses as Python reads it; None where it is none that Python reads."""
+    try:
+        function = ast.parse(f"def f({parameters or ''}): pass").body[0]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    assert isinstance(function, ast.FunctionDef)
+    return function.args
+
+
+def plain_type(annotation: str) -> str | None:
+    """The built-in type that an annotation names, without what it holds; None for any other."""
+    match = re.fullmatch(r"(int|float|str|bool|list|dict|tuple|set)\b(?:\[.*\])?", annotation.strip())
+    return match[1] if match else None
 
 
 def _annotation(kind: str, name: str) -> str | None:
@@ -128,7 +142,7 @@ def _names_a_type(phrase: str) -> bool:
     return re.search(r"\bas (?:an? )?(?:text|string|integer|number|list)\b", rest) is not None
 
 
-_TOGETHER = re.compile(r"\b(?:the|both|of|all|its) (?P<count>two|three|four) (?:given )?(?P<noun>\w+(?: \w+)?)")
+_TOGETHER = re.compile(rf"\b(?:the|both|of|all|its) (?P<count>{'|'.join(_COUNTS)}) (?:given )?(?P<noun>\w+(?: \w+)?)")
 
 
 def _in_order(instruction: str, count: int) -> tuple[str | None, ...] | None:

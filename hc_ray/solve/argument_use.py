@@ -6,6 +6,7 @@ import ast
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from hc_ray.solve.argument_types import declaration
 from hc_ray.solve.inputs import named_kind, told_kind
 from hc_ray.solve.signatures import Signature
 
@@ -24,13 +25,10 @@ _LONE = 1
 
 def typed_by_use(signature: Signature, programs: Sequence[Mapping[str, str]]) -> Signature:
     """The signature with the types that most programs use untold arguments as. ``programs``: path → text of each."""
-    told = signature.typed or signature.parameters
-    try:
-        function = ast.parse(f"def f({told or ''}): pass").body[0]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    declared = declaration(signature.typed or signature.parameters)
+    if declared is None:
         return signature
-    assert isinstance(function, ast.FunctionDef)
-    open_ = [one for one in function.args.args if not (told_kind(ast.unparse(one)) or named_kind(one.arg))]
+    open_ = [one for one in declared.args if not (told_kind(ast.unparse(one)) or named_kind(one.arg))]
     for one in open_:
         kinds = [
             kind for files in programs for text in files.values() if (kind := used_as(text, signature.name, one.arg))
@@ -42,7 +40,7 @@ def typed_by_use(signature: Signature, programs: Sequence[Mapping[str, str]]) ->
             and ranked[0][1] > min(_LONE, len(programs) - 1)
         ):
             one.annotation = ast.Name(id=ranked[0][0], ctx=ast.Load())
-    return signature.model_copy(update={"typed": ast.unparse(function.args)}) if open_ else signature
+    return signature.model_copy(update={"typed": ast.unparse(declared)}) if open_ else signature
 
 
 def used_as(source: str, function: str, parameter: str) -> str | None:

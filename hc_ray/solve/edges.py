@@ -4,11 +4,12 @@ word of any task."""
 import ast
 import re
 import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from hc_ray.solve.constraints import Limits, all_limits, spelled, text_edges
 from hc_ray.solve.inputs import TEXTS, Range, kind_of
 from hc_ray.solve.inputs import calls as calls_of
+from hc_ray.solve.requirements import sentences
 from hc_ray.solve.scan import parsed
 from hc_ray.solve.shown import pattern_examples
 from hc_ray.suite import Category, FileView
@@ -65,13 +66,71 @@ def calls_at(
 def calls(
     instruction: str, function: str, parameters: Sequence[str], samples: Sequence[str]
 ) -> tuple[tuple[str, str], ...]:
-    """``(call, sentence)`` for minimum, maximum, just below and just above of every stated limit."""
-    return tuple(
+    """``(call, sentence)`` for minimum, maximum, just below and just above of every stated limit, and with what the
+    sentences name: a character, a quoted text."""
+    limited = [
         (call, limits.sentence)
         for limits in all_limits(instruction)
         for edge in limits.edges
         for call in calls_at(function, parameters, samples, limits, edge)
+    ]
+    return (*limited, *_naming(instruction, function, parameters, samples))
+
+
+_CHARACTERS: tuple[tuple[str, str], ...] = tuple(
+    (character, rf"\b(?:{words})\b")
+    for character, words in (
+        ("?", "question marks?"), ("!", "exclamation (?:marks?|points?)"), (",", "commas?"), (";", "semicolons?"),
+        (".", "full stops?|periods?|dots?|decimal points?"), (":", "(?<!semi)colons?"), ("-", "hyphens?|dash(?:es)?"),
+        ("_", "underscores?"), ("#", "hash(?:es)?(?: signs?)?"), ("@", "at signs?"), (" ", "spaces?"), ("\t", "tabs?"),
+        ("'", "apostrophes?"), ("/", "slash(?:es)?"), ("*", "asterisks?"), ("$", "dollar signs?"),
+        ("%", "percent signs?"), ("&", "ampersands?"), ("+", "plus signs?"), ("=", "equals? signs?"), ("7", "digits?"),
+        ("e", "vowels?"), ("A", "capital(?:s| letters?)|upper ?case"),
     )
+)  # fmt: skip
+_LETTER = re.compile(r"\b(?:letters?|characters?) `?[\"']?([A-Za-z])[\"']?`?(?!\w)")
+_QUOTED = re.compile(r"`([^`\n]*)`|\"([^\"`\n]*)\"")
+_NO_TEXT = re.compile(r".*[(\[{=].*|True|False|None|[\w./-]+\.\w{1,5}|-?\d+(?:\.\d+)?|\w+Error")
+_NAMED_MOST, _NAMED_LONGEST = 4, 20
+
+
+def named_texts(instruction: str, names: Collection[str] = ()) -> tuple[tuple[str, str], ...]:
+    """``(text, sentence)`` for the characters that sentences name ("a comma", "the letter x") and the short texts
+    that they quote; ``names`` (of functions, of parameters) and file names left out."""
+    found: dict[str, str] = {}
+    for sentence in sentences(instruction):
+        for match in _QUOTED.finditer(sentence):
+            text = (match[1] or match[2] or "").strip("\"'")
+            if 0 < len(text) <= _NAMED_LONGEST and text not in names and not _NO_TEXT.fullmatch(text):
+                found.setdefault(text, sentence)
+        for match in _LETTER.finditer(sentence):
+            found.setdefault(match[1], sentence)
+        for character, words in _CHARACTERS:
+            if re.search(words, sentence, re.IGNORECASE):
+                found.setdefault(character, sentence)
+    return tuple(found.items())[:_NAMED_MOST]
+
+
+def _naming(
+    instruction: str, function: str, parameters: Sequence[str], samples: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """Calls of which one argument holds what a sentence names: alone, in front, behind, between and twice."""
+    ordinary = calls_of(function, parameters, samples, "ordinary", 1)
+    tree = parsed(ordinary[0]) if ordinary else None
+    if tree is None or not isinstance(tree.body, ast.Call):
+        return
+    arguments = [ast.unparse(argument) for argument in tree.body.args]
+    wanted = [part for part in parameters if part.strip() and not part.strip().startswith("*")][: len(arguments)]
+    names = {function, *(re.split(r"[:=]", part)[0].strip() for part in wanted)}
+    for text, sentence in named_texts(instruction, names):
+        alike = (f"hello{text}", f"one{text}two", text, f"{text}hello", f"one{text}two{text}three")
+        lists = ([text, "b", text], ["one", f"{text}b", f"b{text}"])
+        for place, part in enumerate(wanted):
+            kind = kind_of(part, sample=arguments[place])
+            held: Sequence[object] = alike if kind == "str" else lists if kind == "list[str]" else ()
+            for value in held:
+                given = [*arguments[:place], repr(value), *arguments[place + 1 :]]
+                yield f"{function}({', '.join(given)})", sentence
 
 
 def real_files(function: str, parameters: Sequence[str], files: Sequence[FileView]) -> tuple[str, ...]:

@@ -89,8 +89,9 @@ def named_kind(parameter: str) -> str | None:
     """By the name alone; a plural is a list."""
     plain = re.split(r"[:=]", parameter)[0].strip(" *").lower()
     known = next((kind for pattern, kind in _NAMES if re.fullmatch(pattern, plain)), None)
-    plural = re.fullmatch(r"[a-z]{3,}[^s\W_]s", plain) and not _MEASURES.fullmatch(plain)
-    return known or ("list[int]" if plural else None)
+    if re.fullmatch(r"[a-z]{3,}[^s\W_]s", plain) and not _MEASURES.fullmatch(plain) and known in (None, "str", "float"):
+        return "list[str]" if known == "str" else "list[int]"
+    return known
 
 
 def are_known(parameters: Sequence[str], samples: Sequence[str]) -> bool:

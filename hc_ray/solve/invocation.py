@@ -27,7 +27,7 @@ class Use(Value):
     """The exit status that the use is said to end with."""
 
 
-STARTERS = frozenset({"sh", "bash", "dash", "ksh", "zsh", "python", "python3"})
+_STARTERS = frozenset({"sh", "bash", "dash", "ksh", "zsh", "python", "python3"})
 COMPILERS = frozenset({"gcc", "cc", "clang", "make", "chmod"})
 """Commands that make a program ready and change nothing that it reads."""
 _PLACEHOLDER = re.compile(
@@ -78,14 +78,19 @@ def words_of(arguments: str) -> list[str]:
     return shlex.split(arguments) if _closed(arguments) else arguments.split()
 
 
+def name_and_stem(path: str) -> tuple[str, str]:
+    """A file's name, and that without its ending."""
+    name = path.rsplit("/", 1)[-1]
+    return name, name.rsplit(".", 1)[0]
+
+
 def _after_program(words: Sequence[Word], path: str, instruction: str) -> Sequence[Word] | None:
     """The words behind the program's name; None where another program is named."""
-    name = path.rsplit("/", 1)[-1]
-    stem = name.rsplit(".", 1)[0]
+    name, stem = name_and_stem(path)
     if not words:
         return None
     first = words[0].text
-    if first in STARTERS:
+    if first in _STARTERS:
         named = len(words) > 1 and words[1].text.rsplit("/", 1)[-1] == name
         return words[2:] if named else None
     base = first.rsplit("/", 1)[-1]

@@ -4,12 +4,11 @@ arbitrary text never raises; a text of which it is not plain which of both is le
 import re
 from collections.abc import Iterator
 
-from hc_ray.solve.passages import bare, passages, prose, table
+from hc_ray.solve.passages import BULLET, QUOTED, bare, passages, prose, table, unquoted
 from hc_ray.solve.requirements import sentences
 
-_Q = r"(?:`[^`\n]+`|\"[^\"\n]+\")"
-_GROUP = re.compile(rf"{_Q}(?:(?:,? and |,? or |,? nor |, ){_Q})*")
-_RANGE = re.compile(rf"\bfrom ({_Q}) (?:to|through|up to) ({_Q})")
+_GROUP = re.compile(rf"{QUOTED}(?:(?:,? and |,? or |,? nor |, ){QUOTED})*")
+_RANGE = re.compile(rf"\bfrom ({QUOTED}) (?:to|through|up to) ({QUOTED})")
 _EMPTY = re.compile(r"\b(?:the|an) empty (?:string|text|line|input)\b", re.IGNORECASE)
 _MODAL = r"(?:both |all )?(?:is|are|do|does|must|should|may|can|will|would|has to|have to)"
 _EXCEPT = re.compile(
@@ -46,9 +45,8 @@ _LABEL = re.compile(
     r"(?:^|[.;\n]\s*)(?:valid|matches|ok|good|accepted|matching|match|should match|must match)(?: \w+)?\s*:\s*$",
     re.IGNORECASE,
 )
-_REFUSED = re.compile(
-    r"\bnot\b|n't\b|\bnever\b|\bneither\b|\bno\b|\breject|\binvalid\b|\bwrong\b|\brefuse|\bnon-", re.IGNORECASE
-)
+_DENIED = r"\bnot\b|n't\b|\bnever\b"
+_REFUSED = re.compile(rf"{_DENIED}|\bneither\b|\bno\b|\breject|\binvalid\b|\bwrong\b|\brefuse|\bnon-", re.IGNORECASE)
 _REPLACED = re.compile(
     r"\b(?:wrongly|by mistake|old (?:version|pattern|expression)|currently|at present|at the moment|bugg?y?|used to)\b",
     re.IGNORECASE,
@@ -63,7 +61,7 @@ _HEAD_NOT = re.compile(
     re.IGNORECASE,
 )  # fmt: skip
 _HEAD = re.compile(r"\b(?:match(?:es|ed|ing)?|accept(?:s|ed)?|valid|good|ok|allowed|fine)(?: \w+)?\W*$", re.IGNORECASE)
-_ITEM = re.compile(rf"\s*(?:[-*•]|\d+[.)])\s+({_Q})\s*(?:[(,;:–—-].*)?$")
+_ITEM = re.compile(rf"\s*{BULLET}\s+({QUOTED})\s*(?:[(,;:–—-].*)?$")
 _YES = {"yes": True, "true": True, "✓": True, "✔": True, "✅": True, "match": True, "matches": True, "valid": True,
         "no": False, "false": False, "✗": False, "✘": False, "❌": False, "no match": False,
         "invalid": False}  # fmt: skip
@@ -93,7 +91,7 @@ def _blocks(instruction: str) -> Iterator[tuple[str, bool]]:
         else:
             for line in passage.text.split("\n"):
                 if (item := _ITEM.match(line)) and heading is not None:
-                    yield item[1][1:-1], heading
+                    yield unquoted(item[1]), heading
                 elif line.strip():
                     heading = _heading(line)
 
@@ -127,8 +125,8 @@ def _spoken(instruction: str) -> Iterator[tuple[str, bool]]:
     for sentence in sentences(text):
         sentence = _EMPTY.sub("`\0`", sentence)
         if (ends := _RANGE.search(sentence)) and re.search(r"\bmatch", sentence[: ends.start()], re.IGNORECASE):
-            refused = re.search(r"\bnot\b|n't\b|\bnever\b", sentence[: ends.start()])
-            yield from ((one[1:-1], refused is None) for one in ends.groups())
+            refused = re.search(_DENIED, sentence[: ends.start()])
+            yield from ((unquoted(one), refused is None) for one in ends.groups())
         if re.search(r"\bin [`\"]", sentence, re.IGNORECASE) or _REPLACED.search(sentence):
             continue  # what is found in another text, or by an expression that is to be replaced
         groups = list(_GROUP.finditer(sentence))
@@ -137,8 +135,8 @@ def _spoken(instruction: str) -> Iterator[tuple[str, bool]]:
             after = sentence[group.end() : groups[place + 1].start() if place + 1 < len(groups) else None]
             wanted = _wanted(before, after)
             if wanted is not None and not _in_other(before, after):
-                for quoted in re.findall(_Q, group[0]):
-                    yield quoted[1:-1].replace("\0", ""), wanted
+                for quoted in re.findall(QUOTED, group[0]):
+                    yield unquoted(quoted).replace("\0", ""), wanted
 
 
 def _wanted(before: str, after: str) -> bool | None:
@@ -152,7 +150,7 @@ def _wanted(before: str, after: str) -> bool | None:
         return False
     if _LABEL.search(before):
         return True
-    refused = re.search(r"\bnot\b|n't\b|\bnever\b|\bneither\b|\breject|\binvalid\b", before, re.IGNORECASE)
+    refused = re.search(rf"{_DENIED}|\bneither\b|\breject|\binvalid\b", before, re.IGNORECASE)
     return True if _BEFORE.search(before) and refused is None else None
 
 

@@ -16,6 +16,11 @@ class Passage(Value):
     """Without fences and the indentation that all lines of code share."""
 
 
+QUOTED = r"(?:`[^`\n]+`|\"[^\"\n]+\")"
+"""A pattern for a text in code marks or quotes."""
+CODE = re.compile(r"`([^`\n]+)`")
+BULLET = r"(?:[-*•]|\d+[.)])"
+"""A pattern for what begins an item of a list."""
 _FENCE = re.compile(r"^(\s*)(```+|~~~+)[^`]*$")
 
 
@@ -50,7 +55,7 @@ def _prose(lines: Sequence[str]) -> list[Passage]:
         if len(rows) - begins >= 3:
             made += [Passage(kind="prose", text="\n".join(rows[:begins]))] if begins else []
             kind, rows = "table", rows[begins:]
-        elif all(re.match(r" {4}|\t", row) for row in rows) and not re.match(r"\s*(?:[-*•]|\d+[.)])\s", rows[0]):
+        elif all(re.match(r" {4}|\t", row) for row in rows) and not re.match(rf"\s*{BULLET}\s", rows[0]):
             kind = "code"
         text = "\n".join(rows)
         made.append(Passage(kind=kind, text=textwrap.dedent(text) if kind == "code" else text))
@@ -75,6 +80,11 @@ def table(text: str) -> tuple[list[str], list[list[str]]]:
     if len(rows) < 3 or not all(re.fullmatch(r":?-+:?", cell) for cell in rows[1]):
         return [], []
     return rows[0], [row for row in rows[2:] if len(row) == len(rows[0])]
+
+
+def unquoted(text: str) -> str:
+    """A quoted text without its marks; any other as it is."""
+    return text[1:-1] if text[:1] in '`"' and text[-1:] == text[:1] and len(text) > 1 else text
 
 
 def bare(text: str) -> str | None:

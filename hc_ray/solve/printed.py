@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 
 from hc_ray.solve.invocation import Use, read_use
-from hc_ray.solve.passages import prose
+from hc_ray.solve.passages import CODE, QUOTED, prose, unquoted
 from hc_ray.solve.requirements import sentences
 from hc_ray.solve.taken import WRONG, plain, reads, takes, use_of
 
 _NEAR = 1000
 """Characters around a statement that may bear on it."""
-QUOTED = r"(?:`[^`\n]+`|\"[^\"\n]+\")"
 _NUM = r"-?\d+(?:\.\d+)?(?![\w]|\.\d)"
 _TOLD = (
     rf"(?:the (?:text|line|number|word|single line) )?"
@@ -126,7 +125,7 @@ def said_uses(instruction: str, path: str, held: Mapping[str, str]) -> tuple[Use
 
 def _of_code(text: str, instruction: str, path: str, held: Mapping[str, str]) -> Iterator[Use]:
     """``sh name.sh a b`` in code, and what is said right behind it."""
-    for code in re.finditer(r"`([^`\n]+)`", text):
+    for code in CODE.finditer(text):
         use = read_use(code[1], path, instruction, held)
         if use is None:
             continue
@@ -202,7 +201,6 @@ def _is_rule(pattern: re.Pattern[str], match: re.Match[str], sentence: str, give
     if pattern is _BACKWARDS:
         article = re.search(r"\b(?:an?|the|its?)\s*$", sentence[max(0, match.start("told") - 9) : match.start("told")])
         return bool(article) or (len(given) == 1 and not given.isdigit())
-    # "the line `x`" that is printed for a condition, "first line is".
     return False
 
 
@@ -221,10 +219,6 @@ def _of_nothing(sentence: str, instruction: str) -> Iterator[Use]:
             told = re.search(rf"(?<![\w-])(?:{_NO_ARGUMENTS})", sentence[: exits.start()], re.IGNORECASE)
             if told:
                 yield Use(status=int(exits[1]))
-
-
-def unquoted(text: str) -> str:
-    return text[1:-1] if text[:1] in '`"' and text[-1:] == text[:1] and len(text) > 1 else text
 
 
 def _only(told: str, instruction: str) -> str | None:

@@ -4,8 +4,7 @@ raises; nothing is said where anything else may be printed."""
 import json
 import re
 
-from hc_ray.solve.passages import prose
-from hc_ray.solve.printed import QUOTED, unquoted
+from hc_ray.solve.passages import QUOTED, prose, unquoted
 from hc_ray.solve.requirements import sentences
 from hc_ray.value import Value
 

@@ -198,6 +198,11 @@ def literal_at(text: str) -> str | None:
     return found[0] if found else None
 
 
+def literal_type(source: str) -> str:
+    """The name of a literal's type (``list``, ``NoneType`` …)."""
+    return type(ast.literal_eval(source)).__name__
+
+
 def _literal(text: str) -> tuple[str, int] | None:
     """The literal that a text begins with, and where it ends (leading space aside)."""
     text = text.lstrip()

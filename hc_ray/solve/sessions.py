@@ -4,14 +4,16 @@
 import re
 from collections.abc import Callable, Sequence
 
-from hc_ray.solve.invocation import COMPILERS, Use, read_use, said_by, text_of
-from hc_ray.solve.passages import bare, passages, table
+from hc_ray.solve.invocation import COMPILERS, Use, name_and_stem, read_use, said_by, text_of
+from hc_ray.solve.passages import CODE, bare, passages, table
 from hc_ray.solve.shell_text import simple_commands
 from hc_ray.solve.taken import WRONG, reads, takes, use_of
 
 _PROMPT = re.compile(r"^\s*((?:[\w.@~-]+[:@][\w.@:~/-]*)?[$%>#]|[\w.-]*[$%]) +(\S.*)$")
 _HARMLESS = frozenset({"ls", "clear", "pwd", "wc", "file"})
-_AROUND = re.compile(r"(?:g?cc|clang|make|chmod)\s|(?:cat|ls)\s+(?:\S+\.\w+$|>)|(?:printf|echo) .*> \S+$|echo \$\?$")
+_AROUND = re.compile(
+    rf"(?:{'|'.join(sorted(COMPILERS))})\s|(?:cat|ls)\s+(?:\S+\.\w+$|>)|(?:printf|echo) .*> \S+$|echo \$\?$"
+)
 """Commands that sessions show around uses of the program."""
 _CUT = re.compile(r"^\s*(?:\.\.\.|…|\[\.\.\.\]|\(\.\.\.\))\s*$|\.\.\.$|…$", re.MULTILINE)
 _REMARK = re.compile(r"\S\s+(?:#|//|<-|<--|←)\s+\w")
@@ -59,6 +61,7 @@ class _Reader:
 
     def __init__(self, instruction: str, path: str) -> None:
         self.instruction, self.path = instruction, path
+        self.name, self.stem = map(re.escape, name_and_stem(path))
         self.held: dict[str, str] = {}
         self.given: Use | None = None
         self.found: list[Use] = []
@@ -112,7 +115,7 @@ class _Reader:
 
     def _spoken(self, lead: str) -> Use | None:
         """The use whose output the prose announces: "running `…` prints:", "the output of `…` is"."""
-        codes = list(re.finditer(r"`([^`\n]+)`", lead))
+        codes = list(CODE.finditer(lead))
         if not codes or len(lead) - codes[-1].end() > 60:
             return None
         after = lead[codes[-1].end() :]
@@ -166,15 +169,13 @@ class _Reader:
                 self.held[into[0].target.text] = text
                 return True
         # A use of the program that cannot be read; it may have changed what lies there, but seldom does.
-        name = self.path.rsplit("/", 1)[-1]
-        return re.search(rf"(?<!\S)(?:\./)?{re.escape(name)}(?!\S)", command) is not None and not into
+        return re.search(rf"(?<!\S)(?:\./)?{self.name}(?!\S)", command) is not None and not into
 
     def _is_command(self, line: str) -> bool:
         """Whether a line starts the program, or something that sessions do around it."""
-        name = re.escape(self.path.rsplit("/", 1)[-1])
-        stem = re.escape(self.path.rsplit("/", 1)[-1].rsplit(".", 1)[0])
         begins = r"(?:^|[|;&] *)"
-        if re.search(rf"{begins}(?:\w+ )?(?:\./|/(?:[\w.-]+/)*)?{name}(?!\S)|{begins}\./(?:{stem}|a\.out)(?!\S)", line):
+        by_name = rf"{begins}(?:\w+ )?(?:\./|/(?:[\w.-]+/)*)?{self.name}(?!\S)"
+        if re.search(rf"{by_name}|{begins}\./(?:{self.stem}|a\.out)(?!\S)", line):
             return True
         return self.use(line) is not None or _AROUND.match(line) is not None
 
@@ -182,23 +183,19 @@ class _Reader:
 
     def labelled(self, text: str) -> None:
         """Lines such as ``Input: `3 4` `` and blocks headed by them in one piece of text."""
-        role, held, seen = "", [], False
+        role, held = "", []
         for line in [*text.split("\n"), "output:"]:
             match = _LABEL.match(line)
             if match is None:
                 held.append(line)
                 continue
-            if role and (seen or text_block(held)):
+            if role and _is_block(held):
                 self._labelled(role, "\n".join(held).strip("\n"))
-            role, held, seen = match[1].lower(), [], False
+            role, held = match[1].lower(), []
             if match[2].strip():
-                value = bare(match[2])
-                if value is None:
-                    role = ""
-                else:
-                    held, seen = [value], True
+                if (value := bare(match[2])) is not None:
                     self._labelled(role, value)
-                    role = ""
+                role = ""
 
     def _labelled(self, role: str, text: str) -> None:
         if role in ("output", "stdout", "result"):
@@ -235,7 +232,7 @@ class _Reader:
                 self.told(use, output.replace("<br>", "\n"))
 
 
-def text_block(lines: Sequence[str]) -> bool:
+def _is_block(lines: Sequence[str]) -> bool:
     """Whether lines are a block's and not a sentence's."""
     held = [line for line in lines if line.strip()]
     return bool(held) and not any(re.search(r"[a-z]{2,}[.:]$|`", line) for line in held)

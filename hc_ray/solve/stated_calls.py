@@ -1,10 +1,9 @@
 """The calls of a function whose answers an instruction states: those that it shows and those that it tells in words."""
 
-import ast
-import re
 from collections.abc import Sequence
 
-from hc_ray.solve.scan import Found, find_calls
+from hc_ray.solve.argument_types import plain_type
+from hc_ray.solve.scan import Found, find_calls, literal_type
 from hc_ray.solve.signatures import read_signatures
 from hc_ray.solve.target import Target
 from hc_ray.solve.told import told
@@ -41,9 +40,9 @@ def shown_calls(instruction: str, target: Target) -> tuple[Found, ...]:
 
 def answer_type(target: Target, found: Sequence[Found]) -> str | None:
     """The type of every answer: the annotation's, else that of all stated answers."""
-    if match := re.fullmatch(r"(int|float|str|bool|list|dict|tuple|set)\b(?:\[.*\])?", target.returns.strip()):
-        return "float|int" if match[1] == "float" else match[1]
-    kinds = {type(ast.literal_eval(example.expected)).__name__ for example in found if example.expected is not None}
+    if annotated := plain_type(target.returns):
+        return "float|int" if annotated == "float" else annotated
+    kinds = {literal_type(example.expected) for example in found if example.expected is not None}
     if len(kinds) == 1 and len(found) > 0:
         kind = kinds.pop()
         return "float|int" if kind in ("float", "int") else (kind if kind != "NoneType" else None)

@@ -1,6 +1,7 @@
 """Self-tests of one function that need no model: the answers that the instruction states, what follows from them, and
 inputs of its parameters' types."""
 
+import re
 from collections.abc import Sequence
 
 from hc_ray.solve import edges, inputs
@@ -50,13 +51,24 @@ def function_tests(instruction: str, target: Target, function: str) -> list[Self
         )  # fmt: skip
     made += _of_condition(instruction, target, function, samples)
     answers = [example.expected for example in found if example.kind == "value"]
-    if answers and "None" not in answers and not refuses:
+    some = "None" not in answers if answers else _says_what_it_returns(instruction)
+    if some and not refuses:
+        why = "an answer that only knows the stated examples has none here" if answers else "it is said to return"
         made += [
             test_of(instruction, "anti_cheat", target.subject, Property(name="not_none"), text=call, confidence=0.7,
-                    reasoning="an answer that only knows the stated examples has none here")
+                    reasoning=why)
             for call in [call for call in ordinary if call not in samples][:2]
         ]  # fmt: skip
     return made
+
+
+_RETURNS = re.compile(r"\breturn(?:s|ed)?\b|\bgives? back\b", re.IGNORECASE)
+_NOTHING = re.compile(r"\bNone\b|\bnothing\b|\breturns? no\b|\bin place\b|\bprints?\b", re.IGNORECASE)
+
+
+def _says_what_it_returns(instruction: str) -> bool:
+    """Whether there is always an answer: the instruction says that one is returned, and nothing of none."""
+    return _RETURNS.search(instruction) is not None and _NOTHING.search(instruction) is None
 
 
 def _of_words(instruction: str, target: Target, shown: Sequence[Found]) -> list[SelfTest]:

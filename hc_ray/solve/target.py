@@ -4,6 +4,7 @@ import ast
 import re
 from typing import Literal
 
+from hc_ray.solve.argument_types import declaration
 from hc_ray.solve.deliverable import Deliverable
 from hc_ray.suite import Subject
 from hc_ray.value import Value
@@ -82,12 +83,9 @@ def targets_of(deliverable: Deliverable) -> tuple[Target, ...]:
 
 def _parts(parameters: str | None) -> tuple[str, ...]:
     """Each parameter as written; empty where the text is none that Python reads."""
-    try:
-        function = ast.parse(f"def f({parameters or ''}): pass").body[0]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    given = declaration(parameters)
+    if given is None:
         return ()
-    assert isinstance(function, ast.FunctionDef)
-    given = function.args
     plain = [*given.posonlyargs, *given.args]
     defaults = [None] * (len(plain) - len(given.defaults)) + list(given.defaults)
     parts = [

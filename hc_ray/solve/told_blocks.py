@@ -29,30 +29,25 @@ def blocks(instruction: str, speaker: Speaker) -> Iterator[tuple[str, str, str]]
 
 def _literal(text: str) -> str | None:
     """``repr`` of a text that is one literal, code marks aside."""
-    bare = text.strip().strip("`").strip()
+    bare = _bare(text)
     said = literal_at(bare)
-    tree = parsed(bare)
-    return said if said is not None and tree is not None and _same(bare, said) else None
+    # In a list of its own it is seen whether anything stands behind it.
+    alone = said is not None and parsed(bare) is not None and literal_at(f"[{bare}]") == f"[{said}]"
+    return said if alone else None
 
 
-def _same(source: str, said: str) -> bool:
-    """Whether nothing stands after the literal."""
-    other = parsed(said)
-    tree = parsed(source)
-    if tree is None or other is None:
-        return False
-    return literal_at(f"[{source}]") == f"[{said}]"
+def _bare(text: str) -> str:
+    return text.strip().strip("`").strip()
 
 
 def _call(given: str, speaker: Speaker) -> str | None:
     """The call with arguments as a block writes them: the call itself, literals, or ``name = literal`` each."""
-    bare = given.strip().strip("`").strip()
+    bare = _bare(given)
     call = call_in_normal_form(bare, speaker.function)
     if call is None:
         call = call_in_normal_form(f"{speaker.function}({bare})", speaker.function)
     told = arguments(call) if call else None
-    tree = parsed(call) if call else None
-    if call is None or told is None or tree is None or told[0] < 0 or not speaker.names:
+    if call is None or told is None or told[0] < 0 or not speaker.names:
         return None
     place, named = told
     if named - set(speaker.names) or not len(speaker.needed) <= place + len(named) <= len(speaker.names):
@@ -74,8 +69,7 @@ def _tables(instruction: str, speaker: Speaker) -> Iterator[tuple[str, str, str]
         if last is None or sum(bool(_ANSWER.fullmatch(head)) for head in heads) > 1:
             continue
         of_names = heads[:last] == list(speaker.needed)[:last] and last == len(speaker.needed)
-        alone = last == 1 and len(speaker.needed) == 1 and bool(_INPUT.fullmatch(heads[0]))
-        if not (of_names or alone or (last == 1 and _INPUT.fullmatch(heads[0]))):
+        if not (of_names or (last == 1 and _INPUT.fullmatch(heads[0]))):
             continue
         for row in lines[i + 2 :]:
             if not _ROW.match(row):

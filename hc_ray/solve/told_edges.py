@@ -9,11 +9,12 @@ from hc_ray.solve.told_grammar import END, GIVES, LAST, RAISES, START, SUBJECT, 
 from hc_ray.solve.told_spans import MARK, Sentence
 from hc_ray.solve.told_words import Speaker
 
+_THINGS = r"(?:items|elements|numbers|values|entries)"
 _EMPTY = (
     rf"(?:(?:(?:an?|the|any)\s+)?(?<!non-)empty\s+(?:input\s+(?=\w+\b(?<!is)))?(?P<n>\w+)"
     rf"|(?:(?:the|an?|its|your)\s+)?(?:(?:input|given)\s+)?(?P<n2>\w+|{MARK})\s+(?:is|are)\s+empty\b(?:\s+\w+)??"
-    rf"|there\s+(?:are|is)\s+(?:fewer|less)\s+than\s+(?P<few>two|one|three|{MARK})\s+(?:items|elements|numbers|values|entries)"
-    rf"|there\s+are\s+no\s+(?P<none>items|elements|numbers|values|entries))"
+    rf"|there\s+(?:are|is)\s+(?:fewer|less)\s+than\s+(?P<few>two|one|three|{MARK})\s+{_THINGS}"
+    rf"|there\s+are\s+no\s+(?P<none>{_THINGS}))"
 )
 _THAN = r"(?:less|smaller|lower|greater|larger|higher|more)"
 _NUMBER = (
@@ -26,6 +27,10 @@ _NUMBER = (
     rf"(?:\s+or\s+(?:above|over|greater than|>)\s*{MARK})?)"
     rf"|(?P<zero0>zero))"
 )
+
+
+_WHEN = r"(?:for|if|when|on|whenever|in case(?: of)?|where)\s+(?:given\s+|passed\s+|called with\s+)?"
+_IS = r"(?:is|must be|should be)"
 
 
 def edges(sentence: Sentence, speaker: Speaker) -> Iterator[Told]:
@@ -48,8 +53,7 @@ Outcome = Literal["value", "same", "raises"]
 def _told_of(text: str, meant: str) -> Iterator[tuple[re.Match[str], Outcome]]:
     """Every place where a sentence tells what comes of a meant input, before or after it."""
     lead = (
-        r"(?:\b(?:(?:for|if|when|on|whenever|in case(?: of)?|where)\s+(?:given\s+|passed\s+|called with\s+)?|"
-        r"(?:given|with|passing)\s+)|^|"
+        rf"(?:\b(?:{_WHEN}|(?:given|with|passing)\s+)|^|"
         r"[,;:.(]\s*|\b(?:and|but|so|while|that)\s+)"
     )
     given = rf"(?:{SUBJECT}\s+(?:\w+\s+)?(?:is\s+given\s+|gets\s+|receives\s+|is\s+)?)?"
@@ -62,12 +66,9 @@ def _told_of(text: str, meant: str) -> Iterator[tuple[re.Match[str], Outcome]]:
         ("value", rf"{lead}{meant}\s+is returned as\s+{VALUE}{END}"),
         ("same", rf"{lead}{meant}\s+(?:stays|remains)\s+(?:empty|unchanged|as it is){END}"),
         ("raises", rf"{lead}{given}{meant}{filler}(?:{SUBJECT}\s+)?(?:(?:must|should|will|shall)\s+)?(?:be\s+)?"
-         rf"(?:an?\s+(?:{MARK}|\w+(?:Error|Exception))\s+(?:is|must be|should be)\s+raised\b|{RAISES}\b)"),
+         rf"(?:an?\s+(?:{MARK}|\w+(?:Error|Exception))\s+{_IS}\s+raised\b|{RAISES}\b)"),
     )  # fmt: skip
-    link = (
-        r"\s*,?\s*(?:(?:for|if|when|on|whenever|in case(?: of)?|where)\s+"
-        r"(?:given\s+|passed\s+|called with\s+)?|given\s+)"
-    )
+    link = rf"\s*,?\s*(?:{_WHEN}|given\s+)"
     # The last of several answers ("between -1 and 1 for …") is none.
     also = rf"(?<!{MARK})(?<!{MARK} )(?<!{MARK}, )"
     before: tuple[tuple[Outcome, str], ...] = (
@@ -76,8 +77,8 @@ def _told_of(text: str, meant: str) -> Iterator[tuple[re.Match[str], Outcome]]:
         ("raises", rf"\b(?:raises?|throws?|rejects?|(?:is|be) an? error)\b\s*(?:an?\s+)?"
          rf"(?:{MARK}|\w*(?:Error|Exception))?(?:\s*\({MARK}\))?(?:\s*\(\w+\))?(?:\s+exception)?"
          rf"{link}(?:either\s+)?{meant}{LAST}"),
-        ("value", rf"{START}{VALUE}\s+(?:is|must be|should be)\s+returned{link}{given}{meant}{LAST}"),
-        ("value", rf"{lead}{given}{meant}\s*,?\s+{VALUE}\s+(?:is|must be|should be)\s+returned{END}"),
+        ("value", rf"{START}{VALUE}\s+{_IS}\s+returned{link}{given}{meant}{LAST}"),
+        ("value", rf"{lead}{given}{meant}\s*,?\s+{VALUE}\s+{_IS}\s+returned{END}"),
         ("raises", rf"(?:{MARK}|\b\w+(?:Error|Exception))\s+(?:is|must be|should be|will be)\s+raised"
          rf"{link}{meant}{LAST}"),
     )  # fmt: skip
@@ -92,7 +93,7 @@ def _empties(match: re.Match[str], sentence: Sentence, speaker: Speaker) -> Iter
         argument, named = speaker.few(), ""
     else:
         said = match["n"] or match["n2"]
-        named = sentence.span(said).source if re.fullmatch(MARK, said) else said
+        named = _named(said, sentence)
         argument = speaker.empty_input(named.lower() if named not in speaker.names else named) or ""
     if argument and (call := speaker.call_at(argument, named)):
         yield argument, call
@@ -101,7 +102,7 @@ def _empties(match: re.Match[str], sentence: Sentence, speaker: Speaker) -> Iter
 def _numbers(match: re.Match[str], sentence: Sentence, speaker: Speaker) -> Iterator[tuple[str, str]]:
     """``(argument, call)`` for the numbers that a condition means."""
     said = match["p"] or match["p2"] or match["p3"] or ""
-    named = sentence.span(said).source if re.fullmatch(MARK, said) else said
+    named = _named(said, sentence)
     phrase = (match["is"] or match["adj"] or match["cmp"] or "zero").lower()
     meant: list[int] = []
     if phrase == "positive":
@@ -127,6 +128,11 @@ def _numbers(match: re.Match[str], sentence: Sentence, speaker: Speaker) -> Iter
         argument = repr(number)
         if speaker.takes_number(named) and (call := speaker.call_at(argument, named)):
             yield argument, call
+
+
+def _named(said: str, sentence: Sentence) -> str:
+    """The word that a sentence uses, or what its mark stands for."""
+    return sentence.span(said).source if re.fullmatch(MARK, said) else said
 
 
 def _limit(sentence: Sentence, mark: str) -> int | None:

@@ -16,14 +16,12 @@ LAST = (
     rf"(?=\s*(?:[.;:)!]|$|,\s*(?:and|but|while)?\s*(?:it|returns?|raises?|{MARK})|"
     rf"\b(?:and|but|while)\b\s+(?:it|returns?|raises?|{MARK})))"
 )
+_MODAL = r"(?:(?:should|must|will|would|shall|can)\s+)?(?:also\s+)?"
 VERB = (
-    r"(?:(?:should|must|will|would|shall|can)\s+)?(?:also\s+)?"
-    r"(?:is|be|returns?|gives?|yields?|makes?|produces?|equals?|equal|answers?|becomes?|evaluates? to|results? in)"
+    rf"{_MODAL}(?:is|be|returns?|gives?|yields?|makes?|produces?|equals?|equal|answers?|becomes?|evaluates? to|"
+    r"results? in)"
 )
-GIVES = (
-    r"(?:(?:should|must|will|would|shall|can)\s+)?(?:also\s+)?"
-    r"(?:return|give|yield|produce|evaluate to|result in|->|→|=>)s?"
-)
+GIVES = rf"{_MODAL}(?:return|give|yield|produce|evaluate to|result in|->|→|=>)s?"
 """What an input does by itself. Not "is" or "becomes": an empty name that becomes "you" is no answer yet."""
 MAPS = (
     r"(?:(?:should|must|will|would|shall)\s+)?(?:becomes?|turns? into|is turned into|gives?|yields?|returns?|maps? to|"
@@ -69,7 +67,7 @@ def value_of(match: re.Match[str], sentence: Sentence, speaker: Speaker, *, loos
         if span.kind == "text" and span.source.endswith((".", ",")) and after not in tuple(".,;:)"):
             # Where the sentence ends inside of the quotes, its full stop may be no part of the answer.
             return None
-        return speaker.answer(sentence.span(match["v"]), loose=loose)
+        return speaker.answer(span, loose=loose)
     if match["e"]:
         return speaker.empty(match["e"])
     return "0" if match["z"] or (match["zero"] and speaker.counts) else None

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
+from hc_ray.solve.passages import BULLET
 from hc_ray.solve.scan import balanced, call_in_normal_form, literal_at
 from hc_ray.value import Value
 
@@ -16,8 +17,8 @@ MARK = "[\ue000-\uf7ff]"
 _LONGEST, _MANY = 2_000, 60
 """Characters and spans of a sentence that is read; what is longer is no sentence, and patterns are slow on it."""
 _FENCED = re.compile(r"^[ \t]*(```|~~~).*?^[ \t]*\1[ \t]*$", re.MULTILINE | re.DOTALL)
-_CODE_LINE = re.compile(r"^(?: {4,}|\t)(?![ \t]*(?:[-*•]|\d+[.)])\s).*$|^\s*(?:>>>|\.\.\.|\|).*$|^\s*assert\b.*$", re.M)
-_ITEM = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*•]|\d+[.)])\s)")
+_CODE_LINE = re.compile(rf"^(?: {{4,}}|\t)(?![ \t]*{BULLET}\s).*$|^\s*(?:>>>|\.\.\.|\|).*$|^\s*assert\b.*$", re.M)
+_ITEM = re.compile(rf"\n\s*\n|\n(?=\s*{BULLET}\s)")
 _BULLET = re.compile(r"^\s*(?:[-*•#>]+|\d+[.)])\s+")
 _SPAN = re.compile(
     r"`(?P<tick>[^`\n]{1,300})`|\"(?P<double>[^\"\n]{0,120})\"|(?<!\w)'(?P<single>[^'\n]{0,120})'(?!\w)"
@@ -133,4 +134,5 @@ def _whole(source: str) -> str | None:
         value = ast.literal_eval(source)
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         return None
-    return literal_at(source) if literal_at(source) == repr(value) else None
+    said = literal_at(source)
+    return said if said == repr(value) else None

@@ -5,8 +5,9 @@ import ast
 import re
 from collections.abc import Sequence
 
+from hc_ray.solve.argument_types import plain_type
 from hc_ray.solve.inputs import calls, kind_of
-from hc_ray.solve.scan import Found, call_in_normal_form, literal_at, parsed
+from hc_ray.solve.scan import Found, call_in_normal_form, literal_at, literal_type, parsed
 from hc_ray.solve.told_spans import Span
 from hc_ray.value import Value
 
@@ -68,9 +69,9 @@ class Speaker(Value):
         needed = tuple(name for name, part in zip(names, parts, strict=True) if "=" not in part and not starred)
         valued = [one for one in found if one.kind == "value"]
         first = [argument for one in valued if (argument := _first_argument(one.call)) is not None]
-        kinds = {type(ast.literal_eval(one.expected)).__name__ for one in valued if one.expected is not None}
-        annotated = re.fullmatch(r"(int|float|str|bool|list|dict|tuple|set)\b(?:\[.*\])?", returns.strip())
-        answers = frozenset({annotated[1]} if annotated else kinds - {"NoneType"})
+        kinds = {literal_type(one.expected) for one in valued if one.expected is not None}
+        annotated = plain_type(returns)
+        answers = frozenset({annotated} if annotated else kinds - {"NoneType"})
         little = [word for word in function.lower().split("_") if len(word) > 2 and word not in _STOP]
         asks = re.match(r"(?:is|are|has|have|can)_", function) or _BOOLEAN.search(instruction)
         ordinary = calls(function, parameters, [one.call for one in valued], "ordinary", 1) if len(names) > 1 else ()
@@ -109,8 +110,7 @@ class Speaker(Value):
         if span.kind == "raw":
             named = span.source in self.names or _NAMES_NO_ANSWER.fullmatch(span.source)
             return repr(span.source) if self.given in ("str", None) and not named else None
-        value = ast.literal_eval(span.source) if span.source != "set()" else set()
-        kind = type(value).__name__
+        kind = literal_type(span.source)
         if kind in ("int", "float"):
             return span.source if self.given in ("int", "float") else None
         return span.source if self.given in (kind, None) or (kind == "tuple" and self.given == "list") else None
@@ -135,7 +135,7 @@ class Speaker(Value):
 
     def fits(self, expected: str) -> bool:
         """Whether an answer is of the type of the shown ones."""
-        kind = type(ast.literal_eval(expected)).__name__ if expected != "set()" else "set"
+        kind = literal_type(expected)
         if kind == "NoneType":
             return not self.boolean
         if self.boolean and kind != "bool":
@@ -216,7 +216,7 @@ def _type_of(part: str, samples: Sequence[str]) -> str | None:
     kinds = set()
     for sample in samples:
         if (literal := literal_at(sample)) is not None and literal != "set()":
-            kinds.add(type(ast.literal_eval(literal)).__name__)
+            kinds.add(literal_type(literal))
     if kinds:
         return kinds.pop() if len(kinds) == 1 else "float" if kinds == {"int", "float"} else None
     name = re.split(r"[:=]", part)[0].strip()

@@ -2,6 +2,7 @@
 wave shows is looked at in slot order when the whole wave is over: no decision depends on which run was faster."""
 
 import asyncio
+import itertools
 from collections.abc import Callable, Sequence
 
 from hc_ray.candidate import Candidate
@@ -10,6 +11,7 @@ from hc_ray.select import judging, progress
 from hc_ray.solve.sameness import behaves_like, movable, probes
 from hc_ray.solve.search import Search
 from hc_ray.suite import Cell, SelfTest
+from hc_ray.trust import known
 
 _FOLDER = ".hc-look"
 
@@ -97,9 +99,19 @@ class Verifying:
         self._share(search.again(made))
 
     def _share(self, made: Sequence[Candidate]) -> None:
+        """Duplicates take their original's row: they are votes. Where nothing but votes decides, an echo is none: what
+        is likeliest in one wording mostly is in the next, so that greedy copies are one voice and no agreement."""
+        alone = not known(self.search.tests)
         for one in made:
-            if one.duplicate_of is not None and one.duplicate_of in self.search.rows:
+            if one.duplicate_of is None or one.duplicate_of not in self.search.rows:
+                continue
+            if not (alone and one.temperature == 0.0 and self._echoes(one)):
                 self.search.rows[one.id] = self.search.rows[one.duplicate_of]
+
+    def _echoes(self, one: Candidate) -> bool:
+        """Whether an earlier greedy answer is the same text."""
+        earlier = itertools.takewhile(lambda other: other.id != one.id, self.search.pool)
+        return any(other.temperature == 0.0 and other.digest == one.digest for other in earlier)
 
     def _tell(self, made: Sequence[Candidate]) -> None:
         search = self.search

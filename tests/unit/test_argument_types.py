@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from hc_ray.solve.argument_types import answer_type, kind_in, typed
 from hc_ray.solve.deliverable import read_deliverable
-from hc_ray.solve.inputs import fits
+from hc_ray.solve.edges import calls, named_texts
+from hc_ray.solve.inputs import fits, named_kind
 from hc_ray.solve.stated import generic_tests, stated_tests
 from hc_ray.task import Environment
 
@@ -92,6 +93,27 @@ def test_inputs_of_another_type_than_the_told_one_do_not_fit() -> None:
     assert fits("f(2.5)", ("n: int",), ()) and not fits("f(True)", ("n: int",), ())
     assert fits("f(['x'])", ("x",), ("f(['a', 'b'])",)) and not fits("f([1])", ("x",), ("f(['a', 'b'])",))
     assert fits("f(anything)", ("n: int",), ()) and not fits("no call", ("n: int",), ())
+
+
+def test_a_function_that_is_said_to_return_something_must_not_answer_none() -> None:
+    for more, asked in (("It returns the longer one.", 2), ("It returns the longer one, or None.", 0), ("It logs.", 0)):
+        instruction = f"Write `parts.py` with `pick(text)`. {more}"
+        tests = stated_tests(instruction, read_deliverable(instruction, Environment()))
+        assert sum(one.expectation.kind == "property" and one.expectation.name == "not_none" for one in tests) == asked
+
+
+def test_texts_that_sentences_name_stand_in_inputs() -> None:
+    told = 'It tells whether `text` ends with a question mark, has the letter x or is `"yes"`; see `a.txt`, `-1`.'
+    assert [text for text, _ in named_texts(told, {"text"})] == ["yes", "x", "?"]
+    asked = [call for call, _ in calls("It ends with a comma.", "f", ("text: str", "n: int"), ())]
+    assert "f('hello,', 7)" in asked and len(asked) == 5
+    assert not calls("It ends with a comma.", "f", ("n: int",), ())
+    assert next(call for call, _ in calls('They equal "yes".', "f", ("xs: list[str]",), ())) == "f(['yes', 'b', 'yes'])"
+
+
+def test_a_plural_is_a_list_and_a_measure_is_a_number() -> None:
+    kinds = [named_kind(name) for name in ("temperatures", "hours", "votes", "names", "n", "password", "class", "temp")]
+    assert kinds == ["list[int]", None, "list[int]", "list[str]", None, "str", None, "float"]
 
 
 def test_a_property_is_asked_only_of_inputs_whose_type_is_known() -> None:

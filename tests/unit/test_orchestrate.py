@@ -84,6 +84,7 @@ class Bench:
         self.place, self.log, self.shelf = FolderPlace(files, quick=True), Log(), Shelf()
         self.submissions: list[Submission] = []
         self.verdicts = verdicts
+        self.task = TASK
 
         def recorded(prompt: Prompt) -> str:
             self.prompts.append(prompt)
@@ -99,7 +100,7 @@ class Bench:
     async def solve(self, agent: AgentName, config: SolverConfig | None = None, tokens: int = 6000,
                     budget: BudgetConfig | None = None) -> TrialOutcome:  # fmt: skip
         return await solve(
-            TASK, agent=agent, config=config or SolverConfig(max_answer_tokens=60), seed=0,
+            self.task, agent=agent, config=config or SolverConfig(max_answer_tokens=60), seed=0,
             budget=budget or BudgetConfig(tokens=tokens), roles={"solver": self.role, "tester": self.role},
             place=self.place, name="secret-name__12345678", suites=self.shelf, judge=self.judge, events=self.log,
         )  # fmt: skip

@@ -17,10 +17,11 @@ from hc_ray.solve.outcome import RoleModel
 from hc_ray.solve.workbench import Workbench
 from hc_ray.suite import Cell, ExpectedValue, PassMatrix, Property, SelfTest, Subject
 from hc_ray.task import Environment
-from tests.unit.test_orchestrate import BROKEN, RIGHT, WRONG, Bench, body_of, scripted
+from tests.unit.test_orchestrate import BROKEN, RIGHT, TESTS, WRONG, Bench, body_of, scripted
 
 CRASH = "    return n.missing\n"
 NEARLY = "    if n < 0:\n        raise ValueError(n)\n    return n + n if n < 50 else 1\n"
+SMALL = "    if n < 0:\n        raise ValueError(n)\n    return n + n if n > 1 else 5\n"
 SETTINGS: dict[str, Any] = {"max_answer_tokens": 60, "max_rounds": 4, "max_turns": 24}
 KNOBS: tuple[tuple[str, Any], ...] = (
     ("temperatures", (0.1,)), ("greedy", 0), ("forms", ("completion",)), ("plans", ("plain",)), ("samples", 2),
@@ -32,7 +33,7 @@ KNOBS: tuple[tuple[str, Any], ...] = (
 
 async def trace(**settings: Any) -> tuple[list[str], list[Any]]:
     """What a trial asks, and what it decides on what."""
-    bodies = (WRONG, CRASH, NEARLY, BROKEN) if "feedback" not in settings else (WRONG, NEARLY)
+    bodies = (WRONG, CRASH, NEARLY, BROKEN) if "feedback" not in settings else (WRONG, SMALL)
     bench = Bench(scripted(*bodies))
     await bench.solve("hc", SolverConfig(**{**SETTINGS, **settings}), tokens=20_000)
     asked = [prompt.model_dump_json() for prompt in bench.prompts if prompt.role == "solver"]
@@ -137,6 +138,17 @@ async def test_who_answers_a_few_inputs_alike_costs_no_suite_run_and_keeps_his_v
     assert outcome.matrix.candidates == ("c1.0", "c1.1", "c1.2")
     outcomes = [[[cell.outcome for cell in row] for row in one.matrix.cells] for one in (outcome, all_run)]
     assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize("stated", [True, False])
+async def test_greedy_copies_of_one_text_are_one_voice_where_no_answer_is_stated(stated: bool) -> None:
+    bench = Bench(lambda prompt: TESTS if prompt.role == "tester" else body_of(prompt, RIGHT))
+    silent = "Write `/app/double.py` with a function `double(n: int) -> int`. It must return twice the given number."
+    bench.task = bench.task if stated else bench.task.model_copy(update={"instruction": silent})
+    outcome = await bench.solve("hc", SolverConfig(max_answer_tokens=60, max_rounds=1, replace=False))
+    assert outcome.matrix is not None and len(outcome.candidates) == 4
+    assert [one.temperature for one in outcome.candidates] == [0.0] * 4
+    assert len(outcome.matrix.candidates) == (3 if stated else 1), "one is malformed"
 
 
 async def test_who_was_taken_for_a_copy_is_run_where_he_passes_what_his_original_fails() -> None:
