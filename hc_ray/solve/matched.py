@@ -67,7 +67,7 @@ _YES = {"yes": True, "true": True, "✓": True, "✔": True, "✅": True, "match
         "invalid": False}  # fmt: skip
 
 
-def matched(instruction: str) -> tuple[tuple[str, bool], ...]:
+def pattern_examples(instruction: str) -> tuple[tuple[str, bool], ...]:
     """``(text, must match)``, each text once; one of which both is said is left out."""
     told: dict[str, set[bool]] = {}
     pairs: list[tuple[str, bool]] = [*_blocks(instruction), *_spoken(instruction)]

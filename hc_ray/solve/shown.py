@@ -1,10 +1,9 @@
-"""The uses that an instruction shows of a command, a program or a pattern, with what it says comes out. Purely textual:
-arbitrary text never raises."""
+"""The uses that an instruction shows of a command or a program, with what it says comes out. Purely textual: arbitrary
+text never raises."""
 
 import re
 
-from hc_ray.solve.invocation import Use as Use
-from hc_ray.solve.matched import matched
+from hc_ray.solve.invocation import Use
 from hc_ray.solve.printed import said_uses
 from hc_ray.solve.sessions import shown_uses
 from hc_ray.solve.target import reads_stdin
@@ -68,8 +67,3 @@ def _firsts(instruction: str) -> list[Use]:
                 first_line_only=first, makes="" if first else match["told"])
         )  # fmt: skip
     return found
-
-
-def pattern_examples(instruction: str) -> tuple[tuple[str, bool], ...]:
-    """``(text, must match)`` for every text of which the instruction says so."""
-    return matched(instruction)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from hc_ray.solve.drafts import RANGES, STATED_WEIGHT, Tried, test_of
 from hc_ray.solve.fixtures import Given, argument_kinds, content_for, given
+from hc_ray.solve.matched import pattern_examples
 from hc_ray.solve.printed_rules import rules
-from hc_ray.solve.shown import pattern_examples, uses
+from hc_ray.solve.shown import uses
 from hc_ray.solve.taken import takes
 from hc_ray.solve.target import Target
 from hc_ray.suite import Expectation, ExpectedValue, FileView, Property, Rejected, SelfTest, Unknown

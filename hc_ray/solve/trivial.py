@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from hc_ray.solve.deliverable import Deliverable
 from hc_ray.solve.invocation import words_of
-from hc_ray.solve.shown import pattern_examples, uses
+from hc_ray.solve.matched import pattern_examples
+from hc_ray.solve.shown import uses
 from hc_ray.solve.stated_calls import examples
 from hc_ray.solve.target import targets_of
 

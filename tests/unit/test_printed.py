@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hc_ray.solve.deliverable import read_deliverable
 from hc_ray.solve.gate import fault_of
-from hc_ray.solve.matched import matched
+from hc_ray.solve.matched import pattern_examples
 from hc_ray.solve.printed import said_uses
 from hc_ray.solve.printed_rules import rules
 from hc_ray.solve.shown import uses
@@ -195,7 +195,7 @@ PATTERN = "Write a regular expression to `p.re`. "
     ],
 )
 def test_texts_that_must_and_must_not_match_are_read(text: str, good: list[str], bad: list[str]) -> None:
-    found = matched(PATTERN + text)
+    found = pattern_examples(PATTERN + text)
     assert [one for one, wanted in found if wanted] == good and [one for one, wanted in found if not wanted] == bad
 
 
@@ -216,7 +216,7 @@ def test_texts_that_must_and_must_not_match_are_read(text: str, good: list[str],
     ],
 )
 def test_pieces_shapes_and_contradictions_are_no_examples(text: str) -> None:
-    assert matched(PATTERN + text) == ()
+    assert pattern_examples(PATTERN + text) == ()
 
 
 PIECES = """write `x.sh` `x.c` `p.re` regular expression `sh x.sh 1` prints `a` or `b` and , . ; : nothing is printed
@@ -227,6 +227,6 @@ one line of the form `A=B` `\\n` "quoted" takes a number standard input otherwis
 @settings(deadline=None, max_examples=200)
 @given(st.one_of(st.text(max_size=200), st.lists(st.sampled_from([*PIECES.split(), "\n"]), max_size=40).map(" ".join)))
 def test_any_words_give_only_tests_that_can_run(text: str) -> None:
-    for read in (rules, matched, lambda words: said_uses(words, "x.sh", {})):
+    for read in (rules, pattern_examples, lambda words: said_uses(words, "x.sh", {})):
         assert isinstance(read(text), tuple)
     assert all(fault_of(test) is None for test in stated_tests(text, read_deliverable(text, Environment())))

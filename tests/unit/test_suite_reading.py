@@ -15,8 +15,10 @@ from hc_ray.solve.deliverable import read_deliverable
 from hc_ray.solve.fixtures import argument_kinds, works_here
 from hc_ray.solve.fixtures import given as things_given
 from hc_ray.solve.gate import fault_of
+from hc_ray.solve.invocation import Use
 from hc_ray.solve.kinds import task_kind
-from hc_ray.solve.shown import Use, pattern_examples, uses
+from hc_ray.solve.matched import pattern_examples
+from hc_ray.solve.shown import uses
 from hc_ray.solve.stated import generic_tests, robust_tests, stated_tests
 from hc_ray.suite import EnvironmentView, FileView, SelfTest
 from hc_ray.task import Environment

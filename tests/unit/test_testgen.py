@@ -8,9 +8,11 @@ from hc_ray.solve import testgen
 from hc_ray.solve.deliverable import read_deliverable
 from hc_ray.solve.gate import fault_of
 from hc_ray.solve.inputs import calls
+from hc_ray.solve.invocation import Use
+from hc_ray.solve.matched import pattern_examples
 from hc_ray.solve.requirements import requirements, sentences
 from hc_ray.solve.scan import find_calls, literal_at
-from hc_ray.solve.shown import Use, pattern_examples, uses
+from hc_ray.solve.shown import uses
 from hc_ray.solve.stated import generic_tests, stated_tests
 from hc_ray.solve.target import Target, targets_of
 from hc_ray.suite import CATEGORIES
