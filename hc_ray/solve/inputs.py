@@ -3,7 +3,7 @@ They serve agreement of behaviour (``best_of_n``) and fill categories that the t
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from hc_ray.solve.scan import parsed
@@ -89,7 +89,11 @@ def named_kind(parameter: str) -> str | None:
     """By the name alone; a plural is a list."""
     plain = re.split(r"[:=]", parameter)[0].strip(" *").lower()
     known = next((kind for pattern, kind in _NAMES if re.fullmatch(pattern, plain)), None)
-    if re.fullmatch(r"[a-z]{3,}[^s\W_]s", plain) and not _MEASURES.fullmatch(plain) and known in (None, "str", "float"):
+    if (
+        re.fullmatch(r"[a-z]{3,}[^siu\W_]s", plain)
+        and not _MEASURES.fullmatch(plain)
+        and known in (None, "str", "float")
+    ):
         return "list[str]" if known == "str" else "list[int]"
     return known
 
@@ -166,8 +170,8 @@ def calls(name: str, parameters: Sequence[str], samples: Sequence[str], reach: R
     are stated calls, whose arguments tell types."""
     wanted = [part for part in parameters if part.strip() and not part.strip().startswith("*")]
     kinds = [kind_of(part, sample=_argument(samples, i)) for i, part in enumerate(wanted)]
-    made: list[str] = []
-    for turn in range(count * 3):
+    made: list[str] = [*_alike(name, kinds)][:count] if reach == "boundary" else []
+    for turn in range(count * 3 if len(made) < count else 0):
         chosen = []
         for i, kind in enumerate(kinds):
             # The first argument walks the asked range; the others stay ordinary every second turn.
@@ -180,6 +184,19 @@ def calls(name: str, parameters: Sequence[str], samples: Sequence[str], reach: R
         if len(made) == count:
             break
     return tuple(made)
+
+
+def _alike(name: str, kinds: Sequence[str]) -> Iterator[str]:
+    """Calls whose first two arguments, of one kind, are alike: of one length, then the same."""
+    if len(kinds) < 2 or kinds[0] != kinds[1]:
+        return
+    rest = [_POOLS[kind]["ordinary"][0] for kind in kinds[2:]]
+    pairs = {"str": ("'hello'", "'level'"), "list[int]": ("[3, 1, 2]", "[1, 2, 3]")}
+    same = _POOLS[kinds[0]]["ordinary"][0]
+    for pair in ([pairs[kinds[0]]] if kinds[0] in pairs else []) + [(same, same)]:
+        tree = parsed(f"{name}({', '.join([*pair, *rest])})")
+        if tree is not None:
+            yield ast.unparse(tree)
 
 
 def _argument(samples: Sequence[str], place: int) -> str | None:

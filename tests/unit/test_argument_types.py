@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hc_ray.solve.argument_types import answer_type, kind_in, typed
 from hc_ray.solve.deliverable import read_deliverable
 from hc_ray.solve.edges import calls, named_texts
+from hc_ray.solve.inputs import calls as calls_of
 from hc_ray.solve.inputs import fits, named_kind
 from hc_ray.solve.stated import generic_tests, stated_tests
 from hc_ray.task import Environment
@@ -112,8 +113,16 @@ def test_texts_that_sentences_name_stand_in_inputs() -> None:
 
 
 def test_a_plural_is_a_list_and_a_measure_is_a_number() -> None:
-    kinds = [named_kind(name) for name in ("temperatures", "hours", "votes", "names", "n", "password", "class", "temp")]
-    assert kinds == ["list[int]", None, "list[int]", "list[str]", None, "str", None, "float"]
+    kinds = [
+        named_kind(name) for name in ("temperatures", "hours", "votes", "names", "n", "password", "celsius", "temp")
+    ]
+    assert kinds == ["list[int]", None, "list[int]", "list[str]", None, "str", "float", "float"]
+
+
+def test_two_arguments_of_one_kind_are_alike_once() -> None:
+    assert calls_of("f", ("a: str", "b: str"), (), "boundary", 2) == ("f('hello', 'level')", "f('hello', 'hello')")
+    assert calls_of("f", ("a: int", "b: int"), (), "boundary", 2)[0] == "f(3, 3)"
+    assert calls_of("f", ("a: int", "b: str"), (), "boundary", 1)[0] == "f(0, 'Hello World')"
 
 
 def test_a_property_is_asked_only_of_inputs_whose_type_is_known() -> None:
