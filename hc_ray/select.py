@@ -1,7 +1,8 @@
 """Which candidate to hand in, from the pass matrix alone: pure, and replayable on stored matrices.
 
-Ties, in every selector: larger agreement of behaviour, then fewer tests in error, then the earlier candidate. A test
-with an *unknown* expectation judges nobody; it shows behaviour. Duplicates keep their rows: they are votes."""
+Ties, in every selector: more of the others answer alike, input by input, then fewer tests in error, then the earlier
+candidate. A test with an *unknown* expectation judges nobody; it shows behaviour. Duplicates keep their rows: they are
+votes."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -33,6 +34,8 @@ class Selection(Value):
     """``posterior``: the chosen pass pattern's share of the posterior; else the share of candidates that behave like
     the chosen one."""
     why: str
+    agreement: dict[str, float] = {}
+    """What ties between scores fall to: how far the others answer alike."""
 
 
 def select(matrix: PassMatrix, name: SelectorName, *, tests: Sequence[SelfTest]) -> Selection:
@@ -45,7 +48,9 @@ def select(matrix: PassMatrix, name: SelectorName, *, tests: Sequence[SelfTest])
     agreement = _agreement(matrix, tests, clusters)
     confidence = {member: len(cluster) / len(matrix.candidates) for cluster in clusters for member in cluster}
     if name == "mbr":
-        scores = agreement
+        # MBR-exec: the group of identical behaviour, then the agreement inside the inputs as a fraction of one.
+        size = {member: len(cluster) for cluster in clusters for member in cluster}
+        scores = {candidate: size.get(candidate, 0) + 0.99 * agreement[candidate] for candidate in matrix.candidates}
     elif name == "max_pass":
         scores = {candidate: _passed(matrix, candidate, tests) for candidate in matrix.candidates}
     elif name == "codet":
@@ -78,6 +83,7 @@ def select(matrix: PassMatrix, name: SelectorName, *, tests: Sequence[SelfTest])
         clusters=clusters,
         confidence=round(confidence.get(chosen, 0.0), 6),
         why=_why(matrix, tests, chosen, clusters, name),
+        agreement={candidate: round(agreement[candidate], 6) for candidate in matrix.candidates},
     )
 
 
@@ -123,7 +129,7 @@ def _behaviour(row: Sequence[Cell], columns: Sequence[int]) -> tuple[str | None,
 
 def _answers(row: Sequence[Cell], columns: Sequence[int]) -> bool:
     """Whether anything came out that is no crash."""
-    return any(row[i].observed is not None and row[i].outcome not in ("error", "timeout") for i in columns)
+    return any(not _crashed(row[i]) for i in columns)
 
 
 def behaviour_clusters(matrix: PassMatrix, tests: Sequence[SelfTest]) -> tuple[tuple[str, ...], ...]:
@@ -139,18 +145,28 @@ def behaviour_clusters(matrix: PassMatrix, tests: Sequence[SelfTest]) -> tuple[t
 def _agreement(
     matrix: PassMatrix, tests: Sequence[SelfTest], clusters: Sequence[tuple[str, ...]]
 ) -> dict[str, float]:  # fmt: skip
-    """MBR-exec: the size of a candidate's behaviour group, then (as a fraction) the mean share of the others that
-    answer alike input by input. Who only crashed gets 0."""
+    """The mean share of the others that answer as a candidate does, input by input; between 0 and 1. A crash agrees
+    with nobody: of two programs that differ on one input alone, the one that answers it is the better."""
     columns = _showing(tests)
-    sizes = {member: len(cluster) for cluster in clusters for member in cluster}
-    rows = {candidate: _behaviour(matrix.row(candidate), columns) for candidate in sizes}
+    members = [member for cluster in clusters for member in cluster]
+    rows = {
+        candidate: tuple(
+            None if _crashed(matrix.row(candidate)[i]) else matrix.row(candidate)[i].observed for i in columns
+        )
+        for candidate in members
+    }
     # How many give each answer, column by column: who is compared with each of the others is so in one pass.
     answers = [Counter(column) for column in zip(*rows.values(), strict=True)]
     scores = dict.fromkeys(matrix.candidates, 0.0)
+    cells = max(1, (len(rows) - 1) * len(columns))
     for candidate, mine in rows.items():
         alike = sum(counted[own] - 1 for own, counted in zip(mine, answers, strict=True) if own is not None)
-        scores[candidate] = sizes[candidate] + (alike / ((len(rows) - 1) * len(columns) + 1) if columns else 0.0)
+        scores[candidate] = alike / cells
     return scores
+
+
+def _crashed(cell: Cell) -> bool:
+    return cell.observed is None or cell.outcome in ("error", "timeout")
 
 
 def _classes(matrix: PassMatrix, tests: Sequence[SelfTest]) -> dict[frozenset[int], list[str]]:

@@ -277,12 +277,12 @@ class Search:
 
 def checkpoint(held: Selection | None, now: Selection) -> Selection:
     """The selection with its best checkpoint: what was held before stays where the selector, on the same matrix, scores
-    what is chosen now the same and no more candidates behave like it."""
+    what is chosen now the same and no more of the others answer as it does."""
     before = held.chosen if held else None
     if before is None or now.chosen is None or before == now.chosen or before not in now.scores:
         return now
-    sizes = {member: len(cluster) for cluster in now.clusters for member in cluster}
-    alike = now.scores[before] == now.scores[now.chosen] and sizes.get(before, 0) >= sizes.get(now.chosen, 0)
+    same = now.scores[before] == now.scores[now.chosen]
+    alike = same and now.agreement.get(before, 0.0) >= now.agreement.get(now.chosen, 0.0)
     return now.model_copy(update={"chosen": before, "why": f"{now.why}; {before} was there before"}) if alike else now
 
 

@@ -58,6 +58,14 @@ def test_mbr_breaks_single_groups_by_agreement_input_by_input() -> None:
     assert select(matrix, "mbr", tests=columns_of(matrix, (0, 1, 2))).chosen == "c2"
 
 
+def test_of_two_that_differ_on_one_input_the_one_that_answers_it_is_chosen_although_more_crash() -> None:
+    answers: list[list[str | None]] = [["1", "2", "raises IndexError"]] * 3 + [["1", "2", "[]"]] * 2
+    matrix = matrix_of(["++!"] * 3 + ["+++"] * 2, answers)
+    for name in ("max_pass", "codet", "posterior"):
+        assert select(matrix, name, tests=columns_of(matrix, (0, 1, 2))).chosen == "c3"
+    assert select(matrix, "mbr", tests=columns_of(matrix, (0, 1, 2))).chosen == "c0", "it counts whole behaviour"
+
+
 def test_mbr_never_prefers_a_crowd_that_only_crashes() -> None:
     answers: list[list[str | None]] = [["raises TypeError"] * 2, ["raises TypeError"] * 2, [None, None], ["1", "2"]]
     matrix = matrix_of(["!!", "!!", "!!", "++"], answers)
