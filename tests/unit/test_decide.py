@@ -111,7 +111,9 @@ async def test_a_new_start_takes_another_plan_and_is_told_what_was_tried() -> No
 
 
 def selection(chosen: str, scores: dict[str, float], *clusters: tuple[str, ...]) -> Selection:
-    return Selection(selector="posterior", chosen=chosen, scores=scores, clusters=clusters, confidence=1.0, why="")
+    agreement = {name: float(len(cluster) - 1) for cluster in clusters for name in cluster}
+    return Selection(selector="posterior", chosen=chosen, scores=scores, clusters=clusters, confidence=1.0, why="",
+                     agreement=agreement)  # fmt: skip
 
 
 def test_the_best_checkpoint_is_replaced_only_by_something_better() -> None:
