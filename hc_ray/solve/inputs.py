@@ -75,13 +75,16 @@ def kind_of(parameter: str, *, sample: str | None = None) -> str:
 
 def told_kind(parameter: str, *, sample: str | None = None) -> str | None:
     """By a stated example's argument, else by annotation, by default; None where none of them is there."""
-    if sample is not None and (kind := _kind_of_literal(sample)):
+    if sample is not None and sample not in _EMPTY and (kind := _kind_of_literal(sample)):
         return kind
     name, _, rest = parameter.partition(":")
     _, _, default = name.partition("=")
     annotation, _, annotated_default = rest.partition("=")
     if kind := _kind_of_annotation(annotation):
         return kind
+    if sample in _EMPTY:
+        named = named_kind(parameter)
+        return named if named is not None and named.startswith("list") else _kind_of_literal(sample)
     return _kind_of_literal((default or annotated_default).strip()) if default or annotated_default else None
 
 
@@ -199,12 +202,17 @@ def _alike(name: str, kinds: Sequence[str]) -> Iterator[str]:
             yield ast.unparse(tree)
 
 
+_EMPTY = ("[]", "()", "set()", "None")
+
+
 def _argument(samples: Sequence[str], place: int) -> str | None:
+    """The argument at a place of the first sample that says something by it: what an empty list holds is not said."""
+    shown: list[str] = []
     for sample in samples:
         tree = parsed(sample)
         if tree is not None and isinstance(tree.body, ast.Call) and len(tree.body.args) > place:
-            return ast.unparse(tree.body.args[place])
-    return None
+            shown.append(ast.unparse(tree.body.args[place]))
+    return next((one for one in shown if one not in _EMPTY), shown[0] if shown else None)
 
 
 COMMAND_ARGUMENTS: dict[Range, tuple[str, ...]] = {

@@ -39,11 +39,16 @@ def shown_calls(instruction: str, target: Target) -> tuple[Found, ...]:
 
 
 def answer_type(target: Target, found: Sequence[Found]) -> str | None:
-    """The type of every answer: the annotation's, else that of all stated answers."""
-    if annotated := plain_type(target.returns):
-        return "float|int" if annotated == "float" else annotated
-    kinds = {literal_type(example.expected) for example in found if example.expected is not None}
-    if len(kinds) == 1 and len(found) > 0:
-        kind = kinds.pop()
-        return "float|int" if kind in ("float", "int") else (kind if kind != "NoneType" else None)
-    return None
+    """The type of every answer: that of all stated answers, else what annotation or prose say; None where an answer
+    is stated that they do not allow."""
+    told = plain_type(target.returns)
+    shown = {literal_type(example.expected) for example in found if example.expected is not None}
+    if not shown or told in shown or (told == "float" and shown == {"int"}):
+        return _NUMBER if told == "float" else told
+    if told is not None or len(shown - {"int", "float"}) > (0 if shown & {"int", "float"} else 1):
+        return None
+    # Of answers that are shown as whole numbers others may be none.
+    return _NUMBER if shown & {"int", "float"} else next(iter(shown - {"NoneType"}), None)
+
+
+_NUMBER = "float|int"

@@ -4,12 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hc_ray.solve import stated_calls
 from hc_ray.solve.argument_types import answer_type, kind_in, typed
 from hc_ray.solve.deliverable import read_deliverable
 from hc_ray.solve.edges import calls, named_texts
 from hc_ray.solve.inputs import calls as calls_of
 from hc_ray.solve.inputs import fits, named_kind
+from hc_ray.solve.scan import Found
 from hc_ray.solve.stated import generic_tests, stated_tests
+from hc_ray.solve.target import Target
 from hc_ray.task import Environment
 
 
@@ -117,6 +120,29 @@ def test_a_plural_is_a_list_and_a_measure_is_a_number() -> None:
         named_kind(name) for name in ("temperatures", "hours", "votes", "names", "n", "password", "celsius", "temp")
     ]
     assert kinds == ["list[int]", None, "list[int]", "list[str]", None, "str", "float", "float"]
+
+
+def test_an_empty_list_leaves_its_elements_to_whatever_else_speaks() -> None:
+    assert calls_of("f", ("xs: list[str]",), ("f([])",), "ordinary", 1) == ("f(['b', 'a', 'c'])",)
+    assert calls_of("f", ("xs",), ("f([])", "f(['q'])"), "ordinary", 1) == ("f(['b', 'a', 'c'])",)
+    assert calls_of("f", ("words",), ("f([])",), "ordinary", 1) == ("f(['b', 'a', 'c'])",)
+    assert calls_of("f", ("zz",), ("f([])",), "ordinary", 1) == ("f([3, 1, 2])",)
+
+
+@pytest.mark.parametrize(
+    ("returns", "shown", "told"),
+    [
+        ("int", ["3"], "int"), ("int", ["[3, 5]"], None), ("float", ["5"], "float|int"), ("", ["5"], "float|int"),
+        ("", ["'a'"], "str"), ("", ["5", "'a'"], None), ("", ["None"], None), ("list", [], "list"), ("", [], None),
+        ("", ["5", "2.5"], "float|int"),
+    ],
+)  # fmt: skip
+def test_the_type_of_an_answer_gives_way_to_answers_that_are_stated(
+    returns: str, shown: list[str], told: str | None
+) -> None:
+    target = Target(kind="call", path="f.py", function="f", returns=returns)
+    found = [Found(call=f"f({i})", expected=one, kind="value") for i, one in enumerate(shown)]
+    assert stated_calls.answer_type(target, found) == told
 
 
 def test_two_arguments_of_one_kind_are_alike_once() -> None:
