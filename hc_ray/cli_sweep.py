@@ -27,6 +27,7 @@ from hc_ray.cli_options import (
 
 if TYPE_CHECKING:
     from hc_ray.config import SweepConfig
+    from hc_ray.ports import Store
 
 
 def add_to(app: typer.Typer) -> None:
@@ -220,7 +221,8 @@ def report(
         return _replay(out, replay, as_json=as_json)
     from hc_ray import report as reports
 
-    summary = reports.write(sweep_store(out))
+    store = sweep_store(out)
+    summary = reports.write(store, replayed=_replayed(store))
     if as_json:
         print_json(summary)
         return 0
@@ -231,6 +233,18 @@ def report(
 
     say(f"\nalso in {out}/report.html and report.json", style="dim")
     return 0
+
+
+def _replayed(store: "Store") -> dict[str, Any] | None:
+    """What a replay of the stored pools finds; None where no audit has graded their candidates."""
+    from hc_ray.report_audit import AUDIT_FILE
+
+    if not store.exists(AUDIT_FILE):
+        return None
+    from hc_ray.adapters.sweep_store import read_parquet
+    from hc_ray.replay_figures import replay
+
+    return replay(store, None, read_table=read_parquet)
 
 
 def _replay(out: str, named: str, *, as_json: bool) -> int:

@@ -27,11 +27,11 @@ svg { display: block; } details { margin-top: 1rem; } summary { cursor: pointer;
 """
 
 
-def html(summary: Mapping[str, Any]) -> str:
-    """The whole page."""
+def html(summary: Mapping[str, Any], *, selection: str = "") -> str:
+    """The whole page. ``selection``: its part about how candidates were chosen (``page_replay``), if there is any."""
     sweep = summary["sweep"]
-    title = f"hc-ray: {_text(sweep['dataset'])} x {_text(sweep['model'] or 'no model')}"
-    head = f"{sweep['trials']} finished trials on {sweep['tasks']} tasks · sweep {_text(sweep['id'])}"
+    title = f"hc-ray: {text(sweep['dataset'])} x {text(sweep['model'] or 'no model')}"
+    head = f"{sweep['trials']} finished trials on {sweep['tasks']} tasks · sweep {text(sweep['id'])}"
     parts = [
         f"<h1>{title}</h1><p class=soft>{head}</p>",
         _claims(summary["comparisons"]),
@@ -42,11 +42,12 @@ def html(summary: Mapping[str, Any]) -> str:
         "fails.</p>",
         "<h2>Comparisons</h2>",
         _comparisons(summary["comparisons"]),
-        *(f"<p class=soft>{_text(told)}</p>" for told in map(aa_sentence, summary["configs"]) if told),
+        *(f"<p class=soft>{text(told)}</p>" for told in map(aa_sentence, summary["configs"]) if told),
         "<h2>Pass@k from repeated seeds</h2>",
         _curves(summary["configs"]),
         "<h2>Suite quality</h2>",
         _quality(summary["suite_quality"]),
+        *(("<h2>Selection</h2>", selection) if selection else ()),
         *(("<h2>Generalisation criteria</h2>", _criteria(summary["criteria"])) if summary["criteria"] else ()),
         f"<p class=soft>Holdout looks: {_number(summary['holdout_looks'], 0)}. "
         f"Verdict bits that trials received: {summary['bits']}.</p>",
@@ -93,7 +94,7 @@ def interval_of(estimate: Mapping[str, Any]) -> str:
     return f"{estimate['value']:.2f} [{estimate['low']:.2f}, {estimate['high']:.2f}]"
 
 
-def _text(value: Any) -> str:
+def text(value: Any) -> str:
     return escape(NOT_MEASURED if value is None else str(value))
 
 
@@ -101,7 +102,7 @@ def _number(value: float | None, digits: int = 2) -> str:
     return NOT_MEASURED if value is None else f"{value:,.{digits}f}"
 
 
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Cells are HTML already."""
     head = "".join(f"<th>{escape(column)}</th>" for column in columns)
     body = "".join("<tr>" + "".join(f"<td class=number>{cell}</td>" for cell in row) + "</tr>" for row in rows)
@@ -114,7 +115,7 @@ def _claims(comparisons: Sequence[Mapping[str, Any]]) -> str:
     return "".join(f"<p class=claim>{escape(sentence_of(comparison))}</p>" for comparison in comparisons)
 
 
-def _bar(estimate: Mapping[str, Any]) -> str:
+def bar(estimate: Mapping[str, Any]) -> str:
     """The interval as a band and the value as a tick, on a line from 0 to 1."""
     if estimate["value"] is None:
         return ""
@@ -131,25 +132,25 @@ def _agents(configs: Sequence[Mapping[str, Any]]) -> str:
     columns = ("agent", "split", "config", "tasks", "trials", "unscored", "blind pass", "0 … 1", "self-test pass",
                "unscored as fails", "tried again", "tokens a trial", "tokens a pass", "engine s",
                "time limit x")  # fmt: skip
-    return _table(
+    return table(
         columns,
         (
             (
-                f"<b>{_text(config['agent'])}</b>",
-                _text(config["split"]),
-                _text(config["config_hash"][:8]),
+                f"<b>{text(config['agent'])}</b>",
+                text(config["split"]),
+                text(config["config_hash"][:8]),
                 str(config["tasks"]),
                 str(config["trials"]),
                 str(config["unscored"]),
                 interval_of(config["blind_pass"]),
-                _bar(config["blind_pass"]),
+                bar(config["blind_pass"]),
                 interval_of(config["self_pass"]),
                 interval_of(config["blind_pass_unscored_as_fail"]),
                 str(config["retried"]),
                 _number(config["tokens_per_trial"], 0),
                 _number(config["tokens_per_pass"], 0) if config["passes"] else "no pass",
                 _number(config["engine_seconds"], 0),
-                _text(config["timeout_multiplier"]),
+                text(config["timeout_multiplier"]),
             )
             for config in configs
         ),
@@ -163,23 +164,23 @@ def _comparisons(comparisons: Sequence[Mapping[str, Any]]) -> str:
         interval = NOT_MEASURED if item["delta"] is None else f"{item['low']:+.2f} to {item['high']:+.2f}"
         rows.append(
             (
-                f"{_text(item['a'])} - {_text(item['b'])}",
-                _text(item["split"]),
+                f"{text(item['a'])} - {text(item['b'])}",
+                text(item["split"]),
                 str(item["tasks"]),
                 NOT_MEASURED if item["delta"] is None else f"{item['delta']:+.2f}",
                 interval,
                 _number(item["p"], 3),
-                f"<span class='{tone}'>{_text(item['says'])}</span>",
+                f"<span class='{tone}'>{text(item['says'])}</span>",
             )
         )
-    return _table(("pair", "split", "tasks", "difference", "interval", "p", "says"), rows)
+    return table(("pair", "split", "tasks", "difference", "interval", "p", "says"), rows)
 
 
 def _curves(configs: Sequence[Mapping[str, Any]]) -> str:
     rows = [
         (
-            _text(config["agent"]),
-            _text(config["split"]),
+            text(config["agent"]),
+            text(config["split"]),
             k,
             _number(config["pass_at_k"][k]),
             _number(config["best_at_k"][k]),
@@ -189,7 +190,7 @@ def _curves(configs: Sequence[Mapping[str, Any]]) -> str:
         for config in configs
         for k in config["pass_at_k"]
     ]
-    return _table(("agent", "split", "k", "pass@k", "best@k by self-tests", "oracle@k", "selection efficiency"), rows)
+    return table(("agent", "split", "k", "pass@k", "best@k by self-tests", "oracle@k", "selection efficiency"), rows)
 
 
 def _quality(audit: Mapping[str, Any] | None) -> str:
@@ -197,14 +198,14 @@ def _quality(audit: Mapping[str, Any] | None) -> str:
     if audit is None:
         return f"<p class=soft>{NOT_MEASURED}: hc-ray audit looks at the self-tests from behind the wall.</p>"
     rows = (
-        (_text(name), stage, str(figures["judging"]), *(share_text(figures[measure]) for measure in MEASURES))
+        (text(name), stage, str(figures["judging"]), *(share_text(figures[measure]) for measure in MEASURES))
         for name, stage, figures in quality_rows(audit)
     )
-    table = _table(("tests", "stage", "judging", *(name.replace("_", " ") for name in MEASURES)), rows)
+    figures = table(("tests", "stage", "judging", *(name.replace("_", " ") for name in MEASURES)), rows)
     said = f"<p>{escape(gate_sentence(audit))}</p><p class=soft>{escape(limits_sentence(audit))}</p>"
-    terms = "".join(f"<dt>{_text(name.replace('_', ' '))}</dt><dd>{_text(audit['definitions'][name])}</dd>"
+    terms = "".join(f"<dt>{text(name.replace('_', ' '))}</dt><dd>{text(audit['definitions'][name])}</dd>"
                     for name in MEASURES)  # fmt: skip
-    return f"{table}{said}<details><summary>What the words mean</summary><dl>{terms}</dl></details>"
+    return f"{figures}{said}<details><summary>What the words mean</summary><dl>{terms}</dl></details>"
 
 
 def _criteria(criteria: Sequence[Mapping[str, Any]]) -> str:
@@ -212,20 +213,18 @@ def _criteria(criteria: Sequence[Mapping[str, Any]]) -> str:
     for item in criteria:
         tone = {True: "good", False: "bad", None: ""}[item["met"]]
         needs = "shown only" if item["needs"] is None else f"≥ {item['needs']:.2f}"
-        rows.append(
-            (_text(item["name"]), needs, interval_of(item), f"<span class='{tone}'>{_text(item['says'])}</span>")
-        )
-    return _table(("criterion", "needs", "value", "says"), rows)
+        rows.append((text(item["name"]), needs, interval_of(item), f"<span class='{tone}'>{text(item['says'])}</span>"))
+    return table(("criterion", "needs", "value", "says"), rows)
 
 
 def _trials(trials: Sequence[Mapping[str, Any]]) -> str:
     verdicts = {True: "<span class=good>pass</span>", False: "<span class=bad>fail</span>"}
     rows = (
         (
-            _text(row["trial"]),
-            _text(row["agent"]),
+            text(row["trial"]),
+            text(row["agent"]),
             str(row["seed"]),
-            verdicts.get(row["passed"], f"unscored: {_text(row['cause'])}"),
+            verdicts.get(row["passed"], f"unscored: {text(row['cause'])}"),
             _number(row["progress"]),
             _number(row["turns"], 0),
             _number(row["tokens"], 0),
@@ -233,14 +232,14 @@ def _trials(trials: Sequence[Mapping[str, Any]]) -> str:
         )
         for row in trials
     )
-    table = _table(("trial", "agent", "seed", "verdict", "self-tests passed", "turns", "tokens", "seconds"), rows)
-    return f"<details><summary>All {len(trials)} trials</summary>{table}</details>"
+    listed = table(("trial", "agent", "seed", "verdict", "self-tests passed", "turns", "tokens", "seconds"), rows)
+    return f"<details><summary>All {len(trials)} trials</summary>{listed}</details>"
 
 
 def _settings(sweep: Mapping[str, Any]) -> str:
     flat = _flattened(sweep["config"]) | {f"versions.{k}": v for k, v in sweep["versions"].items()}
-    rows = ((_text(name), _text("none" if value is None else value)) for name, value in flat.items())
-    return f"<details><summary>Settings</summary>{_table(('setting', 'value'), rows)}</details>"
+    rows = ((text(name), text("none" if value is None else value)) for name, value in flat.items())
+    return f"<details><summary>Settings</summary>{table(('setting', 'value'), rows)}</details>"
 
 
 def _flattened(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

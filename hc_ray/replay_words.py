@@ -79,7 +79,7 @@ def _tell_comparisons(found: Mapping[str, Any], stream: Stream) -> None:
                 row["a"],
                 row["b"],
                 row["pairs"],
-                _difference(row),
+                difference_text(row),
                 NOT_MEASURED if row["p"] is None else f"{row['p']:.3f}",
                 estimate_text(row["ratio"]),
                 row["only_a"],
@@ -114,7 +114,7 @@ def _tell_ablations(found: Mapping[str, Any], stream: Stream) -> None:
         ("ablation", "pairs", "candidates", "tokens", "blind pass", "whole", "difference"),
         [
             (row["a"], row["pairs"], f"{row['candidates']:.1f}", f"{row['tokens']:,.0f}",
-             estimate_text(row["blind_pass"]), estimate_text(row["whole"]), _difference(row))
+             estimate_text(row["blind_pass"]), estimate_text(row["whole"]), difference_text(row))
             for row in found["ablations"]
         ],
         stream=stream,
@@ -158,7 +158,7 @@ def _choice(choice: Mapping[str, Any]) -> str:
     return f"{choice['chosen'] or 'nothing'}: {bit}"
 
 
-def _difference(row: Mapping[str, Any]) -> str:
+def difference_text(row: Mapping[str, Any]) -> str:
     return NOT_MEASURED if row["delta"] is None else f"{row['delta']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}]"
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from hc_ray import stats
 from hc_ray.errors import OutputError
 from hc_ray.page import html
+from hc_ray.page_replay import selection
 from hc_ray.ports import Store
 from hc_ray.report_audit import suite_quality
 from hc_ray.report_compare import SUBJECTS, comparisons_of, criteria_of
@@ -46,11 +47,12 @@ def summarise(store: Store) -> dict[str, Any]:
     }
 
 
-def write(store: Store) -> dict[str, Any]:
-    """Summarise, and leave ``report.json`` and ``report.html`` in the sweep directory."""
-    summary = summarise(store)
+def write(store: Store, *, replayed: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Summarise, and leave ``report.json`` and ``report.html`` in the sweep directory. ``replayed``: what ``replay``
+    found on the stored pools, where an audit has graded them; it goes into both."""
+    summary = summarise(store) | {"replay": replayed}
     store.write("report.json", json.dumps(summary, indent=1).encode())
-    store.write("report.html", html(summary).encode())
+    store.write("report.html", html(summary, selection=selection(replayed) if replayed else "").encode())
     return summary
 
 

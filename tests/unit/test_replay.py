@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hc_ray import cli, stats
+from hc_ray import cli, report, stats
 from hc_ray.adapters.sweep_store import parquet
 from hc_ray.candidate import Candidate
 from hc_ray.config import SelectorName
@@ -14,7 +14,10 @@ from hc_ray.replay import SELECTORS, Attempt, Pool, choose, cut, read_pools
 from hc_ray.replay_ablations import ABLATIONS, without_category
 from hc_ray.replay_figures import replay
 from hc_ray.replay_words import estimate_text, tell_replay
+from hc_ray.report_audit import AUDIT_FILE
 from hc_ray.suite import Category, ExpectedValue, SelfTest, Subject, Unknown
+from hc_ray_actors.audit_summary import DEFINITIONS
+from hc_ray_actors.verifiers import audit
 from tests.fakes import sweepdir
 from tests.fakes.sweepdir import MemoryStore, read_rows
 
@@ -71,10 +74,10 @@ def add_pool(
     if stored:
         store.write(f"{folder}/tests.json", json.dumps([test.model_dump(mode="json") for test in columns]).encode())
     if right is not None:
-        audit = json.loads(store.files.get("audit.json", b'{"pools": []}'))
+        audited = json.loads(store.files.get("audit.json", b'{"pools": []}'))
         graded = [{"id": name, "passed": bit, "tokens": tokens} for name, bit in zip(names, right, strict=True)]
-        audit["pools"].append({"trial": trial, "candidates": graded})
-        store.write("audit.json", json.dumps(audit).encode())
+        audited["pools"].append({"trial": trial, "candidates": graded})
+        store.write("audit.json", json.dumps(audited).encode())
     return trial
 
 
@@ -259,3 +262,41 @@ def test_the_command_prints_a_replay_and_writes_nothing(tmp_path: Path, capsys: 
     assert cli.run(["report", str(folder), "--replay", "maxpass"]) == 2
     assert "max_pass, codet, mbr, posterior, or all" in capsys.readouterr().err
     assert sorted(folder.rglob("*")) == before
+
+
+def complete_audit(store: MemoryStore) -> None:
+    """The rest of an audit in which no suite was measured."""
+    nothing = dict.fromkeys(("audited", "measured", "with_mutants", "with_overlap"), 0)
+    faults = dict.fromkeys(("mutants_killed", "candidates_failing", "candidates_passing"), 0)
+    rest = {"whole": audit.stages([]).model_dump(mode="json"), "categories": {}, "testers": {}, "gate": {},
+            "tasks": nothing, "faults": faults, "definitions": DEFINITIONS}  # fmt: skip
+    store.write(AUDIT_FILE, json.dumps(json.loads(store.read(AUDIT_FILE)) | rest).encode())
+
+
+def test_the_report_tells_how_candidates_were_chosen_once_an_audit_has_graded_them() -> None:
+    store = sweepdir.sweep()
+    apart(store)
+    complete_audit(store)
+    summary = report.write(store)
+    assert summary["replay"] is None and b"<h2>Selection</h2>" not in store.read("report.html")
+    found = replay(store, None, read_table=read_rows)
+    summary = report.write(store, replayed=found)
+    page = store.read("report.html").decode()
+    assert json.loads(store.read("report.json"))["replay"]["agents"] == found["agents"] == summary["replay"]["agents"]
+    told = page.partition("<h2>Selection</h2>")[2]
+    assert all(name in told for name in SELECTORS) and "the pools&#x27; ceiling" in told
+    assert "1 of 1 trials have every candidate graded" in told
+
+
+def test_the_report_command_replays_where_an_audit_lies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = sweepdir.sweep()
+    trial = apart(store)
+    matrix = f"trials/{trial}/agent/matrix.parquet"
+    store.write(matrix, parquet(read_rows(store.read(matrix))))
+    complete_audit(store)
+    folder = store.save(tmp_path / "sweep")
+    for audited in (True, False):
+        if not audited:
+            (folder / AUDIT_FILE).unlink()
+        assert cli.run(["report", str(folder), "--json"]) == 0
+        assert (json.loads(capsys.readouterr().out)["replay"] is not None) is audited
