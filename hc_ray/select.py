@@ -88,10 +88,14 @@ def select(matrix: PassMatrix, name: SelectorName, *, tests: Sequence[SelfTest])
 
 
 def _beaten(matrix: PassMatrix, tests: Sequence[SelfTest]) -> frozenset[str]:
-    """Candidates of whom another passes everything that they pass, and a believed expectation besides: copies of one
-    mistake are many, and that alone is no reason to prefer it."""
+    """Candidates of whom another passes everything that they pass, and besides a believed expectation, or one that
+    follows from the instruction (it does not crash on an input that is allowed): copies of one mistake are many, and
+    that alone is no reason to prefer it."""
     classes = _classes(matrix, tests)
-    believed = {i for i in judging(tests) if tests[i].confidence >= BELIEVED}
+    believed = {
+        i for i in judging(tests)
+        if tests[i].confidence >= BELIEVED or (tests[i].expectation.kind == "property" and not tests[i].tester)
+    }  # fmt: skip
     return frozenset(
         member
         for passed, members in classes.items()

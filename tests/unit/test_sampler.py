@@ -321,3 +321,20 @@ def test_copies_never_outvote_who_passes_all_that_they_pass_and_a_believed_test_
                         cells=((passed, failed, failed),) * 30 + ((passed, passed, passed),))  # fmt: skip
     chosen = select(matrix, name, tests=tests).chosen
     assert chosen == "c1.30" if right or name == "max_pass" else chosen == "c1.0"
+
+
+@pytest.mark.parametrize("name", ["max_pass", "codet", "posterior"])
+@pytest.mark.parametrize("tester", ["", "model"])
+def test_copies_never_outvote_who_also_runs_where_the_instruction_allows_it(name: SelectorName, tester: str) -> None:
+    passed, crashed = Cell(outcome="pass", observed="1"), Cell(outcome="fail", observed="raises IndexError")
+    subject = Subject(kind="call", path="m.py", function="f")
+    tests = (
+        SelfTest(id="t0", category="happy_path", subject=subject, input="f(0)", expectation=ExpectedValue(value="1"),
+                 confidence=0.9),
+        SelfTest(id="t1", category="edge_case", subject=subject, input="f(1)", expectation=Property(name="runs"),
+                 confidence=0.5, weight=0.3, tester=tester),
+    )  # fmt: skip
+    names = tuple(f"c1.{i}" for i in range(31))
+    matrix = PassMatrix(candidates=names, tests=("t0", "t1"), cells=((passed, crashed),) * 30 + ((passed, passed),))
+    chosen = select(matrix, name, tests=tests).chosen
+    assert chosen == "c1.30" if not tester or name == "max_pass" else chosen == "c1.0"
