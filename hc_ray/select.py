@@ -133,7 +133,7 @@ def _behaviour(row: Sequence[Cell], columns: Sequence[int]) -> tuple[str | None,
 
 def _answers(row: Sequence[Cell], columns: Sequence[int]) -> bool:
     """Whether anything came out that is no crash."""
-    return any(not _crashed(row[i]) for i in columns)
+    return any(not crashed(row[i]) for i in columns)
 
 
 def behaviour_clusters(matrix: PassMatrix, tests: Sequence[SelfTest]) -> tuple[tuple[str, ...], ...]:
@@ -155,7 +155,7 @@ def _agreement(
     members = [member for cluster in clusters for member in cluster]
     rows = {
         candidate: tuple(
-            None if _crashed(matrix.row(candidate)[i]) else matrix.row(candidate)[i].observed for i in columns
+            None if crashed(matrix.row(candidate)[i]) else matrix.row(candidate)[i].observed for i in columns
         )
         for candidate in members
     }
@@ -169,7 +169,8 @@ def _agreement(
     return scores
 
 
-def _crashed(cell: Cell) -> bool:
+def crashed(cell: Cell) -> bool:
+    """Whether a run gave no answer at all."""
     return cell.observed is None or cell.outcome in ("error", "timeout")
 
 

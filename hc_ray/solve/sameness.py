@@ -5,6 +5,7 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 
+from hc_ray.select import crashed
 from hc_ray.suite import Cell, SelfTest
 from hc_ray.value import digest_of
 
@@ -124,7 +125,7 @@ def behaves_like(row: Sequence[Cell], others: Mapping[str, Sequence[Cell]]) -> s
     """The first of the others that answered every probe alike; None for who answered fewer than two of them with
     anything but a crash, or whose probes were cut off."""
     mine = [cell.observed for cell in row]
-    answered = sum(cell.observed is not None and cell.outcome != "error" for cell in row)
+    answered = sum(not crashed(cell) for cell in row)
     if answered < min(2, len(row)) or any(cell.outcome == "timeout" for cell in row):
         return None
     outcomes = [cell.outcome for cell in row]

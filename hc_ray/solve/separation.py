@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from itertools import combinations, zip_longest
 
-from hc_ray.select import Selection
+from hc_ray.select import Selection, crashed
 from hc_ray.solve.deliverable import Deliverable
 from hc_ray.solve.stated import generic_tests
 from hc_ray.solve.variation import LONGEST, of_call, of_lines, of_value
@@ -123,7 +123,7 @@ def separating(rows: Sequence[Sequence[Cell]], *, most: int = INPUTS) -> tuple[i
             break
         best = min(
             left,
-            key=lambda j: (-sum(1 / (1 + told[pair]) for pair in apart[j]), sum(_crashed(row[j]) for row in rows), j),
+            key=lambda j: (-sum(1 / (1 + told[pair]) for pair in apart[j]), sum(crashed(row[j]) for row in rows), j),
         )
         chosen.append(best)
         for pair in apart[best]:
@@ -131,13 +131,9 @@ def separating(rows: Sequence[Sequence[Cell]], *, most: int = INPUTS) -> tuple[i
     return tuple(chosen)
 
 
-def _crashed(cell: Cell) -> bool:
-    return cell.observed is None or cell.outcome in ("error", "timeout")
-
-
 def _differ(a: Cell, b: Cell) -> bool:
-    if _crashed(a) or _crashed(b):
-        return _crashed(a) != _crashed(b)
+    if crashed(a) or crashed(b):
+        return crashed(a) != crashed(b)
     return a.observed != b.observed
 
 
@@ -148,7 +144,7 @@ def agreement(names: Sequence[str], rows: Mapping[str, Sequence[Cell]]) -> dict[
     for name in names:
         others = [row for other, row in rows.items() if other != name]
         alike = sum(
-            not _crashed(cell) and not _crashed(row[j]) and cell.observed == row[j].observed
+            not crashed(cell) and not crashed(row[j]) and cell.observed == row[j].observed
             for row in others
             for j, cell in enumerate(rows[name])
         )
