@@ -134,7 +134,7 @@ def clean(*, images: bool = False, dry: bool = False) -> Cleaned:
     removed += leftovers.reap_scratch(dry=dry)
     if fault := docker_sandbox.probe():
         return Cleaned(removed=tuple(removed), note=f"no Docker: {fault.splitlines()[0]}")
-    removed += docker_reap.reap([], dry=dry)
+    removed += docker_reap.reap(dry=dry)
     if images:
         removed += docker_reap.reap_cache(dry=dry)
     kept = () if images and dry else tuple(docker_reap.reap_cache(dry=True))

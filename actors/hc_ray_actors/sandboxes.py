@@ -56,7 +56,7 @@ def open_place(backend: str, public_root: Path, *, label: str) -> SandboxPlace:
         from hc_ray.adapters.docker_reap import reap
         from hc_ray.adapters.docker_sandbox import DockerPlace
 
-        reap([])
+        reap()
         return DockerPlace(public_root, owner=owner)
     from hc_ray.adapters.bwrap_sandbox import BwrapPlace
 

@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -164,18 +164,18 @@ def probe() -> str | None:
     return None
 
 
-def reap(live_owners: Collection[str] = (), *, dry: bool = False) -> list[str]:
-    """Remove what dead owners left below ``data_root()/sandboxes``; ``live_owners`` are spared whatever they are."""
+def reap(*, dry: bool = False) -> list[str]:
+    """Remove what dead owners left below ``data_root()/sandboxes``; answers the folders."""
     root = data_root() / "sandboxes"
     folders = [folder for folder in sorted(root.iterdir()) if folder.is_dir()] if root.is_dir() else []
-    return [name for folder in folders for name in reap_folder(folder, live_owners, dry=dry)]
+    return [name for folder in folders for name in reap_folder(folder, dry=dry)]
 
 
-def reap_folder(state_root: Path, live_owners: Collection[str] = (), *, dry: bool = False) -> list[str]:
+def reap_folder(state_root: Path, *, dry: bool = False) -> list[str]:
     """The same for one state root; returns the folders that were removed."""
     removed = []
     for folder in sorted(state_root.iterdir()) if state_root.is_dir() else []:
-        if folder.is_symlink() or not folder.is_dir() or not _is_leftover(folder, live_owners):
+        if folder.is_symlink() or not folder.is_dir() or not _is_leftover(folder):
             continue
         if not dry:
             _kill_below(folder)
@@ -184,7 +184,7 @@ def reap_folder(state_root: Path, live_owners: Collection[str] = (), *, dry: boo
     return removed
 
 
-def _is_leftover(folder: Path, live_owners: Collection[str]) -> bool:
+def _is_leftover(folder: Path) -> bool:
     try:
         said = (folder / _OWNER_FILE).read_text()
     except FileNotFoundError:
@@ -194,7 +194,7 @@ def _is_leftover(folder: Path, live_owners: Collection[str]) -> bool:
     except OSError:  # another user's
         return False
     # The machine counts: several may share a home, and each knows its own processes only.
-    return said.partition("@")[0] not in live_owners and is_leftover(said)
+    return is_leftover(said)
 
 
 def _kill_below(folder: Path) -> None:

@@ -1,7 +1,7 @@
 """What is removed from a Docker daemon: what dead owners left there, and on demand what is kept to save time."""
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from hc_ray.adapters.docker_client import Daemon
 from hc_ray.adapters.docker_ground import FORK_LABEL, NAME_LABEL
@@ -12,16 +12,15 @@ STEP_SECONDS = 60.0
 """An image on the way of a build that goes on is younger, or held by the container of its next step."""
 
 
-def reap(live_owners: Collection[str], *, dry: bool = False) -> list[str]:
-    """Remove the containers, networks and fork images of owners that are neither listed nor alive, and what builds that
-    failed left; answers what was removed. With ``dry`` nothing is. Images of tasks and the runner's volume are kept."""
+def reap(*, dry: bool = False) -> list[str]:
+    """Remove the containers, networks and fork images of owners that live no more, and what builds that failed left;
+    answers what was removed. With ``dry`` nothing is. Images of tasks and the runner's volume are kept."""
     daemon = Daemon()
     try:
 
         def dead(labels: Mapping[str, str]) -> bool:
-            owner = labels.get(OWNER_LABEL, "")
             # A daemon that several machines share holds containers whose owners this one cannot look up.
-            return labels.get(MACHINE_LABEL) == machine() and owner not in live_owners and is_gone(owner)
+            return labels.get(MACHINE_LABEL) == machine() and is_gone(labels.get(OWNER_LABEL, ""))
 
         removed = []
         for container, labels, _ in daemon.containers(OWNER_LABEL):
