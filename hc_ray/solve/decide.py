@@ -77,7 +77,7 @@ class Decision(Value):
     samples: int = 0
     """Candidates to ask for next; 0 where the search ends."""
     fresh: bool = False
-    """All of them begin anew: no repairs, plans that the best did not have, some told what was tried."""
+    """All of them begin anew: no repairs, and some told what was tried."""
 
 
 class Rule(NamedTuple):

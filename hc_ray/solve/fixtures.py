@@ -2,10 +2,11 @@
 of these an argument is, the instruction's words say; what the files hold is the same for every task."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from hc_ray.solve.inputs import COMMAND_ARGUMENTS, Range, texts
+from hc_ray.solve.inputs import COMMAND_ARGUMENTS, NUMBERS, TEXTS, Range, texts
+from hc_ray.solve.retold import Parameter, parameters
 from hc_ray.solve.target import reads_stdin, takes_arguments
 from hc_ray.suite import FileView
 from hc_ray.value import Value
@@ -21,6 +22,21 @@ class Given(Value):
     files: dict[str, str] = {}
 
 
+_SINGLE: dict[Range, tuple[str, ...]] = {
+    "ordinary": ("7", "12", "3", "10", "4", "18"), "boundary": ("0", "1", "2"), "edge": ("-3", "100", "-8", "25"),
+}  # fmt: skip
+_LINES: dict[Range, tuple[str, ...]] = {
+    "ordinary": ("hello world", "the quick brown fox", "Level 42"),
+    "boundary": ("", "x", "a b"),
+    "edge": ("  spaced  out ", "A1 b2, C3!", "level"),
+}
+_WORDS: dict[Range, tuple[str, ...]] = {
+    "ordinary": ("hello", "Banana", "level"), "boundary": ("a", "Z"), "edge": ("x1-y2", "aaAAbb"),
+}  # fmt: skip
+_OF_TEXT = re.compile(r"\b(?:text|characters?|letters?)\b", re.IGNORECASE)
+_NO_SIGN = re.compile(
+    r"\b(?:non-?negative|positive|unsigned|(?:0|zero|1|one) or (?:more|greater|larger))\b", re.IGNORECASE
+)
 _FILES: dict[Range, tuple[str, ...]] = {
     "ordinary": ("one\ntwo\nthree\n", "b 2\na 1\nc 3\n", "the cat\nand the dog\n\nend\n"),
     "boundary": ("", "single\n", "no line break at the end"),
@@ -65,12 +81,15 @@ def works_here(instruction: str) -> tuple[str, ...]:
 
 def given(instruction: str, reach: Range, count: int, files: Sequence[FileView] = ()) -> tuple[Given, ...]:
     """Up to ``count`` different things to give a command: real files of the workspace first, then made ones."""
-    kinds, suffixes = argument_kinds(instruction), works_here(instruction)
+    suffixes = works_here(instruction)
+    taken = parameters(instruction, "")
+    kinds = argument_kinds(instruction) or _kinds(taken)
     reads, takes = reads_stdin(instruction), takes_arguments(instruction) or bool(kinds)
+    inputs = _inputs(instruction, taken)[reach]
     made: list[Given] = []
     real = [view.path for view in files if view.lines is not None and not view.path.startswith("/")]
     for turn in range(count * 2):
-        stdin = texts(instruction)[reach][turn % len(texts(instruction)[reach])] if reads else ""
+        stdin = inputs[turn % len(inputs)] if reads else ""
         brought: dict[str, str] = {}
         words = []
         for place, kind in enumerate(kinds):
@@ -90,6 +109,50 @@ def given(instruction: str, reach: Range, count: int, files: Sequence[FileView] 
     return tuple(made[:count])
 
 
+def _kinds(taken: Sequence[Parameter]) -> tuple[ArgumentKind, ...]:
+    """The kind of each argument where the instruction says how many there are."""
+    arguments = [one for one in taken if one.source == "arguments"]
+    if any(one.index is None for one in arguments):
+        return ()
+    return tuple("number" if one.typed else "text" for one in arguments)
+
+
+def _inputs(instruction: str, taken: Sequence[Parameter]) -> Mapping[Range, tuple[str, ...]]:
+    """What standard input may hold, by what the instruction says is read from it."""
+    read = [one for one in taken if one.source == "text"]
+    if not read:
+        return texts(instruction)
+    if read[0].typed:
+        single = read[0].index is not None
+        pools = {reach: _numbers(reach, len(read), read[0].cut) if single else NUMBERS[reach] for reach in NUMBERS}
+        signless = _NO_SIGN.search(instruction)
+        return {
+            reach: tuple(one.replace("-", "") if signless else one for one in pool) for reach, pool in pools.items()
+        }
+    if read[0].name == "word":
+        return {reach: _joined(held, 1) for reach, held in _WORDS.items()}
+    if read[0].cut in ("lines", "first line"):
+        one, several = read[0].cut == "first line", len(read) if read[0].index is not None else 3
+        return {reach: _joined(held, 1 if one else several) for reach, held in _LINES.items()}
+    return TEXTS if _OF_TEXT.search(instruction) else texts(instruction)
+
+
+def _numbers(reach: Range, count: int, cut: str) -> tuple[str, ...]:
+    """Texts of so many numbers each."""
+    held = _SINGLE[reach]
+    between = "\n" if cut == "lines" else " "
+    return tuple(
+        between.join(held[(turn + place * 2) % len(held)] for place in range(count)) + "\n" for turn in range(len(held))
+    )
+
+
+def _joined(held: Sequence[str], count: int) -> tuple[str, ...]:
+    """Texts of so many lines each."""
+    return tuple(
+        "".join(f"{held[(turn + place) % len(held)]}\n" for place in range(count)) for turn in range(len(held))
+    )
+
+
 def _argument(kind: ArgumentKind, reach: Range, turn: int, place: int) -> tuple[str, dict[str, str]]:
     """One argument, and the files that it needs."""
     if kind == "file":
@@ -100,10 +163,10 @@ def _argument(kind: ArgumentKind, reach: Range, turn: int, place: int) -> tuple[
         return "box", {f"box/{path}": text for path, text in held.items()}
     if kind == "number":
         return {"ordinary": ("2", "1", "3"), "boundary": ("0", "1", "1"), "edge": ("-1", "100", "7")}[reach][
-            turn % 3
+            (turn + place) % 3
         ], {}
     words = {"ordinary": ("Alice", "bob", "x1"), "boundary": ("''", "a", "A"), "edge": ("'two words'", "'a*b'", "Zoë")}
-    return words[reach][turn % 3], {}
+    return words[reach][(turn + place) % 3], {}
 
 
 def _here(suffixes: Sequence[str], reach: Range, turn: int) -> dict[str, str]:

@@ -24,12 +24,18 @@ def loops(text: str) -> bool:
     return len(tail) == _TAIL and text.count(tail) >= _TIMES
 
 
-def answer_limit(deliverable: Deliverable, most: int, shown: Mapping[str, str], *, cut: bool) -> int:
+def answer_limit(
+    deliverable: Deliverable, most: int, shown: Mapping[str, str], *, framed: bool = False, cut: bool = False
+) -> int:
     """Tokens that an answer may have. ``most``: ``max_answer_tokens``; ``shown``: files of the workspace that go into
-    the prompt: one that is to be changed has to fit into the answer whole. ``cut``: an answer of this trial has been
-    cut off in the middle of something new; then, and where several files are asked for, nothing is kept back."""
+    the prompt: one that is to be changed has to fit into the answer whole. ``framed``: a function is written, whatever
+    the file. ``cut``: an answer of this form has been cut off in the middle of something new; then, and where several
+    files are asked for, nothing is kept back."""
     if cut or len(deliverable.files) > 1:
         return most
     held = shown.get(deliverable.main.path, "") if deliverable.main.exists else ""
     whole = int(1.5 * len(held) / CHARACTERS_PER_TOKEN)
-    return max(LEAST, min(most, max(int(SHARES[deliverable.kind] * most), whole) + FENCE_TOKENS))
+    share = SHARES[deliverable.kind]
+    if framed:
+        share, whole = min(share, SHARES["function"]), 0
+    return max(LEAST, min(most, max(int(share * most), whole) + FENCE_TOKENS))

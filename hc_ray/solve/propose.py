@@ -1,17 +1,16 @@
 """Which candidates a round asks for: how each slot's prompt is to differ from the others."""
 
-from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Literal
 
 from hc_ray.candidate import Candidate
 from hc_ray.config import Form, SolverConfig
 from hc_ray.profile import Profile
+from hc_ray.solve.allocation import Tally, turns
 from hc_ray.solve.seeds import seed_of
 from hc_ray.value import Value
 
 Told = Literal["", "tried", "reread"]
-_TRIES = 2
 
 
 class Slot(Value):
@@ -39,8 +38,8 @@ class Slot(Value):
 
 
 class Ladder(Value):
-    """The ways to ask, in one order: every form in turn, then another plan. The first plans are asked for at
-    temperature 0, the later ones over the ladder of temperatures."""
+    """The ways to ask: forms, and in each of them plan after plan. The first plans are asked for at temperature 0, the
+    later ones over the ladder of temperatures."""
 
     forms: tuple[Form, ...]
     plans: tuple[str, ...]
@@ -48,25 +47,20 @@ class Ladder(Value):
     greedy: int
     """Plans that come at temperature 0 first."""
 
-    def step(self, index: int) -> tuple[Form, str, float]:
-        """Form, plan and temperature of the ``index``-th fresh candidate of a trial."""
-        form, cycle = index % len(self.forms), index // len(self.forms)
-        plan = self.plans[cycle % len(self.plans)]
-        if cycle < self.greedy:
-            return self.forms[form], plan, 0.0
+    def step(self, form: Form, index: int) -> tuple[str, float]:
+        """Plan and temperature of the ``index``-th fresh candidate that a trial asks for in a form."""
+        plan = self.plans[index % len(self.plans)]
+        if index < self.greedy:
+            return plan, 0.0
         # Shifted by the form, and by one more each time the plans begin again: all combinations come, none soon twice.
-        sampled = cycle - self.greedy
-        turn = sampled % len(self.plans) + sampled // len(self.plans) + form
-        return self.forms[form], plan, self.temperatures[turn % len(self.temperatures)]
+        sampled = index - self.greedy
+        turn = sampled % len(self.plans) + sampled // len(self.plans) + self.forms.index(form)
+        return plan, self.temperatures[turn % len(self.temperatures)]
 
-    def without(self, hopeless: Container[str]) -> "Ladder":
+    def without(self, useless: Container[str]) -> "Ladder":
         """The ladder without some forms; itself where none would be left."""
-        forms = tuple(form for form in self.forms if form not in hopeless)
+        forms = tuple(form for form in self.forms if form not in useless)
         return self.model_copy(update={"forms": forms}) if forms else self
-
-    def next_plan(self, index: int) -> int:
-        """The first index from ``index`` on that begins another plan."""
-        return -(-index // len(self.forms)) * len(self.forms)
 
 
 def ladder(config: SolverConfig, profile: Profile, differing: Sequence[Form]) -> Ladder:
@@ -87,17 +81,10 @@ def wanted_forms(config: SolverConfig, profile: Profile) -> tuple[Form, ...]:
     return config.forms or tuple(dict.fromkeys((*named, "framed")))
 
 
-def hopeless(pool: Sequence[Candidate], lively: Container[str]) -> frozenset[str]:
-    """The forms of which, at least ``_TRIES`` times asked, nothing came: no file, or one that only crashes. ``lively``:
-    the candidates that answered anything."""
-    asked = Counter(one.form for one in pool)
-    failed = Counter(one.form for one in pool if one.malformed or one.id not in lively)
-    return frozenset(form for form, count in asked.items() if count >= _TRIES and failed[form] == count)
-
-
 def round_slots(
     config: SolverConfig,
     ways: Ladder,
+    tallied: Mapping[Form, Tally],
     *,
     number: int,
     count: int,
@@ -108,14 +95,16 @@ def round_slots(
     to_repair: Sequence[Candidate] = (),
     told: Told = "",
 ) -> tuple[Slot, ...]:
-    """The slots of a round of ``hc``: repairs first, then fresh candidates from the ``begin``-th step of the ladder on.
-    With ``told`` every second fresh one is told it: what was tried can also lead astray."""
+    """The slots of a round of ``hc``: repairs first, then fresh candidates in the forms that pay best. ``tallied`` is
+    what each form has come to, ``begin`` how many fresh candidates the trial has had. With ``told`` every second fresh
+    one is told it: what was tried can also lead astray."""
     repairs = [
         _repair(config, ways, number, i, one, task_digest, trial_seed) for i, one in enumerate(to_repair[:count])
     ]
+    chosen = turns(tallied, count - len(repairs))
     fresh = []
-    for i in range(count - len(repairs)):
-        form, plan, temperature = ways.step(begin + i)
+    for i, form in enumerate(chosen):
+        plan, temperature = ways.step(form, tallied[form].asked + chosen[:i].count(form))
         fresh.append(
             Slot(
                 round=number,
@@ -153,6 +142,7 @@ def _repair(
 def replacements(
     config: SolverConfig,
     ways: Ladder,
+    tallied: Mapping[Form, Tally],
     idle: Sequence[Candidate],
     *,
     number: int,
@@ -162,8 +152,8 @@ def replacements(
     trial_seed: int,
     next_lineage: int,
 ) -> tuple[Slot, ...]:
-    """A slot in place of each candidate that came to nothing new: further up the ladder, in another form or plan."""
-    slots = round_slots(config, ways, number=number, count=len(idle), begin=begin, task_digest=task_digest,
+    """A slot in place of each candidate that came to nothing new: further up the ladder."""
+    slots = round_slots(config, ways, tallied, number=number, count=len(idle), begin=begin, task_digest=task_digest,
                         trial_seed=trial_seed, next_lineage=next_lineage)  # fmt: skip
     return tuple(
         slot.model_copy(update={"slot": first_slot + i, "replaces": one.id})

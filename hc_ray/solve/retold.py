@@ -21,9 +21,8 @@ class Parameter(Value):
     told: str
     """What it is, in words."""
     source: Literal["arguments", "text"]
-    cut: Literal["", "words", "lines"] = ""
-    """Into what a text is cut: a list of words or lines; the whole without its outer white space where ``index`` is
-    asked of none."""
+    cut: Literal["", "words", "lines", "first line"] = ""
+    """Into what a text is cut: a list of words or lines, or its first line."""
     typed: bool = False
     """A list of texts that are all numbers is one of numbers."""
     index: int | None = None
@@ -38,7 +37,7 @@ class Parameter(Value):
         return held if self.index is None else f"{held}[{self.index}]"
 
 
-_CUTS = {"": "", "words": ".split()", "lines": ".splitlines()"}
+_CUTS = {"": "", "words": ".split()", "lines": ".splitlines()", "first line": ".partition('\\n')[0]"}
 _MANY = {"two": 2, "three": 3, "four": 4}
 _NAMES = (("a", "first"), ("b", "second"), ("c", "third"), ("d", "fourth"))
 _NUMBERS = r"(?:numbers|integers|values|amounts|prices|temperatures)"
@@ -52,6 +51,7 @@ _READ = re.compile(
     rf"(?:on|in|from|through|via)\s+{_STDIN}",
     re.I,
 )
+_SEPARATED = re.compile(r"\b(?:comma|tab|semicolon|colon|pipe)[- ]separated (?:values|fields|columns)\b", re.I)
 _NTH = r"(?:first |only |one |single |sole |two |three |four )"
 _ARGUMENT = r"(?:command[- ]line )?arguments?\b"
 _AS_ARGUMENT = re.compile(
@@ -72,7 +72,7 @@ _NAMED_CLAUSE = re.compile(rf",? {_NAMED.pattern}")
 _NOUNS = (
     (r"lines", Parameter(name="lines", told="the list of the lines", source="text", cut="lines")),
     (r"words", Parameter(name="words", told="the list of the words", source="text", cut="words")),
-    (r"line", Parameter(name="line", told="the line, a string", source="text")),
+    (r"line", Parameter(name="line", told="the line, a string", source="text", cut="first line")),
     (r"word|name", Parameter(name="word", told="the word, a string", source="text")),
 )
 """What is read, as a pattern → the parameter for it; the first that holds."""
@@ -148,7 +148,7 @@ def _of_arguments(instruction: str) -> list[Parameter]:
 def _of_input(instruction: str, path: str) -> list[Parameter]:
     said = _READ.search(instruction)
     what = (said["read"] or said["held"] or said["given"]) if said else ""
-    of_numbers = re.search(rf"\b{_NUMBER}\b", what, re.I) is not None
+    of_numbers = re.search(rf"\b{_NUMBER}\b", _SEPARATED.sub("", what), re.I) is not None
     if count := _count(what):
         cut: Literal["words", "lines"] = "words" if of_numbers or "word" in what else "lines"
         return [Parameter(name=name, told=f"the {nth} of them", source="text", cut=cut, typed=of_numbers, index=i)

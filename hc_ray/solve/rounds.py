@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 
 from hc_ray.candidate import Candidate
+from hc_ray.config import Form
 from hc_ray.events import SubtaskChange
 from hc_ray.solve import propose
+from hc_ray.solve.allocation import Tally, tallies
 from hc_ray.solve.decide import Decision, decide
 from hc_ray.solve.propose import Slot, Told
 from hc_ray.solve.search import Search
@@ -45,17 +47,22 @@ class Rounds:
         search.stop_reason = decision.rule
 
     @property
-    def _ways(self) -> propose.Ladder:
-        """The ladder of ways to ask, without the forms that bring nothing while others do."""
+    def _tallies(self) -> dict[Form, Tally]:
+        """What each form has come to."""
+        return tallies(self.search.ways.forms, self.search.pool, self._good())
+
+    def _good(self) -> frozenset[str]:
+        """The candidates that are worth having. Where answers are known: who gives as many of them as anybody; who
+        gives none has nothing to say. Else: who answers anything; where nobody does, all who held a file are alike."""
         search = self.search
+        rows = {one.id: search.rows.get(one.duplicate_of or one.id) for one in search.pool if one.files}
+        if columns := known(search.tests):
+            right = {one: sum(row[i].outcome == "pass" for i in columns) for one, row in rows.items() if row}
+            most = max(right.values(), default=0)
+            return frozenset(one for one, count in right.items() if most and count == most)
         answered = {one for cluster in (search.selection.clusters if search.selection else ()) for one in cluster}
-        # Who has not been run may answer yet; where nobody answered, all who held a file are alike.
-        lively = {one.id for one in search.pool if one.files and (one.id not in search.rows or not answered)} | answered
-        # Where answers are known and anybody gives one, who gives none at all has nothing to say.
-        columns = known(search.tests)
-        right = {one for one, row in search.rows.items() if any(row[i].outcome == "pass" for i in columns)}
-        lively -= search.rows.keys() - right if right else set()
-        return search.ways.without(propose.hopeless(search.pool, lively))
+        original = {one.id: one.duplicate_of or one.id for one in search.pool}
+        return frozenset(one for one, row in rows.items() if not row or not answered or original[one] in answered)
 
     def _decide(self, *, affordable: int | None = None) -> Decision:
         """Decide, and journal the decision with all that it rests on. Where a part of the work has ended, the next
@@ -85,19 +92,19 @@ class Rounds:
         return decide(self._standing.state()).action == "complete"
 
     def _slots(self, decision: Decision) -> tuple[Slot, ...]:
-        """The next round. At most a third of it repairs candidates; a new start takes other plans and repairs none."""
+        """The next round. At most a third of it repairs candidates; a new start repairs none."""
         search = self.search
         told = self._told
         if decision.fresh:
             self._standing.begin_anew()
-            search.fresh = self._ways.next_plan(search.fresh)
             told = "tried"
         to_repair: Sequence[Candidate] = ()
         if not decision.fresh and search.selection is not None:
             to_repair = self._standing.repairable(max(1, decision.samples // 3))
         return propose.round_slots(
             self.config,
-            self._ways,
+            search.ways,
+            self._tallies,
             number=search.round + 1,
             count=decision.samples,
             begin=search.fresh,
@@ -109,14 +116,15 @@ class Rounds:
         )
 
     async def _replaced(self, made: Sequence[Candidate]) -> tuple[Candidate, ...]:
-        """One more try, in another form or plan, for each of a round's candidates that is malformed or nothing new."""
+        """One more try, further up the ladder, for each of a round's candidates that is malformed or nothing new."""
         search = self.search
         idle = [one for one in search.again(made) if one.malformed or one.duplicate_of]
         if not (idle and self.config.replace):
             return ()
         slots = propose.replacements(
             self.config,
-            self._ways,
+            search.ways,
+            self._tallies,
             idle,
             number=search.round,
             begin=search.fresh,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hc_ray.candidate import Candidate, Submission
-from hc_ray.config import BudgetConfig, SelectorName, SolverConfig
+from hc_ray.config import BudgetConfig, Form, SelectorName, SolverConfig
 from hc_ray.events import Action, Heartbeat, TurnStart
 from hc_ray.ports import Events, Judge
 from hc_ray.prompt import Prompt
@@ -58,10 +58,10 @@ class Search:
         self.tests: tuple[SelfTest, ...] = ()
         self.pool: list[Candidate] = []
         self.rows: dict[str, tuple[Cell, ...]] = {}
-        self.cut = False
-        """Whether an answer was cut off by its limit while it still said something new."""
+        self.cut: set[Form] = set()
+        """Forms in which an answer was cut off by its limit while it still said something new."""
         self.fresh = 0
-        """Steps of the ladder of ways that fresh candidates have taken."""
+        """Fresh candidates so far."""
         self.parts: Progress | None = None
         """The parts of the work, for an agent that has any."""
         self.carried: dict[str, str] = {}
@@ -116,7 +116,7 @@ class Search:
             hint="\n\n".join(one for one in (self.know_how, self.config.hint) if one),
             seed=slot.seed,
             temperature=slot.temperature,
-            max_tokens=self.answer_limit,
+            max_tokens=self.answer_limit(slot.form),
             profile=self.asking.role.profile,
             inputs=self.shown,
             notes=self.notes_for(slot),
@@ -128,10 +128,10 @@ class Search:
         """The part of the work that is on."""
         return self.parts.now.name if self.parts else "candidates"
 
-    @property
-    def answer_limit(self) -> int:
-        """Tokens that an answer may have, by the kind of the file and by whether one was cut off so far."""
-        return answer_limit(self.deliverable, self.config.max_answer_tokens, self.shown, cut=self.cut)
+    def answer_limit(self, form: Form) -> int:
+        """Tokens that an answer may have, by what is written in this form and by whether one was cut off so far."""
+        most, cut = self.config.max_answer_tokens, form in self.cut
+        return answer_limit(self.deliverable, most, self.shown, framed=form == "framed", cut=cut)
 
     def notes_for(self, slot: Slot) -> str:
         """What a slot's prompt tells besides the instruction."""
@@ -197,7 +197,8 @@ class Search:
             made.append(candidate)
             self.turns += 1
             self.fresh += slot.parent is None
-            self.cut = self.cut or (answer.finish_reason == "length" and not loops(answer.text))
+            if answer.finish_reason == "length" and not loops(answer.text):
+                self.cut.add(slot.form)
         self.journal("round", number=self.round, slots=[slot.model_dump(mode="json") for slot, _ in asked],
                      digests=[one.digest for one in made], duplicates=[one.duplicate_of for one in made],
                      malformed=[one.malformed for one in made], tokens_left=self.purse.left)  # fmt: skip

@@ -224,5 +224,6 @@ def test_a_function_in_a_frame_is_repaired_as_one() -> None:
     ways = ladder(SolverConfig(), Profile(), ("completion", "fenced", "framed"))
     assert isinstance(ways, Ladder)
     parent = PARENT.model_copy(update={"function": "def f(): ..."})
-    slot = round_slots(SolverConfig(), ways, number=2, count=1, begin=3, next_lineage=3, to_repair=[parent], **PLACE)[0]
+    slot = round_slots(SolverConfig(), ways, {}, number=2, count=1, begin=3, next_lineage=3, to_repair=[parent],
+                       **PLACE)[0]  # fmt: skip
     assert slot.form == "framed"

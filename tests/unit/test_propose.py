@@ -4,9 +4,9 @@ from hc_ray.candidate import Candidate
 from hc_ray.config import SolverConfig
 from hc_ray.normal import normal
 from hc_ray.profile import Profile
+from hc_ray.solve.allocation import Tally, tallies
 from hc_ray.solve.propose import (
     Ladder,
-    hopeless,
     independent_slots,
     ladder,
     replacements,
@@ -23,47 +23,37 @@ PARENT = Candidate(id="c1.0", round=1, slot=0, lineage=0, seed=1, temperature=0.
 
 
 WAYS = Ladder(forms=("completion", "chat"), plans=("plain", "steps", "simple"), temperatures=(0.3, 0.5), greedy=2)
+NEW = tallies(WAYS.forms, [], frozenset())
 PLACE: dict[str, Any] = {"task_digest": "d", "trial_seed": 0}
 
 
-def test_the_first_plans_are_asked_for_greedily_in_every_form_and_no_step_comes_twice() -> None:
-    steps = [WAYS.step(i) for i in range(12)]
-    assert len(set(steps)) == 12
-    assert {temperature for *_, temperature in steps[:4]} == {0.0}
-    assert all(temperature > 0 for *_, temperature in steps[4:])
-    assert [form for form, *_ in steps] == ["completion", "chat"] * 6
-    assert [plan for _, plan, _ in steps[::2]] == ["plain", "steps", "simple"] * 2
-    assert WAYS.model_copy(update={"greedy": 0}).step(0)[2] == 0.3
+def test_the_first_plans_of_a_form_are_asked_for_greedily_and_no_step_comes_twice() -> None:
+    steps = [WAYS.step("completion", i) for i in range(8)]
+    assert len(set(steps)) == 8
+    assert [temperature == 0.0 for _, temperature in steps] == [True] * 2 + [False] * 6
+    assert [plan for plan, _ in steps] == ["plain", "steps", "simple"] * 2 + ["plain", "steps"]
+    assert WAYS.model_copy(update={"greedy": 0}).step("completion", 0)[1] == 0.3
 
 
-def test_no_way_of_asking_comes_twice_before_all_temperatures_forms_and_plans_were_through() -> None:
+def test_forms_take_the_temperatures_of_a_plan_in_different_turns() -> None:
     ways = WAYS.model_copy(update={"greedy": 0})
-    assert len({ways.step(i) for i in range(12)}) == 12
+    assert len({(form, *ways.step(form, i)) for form in ways.forms for i in range(6)}) == 12
+    assert ways.step("completion", 0)[1] != ways.step("chat", 0)[1]
 
 
-def test_a_new_start_begins_with_another_plan() -> None:
-    assert [WAYS.next_plan(index) for index in (0, 1, 2, 3)] == [0, 2, 2, 4]
-    assert WAYS.step(WAYS.next_plan(3))[1] != WAYS.step(3)[1]
-
-
-def test_a_form_that_brought_no_file_twice_is_left_out_unless_none_would_be_left() -> None:
-    def answered(form: str, malformed: str | None) -> Candidate:
-        return PARENT.model_copy(update={"form": form, "malformed": malformed})
-
-    pool = [answered("chat", "no file"), answered("completion", None), answered("chat", "no file")]
-    assert hopeless(pool, {"c1.0"}) == {"chat"} and hopeless(pool[:2], {"c1.0"}) == frozenset()
-    assert WAYS.without(hopeless(pool, {"c1.0"})).forms == ("completion",)
-    crashed = [answered("chat", None).model_copy(update={"id": f"c1.{i}"}) for i in (1, 2)]
-    assert hopeless(crashed, {"c1.0"}) == {"chat"} and hopeless(crashed, {"c1.2"}) == frozenset()
+def test_a_ladder_goes_without_a_form_unless_none_would_be_left() -> None:
+    assert WAYS.without({"chat"}).forms == ("completion",)
     assert WAYS.without({"chat", "completion"}) == WAYS
 
 
-def test_a_round_walks_the_ladder_from_where_the_last_one_stopped() -> None:
+def test_a_round_goes_on_where_each_form_stopped() -> None:
     first, second = (
-        round_slots(SolverConfig(), WAYS, number=number, count=4, begin=begin, next_lineage=begin, **PLACE)
-        for number, begin in ((1, 0), (2, 4))
-    )
-    assert [(slot.form, slot.plan, slot.temperature) for slot in (*first, *second)] == [WAYS.step(i) for i in range(8)]
+        round_slots(SolverConfig(), WAYS, {form: Tally(asked=asked, tokens=asked) for form in WAYS.forms},
+                    number=number, count=4, begin=2 * asked, next_lineage=2 * asked, **PLACE)
+        for number, asked in ((1, 0), (2, 2))
+    )  # fmt: skip
+    asked = [(slot.plan, slot.temperature) for slot in (*first, *second) if slot.form == "completion"]
+    assert asked == [WAYS.step("completion", i) for i in range(4)]
     assert len({slot.seed for slot in (*first, *second)}) == 8 and len({slot.lineage for slot in first}) == 4
 
 
@@ -78,27 +68,31 @@ def test_the_first_candidate_of_hc_is_the_sample_of_raw() -> None:
     other = profile.model_copy(update={"forms": ("chat",)})
     assert wanted_forms(SolverConfig(), other) == ("completion", "chat", "framed")
     ways = ladder(SolverConfig(), profile, wanted_forms(SolverConfig(), profile))
-    first = round_slots(SolverConfig(), ways, number=1, count=1, begin=0, next_lineage=0, **PLACE)[0]
+    first = round_slots(SolverConfig(), ways, NEW, number=1, count=1, begin=0, next_lineage=0, **PLACE)[0]
     assert first == single and ways.forms == ("completion", "fenced", "chat", "framed")
 
 
 def test_what_was_tried_is_told_to_every_second_fresh_candidate() -> None:
-    slots = round_slots(SolverConfig(), WAYS, number=2, count=4, begin=4, next_lineage=4, told="tried", **PLACE)
+    slots = round_slots(SolverConfig(), WAYS, NEW, number=2, count=4, begin=4, next_lineage=4, told="tried", **PLACE)
     assert [slot.told for slot in slots] == ["tried", "", "tried", ""]
 
 
 def test_repairs_take_the_first_slots_stay_in_their_lineage_and_the_second_takes_another_form() -> None:
-    slots = round_slots(SolverConfig(), WAYS, number=2, count=3, begin=3, next_lineage=3, to_repair=[PARENT], **PLACE)
+    slots = round_slots(
+        SolverConfig(), WAYS, NEW, number=2, count=3, begin=3, next_lineage=3, to_repair=[PARENT], **PLACE
+    )
     assert (slots[0].parent, slots[0].lineage, slots[0].repairs, slots[0].form) == ("c1.0", 0, 1, "completion")
     assert [slot.lineage for slot in slots[1:]] == [3, 4] and slots[1].parent is None
     again = PARENT.model_copy(update={"repairs": 1})
-    assert round_slots(SolverConfig(), WAYS, number=3, count=1, begin=5, next_lineage=5, to_repair=[again],
+    assert round_slots(SolverConfig(), WAYS, NEW, number=3, count=1, begin=5, next_lineage=5, to_repair=[again],
                        **PLACE)[0].form == "chat"  # fmt: skip
 
 
-def test_a_replacement_is_asked_in_another_form_or_plan_and_says_whom_it_replaces() -> None:
-    first = round_slots(SolverConfig(), WAYS, number=1, count=2, begin=0, next_lineage=0, **PLACE)
-    other = replacements(SolverConfig(), WAYS, [PARENT], number=1, begin=2, first_slot=2, next_lineage=2, **PLACE)[0]
+def test_a_replacement_is_asked_further_up_the_ladder_and_says_whom_it_replaces() -> None:
+    first = round_slots(SolverConfig(), WAYS, NEW, number=1, count=2, begin=0, next_lineage=0, **PLACE)
+    once = {form: Tally(asked=1, tokens=9) for form in WAYS.forms}
+    other = replacements(SolverConfig(), WAYS, once, [PARENT], number=1, begin=2, first_slot=2, next_lineage=2,
+                         **PLACE)[0]  # fmt: skip
     assert other.id == "c1.2" and other.replaces == "c1.0"
     assert all((other.form, other.plan) != (slot.form, slot.plan) for slot in first)
 

@@ -255,6 +255,7 @@ def test_short_kinds_of_files_get_a_share_of_the_longest_answer() -> None:
     assert answer_limit(pattern, 400, {}, cut=False) < limit < 400
     assert answer_limit(function, 400, {}, cut=True) == 400
     assert answer_limit(function, 40, {}, cut=False) <= 40
+    assert answer_limit(pattern, 400, {}, framed=True) == answer_limit(pattern, 400, {})
     fixed = function.model_copy(update={"files": (function.main.model_copy(update={"exists": True}),)})
     assert limit < answer_limit(fixed, 400, {fixed.main.path: "x" * 600}, cut=False) <= 400
 
