@@ -31,6 +31,7 @@ PROPERTIES: dict[str, str] = {
     "not_none": "the answer is not None; a command prints something",
     "exists": "the file exists",
     "nonempty": "the file, the output or the list of matches is not empty",
+    "general": "the expression matches other texts of the same shape too, not this one alone",
     "valid_json": "it parses as JSON",
     "valid_csv": "it parses as CSV with rows of one length",
     "utf8": "it is UTF-8 text",

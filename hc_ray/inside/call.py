@@ -17,10 +17,12 @@ import json
 import math
 import os
 import re
+import string
 import sys
 
 MYPY = False
 if MYPY:
+    from collections.abc import Iterator
     from types import ModuleType
     from typing import Any
 
@@ -180,10 +182,13 @@ def run_pattern(job: "dict[str, Any]") -> "dict[str, Any]":
         return {"outcome": "error", "observed": None, "detail": f"does not compile: {error}"}
     if job.get("property") == "compiles":
         return {"outcome": "pass", "observed": "compiles", "detail": ""}
-    if job.get("whole"):
-        found = [job["call"]] if pattern.fullmatch(job["call"]) else []
-    else:
-        found = [match.group(1 if pattern.groups == 1 else 0) for match in pattern.finditer(job["call"])]
+
+    def matches(text: "str") -> "list[Any]":
+        if job.get("whole"):
+            return [text] if pattern.fullmatch(text) else []
+        return [match.group(1 if pattern.groups == 1 else 0) for match in pattern.finditer(text)]
+
+    found = matches(job["call"])
     observed = json.dumps(found, ensure_ascii=False)
     if job.get("rejected"):
         right, wish = not found, "no match"
@@ -191,10 +196,25 @@ def run_pattern(job: "dict[str, Any]") -> "dict[str, Any]":
         right, wish = found == json.loads(job["expected"]), job["expected"]
     elif job.get("property") == "nonempty":
         right, wish = bool(found), "a match"
+    elif job.get("property") == "general":
+        right = any(one not in found for other in of_its_shape(job["call"]) for one in matches(other))
+        wish = "a match of another text of its shape too"
     else:
         right, wish = True, ""
     detail = "" if right else f"observed {observed} where {wish} was expected"
     return {"outcome": "pass" if right else "fail", "observed": observed, "detail": detail}
+
+
+def of_its_shape(text: "str") -> "Iterator[str]":
+    """Texts with one letter or digit changed for another of its kind, and with one more and one less at the end."""
+    for i, one in enumerate(text[:40]):
+        for kind in (string.digits, string.ascii_lowercase, string.ascii_uppercase):
+            if one in kind:
+                at = kind.index(one)
+                for step in (1, len(kind) - 1, len(kind) // 2):
+                    yield text[:i] + kind[(at + step) % len(kind)] + text[i + 1 :]
+    yield text + text[-1:]
+    yield text[:-1]
 
 
 def run_compiles(job: "dict[str, Any]") -> "dict[str, Any]":

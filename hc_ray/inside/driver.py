@@ -32,7 +32,7 @@ ANSWER_LIMIT = 1 << 16
 Result = dict[str, Any]
 Stamps = dict[str, tuple[int, ...]]
 
-CALL_PROPERTIES = frozenset({"runs", "type", "not_none", "deterministic", "compiles", "nonempty"})
+CALL_PROPERTIES = frozenset({"runs", "type", "not_none", "deterministic", "compiles", "nonempty", "general"})
 """What ``hc_call.py`` judges itself, where the answer is still a value."""
 
 

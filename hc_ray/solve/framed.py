@@ -122,6 +122,7 @@ def read(completion: Completion, prompt: Prompt, instruction: str, deliverable: 
         return Framed(function=function, files={path: function + "\n"})
     if deliverable.kind == "output":
         return Framed(function=function, program=_program(function, deliverable, _files(deliverable)))
+    function = _formatted(function)
     call = f"{_name(deliverable)}({', '.join(one.load for one in parameters(instruction, path))})"
     if deliverable.kind == "program":
         given = [one for one in _GIVEN if re.search(rf"\b{one}\b", call)]
@@ -200,6 +201,31 @@ def _defined(text: str) -> str:
     kinds = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
     kept = [ast.get_source_segment(text, node) or "" for node in ast.parse(text).body if isinstance(node, kinds)]
     return "\n\n".join(kept)
+
+
+def _formatted(function: str) -> str:
+    """The function with an ``f`` before strings that name its parameters in braces: the instruction was retold with
+    such braces (``retold``), and small models copy them and forget the letter."""
+    tree = ast.parse(function)
+    names = {one.arg for node in ast.walk(tree) if isinstance(node, ast.arguments) for one in node.args}
+    calls = {id(node.func.value) for node in ast.walk(tree)
+             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)}  # fmt: skip
+    parts = {id(one) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for one in node.values}
+    parts |= {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings
+    lines = function.split("\n")
+    # From the end on, so that the places of the others stay right.
+    for node in sorted((one for one in ast.walk(tree) if isinstance(one, ast.Constant)),
+                       key=lambda one: (one.lineno, one.col_offset), reverse=True):  # fmt: skip
+        if not isinstance(node.value, str) or id(node) in calls | parts:
+            continue
+        braced = re.findall(r"\{(.*?)\}", node.value)
+        plain = re.sub(r"\{.*?\}", "", node.value)
+        if braced and names.issuperset(braced) and not set("{}") & set(plain):
+            line = lines[node.lineno - 1].encode()
+            if line[node.col_offset : node.col_offset + 1] in (b'"', b"'"):
+                lines[node.lineno - 1] = (line[: node.col_offset] + b"f" + line[node.col_offset :]).decode()
+    made = "\n".join(lines)
+    return made if parses(made) else function
 
 
 def _name(deliverable: Deliverable) -> str:

@@ -78,8 +78,14 @@ _NOUNS = (
 """What is read, as a pattern → the parameter for it; the first that holds."""
 _NO_NOUNS = frozenset(["a", "an", "the", "one", "its", "single", "whole", "positive", "of", "in", "for"])
 _LANGUAGE = r"(?:C|Python|POSIX|Bash|bash|shell|sh)(?: shell)?"
-_PROGRAM = rf"(?:an? |the )?(?:small |short |simple )?{_LANGUAGE} (?:program|script|source file|file)"
+_ARTICLE = r"(?:[Aa]n? |[Tt]he )?(?:small |short |simple )?"
+_PROGRAM = rf"{_ARTICLE}(?:{_LANGUAGE} (?:program|script|source file|file)|program (?:written )?in C\b)"
+_PUTS = r"(?:[Ww]rite|[Cc]reate|[Mm]ake|[Aa]dd|[Pp]ut|[Pp]rovide)"
 _OF_BUILDING = re.compile(r"\b(?:compil\w+|gcc|executable|shebang|chmod|run (?:with|by|as))\b", re.I)
+_OF_ENDING = re.compile(
+    r"\breturns? (?:0|zero) from `?main\b|"
+    r"\bexit (?:status|code) (?:is|must be|should be) (?:always )?`?(?:0|zero)\b(?!.*\b1\b)"
+)
 _OF_RESULTS = re.compile(r"\b(?:prints?|outputs?|returns?|argument|input)\b", re.I)
 _RULES = (
     (re.compile(r"\bprint(s|ed|ing)?\b"), lambda match: "return" + (match[1] or "")),
@@ -110,13 +116,22 @@ def retold(instruction: str, path: str, name: str, taken: Sequence[Parameter]) -
     """The instruction, told for the function ``name`` of these parameters. What stands in code is left as it is."""
     head = f"a Python function `{name}({', '.join(one.name for one in taken)})`"
     file = re.escape(path.rsplit("/", 1)[-1])
-    called = rf"(?:,? (?:called|named))?(?: in(?: the file)?)? `?(?:[\w./-]*/)?{file}`?"
-    text, known = re.subn(rf"{_PROGRAM}{called}", lambda _: head, instruction, count=1)
-    if not known:
+    there = rf"`?(?:[\w./-]*/)?{file}`?"
+    for asked, told in (
+        (rf"{_PROGRAM}(?:,? (?:called|named))?(?:,? in(?: the file)?)? {there}", head),
+        (rf"\b(?:In|Into|To) (?:the file )?{there},? {_PUTS} {_PROGRAM}", f"Write {head}"),
+        (rf"{_PUTS} {there}, {_PROGRAM}", f"Write {head}"),
+    ):
+        text, known = re.subn(asked, told, instruction, count=1)
+        if known:
+            break
+    else:
         text = f"Write {head}.\n{instruction}"
     for sentence in sentences(text):
-        if _OF_BUILDING.search(sentence) and not _OF_RESULTS.search(sentence) and head not in sentence:
+        built = _OF_BUILDING.search(sentence) and not _OF_RESULTS.search(sentence)
+        if head not in sentence and (built or _OF_ENDING.search(sentence)):
             text = text.replace(sentence, "").strip()
+    text = f"A{text[1:]}" if text.startswith("a Python") else text
     # What stands in the place of a parameter is written as Python would: `Dear {name}` for `Dear NAME`.
     named = _NAMED.search(text)
     stands = re.compile(rf"\b{named['name']}\b") if named else None

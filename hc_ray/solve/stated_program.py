@@ -13,6 +13,8 @@ from hc_ray.solve.taken import takes
 from hc_ray.solve.target import Target
 from hc_ray.suite import Expectation, ExpectedValue, FileView, Property, Rejected, SelfTest, Unknown
 
+_EXAMPLE = re.compile(r"\b(?:for example|for instance|e\.g\.|such as|examples?:)", re.IGNORECASE)
+
 
 def program_tests(instruction: str, target: Target) -> list[SelfTest]:
     """The stated uses with their outcomes, an ordinary use, and what is said of every output."""
@@ -92,6 +94,12 @@ def pattern_tests(instruction: str, target: Target) -> list[SelfTest]:
         expectation = Property(name="nonempty") if wanted else Rejected()
         made.append(test_of(instruction, "happy_path", target.subject, expectation, text=text, weight=STATED_WEIGHT,
                             reasoning="the instruction says so of this text", confidence=0.7))  # fmt: skip
+    shown = [text for text, wanted in pattern_examples(instruction) if wanted and text.strip()]
+    if shown and _EXAMPLE.search(instruction):
+        # An expression that lists the examples passes them all and knows nothing.
+        made.append(test_of(instruction, "anti_cheat", target.subject, Property(name="general"), text=shown[0],
+                            weight=STATED_WEIGHT, confidence=0.75,
+                            reasoning="what is named as an example is one of several"))  # fmt: skip
     return made
 
 

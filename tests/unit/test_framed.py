@@ -124,6 +124,18 @@ def test_a_script_is_a_function_from_arguments_and_input_to_what_is_printed(tmp_
         assert printed(tmp_path, lines, "\n    for one in arguments:\n        print('-', one)", "it's") == "- it's\n"
 
 
+def test_a_forgotten_f_before_a_parameter_in_braces_is_put_there_and_nowhere_else(tmp_path: Path) -> None:
+    text = "Write a shell script `say.sh` that prints `Dear NAME,` where NAME is its first argument."
+
+    def said(answer: str) -> str:
+        return printed(tmp_path, text, answer, "Bo")
+
+    assert said("\n    return 'Dear {name},'") == "Dear Bo,\n"
+    assert said("\n    mark = 'é {name}' + \"{name}\"\n    return mark") == "é BoBo\n"
+    assert said("\n    '''Says {name}.'''\n    return 'Dear {}, {other}'") == "Dear {}, {other}\n"
+    assert said("\n    return 'Dear {name}'.format(name=name) + f'{name}'") == "Dear BoBo\n"
+
+
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc on this machine")
 def test_a_c_program_is_the_translation_of_a_function(tmp_path: Path) -> None:
     def run(instruction: str, answer: str, *arguments: str, text: str = "") -> str:

@@ -102,6 +102,8 @@ def test_an_input_with_two_stated_outputs_has_none() -> None:
     [
         ("Write `x.sh`. Its argument is a number and it prints `low` or `high`.", ["high", "low"]),
         ("It prints `a`, `b` or `c`.", ["a", "b", "c"]),
+        ("It prints `low` or `high`, followed by a newline.", ["high", "low"]),
+        ("It prints `low` or `high` and a line break.", ["high", "low"]),
         ("It reads a word and prints `in` if it is known and `out` otherwise.", ["in", "out"]),
         ("It prints `low` or `high`. If there is no input it prints `none`.", ["high", "low", "none"]),
     ],

@@ -80,6 +80,26 @@ def test_an_example_tells_one_number_from_several(example: str, name: str) -> No
             "Write a Python function `f(name)` that returns `Dear {name},`.",
         ),
         ("Write a script `p.sh` that prints `print 1`.", "p.sh", "Write a Python function `f()`."),
+        (
+            "In `p.c`, write a C program that reads a line from stdin and prints its length.",
+            "p.c",
+            "Write a Python function `f(line)` that takes a line and returns its length.",
+        ),
+        (
+            "Make a program in C, in the file `p.c`. It prints `a` for every argument. The exit status is 0.",
+            "p.c",
+            "Make a Python function `f(arguments)`. It returns `a` for every argument.",
+        ),
+        (
+            "Write `p.sh`, a bash script that prints its arguments.",
+            "p.sh",
+            "Write a Python function `f(arguments)` that returns its arguments.",
+        ),
+        (
+            "The shell script `p.sh` should print its arguments.",
+            "p.sh",
+            "A Python function `f(arguments)` should return its arguments.",
+        ),
     ],
 )
 def test_a_program_is_told_as_a_function(instruction: str, path: str, expected: str) -> None:

@@ -125,6 +125,18 @@ async def test_patterns_answer_with_their_matches(sandbox: FolderSandbox) -> Non
     assert cells[2].observed == '["9"]' and cells[4].observed == '["b"]'
 
 
+async def test_an_expression_that_knows_one_text_alone_is_not_general(sandbox: FolderSandbox) -> None:
+    await sandbox.put({"one.txt": b"river|lake\n", "all.txt": b"[a-z]+\n", "same.txt": b"r[i]ver\n", "in.txt": b"v."})
+    tests = [
+        SelfTest(id=f"t{i}", category="anti_cheat", subject=Subject(kind="pattern", path=path, whole=whole),
+                 input="river", expectation=Property(name="general"))
+        for i, (path, whole) in enumerate((("one.txt", True), ("all.txt", True), ("same.txt", True),
+                                           ("all.txt", False), ("one.txt", False), ("in.txt", False)))
+    ]  # fmt: skip
+    cells = await run(sandbox, tests)
+    assert [cell.outcome for cell in cells] == ["fail", "pass", "fail", "pass", "fail", "pass"]
+
+
 async def test_a_c_program_is_compiled_and_run(sandbox: FolderSandbox) -> None:
     source = b'#include <stdio.h>\nint main(int n, char **a) { printf("%s\\n", n > 1 ? a[1] : "none"); return 0; }\n'
     await sandbox.put({"p.c": source, "bad.c": b"int main( {"})
@@ -279,7 +291,7 @@ async def test_time_company_and_ports_can_be_asked_for(sandbox: FolderSandbox) -
 
 
 def test_every_property_is_known_on_both_sides() -> None:
-    assert set(checks.CHECKS) | {"type"} == set(runner.PROPERTIES)
+    assert set(checks.CHECKS) | {"type", "general"} == set(runner.PROPERTIES)
 
 
 async def test_one_server_forks_for_every_call_and_nothing_of_one_reaches_the_next(sandbox: FolderSandbox) -> None:

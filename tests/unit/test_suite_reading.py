@@ -125,6 +125,44 @@ def test_the_instruction_says_what_arguments_are(text: str, kinds: tuple[str, ..
     assert argument_kinds(text) == kinds
 
 
+@pytest.mark.parametrize(
+    ("told", "inputs"),
+    [
+        ("reads one integer from standard input", {"7\n", "12\n", "3\n"}),
+        ("reads two numbers from standard input", {"7 3\n", "12 10\n", "3 4\n"}),
+        ("reads one line from standard input", {"hello world\n", "the quick brown fox\n", "Level 42\n"}),
+        ("reads a word from standard input", {"hello\n", "Banana\n", "level\n"}),
+        ("reads text from standard input and prints the number of its letters",
+         {"hello world\nfoo bar\n", "3\n1\n2\n", "a,b,c\n1,2,3\n"}),
+    ],
+)  # fmt: skip
+def test_standard_input_holds_what_the_instruction_says_is_read(told: str, inputs: set[str]) -> None:
+    tried = things_given(f"Write a C program `p.c` that {told}.", "ordinary", 3)
+    assert {one.stdin for one in tried} == inputs
+
+
+def test_inputs_have_no_sign_where_numbers_are_said_to_have_none_and_arguments_are_as_many_as_are_taken() -> None:
+    reads = "Write a C program `p.c` that reads two {} from standard input."
+    assert any("-" in one.stdin for one in things_given(reads.format("integers"), "edge", 3))
+    assert not any("-" in one.stdin for one in things_given(reads.format("non-negative integers"), "edge", 3))
+    takes = "Write a script `s.sh` that takes one argument, a whole number of 0 or more."
+    assert {one.arguments for one in things_given(takes, "ordinary", 3)} == {"1", "2", "3"}
+    two = "Write a script `s.sh` that takes two numbers as arguments and prints the larger one."
+    assert all(len(set(one.arguments.split())) == 2 for one in things_given(two, "ordinary", 3))
+
+
+def test_an_expression_of_which_examples_are_named_must_be_general() -> None:
+    text = "Write a file `p.txt` that contains one regular expression. It must match a whole string of digits."
+    shown = text + " For example, `12` matches and `x` does not."
+
+    def general(said: str) -> list[str]:
+        made = stated_tests(said, read_deliverable(said, ENVIRONMENT))
+        return [test.input for test in made if getattr(test.expectation, "name", "") == "general"]
+
+    assert general(shown) == ["12"] and general(text) == []
+    assert general(text + " It matches `12` or `13` and nothing else.") == []
+
+
 def test_commands_are_given_files_folders_and_real_files_first() -> None:
     text = "It takes a file name as its first argument."
     real = [FileView(path="data.csv", size=3, lines=1)]
