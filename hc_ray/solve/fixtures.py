@@ -85,7 +85,8 @@ def given(instruction: str, reach: Range, count: int, files: Sequence[FileView] 
     taken = parameters(instruction, "")
     kinds = argument_kinds(instruction) or _kinds(taken)
     reads, takes = reads_stdin(instruction), takes_arguments(instruction) or bool(kinds)
-    inputs = _inputs(instruction, taken)[reach]
+    of_numbers = any(one.source == "file" and one.typed for one in taken)
+    inputs = NUMBERS[reach] if of_numbers else _inputs(instruction, taken)[reach]
     made: list[Given] = []
     real = [view.path for view in files if view.lines is not None and not view.path.startswith("/")]
     for turn in range(count * 2):
@@ -98,7 +99,7 @@ def given(instruction: str, reach: Range, count: int, files: Sequence[FileView] 
             else:
                 word, more = _argument(kind, reach, turn, place)
                 words.append(word)
-                brought.update(more)
+                brought.update(more if not of_numbers else dict.fromkeys(more, inputs[turn % len(inputs)]))
         if takes and not kinds:
             words = [COMMAND_ARGUMENTS[reach][turn % len(COMMAND_ARGUMENTS[reach])]]
         if suffixes:
@@ -111,6 +112,8 @@ def given(instruction: str, reach: Range, count: int, files: Sequence[FileView] 
 
 def _kinds(taken: Sequence[Parameter]) -> tuple[ArgumentKind, ...]:
     """The kind of each argument where the instruction says how many there are."""
+    if any(one.source == "file" for one in taken):
+        return ("file",)
     arguments = [one for one in taken if one.source == "arguments"]
     if any(one.index is None for one in arguments):
         return ()

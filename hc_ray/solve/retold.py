@@ -20,7 +20,8 @@ class Parameter(Value):
     name: str
     told: str
     """What it is, in words."""
-    source: Literal["arguments", "text"]
+    source: Literal["arguments", "text", "file"]
+    """``file`` is the content of the file that the first argument names."""
     cut: Literal["", "words", "lines", "first line"] = ""
     """Into what a text is cut: a list of words or lines, or its first line."""
     typed: bool = False
@@ -32,11 +33,12 @@ class Parameter(Value):
     def load(self) -> str:
         """A Python expression that takes it from ``arguments`` (a list of strings) and ``text`` (standard input without
         its last line break); ``_typed`` is that of ``frames``."""
-        held = f"{self.source}{_CUTS[self.cut]}"
+        held = f"{_FILE if self.source == 'file' else self.source}{_CUTS[self.cut]}"
         held = f"_typed({held})" if self.typed else held
         return held if self.index is None else f"{held}[{self.index}]"
 
 
+_FILE = 're.sub(r"\\n\\Z", "", open(arguments[0]).read())'
 _CUTS = {"": "", "words": ".split()", "lines": ".splitlines()", "first line": ".partition('\\n')[0]"}
 _MANY = {"two": 2, "three": 3, "four": 4}
 _NAMES = (("a", "first"), ("b", "second"), ("c", "third"), ("d", "fourth"))
@@ -64,6 +66,23 @@ _SPEAKS_OF_ARGUMENTS = re.compile(r"\b(?:arguments?|options?|parameters?)\b", re
 _ANY_ARGUMENTS = re.compile(
     r"\b(?:arguments|options?|parameters)\b|\b(?:second|third|last|each|every|any|no|without|missing|further|more) "
     r"(?:an? |command[- ]line )*argument\b",
+    re.I,
+)
+_TAKES_FILE = re.compile(
+    r"\b(?P<verb>tak(?:es?|ing)|gets?|given|with|accepts?|expects?|receives?) "
+    r"(?:as (?:its|the) [\w -]*arguments? )?(?:the (?:name|path) of )?(?:an?|the|one) (?:[\w-]+ ){0,2}?"
+    r"(?:file ?name|file|path)\b(?! of an? (?:folder|directory))",
+    re.I,
+)
+_OF_CONTENT = re.compile(r"\b(?:lines?|words?|characters?|letters?|numbers?|text|contents?|columns?|rows?)\b", re.I)
+_OF_FILES = re.compile(
+    r"\b(?:cop(?:y|ies|ied|ying)|renam\w+|mov(?:es?|ing)|delet\w+|backs? up|sizes?|bytes?|newer|older|permissions?|"
+    r"folders?|director(?:y|ies)|creates?|in place|file names|two files|both files|each file|extension|suffix)\b",
+    re.I,
+)
+_NUMBER_LINES = re.compile(
+    rf"\b(?:one|a) (?:whole )?{_NUMBER} (?:per|on (?:each|every)|in each) line\b|"
+    rf"\bfile (?:of|with) (?:whole )?{_NUMBERS}\b|\b{_NUMBERS},? one (?:per|on (?:each|every)|in each)\b",
     re.I,
 )
 _PLACEHOLDER = r"\bwhere `?(?P<name>[A-Z][A-Z_]{1,15})`? (?:is|stands for) "
@@ -104,6 +123,8 @@ _CODE = re.compile(r"```.*?```|`[^`\n]*`", re.S)
 
 def parameters(instruction: str, path: str) -> tuple[Parameter, ...]:
     """What the script or program at ``path`` is given, arguments before standard input; empty for nothing."""
+    if (one := _of_file(instruction)) and not path.endswith(".c"):
+        return (one,)
     found = _of_arguments(instruction) if _SPEAKS_OF_ARGUMENTS.search(instruction) else []
     if reads_stdin(instruction):
         taken = {one.name for one in found}
@@ -136,6 +157,8 @@ def retold(instruction: str, path: str, name: str, taken: Sequence[Parameter]) -
     named = _NAMED.search(text)
     stands = re.compile(rf"\b{named['name']}\b") if named else None
     text = _NAMED_CLAUSE.sub("", text)
+    if taken and taken[0].source == "file":
+        text = _TAKES_FILE.sub(lambda match: f"{match['verb']} the {taken[0].name} of a file", text, count=1)
     codes = [stands.sub(f"{{{taken[0].name}}}", code) if stands and taken else code for code in _CODE.findall(text)]
     parts = iter(codes)
     text = _CODE.sub("\0", text.replace("\0", ""))
@@ -143,6 +166,20 @@ def retold(instruction: str, path: str, name: str, taken: Sequence[Parameter]) -
         text = pattern.sub(instead, text)
     text = re.sub("\0", lambda _: next(parts, ""), text)
     return "\n".join([text, *(f"`{one.name}` is {one.told}." for one in taken)])
+
+
+def _of_file(instruction: str) -> Parameter | None:
+    """The content of the file that is named by the only argument, where it alone matters."""
+    if not _TAKES_FILE.search(instruction) or reads_stdin(instruction):
+        return None
+    several = _TWO_ARGUMENTS.search(instruction) or re.search(r"\b(?:second|third) argument\b", instruction, re.I)
+    if several or not _OF_CONTENT.search(instruction) or _OF_FILES.search(instruction):
+        return None
+    if _NUMBER_LINES.search(instruction):
+        return Parameter(name="numbers", told="the list of the numbers", source="file", cut="words", typed=True)
+    if re.search(r"\b(?:lines?|rows?|columns?)\b", instruction, re.I):
+        return Parameter(name="lines", told="the list of the lines of the file", source="file", cut="lines")
+    return Parameter(name="text", told="the text of the file, a string", source="file")
 
 
 def _of_arguments(instruction: str) -> list[Parameter]:

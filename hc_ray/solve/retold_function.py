@@ -14,6 +14,7 @@ _SENTENCE = re.compile(
     r"(?: (?P<must>should|must|shall|will|has to))? (?P<what>[a-z].*)$",
     re.S,
 )
+_ORDER = re.compile(r"(?P<must>)(?P<what>(?:Return|Give back|Compute|Calculate|Count|Find) .*)$", re.S)
 _VERB = re.compile(r"(?!(?:is|was|has|holds|contains|means|its|this|does)\b)[a-z]+s\b")
 
 
@@ -22,7 +23,8 @@ def retold_function(instruction: str, name: str) -> str | None:
     said = [] if "```" in instruction else list(sentences(instruction))
     for i, sentence in enumerate(said):
         if asked := re.search(rf"`?\b{re.escape(name)}\b(?:\([^`]*\))?`?", sentence):
-            clauses = [_CLAUSE.match(sentence[asked.end() :]), *map(_SENTENCE.match, said[i + 1 :])]
+            later = [_SENTENCE.match(one) or _ORDER.match(one) for one in said[i + 1 :]]
+            clauses = [_CLAUSE.match(sentence[asked.end() :]), *later]
             for j, clause in enumerate(clauses, start=i):
                 if clause and (does := _does(clause)):
                     rest = [one for k, one in enumerate(said) if k not in (i, j)]
@@ -36,8 +38,8 @@ def _does(clause: re.Match[str]) -> str | None:
     what, link = clause["what"], clause.groupdict().get("link")
     if link == "to":
         return f"to {what}"
-    if clause["must"]:
-        what = re.sub(r"^([a-z]+)\b", lambda verb: f"{verb[1]}s" if verb[1] != "be" else "is", what)
+    if clause["must"] is not None:
+        what = re.sub(r"^(\w+)\b", lambda verb: f"{verb[1].lower()}s" if verb[1] != "be" else "is", what)
     if not _VERB.match(what):
         return None
     before = clause.groupdict().get("before")

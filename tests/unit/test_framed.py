@@ -124,6 +124,16 @@ def test_a_script_is_a_function_from_arguments_and_input_to_what_is_printed(tmp_
         assert printed(tmp_path, lines, "\n    for one in arguments:\n        print('-', one)", "it's") == "- it's\n"
 
 
+def test_a_script_that_is_given_a_file_is_a_function_of_its_lines_and_fails_without_it(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("a\nbcd\n\nef\n")
+    text = "Write a shell script `say.sh` that takes a file name as its argument and prints its longest line."
+    path = str(tmp_path / "in.txt")
+    assert printed(tmp_path, text, "\n    return max(lines, key=len)", path) == "bcd\n"
+    assert printed(tmp_path, text, "\n    return len(lines)", path) == "4\n"
+    with pytest.raises(AssertionError, match="FileNotFoundError"):
+        printed(tmp_path, text, "\n    return len(lines)", path + ".no")
+
+
 def test_a_forgotten_f_before_a_parameter_in_braces_is_put_there_and_nowhere_else(tmp_path: Path) -> None:
     text = "Write a shell script `say.sh` that prints `Dear NAME,` where NAME is its first argument."
 

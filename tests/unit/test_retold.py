@@ -36,6 +36,8 @@ def told(instruction: str, path: str) -> str:
         ("takes two whole numbers as arguments and adds them", "a b", "_typed(arguments)[0] _typed(arguments)[1]"),
         ("takes a folder as its first argument and lists it", "folder", "arguments[0]"),
         ("takes a file name as its only argument", "file_name", "arguments[0]"),
+        ("takes a file name as its argument and copies that file, with its lines", "file_name", "arguments[0]"),
+        ("takes a word and a file name as arguments and prints the lines with it", "arguments", "arguments"),
         ("prints `Hi WHO`, where WHO is the first argument", "who", "arguments[0]"),
         ("prints its argument; without an argument it prints usage", "arguments", "arguments"),
         ("takes a string as its argument and reads text from stdin", "string text", "arguments[0] text"),
@@ -104,6 +106,24 @@ def test_an_example_tells_one_number_from_several(example: str, name: str) -> No
 )
 def test_a_program_is_told_as_a_function(instruction: str, path: str, expected: str) -> None:
     assert told(instruction, path) == expected
+
+
+@pytest.mark.parametrize(
+    ("said", "expected", "load"),
+    [
+        ("takes a file name as its first argument and prints the number of its lines",
+         "takes the lines of a file and returns the number of its lines", "{}.splitlines()"),
+        ("takes the path of a text file and prints the longest word in it",
+         "takes the text of a file and returns the longest word in it", "{}"),
+        ("gets a file with one number per line as its argument and prints their sum",
+         "gets the numbers of a file with one number per line and returns their sum", "_typed({}.split())"),
+    ],
+)  # fmt: skip
+def test_a_script_that_is_given_a_file_becomes_a_function_of_what_is_in_it(said: str, expected: str, load: str) -> None:
+    text = f"Write a shell script `p.sh` that {said}."
+    assert told(text, "p.sh").endswith(f" that {expected}.")
+    assert parameters(text, "p.sh")[0].load == load.format('re.sub(r"\\n\\Z", "", open(arguments[0]).read())')
+    assert all(one.source != "file" for one in parameters(text, "p.c"))
 
 
 def test_what_stands_in_code_is_left_as_it_is() -> None:
