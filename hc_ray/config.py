@@ -71,17 +71,17 @@ class SolverConfig(Value):
     greedy: int = Field(2, ge=0, le=16)
     """Plans that are gone through at temperature 0, in every form, before anything is sampled."""
     forms: tuple[Form, ...] = ()
-    """Prompt forms that the candidates of ``hc`` take in turn; empty: those of the model's profile that are another
-    prompt for the task, the best first."""
+    """Prompt forms of ``hc``, asked for by what they bring per token (``solve/allocation.py``); empty: those of the
+    model's profile that are another prompt for the task, the best first."""
     plans: tuple[str, ...] = Field(("plain", "simple", "literal", "edge_first", "examples", "steps"), min_length=1)
-    """Plans (prompt variations of ``solve/prompts``) that follow one another as the forms are through; ``best_of_n``
+    """Plans (prompt variations of ``solve/prompts``) that follow one another in each form; ``best_of_n``
     and ``raw`` use the first."""
     samples: int = Field(4, ge=1, le=256)
     """Candidates of an ordinary round."""
     samples_max: int = Field(8, ge=1, le=256)
     """Candidates of a round after mixed signals: tests or candidates that contradict each other."""
     replace: bool = True
-    """Whether a candidate that is malformed or the same as an earlier one is replaced by one of another form or plan,
+    """Whether a candidate that is malformed or the same as an earlier one is replaced by one asked for in another way,
     in its round, where the round settles nothing."""
     probe_inputs: int = Field(6, ge=0, le=30)
     """Inputs that a candidate is tried on first: who answers them all as an earlier one did is taken for the same and
@@ -89,7 +89,7 @@ class SolverConfig(Value):
     wave: int = Field(4, ge=1, le=256)
     """Suite runs between two looks at the stopping rule: once it holds, what is left of the round is not run."""
     patience: int = Field(8, ge=1)
-    """Answers without a new best after which a search begins anew with other plans."""
+    """Answers without a new best after which a search begins anew, without repairs."""
     max_rounds: int = Field(10, ge=1, le=10)
     """Rounds of implement and verify at most."""
     max_turns: int = Field(30, ge=1)

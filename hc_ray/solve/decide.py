@@ -59,7 +59,7 @@ class State(Value):
     idle: int = 0
     """Answers since the best last got better, or since a new start was made."""
     patience: int
-    """Answers without a new best after which other plans are tried."""
+    """Answers without a new best after which a new start is made."""
     subtask: str = ""
     checkpoint: bool = False
     """Whether the subtask's checkpoint holds."""

@@ -23,7 +23,7 @@ from hc_ray.prompt import Completion, Malformed, Prompt
 from hc_ray.solve import to_c
 from hc_ray.solve.deliverable import Deliverable
 from hc_ray.solve.frames import IMPORTS, LISTS, NUMBERS, PRINTS, TABLES, TYPED, WRITES
-from hc_ray.solve.retold import parameters, retold
+from hc_ray.solve.retold import Parameter, parameters, retold
 from hc_ray.solve.retold_file import retold_file
 from hc_ray.solve.retold_function import retold_function
 from hc_ray.solve.trim import parses, trim_python
@@ -122,8 +122,11 @@ def read(completion: Completion, prompt: Prompt, instruction: str, deliverable: 
         return Framed(function=function, files={path: function + "\n"})
     if deliverable.kind == "output":
         return Framed(function=function, program=_program(function, deliverable, _files(deliverable)))
-    function = _formatted(function)
-    call = f"{_name(deliverable)}({', '.join(one.load for one in parameters(instruction, path))})"
+    taken = parameters(instruction, path)
+    told = retold(instruction, path, _name(deliverable), taken)
+    ours = {one.name for one in taken if _braced(one) in told and _braced(one) not in instruction}
+    function = _formatted(function, ours)
+    call = f"{_name(deliverable)}({', '.join(one.load for one in taken)})"
     if deliverable.kind == "program":
         given = [one for one in _GIVEN if re.search(rf"\b{one}\b", call)]
         whole = f"{function}\n\n\ndef _given({', '.join(given)}):\n    return {call}\n"
@@ -203,11 +206,14 @@ def _defined(text: str) -> str:
     return "\n\n".join(kept)
 
 
-def _formatted(function: str) -> str:
-    """The function with an ``f`` before strings that name its parameters in braces: the instruction was retold with
-    such braces (``retold``), and small models copy them and forget the letter."""
+def _braced(parameter: Parameter) -> str:
+    return f"{{{parameter.name}}}"
+
+
+def _formatted(function: str, names: set[str]) -> str:
+    """The function with an ``f`` before strings that hold some of ``names`` in braces: the parameters that the
+    instruction was retold with such braces for. Small models copy them and forget the letter."""
     tree = ast.parse(function)
-    names = {one.arg for node in ast.walk(tree) if isinstance(node, ast.arguments) for one in node.args}
     calls = {id(node.func.value) for node in ast.walk(tree)
              if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)}  # fmt: skip
     parts = {id(one) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for one in node.values}

@@ -16,6 +16,12 @@ class Passage(Value):
     """Without fences and the indentation that all lines of code share."""
 
 
+LINE_END = re.compile(
+    r"(?:,? and|,? followed by|,? with|,? plus) (?:an?|one|the) (?:single |final |trailing )?"
+    r"(?:newline|line break|line feed)(?: character)?(?: after it| at the end)?\b",
+    re.IGNORECASE,
+)
+"""What a sentence says of the line break after an output."""
 QUOTED = r"(?:`[^`\n]+`|\"[^\"\n]+\")"
 """A pattern for a text in code marks or quotes."""
 CODE = re.compile(r"`([^`\n]+)`")

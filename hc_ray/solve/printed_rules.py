@@ -4,7 +4,7 @@ raises; nothing is said where anything else may be printed."""
 import json
 import re
 
-from hc_ray.solve.passages import QUOTED, prose, unquoted
+from hc_ray.solve.passages import LINE_END, QUOTED, prose, unquoted
 from hc_ray.solve.requirements import sentences
 from hc_ray.value import Value
 
@@ -37,11 +37,6 @@ _LINE_FOR_EACH = re.compile(
 _ONE_LINE = re.compile(rf"{_PRINTS}\s+(?:exactly |only )?(?:one|a single|a) line\b(?! (?:for|per))", re.IGNORECASE)
 _EACH_LINE = re.compile(rf"{_PRINTS}\s+[^.;`]*\b(?:lines?|one per line|each)\b", re.IGNORECASE)
 _CHOSEN = re.compile(r"\s*(?:$|[.;)]|,? ?(?:depending|according|if|when|as appropriate|(?:to|on) standard output)\b)")
-_LINE_END = re.compile(
-    r"(?:,? and|,? followed by|,? with|,? plus) (?:an?|one|the) (?:single |final |trailing )?"
-    r"(?:newline|line break|line feed)(?: character)?(?: after it| at the end)?\b",
-    re.IGNORECASE,
-)
 _FURTHER = re.compile(r"\b(?:first|last|then|finally|header|after|before|total)\b", re.IGNORECASE)
 _CONDITION = re.compile(r"\b(?:if|when|for|on|with|without|given)\b", re.IGNORECASE)
 _SLOT = re.compile(r"<[^<>\s]+>|\{\w+\}|(?<![a-z0-9])[A-Z][A-Z0-9_]*(?![a-z])")
@@ -49,7 +44,7 @@ _SLOT = re.compile(r"<[^<>\s]+>|\{\w+\}|(?<![a-z0-9])[A-Z][A-Z0-9_]*(?![a-z])")
 
 def rules(instruction: str) -> tuple[Rule, ...]:
     """What every output is: one of a few texts, lines of a form. Nothing where anything else is said to be printed."""
-    text = _LINE_END.sub("", prose(instruction))
+    text = LINE_END.sub("", prose(instruction))
     if re.search(r"\b(?:standard error|stderr|exit (?:status|code)|exits? with)\b", text, re.IGNORECASE):
         return ()
     made: list[Rule] = []

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
+from hc_ray.solve.passages import LINE_END
 from hc_ray.solve.requirements import sentences
 from hc_ray.solve.shown import uses
 from hc_ray.solve.target import reads_stdin
@@ -114,8 +115,7 @@ _RULES = (
     (re.compile(r" (?:from|on|to|through|via) (?:its |the )?(?:standard (?:input|output)|stdin|stdout)\b"),
      lambda match: ""),
     (re.compile(rf" as (?:its |the |an? )?{_NTH}?{_ARGUMENT}"), lambda match: ""),
-    (re.compile(r"(?:,? and|,? followed by|,? with) an? (?:newline|line break)(?: after it| at the end)?\b"),
-     lambda match: ""),
+    (LINE_END, lambda match: ""),
 )  # fmt: skip
 """What is said of a program → what is said of a function."""
 _CODE = re.compile(r"```.*?```|`[^`\n]*`", re.S)

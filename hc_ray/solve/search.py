@@ -60,8 +60,6 @@ class Search:
         self.rows: dict[str, tuple[Cell, ...]] = {}
         self.cut: set[Form] = set()
         """Forms in which an answer was cut off by its limit while it still said something new."""
-        self.fresh = 0
-        """Fresh candidates so far."""
         self.parts: Progress | None = None
         """The parts of the work, for an agent that has any."""
         self.carried: dict[str, str] = {}
@@ -122,6 +120,11 @@ class Search:
             notes=self.notes_for(slot),
             purpose="repair" if slot.parent else "candidate",
         )
+
+    @property
+    def fresh(self) -> int:
+        """Fresh candidates so far."""
+        return sum(one.parent is None for one in self.pool)
 
     @property
     def subtask(self) -> str:
@@ -196,7 +199,6 @@ class Search:
             self.pool.append(candidate)
             made.append(candidate)
             self.turns += 1
-            self.fresh += slot.parent is None
             if answer.finish_reason == "length" and not loops(answer.text):
                 self.cut.add(slot.form)
         self.journal("round", number=self.round, slots=[slot.model_dump(mode="json") for slot, _ in asked],

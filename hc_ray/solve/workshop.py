@@ -52,7 +52,6 @@ class Workshop:
         made = [self._candidate(slot, one, asking.purse) for (slot, asking), one in zip(jobs, worked, strict=True)]
         search.pool += made
         search.turns += sum(one.turns for one in worked)
-        search.fresh += sum(slot.parent is None for slot in slots)
         search.journal("round", number=search.round, slots=[slot.model_dump(mode="json") for slot in slots],
                        digests=[one.digest for one in made], duplicates=[one.duplicate_of for one in made],
                        malformed=[one.malformed for one in made], tokens_left=search.purse.left)  # fmt: skip
