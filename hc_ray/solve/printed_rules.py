@@ -4,6 +4,7 @@ raises; nothing is said where anything else may be printed."""
 import json
 import re
 
+from hc_ray.solve.filled import SLOT
 from hc_ray.solve.passages import LINE_END, QUOTED, prose, unquoted
 from hc_ray.solve.requirements import sentences
 from hc_ray.value import Value
@@ -39,7 +40,6 @@ _EACH_LINE = re.compile(rf"{_PRINTS}\s+[^.;`]*\b(?:lines?|one per line|each)\b",
 _CHOSEN = re.compile(r"\s*(?:$|[.;)]|,? ?(?:depending|according|if|when|as appropriate|(?:to|on) standard output)\b)")
 _FURTHER = re.compile(r"\b(?:first|last|then|finally|header|after|before|total)\b", re.IGNORECASE)
 _CONDITION = re.compile(r"\b(?:if|when|for|on|with|without|given)\b", re.IGNORECASE)
-_SLOT = re.compile(r"<[^<>\s]+>|\{\w+\}|(?<![a-z0-9])[A-Z][A-Z0-9_]*(?![a-z])")
 
 
 def rules(instruction: str) -> tuple[Rule, ...]:
@@ -59,7 +59,7 @@ def rules(instruction: str) -> tuple[Rule, ...]:
             quoted = {unquoted(one) for found in re.finditer(rf"{_PRINTS}[^`\".]*{_TEXTS}", text, re.IGNORECASE)
                       for one in re.findall(QUOTED, found[0])}  # fmt: skip
             quoted |= {unquoted(one) for one in re.findall(QUOTED, choice[0])}
-            if any(_SLOT.search(one) and _SLOT.sub("", one) for one in quoted):
+            if any(SLOT.search(one) and SLOT.sub("", one) for one in quoted):
                 continue
             made.append(Rule(name="one_of", argument=json.dumps(sorted(quoted)), sentence=sentence))
         one_line = _ONE_LINE.search(sentence)
@@ -86,7 +86,7 @@ def _alone(text: str) -> bool:
 def _shape(form: str) -> str:
     """A form as a regular expression: capitals and what stands in brackets are slots, the rest is fixed. Empty where
     nothing tells slots from fixed text."""
-    parts = _SLOT.split(form)
+    parts = SLOT.split(form)
     fixed = "".join(parts).strip()
     if len(parts) < 2 or not fixed or any("`" in part or "..." in part or "…" in part for part in parts):
         return ""

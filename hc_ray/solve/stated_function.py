@@ -1,14 +1,16 @@
 """Self-tests of one function that need no model: the answers that the instruction states, what follows from them, and
 inputs of its parameters' types."""
 
+import ast
 import re
 from collections.abc import Sequence
 
 from hc_ray.solve import edges, inputs
 from hc_ray.solve.constraints import conditional
 from hc_ray.solve.drafts import RANGES, STATED_WEIGHT, Tried, test_of
+from hc_ray.solve.filled import Form, form
 from hc_ray.solve.fixtures import Given
-from hc_ray.solve.scan import Found
+from hc_ray.solve.scan import Found, parsed
 from hc_ray.solve.stated_calls import answer_type, examples, shown_calls, told_calls
 from hc_ray.solve.target import Target
 from hc_ray.suite import Category, ExpectedValue, FileView, Property, Rejected, SelfTest
@@ -50,6 +52,7 @@ def function_tests(instruction: str, target: Target, function: str) -> list[Self
                     text=(*samples, *ordinary)[0], reasoning="calls must not disturb each other", confidence=0.9)
         )  # fmt: skip
     made += _of_condition(instruction, target, function, samples)
+    made += _of_form(instruction, target, found, ordinary)
     answers = [example.expected for example in found if example.kind == "value"]
     some = "None" not in answers if answers else _says_what_it_returns(instruction)
     if some and not refuses:
@@ -60,6 +63,34 @@ def function_tests(instruction: str, target: Target, function: str) -> list[Self
             for call in [call for call in ordinary if call not in samples][:2]
         ]  # fmt: skip
     return made
+
+
+def _of_form(instruction: str, target: Target, found: Sequence[Found], ordinary: Sequence[str]) -> list[SelfTest]:
+    """What is answered by a form with slots; nothing where a stated answer is not of that form."""
+    told = form(instruction, [re.split(r"[:=]", part)[0].strip() for part in target.parameters])
+    stated = [one for one in found if one.kind == "value"]
+    if told is None or any(repr(_fill(told, one.call)) != one.expected for one in stated):
+        return []
+    tried = [(call, _fill(told, call)) for call in ordinary if call not in {one.call for one in stated}]
+    return [
+        test_of(instruction, "happy_path", target.subject, ExpectedValue(value=repr(answer)), text=call,
+                confidence=0.75, weight=STATED_WEIGHT / 2, sentence=told.sentence,
+                reasoning="the instruction states the form of every answer")
+        for call, answer in tried if answer is not None
+    ][:2]  # fmt: skip
+
+
+def _fill(told: Form, call: str) -> str | None:
+    """The answer by its form; None where the arguments are not plain texts and whole numbers."""
+    tree = parsed(call)
+    if tree is None or not isinstance(tree.body, ast.Call) or tree.body.keywords:
+        return None
+    try:
+        values = [ast.literal_eval(argument) for argument in tree.body.args]
+        plain = all(isinstance(value, str | int) and not isinstance(value, bool) for value in values)
+        return told.filled([str(value) for value in values]) if plain else None
+    except (ValueError, IndexError):
+        return None
 
 
 _RETURNS = re.compile(r"\breturn(?:s|ed)?\b|\bgives? back\b", re.IGNORECASE)

@@ -2,12 +2,15 @@
 what it says of every output, and ordinary inputs."""
 
 import re
+import shlex
 from collections.abc import Sequence
 
 from hc_ray.solve.drafts import RANGES, STATED_WEIGHT, Tried, test_of
+from hc_ray.solve.filled import Form, form
 from hc_ray.solve.fixtures import Given, argument_kinds, content_for, given
 from hc_ray.solve.matched import pattern_examples
 from hc_ray.solve.printed_rules import rules
+from hc_ray.solve.retold import Parameter, parameters
 from hc_ray.solve.shown import uses
 from hc_ray.solve.taken import takes
 from hc_ray.solve.target import Target
@@ -58,7 +61,41 @@ def program_tests(instruction: str, target: Target) -> list[SelfTest]:
             test_of(instruction, "happy_path", target.subject, Property(name=name), text=one.arguments, stdin=one.stdin,
                     files=one.files, confidence=0.8, reasoning="an ordinary use must end well")
         )  # fmt: skip
-    return made + _of_rules(instruction, target, ordinary)
+    return made + _of_rules(instruction, target, ordinary) + _of_form(instruction, target)
+
+
+def _of_form(instruction: str, target: Target) -> list[SelfTest]:
+    """What comes out by a form with slots; nothing where a stated output is not of that form."""
+    taken = parameters(instruction, target.path)
+    told = form(instruction, [one.name for one in taken])
+    if told is None:
+        return []
+    shown = [use for use in uses(instruction, target.path) if use.output is not None and (use.arguments or use.stdin)]
+    if any(_fill(told, taken, use.arguments, use.stdin) != (use.output or "").rstrip("\n") for use in shown):
+        return []
+    tried = [(one, _fill(told, taken, one.arguments, one.stdin)) for one in given(instruction, "ordinary", 3)]
+    return [
+        test_of(instruction, "happy_path", target.subject, ExpectedValue(value=output), text=one.arguments,
+                stdin=one.stdin, sentence=told.sentence, confidence=0.75, weight=STATED_WEIGHT / 2,
+                reasoning="the instruction states the form of every output")
+        for one, output in tried if output is not None and not one.files
+    ][:2]  # fmt: skip
+
+
+def _fill(told: Form, taken: Sequence[Parameter], arguments: str, stdin: str) -> str | None:
+    """The output by its form; None where what is given does not say what stands in a slot."""
+    words, values = shlex.split(arguments), []
+    for one in taken:
+        if one.source == "arguments" and one.index is not None and one.index < len(words):
+            values.append(words[one.index])
+        elif one.source == "text" and one.index is None and stdin.count("\n") <= 1 and one.cut in ("", "first line"):
+            values.append(stdin.removesuffix("\n"))
+        else:
+            return None
+    try:
+        return told.filled(values)
+    except IndexError:
+        return None
 
 
 def _names_file(instruction: str, words: Sequence[str]) -> bool:

@@ -1,0 +1,98 @@
+"""Outputs that are told as a text with slots."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hc_ray.solve.deliverable import read_deliverable
+from hc_ray.solve.filled import form
+from hc_ray.solve.stated import stated_tests
+from hc_ray.task import Environment
+
+
+@pytest.mark.parametrize(
+    ("told", "names", "output"),
+    [
+        ("It prints `Dear NAME,` and a newline, where NAME is the first command-line argument.", (), "Dear Zoe,"),
+        ("It prints `Dear NAME,`, where NAME is the line read from standard input.", ("line",), "Dear Zoe,"),
+        ("It takes a name as its argument and prints `Dear <name>,`.", ("name",), "Dear Zoe,"),
+        ("Write `dear(name)` that returns `Dear {name},`.", ("name",), "Dear Zoe,"),
+        ("It returns `TO: X`, where X is `name`.", ("name",), "TO: Zoe"),
+        ("It returns `B-A`, where A is the first argument and B is the second argument.", ("a", "b"), "Kim-Zoe"),
+        ("It prints `Dear NAME,`, where NAME is the argument. Without an argument it prints `Nobody`.", (), "Dear Zoe,"),
+        ('It prints `Dear <name>,`. For example, if the argument is `Bo`, it prints `Dear Bo,`.', ("name",), "Dear Zoe,"),
+    ],
+)
+def test_a_form_with_slots_is_filled_with_what_is_given(told: str, names: tuple[str, ...], output: str) -> None:
+    found = form(told, names)
+    assert found is not None
+    assert found.filled(("Zoe", "Kim")) == output
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "It prints `Dear NAME,`, where NAME is the argument in upper case.",
+        "It prints `Dear NAME,`, where NAME is the argument, capitalized.",
+        "It prints `SUM NAME`, where NAME is the argument, and SUM is another thing.",
+        "It prints `Dear NAME,` for each NAME.",
+        "It prints `Dear NAME,` if NAME is long.",
+        "It prints `Dear <name>,` and `Bye <name>`, where NAME is the argument.",
+        "It prints `Dear <stranger>,`.",
+        "It prints `Dear you,`.",
+        "It prints `NAME`, where NAME is the argument.",
+        "It prints `Dear NAME,`, where NAME is the second argument. It prints `Bye NAME,` too.",
+        "It prints `Dear NAME,` followed by the date, where NAME is the argument.",
+    ],
+)
+def test_what_is_not_told_for_sure_has_no_form(told: str) -> None:
+    assert form(told, ("name",)) is None
+
+
+def _answers(told: str) -> dict[str, str]:
+    tests = stated_tests(told, read_deliverable(told, Environment()))
+    return {test.input + test.stdin: test.expectation.value for test in tests if test.expectation.kind == "value"}
+
+
+def test_a_program_s_form_gives_answers_for_inputs_that_the_instruction_does_not_show() -> None:
+    told = _answers(
+        "Write a C program `dear.c` that prints `Dear NAME,` and a newline, where NAME is the first command-line "
+        "argument. For example, with the argument `Bo` it prints `Dear Bo,`."
+    )
+    assert told["Bo"] == "Dear Bo,"
+    others = {given: answer for given, answer in told.items() if given != "Bo"}
+    assert len(others) == 2 and all(answer == f"Dear {given}," for given, answer in others.items())
+
+
+def test_a_program_s_form_reads_standard_input_too() -> None:
+    told = _answers(
+        "Write a C program `dear.c` that reads a line from standard input and prints `Dear X,`, where X is the line."
+    )
+    assert len(told) == 2 and all(answer == f"Dear {given.rstrip()}," for given, answer in told.items())
+
+
+def test_a_function_s_form_gives_answers_for_inputs_that_the_instruction_does_not_show() -> None:
+    told = _answers(
+        "Write a file `dear.py` with a function `dear(name)` that returns `Dear {name},`. For example, `dear('Bo')` "
+        "returns `'Dear Bo,'`."
+    )
+    assert told["dear('Bo')"] == "'Dear Bo,'" and len(told) == 3
+    assert all(answer == repr("Dear " + given[6:-2] + ",") for given, answer in told.items())
+
+
+def test_a_form_that_a_stated_answer_contradicts_is_not_believed() -> None:
+    told = _answers(
+        "Write a file `dear.py` with a function `dear(name)` that returns `Dear {name},`. For example, `dear('bo')` "
+        "returns `'Dear Bo,'`."
+    )
+    assert told == {"dear('bo')": "'Dear Bo,'"}
+
+
+@given(st.text(), st.lists(st.text(max_size=8), max_size=3))
+def test_arbitrary_text_never_raises(told: str, names: list[str]) -> None:
+    form(told, names)
+
+
+@given(st.text(alphabet=st.sampled_from(list("`NAME<>{}prints where is the argument.,X")), max_size=120))
+def test_arbitrary_wordings_never_raise(told: str) -> None:
+    form("It prints `A" + told, ("name",))
