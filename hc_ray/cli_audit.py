@@ -77,13 +77,14 @@ def _cost(prepared: Any) -> dict[str, Any]:
 
 def _tell_cost(cost: Mapping[str, Any], *, as_json: bool) -> None:
     from hc_ray.terminal import say
-    from hc_ray.terminal_state import clock
+    from hc_ray.terminal_state import clock, counted
 
     stream = people(as_json)
     about = "" if cost["seconds"] is None else f", about {clock(cost['seconds'])} at the pace of the sweep's gradings"
     say(
-        f"Audit of {cost['tasks']} tasks: {cost['suites']} suites, {cost['tests']} tests, {cost['candidates']} "
-        f"distinct candidates. At most {cost['sandboxes']} sandboxes{about}; what was looked at before is looked up.",
+        f"Audit of {counted(cost['tasks'], 'task')}: {counted(cost['suites'], 'suite')}, "
+        f"{counted(cost['tests'], 'test')}, {counted(cost['candidates'], 'distinct candidate')}. At most "
+        f"{cost['sandboxes']} sandboxes{about}; what was looked at before is looked up.",
         stream=stream,
     )
     if cost["tests_changed"]:

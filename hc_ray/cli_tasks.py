@@ -56,6 +56,7 @@ def list_tasks(folder: Folder = None, path: PathFlag = None, as_json: Json = Fal
         print_json({"schema_version": 1, "tasks": rows, "refused": refused})
         return 0
     from hc_ray.terminal import say, table
+    from hc_ray.terminal_state import counted
 
     table(
         ("task", "split", "tags"),
@@ -63,7 +64,7 @@ def list_tasks(folder: Folder = None, path: PathFlag = None, as_json: Json = Fal
     )
     if refused:
         table(("refused", "reason"), [(row["name"], row["reason"]) for row in refused])
-    say(f"{len(rows)} tasks, {len(refused)} refused", style="dim")
+    say(f"{counted(len(rows), 'task')}, {len(refused)} refused", style="dim")
     return 0
 
 

@@ -6,7 +6,7 @@ from typing import IO, Any
 
 from hc_ray.page import NOT_MEASURED, aa_sentence, interval_of, sentence_of
 from hc_ray.terminal import heading, say, table
-from hc_ray.terminal_state import clock
+from hc_ray.terminal_state import clock, counted
 
 Stream = IO[str] | None
 
@@ -61,8 +61,8 @@ def tell_plan(plan: Any, stream: Stream = None, *, whole: bool = False) -> None:
 
 
 def _trials(plan: Any, agents: str) -> str:
-    total = f"{len(plan.trials)} = {len(plan.taken)} tasks x {len(plan.config.agents)} agents ({agents})"
-    total += f" x {plan.config.seeds} seed{'s' if plan.config.seeds > 1 else ''}"
+    total = f"{len(plan.trials)} = {counted(len(plan.taken), 'task')} x {counted(len(plan.config.agents), 'agent')}"
+    total += f" ({agents}) x {counted(plan.config.seeds, 'seed')}"
     return total + (f"; {plan.done} done already" if plan.done else "")
 
 
@@ -81,7 +81,8 @@ def _effect(plan: Any) -> str:
     if len(set(plan.config.agents) - {"oracle", "nop"}) < 2:
         return "fewer than two solving agents: nothing to compare"
     if plan.minimal_effect is None:
-        return f"no difference of any size: {len(plan.taken)} tasks are too few"
+        are = "is" if len(plan.taken) == 1 else "are"
+        return f"no difference of any size: {counted(len(plan.taken), 'task')} {are} too few"
     return f"differences of {plan.minimal_effect:.2f} in blind pass rate or more (80 % power at 5 %)"
 
 
@@ -89,9 +90,11 @@ def tell_report(summary: Mapping[str, Any], stream: Stream = None) -> None:
     """The whole report."""
     sweep = summary["sweep"]
     planned = sweep["planned_trials"]
-    of = f" of {planned}" if planned and planned != sweep["trials"] else ""
+    trials = counted(sweep["trials"], "trial")
+    if planned and planned != sweep["trials"]:
+        trials = f"{sweep['trials']} of {counted(planned, 'trial')}"
     heading(
-        f"{sweep['dataset']} x {sweep['model'] or 'no model'}: {sweep['trials']}{of} trials, {sweep['tasks']} tasks",
+        f"{sweep['dataset']} x {sweep['model'] or 'no model'}: {trials}, {counted(sweep['tasks'], 'task')}",
         stream=stream,
     )
     tell_agents(summary, stream)
@@ -150,7 +153,8 @@ def tell_agents(summary: Mapping[str, Any], stream: Stream = None) -> None:
     unscored = any(config["unscored"] for config in summary["configs"])
     say("with unscored trials as fails: " + ", ".join(rates), stream=stream, style="yellow" if unscored else "dim")
     if retried := sum(config["retried"] for config in summary["configs"]):
-        say(f"tried again and scored: {retried} trials (hc-ray show has what failed)", stream=stream, style="dim")
+        words = f"tried again and scored: {counted(retried, 'trial')} (hc-ray show has what failed)"
+        say(words, stream=stream, style="dim")
     multipliers = {str(config["timeout_multiplier"]) for config in summary["configs"]} - {"1.0", "None"}
     if multipliers:
         say(f"time limits x {', '.join(sorted(multipliers))}", stream=stream, style="yellow")

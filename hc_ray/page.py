@@ -5,6 +5,7 @@ from html import escape
 from typing import Any
 
 from hc_ray.report_audit import MEASURES, gate_sentence, limits_sentence, quality_rows, share_text
+from hc_ray.terminal_state import counted
 
 NOT_MEASURED = "not measured"
 
@@ -31,7 +32,8 @@ def html(summary: Mapping[str, Any], *, selection: str = "") -> str:
     """The whole page. ``selection``: its part about how candidates were chosen (``page_replay``), if there is any."""
     sweep = summary["sweep"]
     title = f"hc-ray: {text(sweep['dataset'])} x {text(sweep['model'] or 'no model')}"
-    head = f"{sweep['trials']} finished trials on {sweep['tasks']} tasks · sweep {text(sweep['id'])}"
+    size = f"{counted(sweep['trials'], 'finished trial')} on {counted(sweep['tasks'], 'task')}"
+    head = f"{size} · sweep {text(sweep['id'])}"
     parts = [
         f"<h1>{title}</h1><p class=soft>{head}</p>",
         _claims(summary["comparisons"]),

@@ -5,6 +5,7 @@ from typing import IO, Any
 
 from hc_ray.page import NOT_MEASURED, interval_of
 from hc_ray.terminal import heading, say, table
+from hc_ray.terminal_state import counted
 
 Stream = IO[str] | None
 
@@ -12,7 +13,8 @@ Stream = IO[str] | None
 def tell_replay(found: Mapping[str, Any], stream: Stream = None) -> None:
     """The whole replay: agents under each selector, what they cost, comparisons, ablations, how far the
     self-tests can be trusted, where choices differ."""
-    heading(f"Replay of {found['trials']} trials, {found['graded']} with every candidate graded", stream=stream)
+    trials = counted(found["trials"], "trial")
+    heading(f"Replay of {trials}, {found['graded']} with every candidate graded", stream=stream)
     if found["graded"] < found["trials"]:
         words = "what has no verdict is not measured: hc-ray audit OUT grades every candidate of dev tasks"
         say(words, stream=stream, style="yellow")

@@ -146,6 +146,11 @@ def _advance(trial: RunningTrial, event: Event) -> None:
         trial.stage = "error"
 
 
+def counted(count: int, noun: str) -> str:
+    """``1 trial``, ``3 trials``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def clock(seconds: float) -> str:
     """``45 s``, ``3 min 10 s``, ``2 h 05 min``."""
     whole = max(0, round(seconds))

@@ -2,11 +2,14 @@ import io
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from hc_ray.cli_words import plan_data, tell_agents, tell_plan
 from hc_ray.config import SweepConfig
 from hc_ray.report import summarise
 from hc_ray.stats import minimal_detectable_effect
 from hc_ray.task import Environment, RefusedTask, Task
+from hc_ray.terminal_state import counted
 from tests.fakes import sweepdir
 
 
@@ -80,3 +83,8 @@ def test_a_changed_time_limit_stands_beside_the_scores() -> None:
     stream = io.StringIO()
     tell_agents(summarise(store), stream)
     assert "time limits x 2.0" in stream.getvalue()
+
+
+@pytest.mark.parametrize(("count", "told"), [(0, "0 trials"), (1, "1 trial"), (2, "2 trials")])
+def test_one_of_something_is_named_in_the_singular(count: int, told: str) -> None:
+    assert counted(count, "trial") == told
