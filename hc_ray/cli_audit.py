@@ -21,6 +21,12 @@ def audit(
     candidates: Annotated[
         int | None, typer.Option("--candidates", min=0, help="Distinct candidates of a task to grade (default: all).")
     ] = None,
+    self_tests: Annotated[
+        bool,
+        typer.Option(
+            "--self-tests/--no-self-tests", help="Look at the self-tests too; without, only grade candidates: fast."
+        ),
+    ] = True,
     split: Annotated[
         str, typer.Option("--split", help="holdout: audit a sweep of the holdout; it is counted.")
     ] = "dev",
@@ -35,12 +41,15 @@ def audit(
 
     if split not in ("dev", "holdout"):
         raise ConfigError(f"--split: dev or holdout, not {split!r}")
+    if gaps and not self_tests:
+        raise ConfigError("--gaps: which tests no self-test covers is known only where self-tests are looked at")
     if gaps and (as_json or split == "holdout"):
         raise ConfigError("--gaps: hidden tests are shown on a terminal only, and those of a holdout to nobody")
     from hc_ray_actors import audit as auditing
     from hc_ray_actors.audit_subjects import AuditSettings
 
-    prepared = auditing.prepare(out, AuditSettings(mutants=mutants, candidates=candidates), split=split)
+    settings = AuditSettings(mutants=mutants if self_tests else 0, candidates=candidates, self_tests=self_tests)
+    prepared = auditing.prepare(out, settings, split=split)
     cost = _cost(prepared)
     if dry_run and as_json:
         print_json({"schema_version": 1, **cost})

@@ -70,7 +70,7 @@ def prepare(out: str, settings: AuditSettings, *, split: str = "dev") -> Audit:
     if own == "dev" and fixed is not None:
         tasks = {digest: task for digest, task in tasks.items() if fixed.side(digest) != "holdout"}
     subjects, trials = read_subjects(store, sweep, tasks)
-    limited = tuple(_limited(subject, settings.candidates) for subject in subjects)
+    limited = tuple(_limited(subject, settings) for subject in subjects)
     sandboxes = sum(FIXED_SANDBOXES + 2 * (len(one.candidates) + settings.mutants) for one in limited)
     now = digest_of({digest: sealed.sealed_digests.get(digest) for digest in swept})
     return Audit(
@@ -88,8 +88,11 @@ def prepare(out: str, settings: AuditSettings, *, split: str = "dev") -> Audit:
     )
 
 
-def _limited(subject: Subject, most: int | None) -> Subject:
-    return subject.model_copy(update={"candidates": dict(list(subject.candidates.items())[:most])})
+def _limited(subject: Subject, settings: AuditSettings) -> Subject:
+    """What of a task is looked at."""
+    candidates = dict(list(subject.candidates.items())[: settings.candidates])
+    suites = subject.suites if settings.self_tests else ()
+    return subject.model_copy(update={"candidates": candidates, "suites": suites})
 
 
 def _seconds(store: SweepStore, sandboxes: int) -> float | None:

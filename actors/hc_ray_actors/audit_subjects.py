@@ -53,6 +53,8 @@ class AuditSettings(Value):
     """Faults planted into a reference, at most."""
     candidates: int | None = None
     """Distinct candidates of a task that are looked at, the first ones; None: all."""
+    self_tests: bool = True
+    """Whether the suites are looked at too. Else the candidates' verdicts alone: a fraction of the work."""
 
 
 class Audit(Value):

@@ -264,6 +264,17 @@ def test_an_audit_that_was_broken_off_goes_on_and_one_that_is_repeated_opens_no_
     assert {**audited[0], "seconds": 0, "sandboxes": 0} == {**again, "seconds": 0, "sandboxes": 0}
 
 
+def test_candidates_are_graded_without_their_self_tests_too(audited, swept, capsys):
+    alone = auditing.prepare(str(swept), AuditSettings(mutants=0, self_tests=False))
+    outcome = asyncio.run(auditing.measured(alone))
+    assert outcome.verdicts == audited[1].verdicts
+    assert not any(one.suites for one in outcome.evidence)
+    assert run(["audit", str(swept), "--no-self-tests", "--dry-run", "--json"]) == 0
+    cost = json.loads(capsys.readouterr().out)
+    assert (cost["suites"], cost["tests"], cost["candidates"]) == (0, 0, 5)
+    assert run(["audit", str(swept), "--no-self-tests", "--gaps"]) == 2
+
+
 def audit_folder(swept):
     return sealed_folder(swept.parent / "tasks") / "audit"
 
