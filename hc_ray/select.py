@@ -10,6 +10,7 @@ from math import exp, lgamma, sqrt
 
 from hc_ray.config import SelectorName
 from hc_ray.suite import Cell, PassMatrix, SelfTest
+from hc_ray.trust import STATED, trust
 from hc_ray.value import Value
 
 WRONG_PASSES_WRONG = 1000.0
@@ -18,6 +19,8 @@ PRIOR_RIGHT = 10.0
 """B4: Beta prior weight of a right candidate and of a right test."""
 BELIEVED = 0.6
 """Confidence from which an expectation is believed: the instruction states it, or a second reading agreed."""
+LIKELY = 0.5
+"""Trust from which a test is more likely right than wrong."""
 
 
 class Selection(Value):
@@ -96,6 +99,11 @@ def _beaten(matrix: PassMatrix, tests: Sequence[SelfTest]) -> frozenset[str]:
         i for i in judging(tests)
         if tests[i].confidence >= BELIEVED or (tests[i].expectation.kind == "property" and not tests[i].tester)
     }  # fmt: skip
+    # Readings of one model agree on one mistake, too: what a tester wrote must be likely by the candidates as well.
+    guessed = {i for i in believed if tests[i].tester and tests[i].confidence < STATED}
+    if guessed:
+        trusted = trust(matrix, tests)
+        believed -= {i for i in guessed if trusted[tests[i].id] < LIKELY}
     return frozenset(
         member
         for passed, members in classes.items()

@@ -107,8 +107,8 @@ def are_known(parameters: Sequence[str], samples: Sequence[str]) -> bool:
 
 
 def fits(call: str, parameters: Sequence[str], samples: Sequence[str]) -> bool:
-    """Whether the arguments of a call are of the types that are told; names alone forbid nothing, nor do words that
-    are no literals."""
+    """Whether the arguments of a call are of the types that are told; names alone forbid nothing, nor do expressions
+    of which nobody knows the type."""
     tree = parsed(call)
     if tree is None or not isinstance(tree.body, ast.Call):
         return False
@@ -117,12 +117,26 @@ def fits(call: str, parameters: Sequence[str], samples: Sequence[str]) -> bool:
             break
         kind = told_kind(parameters[place], sample=_argument(samples, place))
         try:
-            value = ast.literal_eval(argument)
+            value = _like(argument)
         except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
             continue
         if kind is not None and not _is_of(value, kind):
             return False
     return True
+
+
+def _like(node: ast.expr) -> object:
+    """A value of an expression's type: of a literal itself; of ranges, lists made of something, and repetitions a short
+    one. Raises ``ValueError`` for any other expression."""
+    match node:
+        case ast.Call(func=ast.Name(id="range")):
+            return [0]
+        case ast.Call(func=ast.Name(id="list" | "tuple" | "sorted"), args=[inner], keywords=[]):
+            held = _like(inner)
+            return list(held) if isinstance(held, str | list | tuple | set | dict) else [held]
+        case ast.BinOp(left=left, op=ast.Mult(), right=ast.Constant(value=int())):
+            return _like(left)
+    return ast.literal_eval(node)
 
 
 def _is_of(value: object, kind: str) -> bool:

@@ -96,6 +96,8 @@ def test_inputs_of_another_type_than_the_told_one_do_not_fit() -> None:
     assert not fits("f(3, 3)", ("a: str", "n"), ())
     assert fits("f(2.5)", ("n: int",), ()) and not fits("f(True)", ("n: int",), ())
     assert fits("f(['x'])", ("x",), ("f(['a', 'b'])",)) and not fits("f([1])", ("x",), ("f(['a', 'b'])",))
+    assert fits("f(list('ab'))", ("x",), ("f(['a', 'b'])",)) and not fits("f(list(range(3)))", ("x",), ("f(['a'])",))
+    assert fits("f(['x'] * 3)", ("x",), ("f(['a'])",)) and not fits("f('x' * 3)", ("n: int",), ())
     assert fits("f(anything)", ("n: int",), ()) and not fits("no call", ("n: int",), ())
 
 

@@ -91,6 +91,29 @@ def test_a_stated_example_outweighs_two_guesses() -> None:
     assert select(matrix, "max_pass", tests=tests).chosen == "c0"
 
 
+def guess(number: int) -> SelfTest:
+    """What two readings of a model agreed on."""
+    return column(number, weight=0.6).model_copy(update={"tester": "small", "confidence": 0.6})
+
+
+def stated(number: int) -> SelfTest:
+    return column(number, weight=3.0).model_copy(update={"confidence": 0.9})
+
+
+def test_a_guess_that_one_candidate_alone_passes_beats_nobody() -> None:
+    # A crowd fails the stated answer; a group passes it; one passes it and a guess that everybody else fails.
+    rows = ["+--"] * 12 + ["++-"] * 6 + ["+++"]
+    matrix = matrix_of(rows)
+    tests = [column(0), stated(1), guess(2)]
+    assert select(matrix, "posterior", tests=tests).chosen == "c12"
+
+
+def test_a_guess_that_the_others_bear_out_is_believed() -> None:
+    rows = ["+--"] * 3 + ["++-"] * 2 + ["+++"] * 4
+    matrix = matrix_of(rows)
+    assert select(matrix, "posterior", tests=[column(0), stated(1), guess(2)]).chosen == "c5"
+
+
 def test_inputs_alone_judge_nobody() -> None:
     matrix = matrix_of(["-+", "+-"])
     assert select(matrix, "max_pass", tests=columns_of(matrix, (0,))).chosen == "c0"
