@@ -20,65 +20,132 @@ class Form(Value):
     """Fixed text, and which of the inputs stands there."""
     sentence: str
 
+    @property
+    def needs(self) -> int:
+        """How many inputs there must be."""
+        return 1 + max(part for part in self.parts if isinstance(part, int))
+
     def filled(self, given: Sequence[str]) -> str:
         """The output for these inputs. Raises ``IndexError`` where there are too few of them."""
         return "".join(given[part] if isinstance(part, int) else part for part in self.parts)
 
 
+_VERB = r"\b(?:prints?|outputs?|displays?|returns?|printing|returning)\b"
 _GIVES = re.compile(
-    r"\b(?:prints?|outputs?|displays?|returns?|printing|returning)\s+"
-    r"(?:(?:just|only|exactly)\s+)?(?:the (?:single )?(?:text|string|line|message|sentence|greeting)\s+)?"
+    rf"{_VERB}\s+(?:(?:just|only|exactly)\s+)?"
+    r"(?:(?:the|an?) (?:single )?(?:text|string|line|message|sentence|greeting)\s+)?"
     rf"(?P<form>{QUOTED})"
 )
 _NTH = {"first": 0, "second": 1, "third": 2, "fourth": 3}
-_WHERE = re.compile(
-    rf"(?:\s*,?\s*\(?where |,? and |, )(?P<slot>{QUOTED}|[A-Z][A-Z0-9_]*)(?: (?:is|stands for|means))? "
-    rf"(?:(?:its|the) (?P<nth>first |second |third |fourth |only |single |given )?(?:command[- ]line )?"
-    rf"(?P<what>argument|parameter|word|line|name|text|input)"
-    rf"(?: (?:read|given|taken|passed|that is (?:read|given|passed)))?(?: (?:from|on) (?:standard input|stdin))?|"
-    rf"(?:the (?:argument|parameter|value of) )?(?P<parameter>{QUOTED}))(?=\)?\s*(?:[.;,]|$|and\b))"
+_WHAT = (
+    r"(?:(?:its|the) (?P<nth>first |second |third |fourth |only |single |given )?(?:command[- ]line )?"
+    r"(?P<what>argument|parameter|word|line|name|text|input|number|integer)"
+    r"(?: (?:read|given|taken|passed|that is (?:read|given|passed)))?(?: (?:from|on) (?:standard input|stdin))?|"
+    rf"(?:the (?:argument|parameter|value of) )?(?P<parameter>{QUOTED}))"
 )
-_ENDED = re.compile(r"\)?\s*(?:(?:to|on) (?:its |the )?(?:standard output|stdout))?\s*(?:[.;]|$)")
+_WHERE = re.compile(
+    rf"(?:\s*,?\s*\(?(?:where|with) |,? and |, )(?P<slot>{QUOTED}|[A-Z][A-Z0-9_]*)(?: (?:is|being|stands for|means))? "
+    rf"{_WHAT}(?=\)?\s*(?:[.;,]|$|and\b))"
+)
+_MARKS = {"an exclamation mark": "!", "an exclamation point": "!", "a question mark": "?", "a full stop": ".",
+          "a period": ".", "a dot": ".", "a comma": ",", "a colon": ":", "a semicolon": ";"}  # fmt: skip
+_FOLLOWED = re.compile(
+    rf",? followed by {_WHAT}(?:,? (?:(?:and |then )?followed by|and(?: then)?) (?P<last>{QUOTED}|{'|'.join(_MARKS)}))?"
+)
+_ENDED = re.compile(
+    r"\)?\s*(?:(?:to|on) (?:its |the )?(?:standard output|stdout))?,?\s*"
+    r"(?:(?:and )?nothing (?:else|more))?\s*(?:[.;]|$)"
+)
 _BEARS_ON_IT = re.compile(
-    r"\b(?:if|when|whenever|unless|except|otherwise|else|instead|each|every|all|trim\w*|strip\w*|capital\w*|"
-    r"(?:upper|lower|title)[- ]?case\w*|round\w*|decimals?|padd?\w*|first letter|without|replac\w*|default\w*)\b",
+    r"\b(?:if|when|whenever|unless|except|otherwise|else|instead|each|every|all|trim\w*|strip\w*|capital\w*|upper\w*|"
+    r"lower\w*|title[- ]?case\w*|round\w*|decimals?|padd?\w*|without|replac\w*|default\w*|remov\w*|delet\w*|drop\w*|"
+    r"ignor\w*|revers\w*|shorten\w*|cut\w*|truncat\w*|swap\w*|sort\w*|encod\w*|escap\w*|convert\w*|becom\w*|"
+    r"turn(?:s|ed|ing)?|chang\w*|shift\w*|repeat\w*|twice|times|join\w*|split\w*|add(?:s|ed|ing)?|append\w*|"
+    r"prepend\w*|preced\w*|follow\w*|surround\w*|wrap\w*|quot\w*|cent(?:er|re)\w*|align\w*|at (?:most|least)|"
+    r"(?:more|fewer|less) than|longer|shorter|optional\w*|last|letters?|spaces?|characters?|always|then|finally|also|"
+    r"before|after\w*|below|above|under\w*|between|around|begin\w*|starts?|ends?|starting|ending)\b",
     re.IGNORECASE,
+)
+_OTHER_OUTPUT = re.compile(
+    rf"(?:{_VERB}|\bwrites\b|\bshows?\b)(?! (?:an?|the) (?:new |single )?(?:string|text)\s*(?:[.;,]|$))", re.IGNORECASE
+)
+_OTHER_INPUT = re.compile(r"\b(?:second|third|other|another|further|more) (?:\w+ )?(?:argument|parameter)s?\b", re.I)
+_OF_BUILDING = re.compile(r"\w\.\w+\W?$|\b(?:gcc|cc|make|sh|bash|python3?)\b|\(.*\)")
+"""What may be quoted in a sentence that says nothing of the output: files, commands, signatures."""
+_NONE_THERE = (
+    r"(?:empty|missing|none|no (?:\w+ )?(?:arguments?|input|name|text|line|parameter|value)|not given|"
+    r"without (?:an? |any )?(?:\w+ )?(?:arguments?|input|name))\b"
 )
 _OF_NOTHING = re.compile(
-    r"\b(?:(?:no|missing|without (?:an?|any)) (?:\w+ )?(?:arguments?|input|name)|empty|"
-    r"(?:argument|input|name) is missing)\b",
+    rf"^(?:(?:and |but )?(?:if|when) [^,;`\"]*?\b{_NONE_THERE}|(?:(?:for|on|given|with) )?(?:an? |the )?{_NONE_THERE})|"
+    rf"\b(?:if|when) [^,;`\"]*\b{_NONE_THERE}[^,;`\"]*$",
     re.IGNORECASE,
 )
-_SHOWN = re.compile(r"\b(?:for example|for instance|e\.g\.|examples?:|so )", re.IGNORECASE)
+_OR_MORE = re.compile(r"\bor\b(?! (?:(?:is|it is) )?(?:empty|missing|blank|none|nothing|not given)\b)", re.IGNORECASE)
+_SHOWN = re.compile(
+    r"(?i:for example|for instance|e\.g\.|examples?:|so )|(?:For|With|Given) (?:the \w+ )?[`\"]|"
+    r"`\w+\([^`]*['\"\d][^`]*\)`|`(?:sh|bash|python3?|\./)(?![^`]*[A-Z]{2})[^`]* [^`]*`"
+)
+_STRING = re.compile(r"f?(['\"])(?P<text>[^'\"]*)\1")
+_UNREAD = re.compile(r"[{}\\…]|\.\.\.|%[sd]|\$\w|<[^>]*>")
+"""Fixed text with any of these may stand for something else."""
 
 
-def form(instruction: str, names: Sequence[str]) -> Form | None:
+def form(instruction: str, names: Sequence[str], *, python: bool = False) -> Form | None:
     """The one form of every ordinary output. ``names``: of the inputs, in order: a slot of such a name needs no
-    explanation. Inputs that are empty or missing may be another matter."""
-    said = [one for one in sentences(LINE_END.sub("", prose(instruction))) if not _SHOWN.match(one)]
-    asked = [one for one in said if not _OF_NOTHING.search(one)]
-    if any(_BEARS_ON_IT.search(_unmarked(one)) for one in asked):
-        return None
+    explanation. Inputs that are empty or missing may be another matter. ``python``: a form in quotes is a literal."""
+    asked = [one for one in sentences(LINE_END.sub("", prose(instruction))) if not (_SHOWN.match(one) or _is_none(one))]
     told = [(one, match) for one in asked for match in _GIVES.finditer(one)]
     if len(told) != 1:
         return None
     sentence, match = told[0]
-    places = {name.upper(): place for place, name in enumerate(names)}
-    end = match.end()
-    while where := _WHERE.match(sentence, end):
-        place = _place(where, names)
-        if place is None:
-            return None
-        places[_name(unquoted(where["slot"]))] = place
-        end = where.end()
-    if not _ENDED.match(sentence, end):
+    text = _text(unquoted(match["form"]), python=python)
+    if text is None or not all(_is_harmless(one, names) for one in asked if one is not sentence):
         return None
-    return _cut(unquoted(match["form"]), places, instruction.replace(match["form"], "", 1), sentence)
+    end, places = match.end(), {name.upper(): place for place, name in enumerate(names)}
+    parts: list[str | int] | None
+    if followed := _FOLLOWED.match(sentence, end):
+        end, parts = followed.end(), _chain(text, followed, names)
+    else:
+        while where := _WHERE.match(sentence, end):
+            place = _place(where, names)
+            if place is None:
+                return None
+            places[_name(unquoted(where["slot"]))] = place
+            end = where.end()
+        parts = _cut(text, places, instruction.replace(match["form"], "", 1))
+    ended = _ENDED.match(sentence, end)
+    if parts is None or ended is None or _says_more(sentence[: match.start()] + sentence[ended.end() :]):
+        return None
+    return Form(parts=tuple(parts), sentence=sentence) if _is_read(parts, names) else None
+
+
+def _is_none(sentence: str) -> bool:
+    """Whether a sentence tells only what is done where there is no input."""
+    return _OF_NOTHING.search(sentence) is not None and not _OR_MORE.search(_unmarked(sentence))
+
+
+def _text(quoted: str, *, python: bool) -> str | None:
+    """The text of a form; None where its quotes may be part of it."""
+    string = _STRING.fullmatch(quoted)
+    return quoted if string is None else string["text"] if python else None
 
 
 def _unmarked(sentence: str) -> str:
     """Without what is quoted: a text that is printed says nothing of how."""
     return re.sub(QUOTED, "", sentence)
+
+
+def _says_more(sentence: str) -> bool:
+    plain = _unmarked(sentence)
+    return bool(_BEARS_ON_IT.search(plain) or _OTHER_OUTPUT.search(plain))
+
+
+def _is_harmless(sentence: str, names: Sequence[str]) -> bool:
+    """Whether a further sentence says nothing of what comes out."""
+    quoted = [unquoted(one) for one in re.findall(QUOTED, sentence)]
+    told = all(one in names or _OF_BUILDING.search(one) for one in quoted)
+    return told and not _says_more(sentence) and not _OTHER_INPUT.search(sentence)
 
 
 def _name(slot: str) -> str:
@@ -90,15 +157,18 @@ def _place(where: re.Match[str], names: Sequence[str]) -> int | None:
     if where["parameter"]:
         name = unquoted(where["parameter"])
         return names.index(name) if name in names else None
-    nth = (where["nth"] or "").strip()
-    if nth in _NTH:
-        return _NTH[nth] if where["what"] in ("argument", "parameter", "word", "line") else None
+    nth, what = (where["nth"] or "").strip(), where["what"]
+    if nth in _NTH and what in ("argument", "parameter"):
+        return _NTH[nth]
+    if nth in _NTH or (what == "word" and names and names[0] != "word"):
+        # The first word or line is a part of the input, unless only that is read.
+        return 0 if nth == "first" and list(names) == [what] else None
     return 0 if len(names) <= 1 else None
 
 
-def _cut(text: str, places: Mapping[str, int], elsewhere: str, sentence: str) -> Form | None:
-    """A form in parts; None where a slot is not told, or none is there. A word in capitals of which nothing is said
-    anywhere is fixed text."""
+def _cut(text: str, places: Mapping[str, int], elsewhere: str) -> list[str | int] | None:
+    """A form in parts; None where a slot is not told. A word in capitals of which nothing is said anywhere is fixed
+    text."""
     parts: list[str | int] = []
     end = 0
     for slot in SLOT.finditer(text):
@@ -109,6 +179,21 @@ def _cut(text: str, places: Mapping[str, int], elsewhere: str, sentence: str) ->
             continue
         parts += [text[end : slot.start()], place]
         end = slot.end()
-    parts.append(text[end:])
-    fixed = "".join(part for part in parts if isinstance(part, str))
-    return Form(parts=tuple(parts), sentence=sentence) if len(parts) > 1 and fixed.strip() else None
+    return [*parts, text[end:]]
+
+
+def _chain(text: str, followed: re.Match[str], names: Sequence[str]) -> list[str | int] | None:
+    """The parts of "`Dear ` followed by the name and `!`"; None where a space may be meant that is not written."""
+    place, last = _place(followed, names), followed["last"] or ""
+    last = _MARKS.get(last, unquoted(last))
+    if place is None or not text.endswith(" ") or re.match(r"\w", last):
+        return None
+    return [text, place, last]
+
+
+def _is_read(parts: Sequence[str | int], names: Sequence[str]) -> bool:
+    """Whether there are slots, for every input, and a fixed text that is nothing but itself."""
+    fixed = [part for part in parts if isinstance(part, str)]
+    used = {part for part in parts if isinstance(part, int)}
+    plain = not any(_UNREAD.search(part) for part in fixed)
+    return plain and bool("".join(fixed).strip()) and bool(used) and used >= set(range(len(names)))

@@ -13,6 +13,7 @@ from hc_ray.solve.fixtures import Given
 from hc_ray.solve.scan import Found, parsed
 from hc_ray.solve.stated_calls import answer_type, examples, shown_calls, told_calls
 from hc_ray.solve.target import Target
+from hc_ray.solve.told_words import NUMERIC
 from hc_ray.suite import Category, ExpectedValue, FileView, Property, Rejected, SelfTest
 
 
@@ -67,17 +68,28 @@ def function_tests(instruction: str, target: Target, function: str) -> list[Self
 
 def _of_form(instruction: str, target: Target, found: Sequence[Found], ordinary: Sequence[str]) -> list[SelfTest]:
     """What is answered by a form with slots; nothing where a stated answer is not of that form."""
-    told = form(instruction, [re.split(r"[:=]", part)[0].strip() for part in target.parameters])
+    told = form(instruction, [re.split(r"[:=]", part)[0].strip() for part in target.parameters], python=True)
     stated = [one for one in found if one.kind == "value"]
     if told is None or any(repr(_fill(told, one.call)) != one.expected for one in stated):
         return []
-    tried = [(call, _fill(told, call)) for call in ordinary if call not in {one.call for one in stated}]
+    calls = ordinary or _of_texts(instruction, target)
+    tried = [(call, _fill(told, call)) for call in calls if call not in {one.call for one in stated}]
     return [
         test_of(instruction, "happy_path", target.subject, ExpectedValue(value=repr(answer)), text=call,
                 confidence=0.75, weight=STATED_WEIGHT / 2, sentence=told.sentence,
                 reasoning="the instruction states the form of every answer")
         for call, answer in tried if answer is not None
     ][:2]  # fmt: skip
+
+
+def _of_texts(instruction: str, target: Target) -> tuple[str, ...]:
+    """Calls with texts for parameters of which no type is told: a text fits where the answer is one that holds it.
+    None where numbers are spoken of."""
+    if target.function is None or re.search(r"\b(?:numbers?|integers?|counts?|floats?)\b", instruction, re.IGNORECASE):
+        return ()
+    kinds = [part if inputs.are_known([part], ()) else f"{part.strip()}: str" for part in target.parameters]
+    plain = not any(re.fullmatch(NUMERIC, re.split(r"[:=]", part)[0].strip()) for part in target.parameters)
+    return inputs.calls(target.function, kinds, (), "ordinary", 3) if plain else ()
 
 
 def _fill(told: Form, call: str) -> str | None:

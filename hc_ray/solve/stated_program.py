@@ -2,12 +2,12 @@
 what it says of every output, and ordinary inputs."""
 
 import re
-import shlex
 from collections.abc import Sequence
 
 from hc_ray.solve.drafts import RANGES, STATED_WEIGHT, Tried, test_of
 from hc_ray.solve.filled import Form, form
 from hc_ray.solve.fixtures import Given, argument_kinds, content_for, given
+from hc_ray.solve.invocation import words_of
 from hc_ray.solve.matched import pattern_examples
 from hc_ray.solve.printed_rules import rules
 from hc_ray.solve.retold import Parameter, parameters
@@ -73,7 +73,11 @@ def _of_form(instruction: str, target: Target) -> list[SelfTest]:
     shown = [use for use in uses(instruction, target.path) if use.output is not None and (use.arguments or use.stdin)]
     if any(_fill(told, taken, use.arguments, use.stdin) != (use.output or "").rstrip("\n") for use in shown):
         return []
-    tried = [(one, _fill(told, taken, one.arguments, one.stdin)) for one in given(instruction, "ordinary", 3)]
+    inputs = given(instruction, "ordinary", 3)
+    if _takes_any(taken):
+        turns = (_WORDS[turn:] + _WORDS[:turn] for turn in range(2))
+        inputs = tuple(Given(arguments=" ".join(words[: told.needs])) for words in turns)
+    tried = [(one, _fill(told, taken, one.arguments, one.stdin)) for one in inputs]
     return [
         test_of(instruction, "happy_path", target.subject, ExpectedValue(value=output), text=one.arguments,
                 stdin=one.stdin, sentence=told.sentence, confidence=0.75, weight=STATED_WEIGHT / 2,
@@ -82,9 +86,19 @@ def _of_form(instruction: str, target: Target) -> list[SelfTest]:
     ][:2]  # fmt: skip
 
 
+_WORDS = ("Alice", "bob", "x1", "7")
+
+
+def _takes_any(taken: Sequence[Parameter]) -> bool:
+    """Whether a program takes arguments of which it is not said how many there are: then those that a form needs."""
+    return [(one.source, one.index, one.typed) for one in taken] == [("arguments", None, False)]
+
+
 def _fill(told: Form, taken: Sequence[Parameter], arguments: str, stdin: str) -> str | None:
     """The output by its form; None where what is given does not say what stands in a slot."""
-    words, values = shlex.split(arguments), []
+    words, values = words_of(arguments), []
+    if _takes_any(taken):
+        return told.filled(words) if len(words) == told.needs else None
     for one in taken:
         if one.source == "arguments" and one.index is not None and one.index < len(words):
             values.append(words[one.index])

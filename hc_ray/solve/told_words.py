@@ -16,10 +16,11 @@ _EMPTY = {
     "dictionary": "{}", "mapping": "{}", "tuple": "()", "set": "set()",
 }  # fmt: skip
 _EMPTY_OF = {"str": "''", "list": "[]", "dict": "{}", "tuple": "()", "set": "set()"}
-_NUMERIC = re.compile(
+NUMERIC = re.compile(
     r"n|k|m|x|i|num|number|value|count|year|month|day|hours?|minutes|seconds|age|score|amount|total|limit|index|size|"
     r"length|width|height|depth|level|degrees?|angle|celsius|fahrenheit|integer|int|low|high|start|end|base|exponent"
 )
+"""Names of parameters that are numbers."""
 _TEXTUAL = re.compile(
     r"s|text|string|word|sentence|phrase|line|name|title|\w*name|message|source|pattern|token|letter|char\w*|key|code"
 )
@@ -222,7 +223,7 @@ def _type_of(part: str, samples: Sequence[str]) -> str | None:
     name = re.split(r"[:=]", part)[0].strip()
     if ":" in part:
         return kind_of(part).split("[")[0]
-    if _NUMERIC.fullmatch(name):
+    if NUMERIC.fullmatch(name):
         return "int"
     if _TEXTUAL.fullmatch(name):
         return "str"

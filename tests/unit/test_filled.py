@@ -19,8 +19,24 @@ from hc_ray.task import Environment
         ("Write `dear(name)` that returns `Dear {name},`.", ("name",), "Dear Zoe,"),
         ("It returns `TO: X`, where X is `name`.", ("name",), "TO: Zoe"),
         ("It returns `B-A`, where A is the first argument and B is the second argument.", ("a", "b"), "Kim-Zoe"),
-        ("It prints `Dear NAME,`, where NAME is the argument. Without an argument it prints `Nobody`.", (), "Dear Zoe,"),
-        ('It prints `Dear <name>,`. For example, if the argument is `Bo`, it prints `Dear Bo,`.', ("name",), "Dear Zoe,"),
+        (
+            "It prints `Dear NAME,`, where NAME is the argument. Without an argument it prints `Nobody`.",
+            (),
+            "Dear Zoe,",
+        ),
+        ("It prints `Dear ` followed by its first argument and an exclamation mark.", ("name",), "Dear Zoe!"),
+        (
+            "It prints `Dear ` followed by the name, followed by `.`. If no name is given it prints `?`.",
+            (),
+            "Dear Zoe.",
+        ),
+        ("It prints `Dear NAME,` with NAME being the first argument, and nothing else.", (), "Dear Zoe,"),
+        ("It prints `Dear NAME,`, where NAME is the argument. With `Bo` it prints `Dear Bo,`.", (), "Dear Zoe,"),
+        (
+            "It prints `Dear <name>,`. For example, if the argument is `Bo`, it prints `Dear Bo,`.",
+            ("name",),
+            "Dear Zoe,",
+        ),
     ],
 )
 def test_a_form_with_slots_is_filled_with_what_is_given(told: str, names: tuple[str, ...], output: str) -> None:
@@ -43,10 +59,36 @@ def test_a_form_with_slots_is_filled_with_what_is_given(told: str, names: tuple[
         "It prints `NAME`, where NAME is the argument.",
         "It prints `Dear NAME,`, where NAME is the second argument. It prints `Bye NAME,` too.",
         "It prints `Dear NAME,` followed by the date, where NAME is the argument.",
+        "It prints `Dear NAME,`, where NAME is the argument. Then it prints the length.",
+        "It prints `Dear NAME,`, where NAME is the argument. The last line is always `bye`.",
+        "It prints `Dear NAME,`, where NAME is the argument. A second argument stands in place of `Dear`.",
+        "It prints `Dear NAME,`, where NAME is the argument. Spaces around it are removed.",
+        "It prints `Dear NAME,`, where NAME is the argument. If the name is empty or `Bo` it prints `Bye`.",
+        "It prints `Dear NAME,`, where NAME is the argument. For names with no capital it prints `dear`.",
+        "It reverses the text and prints `Dear NAME,`, where NAME is the text.",
+        "It prints `Dear NAME,`, where NAME is the first word.",
+        "It prints `Dear NAME, {age:.2f}`, where NAME is the argument.",
+        "It prints `Dear NAME\\n`, where NAME is the argument.",
+        "It prints `NAME and NAME, ...`, where NAME is the argument.",
+        "It prints `'Dear NAME'`, where NAME is the argument.",
+        "It prints `Dear` followed by its first argument.",
+        "It prints `Dear ` followed by its first argument and `too`.",
+        "It prints `Dear ` followed by the name in upper case.",
     ],
 )
 def test_what_is_not_told_for_sure_has_no_form(told: str) -> None:
     assert form(told, ("name",)) is None
+
+
+def test_every_input_must_stand_in_the_form() -> None:
+    assert form("It returns `Dear {name}`.", ("name", "greeting")) is None
+
+
+@pytest.mark.parametrize("literal", ["'Dear {name},'", 'f"Dear {name},"'])
+def test_a_form_that_is_a_literal_of_python_is_what_it_holds(literal: str) -> None:
+    told = f"Write `dear(name)` that returns `{literal}`."
+    found = form(told, ("name",), python=True)
+    assert found is not None and found.filled(("Zoe",)) == "Dear Zoe," and form(told, ("name",)) is None
 
 
 def _answers(told: str) -> dict[str, str]:
@@ -69,6 +111,21 @@ def test_a_program_s_form_reads_standard_input_too() -> None:
         "Write a C program `dear.c` that reads a line from standard input and prints `Dear X,`, where X is the line."
     )
     assert len(told) == 2 and all(answer == f"Dear {given.rstrip()}," for given, answer in told.items())
+
+
+def test_a_program_whose_arguments_are_not_counted_is_given_as_many_as_the_form_needs() -> None:
+    told = _answers(
+        "Write a shell script `dear.sh` that prints `Dear NAME,` where NAME is its first argument. Without arguments "
+        "it prints `Dear you,`."
+    )
+    assert told == {"": "Dear you,", "Alice": "Dear Alice,", "bob": "Dear bob,"}
+
+
+def test_a_parameter_of_which_no_type_is_told_is_given_texts_where_the_answer_holds_it() -> None:
+    asked = "Write a file `at.py` with a function `at(user, {name})` that returns `USER@HERE`, where HERE is `{name}`."
+    told = _answers(asked.format(name="domain"))
+    assert told == {call: repr("@".join(call[4:-2].split("', '"))) for call in told} and len(told) == 2
+    assert _answers(asked.format(name="port") + " The port is a number.") == {}
 
 
 def test_a_function_s_form_gives_answers_for_inputs_that_the_instruction_does_not_show() -> None:
