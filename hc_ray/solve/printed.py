@@ -3,7 +3,7 @@ arbitrary text never raises; a statement that is not wholly understood is left o
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from hc_ray.solve.invocation import Use, read_use
 from hc_ray.solve.passages import CODE, QUOTED, prose, unquoted
@@ -29,12 +29,12 @@ _PARTLY = re.compile(
     r"\s*,?\s*(?:\(?or\b|followed|(?:and )?then\b|plus\b|before\b|after\b|in front|at the (?:start|end|beginning)|"
     r"(?:to|on) (?:the )?(?:standard error|stderr)|separated|in one line|on (?:one|the same|a single) line|"
     r"as (?:the|its) (?:first|last)|on (?:its|the) (?:first|last)|for (?:each|every|all)|and (?:the|its|a|all|so on)\b|"
-    r"with (?:the|its|each|every)\b|etc\b|\.\.\.|…)", re.IGNORECASE,
+    r"with (?:the|its|each|every)\b|where\b|being\b|etc\b|\.\.\.|…)", re.IGNORECASE,
 )  # fmt: skip
-"""Behind an outcome: it is not all that comes out, or not on standard output."""
+"""Behind an outcome: it is not all that comes out, not literally, or not on standard output."""
 _ENDED = re.compile(
     r"\s*(?:\n\s*\n|\n\s*(?:[-*•|]|\d+[.)])\s|$|[.;:)!?](?:\s|$)|,\s*(?![`\".…])|"
-    r",?\s*(?:and|while|whereas|but|because|since|so|instead|just|if|when|\(|"
+    r",?\s*(?:and|while|whereas|but|because|since|so|instead|just|\(|"
     r"(?:both |each |all )?on (?:two|three|four|five|six|\d+|separate|different|their own|its own)\b|"
     r"one (?:per|on each|a) line|line by line|in (?:two|three|four|separate) lines|"
     r"(?:for|on|given) (?:the (?:\w+ )?)?(?:[`\"]|-?\d)))", re.IGNORECASE,
@@ -113,14 +113,42 @@ _EXITS = re.compile(
 )
 
 
+_COMPLAINS = re.compile(
+    r"\b(?:messages?|errors?|usage|complaints?|warnings?|diagnostics?)\b[^.;`\"]*\b(?:standard error|stderr)\b",
+    re.IGNORECASE,
+)
+_ALWAYS = re.compile(
+    r"^(?:[^`\".;]*?\b(?:always|at the (?:very )?(?:end|start|beginning)|in (?:any|every|either) case|finally|lastly|"
+    rf"afterwards|(?:after|before) that)\b[^`\".;]*?\b{_VERB}\s+|"
+    rf"the (?:first|last) line (?:of the output )?(?:is|must be|should be)(?: always)?\s+){_TOLD}",
+    re.IGNORECASE,
+)
+"""A text that is said to be printed whatever is given."""
+_DEPENDS = re.compile(r"\b(?:if|when|whenever|unless|otherwise|depending|for (?:each|every))\b", re.IGNORECASE)
+
+
 def said_uses(instruction: str, path: str, held: Mapping[str, str]) -> tuple[Use, ...]:
     """Every use that is told in words, with its outcome. ``held``: files whose contents the instruction shows."""
     text = prose(instruction)
     found = list(_of_code(text, instruction, path, held))
-    for sentence in (one for one in sentences(text) if not WRONG.search(one)):
+    said = [one for one in sentences(text) if not WRONG.search(one)]
+    for sentence in said:
         found += _of_words(sentence, instruction, path)
-        found += _of_nothing(sentence, instruction)
-    return tuple(found)
+        found += [use for use in _of_nothing(sentence, instruction) if not use.output or not _complained(said)]
+    return tuple(use.model_copy(update={"output": None}) if _lacks(use.output, said) else use for use in found)
+
+
+def _complained(said: Sequence[str]) -> bool:
+    """Whether some sentence says that messages go to standard error: what is printed for no input may be one."""
+    return any(_COMPLAINS.search(one) and not _DEPENDS.search(one) for one in said)
+
+
+def _lacks(output: str | None, said: Sequence[str]) -> bool:
+    """Whether an output lacks a text that is said to be always printed: then only the part that matters was told."""
+    if output is None:
+        return False
+    always = [unquoted(found["told"]) for one in said if (found := _ALWAYS.search(one))]
+    return bool(always) and not any(one in output for one in always)
 
 
 def _of_code(text: str, instruction: str, path: str, held: Mapping[str, str]) -> Iterator[Use]:
@@ -134,6 +162,9 @@ def _of_code(text: str, instruction: str, path: str, held: Mapping[str, str]) ->
         around = re.split(r"[.!?]\s|\n\s*\n", before)[-1] + re.split(r"[.!?]\s|\n\s*\n", behind)[0]
         if WRONG.search(around):
             continue
+        bare = "/" not in code[1] and not re.search(r"\s", code[1].strip())
+        if bare and (takes(instruction) or reads(instruction) or _DEPENDS.search(re.split(r"[.!?]\s", behind)[0])):
+            continue  # a file is named, and what is said of it depends on what it is given
         if said := re.match(rf"(?:{_SAYS}|{_ARROW}){_TOLD}", behind, re.IGNORECASE):
             output = _whole(said["told"], behind, said.end(), instruction)
             if re.search(r"\bwrites?\b", said[0]) and re.search(r"\.\w{1,5}$", output or ""):

@@ -88,6 +88,28 @@ def test_a_part_of_the_output_a_rule_and_a_fault_are_no_outcomes(text: str) -> N
     assert said(text) == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Write `x.sh` that prints `big` if its argument is 9 or more and `small` otherwise.",
+        "Write `x.sh` that prints `here` when that file exists.",
+        "Write `x.sh` that prints `made DIR`, where DIR is the argument.",
+        TAKES + "`sh x.sh 1 2` prints `A-B`, where A and B are the arguments.",
+        TAKES + "`sh x.sh 1 2` prints `a` if the file `b` is there.",
+        TAKES + "For `1 2` it prints `3`. At the end it always prints `done`.",
+        TAKES + "The last line is `done`. For `1 2` it prints `3`.",
+        "Write `x.sh`. With no arguments it prints `use: x.sh`. All messages go to standard error.",
+    ],
+)
+def test_what_depends_on_more_than_is_told_is_no_outcome(text: str) -> None:
+    assert said(text) == []
+
+
+def test_a_text_that_always_comes_out_is_a_part_of_every_outcome() -> None:
+    told = TAKES + "For `1 2` it prints `3` and `done`. At the end it always prints `done`."
+    assert said(told) == [("1 2", "", "3\ndone")]
+
+
 def test_an_output_that_is_another_one_every_time_is_not_compared() -> None:
     (use,) = uses("Write `x.sh`, which takes a name and greets at random. `sh x.sh Bo` prints `Hi Bo`.", "x.sh")
     assert use.arguments == "Bo" and use.output is None
