@@ -11,6 +11,11 @@ from hc_ray.suite import Cell, SelfTest
 
 TRUSTED = 0.7
 """From this trust on a test's expectation may be told to a repair."""
+_FORMS = frozenset(
+    {"exists", "nonempty", "utf8", "compiles", "defines", "valid_json", "valid_csv", "json_type", "tidy"}
+)
+"""What is asked of a file's form. Whatever else is asked of a file says what it should hold: that is an assertion."""
+_DOUBT = "; the test may be wrong"
 _ITEMS = 3
 _ITEM_LENGTH = 240
 
@@ -29,12 +34,12 @@ def faults(
     for cell, test in zip(row, tests, strict=True):
         if cell.outcome in ("pass", "skipped") or (test.category == "invalid_input" and cell.outcome == "error"):
             continue
-        if test.subject.kind == "file" or "does not load" in cell.detail:
+        if _formal(test, cell) or "does not load" in cell.detail:
             found.append((0, _line(test, cell.detail or cell.outcome)))
         elif cell.outcome in ("error", "timeout"):
             found.append((1, _line(test, cell.detail or cell.outcome)))
         elif level == "full" or (level == "trusted" and trust.get(test.id, test.confidence) >= TRUSTED):
-            found.append((2, _line(test, f"{cell.detail}; the test may be wrong")))
+            found.append((2, _line(test, cell.detail, _DOUBT)))
     seen: dict[str, tuple[int, str]] = {}
     for rank, line in sorted(found, key=lambda one: one[0]):
         # The same fault at every input is told once.
@@ -49,9 +54,16 @@ def feedback(
     return tuple(line for _, line in faults(row, tests, level, trust))[:_ITEMS]
 
 
-def _line(test: SelfTest, what: str) -> str:
+def _formal(test: SelfTest, cell: Cell) -> bool:
+    """Whether a file is missing, is no regular file, or has the wrong form."""
+    form = test.expectation.kind == "property" and test.expectation.name in _FORMS
+    return test.subject.kind == "file" and (form or cell.outcome == "error")
+
+
+def _line(test: SelfTest, what: str, end: str = "") -> str:
+    """``end`` stands whole, however long the rest is."""
     subject = test.input if test.subject.kind == "call" else f"{test.subject.path} {test.input}".strip()
-    return " ".join(f"{subject[:100]}: {what}".split())[:_ITEM_LENGTH]
+    return " ".join(f"{subject[:100]}: {what}".split())[: _ITEM_LENGTH - len(end)] + end
 
 
 def notes(parent: Candidate, observed: Sequence[str]) -> str:

@@ -1,9 +1,12 @@
 from typing import Any
 
+import pytest
+
 from hc_ray.candidate import Candidate
 from hc_ray.config import SolverConfig
 from hc_ray.normal import normal
 from hc_ray.profile import Profile
+from hc_ray.runner import PROPERTIES
 from hc_ray.solve.allocation import Tally, tallies
 from hc_ray.solve.propose import (
     Ladder,
@@ -14,9 +17,9 @@ from hc_ray.solve.propose import (
     single_slot,
     wanted_forms,
 )
-from hc_ray.solve.repair import faults, feedback, repairable, tried
+from hc_ray.solve.repair import Level, faults, feedback, repairable, tried
 from hc_ray.solve.seeds import sandbox_name, seed_of
-from hc_ray.suite import Cell, ExpectedValue, SelfTest, Subject
+from hc_ray.suite import Cell, Expectation, ExpectedValue, Outcome, Property, Rejected, SelfTest, Subject
 
 PARENT = Candidate(id="c1.0", round=1, slot=0, lineage=0, seed=1, temperature=0.3, form="chat", plan="plain",
                    files={"m.py": "x"})  # fmt: skip
@@ -123,6 +126,33 @@ def test_how_much_a_repair_is_told_follows_the_knob() -> None:
     assert len(feedback(row, tests, "crashes")) == 1
     assert feedback(row, tests, "trusted")[1].endswith("observed 2 where 1 was expected; the test may be wrong")
     assert len(feedback(row, tests, "full")) == 3
+
+
+def file_fault(level: Level, expectation: Expectation, outcome: Outcome = "fail", confidence: float = 0.3) -> list[int]:
+    """The ranks of what is told of one failed test of a file, with its words of doubt looked after."""
+    test = SelfTest(id="t", category="format", subject=Subject(kind="file", path="out.txt"), expectation=expectation,
+                    confidence=confidence)  # fmt: skip
+    found = faults([Cell(outcome=outcome, detail="x " * 200)], [test], level)
+    assert all(len(line) <= 240 and line.endswith("; the test may be wrong") == (rank == 2) for rank, line in found)
+    return [rank for rank, _ in found]
+
+
+@pytest.mark.parametrize("expectation", [ExpectedValue(value="1"), Rejected(), *(
+    Property(name=name, argument="[]") for name in ("contains", "parts_from", "column_from", "sorted_by", "lines_from",
+                                                   "header", "json_keys", "json_value", "line_count", "matches"))],
+    ids=str)  # fmt: skip
+def test_what_a_file_should_hold_is_an_assertion_like_any_other(expectation: Expectation) -> None:
+    assert file_fault("crashes", expectation) == file_fault("trusted", expectation) == []
+    assert file_fault("trusted", expectation, confidence=0.9) == file_fault("full", expectation) == [2]
+    assert file_fault("crashes", expectation, outcome="error") == [0], "the file is not there"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["exists", "nonempty", "utf8", "compiles", "defines", "valid_json", "valid_csv", "json_type", "tidy"],
+)
+def test_a_file_of_a_wrong_form_is_told_always(name: str) -> None:
+    assert file_fault("crashes", Property(name=name)) == [0] and name in PROPERTIES
 
 
 def test_the_same_crash_at_every_input_is_told_once() -> None:
