@@ -99,20 +99,19 @@ def _c_pieces(text: str) -> list[str]:
 _SHOWING = ("runs", "type", "not_none")
 
 
-def movable(test: SelfTest) -> bool:
-    """Whether a test can be asked of a candidate that lies in another folder for once."""
-    moves = test.subject.kind in ("call", "pattern") and not test.subject.path.startswith("/")
-    return moves and not (test.files or test.hidden or test.output)
+def tells_behaviour(test: SelfTest) -> bool:
+    """Whether a test tells what a candidate does, and leaves the system as it was, so that several candidates can be
+    asked in one sandbox."""
+    return test.subject.kind != "file" and not test.alone
 
 
 def probes(tests: Sequence[SelfTest], count: int) -> tuple[int, ...]:
     """Columns of at most ``count`` tests whose inputs tell candidates apart, spread over the categories; none where
-    they would be the larger part of the suite, so that nothing is saved by looking first. Only of subjects that are
-    loaded by their path, so that a candidate may lie in another folder for once."""
+    they would be the larger part of the suite, so that nothing is saved by looking first."""
     by_category: dict[str, list[int]] = {}
     for i, test in enumerate(tests):
         # That something runs, or gives an answer of a type, shows the answer as well.
-        if movable(test) and (test.expectation.kind != "property" or test.expectation.name in _SHOWING):
+        if tells_behaviour(test) and (test.expectation.kind != "property" or test.expectation.name in _SHOWING):
             by_category.setdefault(test.category, []).append(i)
     found: list[int] = []
     for depth in range(max((len(columns) for columns in by_category.values()), default=0)):

@@ -8,12 +8,10 @@ from collections.abc import Callable, Sequence
 from hc_ray.candidate import Candidate
 from hc_ray.events import VerifyComplete
 from hc_ray.select import judging, progress
-from hc_ray.solve.sameness import behaves_like, movable, probes
+from hc_ray.solve.sameness import behaves_like, probes, tells_behaviour
 from hc_ray.solve.search import Search
 from hc_ray.suite import Cell, SelfTest
 from hc_ray.trust import known
-
-_FOLDER = ".hc-look"
 
 
 class Verifying:
@@ -28,18 +26,17 @@ class Verifying:
 
     async def look(self, made: Sequence[Candidate]) -> tuple[Candidate, ...]:
         """The candidates, with those marked as duplicates that answer a few inputs as an earlier one did. All of a
-        round are looked at in one sandbox, each in a folder of its own: starting one costs more than what is asked."""
+        round are looked at in one sandbox, one after the other: starting one costs more than what is asked."""
         search = self.search
         fresh = [one for one in made if one.files and one.duplicate_of is None and one.id not in search.rows]
+        fresh = [one for one in fresh if search.bench.may_share(one.files)]
         if not self.columns or not fresh or len(fresh) + len(self._looked) < 2:
             return tuple(made)
         tests = [search.tests[i] for i in self.columns]
-        files = {_inside(one.id, path): text for one in fresh for path, text in one.files.items()}
-        asked = [_moved(test, one.id) for one in fresh for test in tests]
-        seen = await search.bench.try_out(f"look-{fresh[0].id}", files, asked)
+        seen = await search.bench.try_all(f"look-{fresh[0].id}", {one.id: one.files for one in fresh}, tests)
         twins: dict[str, str] = {}
-        for i, one in enumerate(fresh):
-            cells = seen[i * len(tests) : (i + 1) * len(tests)]
+        for one in fresh:
+            cells = seen[one.id]
             twin = behaves_like(cells, self._looked)
             if twin is None:
                 self._looked[one.id] = cells
@@ -81,15 +78,16 @@ class Verifying:
                 continue
             row = search.rows[twin]
             failed = [i for i in judging(search.tests) if row[i].outcome not in ("pass", "skipped")]
-            if tests := [search.tests[i] for i in failed if movable(search.tests[i])]:
+            if tests := [search.tests[i] for i in failed if tells_behaviour(search.tests[i])]:
                 asked[one.id] = tests
         if not asked:
             return
-        files = {_inside(one, path): text for one in asked for path, text in search.candidate(one).files.items()}
-        moved = [_moved(test, one) for one, tests in asked.items() for test in tests]
-        seen = iter(await search.bench.try_out(f"part-{next(iter(asked))}", files, moved))
-        shown = {one: [next(seen).outcome for _ in tests] for one, tests in asked.items()}
-        apart = [one for one, outcomes in shown.items() if "pass" in outcomes]
+        every = list({test.id: test for tests in asked.values() for test in tests}.values())
+        variants = {one: search.candidate(one).files for one in asked}
+        seen = await search.bench.try_all(f"part-{next(iter(asked))}", variants, every)
+        passed = {one: {test.id for test, cell in zip(every, cells, strict=True) if cell.outcome == "pass"}
+                  for one, cells in seen.items()}  # fmt: skip
+        apart = [one for one, tests in asked.items() if passed[one] & {test.id for test in tests}]
         search.journal("part", asked={one: [test.id for test in tests] for one, tests in asked.items()}, apart=apart)
         rows = await asyncio.gather(*(search.bench.try_out(one, search.candidate(one).files, search.tests)
                                       for one in apart))  # fmt: skip
@@ -122,14 +120,3 @@ class Verifying:
                 told = VerifyComplete(candidate=one.id, passing=passing, total=len(row),
                                       progress=progress(row, search.tests))  # fmt: skip
                 search.events.emit(told)
-
-
-def _inside(candidate: str, path: str) -> str:
-    """Where a candidate's file lies while several are looked at in one sandbox."""
-    return f"{_FOLDER}/{candidate}/{path.lstrip('/')}"
-
-
-def _moved(test: SelfTest, candidate: str) -> SelfTest:
-    """The test, of one of several candidates."""
-    subject = test.subject.model_copy(update={"path": _inside(candidate, test.subject.path)})
-    return test.model_copy(update={"id": f"{candidate}~{test.id}", "subject": subject})

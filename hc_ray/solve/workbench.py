@@ -100,13 +100,17 @@ class Workbench:
             finally:
                 await self._shut(fork)
 
+    def may_share(self, files: Mapping[str, str]) -> bool:
+        """Whether these files are a whole candidate and lie in the workdir, so that others can take their place."""
+        return digest_of(dict(files)) not in self._whole and all(_inside(path) for path in files)
+
     async def try_all(
         self, place: str, variants: Mapping[str, Mapping[str, str]], tests: Sequence[SelfTest]
     ) -> dict[str, tuple[Cell, ...]]:
         """As ``try_out`` for several states at once: name → cells. Those whose files all lie in the workdir share one
         fork and one run (what starts a run costs more than a test); one that the run does not tell whole, and those
         that a run before it left no room for, get a fork of their own."""
-        shared = {name: files for name, files in variants.items() if all(_inside(path) for path in files)}
+        shared = {name: files for name, files in variants.items() if self.may_share(files)}
         found: dict[str, tuple[Cell, ...]] = {}
         if len(shared) > 1 and tests and not any(test.alone for test in tests):
             found = await self._together(place, shared, tests)

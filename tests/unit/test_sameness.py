@@ -59,6 +59,13 @@ def test_the_first_look_takes_inputs_of_every_category_and_only_where_it_saves_s
     assert probes(tests, 0) == () and probes(tests[:3], 4) == () and probes(tests[:1], 4) == ()
 
 
+def test_what_changes_the_system_is_asked_of_nobody_beside_others_and_commands_are_looked_at_like_calls() -> None:
+    command = Subject(kind="command", path="a.sh")
+    tests = [column(i, "happy_path").model_copy(update={"subject": command}) for i in range(6)]
+    assert probes(tests, 3) == (0, 1, 2)
+    assert probes([test.model_copy(update={"alone": True}) for test in tests], 3) == ()
+
+
 def cells(*answers: str | None, outcome: Outcome = "pass") -> tuple[Cell, ...]:
     return tuple(Cell(outcome=outcome, observed=answer) for answer in answers)
 

@@ -115,7 +115,7 @@ async def test_who_answers_a_few_inputs_alike_costs_no_suite_run_and_keeps_his_v
     async def run(probe_inputs: int) -> tuple[list[int], Any]:
         """How many tests each run of the trial had, and its outcome."""
         bench = Bench(scripted(*same))
-        tried = Workbench.try_out
+        tried, looked = Workbench.try_out, Workbench.try_all
         sizes: list[int] = []
 
         async def counted(self: Workbench, place: str, files: Any, tests: Any) -> Any:
@@ -123,8 +123,14 @@ async def test_who_answers_a_few_inputs_alike_costs_no_suite_run_and_keeps_his_v
                 sizes.append(len(tests))
             return await tried(self, place, files, tests)
 
+        async def counted_all(self: Workbench, place: str, variants: Any, tests: Any) -> Any:
+            if place.startswith("look-"):
+                sizes.append(len(variants) * len(tests))
+            return await looked(self, place, variants, tests)
+
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Workbench, "try_out", counted)
+            patch.setattr(Workbench, "try_all", counted_all)
             config = SolverConfig(**{**settings, "samples": 3, "probe_inputs": probe_inputs})
             outcome = await bench.solve("hc", config)
         assert outcome.suite is not None and outcome.matrix is not None
