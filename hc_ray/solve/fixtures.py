@@ -51,8 +51,8 @@ _FOLDERS: dict[Range, tuple[dict[str, str], ...]] = {
     "edge": ({"two words.txt": "x" * 50, "short": "y"}, {"big": "x" * 20, "inner/bigger": "y" * 900, ".hid": "z"}),
 }
 _ARGUMENT = re.compile(
-    r"(?:takes|given|with|gets|accepts|receives) (?:an?|the|one|two) (?P<noun>[\w -]{2,30}?)(?: \([^)]*\))? "
-    r"as (?:its|the|an?)(?: \w+)? arguments?", re.IGNORECASE,
+    r"(?:takes|given|with|gets|accepts|receives|and) (?P<many>an?|the|one|two|three) (?P<noun>[\w -]{2,30}?)"
+    r"(?: \([^)]*\))? as (?:its|the|an?)(?: \w+)? arguments?", re.IGNORECASE,
 )  # fmt: skip
 _NOUNS: tuple[tuple[ArgumentKind, str], ...] = (
     ("folder", r"\b(?:director(?:y|ies)|folders?)\b"),
@@ -66,7 +66,9 @@ def argument_kinds(instruction: str) -> tuple[ArgumentKind, ...]:
     """The kind of each argument that the instruction names; numbers where it says that all are; else empty."""
     found: list[ArgumentKind] = []
     for match in _ARGUMENT.finditer(instruction):
-        found.append(next((kind for kind, words in _NOUNS if re.search(words, match["noun"], re.I)), "text"))
+        count = {"two": 2, "three": 3}.get(match["many"].lower(), 1)
+        nouns = re.split(r",? and (?:an?|the|one) ", match["noun"]) * count
+        found += [next((kind for kind, words in _NOUNS if re.search(words, noun, re.I)), "text") for noun in nouns]
     if not found and re.search(r"\ball (?:its|the) arguments, which are (?:whole )?(?:numbers|integers)", instruction):
         return ("number", "number")
     return tuple(found)

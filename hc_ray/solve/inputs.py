@@ -103,6 +103,8 @@ def named_kind(parameter: str) -> str | None:
 
 def are_known(parameters: Sequence[str], samples: Sequence[str]) -> bool:
     """Whether something speaks of every parameter's type: an input of another type shows nothing."""
+    if not samples and len(parameters) == 1 and parameters[0].strip() in ("c", "t"):
+        return False  # a character or a text, but as well a temperature or a time
     return bool(samples) or all(told_kind(part) or named_kind(part) for part in parameters if part.strip(" *"))
 
 

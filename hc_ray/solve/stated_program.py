@@ -18,6 +18,12 @@ from hc_ray.suite import Expectation, ExpectedValue, FileView, Property, Rejecte
 
 _EXAMPLE = re.compile(r"\b(?:for example|for instance|e\.g\.|such as|examples?:)", re.IGNORECASE)
 
+_SHAPED = re.compile(
+    r"\breads? (?:lines?|pairs?|records?)\b[^.]*\b(?:like|form|with)\b|"
+    r"\breads? (?:an?|the|one) [\w -]{2,30} and (?:an?|the|one) [\w -]{2,30} (?:from|on)\b", re.IGNORECASE,
+)  # fmt: skip
+"""What is read has a form of its own: an ordinary text is none that must be answered."""
+
 
 def program_tests(instruction: str, target: Target) -> list[SelfTest]:
     """The stated uses with their outcomes, an ordinary use, and what is said of every output."""
@@ -55,7 +61,7 @@ def program_tests(instruction: str, target: Target) -> list[SelfTest]:
             for one in told
         ]  # fmt: skip
     ordinary = given(instruction, "ordinary", 2)
-    runs = [one for one in ordinary if not made or one.files]
+    runs = [one for one in ordinary if (not made or one.files) and not (one.stdin and _SHAPED.search(instruction))]
     for name, one in ((name, one) for one in runs[:1] for name in ("runs", "deterministic")):
         made.append(
             test_of(instruction, "happy_path", target.subject, Property(name=name), text=one.arguments, stdin=one.stdin,
@@ -125,7 +131,7 @@ def _of_rules(instruction: str, target: Target, ordinary: Sequence[Given]) -> li
     """What the instruction says of every output, tried on ordinary input; nothing where it does not say what input is
     ordinary."""
     known = argument_kinds(instruction) or not takes(instruction)
-    shaped = re.search(r"\breads? (?:lines?|pairs?|records?)\b[^.]*\b(?:like|form|with|of)\b", instruction)
+    shaped = _SHAPED.search(instruction) or re.search(r"\breads? (?:lines?|pairs?|records?)\b[^.]*\bof\b", instruction)
     return [
         test_of(instruction, "format", target.subject, Property(name=rule.name, argument=rule.argument),
                 text=one.arguments, stdin=one.stdin, files=one.files, confidence=0.75, sentence=rule.sentence,

@@ -9,7 +9,7 @@ from hc_ray.solve.argument_types import answer_type, kind_in, typed
 from hc_ray.solve.deliverable import read_deliverable
 from hc_ray.solve.edges import calls, named_texts
 from hc_ray.solve.inputs import calls as calls_of
-from hc_ray.solve.inputs import fits, named_kind
+from hc_ray.solve.inputs import are_known, fits, named_kind
 from hc_ray.solve.scan import Found
 from hc_ray.solve.stated import generic_tests, stated_tests
 from hc_ray.solve.target import Target
@@ -166,3 +166,8 @@ def test_a_property_is_asked_only_of_inputs_whose_type_is_known() -> None:
 )
 def test_arbitrary_prose_gives_parameters_that_python_reads(prose: str, parameters: str) -> None:
     compile(f"def f({typed(prose, parameters)}): pass", "prose", "exec")
+
+
+def test_a_lone_letter_that_may_be_a_text_or_a_number_is_of_no_known_type() -> None:
+    assert [are_known([name], ()) for name in ("c", "t", "text")] == [False, False, True]
+    assert are_known(["text", "c"], ()) and are_known(["c"], ("f(3)",)) and are_known(["c: float"], ())

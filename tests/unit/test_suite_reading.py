@@ -115,7 +115,9 @@ def test_an_example_about_files_that_nobody_has_is_no_test_but_a_copy_of_one_is(
     ("text", "kinds"),
     [
         ("It takes a file name as its first argument.", ("file",)),
-        ("It takes a directory as its only argument and a number as its second argument", ("folder",)),
+        ("It takes a directory as its first argument and a number as its second argument", ("folder", "number")),
+        ("It takes a key and a file name as its two arguments.", ("text", "file")),
+        ("It takes two numbers as its arguments.", ("number", "number")),
         ("It takes a column number (1 for the first) as its first argument", ("number",)),
         ("It sums all its arguments, which are whole numbers.", ("number", "number")),
         ("It reads standard input.", ()),
@@ -123,6 +125,15 @@ def test_an_example_about_files_that_nobody_has_is_no_test_but_a_copy_of_one_is(
 )
 def test_the_instruction_says_what_arguments_are(text: str, kinds: tuple[str, ...]) -> None:
     assert argument_kinds(text) == kinds
+
+
+@pytest.mark.parametrize(
+    ("read", "tried"),
+    [("a word from", True), ("a word and a number from", False), ("lines like `egg 3` from", False)],
+)
+def test_an_ordinary_input_must_end_well_only_where_nothing_is_said_of_its_form(read: str, tried: bool) -> None:
+    made = stated(f"Write a C program `x.c` that reads {read} standard input and prints a rhyme.")
+    assert any(one.expectation.model_dump().get("name") == "runs" for one in made) == tried
 
 
 @pytest.mark.parametrize(
