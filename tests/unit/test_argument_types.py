@@ -8,8 +8,8 @@ from hc_ray.solve import stated_calls
 from hc_ray.solve.argument_types import answer_type, kind_in, typed
 from hc_ray.solve.deliverable import read_deliverable
 from hc_ray.solve.edges import calls, named_texts
-from hc_ray.solve.inputs import calls as calls_of
 from hc_ray.solve.inputs import are_known, fits, named_kind
+from hc_ray.solve.inputs import calls as calls_of
 from hc_ray.solve.scan import Found
 from hc_ray.solve.stated import generic_tests, stated_tests
 from hc_ray.solve.target import Target
