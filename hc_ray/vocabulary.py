@@ -3,8 +3,10 @@ what helps with one task by name is no method.
 
 A word is a task's own (distinctive) when it has at least six letters, or four digits, stands in that task only, and is
 not ordinary: neither in the dictionary nor in the standard library of Python or C. The dictionary (``webster.xz``) is
-the word list of Webster's Second International, 1934, in the public domain, as BSD systems ship it (``web2``): words in
-order, each as the number of letters that it shares with the one before it, and the rest."""
+the word list of Webster's Second International, 1934, in the public domain, as BSD systems ship it (``web2``).
+
+``benchmark.xz`` holds the names of the 89 tasks of Terminal-Bench 2 (https://www.tbench.ai), of which nothing speaks,
+whatever dataset is at hand: packed so that no name stands in the tree."""
 
 import lzma
 import re
@@ -12,6 +14,7 @@ import sysconfig
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 _WORD = re.compile(r"[a-z]{6,}")
@@ -50,12 +53,23 @@ def words_of(text: str) -> frozenset[str]:
 @cache
 def dictionary() -> frozenset[str]:
     """English words, without most of their inflected forms."""
-    packed = (Path(__file__).parent / "webster.xz").read_bytes()
-    words, last = [], ""
-    for line in lzma.decompress(packed).decode().split():
+    return _packed("webster.xz")
+
+
+@cache
+def benchmark() -> Mapping[str, tuple[str, ...]]:
+    """The tasks of Terminal-Bench 2, of which no more than the names is known here."""
+    return dict.fromkeys(sorted(_packed("benchmark.xz")), ())
+
+
+def _packed(name: str) -> frozenset[str]:
+    """A packed list: lines in order, each as the number of letters (at most 9) that it shares with the one before it,
+    and the rest."""
+    lines, last = [], ""
+    for line in lzma.decompress((Path(__file__).parent / name).read_bytes()).decode().split():
         last = last[: int(line[0])] + line[1:]
-        words.append(last)
-    return frozenset(words)
+        lines.append(last)
+    return frozenset(lines)
 
 
 @cache
@@ -89,11 +103,12 @@ def distinctive(tasks: Mapping[str, Iterable[str]]) -> dict[str, str]:
 
 
 class Vocabulary:
-    """What no text outside the datasets may say."""
+    """What no text outside the datasets may say. A word that stands in one task alone of a dataset counts, whatever the
+    other datasets hold."""
 
-    def __init__(self, tasks: Mapping[str, Iterable[str]]) -> None:
-        self.words = distinctive(tasks)
-        names = sorted(name for name in tasks if not (name.isalpha() and is_ordinary(name.lower())))
+    def __init__(self, *datasets: Mapping[str, Iterable[str]]) -> None:
+        self.words = {word: name for tasks in reversed(datasets) for word, name in distinctive(tasks).items()}
+        names = sorted(name for name in {*chain(*datasets)} if not (name.isalpha() and is_ordinary(name.lower())))
         either = "|".join(re.escape(name).replace(r"\-", "[-_]" if self._own(name) else "-") for name in names)
         self._names = re.compile(rf"(?<![A-Za-z0-9])(?:{either})(?![A-Za-z0-9])", re.IGNORECASE) if names else None
 

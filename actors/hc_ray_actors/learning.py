@@ -14,7 +14,7 @@ from hc_ray.solve.learned import Lesson, Solved, lessons
 from hc_ray.solve.skills import FILE, SHIPPED, installed
 from hc_ray.task import Task
 from hc_ray.trial import TrialResult
-from hc_ray.vocabulary import Vocabulary
+from hc_ray.vocabulary import Vocabulary, benchmark
 from hc_ray_actors import verifiers
 from hc_ray_actors.plan import sealed_folder
 
@@ -32,7 +32,7 @@ def learn(out: str, root: Path) -> tuple[Lesson, ...]:
             f"{out}: this sweep ran on split {sweep['config']['split']}; skills are learned from dev alone"
         )
     tasks = _tasks(Path(sweep["dataset"]))
-    known = Vocabulary({task.name.rsplit("/", 1)[-1]: [task.instruction] for task in tasks.values()})
+    known = Vocabulary({task.name.rsplit("/", 1)[-1]: [task.instruction] for task in tasks.values()}, benchmark())
     trials = [one for name in sorted(store.finished()) if (one := _solved(store, name, tasks)) is not None]
     sweep_digests = sorted({trial.task for trial in trials})
     came = {"sweep": Path(out).name if not known.found(Path(out).name) else "a sweep", "tasks_digests": sweep_digests}

@@ -18,7 +18,7 @@ from hc_ray.stats import minimal_detectable_effect
 from hc_ray.task import RefusedTask, Task
 from hc_ray.trial import TrialKey
 from hc_ray.value import Value, digest_of
-from hc_ray.vocabulary import Vocabulary
+from hc_ray.vocabulary import Vocabulary, benchmark
 from hc_ray_actors import verifiers
 from hc_ray_actors.address import running_cluster
 from hc_ray_actors.estimate import WITHOUT_MODEL, expected_seconds, expected_tokens
@@ -287,10 +287,11 @@ def _trials(
 
 
 def _hint_is_general(hint: str, tasks: Sequence[Task]) -> None:
-    """Raises ``ConfigError`` for a hint that holds a task's name or a word of one task alone."""
+    """Raises ``ConfigError`` for a hint that holds a task's name or a word of one task alone; the benchmark's too."""
     if not hint:
         return
-    said = Vocabulary({task.name.rsplit("/", 1)[-1]: [task.instruction] for task in tasks}).found(hint)
+    dataset = {task.name.rsplit("/", 1)[-1]: [task.instruction] for task in tasks}
+    said = Vocabulary(dataset, benchmark()).found(hint)
     if said:
         raise ConfigError(f"solver.hint: {', '.join(said)} stand in one task alone; a hint must be general")
 

@@ -1,6 +1,7 @@
 """Skills: what is shipped, what a prompt takes of them and what that may cost, and what is learned from a sweep."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from hc_ray.solve.skills import PLACE, SHIPPED, Skill, installed, know_how, prom
 from hc_ray.task import Environment, Task
 from hc_ray.trial import TrialKey
 from hc_ray.vocabulary import Vocabulary
-from hc_ray_actors import learning, plan, trials
+from hc_ray_actors import learning, plan, trials, verifiers
 from tests.fakes.sweepdir import add_trial, sweep
 from tests.fakes.tasks import make_task
 from tests.unit.test_orchestrate import RIGHT, WRONG, Bench, scripted
@@ -188,12 +189,14 @@ def _says(sentence: str) -> Vocabulary:
     return known
 
 
-def finished(folder: Path, **config: Any) -> Path:
+def finished(folder: Path, answer: str = ANSWER, **config: Any) -> Path:
     """A finished sweep of ``hc`` on two tasks, all passed, with what its trials leave."""
     texts = {"zymogrel-one": CSV, "two": CSV.replace("sums", "counts")}
+    if answer != ANSWER:
+        texts = {name: text.replace("total.py", "total.c") for name, text in texts.items()}
     for name, text in texts.items():
         make_task(folder / "dataset", name, instruction=text)
-    sealed = learning.verifiers.seal(folder / "dataset", folder / "public", folder / "sealed")
+    sealed = verifiers.seal(folder / "dataset", folder / "public", folder / "sealed")
     store = sweep(dataset=str(folder / "dataset"), **config)
     for number in range(6):
         task = sealed.tasks[number % 2]
@@ -204,7 +207,7 @@ def finished(folder: Path, **config: Any) -> Path:
         key = {"task_digest": task.digest, "agent": "hc"}
         store.write(f"trials/{trial}/config.json", json.dumps(key).encode())
         store.write(f"trials/{trial}/agent/trajectory.json", json.dumps({"extra": {"chosen": "c1.0"}}).encode())
-        handed = [{"id": "c1.0", "files": {"total.py": ANSWER}, "plan": "steps"}]
+        handed = [{"id": "c1.0", "files": {"total.py" if answer == ANSWER else "total.c": answer}, "plan": "steps"}]
         store.write(f"trials/{trial}/agent/candidates.json", json.dumps(handed).encode())
     return store.save(folder / "out")
 
@@ -250,6 +253,25 @@ def test_a_hint_that_speaks_of_one_task_is_refused(hint: str, named: str) -> Non
     with pytest.raises(ConfigError, match=named):
         plan._hint_is_general(hint, tasks)
     plan._hint_is_general("Mind empty input and sort twice.", tasks)
+
+
+@pytest.mark.parametrize("said", ["circuit-fibsqrt", "Corewars", "winning_avg_corewars"])
+@pytest.mark.parametrize("instruction", ["Sort it.", "Sort it, with corewars and fibsqrt."])
+def test_a_hint_that_speaks_of_a_task_of_terminal_bench_is_refused_whatever_the_dataset_says(
+    said: str, instruction: str
+) -> None:
+    tasks = [Task(name="x/sort-them", digest="a" * 64, instruction=instruction, environment=Environment())]
+    with pytest.raises(ConfigError, match=r"fibsqrt|corewars"):
+        plan._hint_is_general(f"Mind {said} and empty input.", tasks)
+
+
+def test_no_skill_speaks_of_a_task_of_terminal_bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
+    answer = "#include <corewars/fibsqrt.h>\n#include <math.h>\n"
+    out = finished(tmp_path, answer).rename(tmp_path / "circuit-fibsqrt")
+    (taught,) = learning.learn(str(out), tmp_path / "learned")
+    assert taught.skill and "They include <math.h>." in taught.skill.body and "1 lines held" in taught.why
+    assert not re.search("fibsqrt|corewars", taught.skill.text)
 
 
 def test_a_machine_with_other_skills_than_the_plan_runs_no_trial(

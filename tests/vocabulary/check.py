@@ -4,11 +4,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from hc_ray.vocabulary import Vocabulary
+from hc_ray.vocabulary import Vocabulary, benchmark
 
 ROOT = Path(__file__).parents[2]
 SCANNED = ("hc_ray", "actors", "scripts", "configs", "cluster.yaml", "hatch_build.py", "pyproject.toml")
-NAMES = ROOT / "tests" / "vocabulary" / "terminal-bench-2.txt"
 _LARGEST = 1 << 20
 
 
@@ -31,13 +30,13 @@ def tasks_of(dataset: Path) -> dict[str, list[str]]:
     return found
 
 
-def vocabulary(datasets: Sequence[Path], names: Path = NAMES) -> Vocabulary:
-    """The vocabulary of all datasets together."""
-    tasks: dict[str, list[str]] = {name: [] for name in names.read_text().split("\n") if name and name[0] != "#"}
+def vocabulary(datasets: Sequence[Path]) -> Vocabulary:
+    """The vocabulary of all datasets together, and of the benchmark's names."""
+    tasks: dict[str, list[str]] = {}
     for dataset in datasets:
         for name, texts in tasks_of(dataset).items():
             tasks.setdefault(name, []).extend(texts)
-    return Vocabulary(tasks)
+    return Vocabulary(tasks, benchmark())
 
 
 def scanned(root: Path) -> Iterator[Path]:
