@@ -70,6 +70,16 @@ _OTHER_OUTPUT = re.compile(
     rf"(?:{_VERB}|\bwrites\b|\bshows?\b)(?! (?:an?|the) (?:new |single )?(?:string|text)\s*(?:[.;,]|$))", re.IGNORECASE
 )
 _OTHER_INPUT = re.compile(r"\b(?:second|third|other|another|further|more) (?:\w+ )?(?:argument|parameter)s?\b", re.I)
+_HARMLESS = re.compile(
+    r"^(?:Write|Create|Make|Put|Add|Save|Store|Implement|Provide|Build|Use)\b|"
+    r"^(?:It|(?:The|Your) (?:program|script|function|command|file|solution)) "
+    r"(?:takes|reads|gets|receives|accepts|expects|compiles|ends|exits|(?:must|should) (?:compile|exit|end|use)|"
+    r"(?:is|will be|must be|should be|can be) (?:given|called|run|started|stored|saved|named|executable|put))\b|"
+    r"\b(?i:compile[sd]?|compiler|executable|shebang|standard library|exit (?:status|code)|warnings?|imports?|"
+    r"nothing else (?:is|must|may)|no other (?:output|text)|nothing more)\b"
+)
+"""Sentences of how a thing is made, called and ended."""
+_NO_MORE = r"(?i:nothing else|nothing more|no other (?:output|text))[^.;]*"
 _OF_BUILDING = re.compile(r"\w\.\w+\W?$|\b(?:gcc|cc|make|sh|bash|python3?)\b|\(.*\)")
 """What may be quoted in a sentence that says nothing of the output: files, commands, signatures."""
 _NONE_THERE = (
@@ -145,7 +155,8 @@ def _is_harmless(sentence: str, names: Sequence[str]) -> bool:
     """Whether a further sentence says nothing of what comes out."""
     quoted = [unquoted(one) for one in re.findall(QUOTED, sentence)]
     told = all(one in names or _OF_BUILDING.search(one) for one in quoted)
-    return told and not _says_more(sentence) and not _OTHER_INPUT.search(sentence)
+    harmless = _HARMLESS.search(sentence) is not None and not _OTHER_INPUT.search(sentence)
+    return told and harmless and not _says_more(re.sub(_NO_MORE, "", sentence))
 
 
 def _name(slot: str) -> str:

@@ -105,7 +105,22 @@ def are_known(parameters: Sequence[str], samples: Sequence[str]) -> bool:
     """Whether something speaks of every parameter's type: an input of another type shows nothing."""
     if not samples and len(parameters) == 1 and parameters[0].strip() in ("c", "t"):
         return False  # a character or a text, but as well a temperature or a time
-    return bool(samples) or all(told_kind(part) or named_kind(part) for part in parameters if part.strip(" *"))
+    if samples:
+        return not any(_is_record(_argument(samples, place)) for place in range(len(parameters)))
+    return all(told_kind(part) or named_kind(part) for part in parameters if part.strip(" *"))
+
+
+def _is_record(sample: str | None) -> bool:
+    """Whether a shown argument is a tuple, a list of pairs, of tuples or of dictionaries: those of the pools have
+    another shape, and nothing right may be able to take them."""
+    try:
+        value = ast.literal_eval(sample or "0")
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        return False
+    if not isinstance(value, list) or not value:
+        return isinstance(value, tuple)
+    shaped = any(isinstance(one, tuple | dict) for one in value)
+    return shaped or all(isinstance(one, list) and len(one) == 2 for one in value)
 
 
 def fits(call: str, parameters: Sequence[str], samples: Sequence[str]) -> bool:

@@ -171,3 +171,18 @@ def test_arbitrary_prose_gives_parameters_that_python_reads(prose: str, paramete
 def test_a_lone_letter_that_may_be_a_text_or_a_number_is_of_no_known_type() -> None:
     assert [are_known([name], ()) for name in ("c", "t", "text")] == [False, False, True]
     assert are_known(["text", "c"], ()) and are_known(["c"], ("f(3)",)) and are_known(["c: float"], ())
+
+
+@pytest.mark.parametrize(
+    ("sample", "known"),
+    [
+        ("f([('a', 2), ('b', 3)])", False),
+        ("f([[1, 3], [2, 6]])", False),
+        ("f([{'a': 1}])", False),
+        ("f([[1, 2, 3], [4, 5, 6]])", True),
+        ("f(['a', 'b'])", True),
+        ("f((1, 2))", False),
+    ],
+)
+def test_records_have_a_shape_that_no_ordinary_input_has(sample: str, known: bool) -> None:
+    assert are_known(["items"], [sample]) is known

@@ -24,6 +24,12 @@ from hc_ray.task import Environment
             (),
             "Dear Zoe,",
         ),
+        (
+            "It prints `Dear NAME,`, where NAME is the argument. It must compile with `gcc -Wall`. Nothing else is "
+            "printed, and it exits with status 0.",
+            (),
+            "Dear Zoe,",
+        ),
         ("It prints `Dear ` followed by its first argument and an exclamation mark.", ("name",), "Dear Zoe!"),
         (
             "It prints `Dear ` followed by the name, followed by `.`. If no name is given it prints `?`.",
@@ -65,6 +71,8 @@ def test_a_form_with_slots_is_filled_with_what_is_given(told: str, names: tuple[
         "It prints `Dear NAME,`, where NAME is the argument. Spaces around it are removed.",
         "It prints `Dear NAME,`, where NAME is the argument. If the name is empty or `Bo` it prints `Bye`.",
         "It prints `Dear NAME,`, where NAME is the argument. For names with no capital it prints `dear`.",
+        "It prints `Dear NAME,`, where NAME is the argument. The name is printed with zeros in front.",
+        "It prints `Dear NAME,`, where NAME is the argument. Only the first name is used.",
         "It reverses the text and prints `Dear NAME,`, where NAME is the text.",
         "It prints `Dear NAME,`, where NAME is the first word.",
         "It prints `Dear NAME, {age:.2f}`, where NAME is the argument.",
