@@ -140,12 +140,10 @@ class Trial:
             more = await maker.make(f"{place}")
         self.exchanges += maker.exchanges
         search.purse.charge(more.prompt_tokens, more.completion_tokens, more.engine_seconds)
+        with search.measured_anew(more.tests):
+            await Verifying(search).run(search.pool)
         self.added += more.tests
-        search.tests += more.tests
         search.missed = missed(search.task.instruction, search.tests)
-        search.rows.clear()
-        search.forget_twins()
-        await Verifying(search).run(search.pool)
         search.journal("refine", added=[test.id for test in more.tests], missed=list(search.missed),
                        tokens_left=search.purse.left)  # fmt: skip
         search.choose(self.config.selector)
@@ -222,12 +220,15 @@ class Trial:
         return search.parts.all_ended(search.turns, completed=complete) if search.parts else ()
 
     def _self_verdict(self) -> tuple[bool | None, float | None]:
-        """What the suite, frozen before the first candidate, says of the first submission."""
+        """What the suite, frozen before the first candidate, had said of the first submission when that was made: the
+        untouched workspace fails it (the gate saw that); of one that it never ran on nothing is known."""
         search = self.search
         if search.suite is None or not judging(search.suite.tests):
             return None, None
-        if search.first is None or search.first not in search.rows:
+        if search.first_row is None:
+            return None, None
+        if not search.first_row:
             return False, 0.0
-        row = search.rows[search.first][: len(search.suite.tests)]
+        row = search.first_row[: len(search.suite.tests)]
         columns = judging(search.suite.tests)
         return all(row[i].outcome == "pass" for i in columns), progress(row, search.suite.tests)

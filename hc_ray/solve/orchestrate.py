@@ -15,6 +15,7 @@ from hc_ray.ports import Events, Judge, SandboxPlace
 from hc_ray.solve.agents import Trial
 from hc_ray.solve.budget import Clock, wall_seconds
 from hc_ray.solve.deliverable import read_deliverable
+from hc_ray.solve.handing_in import hand_in
 from hc_ray.solve.outcome import RoleModel, SuiteCache, TrialOutcome
 from hc_ray.solve.search import Search
 from hc_ray.solve.suite_making import make
@@ -71,10 +72,10 @@ async def solve(
     trial = Trial(search, config=config, seed=seed, tester=tester, decomposer=decomposer, place=place, suites=suites)
     try:
         await _within(clock, search, getattr(trial, agent)())
-        passed = await search.submit()
-        while not passed and agent == "hc" and len(search.bits) <= config.refinement and trial.may_refine():
+        passed = await hand_in(search)
+        while passed is False and agent == "hc" and len(search.bits) <= config.refinement and trial.may_refine():
             await _within(clock, search, trial.refine())
-            passed = await search.submit()
+            passed = await hand_in(search)
         return trial.outcome()
     finally:
         await bench.close()

@@ -1,9 +1,10 @@
-"""The state of one trial's search and the steps that all agents share: asking for candidates, selecting, submitting
-(``verifying`` runs the tests). Decisions fall at round barriers, in slot order, never in the order of arrival."""
+"""The state of one trial's search and the steps that all agents share: asking for candidates, selecting (``verifying``
+runs the tests, ``handing_in`` hands in). Decisions fall at round barriers, in slot order, never in the order of
+arrival."""
 
 import asyncio
-import hashlib
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hc_ray.candidate import Candidate, Submission
@@ -77,7 +78,10 @@ class Search:
         self.know_how = ""
         """What prompts say of the skills that the instruction calls for."""
         self.submissions: list[Submission] = []
-        self.first: str | None = None
+        self.handed_in: list[Selection | None] = []
+        """What stood when each submission was made."""
+        self.first_row: tuple[Cell, ...] | None = None
+        """What the first submission had shown by then: nothing for the untouched workspace, None if it never ran."""
         self.bits: list[bool] = []
         self.notes: list[str] = []
         self._trust: tuple[tuple[int, int], Mapping[str, float]] = ((0, 0), {})
@@ -216,6 +220,19 @@ class Search:
             original = first.setdefault(one.digest, one.id) if one.digest else one.id
             self.pool[i] = one.model_copy(update={"duplicate_of": original if original != one.id else None})
 
+    @contextlib.contextmanager
+    def measured_anew(self, more: Sequence[SelfTest]) -> Iterator[None]:
+        """Every candidate is run again, under more tests; where that is cut off, what was measured before stands."""
+        before = self.tests, dict(self.rows), tuple(self.pool)
+        self.tests += tuple(more)
+        self.rows.clear()
+        self.forget_twins()
+        try:
+            yield
+        except BaseException:
+            self.tests, self.rows, self.pool[:] = before
+            raise
+
     def matrix(self) -> PassMatrix:
         """Every candidate that was run, in slot order, under the present tests."""
         names = tuple(one.id for one in self.pool if one.id in self.rows)
@@ -245,34 +262,11 @@ class Search:
                       completion_tokens=self.purse.completion_tokens)
         )  # fmt: skip
 
-    async def submit(self) -> bool:
-        """Hand in the chosen candidate (the untouched workspace where there is none); the verdict's one bit."""
-        chosen = self.selection.chosen if self.selection else None
-        files = self.candidate(chosen).files if chosen else {}
-        checklist = self.checklist(files)
-        difference, living = await self.bench.hand_in(f"submission{len(self.submissions)}", files)
-        missing = [file.path for file in self.deliverable.files if not self._reaches(file.path, difference.changed)]
-        self.journal("submit", candidate=chosen, changed=list(difference.changed), missing=missing, faults=checklist)
-        submission = submission_of(self.name, self.task, len(self.submissions), difference.tar, living)
-        if not self.submissions:
-            self.first = chosen
-        self.submissions.append(submission)
-        # How long the hidden tests take says something of them: no decision of the search may hear it.
-        with self.clock.stopped():
-            passed = await self.judge(submission)
-        self.bits.append(passed)
-        if not passed and chosen is not None:
-            self.rejected.add(chosen)
-        return passed
-
     def checklist(self, files: Mapping[str, str]) -> list[str]:
         """What a last look at the files of a candidate finds; a search with faults in its best is not complete."""
         faults = [f"{path} holds conflict markers" for path, text in files.items() if _conflicts(text)]
         faults += [f"{path} is empty" for path, text in files.items() if not text.strip()]
         return faults + [f"{one.path} is missing" for one in self.deliverable.files if one.path not in files]
-
-    def _reaches(self, path: str, changed: Sequence[str]) -> bool:
-        return any(one == path or one.endswith("/" + path.lstrip("/")) for one in changed)
 
     def journal(self, what: str, **detail: Any) -> None:
         self.events.emit(Action(name=what, detail=detail))
@@ -291,10 +285,3 @@ def checkpoint(held: Selection | None, now: Selection) -> Selection:
 
 def _conflicts(text: str) -> bool:
     return any(line.startswith(_CONFLICT) for line in text.splitlines())
-
-
-def submission_of(name: str, task: Task, number: int, tar: bytes, living: str | None = None) -> Submission:
-    """A submission of a trial: its ``number``-th."""
-    digest = hashlib.sha256(tar).hexdigest()
-    name_of = f"{name}-{number}"
-    return Submission(id=name_of, trial=name, task_digest=task.digest, tar=tar, digest=digest, living=living)

@@ -255,6 +255,19 @@ async def test_the_wall_time_ends_a_search_that_still_hands_in_its_best() -> Non
     assert "def double" in bench.submitted()
 
 
+@pytest.mark.parametrize("agent", ["hc", "best_of_n"])
+async def test_the_wall_time_ends_before_any_test_is_run_and_a_candidate_is_handed_in(agent: AgentName) -> None:
+    bench = Bench(scripted(RIGHT, WRONG))
+    await bench.solve("hc")
+    bench.place.hangs = lambda name: True  # the suite is there: what hangs are the runs of the first round
+    outcome = await bench.solve(agent, budget=BudgetConfig(tokens=6000, default_timeout_sec=2))
+    assert outcome.stop_reason == "timeout" and outcome.matrix is not None and not outcome.matrix.candidates
+    assert outcome.chosen == next(one.id for one in outcome.candidates if one.files)
+    assert outcome.selection is not None and outcome.selection.chosen == outcome.chosen
+    assert "def double" in bench.submitted()
+    assert outcome.self_pass is None and outcome.progress is None, "what was not measured is not said"
+
+
 async def test_an_engine_that_fails_leaves_no_sandbox_open() -> None:
     def fail(prompt: Prompt) -> str:
         if prompt.role == "solver" and len(bench.prompts) > 12:

@@ -1,0 +1,70 @@
+"""The end of a stretch of a search: which candidate is handed in, a last look at it, and the verdict's one bit."""
+
+import hashlib
+from collections.abc import Sequence
+
+from hc_ray.candidate import Candidate, Submission
+from hc_ray.select import Selection, progress
+from hc_ray.solve.search import Search
+from hc_ray.task import Task
+
+
+async def hand_in(search: Search) -> bool | None:
+    """Hand in the best candidate (the untouched workspace where there is none); the verdict's one bit. None where it is
+    what a verdict has failed already: nothing is handed in, and what was stays what is told of."""
+    if search.selection is None or search.selection.chosen is None:
+        search.selection = _unselected(search) or search.selection
+    chosen = search.selection.chosen if search.selection else None
+    if _failed_already(search, chosen):
+        search.selection = search.handed_in[-1]
+        search.notes.append("nothing new was found after the verdict: it is not asked again")
+        return None
+    files = search.candidate(chosen).files if chosen else {}
+    checklist = search.checklist(files)
+    difference, living = await search.bench.hand_in(f"submission{len(search.submissions)}", files)
+    missing = [file.path for file in search.deliverable.files if not _reaches(file.path, difference.changed)]
+    search.journal("submit", candidate=chosen, changed=list(difference.changed), missing=missing, faults=checklist)
+    submission = _submission(search.name, search.task, len(search.submissions), difference.tar, living)
+    if not search.submissions:
+        search.first_row = search.rows.get(chosen) if chosen else ()
+    search.handed_in.append(search.selection)
+    search.submissions.append(submission)
+    # How long the hidden tests take says something of them: no decision of the search may hear it.
+    with search.clock.stopped():
+        passed = await search.judge(submission)
+    search.bits.append(passed)
+    if not passed and chosen is not None:
+        search.rejected.add(chosen)
+    return passed
+
+
+def _unselected(search: Search) -> Selection | None:
+    """Where the time was over before anything was selected: who passes most of what was run, the first of equals; where
+    nothing was run, the first that holds a file. None where none does."""
+
+    def passing(one: Candidate) -> float:
+        return progress(search.rows[one.id], search.tests) if one.id in search.rows else -1.0
+
+    best = max((one for one in search.pool if one.files), key=passing, default=None)
+    if best is None:
+        return None
+    return Selection(selector=search.config.selector, chosen=best.id, scores={}, clusters=(), confidence=0.0,
+                     why="nothing was selected in time: the first of those that pass most")  # fmt: skip
+
+
+def _failed_already(search: Search, chosen: str | None) -> bool:
+    """Whether a verdict has failed this candidate, or one with the same files."""
+    before = [one.chosen if one else None for one in search.handed_in]
+    if chosen is None or chosen in before:
+        return chosen in before
+    return search.candidate(chosen).digest in {search.candidate(one).digest for one in before if one is not None}
+
+
+def _reaches(path: str, changed: Sequence[str]) -> bool:
+    return any(one == path or one.endswith("/" + path.lstrip("/")) for one in changed)
+
+
+def _submission(name: str, task: Task, number: int, tar: bytes, living: str | None) -> Submission:
+    """A submission of a trial: its ``number``-th."""
+    digest = hashlib.sha256(tar).hexdigest()
+    return Submission(id=f"{name}-{number}", trial=name, task_digest=task.digest, tar=tar, digest=digest, living=living)

@@ -1,0 +1,56 @@
+"""What is handed in at the end, and the last look at it."""
+
+from typing import Any
+
+from hc_ray.candidate import Candidate, Submission
+from hc_ray.config import BudgetConfig, SolverConfig
+from hc_ray.solve.budget import Clock
+from hc_ray.solve.deliverable import read_deliverable
+from hc_ray.solve.handing_in import hand_in
+from hc_ray.solve.sameness import files_digest
+from hc_ray.solve.search import Search
+from hc_ray.solve.workbench import Workbench
+from hc_ray.suite import Cell, ExpectedValue, SelfTest, Subject
+from hc_ray.task import Environment, Task
+from tests.fakes.folder_place import FolderPlace
+from tests.unit.test_orchestrate import INSTRUCTION, Bench, Log, scripted
+
+TEST = SelfTest(id="t", category="happy_path", input="double(1)", expectation=ExpectedValue(value="2"),
+                subject=Subject(kind="call", path="double.py", function="double"))  # fmt: skip
+
+
+def searching(*bodies: dict[str, str], instruction: str = INSTRUCTION) -> tuple[Search, Log]:
+    """A search whose round has brought candidates with these files, and nothing else yet."""
+    task = Task(name="t", digest="ab" * 32, instruction=instruction, environment=Environment())
+    log = Log()
+
+    async def judge(submission: Submission) -> bool:
+        return False
+
+    search = Search(task, read_deliverable(instruction, task.environment), config=SolverConfig(), seed=0, name="t",
+                    budget=BudgetConfig(tokens=6000), solver=Bench(scripted("")).role, judge=judge, events=log,
+                    bench=Workbench(FolderPlace(quick=True), task, "t"), clock=Clock(60))  # fmt: skip
+    shared: dict[str, Any] = {"round": 1, "seed": 0, "temperature": 0.0, "form": "completion", "plan": "plain"}
+    search.pool += [Candidate(id=f"c1.{i}", slot=i, files=files, digest=files_digest(files), **shared)
+                    for i, files in enumerate(bodies)]  # fmt: skip
+    return search, log
+
+
+async def test_who_passes_most_of_what_was_run_is_handed_in_where_nothing_was_selected_in_time() -> None:
+    search, log = searching({}, {"double.py": "x = 1\n"}, {"double.py": "x = 2\n"}, {"double.py": "x = 3\n"})
+    search.tests = (TEST,)
+    search.rows = {"c1.1": (Cell(outcome="fail"),), "c1.2": (Cell(outcome="pass"),), "c1.3": (Cell(outcome="pass"),)}
+    assert await hand_in(search) is False
+    assert log.actions("submit")[0].detail["candidate"] == "c1.2" and search.first_row == (Cell(outcome="pass"),)
+    await search.bench.close()
+
+
+async def test_equal_files_are_not_handed_in_a_second_time_though_they_are_another_candidate() -> None:
+    search, _ = searching({"double.py": "x = 1\n"}, {"double.py": "x = 1  # said again\n"}, {"double.py": "x = 2\n"})
+    assert await hand_in(search) is False
+    for other, verdict in (("c1.1", None), ("c1.2", False)):
+        assert search.selection is not None
+        search.selection = search.selection.model_copy(update={"chosen": other})
+        assert await hand_in(search) is verdict
+    assert len(search.submissions) == 2
+    await search.bench.close()
