@@ -101,9 +101,10 @@ _UNREAD = re.compile(r"[{}\\…]|\.\.\.|%[sd]|\$\w|<[^>]*>")
 """Fixed text with any of these may stand for something else."""
 
 
-def form(instruction: str, names: Sequence[str], *, python: bool = False) -> Form | None:
+def form(instruction: str, names: Sequence[str], *, python: bool = False, piece: str = "") -> Form | None:
     """The one form of every ordinary output. ``names``: of the inputs, in order: a slot of such a name needs no
-    explanation. Inputs that are empty or missing may be another matter. ``python``: a form in quotes is a literal."""
+    explanation. Inputs that are empty or missing may be another matter. ``python``: a form in quotes is a literal.
+    ``piece``: what the inputs are pieces of a text as: ``word``, ``line`` or ``number``; empty where they are none."""
     asked = [one for one in sentences(LINE_END.sub("", prose(instruction))) if not (_SHOWN.match(one) or _is_none(one))]
     told = [(one, match) for one in asked for match in _GIVES.finditer(one)]
     if len(told) != 1:
@@ -115,10 +116,10 @@ def form(instruction: str, names: Sequence[str], *, python: bool = False) -> For
     end, places = match.end(), {name.upper(): place for place, name in enumerate(names)}
     parts: list[str | int] | None
     if followed := _FOLLOWED.match(sentence, end):
-        end, parts = followed.end(), _chain(text, followed, names)
+        end, parts = followed.end(), _chain(text, followed, names, piece)
     else:
         while where := _WHERE.match(sentence, end):
-            place = _place(where, names)
+            place = _place(where, names, piece)
             if place is None:
                 return None
             places[_name(unquoted(where["slot"]))] = place
@@ -163,13 +164,13 @@ def _name(slot: str) -> str:
     return slot.strip("<>{}").upper()
 
 
-def _place(where: re.Match[str], names: Sequence[str]) -> int | None:
+def _place(where: re.Match[str], names: Sequence[str], piece: str) -> int | None:
     """Which of the inputs a slot is said to be."""
     if where["parameter"]:
         name = unquoted(where["parameter"])
         return names.index(name) if name in names else None
     nth, what = (where["nth"] or "").strip(), where["what"]
-    if nth in _NTH and what in ("argument", "parameter"):
+    if nth in _NTH and what in ("argument", "parameter", piece):
         return _NTH[nth]
     if nth in _NTH or (what == "word" and names and names[0] != "word"):
         # The first word or line is a part of the input, unless only that is read.
@@ -193,9 +194,9 @@ def _cut(text: str, places: Mapping[str, int], elsewhere: str) -> list[str | int
     return [*parts, text[end:]]
 
 
-def _chain(text: str, followed: re.Match[str], names: Sequence[str]) -> list[str | int] | None:
+def _chain(text: str, followed: re.Match[str], names: Sequence[str], piece: str) -> list[str | int] | None:
     """The parts of "`Dear ` followed by the name and `!`"; None where a space may be meant that is not written."""
-    place, last = _place(followed, names), followed["last"] or ""
+    place, last = _place(followed, names, piece), followed["last"] or ""
     last = _MARKS.get(last, unquoted(last))
     if place is None or not text.endswith(" ") or re.match(r"\w", last):
         return None

@@ -73,7 +73,10 @@ def program_tests(instruction: str, target: Target) -> list[SelfTest]:
 def _of_form(instruction: str, target: Target) -> list[SelfTest]:
     """What comes out by a form with slots; nothing where a stated output is not of that form."""
     taken = parameters(instruction, target.path)
-    told = form(instruction, [one.name for one in taken])
+    cut = {one.cut for one in taken if one.source == "text" and one.index is not None} if len(taken) > 1 else set()
+    piece = {"words": "word", "lines": "line"}.get(cut.pop(), "") if len(cut) == 1 else ""
+    # A name of one letter is nobody's but ours: in capitals it may stand for anything.
+    told = form(instruction, [one.name if len(one.name) > 1 else "" for one in taken], piece=piece)
     if told is None:
         return []
     shown = [use for use in uses(instruction, target.path) if use.output is not None and (use.arguments or use.stdin)]
@@ -110,12 +113,18 @@ def _fill(told: Form, taken: Sequence[Parameter], arguments: str, stdin: str) ->
             values.append(words[one.index])
         elif one.source == "text" and one.index is None and stdin.count("\n") <= 1 and one.cut in ("", "first line"):
             values.append(stdin.removesuffix("\n"))
+        elif one.source == "text" and one.index is not None and len(pieces := _cut(stdin, one.cut)) == len(taken):
+            values.append(pieces[one.index])
         else:
             return None
     try:
         return told.filled(values)
     except IndexError:
         return None
+
+
+def _cut(stdin: str, cut: str) -> list[str]:
+    return stdin.split() if cut == "words" else stdin.splitlines() if cut == "lines" else []
 
 
 def _names_file(instruction: str, words: Sequence[str]) -> bool:

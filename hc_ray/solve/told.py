@@ -89,8 +89,9 @@ def _items(sentence: Sentence, speaker: Speaker) -> Iterator[Told]:
         rf"results? in|->|→|⇒|=>|==)\s*{VALUE}{END}",
         rf"(?P<m>{MARK})\s+(?:does|must|should) not (?:return|give) {MARK},? but {VALUE}{END}",
     )
+    also = re.compile(rf",?\s*(?:and\s+)?{VALUE}\s+for\s+(?P<m>{MARK}){LAST}", re.IGNORECASE)
     for i, pattern in enumerate(patterns):
-        for match in re.finditer(pattern, text, re.IGNORECASE):
+        for match in _with_more(re.finditer(pattern, text, re.IGNORECASE), also if i == 1 else None):
             if not free(sentence, match.start("m")):
                 continue
             for mark in re.findall(MARK, match["m"]):
@@ -126,6 +127,16 @@ def _items(sentence: Sentence, speaker: Speaker) -> Iterator[Told]:
         for mark in re.findall(MARK, listed[0]) if listed and free(sentence, match.start()) else ():
             if (call := speaker.call_with(sentence.span(mark))) is not None:
                 yield Told(call=call, sentence=sentence.plain, shown=True, literal=True)
+
+
+def _with_more(found: Iterator[re.Match[str]], also: re.Pattern[str] | None) -> Iterator[re.Match[str]]:
+    """Matches with those of a list that goes on right behind each ("returns `a` for 1, `b` for 2 and `c` for 3")."""
+    for match in found:
+        yield match
+        more = also.match(match.string, match.end()) if also else None
+        while more and also:
+            yield more
+            more = also.match(match.string, more.end())
 
 
 def _claims(sentence: Sentence, speaker: Speaker) -> Iterator[Told]:

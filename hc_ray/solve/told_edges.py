@@ -19,10 +19,10 @@ _EMPTY = (
 _THAN = r"(?:less|smaller|lower|greater|larger|higher|more)"
 _NUMBER = (
     rf"(?:(?:the\s+|an?\s+)?(?P<p>\w+|{MARK})\s+(?:is|are)\s+(?P<is>negative or zero|"
-    rf"zero or negative|not positive|negative|"
+    rf"zero or negative|not positive|negative|positive|"
     rf"zero|(?:equal to\s+)?{MARK}|{_THAN}\s+than\s+{MARK}(?:\s+or\s+{_THAN}\s+than\s+{MARK})?|"
     rf"(?:below|above|under)\s+{MARK}(?:\s+or\s+(?:above|over)\s+{MARK})?)"
-    rf"|(?P<adj>negative|non-positive|positive)\s+(?P<p2>\w+|{MARK})"
+    rf"|(?:an?\s+|any\s+)?(?P<adj>negative|non-positive|positive)\s+(?P<p2>\w+|{MARK})"
     rf"|(?P<p3>\w+|{MARK})\s*(?P<cmp>(?:(?:below|above|under|less than|greater than|<=?|>=?|==)\s*{MARK})"
     rf"(?:\s+or\s+(?:above|over|greater than|>)\s*{MARK})?)"
     rf"|(?P<zero0>zero))"
@@ -33,11 +33,19 @@ _WHEN = r"(?:for|if|when|on|whenever|in case(?: of)?|where)\s+(?:given\s+|passed
 _IS = r"(?:is|must be|should be)"
 
 
+_CASE = (
+    rf"{MARK}\s+(?:(?:if|when)\s+\w+\s+is\s+(?:positive|negative|zero|{MARK})|"
+    rf"for\s+(?:an?\s+)?(?:(?:positive|negative)\s+\w+|zero|{MARK}))"
+)
+_CASES = re.compile(rf"(?:^|[.;(:]|\b(?:that|which|it|and))\s+returns?\s+{_CASE}(?:,\s*{_CASE})*\s*$", re.IGNORECASE)
+"""Before one of several cases that shut each other out: what stands before is no condition of it."""
+
+
 def edges(sentence: Sentence, speaker: Speaker) -> Iterator[Told]:
     """What is told of empty input, of zero, of negative numbers and of numbers outside a limit."""
     for meant, calls_of in ((_EMPTY, _empties), (_NUMBER, _numbers)):
         for match, outcome in _told_of(sentence.text, meant):
-            if not free(sentence, match.start()):
+            if not (free(sentence, match.start()) or _CASES.search(sentence.text[: match.start()])):
                 continue
             for argument, call in calls_of(match, sentence, speaker):
                 expected = value_of(match, sentence, speaker) if outcome == "value" else None

@@ -1,5 +1,7 @@
 """Outputs that are told as a text with slots."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -119,6 +121,20 @@ def test_a_program_s_form_reads_standard_input_too() -> None:
         "Write a C program `dear.c` that reads a line from standard input and prints `Dear X,`, where X is the line."
     )
     assert len(told) == 2 and all(answer == f"Dear {given.rstrip()}," for given, answer in told.items())
+
+
+@pytest.mark.parametrize(("read", "pieces"), [("words", str.split), ("lines", str.splitlines)])
+def test_a_form_may_hold_pieces_of_standard_input(read: str, pieces: Callable[[str], list[str]]) -> None:
+    piece = read[:-1]
+    told = _answers(
+        f"Write a C program `x.c` that reads two {read} from standard input and prints `TWO/ONE`, where ONE is the "
+        f"first {piece} and TWO is the second {piece}."
+    )
+    assert told and all(answer == "/".join(reversed(pieces(given))) for given, answer in told.items())
+
+
+def test_a_capital_of_which_nothing_is_told_is_no_slot() -> None:
+    assert _answers("Write a C program `x.c` that takes two words as arguments and prints `PLAN A, PLAN B`.") == {}
 
 
 def test_a_program_whose_arguments_are_not_counted_is_given_as_many_as_the_form_needs() -> None:

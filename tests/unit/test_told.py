@@ -44,6 +44,8 @@ def _tests(instruction: str) -> list[tuple[SelfTest, str]]:
         ("f(score)", "So a score of 90 is an 'A'.", {"f(90)": "'A'"}),
         ("f(n)", "`f(2)` and `f(0)` both return `'e'`.", {"f(2)": "'e'", "f(0)": "'e'"}),
         ("f(n)", "`f(1)` and `f(-2)` both raise `ValueError`.", {"f(1)": "rejected", "f(-2)": "rejected"}),
+        ("f(n)", "It returns `'a'` for 1, `'b'` for 2 and `'c'` for 3.", {"f(1)": "'a'", "f(2)": "'b'", "f(3)": "'c'"}),
+        ("f(n)", "It returns `'a'` for 1, `'b'` for 2 or more.", {"f(1)": "'a'"}),
         ("f(color)", "It raises ValueError for `red` and for `#1`.", {"f('red')": "rejected", "f('#1')": "rejected"}),
     ],
 )
@@ -55,6 +57,10 @@ def test_an_answer_told_of_a_quoted_input_is_known(head: str, text: str, told: d
     ("head", "text", "told"),
     [
         ("f(prices)", "For an empty list the total is 0.", {"f([])": "0"}),
+        ("f(n)", "It returns '+' if n is positive, '-' if n is negative and '0' if n is zero.",
+         {"f(1)": "'+'", "f(-1)": "'-'", "f(0)": "'0'"}),
+        ("f(n)", "It returns 'e' if n is even, '-' if n is negative.", {}),
+        ("f(n)", "A negative n raises `ValueError`.", {"f(-1)": "rejected"}),
         ("f(items)", "An empty list gives an empty list.", {"f([])": "[]"}),
         ("f(text)", "An empty text stays empty.", {"f('')": "''"}),
         ("f(values)", "If the list is empty, return None.", {"f([])": "None"}),
