@@ -12,6 +12,8 @@ FETCHERS = frozenset(
 )
 RAISERS = frozenset({"sudo", "su", "doas", "pkexec"})
 INTERPRETER = re.compile(r"(python|perl|ruby|node|php|lua)[\d.]*\Z")
+BUILDERS = frozenset({"configure", "autogen.sh", "bootstrap", "bootstrap.sh", "buildconf", "setup.py"})
+"""Programs that a source tree brings for its own build: as ordinary there as ``make``."""
 STOPPERS = frozenset({"shutdown", "reboot", "halt", "poweroff"})
 FORMATTERS = re.compile(r"(?:mkfs(?:\..+)?|mke2fs|mkswap|wipefs|fdisk|sfdisk|sgdisk|gdisk|parted|cfdisk|blkdiscard)\Z")
 
@@ -25,6 +27,11 @@ WRAPPERS: dict[str, tuple[str, int]] = {
 
 _VALUED = {"touch": "drt", "mkdir": "mZ", "truncate": "sr", "install": "mogSt", "ln": "tS", "cp": "tS", "mv": "tS",
            "shred": "ns", "tee": "", "rm": "", "rmdir": "", "unlink": ""}  # fmt: skip
+_GIT_VALUED = re.compile(
+    r"-[bouCcj]|--(?:depth|branch|origin|upload-pack|config|reference|jobs|template|filter|git-dir|work-tree|"
+    r"separate-git-dir|shallow-since|shallow-exclude)"
+)
+"""Options of ``git`` and ``git clone`` whose value stands apart."""
 
 
 class Handed(NamedTuple):
@@ -99,8 +106,10 @@ def written(name: str, arguments: Sequence[str]) -> list[str]:
         folder = option_value(arguments, "t", "--target-directory") if name != "rsync" else None
         ends = [folder] if folder else found[-1:] if len(found) > 1 or name != "ln" else []
         return ends + ([one for one in found if one not in ends] if name == "mv" else [])
-    if name in ("chmod", "chown", "chgrp"):
-        return [one for one in operands_of(arguments) if not re.fullmatch(r"[-+=][rwxXst]+", one)][1:]
+    if name == "chmod":
+        return _mode_and_paths(arguments)[1]
+    if name in ("chown", "chgrp"):
+        return operands_of(arguments)[1:]
     if name == "dd":
         return [one[3:] for one in arguments if one.startswith("of=")]
     if name in ("sed", "perl") and any(re.match(r"-[a-zA-Z]*i|--in-place", one) for one in arguments):
@@ -114,7 +123,7 @@ def written(name: str, arguments: Sequence[str]) -> list[str]:
 
 
 def fetched(name: str, arguments: Sequence[str]) -> list[str]:
-    """The files that a download is written to."""
+    """The files and folders that a download is written to."""
     if name == "curl":
         one = option_value(arguments, "o", "--output")
         if one is None and any(re.fullmatch(r"-[a-zA-Z]*O[a-zA-Z]*|--remote-name", each) for each in arguments):
@@ -126,16 +135,51 @@ def fetched(name: str, arguments: Sequence[str]) -> list[str]:
             folder = option_value(arguments, "P", "--directory-prefix")
             one = f"{folder}/{one}" if folder else one
     else:
-        one = None
+        one = _cloned(arguments) if name == "git" else None
     return [one] if one and one != "-" else []
 
 
+def _cloned(arguments: Sequence[str]) -> str | None:
+    """The folder that ``git clone`` makes."""
+    found, rest, base = [], list(arguments), ""
+    while rest:
+        one = rest.pop(0)
+        if _GIT_VALUED.fullmatch(one) and rest:
+            value = rest.pop(0)
+            base = value if one == "-C" else base
+        elif not one.startswith("-"):
+            found.append(one)
+    if found[:1] != ["clone"] or len(found) < 2:
+        return None
+    folder = found[2] if len(found) > 2 else re.split(r"[/:]", found[1].rstrip("/"))[-1].removesuffix(".git")
+    return f"{base}/{folder}" if base and not folder.startswith("/") else folder
+
+
+def _mode_and_paths(arguments: Sequence[str]) -> tuple[str, list[str]]:
+    """What ``chmod`` is given: a mode may look like an option."""
+    rest = [one for one in arguments if not re.fullmatch(r"--.*|-[Rvcf]+", one)]
+    if any(one.startswith("--reference") for one in arguments):
+        return "", rest
+    return (rest[0], rest[1:]) if rest else ("", [])
+
+
 def opens_all(arguments: Sequence[str]) -> bool:
-    """Whether ``chmod`` gives everything to everybody."""
-    mode = next((one for one in arguments if not re.match(r"--|-[Rvcf]+\Z", one)), "")
-    return re.fullmatch(r"[0246]?777|(?:a|ugo|[ugo]{3})[+=][rwxX]*r?[rwxX]*", mode) is not None and (
-        mode.endswith("777") or set("rwx") <= set(mode.lower())
-    )
+    """Whether ``chmod`` gives everything to everybody, whatever they had before. A folder whose names only their owners
+    may remove (sticky) is another matter."""
+    mode, _ = _mode_and_paths(arguments)
+    if re.fullmatch(r"[+=]?0*[0246]?777", mode):
+        return True
+    given: dict[str, set[str]] = {"u": set(), "g": set(), "o": set()}
+    for clause in mode.split(","):
+        told = re.fullmatch(r"([ugoa]*)((?:[-+=](?:[rwxXst]*|[ugo]))+)", clause)
+        if told is None:
+            return False
+        for operator, rights in re.findall(r"([-+=])([rwxXstugo]*)", told[2]):
+            now = set(given.get(rights, rights.lower())) & set("rwx")
+            for one in "ugo" if "a" in told[1] else told[1]:  # without a name, the umask takes its part
+                held = given[one]
+                given[one] = now if operator == "=" else held | now if operator == "+" else held - now
+    return all(held == set("rwx") for held in given.values())
 
 
 def ends_everything(name: str, arguments: Sequence[str]) -> bool:

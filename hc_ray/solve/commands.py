@@ -17,6 +17,8 @@ from hc_ray.solve.shell_words import Piece, scripts_in
 from hc_ray.value import Value
 
 _DEEPEST = 8
+_FROM_NETWORK = f"{UNKNOWN}fetched"
+"""Stands for text that comes from the network."""
 
 
 class Fault(Value):
@@ -107,7 +109,7 @@ class _Walk:
             if not rest:
                 return
             path, name, arguments = rest[0], _basename(rest[0]), rest[1:]
-        if "/" in path and self.shell.resolve(path) in self.fetched:
+        if path.startswith(_FROM_NETWORK) or ("/" in path and self._is_fetched(path)):
             self._fetched()
         for path in rules.written(name, arguments):
             self._write(path, f"{name} changes")
@@ -218,6 +220,8 @@ class _Walk:
 
     def _items(self, simple: Simple) -> list[str]:
         """What stands for the items that ``xargs`` reads."""
+        if self._reads_network(simple):
+            return [_FROM_NETWORK]
         for one in reversed(simple.upstream):
             argv = [value for word in one.words for value in self.shell.values(word)]
             if argv and _basename(argv[0]) == "find":
@@ -240,7 +244,7 @@ class _Walk:
         elif flag is not None and (python or "c" in arguments[flag]):
             text = arguments[flag + 1 : flag + 2]
         elif name in ("source", ".") or (operands and operands[0] != "-" and "-s" not in arguments):
-            if any(self.shell.resolve(one) in self.fetched for one in operands[:1]):
+            if any(self._is_fetched(one) for one in operands[:1]):
                 self._fetched()
         elif "-m" not in arguments and not ("-c" in arguments or "--version" in arguments):
             fetches = fetches or self._reads_network(simple)
@@ -248,7 +252,15 @@ class _Walk:
         if fetches:
             self._fetched()
         for one in text:
+            if python and one.startswith(_FROM_NETWORK):
+                self._fetched()
             self._python(one, simple) if python else self._inner(one)
+
+    def _is_fetched(self, path: str) -> bool:
+        """Whether it came from the network in this very command, by itself or in a tree (what builds that excepted)."""
+        resolved = self.shell.resolve(path)
+        below = any(resolved.startswith(f"{one}/") for one in self.fetched) and _basename(path) not in rules.BUILDERS
+        return below or resolved in self.fetched
 
     def _reads_network(self, simple: Simple) -> bool:
         taken = [piece.text for one in simple.redirections for piece in one.target.pieces
