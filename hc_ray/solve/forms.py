@@ -156,14 +156,9 @@ def _prefix(text: str, deliverable: Deliverable, advice: list[str]) -> tuple[str
         return _template("lead_many").substitute(fields, paths=_listed(deliverable)), ""
     if deliverable.kind in ("pattern", "output"):
         return _template(f"lead_{deliverable.kind}").substitute(fields), ""
-    spoken = "\n\n".join([text, *advice])
-    if deliverable.kind == "program":
-        return _commented(spoken, "//") + "\n", _C_HEAD
-    if deliverable.kind == "shell":
-        return _commented(spoken, "#") + "\n", "#!/bin/sh\n"
-    if deliverable.kind == "script":
-        return _commented(spoken, "#") + "\n", "import sys\n"
-    return _commented(spoken, "#") + "\n", deliverable.signatures[0].head
+    asked = as_comments("\n\n".join([text, *advice]), deliverable) + "\n"
+    begun = {"program": _C_HEAD, "shell": "#!/bin/sh\n", "script": "import sys\n"}.get(deliverable.kind)
+    return asked, deliverable.signatures[0].head if begun is None else begun
 
 
 def _fence(text: str, deliverable: Deliverable, advice: list[str]) -> tuple[str, str]:
@@ -183,7 +178,9 @@ def _fence_stops(deliverable: Deliverable, profile: Profile) -> tuple[str, ...]:
     return own if len(deliverable.files) > 1 else tuple(dict.fromkeys(("\n```", *own)))
 
 
-def _commented(text: str, mark: str) -> str:
+def as_comments(text: str, deliverable: Deliverable) -> str:
+    """A text as the completion form tells it before code of the deliverable."""
+    mark = "//" if deliverable.kind == "program" else "#"
     return "".join(f"{mark} {line}".rstrip() + "\n" for line in text.split("\n"))
 
 

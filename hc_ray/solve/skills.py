@@ -18,6 +18,7 @@ from hc_ray.config import SolverConfig
 from hc_ray.errors import ConfigError
 from hc_ray.home import data_root
 from hc_ray.solve.deliverable import Deliverable
+from hc_ray.solve.forms import as_comments
 from hc_ray.solve.kinds import task_kind
 from hc_ray.solve.templates import prompts_digest
 from hc_ray.value import Value, digest_of
@@ -108,29 +109,33 @@ async def know_how(
     listing: bool = False,
 ) -> str:
     """What a prompt says of the skills, at most ``budget`` tokens: the texts of those that are called for, whole or not
-    at all; with ``listing`` also where the others are, as many as fit."""
+    at all. A form may tell it as comments: their marks are counted. With ``listing``, for candidates that work with
+    tools and are told no comments, also where the others are, as many as fit."""
     called = triggered(skills, instruction, deliverable)
     told: list[str] = []
+
+    async def cost(texts: Sequence[str]) -> int:
+        text = "\n\n".join(texts)
+        return await count(text if listing else as_comments(f"\n{text}", deliverable))
+
     for skill in called:
-        if await count("\n\n".join([*told, skill.body])) <= budget:
+        if await cost([*told, skill.body]) <= budget:
             told.append(skill.body)
     if listing:
         heading = f"More know-how is in {PLACE}/NAME/{FILE}:"
         lines = [f"{one.name}: {one.description}" for one in (*called, *(one for one in skills if one not in called))
                  if one.body not in told]  # fmt: skip
-        fitting = await _fitting(told, heading, lines, count, budget)
+        fitting = await _fitting(lambda some: cost([*told, "\n".join((heading, *some))]), lines, budget)
         told += ["\n".join((heading, *lines[:fitting]))] if fitting else []
     return "\n\n".join(told)
 
 
-async def _fitting(
-    told: Sequence[str], heading: str, lines: Sequence[str], count: Callable[[str], Awaitable[int]], budget: int
-) -> int:
+async def _fitting(cost: Callable[[Sequence[str]], Awaitable[int]], lines: Sequence[str], budget: int) -> int:
     """How many of the lines fit."""
     least, most = 0, len(lines)
     while least < most:
         middle = (least + most + 1) // 2
-        if await count("\n\n".join([*told, "\n".join((heading, *lines[:middle]))])) <= budget:
+        if await cost(lines[:middle]) <= budget:
             least = middle
         else:
             most = middle - 1

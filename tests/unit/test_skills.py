@@ -3,16 +3,18 @@
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from hc_ray import cli
 from hc_ray.adapters.scripted_model import count_pieces
-from hc_ray.config import AgentName, SolverConfig
+from hc_ray.config import AgentName, Form, SolverConfig
 from hc_ray.errors import ConfigError
+from hc_ray.profile import Profile
 from hc_ray.solve import skills as module
 from hc_ray.solve.deliverable import read_deliverable
+from hc_ray.solve.forms import ask
 from hc_ray.solve.learned import Lesson, Solved, common, lessons
 from hc_ray.solve.skills import PLACE, SHIPPED, Skill, installed, know_how, prompts_of, read_skill, triggered
 from hc_ray.task import Environment, Task
@@ -111,7 +113,24 @@ async def test_the_knob_puts_them_into_every_agents_prompts_within_its_budget(
         asked[tokens] = [first.text or first.messages[-1].content]
     assert asked[-1] == asked[0] != asked[40]
     assert "Mind the sign" in asked[40][0]
-    assert 0 < count_pieces(asked[40][0]) - count_pieces(asked[-1][0]) <= 40 + 10  # and the marks of comment lines
+    assert 0 < count_pieces(asked[40][0]) - count_pieces(asked[-1][0]) <= 40
+
+
+@pytest.mark.parametrize("instruction", [CSV, PATTERN, "Write a C program `/app/sum.c` that sorts a csv file.",
+                                         "Write a shell script `/app/run.sh` that sorts a csv file."])  # fmt: skip
+@pytest.mark.parametrize("budget", [40, 150, 600])
+async def test_in_no_form_do_they_add_more_to_a_prompt_than_the_budget(instruction: str, budget: int) -> None:
+    deliverable = read_deliverable(instruction, Environment())
+    lines = "\n".join(f"- line {i} of it" for i in range(4))
+    made = tuple(one.model_copy(update={"body": lines}) for one in many(200))
+    hint = await told(f"{instruction} file", (*SKILLS, *made), budget)
+    sizes = []
+    for form in get_args(Form):
+        asked = [ask(instruction, deliverable, form=form, plan="plain", hint=one, seed=0, temperature=0, max_tokens=9,
+                     profile=Profile()) for one in ("", hint)]  # fmt: skip
+        sizes += [count_pieces(b) - count_pieces(a) for a, b in
+                  [[one.text or one.messages[-1].content for one in asked]]]  # fmt: skip
+    assert max(sizes) <= budget < max(sizes) + 30
 
 
 def test_installed_skills_are_part_of_a_trials_key_where_they_are_used(
