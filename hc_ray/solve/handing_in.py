@@ -1,10 +1,10 @@
 """The end of a stretch of a search: which candidate is handed in, a last look at it, and the verdict's one bit."""
 
 import hashlib
-from collections.abc import Sequence
 
 from hc_ray.candidate import Candidate, Submission
 from hc_ray.select import Selection, progress
+from hc_ray.solve.checklist import unreached
 from hc_ray.solve.search import Search
 from hc_ray.task import Task
 
@@ -20,10 +20,10 @@ async def hand_in(search: Search) -> bool | None:
         search.notes.append("nothing new was found after the verdict: it is not asked again")
         return None
     files = search.candidate(chosen).files if chosen else {}
-    checklist = search.checklist(files)
+    faults = search.checklist(files)
     difference, living = await search.bench.hand_in(f"submission{len(search.submissions)}", files)
-    missing = [file.path for file in search.deliverable.files if not _reaches(file.path, difference.changed)]
-    search.journal("submit", candidate=chosen, changed=list(difference.changed), missing=missing, faults=checklist)
+    missing = unreached((file.path for file in search.deliverable.files), difference.changed)
+    search.journal("submit", candidate=chosen, changed=list(difference.changed), missing=missing, faults=faults)
     submission = _submission(search.name, search.task, len(search.submissions), difference.tar, living)
     if not search.submissions:
         search.first_row = search.rows.get(chosen) if chosen else ()
@@ -58,10 +58,6 @@ def _failed_already(search: Search, chosen: str | None) -> bool:
     if chosen is None or chosen in before:
         return chosen in before
     return search.candidate(chosen).digest in {search.candidate(one).digest for one in before if one is not None}
-
-
-def _reaches(path: str, changed: Sequence[str]) -> bool:
-    return any(one == path or one.endswith("/" + path.lstrip("/")) for one in changed)
 
 
 def _submission(name: str, task: Task, number: int, tar: bytes, living: str | None) -> Submission:

@@ -13,7 +13,7 @@ from hc_ray.events import Action, Heartbeat, TurnStart
 from hc_ray.ports import Events, Judge
 from hc_ray.prompt import Prompt
 from hc_ray.select import Selection, behaviour_clusters, progress, select
-from hc_ray.solve import answers, forms, framed, propose, repair
+from hc_ray.solve import answers, checklist, forms, framed, propose, repair
 from hc_ray.solve.budget import Asking, Clock, Purse
 from hc_ray.solve.deliverable import Deliverable
 from hc_ray.solve.limits import answer_limit, loops
@@ -27,7 +27,6 @@ from hc_ray.task import Task
 from hc_ray.trust import trust
 
 _SHOWN_FILES, _SHOWN_CHARACTERS = 3, 1200
-_CONFLICT = ("<<<<<<< ", ">>>>>>> ")
 
 
 class Search:
@@ -264,9 +263,7 @@ class Search:
 
     def checklist(self, files: Mapping[str, str]) -> list[str]:
         """What a last look at the files of a candidate finds; a search with faults in its best is not complete."""
-        faults = [f"{path} holds conflict markers" for path, text in files.items() if _conflicts(text)]
-        faults += [f"{path} is empty" for path, text in files.items() if not text.strip()]
-        return faults + [f"{one.path} is missing" for one in self.deliverable.files if one.path not in files]
+        return checklist.faults(files, self.bench.brings(files), self.task.instruction, self.deliverable)
 
     def journal(self, what: str, **detail: Any) -> None:
         self.events.emit(Action(name=what, detail=detail))
@@ -281,7 +278,3 @@ def checkpoint(held: Selection | None, now: Selection) -> Selection:
     same = now.scores[before] == now.scores[now.chosen]
     alike = same and now.agreement.get(before, 0.0) >= now.agreement.get(now.chosen, 0.0)
     return now.model_copy(update={"chosen": before, "why": f"{now.why}; {before} was there before"}) if alike else now
-
-
-def _conflicts(text: str) -> bool:
-    return any(line.startswith(_CONFLICT) for line in text.splitlines())

@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import io
 import re
+import tarfile
 from collections.abc import Mapping, Sequence
 
 from hc_ray import runner
-from hc_ray.candidate import is_program
+from hc_ray.candidate import DELETED, is_program
 from hc_ray.errors import DatasetError, InfrastructureError
 from hc_ray.normal import normal
 from hc_ray.ports import Difference, HandsOver, Sandbox, SandboxPlace
@@ -202,6 +204,13 @@ class Workbench:
         """A candidate is more than its text files (programs it built, removed paths): wherever these files are put from
         now on, the whole difference is."""
         self._whole.setdefault(digest_of(dict(files)), tar)
+
+    def brings(self, files: Mapping[str, str]) -> tuple[str, ...]:
+        """The absolute paths that the whole difference of these files writes; none for a candidate that is text."""
+        if (whole := self._whole.get(digest_of(dict(files)))) is None:
+            return ()
+        with tarfile.open(fileobj=io.BytesIO(whole)) as archive:
+            return tuple("/" + name for name in archive.getnames() if name != DELETED)
 
     async def put(self, sandbox: Sandbox, files: Mapping[str, str]) -> None:
         """Write a candidate into a sandbox. Raises ``ValueError`` for what cannot be written there."""

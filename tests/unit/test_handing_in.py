@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from hc_ray.candidate import Candidate, Submission
 from hc_ray.config import BudgetConfig, SolverConfig
 from hc_ray.solve.budget import Clock
@@ -54,3 +56,57 @@ async def test_equal_files_are_not_handed_in_a_second_time_though_they_are_anoth
         assert await hand_in(search) is verdict
     assert len(search.submissions) == 2
     await search.bench.close()
+
+
+PACKAGE = "Create `/app/pkg/core.py` with a function `one() -> int`. Write `/app/notes.txt` too.\n"
+
+
+def faults(instruction: str, *files: dict[str, str]) -> list[str]:
+    search, _ = searching(*files, instruction=instruction)
+    return search.checklist(search.pool[0].files)
+
+
+def test_only_files_that_were_asked_for_are_faults_when_they_are_empty_or_missing() -> None:
+    core = {"pkg/core.py": "def one():\n    return 1\n"}
+    assert faults(PACKAGE, {**core, "notes.txt": "n\n", "pkg/__init__.py": "", "log.txt": ""}) == []
+    assert faults(PACKAGE, {**core, "notes.txt": " \n"}) == ["notes.txt is empty"]
+    assert faults(PACKAGE, core) == ["notes.txt is missing"]
+    assert faults(PACKAGE, {**core, "notes.txt": "n\n", "x": "<<<<<<< a\n"}) == ["x holds conflict markers"]
+
+
+@pytest.mark.parametrize(
+    ("instruction", "fault"),
+    [
+        ("Create an empty file `/app/out.txt`.", False),
+        ("Write the words to `/app/out.txt`. If there is none, `out.txt` must be left empty.", False),
+        ("Write the words to `/app/out.txt`, which stays empty where there is none.", False),
+        ("Write the words to `/app/out.txt`; it is a zero-byte file where there is none.", False),
+        ("Write `/app/out.txt`. It must not be empty.", True),
+        ("Write the words of each line that is not empty to `/app/out.txt`.", True),
+        ("Write the lines of `in.txt` to `/app/out.txt`, without empty lines.", True),
+        ("If `in.txt` is empty, write `none` to `/app/out.txt`.", True),
+        ("Write a non-empty file `/app/out.txt`.", True),
+        ("Create the Python package `/app/pkg/__init__.py`.", False),
+    ],
+)
+def test_an_empty_file_is_a_fault_where_empty_is_not_what_was_asked(instruction: str, fault: bool) -> None:
+    (asked,) = read_deliverable(instruction, Environment()).files
+    assert faults(instruction, {asked.path: ""}) == ([f"{asked.path} is empty"] if fault else [])
+
+
+async def test_a_deliverable_that_is_there_as_a_binary_is_not_missing() -> None:
+    search, log = searching({"main.c": "int main() {}\n"}, instruction="Write `/app/main.c` and create `/app/out.dat`.")
+    files = search.pool[0].files
+    assert search.checklist(files) == ["out.dat is missing"]
+    box = await (await search.bench.base()).fork("built")
+    await box.put({**{path: text.encode() for path, text in files.items()}, "out.dat": b"a\0b"})
+    search.bench.remember(files, (await box.difference()).tar)
+    assert search.checklist(files) == []
+    await hand_in(search)
+    (handed,) = log.actions("submit")
+    assert handed.detail["faults"] == [] and handed.detail["missing"] == []
+    await search.bench.close()
+
+
+async def test_where_no_file_was_asked_for_by_name_none_is_missing() -> None:
+    assert faults("Make the tests in this folder pass.", {"lib.txt": "mended\n"}) == []
