@@ -39,7 +39,7 @@ def learn(out: str, root: Path) -> tuple[Lesson, ...]:
     taught = lessons(trials, known, installed((SHIPPED, root)), came)
     for lesson in taught:
         if lesson.skill is not None:
-            _write(root / lesson.kind.replace(" ", "-"), lesson, root)
+            _write(root / lesson.kind.replace(" ", "-"), lesson)
     return taught
 
 
@@ -68,14 +68,16 @@ def _solved(store: SweepStore, name: str, tasks: dict[str, Task]) -> Solved | No
                   plan=handed.get("plan", ""))  # fmt: skip
 
 
-def _write(folder: Path, lesson: Lesson, root: Path) -> None:
+def _write(folder: Path, lesson: Lesson) -> None:
     """One skill, whole or not at all; whatever lay beside its text stays."""
     assert lesson.skill is not None
     folder.mkdir(parents=True, exist_ok=True)
+    shipped = SHIPPED / lesson.skill.name
+    for beside in sorted(shipped.rglob("*")):
+        there = folder / beside.relative_to(shipped)
+        if beside.is_file() and beside != shipped / FILE and not there.exists() and "__pycache__" not in beside.parts:
+            there.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(beside, there)
     part = folder / f".{FILE}.part"
     part.write_text(lesson.skill.text, encoding="utf-8")
     part.replace(folder / FILE)
-    shipped = SHIPPED / lesson.skill.name
-    for beside in shipped.iterdir() if shipped.is_dir() else ():
-        if beside.name != FILE and beside.is_file() and not (folder / beside.name).exists():
-            shutil.copy(beside, folder / beside.name)

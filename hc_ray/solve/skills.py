@@ -1,10 +1,10 @@
 """Skills: short know-how for a trade, never for a task. A skill is a folder with ``SKILL.md``: front matter (name,
-description, triggers, version), then the text; further files beside it are read on demand.
+description, triggers, version, scripts), then the text; further files beside it are read, or run, on demand.
 
 They are disclosed step by step: what triggers says whose text goes into a prompt; a candidate that works with tools
-also sees the names of the others and finds all of them below ``PLACE``. All of it keeps to one token budget, however
-many are installed. Learned ones (``hc-ray skills learn``) lie below the data root and replace shipped ones of their
-name."""
+also sees the scripts of those and the names of the others, and finds all of them below ``PLACE``. All of it keeps to
+one token budget, however many are installed. Learned ones (``hc-ray skills learn``) lie below the data root and replace
+shipped ones of their name."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -17,6 +17,7 @@ from pydantic import Field, ValidationError
 from hc_ray.config import SolverConfig
 from hc_ray.errors import ConfigError
 from hc_ray.home import data_root
+from hc_ray.ports import Sandbox
 from hc_ray.solve.deliverable import Deliverable
 from hc_ray.solve.forms import as_comments
 from hc_ray.solve.kinds import task_kind
@@ -38,6 +39,8 @@ class Skill(Value):
     triggers: tuple[str, ...] = Field(min_length=1)
     """Regular expressions for the instruction, or ``kind:NAME`` for a kind of task (``kinds``)."""
     version: int = Field(1, ge=1)
+    scripts: Mapping[str, str] = {}
+    """Path below the folder → how it is called and what it does, for a candidate that can run it."""
     provenance: tuple[Mapping[str, Any], ...] = ()
     """Of a learned one: for each version that was learned, from what."""
     body: str
@@ -70,6 +73,8 @@ def read_skill(folder: Path) -> Skill:
         skill = Skill(**yaml.safe_load(parts[1]), body=parts[2].strip(), folder=str(folder))
         for trigger in skill.triggers:
             re.compile(trigger)
+        if missing := sorted(set(skill.scripts) - set(skill.files())):
+            raise ValueError(f"there is no script {missing[0]}")
     except (OSError, ValueError, TypeError, yaml.YAMLError, ValidationError, re.error) as error:
         raise ConfigError(f"{folder / FILE}: not a skill: {str(error).splitlines()[0]}") from None
     return skill
@@ -122,9 +127,11 @@ async def know_how(
         if await cost([*told, skill.body]) <= budget:
             told.append(skill.body)
     if listing:
-        heading = f"More know-how is in {PLACE}/NAME/{FILE}:"
-        lines = [f"{one.name}: {one.description}" for one in (*called, *(one for one in skills if one not in called))
-                 if one.body not in told]  # fmt: skip
+        heading = f"More know-how is in {PLACE}/NAME/{FILE}, scripts beside it:"
+        shown = [one for one in called if one.body in told]
+        lines = [f"{one.name}/{path} {says}" for one in shown for path, says in one.scripts.items()]
+        others = (*called, *(one for one in skills if one not in called))
+        lines += [f"{one.name}: {one.description}" for one in others if one not in shown]
         fitting = await _fitting(lambda some: cost([*told, "\n".join((heading, *some))]), lines, budget)
         told += ["\n".join((heading, *lines[:fitting]))] if fitting else []
     return "\n\n".join(told)
@@ -142,9 +149,12 @@ async def _fitting(cost: Callable[[Sequence[str]], Awaitable[int]], lines: Seque
     return least
 
 
-def sandbox_files(skills: Sequence[Skill]) -> dict[str, bytes]:
-    """Every file of every skill, where a sandbox has it."""
-    return {f"{PLACE}/{one.name}/{path}": data for one in skills for path, data in one.files().items()}
+async def put_skills(sandbox: Sandbox, skills: Sequence[Skill]) -> None:
+    """Lay every file of every skill where a sandbox has it; what begins as a script may be run."""
+    files = {f"{PLACE}/{one.name}/{path}": data for one in skills for path, data in one.files().items()}
+    scripts = {path: data for path, data in files.items() if data.startswith(b"#!")}
+    await sandbox.put({path: data for path, data in files.items() if path not in scripts})
+    await sandbox.put(scripts, mode=0o755)
 
 
 def prompts_of(config: SolverConfig) -> str:

@@ -14,7 +14,7 @@ from hc_ray.solve.context import Brief
 from hc_ray.solve.propose import Slot
 from hc_ray.solve.search import Search
 from hc_ray.solve.seeds import sandbox_name
-from hc_ray.solve.skills import sandbox_files
+from hc_ray.solve.skills import put_skills
 from hc_ray.solve.styles import Bounds, ToolWorker, Worked
 from hc_ray.suite import Cell, SelfTest
 
@@ -66,7 +66,7 @@ class Workshop:
             with contextlib.suppress(ValueError):  # what cannot be written there is begun anew
                 await search.bench.put(sandbox, begun)
             if search.skills:
-                await sandbox.put(sandbox_files(search.skills))
+                await put_skills(sandbox, search.skills)
             worker = ToolWorker(search.task, sandbox, asking, tests=search.tests, told=self._told, seed=slot.seed,
                                 temperature=slot.temperature, bounds=bounds, brief=self._brief(slot, sandbox.workdir),
                                 owner=slot.id)  # fmt: skip

@@ -21,6 +21,7 @@ from hc_ray.task import Environment, Task
 from hc_ray.trial import TrialKey
 from hc_ray.vocabulary import Vocabulary
 from hc_ray_actors import learning, plan, trials, verifiers
+from tests.fakes.folder_place import FolderPlace
 from tests.fakes.sweepdir import add_trial, sweep
 from tests.fakes.tasks import make_task
 from tests.unit.test_orchestrate import RIGHT, WRONG, Bench, scripted
@@ -96,6 +97,38 @@ async def test_texts_come_whole_or_not_at_all_and_the_others_by_name() -> None:
     text = await told("Write the file a.py.", many(200), 340, listing=True)
     assert text.count(" word" * 49) == 6 and f"{PLACE}/NAME/SKILL.md" in text and "made-" in text
     assert "never" not in text and PLACE not in await told("Write the file a.py.", many(200), 300)
+
+
+async def test_the_scripts_of_what_is_told_are_named_to_a_candidate_that_can_run_them() -> None:
+    listed = await told(PATTERN, SKILLS, 1000, listing=True)
+    assert "\nregex-syntax/try_pattern.py FILE TEXT" in listed and "\nregex-syntax:" not in listed
+    assert "try_pattern" not in await told(PATTERN, SKILLS, 1000) + await told(CSV, SKILLS, 1000, listing=True)
+
+
+def test_a_skill_that_names_a_script_that_it_lacks_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x").mkdir()
+    skill = many(1)[0].model_copy(update={"scripts": {"a/run.sh": "NAME does it"}})
+    (tmp_path / "x" / "SKILL.md").write_text(skill.text)
+    with pytest.raises(ConfigError, match=r"there is no script a/run\.sh"):
+        installed([tmp_path])
+    (tmp_path / "x" / "a").mkdir()
+    (tmp_path / "x" / "a" / "run.sh").write_text("#!/bin/sh\n")
+    assert installed([tmp_path])[0].scripts == skill.scripts
+
+
+async def test_what_begins_as_a_script_may_be_run_in_a_sandbox() -> None:
+    sandbox = await FolderPlace().create(Task(name="t", digest="a" * 64, instruction="", environment=Environment()),
+                                         "skills")  # fmt: skip
+    await module.put_skills(sandbox, SKILLS)
+    place = sandbox.root / PLACE.lstrip("/")
+    runnable = [str(path.relative_to(place)) for path in sorted(place.rglob("*.*")) if path.stat().st_mode & 0o111]
+    assert runnable == [f"{one.name}/{path}" for one in SKILLS for path in one.scripts] != []
+    await sandbox.put({"pattern.txt": b"[0-5]\\d\n", "broken.txt": b"("})
+    found = await sandbox.exec(["sh", "-c", f"exec {place}/{runnable[0]} pattern.txt 'at 07 or 59' 6"], timeout=20)
+    assert (found.exit_code, found.stdout) == (0, b"'at 07 or 59': '07', '59'\n'6': nothing\n")
+    broken = await sandbox.exec(["sh", "-c", f"exec {place}/{runnable[0]} broken.txt"], timeout=20)
+    assert broken.exit_code == 1 and b"not a regular expression" in broken.stdout
+    await sandbox.close()
 
 
 @pytest.mark.parametrize("agent", ["raw", "best_of_n", "hc"])
@@ -249,6 +282,15 @@ def test_a_sweep_on_dev_teaches_a_skill_with_its_provenance(
     assert [one.name for one in module.installed()] == [one["name"] for one in listed]
     assert cli.run(["skills", "learn", str(out), "--json"]) == 0
     assert read_skill(tmp_path / "home" / "learned" / "file-format") == skill
+
+
+def test_a_new_version_keeps_the_scripts_of_the_old_one(tmp_path: Path) -> None:
+    taught = lesson(solved(kind="pattern"))
+    for _ in range(2):
+        learning._write(tmp_path / "pattern", taught)
+    (skill,) = installed([tmp_path])
+    assert taught.skill and skill.scripts == taught.skill.scripts and set(skill.scripts) < set(skill.files())
+    assert all((tmp_path / "pattern" / path).stat().st_mode & 0o111 for path in skill.scripts)
 
 
 def test_nothing_is_learned_from_a_holdout(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
