@@ -2,11 +2,13 @@
 what comes out for any other input is then known. Purely textual: arbitrary text never raises; where anything else may
 bear on the output, or a slot is not told for sure, there is no form."""
 
+import ast
 import re
 from collections.abc import Mapping, Sequence
 
 from hc_ray.solve.passages import LINE_END, QUOTED, prose, unquoted
 from hc_ray.solve.requirements import sentences
+from hc_ray.solve.scan import parsed
 from hc_ray.value import Value
 
 SLOT = re.compile(r"<[^<>\s]+>|\{\w+\}|(?<![a-z0-9])[A-Z][A-Z0-9_]*(?![a-z])")
@@ -110,7 +112,8 @@ def form(instruction: str, names: Sequence[str], *, python: bool = False, piece:
     if len(told) != 1:
         return None
     sentence, match = told[0]
-    text = _text(unquoted(match["form"]), python=python)
+    said_text = re.search(r"\b(?:text|string)\s+$|-> str\b", sentence[: match.start("form")]) is not None
+    text = _text(unquoted(match["form"]), python=python, said=said_text)
     if text is None or not all(_is_harmless(one, names) for one in asked if one is not sentence):
         return None
     end, places = match.end(), {name.upper(): place for place, name in enumerate(names)}
@@ -136,10 +139,19 @@ def _is_none(sentence: str) -> bool:
     return _OF_NOTHING.search(sentence) is not None and not _OR_MORE.search(_unmarked(sentence))
 
 
-def _text(quoted: str, *, python: bool) -> str | None:
-    """The text of a form; None where its quotes may be part of it."""
+def _text(quoted: str, *, python: bool, said: bool) -> str | None:
+    """The text of a form; None where its quotes may be part of it, or where it may be no text (unless that is
+    ``said``)."""
     string = _STRING.fullmatch(quoted)
-    return quoted if string is None else string["text"] if python else None
+    if string is not None:
+        return string["text"] if python else None
+    return None if python and not said and _is_expression(quoted) else quoted
+
+
+def _is_expression(text: str) -> bool:
+    """Whether a form may be meant as an expression of Python: a sum, a list, a call."""
+    tree = parsed(text)
+    return tree is not None and not any(isinstance(one, ast.MatMult | ast.BitOr) for one in ast.walk(tree))
 
 
 def _unmarked(sentence: str) -> str:

@@ -57,7 +57,15 @@ _ARGUMENT = re.compile(
 _NOUNS: tuple[tuple[ArgumentKind, str], ...] = (
     ("folder", r"\b(?:director(?:y|ies)|folders?)\b"),
     ("file", r"\b(?:files?|file ?names?|paths?)\b"),
-    ("number", r"\b(?:numbers?|integers?|count|column|port|size)\b"),
+    (
+        "number",
+        r"\b(?:numbers?|integers?|count|column|port|size|temperature|price|amount|year|age|width|height|length|"
+        r"radius|weight|speed|score|points|degrees|percentage|shift|seconds|minutes|hours|days)\b",
+    ),
+)
+_ONE = re.compile(
+    r"\b(?:takes|gets|accepts|receives|expects|needs) (?:exactly |only )?(?:one|a single) (?:[\w-]+ )?argument\b",
+    re.IGNORECASE,
 )
 _HERE = re.compile(r"\b(?:current|working|same) (?:directory|folder)\b", re.IGNORECASE)
 
@@ -104,6 +112,8 @@ def given(instruction: str, reach: Range, count: int, files: Sequence[FileView] 
                 brought.update(more if not of_numbers else dict.fromkeys(more, inputs[turn % len(inputs)]))
         if takes and not kinds:
             words = [COMMAND_ARGUMENTS[reach][turn % len(COMMAND_ARGUMENTS[reach])]]
+            if _ONE.search(instruction):
+                words = [_argument("text", reach, turn, 0)[0]]
         if suffixes:
             brought.update(_here(suffixes, reach, turn))
         one = Given(arguments=" ".join(words), stdin=stdin, files=brought)

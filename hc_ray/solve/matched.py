@@ -9,6 +9,10 @@ from hc_ray.solve.requirements import sentences
 
 _GROUP = re.compile(rf"{QUOTED}(?:(?:,? and |,? or |,? nor |, ){QUOTED})*")
 _RANGE = re.compile(rf"\bfrom ({QUOTED}) (?:to|through|up to) ({QUOTED})")
+_OF_PART = re.compile(
+    r"\b(?:every|each|parts?|fields?|groups?|with|whose|where|followed|then|numbers? in)\b[^.;]*$", re.IGNORECASE
+)
+"""Before a range: it is that of a piece of what is matched."""
 _EMPTY = re.compile(r"\b(?:the|an) empty (?:string|text|line|input)\b", re.IGNORECASE)
 _MODAL = r"(?:both |all )?(?:is|are|do|does|must|should|may|can|will|would|has to|have to)"
 _EXCEPT = re.compile(
@@ -124,7 +128,12 @@ def _spoken(instruction: str) -> Iterator[tuple[str, bool]]:
     text = re.sub(r"\n(?=[\s*_]*[A-Z][\w' ]{0,30}[*_]*:)", "\n\n", prose(instruction))
     for sentence in sentences(text):
         sentence = _EMPTY.sub("`\0`", sentence)
-        if (ends := _RANGE.search(sentence)) and re.search(r"\bmatch", sentence[: ends.start()], re.IGNORECASE):
+        ends = _RANGE.search(sentence)
+        if (
+            ends
+            and re.search(r"\bmatch", sentence[: ends.start()], re.I)
+            and not _OF_PART.search(sentence, 0, ends.start())
+        ):
             refused = re.search(_DENIED, sentence[: ends.start()])
             yield from ((unquoted(one), refused is None) for one in ends.groups())
         if re.search(r"\bin [`\"]", sentence, re.IGNORECASE) or _REPLACED.search(sentence):
@@ -157,7 +166,8 @@ def _wanted(before: str, after: str) -> bool | None:
 def _in_other(before: str, after: str) -> bool:
     """Whether a text is only a piece of what is found ("the sign `-` …", "`-` and then")."""
     piece = re.match(
-        r"\s*(?:(?:in|inside|within|at the|between|before|after|through|to|up to|until)\b|followed\b|(?:and )?then\b)",
+        r"\s*(?:(?:in|inside|within|at the|between|before|after|through|to|up to|until)\b|followed\b|(?:and )?then\b|"
+        r"(?:but )?(?:only )?(?:if|when|where|unless)\b)",
         after,
     )
     named = re.search(

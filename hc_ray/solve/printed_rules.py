@@ -39,6 +39,8 @@ _ONE_LINE = re.compile(rf"{_PRINTS}\s+(?:exactly |only )?(?:one|a single|a) line
 _EACH_LINE = re.compile(rf"{_PRINTS}\s+[^.;`]*\b(?:lines?|one per line|each)\b", re.IGNORECASE)
 _CHOSEN = re.compile(r"\s*(?:$|[.;)]|,? ?(?:depending|according|if|when|as appropriate|(?:to|on) standard output)\b)")
 _FURTHER = re.compile(r"\b(?:first|last|then|finally|header|after|before|total)\b", re.IGNORECASE)
+_SKIPS = re.compile(r"\b(?:skip\w*|ignor\w*|left out|leaves? out|drop(?:s|ped)|malformed|invalid)\b", re.IGNORECASE)
+"""What is given may be nothing that is printed."""
 _CONDITION = re.compile(r"\b(?:if|when|for|on|with|without|given)\b", re.IGNORECASE)
 
 
@@ -65,7 +67,12 @@ def rules(instruction: str) -> tuple[Rule, ...]:
         one_line = _ONE_LINE.search(sentence)
         form = _FORM.search(sentence) if one_line or _EACH_LINE.search(sentence) else _LINE_FOR_EACH.search(sentence)
         more = form and re.match(r"\s*(?:or|followed)\b", sentence[form.end() :])
-        if form and not more and not _FURTHER.search(text) and (shape := _shape(unquoted(form["form"]))):
+        if (
+            form
+            and not more
+            and not (_FURTHER.search(text) or _SKIPS.search(text))
+            and (shape := _shape(unquoted(form["form"])))
+        ):
             made.append(Rule(name="lines_match", argument=shape, sentence=sentence))
             if one_line:
                 made.append(Rule(name="line_count", argument="1", sentence=sentence))

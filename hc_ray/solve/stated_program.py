@@ -62,6 +62,8 @@ def program_tests(instruction: str, target: Target) -> list[SelfTest]:
         ]  # fmt: skip
     ordinary = given(instruction, "ordinary", 2)
     runs = [one for one in ordinary if (not made or one.files) and not (one.stdin and _SHAPED.search(instruction))]
+    if takes(instruction):
+        runs = [one for one in runs if one != Given()]
     for name, one in ((name, one) for one in runs[:1] for name in ("runs", "deterministic")):
         made.append(
             test_of(instruction, "happy_path", target.subject, Property(name=name), text=one.arguments, stdin=one.stdin,

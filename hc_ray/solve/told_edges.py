@@ -33,6 +33,8 @@ _WHEN = r"(?:for|if|when|on|whenever|in case(?: of)?|where)\s+(?:given\s+|passed
 _IS = r"(?:is|must be|should be)"
 
 
+_SURE = rf"(?!(?:\s+(?:an?\s+)?(?:{MARK}|\w+Error))?\s+(?:only|if|when|unless|but|except)\b)"
+"""What is done under a further condition is not done always."""
 _CASE = (
     rf"{MARK}\s+(?:(?:if|when)\s+\w+\s+is\s+(?:positive|negative|zero|{MARK})|"
     rf"for\s+(?:an?\s+)?(?:(?:positive|negative)\s+\w+|zero|{MARK}))"
@@ -45,7 +47,7 @@ def edges(sentence: Sentence, speaker: Speaker) -> Iterator[Told]:
     """What is told of empty input, of zero, of negative numbers and of numbers outside a limit."""
     for meant, calls_of in ((_EMPTY, _empties), (_NUMBER, _numbers)):
         for match, outcome in _told_of(sentence.text, meant):
-            if not (free(sentence, match.start()) or _CASES.search(sentence.text[: match.start()])):
+            if not (free(sentence, match.start()) or _is_case(match)):
                 continue
             for argument, call in calls_of(match, sentence, speaker):
                 expected = value_of(match, sentence, speaker) if outcome == "value" else None
@@ -74,7 +76,7 @@ def _told_of(text: str, meant: str) -> Iterator[tuple[re.Match[str], Outcome]]:
         ("value", rf"{lead}{meant}\s+is returned as\s+{VALUE}{END}"),
         ("same", rf"{lead}{meant}\s+(?:stays|remains)\s+(?:empty|unchanged|as it is){END}"),
         ("raises", rf"{lead}{given}{meant}{filler}(?:{SUBJECT}\s+)?(?:(?:must|should|will|shall)\s+)?(?:be\s+)?"
-         rf"(?:an?\s+(?:{MARK}|\w+(?:Error|Exception))\s+{_IS}\s+raised\b|{RAISES}\b)"),
+         rf"(?:an?\s+(?:{MARK}|\w+(?:Error|Exception))\s+{_IS}\s+raised\b|{RAISES}\b{_SURE})"),
     )  # fmt: skip
     link = rf"\s*,?\s*(?:{_WHEN}|given\s+)"
     # The last of several answers ("between -1 and 1 for …") is none.
@@ -93,6 +95,13 @@ def _told_of(text: str, meant: str) -> Iterator[tuple[re.Match[str], Outcome]]:
     for outcome, pattern in (*after, *before):
         for match in re.finditer(pattern, text, re.IGNORECASE):
             yield match, outcome
+
+
+def _is_case(match: re.Match[str]) -> bool:
+    """Whether a match is one of several cases of one thing's sign or value that are told in a row."""
+    before = _CASES.search(match.string[: match.start()])
+    of = set(re.findall(r"\b(?:if|when)\s+(\w+)\s+is\b", before[0] + match[0])) if before else set()
+    return before is not None and len(of) <= 1
 
 
 def _empties(match: re.Match[str], sentence: Sentence, speaker: Speaker) -> Iterator[tuple[str, str]]:

@@ -13,8 +13,8 @@ VALUE = (
 )
 END = r"(?=\s*(?:[.,;:)!—–(]|$|\b(?:and|but|while|whereas|because|since|so|too|instead|again|otherwise)\b))"
 LAST = (
-    rf"(?=\s*(?:[.;:)!]|$|,\s*(?:and|but|while)?\s*(?:it|returns?|raises?|{MARK})|"
-    rf"\b(?:and|but|while)\b\s+(?:it|returns?|raises?|{MARK})))"
+    rf"(?=\s*(?:[.;:)!]|$|(?:,\s*(?:and|but|while)?|\b(?:and|but|while)\b)\s*"
+    rf"(?:it|returns?|raises?|{MARK})(?!\s+(?:is|are|has|have)\s+(?!returned|raised|given|the answer))))"
 )
 _MODAL = r"(?:(?:should|must|will|would|shall|can)\s+)?(?:also\s+)?"
 VERB = (

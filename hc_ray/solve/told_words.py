@@ -124,7 +124,8 @@ class Speaker(Value):
         if span.kind == "text":
             return repr(span.source)
         if span.kind == "raw":
-            named = span.source in self.names or _NAMES_NO_ANSWER.fullmatch(span.source) or "(" in span.source
+            words = set(re.findall(r"\w+", span.source))
+            named = words & set(self.names) or _NAMES_NO_ANSWER.fullmatch(span.source) or "(" in span.source
             return repr(span.source) if self.answers <= {"str"} and not named and span.source.strip() else None
         if self.answers == {"str"} and literal_at(span.source) == span.source and span.source[:1] not in "'\"":
             return "None" if span.source == "None" else None

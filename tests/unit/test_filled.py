@@ -101,6 +101,13 @@ def test_a_form_that_is_a_literal_of_python_is_what_it_holds(literal: str) -> No
     assert found is not None and found.filled(("Zoe",)) == "Dear Zoe," and form(told, ("name",)) is None
 
 
+@pytest.mark.parametrize("expression", ["({name}, 1)", "[{name}]", "-NAME", "NAME + NAME"])
+def test_what_may_be_an_expression_of_python_is_a_form_only_where_a_text_is_returned(expression: str) -> None:
+    assert form(f"It returns `{expression}`.", ("name",), python=True) is None
+    found = form(f"It returns the text `{expression}`.", ("name",), python=True)
+    assert found is not None and "Zoe" in found.filled(("Zoe",))
+
+
 def _answers(told: str) -> dict[str, str]:
     tests = stated_tests(told, read_deliverable(told, Environment()))
     return {test.input + test.stdin: test.expectation.value for test in tests if test.expectation.kind == "value"}

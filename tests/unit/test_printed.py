@@ -142,6 +142,7 @@ def test_an_output_may_be_one_of_a_few_texts(text: str, values: list[str]) -> No
         "It prints the word followed by `low` or `high`.",
         "It prints `fizz` if it is even, `buzz` if it is odd, and the number otherwise.",
         "It prints `low` or `high`. At last it prints the number.",
+        "It prints `NAME (AGE)` for each line. Lines without a comma are skipped.",
         "For vowels it prints `a` or `b`.",
         "It prints `low` or `high` and exits with status 1 if it is low.",
     ],
@@ -237,6 +238,8 @@ def test_texts_that_must_and_must_not_match_are_read(text: str, good: list[str],
         "`Q7` matches. `Q7` does not match.",
         "It matches dates written like `YYYY-MM-DD`.",
         "It is used as `re.fullmatch(p, text)` and must match.",
+        "It matches `foo` only when it is followed by a digit.",
+        "It matches an address with every part from `0` to `255`.",
     ],
 )
 def test_pieces_shapes_and_contradictions_are_no_examples(text: str) -> None:

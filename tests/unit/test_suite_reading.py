@@ -128,6 +128,20 @@ def test_the_instruction_says_what_arguments_are(text: str, kinds: tuple[str, ..
 
 
 @pytest.mark.parametrize(
+    ("takes", "given"),
+    [
+        ("takes one argument and prints it; if there are more arguments, it exits with status 3", "Alice"),
+        ("takes a temperature as its argument and prints `hot` or `cold`", "2"),
+        ("takes a file name and prints how many bytes it has", None),
+    ],
+)
+def test_an_ordinary_use_has_the_arguments_that_are_told(takes: str, given: str | None) -> None:
+    made = stated(f"Write a C program `x.c` that {takes}.")
+    runs = {one.input for one in made if one.expectation.model_dump().get("name") == "runs"}
+    assert runs == (set() if given is None else {given})
+
+
+@pytest.mark.parametrize(
     ("read", "tried"),
     [("a word from", True), ("a word and a number from", False), ("lines like `egg 3` from", False)],
 )

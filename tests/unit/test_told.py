@@ -157,10 +157,21 @@ def test_examples_are_read_from_blocks_tables_and_arrows_of_many_forms(
         ("f(n)", "1 + f(2) == 5, and f(17, 4) = 17!! = 5. It goes between -1 and 1 for negative numbers."),
         ("f(words)", "Empty strings give 0. If a word is empty, return 1."),
         ("is_unsorted(items)", "`[1, 2]` is not sorted."),
+        ("f(n)", "It returns None if n is zero and `strict` is set."),
+        (
+            "f(n)",
+            "A negative value is an error only when it is asked for. A negative n raises `ValueError` if n is odd.",
+        ),
+        ("f(n)", "For a negative n it returns `-n`."),
     ],
 )
 def test_what_is_conditional_partial_or_doubtful_is_left_out(head: str, text: str) -> None:
     assert known(head, text) == {}
+
+
+def test_cases_of_different_things_do_not_shut_each_other_out() -> None:
+    told = known("f(a, b)", "It returns 'a' if a is positive, 'b' if b is positive.")
+    assert set(told.values()) == {"'a'"}
 
 
 def test_of_two_functions_only_whole_calls_are_believed() -> None:
