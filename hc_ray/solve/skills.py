@@ -6,6 +6,7 @@ also sees the scripts of those and the names of the others, and finds all of the
 one token budget, however many are installed. Learned ones (``hc-ray skills learn``) lie below the data root and replace
 shipped ones of their name."""
 
+import hashlib
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -158,7 +159,9 @@ async def put_skills(sandbox: Sandbox, skills: Sequence[Skill]) -> None:
 
 
 def prompts_of(config: SolverConfig) -> str:
-    """Digest of all that shapes a config's prompts besides the config: templates, and skills where they are used."""
+    """Digest of all that shapes a config's prompts besides the config: templates, and where they are used skills, with
+    what is read or run of them on demand."""
     if not config.use_skills:
         return prompts_digest()
-    return digest_of([prompts_digest(), [one.text for one in installed()]])
+    held = [{path: hashlib.sha256(data).hexdigest() for path, data in one.files().items()} for one in installed()]
+    return digest_of([prompts_digest(), held])

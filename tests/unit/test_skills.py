@@ -15,6 +15,7 @@ from hc_ray.profile import Profile
 from hc_ray.solve import skills as module
 from hc_ray.solve.deliverable import read_deliverable
 from hc_ray.solve.forms import ask
+from hc_ray.solve.kinds import TaskKind
 from hc_ray.solve.learned import Lesson, Solved, common, lessons
 from hc_ray.solve.skills import PLACE, SHIPPED, Skill, installed, know_how, prompts_of, read_skill, triggered
 from hc_ray.task import Environment, Task
@@ -173,7 +174,10 @@ def test_installed_skills_are_part_of_a_trials_key_where_they_are_used(
     plain, used = prompts_of(SolverConfig()), prompts_of(SolverConfig(use_skills=True))
     (tmp_path / "learned" / "x").mkdir(parents=True)
     (tmp_path / "learned" / "x" / "SKILL.md").write_text(many(1)[0].text)
-    assert plain == prompts_of(SolverConfig()) != used != prompts_of(SolverConfig(use_skills=True))
+    learned = prompts_of(SolverConfig(use_skills=True))
+    assert plain == prompts_of(SolverConfig()) != used != learned
+    (tmp_path / "learned" / "x" / "more.txt").write_text("What is read on demand.")
+    assert learned != prompts_of(SolverConfig(use_skills=True))
 
 
 # Learning
@@ -226,6 +230,19 @@ def test_a_kind_that_a_skill_covers_gets_its_next_version_and_no_twin() -> None:
     assert "They import re." in third.body and "They import csv." not in third.body
 
 
+@pytest.mark.parametrize(("kind", "name"), [("file format", "python-library"), ("system", "shell-pitfalls")])
+def test_what_is_learned_of_a_kind_joins_the_shipped_skill_of_that_trade(kind: str, name: str) -> None:
+    skill = lesson(solved(kind=kind)).skill
+    assert skill and (skill.name, skill.version) == (name, 2) and "They import csv." in skill.body
+    assert lesson(solved(kind="science")).skill != skill
+
+
+def test_no_two_shipped_skills_are_of_one_kind_and_every_kind_is_one() -> None:
+    kinds = [one.removeprefix("kind:") for skill in SKILLS for one in skill.triggers if one.startswith("kind:")]
+    assert len(set(kinds)) == len(kinds) and set(kinds) <= set(get_args(TaskKind))
+    assert all(sum(one.startswith("kind:") for one in skill.triggers) <= 1 for skill in SKILLS)
+
+
 def test_a_line_with_a_word_of_one_task_is_left_out() -> None:
     assert "They open files in a with block." in common(solved())
     blocked = lesson(solved(), _says("They open files in a with block."))
@@ -273,12 +290,12 @@ def test_a_sweep_on_dev_teaches_a_skill_with_its_provenance(
     (kind,) = json.loads(capsys.readouterr().out)["kinds"]
     assert (kind["kind"], kind["trials"], kind["tasks"], kind["rate"]) == ("file format", 6, 2, 1.0)
     skill = read_skill(tmp_path / "home" / "learned" / "file-format")
-    assert skill.version == 1 and "They import csv." in skill.body
+    assert (skill.name, skill.version) == ("python-library", 2) and "They import csv." in skill.body
     assert skill.provenance[0]["trials"] == 6 and len(skill.provenance[0]["tasks_digests"]) == 2
     assert "zymogrel" not in skill.text
     assert cli.run(["skills", "list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)["skills"]
-    assert [one["name"] for one in listed if one["learned"]] == ["file-format"] and len(listed) == 6
+    assert [one["name"] for one in listed if one["learned"]] == ["python-library"] and len(listed) == 5
     assert [one.name for one in module.installed()] == [one["name"] for one in listed]
     assert cli.run(["skills", "learn", str(out), "--json"]) == 0
     assert read_skill(tmp_path / "home" / "learned" / "file-format") == skill
