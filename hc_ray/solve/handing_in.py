@@ -6,6 +6,7 @@ from hc_ray.candidate import Candidate, Submission
 from hc_ray.select import Selection, progress
 from hc_ray.solve.checklist import unreached
 from hc_ray.solve.search import Search
+from hc_ray.suite import SelfTest
 from hc_ray.task import Task
 
 
@@ -21,10 +22,16 @@ async def hand_in(search: Search) -> bool | None:
         return None
     files = search.candidate(chosen).files if chosen else {}
     faults = search.checklist(files)
-    difference, living = await search.bench.hand_in(f"submission{len(search.submissions)}", files)
-    missing = unreached((file.path for file in search.deliverable.files), difference.changed)
-    search.journal("submit", candidate=chosen, changed=list(difference.changed), missing=missing, faults=faults)
-    submission = _submission(search.name, search.task, len(search.submissions), difference.tar, living)
+    services = _services(search) if chosen else ()
+    handed = await search.bench.hand_in(f"submission{len(search.submissions)}", files, services)
+    seen = list(zip(services, handed.cells, strict=True))
+    faults += [f"{test.subject.path}: {(cell.detail or cell.outcome).splitlines()[0]}" for test, cell in seen
+               if cell.outcome not in ("pass", "skipped")]  # fmt: skip
+    asked = {"services": {test.id: cell.outcome for test, cell in seen}} if seen else {}
+    missing = unreached((file.path for file in search.deliverable.files), handed.difference.changed)
+    search.journal("submit", candidate=chosen, changed=list(handed.difference.changed), missing=missing, faults=faults,
+                   **asked)  # fmt: skip
+    submission = _submission(search.name, search.task, len(search.submissions), handed.difference.tar, handed.living)
     if not search.submissions:
         search.first_row = search.rows.get(chosen) if chosen else ()
     search.handed_in.append(search.selection)
@@ -58,6 +65,14 @@ def _failed_already(search: Search, chosen: str | None) -> bool:
     if chosen is None or chosen in before:
         return chosen in before
     return search.candidate(chosen).digest in {search.candidate(one).digest for one in before if one is not None}
+
+
+def _services(search: Search) -> tuple[SelfTest, ...]:
+    """The tests that start a service and ask it something; none where the trial's time is over."""
+    if search.stop_reason == "timeout":
+        return ()
+    return tuple(test for test in search.tests
+                 if test.expectation.kind == "property" and test.expectation.name == "serves")  # fmt: skip
 
 
 def _submission(name: str, task: Task, number: int, tar: bytes, living: str | None) -> Submission:

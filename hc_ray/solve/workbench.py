@@ -6,6 +6,7 @@ import io
 import re
 import tarfile
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from hc_ray import runner
 from hc_ray.candidate import DELETED, is_program
@@ -31,6 +32,16 @@ _MADE_LIMIT = 1 << 20
 """Bytes of a file that a program may write as an answer."""
 _SAID = 240
 Produced = dict[str, str] | Malformed
+
+
+class HandedIn(NamedTuple):
+    """What is handed in."""
+
+    difference: Difference
+    living: str | None
+    """With shared grading the ticket of the sandbox."""
+    cells: tuple[Cell, ...]
+    """What tests that were tried on a copy of it said."""
 
 
 class Workbench:
@@ -91,14 +102,7 @@ class Workbench:
             except ValueError as error:
                 return _unwritable(error, len(tests))
             try:
-                try:
-                    await fork.put(runner.payload(tests, fork.workdir, repeats=repeats))
-                except ValueError as error:  # its files are in the way
-                    return _unwritable(error, len(tests))
-                result = await fork.exec(
-                    runner.command(tests), timeout=runner.deadline(tests, repeats=repeats), output_limit=_REPORT_LIMIT
-                )
-                return runner.read_runs(result.stdout, tests)
+                return await _driven(fork, tests, repeats)
             finally:
                 await self._shut(fork)
 
@@ -159,36 +163,39 @@ class Workbench:
             return Malformed(reason="the program wrote an object, not its value", text=program)
         return {path: data.decode("utf-8", "replace") for path, data in made.items()}
 
-    async def difference(self, place: str, files: Mapping[str, str]) -> Difference:
-        """What a fork that holds ``files`` differs in from the task's image."""
-        return (await self._hand_in(place, files, living=False))[0]
-
-    async def hand_in(self, place: str, files: Mapping[str, str]) -> tuple[Difference, str | None]:
-        """As ``difference``; with shared grading also the ticket of the fork, which is the verifier's from then on, as
-        it lives."""
-        if self._task.grading != "shared":
-            return await self.difference(place, files), None
-        return await self._hand_in(place, files, living=True)
-
-    async def _hand_in(self, place: str, files: Mapping[str, str], *, living: bool) -> tuple[Difference, str | None]:
+    async def hand_in(self, place: str, files: Mapping[str, str], tests: Sequence[SelfTest] = ()) -> HandedIn:
+        """What a fork that holds ``files`` differs in from the task's image. With shared grading also the ticket of the
+        fork, which is the verifier's from then on, as it lives. ``tests`` are tried on a copy of it."""
         async with self._slots:
             try:
-                return await self._differing(place, files, living)
+                return await self._handed_in(place, files, tests)
             except ValueError:
                 # Its files cannot be written, or hold more than a submission may: it hands in nothing, and fails.
-                return await self._differing(place, {}, living)
+                return await self._handed_in(place, {}, tests)
 
-    async def _differing(self, place: str, files: Mapping[str, str], living: bool) -> tuple[Difference, str | None]:
+    async def _handed_in(self, place: str, files: Mapping[str, str], tests: Sequence[SelfTest]) -> HandedIn:
         fork = await self._fork(place, files)
         try:
             difference = await fork.difference()
-            if not living:
-                return difference, None
+            cells = await self._tried(fork, f"{place}-tried", tests)
+            if self._task.grading != "shared":
+                return HandedIn(difference, None, cells)
             if not isinstance(fork, HandsOver):
                 raise DatasetError("shared grading needs sandboxes that can be given away: use --sandbox docker")
-            return difference, await fork.hand_over()
+            return HandedIn(difference, await fork.hand_over(), cells)
         finally:
             await self._shut(fork)  # nothing, for one that was given away
+
+    async def _tried(self, fork: Sandbox, place: str, tests: Sequence[SelfTest]) -> tuple[Cell, ...]:
+        """In a copy: what a run writes, and the ports that it leaves waiting, are in nobody's way."""
+        if not tests:
+            return ()
+        copy = await fork.fork(sandbox_name(self._task.digest, self._identity, "fork", place))
+        self._open.append(copy)
+        try:
+            return tuple(runs[0] for runs in await _driven(copy, tests, 1))
+        finally:
+            await self._shut(copy)
 
     async def _fork(self, place: str, files: Mapping[str, str]) -> Sandbox:
         fork = await (await self.base()).fork(sandbox_name(self._task.digest, self._identity, "fork", place))
@@ -240,6 +247,17 @@ class Workbench:
 def _inside(path: str) -> bool:
     """Whether a path lies in the workdir and can be put back there."""
     return not path.startswith("/") and ".." not in path.split("/") and "\0" not in path
+
+
+async def _driven(fork: Sandbox, tests: Sequence[SelfTest], repeats: int) -> tuple[tuple[Cell, ...], ...]:
+    """Every run of every test on what lies in the fork."""
+    try:
+        await fork.put(runner.payload(tests, fork.workdir, repeats=repeats))
+    except ValueError as error:  # its files are in the way
+        return _unwritable(error, len(tests))
+    limit = runner.deadline(tests, repeats=repeats)
+    result = await fork.exec(runner.command(tests), timeout=limit, output_limit=_REPORT_LIMIT)
+    return runner.read_runs(result.stdout, tests)
 
 
 def _unwritable(error: ValueError, tests: int) -> tuple[tuple[Cell, ...], ...]:

@@ -12,7 +12,7 @@ from hc_ray.solve.handing_in import hand_in
 from hc_ray.solve.sameness import files_digest
 from hc_ray.solve.search import Search
 from hc_ray.solve.workbench import Workbench
-from hc_ray.suite import Cell, ExpectedValue, SelfTest, Subject
+from hc_ray.suite import Cell, ExpectedValue, Property, SelfTest, Subject
 from hc_ray.task import Environment, Task
 from tests.fakes.folder_place import FolderPlace
 from tests.unit.test_orchestrate import INSTRUCTION, Bench, Log, scripted
@@ -110,3 +110,40 @@ async def test_a_deliverable_that_is_there_as_a_binary_is_not_missing() -> None:
 
 async def test_where_no_file_was_asked_for_by_name_none_is_missing() -> None:
     assert faults("Make the tests in this folder pass.", {"lib.txt": "mended\n"}) == []
+
+
+SERVER = """import socketserver
+open("log.txt", "w").write("begun")
+class Handler(socketserver.StreamRequestHandler):
+    def handle(self):
+        self.wfile.write(b"pong")
+socketserver.TCPServer.allow_reuse_address = True
+socketserver.TCPServer(("127.0.0.1", 18947), Handler).serve_forever()
+"""
+SERVES = "Write `/app/serve.py`, a Python script that listens on port 18947.\nIt answers `pong`.\n"
+WISH = SelfTest(id="s", category="integration", subject=Subject(kind="command", path="serve.py"),
+                expectation=Property(name="serves", argument='{"port": 18947, "expect": "pong"}'))  # fmt: skip
+
+
+@pytest.mark.parametrize("works", [True, False])
+async def test_the_services_that_were_asked_for_are_tried_on_what_is_handed_in(works: bool) -> None:
+    search, log = searching({"serve.py": SERVER if works else "raise SystemExit(3)\n"}, instruction=SERVES)
+    search.tests = (TEST, WISH)
+    await hand_in(search)
+    (handed,) = log.actions("submit")
+    assert handed.detail["services"] == {"s": "pass" if works else "error"}
+    assert [fault.startswith("serve.py: nothing listens on port 18947") for fault in handed.detail["faults"]] == (
+        [] if works else [True]
+    )
+    assert handed.detail["changed"] == ["/app/serve.py"], "what the service wrote is not handed in"
+    await search.bench.close()
+
+
+async def test_a_trial_without_services_and_one_whose_time_is_over_try_none() -> None:
+    for tests, ended in (((TEST,), ""), ((WISH,), "timeout")):
+        search, log = searching({"serve.py": SERVER}, instruction=SERVES)
+        search.tests, search.stop_reason = tests, ended
+        await hand_in(search)
+        (handed,) = log.actions("submit")
+        assert "services" not in handed.detail and handed.detail["faults"] == []
+        await search.bench.close()
