@@ -182,7 +182,9 @@ def allows_nothing(instruction: str) -> bool:
     return not _PICKS.search(instruction)
 
 
-_REFUSES = re.compile(r"\braises?\b|\berrors?\b|\binvalid\b|\breject", re.IGNORECASE)
+_REFUSES = re.compile(
+    r"\braises?\b|\b\w*errors?\b|\binvalid\b|\breject|\brefus|\bthrows?\b|\b\w*exceptions?\b", re.IGNORECASE
+)
 _HOW_MANY = re.compile(r"\breads? (\d+) (?:whole )?(?:numbers|integers|words|lines)\b", re.IGNORECASE)
 
 

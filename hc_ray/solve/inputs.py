@@ -106,8 +106,18 @@ def are_known(parameters: Sequence[str], samples: Sequence[str]) -> bool:
     if not samples and len(parameters) == 1 and parameters[0].strip() in ("c", "t"):
         return False  # a character or a text, but as well a temperature or a time
     if samples:
-        return not any(_is_record(_argument(samples, place)) for place in range(len(parameters)))
+        places = range(len(parameters))
+        return not any(_is_record(_argument(samples, place)) or _is_shaped(samples, place) for place in places)
     return all(told_kind(part) or named_kind(part) for part in parameters if part.strip(" *"))
+
+
+def _is_shaped(samples: Sequence[str], place: int) -> bool:
+    """Whether all shown texts at a place are of one form: without spaces, and with a sign that all of them have, or of
+    digits alone. An ordinary text is none of these."""
+    shown = [argument for sample in samples if (argument := _argument([sample], place)) is not None]
+    texts = [one[1:-1] for one in shown if re.fullmatch(r"'[^'\\\s]+'", one)]
+    signs = set.intersection(*({mark for mark in text if not mark.isalnum()} for text in texts)) if texts else set()
+    return bool(texts) and (bool(signs) or all(text.isdigit() for text in texts))
 
 
 def _is_record(sample: str | None) -> bool:

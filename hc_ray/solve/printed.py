@@ -12,7 +12,7 @@ from hc_ray.solve.taken import WRONG, plain, reads, takes, use_of
 
 _NEAR = 1000
 """Characters around a statement that may bear on it."""
-_NUM = r"-?\d+(?:\.\d+)?(?![\w]|\.\d)"
+_NUM = r"-?\d+(?:\.\d+)?(?![\w]|[.,]\d)"
 _TOLD = (
     rf"(?:the (?:text|line|number|word|single line) )?"
     rf"(?P<told>{QUOTED}|{_NUM}|nothing\b(?: at all)?|an? (?:empty|blank) line)"

@@ -45,7 +45,10 @@ _MANY = {"two": 2, "three": 3, "four": 4}
 _NAMES = (("a", "first"), ("b", "second"), ("c", "third"), ("d", "fourth"))
 _NUMBERS = r"(?:numbers|integers|values|amounts|prices|temperatures)"
 _NUMBER = rf"(?:{_NUMBERS}|number|integer|value|amount|price|temperature|year|age)"
-_ABOUT_NUMBERS = re.compile(rf"\b(?:{_NUMBER}|digits|sum|plus (?:one|two|three|\d+)|minus|squared?|doubled?)\b", re.I)
+_ABOUT_NUMBERS = re.compile(
+    rf"\b(?:{_NUMBER}|digits|sum|plus (?:one|two|three|\d+)|minus|squared?|doubled?|multiplication|width|height)\b",
+    re.I,
+)
 _STDIN = r"(?:its |the )?(?:standard input|stdin)\b"
 _READ = re.compile(
     rf"\bread(?:s|ing)?\s+(?P<read>[^.;:]{{1,80}}?)\s+(?:from|on|through|via)\s+{_STDIN}"

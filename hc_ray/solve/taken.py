@@ -24,6 +24,10 @@ WRONG = re.compile(
 )  # fmt: skip
 """A sentence with it tells what happens before the work is done."""
 _SEVERAL = re.compile(r"\barguments\b|\btwo\b|\bthree\b|\bboth\b", re.IGNORECASE)
+_SEVERAL_NEEDED = re.compile(
+    r"\b(?:two|three) (?:[\w-]+ )?arguments\b|\b(?:the|its) second argument\b|\bboth arguments\b|"
+    r"\b(?:its|the) second (?:is )?(?:an?|the)\b", re.IGNORECASE,
+)  # fmt: skip
 _ONE = re.compile(r"\b(?:only|single|one|its|an|a|the) argument\b|\bfirst argument\b", re.IGNORECASE)
 
 
@@ -53,6 +57,8 @@ def use_of(text: str, label: str, instruction: str) -> Use | None:
     if on_input and not as_arguments:
         told = plain(text, instruction)
         return None if told is None else Use(stdin=told if told.endswith("\n") or not told else told + "\n")
+    if not label and len(text.split()) == 1 and _SEVERAL_NEEDED.search(instruction):
+        return None  # one of several: nobody says which
     return _arguments(text, instruction)
 
 

@@ -11,7 +11,8 @@ _NOUN = r"(?:list|string|text|dict(?:ionary)?|tuple|set)"
 VALUE = (
     rf"(?:{_AS}\s+)*?(?:(?P<v>{MARK})|(?:an?|the)\s+empty\s+(?P<e>{_NOUN})\b|(?P<z>zero)\b|(?P<zero>no)\b(?=\s+\w+s\b))"
 )
-END = r"(?=\s*(?:[.,;:)!—–(]|$|\b(?:and|but|while|whereas|because|since|so|too|instead|again|otherwise)\b))"
+_MORE = r"and(?!\s+(?:the|its|their|all|then|every)\b)"
+END = rf"(?=\s*(?:[.,;:)!—–(]|$|\b(?:{_MORE}|but|while|whereas|because|since|so|too|instead|again|otherwise)\b))"
 LAST = (
     rf"(?=\s*(?:[.;:)!]|$|(?:,\s*(?:and|but|while)?|\b(?:and|but|while)\b)\s*"
     rf"(?:it|returns?|raises?|{MARK})(?!\s+(?:is|are|has|have)\s+(?!returned|raised|given|the answer))))"

@@ -23,7 +23,7 @@ _BULLET = re.compile(r"^\s*(?:[-*•#>]+|\d+[.)])\s+")
 _SPAN = re.compile(
     r"`(?P<tick>[^`\n]{1,300})`|\"(?P<double>[^\"\n]{0,120})\"|(?<!\w)'(?P<single>[^'\n]{0,120})'(?!\w)"
     r"|“(?P<curly>[^”\n]{0,120})”|(?P<bracket>[\[{(])|(?P<word>\b(?:True|False|None)\b)"
-    r"|(?<![\w.+\-])(?P<number>-?\d+(?:\.\d+)?)(?![\w]|\.\d|-\w)"
+    r"|(?<![\w.+\-])(?<!\d,)(?P<number>-?\d+(?:\.\d+)?)(?![\w]|[.,]\d|-\w)"
 )
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hc_ray.solve import stated_calls
 from hc_ray.solve.argument_types import answer_type, kind_in, typed
 from hc_ray.solve.deliverable import read_deliverable
-from hc_ray.solve.edges import calls, named_texts
+from hc_ray.solve.edges import calls, named_texts, refuses
 from hc_ray.solve.inputs import are_known, fits, named_kind
 from hc_ray.solve.inputs import calls as calls_of
 from hc_ray.solve.scan import Found
@@ -182,7 +182,16 @@ def test_a_lone_letter_that_may_be_a_text_or_a_number_is_of_no_known_type() -> N
         ("f([[1, 2, 3], [4, 5, 6]])", True),
         ("f(['a', 'b'])", True),
         ("f((1, 2))", False),
+        ("f('a=1;b=2')", False),
+        ("f('79')", False),
+        ("f('Well, well')", True),
+        ("f('abc')", True),
     ],
 )
-def test_records_have_a_shape_that_no_ordinary_input_has(sample: str, known: bool) -> None:
+def test_records_and_texts_of_one_form_have_a_shape_that_no_ordinary_input_has(sample: str, known: bool) -> None:
     assert are_known(["items"], [sample]) is known
+
+
+@pytest.mark.parametrize("said", ["It raises ValueError.", "It is refused with a `ValueError`.", "It throws."])
+def test_some_input_may_be_refused_in_many_words(said: str) -> None:
+    assert refuses(said) and not refuses("It is returned unchanged.")

@@ -97,6 +97,8 @@ def test_a_part_of_the_output_a_rule_and_a_fault_are_no_outcomes(text: str) -> N
         TAKES + "`sh x.sh 1 2` prints `A-B`, where A and B are the arguments.",
         TAKES + "`sh x.sh 1 2` prints `a` if the file `b` is there.",
         TAKES + "For `1 2` it prints `3`. At the end it always prints `done`.",
+        TAKES + "Its second argument is a number. With 0 it prints nothing.",
+        TAKES + "`sh x.sh 1000 234` prints 1,234.",
         TAKES + "The last line is `done`. For `1 2` it prints `3`.",
         "Write `x.sh`. With no arguments it prints `use: x.sh`. All messages go to standard error.",
     ],

@@ -163,6 +163,8 @@ def test_examples_are_read_from_blocks_tables_and_arrows_of_many_forms(
             "A negative value is an error only when it is asked for. A negative n raises `ValueError` if n is odd.",
         ),
         ("f(n)", "For a negative n it returns `-n`."),
+        ("f(n)", "A negative n gives `-` and the text of the positive number."),
+        ("f(n)", "So 1234567 becomes 1,234,567."),
     ],
 )
 def test_what_is_conditional_partial_or_doubtful_is_left_out(head: str, text: str) -> None:
