@@ -1,7 +1,9 @@
 """Words of one task alone, and that nothing outside the datasets uses them."""
 
+import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,35 +91,75 @@ def test_datasets_may_say_what_they_like(tmp_path: Path, known: Vocabulary) -> N
     assert check.faults(tmp_path, known) == []
 
 
-def sealed(root: Path, name: str) -> tuple[Task, Path]:
-    make_task(root / "dataset", name, toml=TOML + f'[task]\nname = "some/{name}"\n')
-    made = vault.seal(root / "dataset", root / "public", root / "sealed")
-    (task,) = made.tasks
-    return task, root
+def sealed(root: Path, name: str) -> Task:
+    asked = (
+        "Write the file add.py with a function add(a, b) that returns the sum of its two numbers, as for a csv file.\n"
+    )
+    make_task(root / "dataset", name, toml=TOML + f'[task]\nname = "some/{name}"\n', instruction=asked)
+    (task,) = vault.seal(root / "dataset", root / "public", root / "sealed").tasks
+    return task
 
 
-async def asked_of(task: Task, agent: AgentName) -> list[Prompt]:
-    asked: list[Prompt] = []
+def works(prompt: Prompt) -> str:
+    """A model that wavers, in every role and with tools too: it writes the file wrongly and then anew."""
+    said = prompt.messages[-1].content if prompt.messages else ""
+    if prompt.role == "decomposer":
+        parts = [
+            {"name": name, "goal": f"Do {name}.", "hint": "", "files": ["add.py"]} for name in ("one", "two", "three")
+        ]
+        return json.dumps({"parts": parts})
+    if prompt.purpose == "action":
+        reads = {"tool": "read_file", "path": "/tmp/skills/python-library/SKILL.md"}
+        return json.dumps({"tool": "write_file", "path": "add.py"} if "Last result" in said else reads)
+    if prompt.purpose == "action.body":
+        return f"```python\ndef add(a, b):\n    return a {'-+'[len(said) % 2]} b\n```"
+    return wavers(prompt)
+
+
+async def asked_of(task: Task, agent: AgentName, knobs: dict[str, Any]) -> list[str]:
+    """Every prompt of a trial that fails, the folders of its sandboxes aside. Candidates with tools work side by side:
+    their prompts come in no order."""
+    asked: list[str] = []
 
     def answer(prompt: Prompt) -> str:
-        asked.append(prompt)
-        return wavers(prompt)
+        asked.append(prompt.model_dump_json())
+        return works(prompt)
 
     async def judge(submission: object) -> bool:
         return False
 
     role = RoleModel(ScriptedModel(answer), Profile(), "digest")
-    config = SolverConfig(max_rounds=2, testgen=TestgenConfig(budget_tokens=4000))
+    config = SolverConfig(max_rounds=2, testgen=TestgenConfig(budget_tokens=4000), **knobs)
+    place = FolderPlace(quick=True)
     await solve(task, agent=agent, config=config, budget=BudgetConfig(tokens=20_000), seed=3, roles={"solver": role},
-                place=FolderPlace(quick=True), name="trial", suites=Shelf(), judge=judge, events=Log())  # fmt: skip
-    return asked
+                place=place, name=f"{task.name}__trial", suites=Shelf(), judge=judge, events=Log())  # fmt: skip
+    for sandbox in place.made:
+        asked = [prompt.replace(str(sandbox.root), "") for prompt in asked]
+    return sorted(asked) if config.agent_style == "tools" else asked
 
 
-@pytest.mark.parametrize("agent", ["raw", "best_of_n", "hc"])
-async def test_renaming_a_task_and_its_folder_changes_no_prompt(tmp_path: Path, agent: AgentName) -> None:
-    first, _ = sealed(tmp_path / "a", "zymogrel-first")
-    second, _ = sealed(tmp_path / "b", "other-name")
+TOOLS, PARTS, AGAIN, SKILLS = (
+    {"agent_style": "tools"},
+    {"decompose": "model"},
+    {"refinement": 2},
+    {"use_skills": True},
+)
+
+
+@pytest.mark.parametrize(("agent", "knobs", "shown"), [
+    ("raw", {}, ()), ("best_of_n", {}, ()), ("raw", SKILLS, ("csv.DictReader",)),
+    ("hc", {}, ('"role":"tester"',)), ("hc", TOOLS, ('"purpose":"action.body"',)),
+    ("hc", PARTS, ('"role":"decomposer"', "Do one.")), ("hc", AGAIN, ("was not accepted",)),
+    ("hc", SKILLS, ("csv.DictReader",)),
+    ("hc", TOOLS | PARTS | AGAIN | SKILLS, ('"purpose":"action"', "Do one.", "csv.DictReader", "/tmp/skills/NAME")),
+])  # fmt: skip
+async def test_renaming_a_task_and_its_folder_changes_no_prompt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: AgentName, knobs: dict[str, Any], shown: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
+    first, second = sealed(tmp_path / "a", "zymogrel-first"), sealed(tmp_path / "b", "other-name")
     assert first.name != second.name
-    asked = await asked_of(first, agent)
-    assert asked and asked == await asked_of(second, agent)
-    assert not [prompt for prompt in asked if "zymogrel" in prompt.model_dump_json()]
+    asked = await asked_of(first, agent, knobs)
+    assert asked and asked == await asked_of(second, agent, knobs)
+    assert [one for one in shown if not any(one in prompt for prompt in asked)] == []
+    assert not [prompt for prompt in asked if "zymogrel" in prompt]
