@@ -336,6 +336,7 @@ def test_a_planted_canary_fails_the_run_before_its_trial_is_committed(place, mon
 
 def _plant(monkeypatch: pytest.MonkeyPatch, where: str, planted: dict[str, str]) -> None:
     from hc_ray import runner
+    from hc_ray.solve import orchestrate
     from hc_ray.solve.search import Search
     from hc_ray.solve.workbench import Workbench
     from hc_ray_actors import results
@@ -360,25 +361,25 @@ def _plant(monkeypatch: pytest.MonkeyPatch, where: str, planted: dict[str, str])
             lambda self, what, **told: journal(self, what, **told, seen=planted["token"].encode().hex()),
         )
     if where in ("a submission", "an archive in a submission"):
-        difference = Workbench.difference
+        hand_in = Workbench.hand_in
 
-        async def marked(self: Workbench, name: str, files: dict[str, str]) -> Any:
-            found = await difference(self, name, files)
+        async def marked(self: Workbench, *words: Any) -> Any:
+            found = await hand_in(self, *words)
             text = planted["token"].encode()
             added = text if where == "a submission" else _zip(gzip.compress(text))
-            return found.model_copy(update={"tar": _tar(added)})
+            return found._replace(difference=found.difference.model_copy(update={"tar": _tar(added)}))
 
-        monkeypatch.setattr(Workbench, "difference", marked)
+        monkeypatch.setattr(Workbench, "hand_in", marked)
     if where == "the matrix":
         monkeypatch.setattr(runner, "normal", lambda text: f"{text} {planted['token']}")
     if where == "a note":
-        submit = Search.submit
+        submit = orchestrate.hand_in
 
-        async def noted(self: Search) -> bool:
-            self.notes.append(base64.b64encode(f"saw {planted['token']}".encode()).decode())
-            return await submit(self)
+        async def noted(search: Search) -> bool | None:
+            search.notes.append(base64.b64encode(f"saw {planted['token']}".encode()).decode())
+            return await submit(search)
 
-        monkeypatch.setattr(Search, "submit", noted)
+        monkeypatch.setattr(orchestrate, "hand_in", noted)
     if where == "the tracker":
         versions = results.versions
         monkeypatch.setattr(results, "versions", lambda: {**versions(), "git_sha": planted["token"][::-1]})
