@@ -231,8 +231,9 @@ class Driver:
             wish = "\n".join(part.rstrip() for part in expectation["value"].rstrip().splitlines())
             if told == wish:
                 return cell("pass", observed)
-            outcome = "error" if code != 0 else "fail"
-            return cell(outcome, observed, f"observed {told[:300]!r} where {wish[:300]!r} was expected; {fault}")
+            if code != 0:  # a crash is told to every repair, so it must not say what a test expects
+                return cell("error", observed, f"exit code {code}, observed {told[:100]!r}: {fault}")
+            return cell("fail", observed, f"observed {told[:300]!r} where {wish[:300]!r} was expected; {fault}")
         if expectation.get("name") == "exits":
             right = code == int(expectation["argument"])
             return cell("pass" if right else "fail", observed, "" if right else f"exit code {code}: {fault}")

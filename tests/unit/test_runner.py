@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from hc_ray import runner
 from hc_ray.inside import checks
+from hc_ray.solve.repair import feedback
 from hc_ray.suite import Cell, Expectation, ExpectedValue, Property, Rejected, SelfTest, Subject, Unknown
 from hc_ray.task import Environment, Task
 from tests.fakes.folder_place import FolderPlace, FolderSandbox
@@ -112,6 +113,17 @@ async def test_commands_read_standard_input_and_may_have_to_refuse(sandbox: Fold
              about("command", "s.sh", Property(name="runs"), stdin="no\n")]  # fmt: skip
     cells = await run(sandbox, tests)
     assert [cell.outcome for cell in cells] == ["pass", "pass", "fail", "pass", "error"]
+
+
+async def test_a_crash_of_a_command_says_what_happened_and_not_what_was_expected(sandbox: FolderSandbox) -> None:
+    await sandbox.put({"s.sh": b"echo seven; echo broken >&2; exit 3\n", "t.sh": b"echo seven\n"})
+    tests = [about("command", path, ExpectedValue(value="eight")) for path in ("s.sh", "t.sh")]
+    crashed, wrong = await run(sandbox, tests)
+    assert crashed.outcome == "error" and feedback([crashed], tests[:1], "crashes") == (
+        "s.sh: exit code 3, observed 'seven': broken",
+    )
+    assert wrong.outcome == "fail" and "'eight' was expected" in wrong.detail
+    assert feedback([wrong], tests[1:], "crashes") == ()
 
 
 async def test_patterns_answer_with_their_matches(sandbox: FolderSandbox) -> None:
