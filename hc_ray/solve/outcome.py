@@ -74,9 +74,10 @@ class TrialOutcome(Value):
     """Both with the suite's cost in full, cached or not."""
     engine_seconds: float = 0.0
     self_pass: bool | None = None
-    """Whether the first submission passes every judging test of the suite; None without a suite."""
+    """Whether the first submission passes every judging test of the suite; None without a suite, or where it was
+    handed in before the suite ran on it."""
     progress: float | None = None
-    """The weighted share of the suite's judging tests that the first submission passes; None without a suite."""
+    """The weighted share of the suite's judging tests that the first submission passes; None as ``self_pass``."""
     stop_reason: str = ""
     """Why the search ended: ``single sample``, ``complete``, ``tokens``, ``turns``, ``rounds``, ``timeout``."""
     unanswered: int = 0
