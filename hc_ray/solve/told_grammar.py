@@ -68,6 +68,9 @@ def value_of(match: re.Match[str], sentence: Sentence, speaker: Speaker, *, loos
         if span.kind == "text" and span.source.endswith((".", ",")) and after not in tuple(".,;:)"):
             # Where the sentence ends inside of the quotes, its full stop may be no part of the answer.
             return None
+        slots = re.findall(r"(?<![A-Za-z0-9])[A-Z][A-Z0-9_]*(?![A-Za-z0-9])", span.source)
+        if any(re.search(rf"\b{name} (?:is|being|stands|means)\b", sentence.text) for name in slots):
+            return None  # a form, no answer
         return speaker.answer(span, loose=loose)
     if match["e"]:
         return speaker.empty(match["e"])

@@ -165,6 +165,7 @@ def test_examples_are_read_from_blocks_tables_and_arrows_of_many_forms(
         ("f(n)", "For a negative n it returns `-n`."),
         ("f(n)", "A negative n gives `-` and the text of the positive number."),
         ("f(n)", "So 1234567 becomes 1,234,567."),
+        ("f(n)", "It returns `N apple` for 1 and `N apples` for every other number, where N is the number."),
     ],
 )
 def test_what_is_conditional_partial_or_doubtful_is_left_out(head: str, text: str) -> None:
