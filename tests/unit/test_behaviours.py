@@ -145,7 +145,7 @@ async def test_a_test_that_changes_the_system_has_a_fork_of_its_own() -> None:
 
 
 @given(st.text(max_size=300))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_arbitrary_text_never_raises(text: str) -> None:
     for instruction in (text, f"Write `/app/a.py`, which listens on port 99. {text}", f"Write `/app/a.txt`. {text}"):
         deliverable = read_deliverable(instruction, HERE)

@@ -166,7 +166,7 @@ _PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.one_of(st.text(max_size=300), st.lists(_PIECES, max_size=40).map("".join)))
 def test_arbitrary_text_always_gives_a_deliverable(text: str) -> None:
     found = reads(text)

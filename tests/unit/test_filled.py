@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hc_ray.solve.deliverable import read_deliverable
@@ -176,13 +176,11 @@ def test_a_form_that_a_stated_answer_contradicts_is_not_believed() -> None:
     assert told == {"dear('bo')": "'Dear Bo,'"}
 
 
-@settings(deadline=None)
 @given(st.text(), st.lists(st.text(max_size=8), max_size=3))
 def test_arbitrary_text_never_raises(told: str, names: list[str]) -> None:
     form(told, names)
 
 
-@settings(deadline=None)
 @given(st.text(alphabet=st.sampled_from(list("`NAME<>{}prints where is the argument.,X")), max_size=120))
 def test_arbitrary_wordings_never_raise(told: str) -> None:
     form("It prints `A" + told, ("name",))

@@ -98,7 +98,6 @@ _LINE = st.text(st.characters(codec="utf-8", exclude_characters="\n\r`~"), max_s
 _TEXT = st.lists(_LINE, min_size=1, max_size=8).map(lambda lines: "\n".join([*lines, "end"]) + "\n")
 
 
-@settings(deadline=None)
 @given(_TEXT, st.sampled_from([SHELL, PROGRAM, OUTPUT, FUNCTION]))
 def test_a_fenced_file_comes_back_byte_for_byte(body: str, text: str) -> None:
     path = deliverable(text).main.path
@@ -106,7 +105,6 @@ def test_a_fenced_file_comes_back_byte_for_byte(body: str, text: str) -> None:
         assert read(f"{before}```\n{body}```{after}", text, "chat") == {path: body}
 
 
-@settings(deadline=None)
 @given(_TEXT, st.sampled_from([SHELL, OUTPUT]))
 def test_a_continued_file_is_its_beginning_and_the_answer_byte_for_byte(body: str, text: str) -> None:
     assert read(body, text) == {deliverable(text).main.path: ask(text).context + body}
@@ -183,7 +181,7 @@ def test_an_answer_without_the_main_file_is_malformed_with_a_reason(
     assert isinstance(found, Malformed) and found.reason
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.text(max_size=200),
     st.sampled_from(ALL),

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hc_ray.config import SolverConfig
@@ -233,7 +233,6 @@ def test_what_is_no_answer_fails_and_what_the_model_tries_itself_is_left_out(
     assert written(tmp_path, TOTAL, answer, {"prices.txt": "1.0\n2.0\n"}) == told
 
 
-@settings(deadline=None)
 @given(st.text(max_size=200), st.sampled_from([TOTAL, "Write a shell script `a.sh` that prints its arguments."]))
 def test_any_answer_is_a_function_or_malformed(text: str, instruction: str) -> None:
     found = answered(instruction, text)

@@ -159,7 +159,7 @@ def test_mutants_differ_in_one_thing_and_stay_python() -> None:
     assert mutants({"m.py": ""}, "m.py", 3) == ()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.text(alphabet="def f(n): return+-*1<=and or\n  ifx'\"", max_size=60), st.integers(1, 4))
 def test_any_source_has_mutants_or_none(source: str, limit: int) -> None:
     assert len(mutants({"m.py": source}, "m.py", limit)) <= limit
@@ -243,7 +243,7 @@ async def test_once_the_matrix_is_covered_only_the_adversarial_round_is_left() -
     assert not any("a reviewer who" in text for text in texts)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(st.text(max_size=150))
 def test_any_answer_is_read_as_a_program_or_as_malformed(text: str) -> None:
     deliverable = read_deliverable(INSTRUCTION, ENVIRONMENT)
@@ -253,7 +253,7 @@ def test_any_answer_is_read_as_a_program_or_as_malformed(text: str) -> None:
         assert isinstance(found, Malformed) or set(found) == {"m.py"}
 
 
-@settings(deadline=None, max_examples=8)
+@settings(max_examples=8)
 @given(st.text(alphabet="f(1, 'a\"[]{}=>-)#\n:assert raises```python def return", max_size=80))
 def test_any_model_gives_a_suite_of_tests_that_assert(text: str) -> None:
     import asyncio
@@ -284,7 +284,7 @@ def test_multi_line_code_round_trips_byte_for_byte(fence: str) -> None:
     assert oracle.read(answer, prompt, deliverable) == {path: source}
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(
     st.lists(
         st.text(alphabet=st.characters(blacklist_categories=("Cs", "Cc", "Zl", "Zp")), max_size=30),

@@ -253,7 +253,7 @@ if there are no arguments without input empty for the `x` gives → becomes matc
 one line of the form `A=B` `\\n` "quoted" takes a number standard input otherwise neither except in `"""
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.one_of(st.text(max_size=200), st.lists(st.sampled_from([*PIECES.split(), "\n"]), max_size=40).map(" ".join)))
 def test_any_words_give_only_tests_that_can_run(text: str) -> None:
     for read in (rules, pattern_examples, lambda words: said_uses(words, "x.sh", {})):

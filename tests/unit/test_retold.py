@@ -182,7 +182,7 @@ def test_a_function_to_do_something_is_told_so() -> None:
     assert said == "Write a Python function to reverse `a`."
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.lists(
         st.sampled_from(

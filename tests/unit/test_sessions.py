@@ -149,7 +149,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.one_of(st.text(max_size=200), st.lists(PIECES, max_size=30).map("".join)))
 def test_arbitrary_text_never_raises(text: str) -> None:
     for path in ("x.sh", "a.c", ""):

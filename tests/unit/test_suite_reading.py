@@ -336,7 +336,7 @@ row . , ( `"""
 WORDS = st.sampled_from([*PIECES.split(), "\n"])
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(st.lists(WORDS, max_size=40).map(" ".join))
 def test_any_words_give_only_tests_that_can_run(text: str) -> None:
     deliverable = read_deliverable(text, ENVIRONMENT)

@@ -79,7 +79,7 @@ def test_the_pytest_file_runs_admitted_tests_and_skips_dropped_ones_with_their_r
     assert sorted(path.name for path in tmp_path.iterdir() if path.name[0] not in "._") == ["m.py", "t.sh", file.name]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.text(max_size=40), st.text(max_size=40), st.text(min_size=1, max_size=20))
 def test_any_text_in_a_test_gives_a_file_that_compiles(text: str, sentence: str, identity: str) -> None:
     test = SelfTest(id=identity, category="boundary", subject=F, input=text, stdin=sentence, reasoning=text,

@@ -217,7 +217,7 @@ _PIECES = st.sampled_from([
 ])  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(_PIECES, max_size=25), st.sampled_from(["f(n)", "f(text)", "is_f(text)", "f(a, b=1)", "f(*n)"]))
 def test_any_text_is_read_without_a_crash_and_gives_only_tests_that_can_run(pieces: list[str], head: str) -> None:
     text = f"Write `m.py` that defines `{head}`. " + " ".join(pieces)
@@ -226,7 +226,7 @@ def test_any_text_is_read_without_a_crash_and_gives_only_tests_that_can_run(piec
         assert fault_of(test) is None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text(max_size=200))
 def test_any_characters_are_scanned_without_a_crash(text: str) -> None:
     find_calls(f"f(1) {text}\n{text}", "f")

@@ -78,7 +78,7 @@ def test_no_candidate_and_no_test_leave_the_prior() -> None:
         trust(empty, [judge("other")])
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(st.text(alphabet="+-.", min_size=3, max_size=3), max_size=6))
 def test_every_estimate_is_a_chance(rows: list[str]) -> None:
     tests = [judge("a", "happy_path", 0.9), judge("b"), judge("c", "edge_case")]

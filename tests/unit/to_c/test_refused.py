@@ -93,7 +93,7 @@ def _answers(source: str) -> None:
         assert refused.reason
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(max_size=60))
 def test_any_text_is_translated_or_refused(text: str) -> None:
     _answers(text)
@@ -111,7 +111,7 @@ _PIECES = st.lists(
 ).map(" ".join)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(_PIECES)
 def test_any_words_of_python_are_translated_or_refused(text: str) -> None:
     _answers(f"def f(text):\n    {text}\n")

@@ -97,9 +97,7 @@ _VALUES = (
 
 
 @seed(20261122)
-@settings(
-    max_examples=1, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
-)
+@settings(max_examples=1, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(st.lists(_EXPRESSIONS, min_size=150, max_size=200, unique=True))
 def test_expressions_of_all_kinds_are_the_same_in_c(
     tmp_path_factory: pytest.TempPathFactory, expressions: list[str]
@@ -137,7 +135,7 @@ def f(text):
     return compiled(source, tmp_path_factory.mktemp("words"), flags=()), Framed(source)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.text(st.sampled_from("aab é€\n\t\u2028\U0001d11e\x1c.,-'\"\\\x00\x7f"), max_size=30))
 def test_any_text_is_taken_apart_as_in_python(words: tuple[Path, Framed], text: str) -> None:
     path, framed = words
@@ -160,7 +158,7 @@ def f(text):
     return compiled(source, tmp_path_factory.mktemp("reals"), flags=()), Framed(source)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @example(2.0**-24, 2.0**-44)
 @given(st.floats(allow_nan=False), st.one_of(st.floats(allow_nan=False), st.integers(-20, 20).map(float)))
 def test_any_two_reals_are_worked_with_as_in_python(reals: tuple[Path, Framed], a: float, b: float) -> None:
@@ -188,7 +186,7 @@ def f(text):
     return compiled(source, tmp_path_factory.mktemp("members"), flags=()), Framed(source)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.one_of(st.integers(-9, 30), st.integers(-(2**62), 2**62)), max_size=60))
 def test_sets_and_dictionaries_have_pythons_order(members: tuple[Path, Framed], numbers: list[int]) -> None:
     path, framed = members
