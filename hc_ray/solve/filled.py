@@ -49,6 +49,10 @@ _WHERE = re.compile(
     rf"(?:\s*,?\s*\(?(?:where|with) |,? and |, )(?P<slot>{QUOTED}|[A-Z][A-Z0-9_]*)(?: (?:is|being|stands for|means))? "
     rf"{_WHAT}(?=\)?\s*(?:[.;,]|$|and\b))"
 )
+_INSTEAD = re.compile(
+    rf"\s*,?\s*\(?(?:with|putting) {_WHAT} (?:in place of|instead of|for) (?P<slot>{QUOTED}|[A-Z][A-Z0-9_]*)"
+    r"(?=\)?\s*(?:[.;,]|$))"
+)
 _MARKS = {"an exclamation mark": "!", "an exclamation point": "!", "a question mark": "?", "a full stop": ".",
           "a period": ".", "a dot": ".", "a comma": ",", "a colon": ":", "a semicolon": ";"}  # fmt: skip
 _FOLLOWED = re.compile(
@@ -121,7 +125,7 @@ def form(instruction: str, names: Sequence[str], *, python: bool = False, piece:
     if followed := _FOLLOWED.match(sentence, end):
         end, parts = followed.end(), _chain(text, followed, names, piece)
     else:
-        while where := _WHERE.match(sentence, end):
+        while where := _WHERE.match(sentence, end) or _INSTEAD.match(sentence, end):
             place = _place(where, names, piece)
             if place is None:
                 return None

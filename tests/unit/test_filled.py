@@ -19,6 +19,7 @@ from hc_ray.task import Environment
         ("It prints `Dear NAME,`, where NAME is the line read from standard input.", ("line",), "Dear Zoe,"),
         ("It takes a name as its argument and prints `Dear <name>,`.", ("name",), "Dear Zoe,"),
         ("Write `dear(name)` that returns `Dear {name},`.", ("name",), "Dear Zoe,"),
+        ("It takes a name and prints `Dear NAME,`, with the name in place of NAME.", ("name",), "Dear Zoe,"),
         ("It returns `TO: X`, where X is `name`.", ("name",), "TO: Zoe"),
         ("It returns `B-A`, where A is the first argument and B is the second argument.", ("a", "b"), "Kim-Zoe"),
         (
@@ -58,6 +59,7 @@ def test_a_form_with_slots_is_filled_with_what_is_given(told: str, names: tuple[
     [
         "It prints `Dear NAME,`, where NAME is the argument in upper case.",
         "It prints `Dear NAME,`, where NAME is the argument, capitalized.",
+        "It prints `Dear NAME,`, with the name in capitals in place of NAME.",
         "It prints `SUM NAME`, where NAME is the argument, and SUM is another thing.",
         "It prints `Dear NAME,` for each NAME.",
         "It prints `Dear NAME,` if NAME is long.",
