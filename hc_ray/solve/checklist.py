@@ -20,15 +20,19 @@ _MAY = (
 )
 
 
-def faults(files: Mapping[str, str], brought: Iterable[str], instruction: str, deliverable: Deliverable) -> list[str]:
-    """What is wrong with a candidate's files, one line each. ``brought``: what it writes besides text, as absolute
-    paths. Where the instruction names no file, none can be missing."""
+def faults(
+    files: Mapping[str, str], brought: Iterable[str] | None, instruction: str, deliverable: Deliverable
+) -> list[str]:
+    """What is wrong with a candidate's files, one line each. ``brought``: all that it writes, as absolute paths, where
+    that is more than text. Where the instruction names no file, none can be missing."""
     found = [f"{path} holds conflict markers" for path, text in files.items() if _conflicts(text)]
     asked = [one.path for one in deliverable.files]
     found += [f"{path} is empty" for path in asked
               if path in files and not files[path].strip() and not _may_be_empty(path, instruction)]  # fmt: skip
-    absent = [path for path in asked if path not in files] if deliverable.stated else []
-    return found + [f"{path} is missing" for path in unreached(absent, brought)]
+    if not deliverable.stated:
+        return found
+    absent = [path for path in asked if path not in files] if brought is None else unreached(asked, brought)
+    return found + [f"{path} is missing" for path in absent]
 
 
 def unreached(paths: Iterable[str], changed: Iterable[str]) -> list[str]:

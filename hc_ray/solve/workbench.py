@@ -212,10 +212,10 @@ class Workbench:
         now on, the whole difference is."""
         self._whole.setdefault(digest_of(dict(files)), tar)
 
-    def brings(self, files: Mapping[str, str]) -> tuple[str, ...]:
-        """The absolute paths that the whole difference of these files writes; none for a candidate that is text."""
+    def brings(self, files: Mapping[str, str]) -> tuple[str, ...] | None:
+        """The absolute paths that the whole difference of a candidate writes; None where these files are all it is."""
         if (whole := self._whole.get(digest_of(dict(files)))) is None:
-            return ()
+            return None
         with tarfile.open(fileobj=io.BytesIO(whole)) as archive:
             return tuple("/" + name for name in archive.getnames() if name != DELETED)
 

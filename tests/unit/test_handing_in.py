@@ -1,10 +1,12 @@
 """What is handed in at the end, and the last look at it."""
 
+import io
+import tarfile
 from typing import Any
 
 import pytest
 
-from hc_ray.candidate import Candidate, Submission
+from hc_ray.candidate import DELETED, Candidate, Submission
 from hc_ray.config import BudgetConfig, SolverConfig
 from hc_ray.solve.budget import Clock
 from hc_ray.solve.deliverable import read_deliverable
@@ -102,10 +104,22 @@ async def test_a_deliverable_that_is_there_as_a_binary_is_not_missing() -> None:
     await box.put({**{path: text.encode() for path, text in files.items()}, "out.dat": b"a\0b"})
     search.bench.remember(files, (await box.difference()).tar)
     assert search.checklist(files) == []
+    gone = {**files, "out.dat": "(in words: it was removed)"}
+    assert search.checklist(gone) == []
+    search.bench.remember(gone, _tar("app/main.c", DELETED))
+    assert search.checklist(gone) == ["out.dat is missing"], "what is told in words is not there"
     await hand_in(search)
     (handed,) = log.actions("submit")
     assert handed.detail["faults"] == [] and handed.detail["missing"] == []
     await search.bench.close()
+
+
+def _tar(*names: str) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name in names:
+            archive.addfile(tarfile.TarInfo(name))
+    return buffer.getvalue()
 
 
 async def test_where_no_file_was_asked_for_by_name_none_is_missing() -> None:
