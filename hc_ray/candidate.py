@@ -2,6 +2,9 @@
 
 from hc_ray.value import Value
 
+NO_TEXT = "(no text: "
+"""How an entry of ``Candidate.files`` begins that says in words what lies at a path where that is no text."""
+
 
 class Candidate(Value):
     """One attempt. Its files are the whole change against the state it was forked from."""
@@ -19,7 +22,9 @@ class Candidate(Value):
     form: str
     plan: str
     files: dict[str, str] = {}
-    """Path (relative to the workdir, or absolute) → text. Empty when the answer held no usable file."""
+    """Path (relative to the workdir, or absolute) → text. Empty when the answer held no usable file. What a candidate
+    with tools made that is no text (binary files, links, empty folders, removed paths) is told in words, so that equal
+    files are equal candidates; what was run and handed in is the thing itself."""
     function: str | None = None
     """What the model wrote where a frame makes the files of it (form ``framed``); None where the answer held them."""
     malformed: str | None = None
@@ -31,6 +36,11 @@ class Candidate(Value):
     completion_tokens: int = 0
     engine_seconds: float = 0.0
     finish_reason: str | None = None
+
+    @property
+    def all_text(self) -> bool:
+        """Whether ``files`` hold all that it is."""
+        return not any(text.startswith(NO_TEXT) for text in self.files.values())
 
 
 class Submission(Value):

@@ -23,7 +23,7 @@ class Brief(Value):
     instruction: str
     workdir: str
     subtask: str = ""
-    """The part of the work that is to be done now: goal, hint, checkpoint."""
+    """The part of the work that is to be done now, and what this candidate is told besides."""
     plan: str = ""
     hints: tuple[str, ...] = ()
     skills: tuple[str, ...] = ()

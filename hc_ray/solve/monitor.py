@@ -39,6 +39,12 @@ class Step(Value):
 
     act: Act
     allowed: bool = True
+    rule: Rule = ""
+    """The monitor's rule that refused it or warned of it."""
+    reason: str = ""
+    """Why it was refused."""
+    warning: str = ""
+    """What the monitor warned of though it was done."""
     changed: tuple[str, ...] = ()
     """Absolute paths that lie elsewise than before it."""
     verified: bool = False

@@ -26,7 +26,7 @@ _SHOWN_FILES = 6
 
 Told = Callable[[Sequence[Cell], Sequence[SelfTest]], Sequence[str]]
 """What a model may hear of a suite's run: the knob ``feedback``."""
-End = Literal["complete", "done", "turns", "tokens", "context", "malformed", "too large"]
+End = Literal["complete", "done", "turns", "tokens", "context", "malformed", "too large", "timeout"]
 
 
 class Bounds(Value):
@@ -47,8 +47,8 @@ class Reached(Value):
     difference: Difference
     files: dict[str, str]
     """Text files that differ from the image, by path (relative to the workdir where they lie in it)."""
-    no_text: tuple[str, ...] = ()
-    """What else differs: binary files, links, removed paths. Only ``difference`` holds it."""
+    no_text: dict[str, str] = {}
+    """What else differs, by path, told in words (``State.no_text``). Only ``difference`` holds it."""
     row: tuple[Cell, ...] = ()
     progress: float = 0.0
 
@@ -98,11 +98,18 @@ class ToolWorker:
         self.state = State(difference=Difference(changed=(), deleted=(), tar=b""), digests={})
         self.turns = 0
         self.verified = 0
+        self.end: End = "timeout"
+        """Of one that has not ended by itself."""
 
     async def run(self) -> Worked:
         """Work until all judging tests pass, the model is done, or nothing is left to spend."""
-        end = await self._loop()
-        return Worked(best=self.best, steps=tuple(self.steps), end=end, turns=self.turns, verified=self.verified)
+        self.end = await self._loop()
+        return self.worked
+
+    @property
+    def worked(self) -> Worked:
+        """What it has come to by now: whoever is cut off has its best verified state too."""
+        return Worked(best=self.best, steps=tuple(self.steps), end=self.end, turns=self.turns, verified=self.verified)
 
     async def _loop(self) -> End:
         self.state = await self.toolbox.state()
@@ -136,7 +143,7 @@ class ToolWorker:
 
     def _refused(self, act: Act, advice: Advice) -> None:
         result = f"refused: {advice.reason}. Instead: {advice.suggestion}."
-        self.steps.append(Step(act=act, allowed=False, result=result))
+        self.steps.append(Step(act=act, allowed=False, rule=advice.rule, reason=advice.reason, result=result))
         self.warnings = [f"{act.tool} was refused: {advice.reason}; {advice.suggestion}"]
 
     async def _do(self, act: Act, advice: Advice, before: State) -> State:
@@ -156,7 +163,8 @@ class ToolWorker:
             self.verified += 1
             result = f"{result}\n{self._said(row, asked)}".strip()
         whole = len(asked) == len(self.tests)
-        self.steps.append(Step(act=act, changed=changed, verified=bool(row) and whole, result=result))
+        self.steps.append(Step(act=act, rule=advice.rule, warning=advice.warning, changed=changed,
+                               verified=bool(row) and whole, result=result))  # fmt: skip
         if whole and row:
             self.standing = self._said(row, asked)
         if changed or (row and whole):
@@ -181,8 +189,9 @@ class ToolWorker:
         if self.best is not None and (share < self.best.progress or (self.tests and not row)):
             return
         folder = self.toolbox.sandbox.workdir.rstrip("/") + "/"
-        files = {path.removeprefix(folder): text for path, text in state.text_files.items()}
-        self.best = Reached(turn=self.turns, difference=state.difference, files=files, no_text=state.no_text, row=row,
+        files, odd = ({path.removeprefix(folder): told for path, told in held.items()}
+                      for held in (state.texts, state.no_text))  # fmt: skip
+        self.best = Reached(turn=self.turns, difference=state.difference, files=files, no_text=odd, row=row,
                             progress=share)  # fmt: skip
 
     def _complete(self) -> bool:

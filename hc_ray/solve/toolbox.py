@@ -6,11 +6,12 @@ after every action and compared with the one before."""
 import hashlib
 import json
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from hc_ray import runner
-from hc_ray.filetree import unpack
+from hc_ray.candidate import NO_TEXT, is_program
+from hc_ray.filetree import Change, Member, unpack
 from hc_ray.normal import normal
 from hc_ray.ports import Difference, Sandbox
 from hc_ray.runner_paths import RUNNER_PYTHON, inside_script
@@ -34,7 +35,12 @@ class State(Value):
 
     difference: Difference
     digests: Mapping[str, str]
-    """Changed or removed absolute path → digest of what lies there."""
+    """Changed or removed absolute path (folders too) → digest of what lies there."""
+    texts: Mapping[str, str] = {}
+    """The changed files that are text, by absolute path."""
+    no_text: Mapping[str, str] = {}
+    """What else is changed, told in words by absolute path: binary files, links, empty folders, removed paths, rights
+    to run what is not known as a program. What Python caches is left out: it says nothing and differs every time."""
     files: tuple[str, ...] = ()
     links: Mapping[str, str] = {}
 
@@ -43,29 +49,39 @@ class State(Value):
         paths = {*self.digests, *before.digests}
         return tuple(sorted(one for one in paths if self.digests.get(one) != before.digests.get(one)))
 
-    @property
-    def text_files(self) -> dict[str, str]:
-        """The changed files that are text, by absolute path."""
-        return {path: text for path, text in _texts(self.difference) if text is not None}
 
-    @property
-    def no_text(self) -> tuple[str, ...]:
-        """What is changed and no text: binary files, links, removed paths."""
-        odd = [path for path, text in _texts(self.difference) if text is None]
-        return tuple(sorted((*odd, *self.difference.deleted)))
+def _told(change: Change) -> tuple[dict[str, str], dict[str, str]]:
+    """The texts of a change, and in words whatever else it holds."""
+    members = [one for one in change.members if "__pycache__" not in one.path.split("/")]
+    texts: dict[str, str] = {}
+    odd = dict.fromkeys(change.deleted, f"{NO_TEXT}removed)")
+    for one in members:
+        if one.kind == "link":
+            odd[one.path] = f"{NO_TEXT}a link to {one.target})"
+        elif one.kind == "folder":
+            if not any(other.path.startswith(f"{one.path}/") for other in members):
+                odd[one.path] = f"{NO_TEXT}a folder, rights {one.mode:o})"
+        elif (text := _text(one)) is None:
+            rights = ", may be run" if one.mode & 0o111 else ""
+            odd[one.path] = f"{NO_TEXT}a file of {len(one.data)} bytes, SHA-256 {_sha(one.data)}{rights})"
+        else:
+            texts[one.path] = text
+            if one.mode & 0o111 and not is_program(one.path, text):
+                odd[f"{one.path} (rights)"] = f"{NO_TEXT}may be run)"
+    return texts, dict(sorted(odd.items()))
 
 
-def _texts(difference: Difference) -> list[tuple[str, str | None]]:
-    found: list[tuple[str, str | None]] = []
-    for member in unpack(difference.tar).members:
-        if member.kind == "file":
-            try:
-                found.append((member.path, None if b"\0" in member.data else member.data.decode()))
-            except UnicodeDecodeError:
-                found.append((member.path, None))
-        elif member.kind == "link":
-            found.append((member.path, None))
-    return found
+def _text(one: Member) -> str | None:
+    """A file's text; None where it is none, or could be taken for the words that stand for what is none."""
+    try:
+        text = one.data.decode()
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text or text.startswith(NO_TEXT) else text
+
+
+def _sha(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 class Toolbox:
@@ -78,27 +94,18 @@ class Toolbox:
         """The workspace as it lies now. Raises ``ValueError`` where it holds more than a submission may."""
         difference = await self.sandbox.difference()
         change = unpack(difference.tar)
-        digests = {one.path: hashlib.sha256(f"{one.kind} {one.mode} {one.target}\0".encode() + one.data).hexdigest()
-                   for one in change.members if one.kind != "folder"}  # fmt: skip
+        digests = {one.path: _sha(f"{one.kind} {one.mode} {one.target}\0".encode() + one.data)
+                   for one in change.members}  # fmt: skip
         digests.update(dict.fromkeys(difference.deleted, "removed"))
+        texts, odd = _told(change)
         seen = await self._browse("list", self.sandbox.workdir)
-        return State(difference=difference, digests=digests, files=tuple(seen.get("files", ())),
-                     links=dict(seen.get("links", {})))  # fmt: skip
+        return State(difference=difference, digests=digests, texts=texts, no_text=odd,
+                     files=tuple(seen.get("files", ())), links=dict(seen.get("links", {})))  # fmt: skip
 
     async def perform(self, act: Act) -> str:
-        """Do it; what the model is told of it. ``verify`` and ``done`` are the caller's matter."""
+        """Do it; what the model is told of it. ``OF_THE_LOOP`` are the caller's matter."""
         try:
-            if act.tool == "read_file":
-                return await self._read(act)
-            if act.tool == "write_file":
-                return await self._write(act.path, act.body)
-            if act.tool == "edit_file":
-                return await self._edit(act)
-            if act.tool == "list_files":
-                return await self._list(act.path)
-            if act.tool == "search":
-                return await self._search(str(act.arguments["pattern"]), act.path)
-            return await self._command(str(act.arguments["command"]))
+            return await DOES[act.tool](self, act)
         except ValueError as error:
             return f"error: {error}"
 
@@ -120,9 +127,13 @@ class Toolbox:
         part = "\n".join(lines[first - 1 : last])
         return cut(part if part else f"(nothing: the file has {len(lines)} lines)", _SHOWN)
 
-    async def _write(self, path: str, body: str) -> str:
-        await self.sandbox.put({self._absolute(path): body.encode()}, mode=0o755 if body.startswith("#!") else 0o644)
-        return f"{path} holds {len(body.splitlines())} lines now"
+    async def _write(self, act: Act) -> str:
+        await self._put(act.path, act.body)
+        return f"{act.path} holds {len(act.body.splitlines())} lines now"
+
+    async def _put(self, path: str, text: str) -> None:
+        """A text as it lies wherever this candidate is put."""
+        await self.sandbox.put({self._absolute(path): text.encode()}, mode=0o755 if is_program(path, text) else 0o644)
 
     async def _edit(self, act: Act) -> str:
         old, _, new = act.body.partition(PART)
@@ -134,18 +145,17 @@ class Toolbox:
             old, new, count = old.removesuffix("\n"), new.removesuffix("\n"), 1  # a last line that does not end
         if count != 1:
             return f"error: the passage stands {count} times in {act.path}; it must stand there exactly once"
-        await self.sandbox.put({self._absolute(act.path): text.replace(old, new).encode()},
-                               mode=0o755 if text.startswith("#!") else 0o644)  # fmt: skip
+        await self._put(act.path, text.replace(old, new))
         return f"{act.path} was changed"
 
-    async def _list(self, path: str) -> str:
-        seen = await self._browse("list", self._absolute(path))
+    async def _list(self, act: Act) -> str:
+        seen = await self._browse("list", self._absolute(act.path))
         held = [f"{self._shown(one)} ({size} bytes)" for one, size in seen.get("files", {}).items()]
         held += [f"{self._shown(one)} -> {target}" for one, target in seen.get("links", {}).items()]
         return cut("\n".join(held) or "(no files)", _SHOWN)
 
-    async def _search(self, pattern: str, path: str) -> str:
-        seen = await self._browse("search", self._absolute(path), pattern)
+    async def _search(self, act: Act) -> str:
+        seen = await self._browse("search", self._absolute(act.path), str(act.arguments["pattern"]))
         if "error" in seen:
             return f"error: {seen['error']}"
         lines = [f"{self._shown(one)}:{number}: {line}" for one, number, line in seen.get("found", [])]
@@ -163,10 +173,9 @@ class Toolbox:
             return {"error": "the workspace could not be looked through"}
         return seen if isinstance(seen, dict) else {}
 
-    async def _command(self, command: str) -> str:
-        result = await self.sandbox.exec(
-            ["sh", "-c", _SHELL, "sh", command], timeout=self.seconds, output_limit=_OUTPUT
-        )
+    async def _command(self, act: Act) -> str:
+        command = ["sh", "-c", _SHELL, "sh", str(act.arguments["command"])]
+        result = await self.sandbox.exec(command, timeout=self.seconds, output_limit=_OUTPUT)
         ended = f"exit code {result.exit_code}"
         if result.timed_out or result.exit_code is None:
             ended = f"stopped after {self.seconds:g} s"
@@ -192,6 +201,17 @@ class Toolbox:
             return (Cell(outcome="error", detail=f"the tests cannot be put beside its files: {error}"),) * len(tests)
         finally:
             await fork.close()
+
+
+DOES: Mapping[str, Callable[[Toolbox, Act], Awaitable[str]]] = {
+    "read_file": Toolbox._read,
+    "write_file": Toolbox._write,
+    "edit_file": Toolbox._edit,
+    "list_files": Toolbox._list,
+    "search": Toolbox._search,
+    "run_command": Toolbox._command,
+}
+"""How each tool of the registry is done that is not the loop's own (``tools.OF_THE_LOOP``)."""
 
 
 def cut(text: str, limit: int) -> str:

@@ -55,6 +55,8 @@ TOOLS: tuple[Tool, ...] = (
          says="runs the self-tests on the workspace, or one of them"),
     Tool(name="done", says="ends the work"),
 )  # fmt: skip
+OF_THE_LOOP = frozenset({"verify", "done"})
+"""Tools that the loop of a candidate does itself; every other one stands in ``toolbox.DOES``."""
 
 
 def tool(name: str) -> Tool | None:

@@ -208,8 +208,8 @@ class Workbench:
         return fork
 
     def remember(self, files: Mapping[str, str], tar: bytes) -> None:
-        """A candidate is more than its text files (programs it built, removed paths): wherever these files are put from
-        now on, the whole difference is."""
+        """A candidate is more than texts (programs it built, removed paths): wherever these files, which tell of that
+        in words (``Candidate.files``), are put from now on, the whole difference is."""
         self._whole.setdefault(digest_of(dict(files)), tar)
 
     def brings(self, files: Mapping[str, str]) -> tuple[str, ...] | None:

@@ -12,16 +12,18 @@ from typing import Any, NamedTuple
 import pytest
 
 from hc_ray.adapters.scripted_model import ScriptedModel, count_pieces
-from hc_ray.candidate import Submission
+from hc_ray.candidate import DELETED, Submission
 from hc_ray.config import BudgetConfig, SolverConfig, TestgenConfig
 from hc_ray.events import Action, Event
-from hc_ray.ports import SandboxPlace
+from hc_ray.ports import Model, SandboxPlace
 from hc_ray.profile import Profile
-from hc_ray.prompt import Prompt
+from hc_ray.prompt import Completion, Prompt
+from hc_ray.select import progress
+from hc_ray.solve.decompose import GENERIC
 from hc_ray.solve.orchestrate import solve
 from hc_ray.solve.outcome import RoleModel, TrialOutcome
 from hc_ray.suite import Suite
-from hc_ray.task import Environment, Task
+from hc_ray.task import Copy, Environment, Task
 from tests.fakes.answers import adds
 from tests.fakes.sandbox_home import data_home, open_place
 from tests.fakes.tasks import DOCKERFILE
@@ -30,9 +32,12 @@ INSTRUCTION = (
     "Write `/app/add.py` with `def add(a: int, b: int) -> int` that adds two numbers. `add(2, 3)` returns `5`."
 )
 BASE = "python:3.11-slim-bookworm"
+IMAGE = f"{DOCKERFILE}COPY given.txt .\n"
 TASK = Task(
-    name="t", digest="cd" * 32, instruction=INSTRUCTION, environment=Environment(dockerfile=DOCKERFILE, base=BASE)
-)
+    name="t", digest="cd" * 32, instruction=INSTRUCTION,
+    environment=Environment(dockerfile=IMAGE, base=BASE,
+                            copies=(Copy(sources=("given.txt",), destination="/app/"),)),
+)  # fmt: skip
 RIGHT = "def add(a, b):\n    return a + b\n"
 
 
@@ -54,6 +59,7 @@ class Ran(NamedTuple):
     outcome: TrialOutcome
     asked: list[Prompt]
     worked: list[Action]
+    acts: list[Action]
     handed: Submission
 
 
@@ -73,8 +79,9 @@ class Log:
 
 
 async def trial(
-    place: SandboxPlace, *, tokens: int = 60_000, script: Callable[[Prompt], str] = builds, **knobs: Any
-) -> Ran:
+    place: SandboxPlace, *, tokens: int = 60_000, script: Callable[[Prompt], str] = builds,
+    model: Model | None = None, **knobs: Any
+) -> Ran:  # fmt: skip
     asked: list[Prompt] = []
     handed: list[Submission] = []
     log = Log()
@@ -90,11 +97,12 @@ async def trial(
     testgen = TestgenConfig(budget_tokens=2000, gate="off", total_min=1, total_max=8, rounds=1, oracles=0)
     config = SolverConfig(samples=2, samples_max=2, max_rounds=1, replace=False, probe_inputs=0, hint="keep it small",
                           testgen=testgen, **knobs)  # fmt: skip
-    role = RoleModel(ScriptedModel(answer), Profile(), "digest")
+    role = RoleModel(model or ScriptedModel(answer), Profile(), "digest")
     outcome = await solve(TASK, agent="hc", config=config, budget=BudgetConfig(tokens=tokens), seed=3, events=log,
                           roles={"solver": role}, place=place, name="trial", suites=Fresh(), judge=judge)  # fmt: skip
-    worked = [one for one in log.events if isinstance(one, Action) and one.name == "worked"]
-    return Ran(outcome, [one for one in asked if one.role == "solver"], worked, handed[0])
+    told = {name: [one for one in log.events if isinstance(one, Action) and one.name == name]
+            for name in ("worked", "act")}  # fmt: skip
+    return Ran(outcome, [one for one in asked if one.role == "solver"], told["worked"], told["act"], handed[0])
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +111,8 @@ def place() -> Iterator[SandboxPlace]:
         public = home / f"public-style-{os.getpid()}"
         folder = public / TASK.digest / "environment"
         folder.mkdir(parents=True)
-        (folder / "Dockerfile").write_text(DOCKERFILE)
+        (folder / "Dockerfile").write_text(IMAGE)
+        (folder / "given.txt").write_text("given\n")
         opened = open_place("bwrap", public)
         yield opened
         asyncio.run(opened.close())
@@ -131,9 +140,11 @@ async def test_the_knob_turns_every_request_of_the_solver(place: SandboxPlace) -
 
 async def test_what_a_candidate_built_is_handed_in_whole_and_a_second_trial_is_the_same(place: SandboxPlace) -> None:
     first = await trial(place, agent_style="tools")
-    assert first.outcome.chosen and first.outcome.candidates[0].files == {"add.py": RIGHT}
+    files = first.outcome.candidates[0].files
+    assert first.outcome.chosen and files["add.py"] == RIGHT
+    assert files["odd.bin"].startswith("(no text: a file of 3 bytes")
     assert handed_in(first.handed) == {"app/add.py": RIGHT.encode(), "app/odd.bin": b"a\0b"}
-    steps = first.worked[0].detail["steps"]
+    steps = [one.detail for one in first.acts if one.detail["candidate"] == "c1.0"]
     assert [one["tool"] for one in steps] == ["run_command", "write_file", "edit_file"]
     assert steps[0]["changed"] == ["/app/odd.bin"] and steps[2]["verified"]
     narrow = await trial(place, agent_style="tools", tool_context_tokens=256)
@@ -163,3 +174,109 @@ async def test_skills_are_named_first_and_opened_on_demand_and_never_handed_in(p
     assert "set -eu" not in ran.asked[0].messages[1].content
     assert any("set -eu" in prompt.messages[1].content for prompt in ran.asked)
     assert handed_in(ran.handed) == {}
+
+
+TWO: dict[str, Any] = {"agent_style": "tools", "forms": ("chat",), "greedy": 0, "temperatures": (0.2, 0.9)}
+"""Two candidates of a round that their temperature tells apart."""
+
+
+def each(first: str, second: str) -> Callable[[Prompt], str]:
+    """A model of whose two candidates each runs one command and is done."""
+
+    def answer(prompt: Prompt) -> str:
+        if prompt.purpose != "action":
+            return adds(prompt)
+        if "Last result" in prompt.messages[-1].content:
+            return json.dumps({"tool": "done"})
+        return json.dumps({"tool": "run_command", "command": first if prompt.temperature < 0.5 else second})
+
+    return answer
+
+
+TEXT = "printf 'def add(a, b):\\n    return a + b\\n' > add.py; "
+"""Writes the right program."""
+
+
+async def test_candidates_of_equal_texts_are_told_apart_by_whatever_else_they_hold(place: SandboxPlace) -> None:
+    odd = [f"{TEXT}printf 'a\\0{one}' > odd" for one in "ab"]
+    ran = await trial(place, script=each(*odd), **TWO)
+    assert [one.duplicate_of for one in ran.outcome.candidates] == [None, None]
+    own = dict(zip(("c1.0", "c1.1"), (b"a\0a", b"a\0b"), strict=True))
+    assert handed_in(ran.handed) == {"app/add.py": RIGHT.encode(), "app/odd": own[ran.outcome.chosen or ""]}
+    same = await trial(place, script=each(odd[0], odd[0]), **TWO)
+    assert [one.duplicate_of for one in same.outcome.candidates] == [None, "c1.0"]
+
+
+@pytest.mark.parametrize(
+    ("command", "held"),
+    [
+        ("ln -s /etc/hostname a; mkdir -p b/c", {"app/a": "/etc/hostname", "app/b": None, "app/b/c": None}),
+        ("rm given.txt", {DELETED: b'["/app/given.txt"]'}),
+    ],
+)
+async def test_a_candidate_without_any_text_is_one_and_is_handed_in(
+    place: SandboxPlace, command: str, held: dict[str, Any]
+) -> None:
+    ran = await trial(place, script=each(command, command), **TWO)
+    first = ran.outcome.candidates[0]
+    assert first.malformed is None and first.files and ran.outcome.chosen
+    with tarfile.open(fileobj=io.BytesIO(ran.handed.tar)) as tar:
+        found = {one.name: one.linkname if one.issym() else file.read() if (file := tar.extractfile(one)) else None
+                 for one in tar}  # fmt: skip
+    assert found == held
+
+
+async def test_every_action_is_journalled_in_slot_order_with_what_the_monitor_said(place: SandboxPlace) -> None:
+    ran = await trial(place, script=each("sudo true", "mkdir made"), **TWO)
+    told = [(one.detail["candidate"], one.detail["tool"], one.detail["rule"]) for one in ran.acts]
+    assert told == [("c1.0", "run_command", "danger"), ("c1.0", "done", ""),
+                    ("c1.1", "run_command", ""), ("c1.1", "done", "")]  # fmt: skip
+    refused, made = ran.acts[0].detail, ran.acts[2].detail
+    assert not refused["allowed"] and "sudo" in refused["reason"] and made["changed"] == ["/app/made"]
+
+
+async def test_the_part_of_the_work_that_is_on_is_told_with_its_goal(place: SandboxPlace) -> None:
+    ran = await trial(place, agent_style="tools")
+    part = GENERIC[1]
+    assert ran.asked and all(f"{part.name}: {part.goal}" in prompt.messages[1].content for prompt in ran.asked)
+
+
+async def test_where_the_time_is_over_the_best_that_each_candidate_has_verified_stands(
+    place: SandboxPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One candidate has written the right program and goes on, one has written nothing; then the time is over."""
+    limits: list[asyncio.Timeout] = []
+    real = asyncio.timeout
+
+    def limit(delay: float | None) -> asyncio.Timeout:
+        made = real(delay)
+        if delay is not None and delay > 600:  # the trial's own
+            limits.append(made)
+        return made
+
+    class Slow(ScriptedModel):
+        waiting = 0
+
+        async def complete(self, prompt: Prompt) -> Completion:
+            answer = await super().complete(prompt)
+            if prompt.purpose == "action" and answer.text == "wait":
+                self.waiting += 1
+                if self.waiting == 2:
+                    limits[0].reschedule(asyncio.get_running_loop().time())
+                await asyncio.Event().wait()
+            return answer
+
+    half = each("printf 'def add(a, b):\\n    return 6\\n' > add.py", "true")
+
+    def waits(prompt: Prompt) -> str:
+        return "wait" if prompt.purpose == "action" and "Last result" in prompt.messages[-1].content else half(prompt)
+
+    monkeypatch.setattr(asyncio, "timeout", limit)
+    ran = await trial(place, model=Slow(waits), **TWO)
+    assert ran.outcome.stop_reason == "timeout"
+    first, second = ran.outcome.candidates
+    assert (first.id, first.malformed, first.finish_reason, list(first.files)) == ("c1.0", None, "timeout", ["add.py"])
+    assert second.malformed and ran.outcome.turns == 2
+    assert ran.outcome.chosen == "c1.0" and handed_in(ran.handed)["app/add.py"].endswith(b"return 6\n")
+    assert ran.outcome.matrix is not None and ran.outcome.matrix.candidates == ("c1.0",)
+    assert ran.outcome.progress == pytest.approx(progress(ran.outcome.matrix.cells[0], ran.outcome.matrix_tests))

@@ -140,9 +140,26 @@ async def test_what_a_command_changes_is_recorded_and_verified(box: Sandbox) -> 
                            "ln -s ../given.txt sub/link; rm given.txt; echo said"))  # fmt: skip
     worked = await work(box, script)
     step = worked.steps[0]
-    assert step.changed == ("/app/double.py", "/app/given.txt", "/app/sub/link")
+    assert step.changed == ("/app/double.py", "/app/given.txt", "/app/sub", "/app/sub/link")
     assert step.verified and worked.end == "complete" and "said" in step.result and "exit code 0" in step.result
-    assert worked.best and worked.best.no_text == ("/app/given.txt", "/app/sub/link")
+    told = {"given.txt": "(no text: removed)", "sub/link": "(no text: a link to ../given.txt)"}
+    assert worked.best and worked.best.no_text == told
+
+
+async def test_a_new_folder_is_a_change_that_is_recorded_and_verified(box: Sandbox) -> None:
+    worked = await work(box, Script(action("run_command", command="mkdir -p out/deep"), action("list_files")))
+    assert worked.steps[0].changed == ("/app/out", "/app/out/deep") and worked.steps[0].verified
+    assert not worked.steps[1].changed and worked.verified == 1
+    assert worked.best and list(worked.best.no_text) == ["out/deep"]
+
+
+async def test_what_says_that_it_is_no_text_is_none_and_what_python_caches_is_nobodys(box: Sandbox) -> None:
+    script = Script(action("run_command", command="echo '(no text: removed)' > given.txt; mkdir __pycache__; "
+                           "echo x > tool; chmod 755 tool; printf 'a\\0' > __pycache__/x.pyc"))  # fmt: skip
+    worked = await work(box, script, tests=())
+    assert worked.best and worked.best.files == {"tool": "x\n"}
+    assert list(worked.best.no_text) == ["given.txt", "tool (rights)"]
+    assert "a file of 19 bytes" in worked.best.no_text["given.txt"]
 
 
 async def test_what_changes_nothing_is_not_verified(box: Sandbox) -> None:

@@ -7,7 +7,8 @@ import pytest
 from hc_ray.prompt import Malformed
 from hc_ray.solve.context import Brief, Situation, context
 from hc_ray.solve.monitor import Act, Step
-from hc_ray.solve.tools import PART, TOOLS, action_schema, body_request, read_action, read_body, tool_docs
+from hc_ray.solve.toolbox import DOES
+from hc_ray.solve.tools import OF_THE_LOOP, PART, TOOLS, action_schema, body_request, read_action, read_body, tool_docs
 
 C_TEXT = '#include <stdio.h>\n\nint main(void) {\n\tprintf("a\\tb\\\\ %s\\n", "\\"q\\"");\n\treturn 0; /* ``` */\n}\n'
 PYTHON_TEXT = 'import re\n\n\ndef f(s):\n    """Say {\\"a\\": 1}."""\n    return re.sub(r"\\b\\d+\\b", "\\n", s)\n'
@@ -17,6 +18,11 @@ def test_the_registry_holds_the_tools_of_the_design() -> None:
     names = [one.name for one in TOOLS]
     wanted = ["read_file", "write_file", "edit_file", "list_files", "search", "run_command", "verify"]
     assert names[:7] == wanted and len(set(names)) == len(names)
+
+
+def test_every_tool_is_done_by_the_toolbox_or_by_the_loop() -> None:
+    names = {one.name for one in TOOLS}
+    assert set(DOES) | OF_THE_LOOP == names and not set(DOES) & OF_THE_LOOP
 
 
 def test_docs_and_schema_name_every_tool_with_every_argument_and_nothing_else() -> None:
