@@ -89,7 +89,7 @@ class SolverConfig(Value):
     wave: int = Field(4, ge=1, le=256)
     """Suite runs between two looks at the stopping rule: once it holds, what is left of the round is not run."""
     patience: int = Field(8, ge=1)
-    """Answers without a new best after which a search begins anew, without repairs."""
+    """Candidates without a new best after which a search begins anew, without repairs."""
     max_rounds: int = Field(10, ge=1, le=10)
     """Rounds of implement and verify at most."""
     max_turns: int = Field(30, ge=1)

@@ -127,7 +127,7 @@ def read_subjects(
 def _trial(
     store: SweepStore, name: str, result: TrialResult, key: TrialKey
 ) -> tuple[AuditedTrial, dict[str, dict[str, str]]]:
-    """A trial, and the files of its candidates by digest."""
+    """A trial, and the files of its candidates by digest; of one that is more than text nothing can be put back."""
     try:
         data = json.loads(store.read(f"trials/{name}/agent/candidates.json"))
     except FileNotFoundError:
@@ -148,7 +148,7 @@ def _trial(
             (one.id, digest_of(one.files), one.prompt_tokens + one.completion_tokens) for one in candidates
         ),
     )
-    return trial, {digest_of(one.files): one.files for one in candidates if one.files}
+    return trial, {digest_of(one.files): one.files for one in candidates if one.files and one.all_text}
 
 
 def _tester(sweep: Mapping[str, Any]) -> str:

@@ -57,9 +57,9 @@ class State(Value):
     worn: bool = False
     """The lineage of the best has had its repairs."""
     idle: int = 0
-    """Answers since the best last got better, or since a new start was made."""
+    """Candidates since the best last got better, or since a new start was made."""
     patience: int
-    """Answers without a new best after which a new start is made."""
+    """Candidates without a new best after which a new start is made."""
     subtask: str = ""
     checkpoint: bool = False
     """Whether the subtask's checkpoint holds."""

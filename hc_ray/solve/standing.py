@@ -18,18 +18,19 @@ BELIEVED = 0.5
 
 
 class Standing:
-    """Remembers, from barrier to barrier, when the best last got better."""
+    """Remembers, from barrier to barrier, when the best last got better. Patience counts candidates, whatever number of
+    actions each took: with one answer a candidate, these are the answers."""
 
     def __init__(self, search: Search) -> None:
         self.search = search
         self.began = search.round
         """Rounds that were over when this stretch of the search began."""
         self._best: tuple[float, int] = (-1.0, 0)
-        self._since = search.turns
+        self._since = len(search.pool)
 
     def begin_anew(self) -> None:
         """Patience counts from here."""
-        self._since = self.search.turns
+        self._since = len(self.search.pool)
 
     def state(self, *, affordable: int | None = None) -> State:
         """What is known now."""
@@ -42,7 +43,7 @@ class Standing:
         agreed = 0 if failing or doubted else min(alike, agreement(stated))
         reached = (progress(search.rows[best], search.tests), agreed) if best else (-1.0, 0)
         if reached > self._best:
-            self._best, self._since = reached, search.turns
+            self._best, self._since = reached, len(search.pool)
         lineage = search.candidate(best).lineage if best else -1
         return State(
             round=search.round - self.began,
@@ -65,7 +66,7 @@ class Standing:
             agreement_needed=search.asking.role.profile.bias_to_agreement,
             repairable=len(self.repairable(len(search.pool))),
             worn=any(one.repairs >= config.repairs for one in search.pool if one.lineage == lineage),
-            idle=search.turns - self._since,
+            idle=len(search.pool) - self._since,
             patience=config.patience,
             **self._part(best, tests=best is not None and not failing, answers=alike > 0),
         )

@@ -19,6 +19,8 @@ from hc_ray.solve.skills import put_skills
 from hc_ray.solve.styles import Bounds, ToolWorker, Worked
 from hc_ray.suite import Cell, SelfTest
 
+_LEAST = 3
+"""Actions that a candidate should have: to write, to see what that does, to correct it."""
 _NOTHING = Worked(best=None, steps=(), end="timeout", turns=0, verified=0)
 
 
@@ -45,12 +47,14 @@ class Workshop:
                              answer_tokens=search.config.max_answer_tokens)  # fmt: skip
 
     async def make(self, slots: Sequence[Slot], *, more: bool = False) -> tuple[Candidate, ...]:
-        """Work on all of the slots at once; turns and tokens that are left are shared out evenly, beforehand."""
+        """Work on the slots at once, as far as turns reach; turns and tokens are shared out evenly, beforehand."""
         search = self.search
         search.round += not more
         search.events.emit(TurnStart(turn=search.turns + 1, max_turns=search.config.max_turns, subtask=search.subtask))
+        count, turns = self._share(len(slots))
+        slots = slots[:count]
         askings = [Asking(search.asking.role, Purse(search.purse.left // len(slots))) for _ in slots]
-        bounds = self.bounds.model_copy(update={"turns": self._turns(len(slots))})
+        bounds = self.bounds.model_copy(update={"turns": turns})
         jobs = [_Job(slot, asking) for slot, asking in zip(slots, askings, strict=True)]
         try:
             await self._all(jobs, bounds)
@@ -59,13 +63,17 @@ class Workshop:
             raise
         return self._enter(jobs)  # nothing, where the shares pay for no action
 
-    def _turns(self, slots: int) -> int:
-        """Actions that each candidate of a round may take. While another round can follow, one takes half of what is
-        left at most: what it shows is to be repaired."""
+    def _share(self, slots: int) -> tuple[int, int]:
+        """Of so many slots, how many are worked on (the first ones: repairs come first), and how many actions each may
+        take. While another round can follow, one takes about half of the turns that are left, since what it shows is
+        to be repaired; and a few candidates that get somewhere are worth more than many of an action each."""
         search = self.search
         left = search.config.max_turns - search.turns
-        parts = slots * (1 if search.round >= search.config.max_rounds else 2)
-        return min(self.bounds.turns, max(1, left // parts))
+        least = min(_LEAST, self.bounds.turns)
+        last = search.round >= search.config.max_rounds
+        room = left if last else min(left, max(left // 2, 2 * least))
+        count = max(1, min(slots, room // least))
+        return count, min(self.bounds.turns, room // count)
 
     async def _all(self, jobs: Sequence[_Job], bounds: Bounds) -> None:
         """Work on all of the jobs at once; whatever ends that, what they have spent is paid."""

@@ -60,6 +60,7 @@ class Ran(NamedTuple):
     asked: list[Prompt]
     worked: list[Action]
     acts: list[Action]
+    decided: list[dict[str, Any]]
     handed: Submission
 
 
@@ -95,14 +96,15 @@ async def trial(
         return True
 
     testgen = TestgenConfig(budget_tokens=2000, gate="off", total_min=1, total_max=8, rounds=1, oracles=0)
-    config = SolverConfig(samples=2, samples_max=2, max_rounds=1, replace=False, probe_inputs=0, hint="keep it small",
-                          testgen=testgen, **knobs)  # fmt: skip
+    small = {"samples": 2, "samples_max": 2, "max_rounds": 1}
+    config = SolverConfig(replace=False, probe_inputs=0, hint="keep it small", testgen=testgen, **{**small, **knobs})
     role = RoleModel(model or ScriptedModel(answer), Profile(), "digest")
     outcome = await solve(TASK, agent="hc", config=config, budget=BudgetConfig(tokens=tokens), seed=3, events=log,
                           roles={"solver": role}, place=place, name="trial", suites=Fresh(), judge=judge)  # fmt: skip
     told = {name: [one for one in log.events if isinstance(one, Action) and one.name == name]
-            for name in ("worked", "act")}  # fmt: skip
-    return Ran(outcome, [one for one in asked if one.role == "solver"], told["worked"], told["act"], handed[0])
+            for name in ("worked", "act", "decide")}  # fmt: skip
+    return Ran(outcome, [one for one in asked if one.role == "solver"], told["worked"], told["act"],
+               [one.detail for one in told["decide"]], handed[0])  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -233,6 +235,31 @@ async def test_every_action_is_journalled_in_slot_order_with_what_the_monitor_sa
                     ("c1.1", "run_command", ""), ("c1.1", "done", "")]  # fmt: skip
     refused, made = ran.acts[0].detail, ran.acts[2].detail
     assert not refused["allowed"] and "sudo" in refused["reason"] and made["changed"] == ["/app/made"]
+
+
+def crashes(prompt: Prompt) -> str:
+    """A model that writes a program that crashes, another one each time, and looks on."""
+    if prompt.purpose == "action.body":
+        return f"```python\ndef add(a, b):\n    raise ValueError({prompt.seed})\n```"
+    if prompt.purpose != "action":
+        return adds(prompt)
+    if "Last result" in prompt.messages[-1].content:
+        return json.dumps({"tool": "run_command", "command": f"echo {prompt.seed}"})
+    return json.dumps({"tool": "write_file", "path": "add.py"})
+
+
+async def test_a_trial_of_the_usual_size_has_turns_and_patience_left_for_repairs(place: SandboxPlace) -> None:
+    usual = SolverConfig()
+    knobs = {name: getattr(usual, name) for name in ("samples", "samples_max", "max_rounds")}
+    ran = await trial(place, agent_style="tools", tokens=10**6, script=crashes, **knobs)
+    turns = {one.detail["candidate"]: one.detail["turns"] for one in ran.worked}
+    repairs = [one for one in ran.outcome.candidates if one.parent]
+    assert sum(turns.values()) == ran.outcome.turns == usual.max_turns
+    assert max(one.round for one in ran.outcome.candidates) >= 3 and max(turns[one.id] for one in repairs) >= 2
+    # Patience counts candidates: those of later rounds brought nothing better, however many actions they took.
+    last = ran.decided[-1]["state"]
+    assert last["idle"] == len(ran.outcome.candidates) - usual.samples < usual.patience < sum(turns.values())
+    assert {one["action"] for one in ran.decided} == {"advance", "continue", "stop"}
 
 
 async def test_the_part_of_the_work_that_is_on_is_told_with_its_goal(place: SandboxPlace) -> None:

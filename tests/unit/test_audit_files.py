@@ -1,0 +1,28 @@
+"""Which of a sweep's candidates an audit can put back and grade."""
+
+import json
+from types import SimpleNamespace
+from typing import Any, cast
+
+from hc_ray.candidate import NO_TEXT, Candidate
+from hc_ray.config import SolverConfig
+from hc_ray.trial import TrialResult
+from hc_ray.value import digest_of
+from hc_ray_actors.audit_subjects import _trial
+from tests.fakes.sweepdir import MemoryStore, add_trial
+
+
+def test_a_candidate_that_is_more_than_text_is_left_ungraded_and_stays_in_its_pool() -> None:
+    texts, more = {"a.py": "A = 1\n"}, {"a.py": "A = 1\n", "a.out": f"{NO_TEXT}a file of 3 bytes, SHA-256 0a)"}
+    pool = [
+        Candidate(id=f"c1.{slot}", round=1, slot=slot, seed=0, temperature=0.3, form="chat", plan="plain", files=files)
+        for slot, files in enumerate((texts, more, {}))
+    ]
+    store = MemoryStore()
+    name = add_trial(store, "t", "hc", True)
+    store.write(f"trials/{name}/agent/candidates.json", json.dumps([one.model_dump() for one in pool]).encode())
+    result = TrialResult.model_validate_json(store.read(f"trials/{name}/result.json"))
+    key = SimpleNamespace(agent="hc", solver=SolverConfig(), seed=0)
+    trial, graded = _trial(cast(Any, store), name, result, cast(Any, key))
+    assert graded == {digest_of(texts): texts}
+    assert [one[1] for one in trial.candidates] == [digest_of(texts), digest_of(more), digest_of({})]
