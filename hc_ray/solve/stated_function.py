@@ -13,6 +13,7 @@ from hc_ray.solve.fixtures import Given
 from hc_ray.solve.scan import Found, parsed
 from hc_ray.solve.stated_calls import answer_type, examples, shown_calls, told_calls
 from hc_ray.solve.target import Target
+from hc_ray.solve.told_ties import ties
 from hc_ray.solve.told_words import NUMERIC
 from hc_ray.suite import Category, ExpectedValue, FileView, Property, Rejected, SelfTest
 
@@ -54,6 +55,7 @@ def function_tests(instruction: str, target: Target, function: str) -> list[Self
         )  # fmt: skip
     made += _of_condition(instruction, target, function, samples)
     made += _of_form(instruction, target, found, ordinary)
+    made += _of_ties(instruction, target, function, samples)
     answers = [example.expected for example in found if example.kind == "value"]
     some = "None" not in answers if answers else _says_what_it_returns(instruction)
     if some and not refuses:
@@ -128,6 +130,15 @@ def _of_words(instruction: str, target: Target, shown: Sequence[Found]) -> list[
                     else "the instruction tells this answer in words")
         )  # fmt: skip
     return made
+
+
+def _of_ties(instruction: str, target: Target, function: str, samples: Sequence[str]) -> list[SelfTest]:
+    """What is answered to two arguments that are alike."""
+    return [
+        test_of(instruction, "boundary", target.subject, ExpectedValue(value=answer), text=call, confidence=0.75,
+                weight=STATED_WEIGHT / 2, sentence=sentence, reasoning="the instruction says this of what is alike")
+        for call, answer, sentence in ties(instruction, function, target.parameters, samples)
+    ]  # fmt: skip
 
 
 def _of_condition(instruction: str, target: Target, function: str, samples: Sequence[str]) -> list[SelfTest]:
