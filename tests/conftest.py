@@ -1,14 +1,9 @@
-"""What every test may count on: one marked ``docker`` runs only where a daemon answers, and on CI one must answer; no
-generated example is judged by how long it took."""
+"""What every test may count on: one marked ``docker`` runs only where a daemon answers, and on CI one must answer."""
 
 import functools
 import os
 
 import pytest
-from hypothesis import settings
-
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
 
 PROOFS = frozenset(
     {

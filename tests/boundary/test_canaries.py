@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from hc_ray import canaries, unpacking
@@ -75,6 +76,7 @@ ENCODINGS: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS.values(), ids=ENCODINGS)
+@examples(deadline=None)
 @given(before=st.binary(max_size=90), after=st.binary(max_size=90))
 def test_a_token_is_found_however_it_is_written_and_whatever_stands_around_it(encoding, before, after):
     blob = encoding(before + TOKEN.encode() + after)
