@@ -5,7 +5,7 @@ candidate. A test with an *unknown* expectation judges nobody; it shows behaviou
 votes."""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from math import exp, lgamma, sqrt
 
 from hc_ray.config import SelectorName
@@ -99,11 +99,17 @@ def _beaten(matrix: PassMatrix, tests: Sequence[SelfTest]) -> frozenset[str]:
         i for i in judging(tests)
         if tests[i].confidence >= BELIEVED or (tests[i].expectation.kind == "property" and not tests[i].tester)
     }  # fmt: skip
+    beaten = _outdone(classes, believed)
     # Readings of one model agree on one mistake, too: what a tester wrote must be likely by the candidates as well.
     guessed = {i for i in believed if tests[i].tester and tests[i].confidence < STATED}
-    if guessed:
+    if guessed and beaten != _outdone(classes, believed - guessed):
         trusted = trust(matrix, tests)
-        believed -= {i for i in guessed if trusted[tests[i].id] < LIKELY}
+        beaten = _outdone(classes, believed - {i for i in guessed if trusted[tests[i].id] < LIKELY})
+    return beaten
+
+
+def _outdone(classes: Mapping[frozenset[int], Sequence[str]], believed: Set[int]) -> frozenset[str]:
+    """The members of the classes of which another passes everything, and something that is believed besides."""
     return frozenset(
         member
         for passed, members in classes.items()
