@@ -5,16 +5,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from hc_ray.candidate import Candidate
-from hc_ray.select import judging, progress
+from hc_ray.select import LIKELY, judging, progress
 from hc_ray.solve import repair
 from hc_ray.solve.decide import State, agreement
 from hc_ray.solve.gate import AGREED_CONFIDENCE
 from hc_ray.solve.search import Search
 from hc_ray.solve.subtasks import Reached
 from hc_ray.trust import known
-
-BELIEVED = 0.5
-"""From this trust on a test is more likely right than wrong: what fails it is not complete."""
 
 
 class Standing:
@@ -97,7 +94,7 @@ class Standing:
         row, trust = search.rows[candidate], search.trusted()
         failed = [search.tests[i] for i in judging(search.tests) if row[i].outcome not in ("pass", "skipped")]
         return {
-            test.id: test.confidence >= AGREED_CONFIDENCE or trust.get(test.id, test.confidence) >= BELIEVED
+            test.id: test.confidence >= AGREED_CONFIDENCE or trust.get(test.id, test.confidence) >= LIKELY
             for test in failed
         }
 
