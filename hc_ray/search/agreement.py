@@ -1,13 +1,15 @@
-"""Which state to hand in where no test tells states apart: the one whose changed paths the others changed most alike.
-Ties go to the first submitted."""
+"""Which of the states of lineages to hand in: what the suite picks, and where no test tells states apart the one whose
+changed paths the others changed most alike. Ties go to the first submitted. Pure: a replay decides by the same."""
 
 from collections import Counter
 from collections.abc import Sequence
 
 from hc_ray.domain.candidate import Candidate
+from hc_ray.domain.config import SelectorName
 from hc_ray.domain.normalisation import normal
 from hc_ray.search.dedup import normal_form
-from hc_ray.search.selection import Selection
+from hc_ray.search.pool import Pool
+from hc_ray.search.selection import Selection, deciding
 
 
 def by_content(candidates: Sequence[Candidate]) -> Selection:
@@ -30,3 +32,20 @@ def by_content(candidates: Sequence[Candidate]) -> Selection:
         why=f"agreement: {len(alike)} of {len(held)} states are alike" if held else "no candidate to pick",
         agreement=scores,
     )
+
+
+def standing(pool: Pool, selector: SelectorName, held: Selection | None) -> tuple[Selection, list[Candidate]]:
+    """What the suite picks where it can tell, else agreement; and of every state that is level with it one candidate,
+    for a comparison. ``held``: what was picked before."""
+    if deciding(pool.tests):
+        best = pool.choose(selector, held)
+        level = [one for one in pool.candidates if best.scores.get(one.id) == best.scores.get(best.chosen or "")]
+    else:
+        best, level = by_content(pool.candidates), [one for one in pool.candidates if one.files]
+    return best, list({one.digest: one for one in reversed(level)}.values())[::-1]
+
+
+def complete(pool: Pool, chosen: str | None) -> bool:
+    """Whether a state passes everything that can tell."""
+    row, columns = pool.rows.get(chosen or ""), deciding(pool.tests)
+    return row is not None and bool(columns) and all(row[i].outcome == "pass" for i in columns)

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from hc_ray.agent.prompt_templates import template
 from hc_ray.agent.workspace import State
-from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.suite import Cell
 from hc_ray.search import repair
-from hc_ray.search.agreement import by_content
+from hc_ray.search.agreement import by_content, complete, standing
 from hc_ray.search.evaluation import Evaluation
 from hc_ray.search.lineages import Lineages, Run
 from hc_ray.search.schedule import Slot
@@ -17,7 +16,7 @@ from hc_ray.search.search import Search
 from hc_ray.search.selection import Selection, deciding
 from hc_ray.search.summaries import gathered, tournament
 
-_DISPUTED = 0.5
+DISPUTED = 0.5
 """What a test's weight is multiplied by when a lineage that was told of it submits the same state again."""
 
 
@@ -60,7 +59,7 @@ class LoopAgents:
             self._dispute()
             await Evaluation(search).run(search.pool.candidates)
             await self._choose()
-            if self._complete():
+            if search.selection and complete(search.pool, search.selection.chosen):
                 search.stop_reason = "complete"
                 return
             if number and not self._tells:
@@ -106,43 +105,21 @@ class LoopAgents:
         if doubted:
             search.journal("dispute", tests=sorted(doubted))
             search.pool.tests = tuple(
-                test.model_copy(update={"weight": test.weight * _DISPUTED}) if test.id in doubted else test
+                test.model_copy(update={"weight": test.weight * DISPUTED}) if test.id in doubted else test
                 for test in search.pool.tests
             )
 
     async def _choose(self) -> None:
         """Select over the whole pool: by the suite where it can tell, by comparison and agreement where not."""
-        search = self.search
-        if self._tells:
-            search.choose(self.config.selector)
-            best = search.selection
-            assert best is not None
-            tied = [
-                one for one in search.pool.candidates if best.scores.get(one.id) == best.scores.get(best.chosen or "")
-            ]
-        else:
-            self._hold(by_content(search.pool.candidates))
-            tied = [one for one in search.pool.candidates if one.files and one.duplicate_of is None]
-        if self.config.tournament and len(_distinct(tied)) > 1:
-            winner = await tournament([(one, self.lineages.run_of(one.id)) for one in _distinct(tied)])
-            if winner is not None and search.selection is not None:
-                why = f"{search.selection.why}; {winner} won the comparison of {len(_distinct(tied))} summaries"
-                self._hold(search.selection.model_copy(update={"chosen": winner, "why": why}))
+        picked, level = standing(self.search.pool, self.config.selector, self.search.selection)
+        self._hold(picked)
+        if self.config.tournament and len(level) > 1:
+            winner = await tournament([(one, self.lineages.run_of(one.id)) for one in level])
+            if winner is not None:
+                why = f"{picked.why}; {winner} won the comparison of {len(level)} summaries"
+                self._hold(picked.model_copy(update={"chosen": winner, "why": why}))
 
     def _hold(self, selection: Selection) -> None:
         self.search.selection = selection
         self.search.journal("select", **selection.model_dump(mode="json"))
         self.search.beat()
-
-    def _complete(self) -> bool:
-        """Whether the chosen state passes everything that can tell."""
-        search = self.search
-        chosen = search.selection.chosen if search.selection else None
-        row = search.pool.rows.get(chosen or "")
-        columns = deciding(search.pool.tests)
-        return row is not None and bool(columns) and all(row[i].outcome == "pass" for i in columns)
-
-
-def _distinct(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """One candidate of each state."""
-    return list({one.digest: one for one in reversed(candidates)}.values())[::-1]

@@ -3,8 +3,10 @@
 import hashlib
 
 from hc_ray.domain.candidate import Candidate, Submission
+from hc_ray.domain.config import SelectorName
 from hc_ray.domain.task import Task
 from hc_ray.search.checklist import is_among
+from hc_ray.search.pool import Pool
 from hc_ray.search.search import Search
 from hc_ray.search.selection import Selection, progress
 
@@ -13,7 +15,7 @@ async def hand_in(search: Search) -> bool | None:
     """Hand in the best candidate (the untouched workspace where there is none); the verdict's one bit. None where it is
     what a verdict has failed already: nothing is handed in, and what was stays what is told of."""
     if search.selection is None or search.selection.chosen is None:
-        search.selection = _unselected(search) or search.selection
+        search.selection = unselected(search.pool, search.config.selector) or search.selection
     chosen = search.selection.chosen if search.selection else None
     if _failed_already(search, chosen):
         search.selection = search.handed_in[-1]
@@ -41,17 +43,17 @@ async def hand_in(search: Search) -> bool | None:
     return passed
 
 
-def _unselected(search: Search) -> Selection | None:
+def unselected(pool: Pool, selector: SelectorName) -> Selection | None:
     """Where the time was over before anything was selected: who passes most of what was run, the first of equals; where
     nothing was run, the first that holds a file. None where none does."""
 
     def passing(one: Candidate) -> float:
-        return progress(search.pool.rows[one.id], search.pool.tests) if one.id in search.pool.rows else -1.0
+        return progress(pool.rows[one.id], pool.tests) if one.id in pool.rows else -1.0
 
-    best = max((one for one in search.pool.candidates if one.files), key=passing, default=None)
+    best = max((one for one in pool.candidates if one.files), key=passing, default=None)
     if best is None:
         return None
-    return Selection(selector=search.config.selector, chosen=best.id, scores={}, clusters=(), confidence=0.0,
+    return Selection(selector=selector, chosen=best.id, scores={}, clusters=(), confidence=0.0,
                      why="nothing was selected in time: the first of those that pass most")  # fmt: skip
 
 
