@@ -1,6 +1,7 @@
 """What the untouched environment holds: tools and files with short previews, looked at once in a sandbox."""
 
-import json
+import posixpath
+import re
 from collections.abc import Sequence
 
 from pydantic import ValidationError
@@ -14,27 +15,35 @@ from hc_ray.spec.spec import Spec
 
 SECONDS = 60.0
 _SHOWN_FILES, _SHOWN = 3, 300
-_LISTED = 40
+_LISTED, _NAMED = 40, 10
+_PATH = re.compile(r"(?<![\w./:~<-])/[\w.+-]*\w(?:/[\w.+-]*\w)*")
+_NOT_HERE = ("/dev", "/proc", "/sys", "/tmp")
 
 
 async def look_around(spec: Spec, forks: SandboxForks) -> Spec:
     """The spec with what the untouched environment holds."""
     base = await forks.base()
-    seen = await base.exec(command(base.workdir), timeout=SECONDS)
+    seen = await base.exec(command(base.workdir, outside(spec)), timeout=SECONDS)
     return spec.with_snapshot(read(seen.stdout))
 
 
-def command(workdir: str) -> list[str]:
-    """The argv that looks around in a sandbox."""
-    return [*RUNNER_PYTHON, inside_script("look"), workdir]
+def command(workdir: str, named: Sequence[str] = ()) -> list[str]:
+    """The argv that looks around in a sandbox. ``named``: paths to look at outside of the workdir."""
+    return [*RUNNER_PYTHON, inside_script("look"), workdir, *named]
+
+
+def outside(spec: Spec) -> tuple[str, ...]:
+    """Full paths that the instruction names and that lie outside of the workdir."""
+    paths = dict.fromkeys(posixpath.normpath(path) for path in _PATH.findall(spec.instruction))
+    inside = (spec.workdir.rstrip("/") + "/", *(f"{one}/" for one in _NOT_HERE))
+    return tuple(path for path in paths if not f"{path}/".startswith(inside))[:_NAMED]
 
 
 def read(stdout: bytes) -> EnvironmentView:
     """What was seen; nothing where the report cannot be read."""
     try:
-        told = json.loads(stdout)
-        return EnvironmentView(**{**told, "files": tuple(FileView(**one) for one in told["files"])})
-    except (ValueError, KeyError, TypeError, ValidationError):
+        return EnvironmentView.model_validate_json(stdout)
+    except ValidationError:
         return EnvironmentView()
 
 
@@ -56,7 +65,7 @@ def describe(spec: Spec, task: Task, *further: str) -> str:
     """The untouched environment in words, for whoever works or writes tests. ``further``: more lines of the list."""
     view = spec.snapshot
     tools = ", ".join(f"{name} {said}".strip() for name, said in view.tools.items())
-    listed = [f"  {one.path} ({one.size:,} bytes)" for one in view.files[:_LISTED]]
+    listed = [_told(one) for one in view.files[:_LISTED]]
     more = [f"  … and more: {view.count:,} files in all"] if view.count > len(listed) else []
     network = "available" if task.environment.network in ("public", "allowlist") else "none"
     lines = [
@@ -67,7 +76,12 @@ def describe(spec: Spec, task: Task, *further: str) -> str:
         *(f"- {one}" for one in further),
         f"- files in {spec.workdir}:" if listed else f"- {spec.workdir} is empty",
     ]
-    return "\n".join([*lines, *listed, *more])
+    elsewhere = ["- elsewhere, named by the task:", *map(_told, view.outside)] if view.outside else []
+    return "\n".join([*lines, *listed, *more, *elsewhere])
+
+
+def _told(file: FileView) -> str:
+    return f"  {file.path}" if file.path.endswith("/") else f"  {file.path} ({file.size:,} bytes)"
 
 
 def block(spec: Spec, task: Task, limits: Limits, *, turns: int, tokens: int, answer: int) -> str:

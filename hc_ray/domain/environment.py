@@ -7,6 +7,7 @@ class FileView(Value):
     """A file of the untouched workspace, as its tester sees it."""
 
     path: str
+    """A folder that was not looked into ends in a slash."""
     size: int
     lines: int | None = None
     preview: str = ""
@@ -26,7 +27,9 @@ class EnvironmentView(Value):
     """Name → version, as the tool says it; empty text where it says none."""
     files: tuple[FileView, ...] = ()
     count: int = 0
-    """Files of the workdir, those beyond ``files`` included; hidden ones are left out."""
+    """Files of the workdir, those beyond ``files`` included."""
+    outside: tuple[FileView, ...] = ()
+    """What the instruction names outside of the workdir, by full paths."""
     system: str = ""
     """The distribution's own name."""
     user: str = ""

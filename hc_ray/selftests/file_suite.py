@@ -114,8 +114,8 @@ class FileSuiteWriter:
 
     async def _shown(self) -> str:
         """Heads of the environment's files: those that the instruction names first."""
-        named = [file.path for file in self.spec.files if file.exists]
-        held = [one.path for one in self.spec.snapshot.files if one.lines is not None]
+        named, snapshot = [file.path for file in self.spec.files if file.exists], self.spec.snapshot
+        held = [one.path for one in (*snapshot.files, *snapshot.outside) if one.lines is not None]
         parts: list[str] = []
         left = _ALL_HEADS
         for path in list(dict.fromkeys([*named, *held]))[:_HEADS]:

@@ -7,20 +7,34 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from string import Template
 
-from hc_ray.agent.code_blocks import read_blocks
+from hc_ray.agent.code_blocks import Block, read_blocks
 from hc_ray.agent.prompt_templates import template
 from hc_ray.domain.prompt import Completion, Malformed, Message, Prompt
 from hc_ray.domain.suite import CATEGORIES, Category, Property, SelfTest, Subject
 from hc_ray.domain.value import Value
-from hc_ray.selftests.runner import CHECK_PROPERTY
+from hc_ray.selftests.runner import BEFORE, CHECK_PROPERTY
 from hc_ray.spec.spec import Spec
 
 CONFIDENCE = 0.6
 """Of a check before anything was seen of it: a capable model's reading of a sentence."""
 _SHOWN_KNOWN = 60
-_LINE = re.compile(r"^[\s*`-]*(test_\w+)[`*]*\s*:\s*(right|wrong|unsupported)\b[^|\n]*"
-                   r"(?:\|\s*(.*?)\s*(?:\|\s*(.*))?)?$",
-                   re.I | re.M)  # fmt: skip
+_LINE = re.compile(r"^[\s*`-]*(test_\w+)[`*]*\s*:\s*(right|wrong|unsupported)\b[^|\n]*(?:\|(.*))?$", re.I | re.M)
+_SAID = re.compile(r"\s*[\"“](.*)[\"”]\s*(?:\|(.*))?$")
+"""A quotation, which may hold a bar, and a reason."""
+_SCRIPT = re.compile(r"(?:#![^\n]*\n)?\s*#\s*(test_\w+)\s*:\s*([^\n]*)")
+_SCRIPT_TEST = Template('''\
+import shutil
+import subprocess
+
+SCRIPT = $script
+
+
+def $name():
+    """$says"""
+    shell = shutil.which("bash") or "sh"
+    done = subprocess.run([shell, "-c", SCRIPT], capture_output=True, text=True, errors="replace", timeout=50)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-1500:]
+''')
 _HEADING = re.compile(r"^[\s#*]*(requirements?|assumptions?|uncertain\w*)\b[^\n]*$", re.I | re.M)
 _ITEM = re.compile(r"^\s*(?:[-*]|\d+[.)])\s+(.+)$", re.M)
 
@@ -66,6 +80,7 @@ def ask(
         environment=environment,
         files=files,
         workdir=spec.workdir,
+        before=BEFORE,
         more=more,
         limit=f"{max_tokens * 9 // 10:,}",
     )
@@ -82,37 +97,61 @@ def ask(
 def read(completion: Completion, spec: Spec) -> Written | Malformed:
     """The tests of an answer, each with the module's own imports, helpers and constants."""
     text = completion.text
-    blocks = [one for one in read_blocks(text) if one.info.split(" ")[0].lower() in ("python", "py", "python3", "")]
-    code = "\n\n".join(block.text for block in blocks if "def test_" in block.text)
-    if not code:
+    blocks = read_blocks(text)
+    python = [one for one in blocks if one.info.split(" ")[0].lower() in ("python", "py", "python3", "")]
+    code = "\n\n".join(block.text for block in python if "def test_" in block.text)
+    scripts = [made for block in blocks if block.closed and (made := _of_script(block)) is not None]
+    if not code and not scripts:
         return Malformed(reason="the answer holds no Python block with a test function", text=text[:2000])
-    tree = _parsed(code)
-    if tree is None:
+    parts = _parts(code)
+    if parts is None:
         return Malformed(reason="the test file does not parse", text=code[:2000])
-    functions = [node for node in tree.body if _is_test(node)]
-    if functions and not blocks[-1].closed:
+    functions = [part for part in parts if _is_test(part[0])]
+    if functions and not python[-1].closed:
         functions.pop()  # it was cut, wherever that may be
-    if not functions:
+    shared = [source for node, source in parts if not _is_test(node)]
+    modules = [(node, "\n\n".join([*shared, source]) + "\n") for node, source in functions]
+    modules += [(node, module) for module in scripts for node in ast.parse(module).body if _is_test(node)]
+    if not modules:
         return Malformed(reason="the answer holds no whole test function", text=text[:2000])
-    shared = [node for node in tree.body if not _is_test(node)]
-    prose = text.partition("```")[0]
-    found = [_test(node, shared, spec) for node in functions if isinstance(node, ast.FunctionDef)]
-    sections = _sections(prose)
-    return Written(tests=tuple(found), **sections)
+    found = [_test(node, module, spec) for node, module in modules if isinstance(node, ast.FunctionDef)]
+    return Written(tests=tuple(found), **_sections(text.partition("```")[0]))
 
 
-def _parsed(code: str) -> ast.Module | None:
-    """The module; of one that was cut off or breaks somewhere the part before that."""
-    lines = code.splitlines()
+def _of_script(block: Block) -> str | None:
+    """The module that runs a test which is a shell script; None where a block is none."""
+    said = _SCRIPT.match(block.text) if block.info.split(" ")[0].lower() in ("sh", "bash", "shell") else None
+    if said is None:
+        return None
+    plain = "'''" not in block.text
+    says = said[2].replace("\\", "").replace('"""', "").strip()
+    script = f"r'''{block.text}'''" if plain else repr(block.text)
+    return _SCRIPT_TEST.substitute(script=script, name=said[1], says=f"{says} ")
+
+
+def _parts(code: str) -> list[tuple[ast.stmt, str]] | None:
+    """The statements of a module, each with its source and the comments before it; of a module that was cut off or
+    breaks somewhere those before that."""
+    lines = code.replace("\r\n", "\n").split("\n")
     for _ in range(40):
         try:
-            return ast.parse("\n".join(lines))
+            body = ast.parse("\n".join(lines)).body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             at = getattr(error, "lineno", None) or len(lines)
             starts = [i for i, line in enumerate(lines[: max(1, at - 1)]) if re.match(r"(@|def |class )", line)]
             if not starts:
                 return None
             lines = lines[: starts[-1]]
+            continue
+        ends = [0, *(node.end_lineno or node.lineno for node in body)]
+        begins = [min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))]) for node in body]
+        begins.append(len(lines) + 1)
+        return [
+            (node, "\n".join(lines[ends[i] : ends[i + 1]]).strip("\n"))
+            if ends[i] < begins[i] and ends[i + 1] < begins[i + 1]
+            else (node, ast.unparse(node))  # it shares a line with another
+            for i, node in enumerate(body)
+        ]
     return None
 
 
@@ -120,9 +159,8 @@ def _is_test(node: ast.stmt) -> bool:
     return isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
 
 
-def _test(node: ast.FunctionDef, shared: Sequence[ast.stmt], spec: Spec) -> SelfTest:
+def _test(node: ast.FunctionDef, module: str, spec: Spec) -> SelfTest:
     category, quote = _docstring(ast.get_docstring(node) or "")
-    module = ast.unparse(ast.Module(body=[*shared, node], type_ignores=[])) + "\n"
     return SelfTest(
         id=node.name,
         category=category,
@@ -212,18 +250,19 @@ def sources(tests: Sequence[SelfTest]) -> str:
     shared: dict[str, None] = {}
     functions = []
     for test in tests:
-        for node in ast.parse(test.input).body:
+        for node, source in _parts(test.input) or ():
             if isinstance(node, ast.FunctionDef) and node.name == test.subject.function:
-                functions.append(ast.unparse(node))
+                functions.append(source)
             else:
-                shared[ast.unparse(node)] = None
+                shared[source] = None
     return "\n\n".join([*shared, *functions])
 
 
 def read_readings(completion: Completion) -> Mapping[str, Reading]:
     """Name of a test → what the reading says of it."""
     found = {}
-    for name, verdict, quote, reason in _LINE.findall(completion.text):
+    for name, verdict, rest in _LINE.findall(completion.text):
+        quote, reason = said.groups("") if (said := _SAID.match(rest)) else rest.partition("|")[::2]
         found[name] = Reading(
             verdict=verdict.lower(), quote=quote.strip().strip("\"'“”` "), reason=reason.strip()[:200]
         )

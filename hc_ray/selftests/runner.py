@@ -18,6 +18,9 @@ from hc_ray.domain.value import digest_of
 HOME = "/tmp/hc"
 """Where payloads lie inside; below /tmp, so that no difference holds them."""
 
+BEFORE = "/tmp/before"
+"""Where checks find the workdir as it was before anybody worked, if they name it."""
+
 OBSERVED_LIMIT = 2000
 """Characters of an observation."""
 

@@ -7,6 +7,7 @@ from hc_ray.domain.ports import Sandbox
 from hc_ray.domain.suite import Cell, SelfTest
 from hc_ray.selftests import runner
 
+_KEEP_SECONDS = 60.0
 _REPORT_LIMIT = 8 << 20
 
 
@@ -27,7 +28,11 @@ class SuiteRuns:
         if not tests:
             return ()
         try:
-            async with self.forks.fork(place, files) as fork:
+            async with self.forks.fork(place, {}) as fork:
+                if any(runner.BEFORE in test.input for test in tests):
+                    keep = ["cp", "-a", fork.workdir, runner.BEFORE]
+                    await fork.exec(keep, timeout=_KEEP_SECONDS)
+                await self.forks.put(fork, files)
                 return await _driven(fork, tests, repeats)
         except ValueError as error:
             return _unwritable(error, len(tests))

@@ -12,6 +12,7 @@ from hc_ray.domain.environment import EnvironmentView, FileView
 from hc_ray.domain.task import Environment, Task
 from hc_ray.sandboxes.inside import look as looker
 from hc_ray.spec.reading import read_spec
+from hc_ray.spec.spec import Spec
 
 
 def test_looking_around_tells_tools_files_columns_keys_and_functions(tmp_path: Path) -> None:
@@ -21,8 +22,10 @@ def test_looking_around_tells_tools_files_columns_keys_and_functions(tmp_path: P
     (tmp_path / "m.py").write_text("def f(a, b=1):\n    pass\n")
     (tmp_path / "raw.bin").write_bytes(b"\xff\x00")
     (tmp_path / ".hidden").write_text("x")
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "HEAD").write_text("x")
     seen = {one["path"]: one for one in looker.files(tmp_path)}
-    assert set(seen) == {"in/t.csv", "o.json", "m.py", "raw.bin"}
+    assert set(seen) == {"in/t.csv", "o.json", "m.py", "raw.bin", ".hidden", ".git/"}
     assert seen["in/t.csv"]["columns"] == ["a", "b"] and seen["in/t.csv"]["lines"] == 3
     assert seen["o.json"]["keys"] == ["x", "y"] and seen["m.py"]["functions"] == ["f(a, b=1)"]
     assert "lines" not in seen["raw.bin"]
@@ -32,6 +35,28 @@ def test_looking_around_tells_tools_files_columns_keys_and_functions(tmp_path: P
     assert view.tools == {"cc": "at 0x7f00aabbccdd"}
     shown = environment_probe.shown(view, ["in/t.csv", "absent"])
     assert shown == "in/t.csv begins:\na,b\n1,2\n3,4"
+
+
+def test_what_the_task_names_outside_of_the_workdir_is_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "few").mkdir()
+    (tmp_path / "few" / "q.sql").write_text("SELECT 1;\n")
+    (tmp_path / "many").mkdir()
+    for number in range(looker.FEW + 1):
+        (tmp_path / "many" / str(number)).touch()
+    (tmp_path / "alone").write_text("x")
+    named = [str(tmp_path / name) for name in ("few", "many", "alone", "absent")]
+    seen = [one["path"].removeprefix(f"{tmp_path}/") for one in looker.outside(named)]
+    assert seen == ["few/q.sql", "many/", "alone"]
+    text = (
+        "Read `/queries/a.sql`, see https://x.org/y/z and ~/w or a/b; write /app/out.txt, then /etc/motd. A </p> ends."
+    )
+    assert environment_probe.outside(Spec(instruction=text, workdir="/app")) == ("/queries/a.sql", "/etc/motd")
+    spec = Spec(instruction=text, workdir="/app")
+    spec = spec.with_snapshot(
+        EnvironmentView(outside=(FileView(path="/etc/motd", size=3), FileView(path="/v/", size=0)))
+    )
+    told = environment_probe.describe(spec, Task(name="t", digest="d", instruction=text, environment=Environment()))
+    assert told.endswith("- elsewhere, named by the task:\n  /etc/motd (3 bytes)\n  /v/")
 
 
 def test_a_preview_that_is_cut_says_so() -> None:

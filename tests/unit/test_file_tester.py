@@ -117,6 +117,36 @@ def test_readings_are_read_line_by_line_and_a_quotation_must_stand_in_the_task()
     assert not quoted_in("A full file gives 1.", INSTRUCTION) and not quoted_in("sum", INSTRUCTION)
 
 
+def test_a_quotation_may_hold_a_bar() -> None:
+    said = 'test_a: wrong | "a | b" | no reason\ntest_b: wrong | "a | b"\ntest_c: right | no marks | so'
+    found = read_readings(Completion(text=said))
+    assert [(one.quote, one.reason) for one in found.values()] == [
+        ("a | b", "no reason"), ("a | b", ""), ("no marks", "so")
+    ]  # fmt: skip
+
+
+def test_comments_reach_the_suite_and_the_second_reading() -> None:
+    commented = ANSWER.replace("    assert LIMIT", "    # Nothing to add up.\n    assert LIMIT; x = 1").replace(
+        "LIMIT = 3", "# As the task says.\nLIMIT = 3; OTHER = 4"
+    )
+    tests = written(commented).tests
+    assert "# Nothing to add up." in tests[1].input and "# Nothing to add up." not in tests[0].input
+    assert "LIMIT = 3" in tests[0].input and "OTHER = 4" in tests[0].input
+    text = sources(tests)
+    assert text.count("# Nothing to add up.") == 1 and text.count("LIMIT = 3") == 1
+
+
+def test_a_shell_script_is_a_test_with_category_and_sentence() -> None:
+    script = '```bash\n#!/bin/bash\n# test_run: edge_case | "An empty file gives 0."\ntest "$(cat sum.txt)" = 0\n```\n'
+    found = written(ANSWER + script).tests[-1]
+    assert (found.subject.function, found.category, found.sentence) == (
+        "test_run", "edge_case", "An empty file gives 0."
+    )  # fmt: skip
+    assert fault_of(found) is None and 'test "$(cat sum.txt)" = 0' in found.input
+    assert written(script).tests == (found,)
+    assert isinstance(read(Completion(text=script.removesuffix("```\n")), SPEC), Malformed), "it was cut"
+
+
 def test_trivial_states_make_every_named_path_that_is_missing() -> None:
     paths = named_paths(SPEC, written(ANSWER.replace('"6"', 'open("/app/out/report.json").read()')).tests)
     assert paths == ("/app/sum.txt", "/app/out/report.json")

@@ -1,8 +1,9 @@
 """Looks around in an untouched environment: which tools are there in which version, which files lie in the workdir and
 what they hold. Runs under the runner's Python inside a sandbox, prints one JSON object. Standard library only.
 
-    python3 hc_look.py WORKDIR
-"""
+    python3 hc_look.py WORKDIR [PATH ...]
+
+The further paths are those outside of the workdir that are asked for by name."""
 
 import ast
 import csv
@@ -30,6 +31,10 @@ TOOLS.update(java=("-version",), go=("version",), lua=("-v",), openssl=("version
 """What is looked for, and how each tells its version."""
 
 FILES, COUNTED, PREVIEW_LINES, PREVIEW, READ = 40, 10_000, 5, 400, 1 << 20
+FEW = 20
+"""Files of a folder outside of the workdir that are told one by one."""
+CLOSED = (".git", ".hg", ".svn", ".venv", "node_modules", "__pycache__")
+"""Folders that are told as such, without what lies in them."""
 
 
 def tools(scratch: Path) -> dict[str, str]:
@@ -47,18 +52,33 @@ def tools(scratch: Path) -> dict[str, str]:
 
 
 def files(workdir: Path) -> list[dict[str, Any]]:
-    """The workdir's files, hidden ones left out, in the order of their paths."""
+    """The workdir's files in the order of their paths."""
     found: list[dict[str, Any]] = []
     for folder, names, held in os.walk(workdir):
-        names[:] = sorted(name for name in names if not name.startswith("."))
+        found += [{"path": f"{(Path(folder) / name).relative_to(workdir)}/", "size": 0}
+                  for name in sorted(names) if name in CLOSED]  # fmt: skip
+        names[:] = sorted(name for name in names if name not in CLOSED)
         for name in sorted(held):
             path = Path(folder) / name
-            if name.startswith(".") or path.is_symlink() or not path.is_file():
+            if path.is_symlink() or not path.is_file():
                 continue
             name = str(path.relative_to(workdir))
             found.append(view(path, name) if len(found) < FILES else {"path": name})
             if len(found) == COUNTED:
                 return found
+    return found
+
+
+def outside(paths: Sequence[str]) -> list[dict[str, Any]]:
+    """Files, and folders with the few files that they hold, outside of the workdir."""
+    found: list[dict[str, Any]] = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            held = files(path)
+            found += [{**one, "path": f"{path}/{one['path']}"} for one in held] if len(held) <= FEW else []
+            found += [] if held and len(held) <= FEW else [{"path": f"{path}/", "size": 0}]
+        elif path.is_file():
+            found.append(view(path, str(path)))
     return found
 
 
@@ -107,7 +127,8 @@ def view(path: Path, name: str) -> dict[str, Any]:
 def main(argv: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         seen = files(Path(argv[1]))
-        report = {"tools": tools(Path(scratch)), "files": seen[:FILES], "count": len(seen), **system()}
+        report = {"tools": tools(Path(scratch)), "files": seen[:FILES], "count": len(seen),
+                  "outside": outside(argv[2:])[:FILES], **system()}  # fmt: skip
     sys.stdout.write(json.dumps(report))
     return 0
 

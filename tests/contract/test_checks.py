@@ -1,0 +1,47 @@
+"""Whole test files of a tester, run on states of the workspace, in both backends."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from hc_ray.agent.sandbox_forks import SandboxForks
+from hc_ray.domain.ports import SandboxPlace
+from hc_ray.domain.prompt import Completion, Malformed
+from hc_ray.selftests import file_tester
+from hc_ray.selftests.suite_runs import SuiteRuns
+from hc_ray.spec.spec import Spec
+from tests.fakes.contract_task import TASK
+
+SPEC = Spec(instruction="Double each line of data.txt in place.", workdir="/app")
+ANSWER = '''```python
+from pathlib import Path
+
+
+def test_each_line_is_doubled():
+    """happy_path | "Double each line of data.txt in place." """
+    before = Path("/tmp/before/data.txt").read_text().split()
+    assert Path("data.txt").read_text().split() == [line * 2 for line in before]
+```
+
+```sh
+#!/bin/sh
+# test_no_line_is_lost: boundary | "Double each line of data.txt in place."
+[ "$(wc -l < data.txt)" -eq "$(wc -l < /tmp/before/data.txt)" ] || { echo "lines were lost"; exit 1; }
+```
+'''
+
+
+@pytest.fixture
+async def runs(place: SandboxPlace) -> AsyncIterator[SuiteRuns]:
+    forks = SandboxForks(place, TASK, "checks")
+    yield SuiteRuns(forks)
+    await forks.close()
+
+
+async def test_checks_read_the_workdir_as_it_was_and_may_be_shell_scripts(runs: SuiteRuns) -> None:
+    written = file_tester.read(Completion(text=ANSWER), SPEC)
+    assert not isinstance(written, Malformed)
+    right = await runs.try_out("right", {"data.txt": "oneone\n"}, written.tests)
+    wrong = await runs.try_out("wrong", {"data.txt": ""}, written.tests)
+    assert [cell.outcome for cell in right] == ["pass", "pass"], right
+    assert [cell.outcome for cell in wrong] == ["fail", "fail"] and "lines were lost" in wrong[1].detail
