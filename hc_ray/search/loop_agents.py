@@ -11,6 +11,7 @@ from hc_ray.search import repair
 from hc_ray.search.agreement import by_content, complete, standing
 from hc_ray.search.evaluation import Evaluation
 from hc_ray.search.lineages import Lineages, Run
+from hc_ray.search.own_tests import preferred
 from hc_ray.search.schedule import Slot
 from hc_ray.search.search import Search
 from hc_ray.search.selection import Selection, deciding
@@ -110,14 +111,22 @@ class LoopAgents:
             )
 
     async def _choose(self) -> None:
-        """Select over the whole pool: by the suite where it can tell, by comparison and agreement where not."""
+        """Select over the whole pool: by the suite where it can tell, else by agreement; what that leaves level by the
+        lineages' own tests and a comparison of their summaries."""
         picked, level = standing(self.search.pool, self.config.selector, self.search.selection)
         self._hold(picked)
-        if self.config.tournament and len(level) > 1:
-            winner = await tournament([(one, self.lineages.run_of(one.id)) for one in level])
-            if winner is not None:
-                why = f"{picked.why}; {winner} won the comparison of {len(level)} summaries"
-                self._hold(picked.model_copy(update={"chosen": winner, "why": why}))
+        if not self.config.tournament or len(level) < 2:
+            return
+        pairs = [(one, run) for one in level if (run := self.lineages.run_of(one.id)) is not None]
+        best = await preferred(self.search, pairs)
+        why = [picked.why]
+        if len(best) < len(pairs):
+            why.append(f"{len(best)} of {len(pairs)} level states pass most of the other lineages' own tests")
+            picked = picked.model_copy(update={"chosen": best[0][0].id, "why": "; ".join(why)})
+        if (winner := await tournament(best)) is not None:
+            why.append(f"{winner} won the comparison of {len(best)} summaries")
+            picked = picked.model_copy(update={"chosen": winner, "why": "; ".join(why)})
+        self._hold(picked)
 
     def _hold(self, selection: Selection) -> None:
         self.search.selection = selection

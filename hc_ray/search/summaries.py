@@ -65,9 +65,11 @@ async def gathered(runs: Sequence[Run]) -> str:
     return template("generation").replace("$attempts", told)
 
 
-async def tournament(pairs: Sequence[tuple[Candidate, Run | None]]) -> str | None:
+async def tournament(pairs: Sequence[tuple[Candidate, Run]]) -> str | None:
     """The id of the state that the model prefers, by its lineages' summaries; None where it does not say."""
-    known = [(one, run, await summary_of(run)) for one, run in pairs if run is not None]
+    if len(pairs) < 2:
+        return None
+    known = [(one, run, await summary_of(run)) for one, run in pairs]
     entries = [(one, run, summary) for one, run, summary in known if summary is not None]
     if len(entries) < 2:
         return None

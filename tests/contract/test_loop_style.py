@@ -319,6 +319,24 @@ async def test_summaries_of_tied_states_are_compared_where_no_test_tells_them_ap
     assert sum(prompt.purpose == "summary" for prompt in ran.asked) == 3
 
 
+async def test_level_states_are_told_apart_by_the_other_lineages_own_tests(place: SandboxPlace) -> None:
+    script = each(WRONG, RIGHT, RIGHT + "\n\nMORE = 1\n")
+
+    def answer(prompt: Prompt, turn: int, lineage: int) -> str | Completion:
+        if prompt.purpose != "own_tests":
+            return script(prompt, turn, lineage)
+        value = -1 if "a - b" in prompt.messages[-3].content + prompt.messages[2].content else 5
+        test = f'def test_sum():\n    """happy_path | adds"""\n    import add\n    assert add.add(2, 3) == {value}\n'
+        return f"```python\nimport sys\nsys.path.insert(0, '/app')\n\n{test}```"
+
+    ran = await trial(place, answer, "hc", samples=2, tournament=True)
+    (told,) = ran.told("own_tests")
+    assert told["counted"] == [True, True, True]
+    assert told["scores"] == {"c1.0": 0.0, "c2.0": 0.5, "c2.1": 0.5}, "the wrong lineage's own test counts as well"
+    why = ran.outcome.selection.why if ran.outcome.selection else ""
+    assert ran.outcome.chosen == "c2.0" and "2 of 3 level states pass most" in why
+
+
 async def test_a_context_too_small_for_the_instruction_hands_in_the_untouched_workspace(place: SandboxPlace) -> None:
     ran = await trial(place, says(write(RIGHT)), context=600)
     assert (ran.first.finish_reason, ran.outcome.chosen, ran.handed, ran.asked) == ("context", None, {}, [])
