@@ -70,9 +70,9 @@ class Asking:
         """Tokens that the prompt can cost at most: its own as the engine counts them, and a full answer."""
         return math.ceil((1 - prompt.shared) * await self._prompt_tokens(prompt)) + prompt.max_tokens
 
-    async def payable(self, prompts: Sequence[Prompt], *, reserve: int = 0) -> int:
+    async def payable(self, prompts: Sequence[Prompt]) -> int:
         """How many of the prompts, from the first on, the purse can pay for at once."""
-        left = self.purse.left - reserve
+        left = self.purse.left
         for count, prompt in enumerate(prompts):
             left -= await self.worst_case(prompt)
             if left < 0:

@@ -42,13 +42,10 @@ class TestgenConfig(Value):
     """Token budget of a suite, prompt and completion tokens together."""
     seconds: float = Field(1800.0, gt=0)
     """Time limit of writing and gating a suite; it does not count towards the trial's."""
-    gate: Literal["off", "basic", "strict"] = "basic"
-    """How strict the gate is that admits tests; ``off`` only requires that a test parses."""
+    gate: Literal["off", "basic"] = "basic"
+    """Which gate admits tests; ``off`` only requires that a test parses and that no other contradicts it."""
     second_readings: int = Field(2, ge=0, le=8)
-    """Number of times an expected value is derived again, independently; none may contradict it."""
-    oracles: int = Field(3, ge=0, le=6)
-    """Number of reference programs that the tester writes. Where those that pass the instruction's own examples agree,
-    their answer is the expected value."""
+    """Style ``files``: 0 for no independent second reading of the tests; one that contradicts a test drops it."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:

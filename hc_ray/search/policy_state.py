@@ -8,9 +8,8 @@ from hc_ray.domain.candidate import Candidate
 from hc_ray.search import repair
 from hc_ray.search.policy import State, agreement
 from hc_ray.search.search import Search
-from hc_ray.search.selection import LIKELY, judging, progress
+from hc_ray.search.selection import BELIEVED, LIKELY, judging, progress
 from hc_ray.search.subtasks import Reached
-from hc_ray.selftests.gate import AGREED_CONFIDENCE
 from hc_ray.selftests.trust import known
 
 
@@ -94,8 +93,7 @@ class PolicyState:
         row, trust = search.pool.rows[candidate], search.pool.trusted()
         failed = [search.pool.tests[i] for i in judging(search.pool.tests) if row[i].outcome not in ("pass", "skipped")]
         return {
-            test.id: test.confidence >= AGREED_CONFIDENCE or trust.get(test.id, test.confidence) >= LIKELY
-            for test in failed
+            test.id: test.confidence >= BELIEVED or trust.get(test.id, test.confidence) >= LIKELY for test in failed
         }
 
     def _rivals(self, best: str | None) -> int:

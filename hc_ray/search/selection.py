@@ -18,7 +18,7 @@ WRONG_PASSES_WRONG = 1000.0
 PRIOR_RIGHT = 10.0
 """B4: Beta prior weight of a right candidate and of a right test."""
 BELIEVED = 0.6
-"""Confidence from which an expectation is believed: the instruction states it, or a second reading agreed."""
+"""Confidence from which an expectation is believed: the instruction states it, or a second reading supports it."""
 LIKELY = 0.5
 """Trust from which a test is more likely right than wrong."""
 

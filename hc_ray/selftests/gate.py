@@ -1,25 +1,20 @@
 """Which tests enter the suite. Pure: whoever holds a sandbox and a tester hands in what was seen.
 
 A test is admitted if it parses, has a name and a content of its own, asserts something that can be reached, fails on
-the untouched environment (guards excepted), answers alike in three runs there, and is not contradicted by an
-independent second reading or by another test. An expectation that is contradicted is given up, its input is kept
-(*unknown*): inputs are worth more than expected values. What is dropped is kept with its reason."""
+the untouched environment (guards excepted), answers alike in three runs there, and is not contradicted by
+another test. What is dropped is kept with its reason."""
 
 import ast
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from hc_ray.domain.config import TestgenConfig
-from hc_ray.domain.suite import Cell, ExpectedValue, GateVerdict, SelfTest, Unknown
+from hc_ray.domain.suite import Cell, GateVerdict, SelfTest
 from hc_ray.domain.value import Value
 from hc_ray.selftests import file_tester
 from hc_ray.selftests.runner import PROPERTIES
 from hc_ray.spec.calls import call_in_normal_form
 
 STATED_CONFIDENCE = 0.7
-"""From here up an expectation is the instruction's own, not a guess: it needs no second reading."""
-AGREED_CONFIDENCE = 0.6
-"""From here up an expected value comes from independent readings that agree."""
+"""From here up an expectation is the instruction's own, not a guess."""
 WEAK = 0.5
 """What a test's weight is multiplied by where it shows little."""
 
@@ -65,7 +60,7 @@ def input_of(test: SelfTest) -> tuple[str, ...]:
 
 def screen(tests: Sequence[SelfTest]) -> Gated:
     """What can be seen without running anything: parses, asserts, unique name, unique content, one expectation an
-    input. Two guesses that contradict each other are both given up; a stated one outweighs a guess."""
+    input."""
     admitted: list[SelfTest] = []
     dropped: list[tuple[SelfTest, str]] = []
     names: set[str] = set()
@@ -88,8 +83,6 @@ def screen(tests: Sequence[SelfTest]) -> Gated:
             place = values.get(input_of(test))
             if place is not None:
                 dropped.append((test, f"contradicts {admitted[place].id}"))
-                if admitted[place].confidence < STATED_CONFIDENCE:
-                    admitted[place] = demoted(admitted[place])
                 continue
             values[input_of(test)] = len(admitted)
         admitted.append(test)
@@ -98,18 +91,6 @@ def screen(tests: Sequence[SelfTest]) -> Gated:
 
 def _answered(test: SelfTest, admitted: Sequence[SelfTest]) -> bool:
     return any(input_of(other) == input_of(test) and other.expectation.kind != "property" for other in admitted)
-
-
-def demoted(test: SelfTest) -> SelfTest:
-    """The test's input without its expectation."""
-    return test.model_copy(update={"expectation": Unknown(), "confidence": min(test.confidence, 0.4)})
-
-
-def explained(gated: Gated, settled: Sequence[SelfTest], said: Sequence[GateVerdict]) -> Gated:
-    """The gate after readings settled its tests and ``said`` why: the same verdicts with the later word."""
-    reasons = {verdict.id: verdict for verdict in said}
-    verdicts = tuple(reasons.get(verdict.id, verdict) if verdict.admitted else verdict for verdict in gated.verdicts)
-    return gated.model_copy(update={"admitted": tuple(settled), "verdicts": verdicts})
 
 
 def run_through(tests: Sequence[SelfTest], runs: Sequence[Sequence[Cell]]) -> Gated:
@@ -127,49 +108,6 @@ def run_through(tests: Sequence[SelfTest], runs: Sequence[Sequence[Cell]]) -> Ga
         else:
             admitted.append(test)
     return _gated(admitted, dropped)
-
-
-def needs_reading(test: SelfTest) -> bool:
-    """Whether a test holds a guessed answer that an independent reading can contradict."""
-    return (
-        test.subject.kind == "call" and test.expectation.kind == "value" and test.confidence < STATED_CONFIDENCE
-    )  # fmt: skip
-
-
-def second_reading(
-    tests: Sequence[SelfTest], readings: Mapping[str, Sequence[str | None]], config: TestgenConfig, *, weak: bool
-) -> tuple[tuple[SelfTest, ...], tuple[GateVerdict, ...]]:
-    """Settle guessed answers by the majority of derivations, the first one included. ``readings``: test id → what the
-    independent readings gave (None: nothing readable). A guess that nobody confirmed is given up where the model's
-    guesses are ``weak`` (profile) or the gate is strict. Returns all tests, some demoted, and a verdict for each that
-    changed or was confirmed."""
-    settled: list[SelfTest] = []
-    verdicts: list[GateVerdict] = []
-    for test in tests:
-        if not needs_reading(test) or config.gate == "off" or test.confidence >= AGREED_CONFIDENCE:
-            settled.append(test)
-            continue
-        changed, reason = _settle(test, [value for value in readings.get(test.id, ()) if value is not None],
-                                  demanding=weak or config.gate == "strict")  # fmt: skip
-        settled.append(changed)
-        verdicts.append(GateVerdict(id=test.id, admitted=True, reason=reason))
-    return tuple(settled), tuple(verdicts)
-
-
-def _settle(test: SelfTest, others: list[str], *, demanding: bool) -> tuple[SelfTest, str]:
-    assert isinstance(test.expectation, ExpectedValue)
-    mine = test.expectation.value
-    votes = Counter([mine, *others])
-    best, count = votes.most_common(1)[0]
-    if count * 2 > 1 + len(others) and count > 1:
-        confidence = min(0.69, 0.4 + 0.1 * count)
-        kept = test.model_copy(update={"expectation": ExpectedValue(value=best), "confidence": confidence})
-        return kept, f"{count} of {1 + len(others)} readings give {best[:60]}"
-    if (others and best != mine) or len(votes) > 1:
-        return demoted(test), f"contradicted: {1 + len(others)} readings give {len(votes)} answers; its input is kept"
-    if demanding:
-        return demoted(test), "no second reading confirms the answer; its input is kept"
-    return test, "not contradicted"
 
 
 def against_trivial(tests: Sequence[SelfTest], rows: Mapping[str, Sequence[Cell]]) -> tuple[Gated, str]:

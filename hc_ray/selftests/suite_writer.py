@@ -2,7 +2,7 @@
 category stays thin, then the gate. Frozen before any candidate exists."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import chain, zip_longest
 from typing import Protocol
 
@@ -23,7 +23,7 @@ from hc_ray.domain.value import digest_of
 from hc_ray.selftests import askings, gate, tester
 from hc_ray.selftests.coverage import coverage, reflection, requirements
 from hc_ray.selftests.file_suite import FileSuiteWriter
-from hc_ray.selftests.gate_runs import GateRuns, verdicts_of
+from hc_ray.selftests.gate_runs import prove, verdicts_of
 from hc_ray.selftests.shape import capped
 from hc_ray.selftests.shown_examples import generic_inputs, shown_tests
 from hc_ray.selftests.suite_runs import SuiteRuns
@@ -31,8 +31,6 @@ from hc_ray.selftests.target import Target, targets_of
 from hc_ray.spec.reading import read_spec
 from hc_ray.spec.spec import Spec
 
-_READINGS_SHARE = 0.15
-"""The share of the budget that is kept for second readings."""
 Question = tuple[Asking, Target, Category, Prompt]
 """Who is asked, of what, for which tests, how."""
 
@@ -77,17 +75,14 @@ class SuiteWriter:
 
     async def write(self, key: str) -> Suite:
         """The whole suite, gated and frozen."""
-        gate_runs = GateRuns(self.task, self.spec, self.deliverable, self.config, seed=self._seed,
-                             askings=self._askings, runs=SuiteRuns(self._forks), place=self._place)  # fmt: skip
-        await gate_runs.ask_programs(self._previews())
         made = [] if self._known else [*shown_tests(self.spec, self.deliverable)]
         made += await self._ask_in_rounds(made)
-        made += self._filled(made, programs=len(gate_runs.programs) > 1)
+        made += self._filled(made)
         numbered = self._numbered(made)
-        gated = await gate_runs.prove(numbered)
+        gated, told = await prove(numbered, self.config, spec=self.spec, deliverable=self.deliverable,
+                                  runs=SuiteRuns(self._forks), place=self._place)  # fmt: skip
         kept, beyond = capped(gated.admitted, self.config)
         verdicts = verdicts_of(gated, beyond)
-        settled = {test.id: test.expectation for test in (*gated.admitted, *gated.dropped)}
         self._tell(numbered, kept)
         asked = requirements(self.spec)
         kept_ids = {test.id for test in kept}
@@ -96,13 +91,12 @@ class SuiteWriter:
             task_digest=self.task.digest,
             tests=kept,
             dropped=(*gated.dropped, *(test for test in gated.admitted if test.id not in kept_ids)),
-            changed=tuple(test for test in numbered if settled.get(test.id, test.expectation) != test.expectation),
             gate=tuple(verdicts[test.id] for test in numbered),
             requirements=asked,
             assumptions=self._assumptions(kept),
             matrix=coverage(asked, kept),
             environment=self.spec.snapshot,
-            notes=tuple(gate_runs.notes),
+            notes=(told,) if told else (),
             reflections=tuple(self.reflections),
             questions=self.questions,
             malformed=self.malformed,
@@ -125,23 +119,17 @@ class SuiteWriter:
                 told.append(f"{category} has only {count} tests: no more were found that pass the gate.")
         return tuple(told)
 
-    def _previews(self) -> Mapping[str, str]:
-        held = {one.path: one for one in self.spec.snapshot.files}
-        named = [path for path in self.deliverable.inputs if path in held]
-        return {path: environment_probe.preview(held[path]) for path in named[:2]}
-
     async def _ask_in_rounds(self, stated: Sequence[SelfTest]) -> list[SelfTest]:
         """Ask every tester for tests of every category that applies and is not full, as long as the budget pays. Where
         no category is short, what is left is the last round, the adversarial one."""
         found: list[SelfTest] = []
         complete = False
-        reserve = int(self._purse.limit * _READINGS_SHARE) if self.config.second_readings else 0
         for number in range(1, self.config.rounds + 1):
             if complete and number < self.config.rounds:
                 continue
             questions = self._questions(number, [*self._known, *stated, *found])
             asked = [(asking, prompt) for asking, *_, prompt in questions]
-            asked = asked[: await askings.payable(asked, reserve=reserve)]
+            asked = asked[: await askings.payable(asked)]
             if not asked:
                 break
             for (asking, target, category, prompt), answer in zip(
@@ -201,7 +189,7 @@ class SuiteWriter:
             and tester.applies(category, self.spec, self.targets) is None
         ]
 
-    def _filled(self, tests: Sequence[SelfTest], *, programs: bool) -> list[SelfTest]:
+    def _filled(self, tests: Sequence[SelfTest]) -> list[SelfTest]:
         """Generic inputs, up to the minimum of their category and of the whole suite."""
         standing = self._standing(tests)
         have = {gate.input_of(test) for test in (*self._known, *standing) if test.expectation.kind != "property"}
@@ -209,12 +197,9 @@ class SuiteWriter:
         total = len(standing)
         filled: list[SelfTest] = []
         generic = generic_inputs(self.spec, self.deliverable, count=self.config.tests_per_category_max)
-        # Programs answer every input at no further cost: with them the categories are filled further.
-        least, most = self.config.tests_per_category_min, self.config.tests_per_category_max
-        target = max(least, most - 1) if programs else least
         for step in ("category", "suite"):
             for test in generic:
-                short = counts[test.category] < target and total < self.config.total_max
+                short = counts[test.category] < self.config.tests_per_category_min and total < self.config.total_max
                 wanted = short if step == "category" else total < self.config.total_min
                 if wanted and gate.input_of(test) not in have:
                     have.add(gate.input_of(test))

@@ -1,8 +1,8 @@
-"""Asking the tester for tests, and reading what it answers: two pure functions a question.
+"""Asking the tester for tests of a category, and reading what it answers: two pure functions.
 
-``ask``/``read``: tests of a category. ``ask_value``/``read_value``: an independent reading of one expected answer. A
-tiny model continues ``assert name(`` with sense where it fills a JSON schema with anything, so its form is a matter of
-the profile; code is never asked for inside JSON. Whatever comes back, only calls that parse become tests."""
+A tiny model continues ``assert name(`` with sense where it fills a JSON schema with anything, so its form is a matter
+of the profile; code is never asked for inside JSON. Whatever comes back, only calls that parse become tests, and only
+their inputs count: such a model foretells answers badly, so what it expects judges nobody."""
 
 import re
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from hc_ray.agent.prompt_templates import template
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Completion, Malformed, Message, Prompt
-from hc_ray.domain.suite import Category, Expectation, ExpectedValue, Rejected, SelfTest, Unknown
+from hc_ray.domain.suite import Category, SelfTest, Unknown
 from hc_ray.selftests.inputs import fits
 from hc_ray.selftests.shown_examples import calls_of, test_of, usages
 from hc_ray.selftests.target import Target
-from hc_ray.spec.calls import Found, arguments, find_calls, literal_at
+from hc_ray.spec.calls import arguments, find_calls
 from hc_ray.spec.spec import Spec
 
 ASKED: tuple[Category, ...] = ("happy_path", "boundary", "edge_case", "invalid_input")
@@ -31,8 +31,6 @@ _ADVERSARY = "a careless solution fails"
 _STEPS = (0.0, -0.2, 0.2)
 _STOP = ("\n\n\n", "\ndef ", "\nclass ", "\nif ", "\nfor ", "\nprint(", "```")
 _ANSWER_TOKENS = 96
-_VALUE_TOKENS = 24
-_GUESS_CONFIDENCE, _REFUSAL_CONFIDENCE = 0.3, 0.3
 
 
 def applies(category: Category, spec: Spec, targets: Sequence[Target]) -> str | None:
@@ -141,7 +139,7 @@ def read(
 
 
 def _calls(text: str, spec: Spec, target: Target, category: Category) -> tuple[SelfTest, ...]:
-    kept: dict[str, Found] = {}
+    kept: dict[str, None] = {}
     samples = [one.call for one in calls_of(spec, target.function or "") if not one.rejected]
     for found in find_calls(text, target.function or "", limit=16):
         given = arguments(found.call)
@@ -150,21 +148,12 @@ def _calls(text: str, spec: Spec, target: Target, category: Category) -> tuple[S
         # What happens on an input of another type nobody says: all that such an input shows is how things crash.
         if category != "invalid_input" and not fits(found.call, target.parameters, samples):
             continue
-        kept.setdefault(found.call, found)
-    return tuple(_test_of_call(found, spec, target, category) for found in kept.values())
-
-
-def _test_of_call(found: Found, spec: Spec, target: Target, category: Category) -> SelfTest:
-    expectation: Expectation = Unknown()
-    confidence, reasoning = 0.5, "an input that the tester wrote"
-    if found.kind == "value" and found.expected is not None:
-        expectation, confidence = ExpectedValue(value=found.expected), _GUESS_CONFIDENCE
-        reasoning = "the tester expects this answer"
-    elif found.kind == "rejected":
-        expectation, confidence = Rejected(), _REFUSAL_CONFIDENCE
-        reasoning = "the tester expects a refusal"
-    return test_of(spec, category, target.subject, expectation, text=found.call, reasoning=reasoning,
-                   confidence=confidence)  # fmt: skip
+        kept[found.call] = None
+    return tuple(
+        test_of(spec, category, target.subject, Unknown(), text=call, confidence=0.5,
+                reasoning="an input that the tester wrote")
+        for call in kept
+    )  # fmt: skip
 
 
 _ITEM = re.compile(r"^\s*(?:[-*•]\s+|\d+[.)]\s+|>\s*|\$\s*)?")
@@ -193,30 +182,3 @@ def _lines(text: str, spec: Spec, target: Target, category: Category) -> tuple[S
 def _runs(line: str) -> bool:
     """Whether a line may be given to a shell as arguments: quotes closed, nothing but words."""
     return line.count("'") % 2 == 0 and line.count('"') % 2 == 0 and not re.search(r"[;&|<>$`\\()]", line)
-
-
-def ask_value(spec: Spec, target: Target, test: SelfTest, *, profile: Profile, seed: int, temperature: float) -> Prompt:
-    """An independent reading: what does this call answer? Neither the first answer nor any candidate is shown."""
-    chat = profile.test_form == "chat"
-    text = template("test_value_chat" if chat else "test_value_completion").format(
-        instruction=spec.instruction.strip() if chat else commented(spec.instruction),
-        module=target.module,
-        function=target.function,
-        call=test.input,
-    )
-    return Prompt(
-        role="tester",
-        purpose="test.second_reading",
-        messages=(Message(role="user", content=text),) if chat else (),
-        text=None if chat else text,
-        max_tokens=_VALUE_TOKENS,
-        temperature=temperature,
-        seed=seed,
-        stop=profile.stop.get("chat", ()) if chat else ("\n",),
-    )
-
-
-def read_value(completion: Completion) -> str | None:
-    """``repr`` of the literal that an answer begins with (code fences and backticks aside); None if there is none."""
-    text = re.sub(r"^\s*(?:```\w*\s*|`|Answer:\s*|The answer is:?\s*)", "", completion.text)
-    return literal_at(text)

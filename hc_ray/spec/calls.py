@@ -185,12 +185,6 @@ def balanced(text: str, start: int) -> int | None:
     return None
 
 
-def literal_at(text: str) -> str | None:
-    """``repr`` of the Python literal that the text begins with; None if there is none."""
-    found = _literal(text)
-    return found[0] if found else None
-
-
 def literal_type(source: str) -> str:
     """The name of a literal's type (``list``, ``NoneType`` …)."""
     return type(ast.literal_eval(source)).__name__

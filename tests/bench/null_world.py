@@ -42,7 +42,7 @@ def settings(candidates: int) -> tuple[SolverConfig, BudgetConfig]:
     each = max(1, candidates // rounds)
     solver = {"samples": each, "samples_max": each, "max_rounds": rounds, "max_turns": candidates, "patience": 10_000}
     known = {name: value for name, value in solver.items() if name in SolverConfig.model_fields}
-    testgen = TestgenConfig(rounds=1, budget_tokens=2000, oracles=0)
+    testgen = TestgenConfig(rounds=1, budget_tokens=2000)
     return SolverConfig(**known, testgen=testgen), BudgetConfig(tokens=10**9)
 
 

@@ -4,7 +4,7 @@ share of usable suites, validity and fault detection before and after the gate w
 makes of a pool of the tester's own programs with the suite as written and as admitted.
 
     scripts/bench testgen --tester embedded --tasks 6
-    scripts/bench testgen --tester strong --tester embedded --out runs/bench-testgen
+    scripts/bench testgen --tester embedded --out runs/bench-testgen
 
 Every task is told as it is done and kept in the output folder; Ctrl-C and SIGTERM print the table so far, and the same
 command with the same ``--out`` goes on. ``report.json`` there holds all figures.
@@ -32,7 +32,6 @@ from tests.bench.quality.sums import Record, line, summed, table
 
 ENGINES: dict[str, dict[str, Any]] = {
     "embedded": {"kind": "embedded"},
-    "strong": {"kind": "scripted", "script": "tests.fakes.strong_tester:answers"},
     "claude": CLAUDE.model_dump(exclude_defaults=True),
 }
 NAMES = {"local": ("embedded",), "both": ("embedded", "claude")}
@@ -163,7 +162,7 @@ def main() -> int:
         prog="scripts/bench testgen", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--tester", action="append", choices=[*ENGINES, *NAMES], help="again for another; default: embedded and strong"
+        "--tester", action="append", choices=[*ENGINES, *NAMES], help="again for another; default: embedded"
     )
     parser.add_argument("--tasks", type=int, help="take at most so many tasks")
     parser.add_argument("--include", action="append", default=[], help="globs of task names")
@@ -180,7 +179,7 @@ def main() -> int:
     given.out = given.out or tempfile.mkdtemp(prefix="hc-bench-testgen-")
     out = Path(given.out)
     out.mkdir(parents=True, exist_ok=True)
-    wanted = given.tester or ["embedded", "strong"]
+    wanted = given.tester or ["embedded"]
     testers = list(dict.fromkeys(one for name in wanted for one in NAMES.get(name, (name,))))
     status = 0
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the table of what is done

@@ -82,8 +82,6 @@ class Shelf:
 
 async def test_a_trial_hands_in_a_candidate_that_works_where_it_is_unpacked(place: SandboxPlace) -> None:
     def answer(prompt: Prompt) -> str:
-        if prompt.purpose == "test.second_reading":
-            return " 6" if "double(3)" in (prompt.text or "") else " 0"
         if prompt.role == "tester":
             return "3) == 6\nassert double(0) == 0\n"
         # One plan leads it astray: the example holds for this one too.

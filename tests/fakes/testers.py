@@ -15,7 +15,6 @@ from hc_ray.selftests.suite_writer import write_suite
 from tests.fakes.folder_place import FolderPlace
 
 INSTRUCTION = "Write `m.py` that defines `f(n: int) -> int`. It returns twice n. For example, `f(4)` returns `8`."
-RIGHT = "    return n * 2\n"
 GUESSES = "3) == 7\nassert f(0) == 0\nassert f(-2) == -4\n"
 """The first is wrong."""
 
@@ -27,21 +26,9 @@ class Silence:
         pass
 
 
-def a_tester(answer: Callable[[Prompt], str], *, weak: bool = True, label: str = "m") -> RoleModel:
-    profile = Profile(form="completion", test_form="completion", bias_to_agreement=weak)
+def a_tester(answer: Callable[[Prompt], str], *, label: str = "m") -> RoleModel:
+    profile = Profile(form="completion", test_form="completion")
     return RoleModel(model=ScriptedModel(answer), profile=profile, digest=label, label=label)
-
-
-def scripted(*bodies: str, tests: str = GUESSES, reading: str = "", weak: bool = True) -> RoleModel:
-    """Programs in turn by their seeds, the same tests for every category, one answer to every second reading."""
-    order: dict[int, int] = {}
-
-    def answer(prompt: Prompt) -> str:
-        if prompt.purpose == "test.oracle":
-            return "\n" + bodies[order.setdefault(prompt.seed, len(order)) % len(bodies)]
-        return reading if prompt.purpose == "test.second_reading" else tests
-
-    return a_tester(answer, weak=weak)
 
 
 async def suite_of(*testers: RoleModel, instruction: str = INSTRUCTION, files: dict[str, str] | None = None,

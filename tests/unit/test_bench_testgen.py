@@ -56,13 +56,13 @@ def test_what_was_not_measured_is_told_as_such_and_enters_no_share() -> None:
 
 
 def test_the_table_so_far_is_printed_from_what_lies_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    bench.keep(tmp_path, record("set/one", generated=(1, 2), admitted=(1, 1), tester="strong"))
-    bench.report(tmp_path, ["strong", "claude"], as_json=False)
+    bench.keep(tmp_path, record("set/one", generated=(1, 2), admitted=(1, 1), tester="embedded"))
+    bench.report(tmp_path, ["embedded", "claude"], as_json=False)
     told = capsys.readouterr().out
-    assert "strong: 1 tasks" in told and "claude: not measured" in told
-    assert json.loads((tmp_path / "report.json").read_text())["strong"]["tasks"] == 1
-    kept = bench.read(tmp_path, "strong", "set/one")
-    assert kept is not None and kept.task == "set/one" and bench.read(tmp_path, "strong", "set/two") is None
+    assert "embedded: 1 tasks" in told and "claude: not measured" in told
+    assert json.loads((tmp_path / "report.json").read_text())["embedded"]["tasks"] == 1
+    kept = bench.read(tmp_path, "embedded", "set/one")
+    assert kept is not None and kept.task == "set/one" and bench.read(tmp_path, "embedded", "set/two") is None
 
 
 def test_ctrl_c_prints_what_is_there(
@@ -73,9 +73,9 @@ def test_ctrl_c_prints_what_is_there(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(bench, "measure", interrupted)
-    monkeypatch.setattr("sys.argv", ["testgen", "--tester", "strong", "--out", str(tmp_path)])
+    monkeypatch.setattr("sys.argv", ["testgen", "--tester", "embedded", "--out", str(tmp_path)])
     assert bench.main() == 130
-    assert "strong: 1 tasks" in capsys.readouterr().out
+    assert "embedded: 1 tasks" in capsys.readouterr().out
 
 
 def test_selection_is_replayed_on_the_tests_as_written_and_as_admitted() -> None:

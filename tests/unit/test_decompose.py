@@ -121,7 +121,7 @@ async def test_a_models_parts_are_told_one_after_another_with_the_files_so_far()
     fresh = [prompt.model_dump_json() for prompt in bench.prompts if prompt.purpose == "candidate"]
     assert "Write the function with its name." in fresh[0] and "so far" not in fresh[0]
     later = [text for text in fresh if "Refuse what is negative." in text or "once more" in text]
-    assert later and any("so far" in text and "return n + 4" in text for text in later)
+    assert later and any("so far" in text and "return n + 5" in text for text in later)
 
 
 async def test_nonsense_for_parts_leaves_the_generic_four_and_is_paid() -> None:

@@ -27,7 +27,7 @@ It must raise a ValueError if `n` is negative.
 TASK = Task(name="secret-name", digest="ab" * 32, instruction=INSTRUCTION, environment=Environment(),
             tags=("secret-tag",))  # fmt: skip
 RIGHT = "    if n < 0:\n        raise ValueError(n)\n    return n * 2\n"
-WRONG = "    return n + 4\n"
+WRONG = "    return n + 5\n"
 BROKEN = "    return n *\n"
 TESTS = "3) == 6\nassert double(0) == 0\nassert double(7) == 15\nassert double(1) == 2\n"
 
@@ -67,9 +67,6 @@ def scripted(*bodies: str) -> Callable[[Prompt], str]:
     order: dict[int, int] = {}
 
     def answer(prompt: Prompt) -> str:
-        if prompt.purpose == "test.second_reading":
-            call = (prompt.text or "").split("assert double(")[-1].split(")")[0]
-            return f" {int(call) * 2}" if call.lstrip("-").isdigit() else " 1"
         if prompt.role == "tester":
             return TESTS
         return body_of(prompt, bodies[order.setdefault(prompt.seed, len(order)) % len(bodies)])
@@ -119,7 +116,7 @@ async def test_raw_asks_once_and_hands_in_what_came_back() -> None:
     outcome = await bench.solve("raw")
     assert [prompt.role for prompt in bench.prompts] == ["solver"]
     assert outcome.turns == 1 and outcome.bits == (True,) and outcome.suite is None and outcome.self_pass is None
-    assert "return n + 4" in bench.submitted()
+    assert "return n + 5" in bench.submitted()
     assert all(sandbox.closed for sandbox in bench.place.made)
 
 
@@ -153,17 +150,6 @@ async def test_hc_writes_a_suite_first_and_ends_when_a_candidate_is_clearly_good
     assert outcome.stop_reason in ("complete", "tokens", "turns")
     assert outcome.prompt_tokens >= outcome.suite.prompt_tokens > 0
     assert bench.log.actions("select") and bench.log.actions("decide")
-
-
-async def test_a_guess_that_a_second_reading_contradicts_keeps_only_its_input() -> None:
-    bench = Bench(scripted(RIGHT))
-    suite = (await bench.solve("hc")).suite
-    assert suite is not None
-    by_input = {test.input: test for test in suite.tests if test.expectation.kind in ("value", "unknown")}
-    assert by_input["double(4)"].confidence >= 0.7
-    assert by_input["double(3)"].expectation.model_dump() == {"kind": "value", "value": "6"}
-    seven = by_input.get("double(7)")
-    assert seven is None or seven.expectation.model_dump() != {"kind": "value", "value": "15"}
 
 
 async def test_identical_candidates_cost_one_run_and_keep_their_votes() -> None:
@@ -309,14 +295,3 @@ async def test_a_tester_that_repeats_itself_fills_no_category() -> None:
     for test in suite.tests:
         counts[test.category] += 1
     assert counts["boundary"] >= 2 and counts["edge_case"] >= 2 and len(suite.tests) >= 10
-
-
-async def test_a_test_whose_expectation_the_gate_gave_up_is_kept_as_it_was_written_too() -> None:
-    def reply(prompt: Prompt) -> str:
-        return " 7" if prompt.purpose == "test.second_reading" else "6) == 99\nassert double(1) == 5\n"
-
-    bench = Bench(reply)
-    suite = await make_suite(TASK, config=SolverConfig(), seed=0, tester=bench.role, place=bench.place)
-    left = {test.id: test.expectation for test in (*suite.tests, *suite.dropped)}
-    assert "99" in {getattr(test.expectation, "value", "") for test in suite.changed}
-    assert all(left[test.id] != test.expectation for test in suite.changed)

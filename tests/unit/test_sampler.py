@@ -21,7 +21,7 @@ SETTINGS: dict[str, Any] = {"max_answer_tokens": 60, "max_rounds": 4, "max_turns
 KNOBS: tuple[tuple[str, Any], ...] = (
     ("temperatures", (0.1,)), ("greedy", 0), ("plans", ("plain",)), ("samples", 2),
     ("samples_max", 5), ("replace", False), ("probe_inputs", 0), ("patience", 2), ("max_rounds", 1), ("max_turns", 5),
-    ("repairs", 0), ("feedback", "full"), ("selector", "mbr"), ("hint", "Be brief."), ("max_answer_tokens", 90),
+    ("repairs", 0), ("feedback", "crashes"), ("selector", "mbr"), ("hint", "Be brief."), ("max_answer_tokens", 90),
     ("decompose", "model"),
 )  # fmt: skip
 

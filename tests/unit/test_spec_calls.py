@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hc_ray.domain.task import Environment
-from hc_ray.spec.calls import arguments, call_in_normal_form, find_calls, literal_at, literal_type
+from hc_ray.spec.calls import arguments, call_in_normal_form, find_calls, literal_type
 from hc_ray.spec.reading import read_spec
 from hc_ray.spec.spec import Call, Signature
 
@@ -62,7 +62,6 @@ def test_what_is_a_part_of_something_longer_is_no_value(text: str) -> None:
 
 
 def test_literals_and_arguments_are_read_in_normal_form() -> None:
-    assert literal_at(' [1,2] or "a"') == "[1, 2]" and literal_at("two") is None
     assert literal_type("None") == "NoneType" and literal_type("{1: 2}") == "dict"
     assert arguments("f(1, a=2)") == (1, frozenset({"a"})) and arguments("f(*[1])") == (-1, frozenset())
     assert call_in_normal_form('f( "a" )', "f") == "f('a')" and call_in_normal_form("f(a)", "f") is None

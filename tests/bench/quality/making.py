@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hc_ray.agent import prompt_formats
 from hc_ray.agent.deliverable import deliverable_of
 from hc_ray.agent.role import Exchange, RoleModel
 from hc_ray.agent.sandbox_forks import SandboxForks
@@ -16,7 +17,6 @@ from hc_ray.domain.seeds import seed_of
 from hc_ray.domain.suite import PassMatrix, SelfTest, Suite
 from hc_ray.domain.task import Task
 from hc_ray.domain.value import digest_of
-from hc_ray.selftests import reference_programs
 from hc_ray.selftests.suite_runs import SuiteRuns
 from hc_ray.selftests.suite_writer import write_suite
 from hc_ray.spec.reading import read_spec
@@ -25,6 +25,10 @@ from hc_ray_actors.engine import Engine
 from hc_ray_actors.sandboxes import RemotePlace, Sandboxes
 from hc_ray_actors.trials import RoleSetup, Trials
 from tests.fakes.testers import Silence
+
+LADDER = (0.2, 0.5, 0.8)
+"""Temperatures of the candidates, in turn."""
+ANSWER_TOKENS = 200
 
 
 class Busy:
@@ -91,19 +95,21 @@ async def suite_of(bench: Bench, task: Task) -> tuple[Suite, tuple[Exchange, ...
 
 
 async def candidates_of(bench: Bench, task: Task, count: int) -> dict[str, dict[str, str]]:
-    """Up to ``count`` different programs of the tester's own engine: digest → files. Their plans and temperatures are
-    those of its readings, their seeds are not: nothing that made the suite comes back here."""
+    """Up to ``count`` different programs of the tester's own engine: digest → files. Nothing
+    that made the suite comes back here."""
     deliverable = deliverable_of(read_spec(task.instruction, task.environment))
     made: dict[str, dict[str, str]] = {}
+    plans = bench.plan.config.solver.plans
     prompts = [
-        reference_programs.ask(task.instruction, deliverable, profile=bench.role.profile, number=number,
-                   seed=seed_of(task.digest, 0, "bench", "candidate", number))
+        prompt_formats.ask(task.instruction, deliverable, form=bench.role.profile.form, profile=bench.role.profile,
+                           plan=plans[number % len(plans)], temperature=LADDER[number % len(LADDER)], hint="",
+                           max_tokens=ANSWER_TOKENS, seed=seed_of(task.digest, 0, "bench", "candidate", number))
         for number in range(count)
     ]  # fmt: skip
     from asyncio import gather
 
     for prompt, answer in zip(prompts, await gather(*map(bench.role.model.complete, prompts)), strict=True):
-        files = reference_programs.read(answer, prompt, deliverable)
+        files = prompt_formats.read(answer, prompt, deliverable)
         if not isinstance(files, Malformed) and files:
             made.setdefault(digest_of(files), files)
     return made
