@@ -4,11 +4,10 @@ text for the model; only machinery raises."""
 import difflib
 import json
 import posixpath
-import shlex
 
 from hc_ray.agent.actions import Action, replacements
 from hc_ray.domain.candidate import is_program
-from hc_ray.domain.ports import Sandbox
+from hc_ray.domain.ports import ExecResult, Sandbox
 from hc_ray.domain.runner_paths import RUNNER_PYTHON, inside_script
 from hc_ray.domain.value import Value
 
@@ -107,12 +106,13 @@ class Terminal:
         return Observation(says=f"wrote {action.argument}: {len(action.body.splitlines())} lines")
 
     async def _edit(self, action: Action) -> Observation:
-        path = self._absolute(action.argument)
-        data = await self.sandbox.get(path, limit=_LARGEST)
-        if data is None:
-            return Observation(says=f"error: {path} is not a file", failed=True)
+        path = await self._absolute(action.argument)
+        read = await self._sh('[ ! -f "$1" ] || cat -- "$1" && [ -f "$1" ]', path)
+        if read.exit_code != 0 or read.truncated:
+            fault = "is larger than what can be edited" if read.truncated else _tail(read.stderr) or "is not a file"
+            return Observation(says=f"error: {path} {fault}", failed=True)
         try:
-            text = data.decode()
+            text = read.stdout.decode()
         except UnicodeDecodeError:
             return Observation(says=f"error: {path} is not UTF-8 text; change it with a command", failed=True)
         windows = "\r\n" in text and text.count("\n") == text.count("\r\n")
@@ -131,17 +131,21 @@ class Terminal:
 
     async def _put(self, path: str, text: str) -> None:
         """Write a file as it is now called and permitted."""
-        absolute = self._absolute(path)
-        check = f"[ -x {shlex.quote(absolute)} ] && [ -f {shlex.quote(absolute)} ]"
-        seen = await self.sandbox.exec(["sh", "-c", check], timeout=_GRACE)
-        program = seen.exit_code == 0 or is_program(path, text)
-        await self.sandbox.put({absolute: text.encode()}, mode=0o755 if program else 0o644)
+        script = 'mkdir -p -- "${1%/*}/" && cat > "$1"' + (' && chmod a+x -- "$1"' if is_program(path, text) else "")
+        done = await self._sh(script, await self._absolute(path), text.encode())
+        if done.exit_code != 0:
+            raise ValueError(_tail(done.stderr) or f"{path} cannot be written")
 
-    def _absolute(self, path: str) -> str:
-        """A path of an action: relative ones begin at the session's working directory, ``~`` at its home."""
+    async def _absolute(self, path: str) -> str:
+        """A path of an action: relative ones begin at the session's working directory, ``~`` at its user's home."""
         if path == "~" or path.startswith("~/"):
-            path = f"/root{path[1:]}"
+            path = (await self._sh('printf %s "$HOME"')).stdout.decode() + path[1:]
         return posixpath.normpath(posixpath.join(self.cwd, path))
+
+    async def _sh(self, script: str, path: str = "", stdin: bytes = b"") -> ExecResult:
+        """Run a script on a path as the session's user, so that a file is read and written as he may."""
+        command = ["sh", "-c", script, "sh", path]
+        return await self.sandbox.exec(command, timeout=_GRACE, stdin=stdin, output_limit=_LARGEST)
 
 
 def _nearest(old: str, text: str) -> str:

@@ -63,7 +63,8 @@ class Daemon:
         config = found.get("Config") or {}
         layers = len((found.get("RootFS") or {}).get("Layers") or ())
         volumes = tuple(sorted(config.get("Volumes") or {}))
-        return ImageFacts(id=found["Id"], workdir=config.get("WorkingDir") or "", layers=layers, volumes=volumes)
+        names = {"workdir": config.get("WorkingDir") or "", "user": config.get("User") or ""}
+        return ImageFacts(id=found["Id"], layers=layers, volumes=volumes, **names)
 
     def image_environment(self, reference: str) -> dict[str, str]:
         """The environment variables that an image gives to its containers."""

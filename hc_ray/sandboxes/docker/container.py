@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.filetree import absolute, unpack
 from hc_ray.domain.ports import Difference, ExecResult
-from hc_ray.domain.runner_paths import RUNNER_ROOT
+from hc_ray.domain.runner_paths import RUNNER_PYTHON, RUNNER_ROOT
 from hc_ray.domain.task import Task
 from hc_ray.machine.owner import machine
 from hc_ray.sandboxes.docker.difference import Lineage, difference
@@ -22,6 +22,10 @@ from hc_ray.sandboxes.docker.place import FORK_LABEL, PLACE_LABEL, STORAGE_MB, G
 from hc_ray.sandboxes.docker.stream import Pulse
 from hc_ray.sandboxes.docker.values import Absent, DaemonGone, DaemonRefusal, ImageFacts, Unwritable
 from hc_ray.sandboxes.docker.watchdog import end_first_process
+
+MACHINERY = (*RUNNER_PYTHON, "-I")
+"""How commands begin that are no candidate's: they run as root, and nothing in the sandbox has a say in how Python
+starts. All others run as the user that the task names for its agent, or else its image."""
 
 
 class DockerSandbox(Living):
@@ -45,6 +49,8 @@ class DockerSandbox(Living):
         self._image = image
         self._name = name
         self._network = network
+        self._account = ground.account(task, image, task.agent_user or image.user)
+        """Whom commands run as; None for root."""
         self._fork_image = fork_image
         self._layers = image.layers if layers is None else layers
         self._lineage = Lineage(ground.daemon, parent)
@@ -130,9 +136,12 @@ class DockerSandbox(Living):
         output_limit: int = 1 << 20,
     ) -> ExecResult:
         where = absolute(cwd or "", self.workdir)
-        shared = self._task.grading == "shared"
-        full = {**(await self.environment() if shared else {}), **(env or {})}
-        asked = request(command, cwd=where, env=full, timeout=timeout, limit=output_limit, stdin=stdin, usual=shared)
+        shared, machinery = self._task.grading == "shared", tuple(command[:2]) == MACHINERY
+        full = {**(await self._ground.call(self._variables, machinery=machinery)), **(env or {})}
+        asked = request(
+            command, cwd=where, env=full, timeout=timeout, limit=output_limit, stdin=stdin, usual=shared,
+            account=None if machinery else self._account,
+        )  # fmt: skip
         return await self._ground.call(self._exec, asked, timeout, output_limit)
 
     def _exec(self, asked: bytes, timeout: float, limit: int) -> ExecResult:
@@ -209,6 +218,8 @@ class DockerSandbox(Living):
                     continue
                 info = tarfile.TarInfo(member.path.lstrip("/"))
                 info.mode, info.mtime, info.size, info.linkname = member.mode, now, len(member.data), member.target
+                # Nothing in a container of ours gains privileges: what a user's commands changed is his.
+                info.uid, info.gid = (self._account.uid, self._account.gid) if self._account else (0, 0)
                 kinds = {"file": tarfile.REGTYPE, "folder": tarfile.DIRTYPE, "link": tarfile.SYMTYPE}
                 info.type = kinds[member.kind]
                 tar.addfile(info, io.BytesIO(member.data))

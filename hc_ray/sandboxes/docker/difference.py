@@ -18,12 +18,14 @@ Touch = Literal["added", "modified", "whole"]
 what lies there now is compared with all that lay there."""
 
 DOCKERS_OWN = frozenset({"/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/.dockerenv", RUNNER_SEALED})
+SOLUTION = "/solution/"
+"""Harbor's folder for the reference, which a user who is not root cannot remove when it has run."""
 MEMBER_LIMIT = 100_000
 """Paths that a difference may hold."""
 
 
 def left_out(path: str) -> bool:
-    return path == "/" or path in DOCKERS_OWN or is_outside(path)
+    return path == "/" or path in DOCKERS_OWN or is_outside(path) or f"{path}/".startswith(SOLUTION)
 
 
 def _ancestors(path: str) -> Iterator[str]:

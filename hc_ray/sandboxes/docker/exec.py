@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hc_ray.domain.runner_paths import RUNNER_LIB, RUNNER_PYTHON
+from hc_ray.sandboxes.docker.account import Account
 
 HELPER = (
     *RUNNER_PYTHON,
@@ -99,13 +100,14 @@ def request(
     timeout: float,
     limit: int,
     stdin: bytes,
+    account: Account | None = None,
     usual: bool = False,
 ) -> bytes:
-    """What the helper reads. ``usual``: it has more rights than the command is to have, and no environment to pass on
-    (sandboxes for shared grading)."""
+    """What the helper reads. ``account``: whom the command runs as (None: root). ``usual``: it has more rights than the
+    command is to have, and no environment to pass on (sandboxes for shared grading)."""
     facts = {
         "argv": list(command), "cwd": cwd, "env": dict(env), "timeout": timeout, "limit": limit, "stdin": len(stdin),
-        "usual": usual,
+        "usual": usual, "account": account and [account.uid, account.gid, account.groups],
     }  # fmt: skip
     return json.dumps(facts).encode() + b"\n" + stdin
 

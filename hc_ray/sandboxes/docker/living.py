@@ -10,6 +10,7 @@ from hc_ray.domain.ports import Changes
 from hc_ray.domain.task import Task
 from hc_ray.domain.value import Value
 from hc_ray.sandboxes.docker import shared as docker_shared
+from hc_ray.sandboxes.docker.account import Account
 from hc_ray.sandboxes.docker.client import Daemon
 from hc_ray.sandboxes.docker.difference import Lineage, Touch
 from hc_ray.sandboxes.docker.exec import HELPER
@@ -67,6 +68,7 @@ class Living:
     _image: ImageFacts
     _lineage: Lineage
     _lock: threading.Lock
+    _account: Account | None
     _fork_image: str | None
     _closed: bool
     _dead: str | None
@@ -115,10 +117,18 @@ class Living:
             raise ValueError(f"the changes cannot be read: {refusal}") from None
 
     async def environment(self) -> Mapping[str, str]:
-        return await self._ground.call(self._environment)
+        return await self._ground.call(self._variables, machinery=True)
 
-    def _environment(self) -> Mapping[str, str]:
-        return {"PATH": _PATH, "HOME": "/root", **self._ground.environment_of(self._image)}
+    def _variables(self, *, machinery: bool) -> dict[str, str]:
+        """What a command is given over the container's own variables: its user's, unless the image sets them. The
+        machinery runs as root, in the home of the user that the image names, and is told that name."""
+        base = {"PATH": _PATH, "HOME": "/root"} if self._task.grading == "shared" else {}
+        if not machinery:
+            own = self._account.variables if self._account else {}
+        else:
+            named = self._ground.account(self._task, self._image, self._image.user)
+            own = {"HOME": named.variables["HOME"], "HC_IMAGE_USER": self._image.user} if named else {}
+        return {**base, **own, **self._ground.environment_of(self._image)}
 
     async def sealed(self, order: bytes, *, timeout: float, limit: int) -> tuple[bytes, bytes]:
         return await self._ground.call(self._sealed, order, timeout, limit)

@@ -8,13 +8,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ParamSpec, Protocol, TypeVar
 
-from hc_ray.domain.errors import SandboxError
+from hc_ray.domain.errors import DatasetError, SandboxError
 from hc_ray.domain.runner_paths import RUNNER_LIB, RUNNER_PYTHON, RUNNER_ROOT
 from hc_ray.domain.task import Task
 from hc_ray.machine.owner import machine
 from hc_ray.sandboxes.docker import shared as docker_shared
+from hc_ray.sandboxes.docker.account import Account, account
 from hc_ray.sandboxes.docker.client import Daemon
-from hc_ray.sandboxes.docker.difference import Baseline
+from hc_ray.sandboxes.docker.difference import Baseline, Budget
 from hc_ray.sandboxes.docker.images import MACHINE_LABEL, OWNER_LABEL, Images
 from hc_ray.sandboxes.docker.stream import Pulse
 from hc_ray.sandboxes.docker.values import ImageFacts
@@ -37,6 +38,8 @@ MEMORY_MB = 2048
 """Where the task names none."""
 STORAGE_MB = 2048
 """Where the task names none."""
+_USERS_BYTES = 4 << 20
+"""Of an image's lists of users and groups."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -82,6 +85,7 @@ class Ground:
         self._baselines: dict[str, Baseline] = {}
         self._facts: Mapping[str, Any] | None = None
         self._environments: dict[str, dict[str, str]] = {}
+        self._accounts: dict[tuple[str, str], Account] = {}
 
     def enter(self, container: str, sandbox: Housed) -> None:
         with self._lock:
@@ -121,6 +125,19 @@ class Ground:
         if image.id not in self._environments:
             self._environments[image.id] = self.daemon.image_environment(image.id)
         return self._environments[image.id]
+
+    def account(self, task: Task, image: ImageFacts, named: str) -> Account | None:
+        """A user of the task's image; None for root. Raises ``DatasetError`` for one that the image does not have."""
+        if named.partition(":")[0] in ("", "root", "0"):
+            return None
+        if (image.id, named) not in self._accounts:
+            budget, baseline = Budget(_USERS_BYTES), self.baseline(task, image)
+            found = (baseline.tree(path, budget, whole=False).get(path) for path in ("/etc/passwd", "/etc/group"))
+            passwd, group = (file.data.decode(errors="replace") if file else "" for file in found)
+            if (known := account(named, passwd, group)) is None:
+                raise DatasetError(f"{task.name}: its image has no user {named!r}")
+            self._accounts[image.id, named] = known
+        return self._accounts[image.id, named]
 
     def pulse(self) -> Pulse:
         """That of the daemon which runs now."""

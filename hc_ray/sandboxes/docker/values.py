@@ -35,6 +35,8 @@ class ImageFacts(Value):
     workdir: str
     layers: int
     volumes: tuple[str, ...] = ()
+    user: str = ""
+    """As ``USER`` names it; empty for root."""
 
 
 class PathFacts(Value):

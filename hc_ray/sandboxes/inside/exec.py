@@ -68,6 +68,11 @@ def become(request: dict[str, Any], stdin: int, stdout: int, stderr: int) -> Non
             give_up()
         filter.install(filter.program(counted=True))
         processes.step_back(OOM_SCORE)
+        if request.get("account"):
+            uid, gid, groups = request["account"]
+            os.setgroups(groups)
+            os.setresgid(gid, gid, gid)
+            os.setresuid(uid, uid, uid)
         # In a sandbox for shared grading this process was started with an environment that names no file.
         environment = {**({} if request.get("usual") else os.environ), **request.get("env", {})}
         os.chdir(request["cwd"])

@@ -4,7 +4,8 @@ image before).
 The order comes as JSON on the standard input, so that no other process sees it; the answer is one line on the standard
 output, ``<nonce> <json>``, where the nonce came with the order. Standard library only.
 
-``{"do": "run", "command", "cwd", "env", "timeout", "logs", "user", "nonce"}`` → exit status, the raw reward files, what
+``{"do": "run", "command", "cwd", "env", "timeout", "logs", "user", "nonce"}`` (``user``: None for the image's, which
+the variable ``HC_IMAGE_USER`` names) → exit status, the raw reward files, what
 the witness said and the end of the output. Stale reward files are removed first; whatever ``command`` started is dead
 before its reward files are read.
 """
@@ -37,6 +38,7 @@ def run(order: dict[str, Any], become: Callable[[], None] | None = None) -> dict
     logs = Path(order["logs"])
     _fresh_logs(logs)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    user = order.get("user") or os.environ.pop("HC_IMAGE_USER", None)
     env = {**os.environ, **order["env"], "HC_WITNESS_FD": str(theirs.fileno())}
     started = time.monotonic()
     with contextlib.ExitStack() as stack:
@@ -45,7 +47,7 @@ def run(order: dict[str, Any], become: Callable[[], None] | None = None) -> dict
             process = subprocess.Popen(
                 order["command"], cwd=order["cwd"], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT, start_new_session=True, pass_fds=(theirs.fileno(),),
-                **_identity(order.get("user"), become),
+                **_identity(user, become),
             )  # fmt: skip
         except (OSError, KeyError, subprocess.SubprocessError) as error:
             return {"error": f"{type(error).__name__}: {error}"}
@@ -73,13 +75,20 @@ def _identity(user: str | None, become: Callable[[], None] | None) -> dict[str, 
     if entry is None and not name.isdigit():
         raise KeyError(f"no user {name} in /etc/passwd")
     uid, gid = (int(name), int(name)) if entry is None else (int(entry[2]), int(entry[3]))
-    return {"user": uid, "group": gid, "extra_groups": [], "preexec_fn": become}
+    more = [int(one[2]) for one in _entries("/etc/group") if entry and entry[0] in one[3].split(",")]
+    return {"user": uid, "group": gid, "extra_groups": more, "preexec_fn": become}
 
 
 def _users() -> list[list[str]]:
-    lines = Path("/etc/passwd").read_text(errors="replace").splitlines()
-    entries = [line.split(":") for line in lines]
-    return [one for one in entries if len(one) > 3 and one[2].isdigit() and one[3].isdigit()]
+    return [one for one in _entries("/etc/passwd") if one[3].isdigit()]
+
+
+def _entries(path: str) -> list[list[str]]:
+    try:
+        lines = Path(path).read_text(errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
+    return [one for one in (line.split(":") for line in lines) if len(one) > 3 and one[2].isdigit()]
 
 
 def _fresh_logs(logs: Path) -> None:

@@ -33,7 +33,8 @@ class Workdir:
     @staticmethod
     def _special(folder: str, names: list[str]) -> list[str]:
         modes = ((name, (Path(folder) / name).lstat().st_mode) for name in names)
-        return [name for name, mode in modes if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode))]
+        usual = (stat.S_ISREG, stat.S_ISDIR, stat.S_ISLNK)
+        return [name for name, mode in modes if not any(is_a(mode) for is_a in usual) or _closed(Path(folder) / name)]
 
     def _stamps(self) -> dict[str, tuple[int, ...]]:
         """Path → what tells a changed entry; the change time cannot be set back by a test."""
@@ -89,9 +90,15 @@ class Workdir:
         if self._stamps() == self.stamps:
             return
         for path in list(self.path.iterdir()):
-            _remove(path)
+            if not _closed(path):
+                _remove(path)
         shutil.copytree(self.copy, self.path, symlinks=True, dirs_exist_ok=True)
         self.stamps = self._stamps()
+
+
+def _closed(path: Path) -> bool:
+    """Whether this user may not read it: nothing could put it back."""
+    return not path.is_symlink() and not os.access(path, os.R_OK)
 
 
 def _remove(path: Path) -> None:

@@ -117,7 +117,8 @@ def main(argv: Sequence[str]) -> int:
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     import pytest
 
-    with tempfile.TemporaryDirectory(prefix="t", dir=path.parent) as scratch:
+    own = path.parent if os.access(path.parent, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="t", dir=own) as scratch:
         stages = Stages(plan, Path(scratch), Driver)
         plugin = suite_plugin(plan, stages, report)
         options = ["-q", "--tb=line", "-p", "no:cacheprovider", "--noconftest", "-c", "/dev/null"]

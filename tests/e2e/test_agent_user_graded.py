@@ -1,0 +1,140 @@
+"""A task whose image has a user of its own, from the agent's first command to the verdict, in Docker: a repository that
+belongs to the user, and hidden tests that look at whose the files are and who they run as."""
+
+import io
+import shutil
+import tarfile
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from hc_ray.blind.grading import control
+from hc_ray.blind.grading.shared import grade_living
+from hc_ray.blind.grading.verify import grade
+from hc_ray.blind.sealing import vault
+from hc_ray.domain.config import EngineConfig, SweepConfig
+from hc_ray.domain.task import Task
+from hc_ray.machine.owner import current_owner
+from hc_ray.reports.report import rows_of
+from hc_ray.sandboxes.docker.sandbox import DockerPlace
+from hc_ray.stores.sweep_directory import SweepStore
+from hc_ray_actors.cluster import InProcess
+from hc_ray_actors.driver import sweep
+from hc_ray_actors.driver.plan import prepare
+from tests.e2e.test_terminal_played import Silent
+from tests.fakes.sandbox_home import data_home
+from tests.fakes.tasks import TOML, make_task
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+DOCKERFILE = """FROM python:3.11-slim-bookworm
+
+RUN apt-get update && apt-get install -y --no-install-recommends git && rm -rf /var/lib/apt/lists/*
+
+RUN groupadd -g 1700 crew && useradd -m -u 1600 -G crew worker && useradd -m -u 1601 checker \\
+    && install -d -o worker -g worker /srv/notes
+WORKDIR /srv/notes
+USER worker
+RUN git init -q . && git config user.email a@b.c && git config user.name w && echo one > one && git add one \\
+    && git commit -qm one
+"""
+SOLVE = "#!/bin/bash\nset -e\ncd /srv/notes\ngit status --short\necho two > two\ngit add two\ngit commit -qm two\n"
+TEST_SH = """#!/bin/bash
+echo 0 > /logs/verifier/reward.txt
+[ "$(id -u) $HOME" = "$WANTED /home/worker" ] || exit
+cd /srv/notes
+[ "$(stat -c %u:%g . two .git/index .git/HEAD | sort -u)" = 1600:1600 ] || exit
+if [ "$WANTED" = 1600 ]; then [ "$(id -G)" = "1600 1700" ] && git status --short && echo x > two || exit; fi
+[ "$(git -c safe.directory='*' log --format=%s | tr '\\n' ' ')" = "two one " ] && echo 1 > /logs/verifier/reward.txt
+"""
+
+
+@pytest.fixture
+def ground() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="hc-user-graded-"))
+    folder.chmod(0o755)
+    with data_home():
+        yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+async def places(ground: Path) -> AsyncIterator[tuple[DockerPlace, DockerPlace]]:
+    pair = tuple(DockerPlace(ground / "public", owner=f"{current_owner()}-{label}") for label in ("solve", "verify"))
+    yield pair[0], pair[1]
+    for place in pair:
+        await place.close()
+
+
+def dataset(ground: Path, *, user: str = "", shared: bool = False) -> Path:
+    mode = '\nenvironment_mode = "shared"' if shared else ""
+    wanted = "1601" if user else "1600"
+    toml = TOML + f"{user}{mode}\n[verifier.env]\nWANTED = '{wanted}'\n"
+    make_task(
+        ground / "set", "notes", instruction="Commit a second note.\n", toml=toml, dockerfile=DOCKERFILE,
+        tests={"test.sh": TEST_SH}, solution={"solve.sh": SOLVE},
+    )  # fmt: skip
+    return ground / "set"
+
+
+def sealed(ground: Path, **parts: object) -> Task:
+    found = vault.seal(dataset(ground, **parts), ground / "public", ground / "sealed")  # type: ignore[arg-type]
+    assert not found.refused, found.refused
+    return found.tasks[0]
+
+
+@pytest.mark.parametrize("user", ["", 'user = "checker"'])
+async def test_the_submission_keeps_its_owner_and_the_tests_run_as_the_image_or_the_verifier_says(
+    places: tuple[DockerPlace, DockerPlace], ground: Path, user: str
+) -> None:
+    task = sealed(ground, user=user)
+    box = await places[0].create(task, "agent")
+    done = await box.exec(["bash", "-c", SOLVE], timeout=60)
+    assert done.exit_code == 0, done
+    submission = control.make_submission(task, (await box.difference()).tar, "agent")
+    verdict = await grade(task, submission, sealed_root=ground / "sealed", place=places[1])
+    assert (verdict.passed, verdict.cause) == (True, "passed"), verdict
+    untouched = await grade(task, None, sealed_root=ground / "sealed", place=places[1])
+    assert (untouched.passed, untouched.cause) == (False, "failed"), untouched
+
+
+async def test_the_tests_run_as_the_images_user_in_shared_grading_too(
+    places: tuple[DockerPlace, DockerPlace], ground: Path
+) -> None:
+    task = sealed(ground, shared=True)
+    base = await places[0].create(task, "base")
+    box = await base.fork("agent")
+    done = await box.exec(["bash", "-c", f"{SOLVE}\nid -u; echo $HOME"], timeout=60)
+    assert (done.exit_code, done.stdout) == (0, b"1600\n/home/worker\n"), done
+    submission = control.make_submission(task, (await box.difference()).tar, "agent")
+    submission = submission.model_copy(update={"living": await box.hand_over()})
+    verdict = await grade_living(task, submission, sealed_root=ground / "sealed", place=places[1], spared=())
+    assert (verdict.passed, verdict.cause) == (True, "passed"), verdict
+
+
+async def test_the_reference_runs_as_the_agents_user(places: tuple[DockerPlace, DockerPlace], ground: Path) -> None:
+    task = sealed(ground)
+    shown = await control.control(task, cache=ground / "cache", sealed_root=ground / "sealed", place=places[1])
+    assert (shown.passed, shown.cause) == (True, "passed"), shown
+    handed_in = await control.reference(task, sealed_root=ground / "sealed", place=places[1])
+    with tarfile.open(fileobj=io.BytesIO(handed_in.tar)) as archive:
+        names = archive.getnames()
+    assert "srv/notes/two" in names and not [name for name in names if name.startswith("solution")]
+
+
+def test_a_loop_of_actions_in_a_repository_of_the_user_passes(ground: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = dataset(ground)
+    monkeypatch.setenv("HC_PLAYED_DATASET", str(folder))
+    settings = {
+        "dataset": str(folder),
+        "agents": ("raw",),
+        "engine": EngineConfig(kind="scripted", script="tests.fakes.plays_reference:answer", context_tokens=65_536),
+        "sandbox": "docker",
+        "solver": {"agent_style": "loop", "max_answer_tokens": 4000},
+        "budget": {"tokens": 200_000},
+        "out": str(ground / "out"),
+        "mlflow_uri": "none",
+    }
+    sweep.run(prepare(SweepConfig.model_validate(settings)), events=Silent(), cluster=InProcess())
+    assert [(row["passed"], row["turns"]) for row in rows_of(SweepStore(str(ground / "out")))] == [(True, 5)]
