@@ -132,10 +132,20 @@ def test_a_task_writes_into_its_workdir_its_home_and_where_it_copies() -> None:
         ({"base": "node:20"}, "node"),
         ({"docker_image": "ghcr.io/x/python:3"}, "ghcr.io"),
         ({"base": "gcc:12"}, "compiler"),
+        ({"base": "debian:12", "dockerfile": "FROM debian:12\nUSER nobody:users\n"}, "run as the user nobody"),
     ],
 )
 def test_a_task_that_needs_more_is_refused_with_the_reason(wants: dict[str, object], word: str) -> None:
     assert word in (refusal(task(**wants), host_programs=()) or "")
+
+
+def test_the_user_that_a_task_names_for_its_agent_comes_before_the_images() -> None:
+    given = task(base="debian:12", dockerfile="FROM debian:12\nUSER nobody\n")
+    assert refusal(given.model_copy(update={"agent_user": "root"}), host_programs=()) is None
+    named = task(base="debian:12").model_copy(update={"agent_user": "worker"})
+    assert refusal(named, host_programs=()) == (
+        "its commands run as the user worker: a bwrap sandbox has no users but its own"
+    )
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from hc_ray.domain.runner_paths import RUNNER_PYTHON, RUNNER_ROOT
 from hc_ray.domain.task import Task
 from hc_ray.machine.paths import configs_dir, data_root
+from hc_ray.tasks.dockerfile import parse_dockerfile
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 """Trees of programs and libraries; links among them stay links."""
@@ -227,6 +228,9 @@ def refusal(task: Task, *, host_programs: Collection[str]) -> str | None:
         return "needs a GPU"
     if wants.network in ("public", "allowlist"):
         return "needs the network: a bwrap sandbox has none"
+    user = task.agent_user or parse_dockerfile(wants.dockerfile or "").user or ""
+    if user.partition(":")[0] not in ("", "root", "0"):
+        return f"its commands run as the user {user}: a bwrap sandbox has no users but its own"
     base = wants.base or wants.docker_image
     if base is None:
         return None
