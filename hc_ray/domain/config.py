@@ -90,11 +90,6 @@ class SolverConfig(Value):
     replace: bool = True
     """Whether a malformed or duplicate candidate is replaced within its round, by a candidate from a different prompt,
     if the round is still undecided."""
-    probe_inputs: int = Field(6, ge=0, le=30)
-    """Number of inputs on which a candidate runs first. If it answers all of them like an earlier candidate, it counts
-    as a duplicate and the suite is not run on it. 0: the suite runs on every candidate whose text differs."""
-    wave: int = Field(4, ge=1, le=256)
-    """Suite runs between two checks of the stopping rule; once it holds, the rest of the round is skipped."""
     patience: int = Field(8, ge=1)
     """Number of candidates without a new best after which the search restarts, without repairs."""
     max_rounds: int = Field(10, ge=1, le=10)

@@ -1,13 +1,11 @@
-"""When two answers are the same candidate: by the normal form of their files, and by what they answer to inputs."""
+"""When two answers are the same candidate: by the normal form of their files."""
 
 import ast
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from hc_ray.domain.suite import Cell, SelfTest
 from hc_ray.domain.value import digest_of
-from hc_ray.search.selection import crashed
 
 _LOOKS_AT_NAMES = {"locals", "globals", "vars", "eval", "exec", "dir", "inspect", "__import__"}
 """Where one of these is used, the name of a local variable may be seen."""
@@ -94,40 +92,3 @@ def _c_pieces(text: str) -> list[str]:
         else:
             pieces[-1] += line + "\n"
     return [piece for piece in pieces if piece.strip()]
-
-
-_SHOWING = ("type", "not_none")
-
-
-def tells_behaviour(test: SelfTest) -> bool:
-    """Whether a test tells what a candidate does, so that several candidates can be asked in one sandbox."""
-    return test.subject.kind != "file"
-
-
-def probes(tests: Sequence[SelfTest], count: int) -> tuple[int, ...]:
-    """Columns of at most ``count`` tests whose inputs tell candidates apart, spread over the categories; none where
-    they would be the larger part of the suite, so that nothing is saved by looking first."""
-    by_category: dict[str, list[int]] = {}
-    for i, test in enumerate(tests):
-        # That something gives an answer of a type shows the answer as well.
-        if tells_behaviour(test) and (test.expectation.kind != "property" or test.expectation.name in _SHOWING):
-            by_category.setdefault(test.category, []).append(i)
-    found: list[int] = []
-    for depth in range(max((len(columns) for columns in by_category.values()), default=0)):
-        found += [columns[depth] for columns in by_category.values() if depth < len(columns)]
-    found = found[:count]
-    return tuple(sorted(found)) if len(found) >= 2 and len(found) * 2 <= len(tests) else ()
-
-
-def behaves_like(row: Sequence[Cell], others: Mapping[str, Sequence[Cell]]) -> str | None:
-    """The first of the others that answered every probe alike; None for who answered fewer than two of them with
-    anything but a crash, or whose probes were cut off."""
-    mine = [cell.observed for cell in row]
-    answered = sum(not crashed(cell) for cell in row)
-    if answered < min(2, len(row)) or any(cell.outcome == "timeout" for cell in row):
-        return None
-    outcomes = [cell.outcome for cell in row]
-    for name, theirs in others.items():
-        if mine == [cell.observed for cell in theirs] and outcomes == [cell.outcome for cell in theirs]:
-            return name
-    return None

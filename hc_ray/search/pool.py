@@ -32,14 +32,6 @@ class Pool:
     def candidate(self, identity: str) -> Candidate:
         return next(candidate for candidate in self.candidates if candidate.id == identity)
 
-    def again(self, made: Sequence[Candidate]) -> tuple[Candidate, ...]:
-        """The candidates as the pool has them now."""
-        return tuple(self.candidate(one.id) for one in made)
-
-    def update(self, changed: Mapping[str, Candidate]) -> None:
-        """Put changed candidates (id → candidate) in the place of those that stood there."""
-        self.candidates[:] = [changed.get(one.id, one) for one in self.candidates]
-
     def trusted(self) -> Mapping[str, float]:
         """What the matrix so far says of each test."""
         state = (len(self.rows), len(self.tests))
@@ -64,24 +56,16 @@ class Pool:
         matrix = PassMatrix(candidates=standing, tests=matrix.tests, cells=tuple(self.rows[one] for one in standing))
         return checkpoint(held, select(matrix, selector, tests=self.tests))
 
-    def forget_twins(self) -> None:
-        """Take candidates that answered alike for different ones again: there are new tests. Equal texts stay equal."""
-        first: dict[str, str] = {}
-        for i, one in enumerate(self.candidates):
-            original = first.setdefault(one.digest, one.id) if one.digest else one.id
-            self.candidates[i] = one.model_copy(update={"duplicate_of": original if original != one.id else None})
-
     @contextlib.contextmanager
     def measured_anew(self, more: Sequence[SelfTest]) -> Iterator[None]:
         """Every candidate is run again, under more tests; where that is cut off, what was measured before stands."""
-        before = self.tests, dict(self.rows), tuple(self.candidates)
+        before = self.tests, dict(self.rows)
         self.tests += tuple(more)
         self.rows.clear()
-        self.forget_twins()
         try:
             yield
         except BaseException:
-            self.tests, self.rows, self.candidates[:] = before
+            self.tests, self.rows = before
             raise
 
 

@@ -19,7 +19,7 @@ class Rounds:
         self.search, self.config = search, search.config
         self._told = told
         self._policy_state = PolicyState(search)
-        self._evaluation = Evaluation(search, count=self.config.probe_inputs, wave=self.config.wave)
+        self._evaluation = Evaluation(search)
 
     async def run(self) -> None:
         """Until the best is clearly good or nothing is left to spend."""
@@ -30,11 +30,10 @@ class Rounds:
             if not made:
                 decision = self._decide(affordable=0)
                 continue
-            made = await self._evaluation.look(made)
-            await self._evaluation.run(made, self._is_complete)
+            await self._evaluation.run(made)
             if not self._is_complete():
                 # Copies are votes: only where they settle nothing is anything asked in their place.
-                await self._evaluation.run(await self._replaced(made), self._is_complete)
+                await self._evaluation.run(await self._replaced(made))
             search.choose(self.config.selector)
             if search.parts is not None:
                 search.parts.attempt()
@@ -85,13 +84,12 @@ class Rounds:
     async def _replaced(self, made: Sequence[Candidate]) -> tuple[Candidate, ...]:
         """One more try, further up the ladder, for each of a round's candidates that is malformed or nothing new."""
         search = self.search
-        idle = [one for one in search.pool.again(made) if one.malformed or one.duplicate_of]
+        idle = [one for one in made if one.malformed or one.duplicate_of]
         if not (idle and self.config.replace):
             return ()
         slots = search.context.schedule.replacements(idle, number=search.round, begin=search.pool.fresh,
                                                      first_slot=len(made), next_lineage=len(search.pool))  # fmt: skip
-        again = await self._made(slots, more=True)
-        return await self._evaluation.look(again) if again else ()
+        return await self._made(slots, more=True)
 
     async def _made(self, slots: Sequence[Slot], *, more: bool = False) -> tuple[Candidate, ...]:
         """Candidates in the config's style, of as many of the slots as can be paid for."""

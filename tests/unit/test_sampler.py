@@ -11,7 +11,6 @@ from hc_ray.domain.events import Action
 from hc_ray.domain.prompt import Completion, Prompt
 from hc_ray.domain.suite import Cell, ExpectedValue, PassMatrix, Property, SelfTest, Subject
 from hc_ray.search.selection import select
-from hc_ray.selftests.suite_runs import SuiteRuns
 from tests.unit.test_orchestrate import BROKEN, RIGHT, TESTS, WRONG, Bench, body_of, scripted
 
 CRASH = "    return n.missing\n"
@@ -20,7 +19,7 @@ SMALL = "    if n < 0:\n        raise ValueError(n)\n    return n + n if n > 1 e
 SETTINGS: dict[str, Any] = {"max_answer_tokens": 60, "max_rounds": 4, "max_turns": 24}
 KNOBS: tuple[tuple[str, Any], ...] = (
     ("temperatures", (0.1,)), ("greedy", 0), ("plans", ("plain",)), ("samples", 2),
-    ("samples_max", 5), ("replace", False), ("probe_inputs", 0), ("patience", 2), ("max_rounds", 1), ("max_turns", 5),
+    ("samples_max", 5), ("replace", False), ("patience", 2), ("max_rounds", 1), ("max_turns", 5),
     ("repairs", 0), ("feedback", "crashes"), ("selector", "mbr"), ("hint", "Be brief."), ("max_answer_tokens", 90),
     ("decompose", "model"),
 )  # fmt: skip
@@ -43,7 +42,7 @@ async def test_every_knob_changes_a_request_or_a_journalled_decision(knob: str, 
 
 
 def test_every_knob_of_the_search_is_turned_somewhere() -> None:
-    elsewhere = {"wave", "refinement", "testgen", "agent_style", "use_skills", "skill_tokens"}
+    elsewhere = {"refinement", "testgen", "agent_style", "use_skills", "skill_tokens"}
     elsewhere |= {"actions", "observation_chars", "command_seconds", "tournament"}
     assert {knob for knob, _ in KNOBS} == set(SolverConfig.model_fields) - elsewhere
 
@@ -73,44 +72,6 @@ async def test_copies_that_settle_a_search_are_not_replaced() -> None:
     assert sum(one.duplicate_of is not None for one in outcome.candidates) >= 2
 
 
-async def test_who_answers_a_few_inputs_alike_costs_no_suite_run_and_keeps_his_vote() -> None:
-    same = (RIGHT, RIGHT.replace("n * 2", "n + n"), RIGHT.replace("n * 2", "2 * n"))
-    settings = {**SETTINGS, "max_rounds": 1, "replace": False}
-
-    async def run(probe_inputs: int) -> tuple[list[int], Any]:
-        """How many tests each run of the trial had, and its outcome."""
-        bench = Bench(scripted(*same))
-        tried, looked = SuiteRuns.try_out, SuiteRuns.try_all
-        sizes: list[int] = []
-
-        async def counted(self: SuiteRuns, place: str, files: Any, tests: Any) -> Any:
-            if place.startswith(("c1.", "look-")):
-                sizes.append(len(tests))
-            return await tried(self, place, files, tests)
-
-        async def counted_all(self: SuiteRuns, place: str, variants: Any, tests: Any) -> Any:
-            if place.startswith("look-"):
-                sizes.append(len(variants) * len(tests))
-            return await looked(self, place, variants, tests)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(SuiteRuns, "try_out", counted)
-            patch.setattr(SuiteRuns, "try_all", counted_all)
-            config = SolverConfig(**{**settings, "samples": 3, "probe_inputs": probe_inputs})
-            outcome = await bench.solve("hc", config)
-        assert outcome.suite is not None and outcome.matrix is not None
-        return sizes, outcome
-
-    every, all_run = await run(0)
-    sizes, outcome = await run(4)
-    assert every == [every[0]] * 3 and sizes == [3 * 4, every[0]], "one look at all three, one suite run"
-    assert [one.duplicate_of for one in outcome.candidates] == [None, "c1.0", "c1.0"]
-    assert [one.duplicate_of for one in all_run.candidates] == [None, None, None]
-    assert outcome.matrix.candidates == ("c1.0", "c1.1", "c1.2")
-    outcomes = [[[cell.outcome for cell in row] for row in one.matrix.cells] for one in (outcome, all_run)]
-    assert outcomes[0] == outcomes[1]
-
-
 @pytest.mark.parametrize("stated", [True, False])
 async def test_greedy_copies_of_one_text_are_one_voice_where_no_answer_is_stated(stated: bool) -> None:
     bench = Bench(lambda prompt: TESTS if prompt.role == "tester" else body_of(prompt, RIGHT))
@@ -120,39 +81,6 @@ async def test_greedy_copies_of_one_text_are_one_voice_where_no_answer_is_stated
     assert outcome.matrix is not None and len(outcome.candidates) == 4
     assert [one.temperature for one in outcome.candidates] == [0.0] * 4
     assert len(outcome.matrix.candidates) == (4 if stated else 1)
-
-
-async def test_who_was_taken_for_a_copy_is_run_where_he_passes_what_his_original_fails() -> None:
-    late = RIGHT.replace("n * 2", "n * 2 if n != 4 else 7")  # fails the stated example, which no first look asks
-    settings = {**SETTINGS, "max_rounds": 1, "replace": False, "samples": 3}
-    bench = Bench(scripted(late, RIGHT, late.replace("n *", "2 * n if n != 4 else n *")))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("hc_ray.search.evaluation.probes", lambda tests, count: tuple(
-            i for i, test in enumerate(tests) if test.input in ("double(3)", "double(7)")))  # fmt: skip
-        outcome = await bench.solve("hc", SolverConfig(**settings))
-    (look,), (part,) = bench.log.actions("look"), bench.log.actions("part")
-    assert look.detail["same"] == {"c1.1": "c1.0", "c1.2": "c1.0"} and part.detail["apart"] == ["c1.1"]
-    assert [one.duplicate_of for one in outcome.candidates] == [None, None, "c1.0"]
-    assert outcome.chosen == "c1.1" and outcome.self_pass and "n * 2\n" in bench.submitted()
-
-
-async def test_what_is_left_of_a_round_is_not_run_once_the_stopping_rule_holds() -> None:
-    same = (RIGHT, RIGHT.replace("n * 2", "n + n"), RIGHT.replace("n * 2", "2 * n"), RIGHT.replace("n * 2", "n - -n"))
-    settings = {**SETTINGS, "probe_inputs": 0}
-
-    async def cancelled(wave: int) -> tuple[list[Any], int, str]:
-        bench = Bench(scripted(*same))
-        outcome = await bench.solve("hc", SolverConfig(**settings, wave=wave))
-        assert outcome.matrix is not None
-        return (
-            [event.detail["candidates"] for event in bench.log.actions("cancel")],
-            len(outcome.matrix.cells),
-            str(outcome.prompt_tokens + outcome.completion_tokens),
-        )
-
-    in_waves, at_once = await cancelled(2), await cancelled(4)
-    assert in_waves[:2] == ([["c1.2", "c1.3"]], 2) and at_once[:2] == ([], 4)
-    assert in_waves[2] == at_once[2], "what was asked is paid, whoever was run"
 
 
 async def test_no_decision_depends_on_which_answer_came_first() -> None:
