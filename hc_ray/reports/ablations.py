@@ -11,51 +11,34 @@ STATED = 0.7
 """Confidence from which an expectation is the instruction's own."""
 
 
-def first_round(pool: Pool) -> Pool:
-    """The candidates of the first round alone."""
-    first = min((one.round for one in pool.attempts), default=0)
-    return pool.only({one.id for one in pool.attempts if one.round == first})
+def suite_off(pool: Pool) -> Pool:
+    """No test judges, and no lineage is told what it fails: agreement decides, of direct answers on the inputs."""
+    if pool.made:
+        return repair_off(pool).model_copy(update={"matrix": None, "tests": ()})
+    return _with_tests(pool, [test.model_copy(update={"expectation": Unknown()}) for test in pool.tests])
 
 
-def no_repairs(pool: Pool) -> Pool:
-    """Only what was asked for anew."""
-    return pool.only({one.id for one in pool.attempts if one.repairs == 0})
+def repair_off(pool: Pool) -> Pool:
+    """Only what was asked for anew: first submissions, who dispute nothing."""
+    kept = pool.only({one.id for one in pool.attempts if one.repairs == 0})
+    return kept.model_copy(update={"rounds": tuple(one.model_copy(update={"disputed": ()}) for one in pool.rounds)})
 
 
-def one_lineage(pool: Pool) -> Pool:
-    """No width: the first lineage and its repairs."""
+def width_one(pool: Pool) -> Pool:
+    """The first lineage and its repairs."""
     first = {one.lineage for one in pool.attempts[:1]}
-    return pool.only({one.id for one in pool.attempts if one.lineage in first})
+    kept = pool.only({one.id for one in pool.attempts if one.lineage in first})
+    return kept.model_copy(update={"rounds": pool.rounds[:1]})
 
 
-def all_discriminate(pool: Pool) -> Pool:
+def discrimination_off(pool: Pool) -> Pool:
     """Tests that a trivial state passes judge like any other."""
     return _with_tests(pool, [test.model_copy(update={"discriminates": True}) for test in pool.tests])
 
 
-def one_plan(pool: Pool) -> Pool:
-    """Only candidates of the first candidate's plan."""
-    plans = {one.plan for one in pool.attempts[:1]}
-    return pool.only({one.id for one in pool.attempts if one.plan in plans})
-
-
-def coldest(pool: Pool) -> Pool:
-    """Only candidates of the lowest temperature."""
-    lowest = min((one.temperature for one in pool.attempts), default=0.0)
-    return pool.only({one.id for one in pool.attempts if one.temperature == lowest})
-
-
-def no_duplicates(pool: Pool) -> Pool:
-    """One vote a program: the first of equal files."""
-    first: dict[str, str] = {}
-    for one in pool.attempts:
-        first.setdefault(one.digest or one.id, one.id)
-    return pool.only(set(first.values()))
-
-
-def inputs_only(pool: Pool) -> Pool:
-    """No test judges: candidates are compared by what they answer."""
-    return _with_tests(pool, [test.model_copy(update={"expectation": Unknown()}) for test in pool.tests])
+def tournament_off(pool: Pool) -> Pool:
+    """No comparison of summaries: what suite or agreement picked stands."""
+    return pool.model_copy(update={"winners": {}})
 
 
 def stated_only(pool: Pool) -> Pool:
@@ -67,11 +50,6 @@ def stated_only(pool: Pool) -> Pool:
             for test in pool.tests
         ],
     )
-
-
-def equal_weights(pool: Pool) -> Pool:
-    """Every test one voice."""
-    return _with_tests(pool, [test.model_copy(update={"weight": 1.0}) for test in pool.tests])
 
 
 def without_category(category: Category) -> Ablation:
@@ -103,16 +81,12 @@ def _with_tests(pool: Pool, tests: Sequence[SelfTest]) -> Pool:
 
 
 ABLATIONS: dict[str, Ablation] = {
-    "first round only": first_round,
-    "no repairs": no_repairs,
-    "first lineage only": one_lineage,
-    "first plan only": one_plan,
-    "lowest temperature only": coldest,
-    "duplicates do not vote": no_duplicates,
-    "no test judges": inputs_only,
+    "suite off": suite_off,
+    "repair off": repair_off,
+    "width 1": width_one,
+    "discrimination off": discrimination_off,
+    "tournament off": tournament_off,
     "only stated tests judge": stated_only,
-    "all tests count as discriminating": all_discriminate,
-    "all tests weigh alike": equal_weights,
 }
 """Knobs whose effect shows in stored matrices. Those that change prompts (hint, forms, feedback, testgen) need new
 samples."""

@@ -3,7 +3,8 @@ directory, with the blind bit where an audit has graded every candidate.
 
 At equal tokens: a pool is cut where its running sum passes what ``hc`` used on the same task and seed. A
 replay asks no model and runs nothing; when a trial stopped stays as it was. Ties fall as in ``select``: larger
-agreement of behaviour, then fewer tests in error, then the earlier candidate."""
+agreement of behaviour, then fewer tests in error, then the earlier candidate. Pools of the style ``loop`` are decided
+as there: by the suite or by agreement on content, round by round (``replay_rounds``)."""
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -15,7 +16,9 @@ from hc_ray.domain.ports import Store
 from hc_ray.domain.suite import Cell, PassMatrix, SelfTest, Subject, Suite, Unknown
 from hc_ray.domain.value import Value
 from hc_ray.reports.audit_section import AUDIT_FILE
+from hc_ray.reports.replay_rounds import Round, decided, first_weights, read_rounds
 from hc_ray.reports.report import rows_of
+from hc_ray.search.agreement import by_content
 from hc_ray.search.selection import select
 
 SELECTORS: tuple[SelectorName, ...] = get_args(SelectorName)
@@ -32,8 +35,6 @@ class Attempt(Value):
     round: int = 1
     lineage: int = 0
     repairs: int = 0
-    plan: str = ""
-    temperature: float = 0.0
     digest: str = ""
     """Equal digests are the same files; empty for an answer without a file."""
     tokens: int = 0
@@ -56,7 +57,13 @@ class Pool(Value):
     attempts: tuple[Attempt, ...] = ()
     matrix: PassMatrix | None = None
     tests: tuple[SelfTest, ...] = ()
-    """The matrix's columns."""
+    """The matrix's columns; of the style ``loop`` as they weighed before any dispute."""
+    made: tuple[Candidate, ...] = ()
+    """Style ``loop``: the submitted states."""
+    rounds: tuple[Round, ...] = ()
+    """Style ``loop``: what each round came to."""
+    winners: dict[int, str] = {}
+    """Round → digest of the state that won its comparison."""
     selector: SelectorName | None = None
     """The one the trial chose with."""
     chosen: str | None = None
@@ -122,7 +129,12 @@ def cut(pool: Pool, tokens: int | None) -> Pool:
 def choose(pool: Pool, selector: SelectorName) -> Choice:
     """What ``selector`` takes of a pool. Where no test was run on any candidate that is the first that wrote a file."""
     by_id = {one.id: one for one in pool.attempts}
-    if pool.matrix is not None and pool.matrix.candidates:
+    made = [one for one in pool.made if one.id in by_id]
+    if made and pool.agent == "hc":
+        chosen = decided(made, pool.matrix, pool.tests, pool.rounds, selector, pool.winners)
+    elif made:
+        chosen = by_content(made).chosen
+    elif pool.matrix is not None and pool.matrix.candidates:
         chosen = select(pool.matrix, selector, tests=pool.tests).chosen
     else:
         chosen = next((one.id for one in pool.attempts if one.digest), None)
@@ -131,9 +143,9 @@ def choose(pool: Pool, selector: SelectorName) -> Choice:
 
 def read_pools(store: Store, *, read_table: ReadTable) -> tuple[Pool, ...]:
     """Every scored trial of a solving agent, by agent, task and seed."""
-    graded = _graded(store)
+    graded, rounds = _graded(store), read_rounds(store)
     pools = [
-        _pool(store, row, graded.get(row["trial"], {}), read_table)
+        _pool(store, row, graded.get(row["trial"], {}), rounds.get(row["trial"], ()), read_table)
         for row in rows_of(store)
         if row["agent"] in SOLVING and row["passed"] is not None
     ]
@@ -149,7 +161,13 @@ def _graded(store: Store) -> dict[str, dict[str, bool | None]]:
     return {pool["trial"]: {one["id"]: one["passed"] for one in pool["candidates"]} for pool in audit.get("pools", ())}
 
 
-def _pool(store: Store, row: Mapping[str, Any], graded: Mapping[str, bool | None], read_table: ReadTable) -> Pool:
+def _pool(
+    store: Store,
+    row: Mapping[str, Any],
+    graded: Mapping[str, bool | None],
+    rounds: Sequence[Round],
+    read_table: ReadTable,
+) -> Pool:
     folder = f"trials/{row['trial']}"
     result = json.loads(store.read(f"{folder}/result.json"))
     selection = result["agent_result"]["metadata"].get("selection") or {}
@@ -167,6 +185,12 @@ def _pool(store: Store, row: Mapping[str, Any], graded: Mapping[str, bool | None
     if untouched is None and chosen is None and len(row["bits"]) == 1:
         untouched = row["passed"]
     matrix, tests = _matrix(store, folder, tuple(one.id for one in attempts), read_table)
+    solver = (_json(store, f"{folder}/config.json") or {}).get("solver", {})
+    of_loop: dict[str, Any] = {}
+    if solver.get("agent_style") == "loop":
+        tests, digests = first_weights(tests, rounds), {one.id: one.digest for one in candidates}
+        winners = {one.number: digests[one.picked[1] or ""] for one in rounds if len(one.picked) > 1}
+        of_loop = {"made": tuple(candidates), "rounds": tuple(rounds), "winners": winners}
     return Pool(
         trial=row["trial"],
         task=row["task"],
@@ -179,10 +203,11 @@ def _pool(store: Store, row: Mapping[str, Any], graded: Mapping[str, bool | None
         attempts=attempts,
         matrix=matrix,
         tests=tests,
-        selector=selection.get("selector"),
+        selector=solver["selector"] if of_loop else selection.get("selector"),
         chosen=chosen,
         passed=row["passed"],
         untouched=untouched,
+        **of_loop,
     )
 
 
@@ -192,8 +217,6 @@ def _attempt(one: Candidate, passed: bool | None) -> Attempt:
         round=one.round,
         lineage=one.lineage,
         repairs=one.repairs,
-        plan=one.plan,
-        temperature=one.temperature,
         digest=(one.digest or "files") if one.files else "",
         tokens=one.prompt_tokens + one.completion_tokens,
         passed=passed,

@@ -50,7 +50,6 @@ def add_pool(
     used: int | None = None,
     passed: bool | None = None,
     seed: int = 0,
-    plans: Sequence[str] = ("plain",),
     stored: bool = True,
 ) -> str:
     """A committed trial whose candidates c0.0 … passed (+), failed (-) or crashed (!) under the tests; ``right`` are
@@ -62,7 +61,7 @@ def add_pool(
                                metadata={"selection": {"selector": "posterior", "chosen": names[chosen]}})  # fmt: skip
     candidates = [
         Candidate(id=name, round=1 + i // 4, slot=i, seed=i, temperature=0.3 + 0.2 * (i % 2), form="chat",
-                  plan=plans[i % len(plans)], files={"m.py": f"# {i}"}, digest=f"d{i}", prompt_tokens=tokens)
+                  plan="plain", files={"m.py": f"# {i}"}, digest=f"d{i}", prompt_tokens=tokens)
         for i, name in enumerate(names)
     ]  # fmt: skip
     columns = list(tests or [column(f"t{j}") for j in range(len(rows[0]))])
@@ -191,23 +190,20 @@ def test_the_ceiling_the_mean_and_the_efficiency_come_from_the_same_graded_pools
 def test_each_ablation_takes_away_what_it_says() -> None:
     store = sweepdir.sweep()
     tests = [column("t0", confidence=0.9, weight=3.0), column("t1", category="boundary"), column("t2", unknown=True)]
-    add_pool(store, "t", "hc", ["++-"] * 6, [True] * 6, 0, tests=tests, plans=("plain", "steps"))
+    add_pool(store, "t", "hc", ["++-"] * 6, [True] * 6, 0, tests=tests)
     (pool,) = read_pools(store, read_table=read_rows)
-    pool = pool.model_copy(
-        update={"attempts": tuple(
-            one.model_copy(update={"repairs": int(i == 5), "digest": "same" if i in (2, 3) else one.digest})
-            for i, one in enumerate(pool.attempts)
-        )}
-    )  # fmt: skip
+    attempts = tuple(one.model_copy(update={"repairs": int(i == 5), "lineage": i % 3 + 1})
+                     for i, one in enumerate(pool.attempts))  # fmt: skip
+    pool = pool.model_copy(update={"attempts": attempts, "winners": {1: "d0"}})
     kept = {name: [one.id[-1] for one in change(pool).attempts] for name, change in ABLATIONS.items()}
-    assert kept["first round only"] == list("0123")
-    assert kept["no repairs"] == list("01234")
-    assert kept["first plan only"] == kept["lowest temperature only"] == list("024")
-    assert kept["duplicates do not vote"] == list("01245")
+    assert kept["repair off"] == list("01234")
+    assert kept["width 1"] == list("03")
+    assert pool.winners and not ABLATIONS["tournament off"](pool).winners
     judging = {name: [test.id for test in change(pool).tests if test.expectation.kind != "unknown"]
                for name, change in ABLATIONS.items()}  # fmt: skip
-    assert judging["no test judges"] == [] and judging["only stated tests judge"] == ["t0"]
-    assert {test.weight for test in ABLATIONS["all tests weigh alike"](pool).tests} == {1.0}
+    assert judging["suite off"] == [] and judging["only stated tests judge"] == ["t0"]
+    idle = pool.model_copy(update={"tests": tuple(one.model_copy(update={"discriminates": False}) for one in tests)})
+    assert all(test.discriminates for test in ABLATIONS["discrimination off"](idle).tests)
     smaller = without_category("boundary")(pool)
     assert smaller.matrix is not None and smaller.matrix.tests == ("t0", "t2")
     assert [len(row) for row in smaller.matrix.cells] == [2] * 6
@@ -217,8 +213,8 @@ def test_an_ablation_is_compared_with_the_whole_by_the_same_selector() -> None:
     store = sweepdir.sweep()
     apart(store)
     found = {row["a"]: row for row in replay(store, "max_pass", read_table=read_rows)["ablations"]}
-    assert found["no test judges"]["delta"] == -1.0 and found["no repairs"]["delta"] == 0.0
-    assert found["first round only"]["candidates"] == 4
+    assert found["suite off"]["delta"] == -1.0 and found["repair off"]["delta"] == 0.0
+    assert found["width 1"]["candidates"] == 8
 
 
 def test_the_matrices_tell_how_far_each_category_of_tests_can_be_trusted_without_a_verdict() -> None:

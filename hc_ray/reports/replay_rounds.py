@@ -1,0 +1,79 @@
+"""Searches of the style ``loop``, decided again round by round, by the functions that decided them. What a model said
+then is taken from the journal: the tests that its lineages dispute, and the state that won a comparison, which counts
+wherever it is among those that would be compared."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hc_ray.domain.candidate import Candidate
+from hc_ray.domain.config import SelectorName
+from hc_ray.domain.ports import Store
+from hc_ray.domain.suite import PassMatrix, SelfTest
+from hc_ray.domain.value import Value
+from hc_ray.search import pool
+from hc_ray.search.agreement import complete, standing
+from hc_ray.search.loop_agents import DISPUTED
+from hc_ray.search.selection import deciding
+from hc_ray.search.submission import unselected
+
+
+class Round(Value):
+    """What a round of lineages came to."""
+
+    number: int
+    disputed: tuple[str, ...] = ()
+    picked: tuple[str | None, ...] = ()
+    """By suite or agreement, then by comparison; nothing of a round that was cut off."""
+
+
+def read_rounds(store: Store) -> dict[str, list[Round]]:
+    """Trial → its rounds; of one that was begun again the last attempt's."""
+    found: dict[str, list[Round]] = {}
+    for path in sorted(store.list("events")):
+        for event in map(json.loads, store.read(path).splitlines()):
+            rounds, detail = found.setdefault(event["trial"], []), event.get("detail", {})
+            told: dict[str, Any] = {}
+            if event["type"] == "trial_start":
+                rounds.clear()
+            elif event.get("name") == "round":
+                rounds.append(Round(number=detail["number"]))
+            elif event.get("name") == "dispute":
+                told = {"disputed": tuple(detail["tests"])}
+            elif event.get("name") == "select" and rounds:
+                told = {"picked": (*rounds[-1].picked, detail["chosen"])}
+            if told and rounds:
+                rounds[-1] = rounds[-1].model_copy(update=told)
+    return found
+
+
+def first_weights(tests: Sequence[SelfTest], rounds: Sequence[Round]) -> tuple[SelfTest, ...]:
+    """The tests as they were before any dispute."""
+    doubts = [name for one in rounds for name in one.disputed]
+    return tuple(one.model_copy(update={"weight": one.weight / DISPUTED ** doubts.count(one.id)}) for one in tests)
+
+
+def decided(
+    candidates: Sequence[Candidate], matrix: PassMatrix | None, tests: Sequence[SelfTest], rounds: Sequence[Round],
+    selector: SelectorName, winners: Mapping[int, str],
+) -> str | None:  # fmt: skip
+    """What ``hc`` hands in of these candidates. ``winners``: round → digest of the state that won its comparison."""
+    so_far, held = pool.Pool(), None
+    so_far.tests = tuple(tests)
+    for i, one in enumerate(rounds):
+        so_far.candidates = [made for made in candidates if made.round <= one.number]
+        ran = {made.id for made in so_far.candidates} & set(matrix.candidates if matrix else ())
+        so_far.rows = {name: matrix.row(name) for name in ran} if matrix else {}
+        so_far.tests = tuple(
+            test.model_copy(update={"weight": test.weight * DISPUTED}) if test.id in one.disputed else test
+            for test in so_far.tests
+        )
+        if one.picked:
+            picked, level = standing(so_far, selector, held)
+            won = next((made.id for made in level if len(level) > 1 and made.digest == winners.get(one.number)), None)
+            held = picked.model_copy(update={"chosen": won or picked.chosen})
+            if complete(so_far, held.chosen) or (i and not deciding(so_far.tests)):
+                break
+    if held is None or held.chosen is None:
+        held = unselected(so_far, selector)
+    return held.chosen if held else None
