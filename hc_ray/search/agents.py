@@ -12,7 +12,7 @@ from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.prompt import Malformed
 from hc_ray.domain.seeds import seed_of
 from hc_ray.domain.suite import SelfTest, Suite
-from hc_ray.search import decompose
+from hc_ray.search import decompose, repair
 from hc_ray.search.decompose import Ended, Subtask
 from hc_ray.search.evaluation import Evaluation
 from hc_ray.search.loop_agents import LoopAgents
@@ -52,6 +52,7 @@ class Trial:
         self.search, self.config, self.seed, self.tester = search, config, seed, tester
         self.decomposer = decomposer
         self.place, self.suites = place, suites
+        self.loop = LoopAgents(search) if config.agent_style == "loop" else None
         self.added: tuple[SelfTest, ...] = ()
         self.exchanges: list[Exchange] = []
 
@@ -59,8 +60,8 @@ class Trial:
         """One sample, whatever it costs."""
         search = self.search
         await search.look_around()
-        if self.config.agent_style == "loop":
-            return await LoopAgents(search).raw()
+        if self.loop:
+            return await self.loop.raw()
         slot = search.context.schedule.fresh(0, round=1, slot=0)
         (made,) = await search.ask([(slot, search.prompt(slot))])
         search.stop_reason = "single sample"
@@ -75,8 +76,8 @@ class Trial:
         """Independent samples as long as the budget pays, then one pick by agreement of behaviour."""
         search = self.search
         await search.look_around()
-        if self.config.agent_style == "loop":
-            return await LoopAgents(search).best_of_n()
+        if self.loop:
+            return await self.loop.best_of_n()
         generic = generic_inputs(search.spec, search.deliverable, count=INPUTS_PER_RANGE)
         numbered = (test.model_copy(update={"id": f"input-{i}"}) for i, test in enumerate(generic, start=1))
         search.pool.tests = tuple(numbered)
@@ -91,8 +92,10 @@ class Trial:
         """Rounds under the suite until the best is clearly good or nothing is left to spend."""
         search = self.search
         await search.look_around()
-        if self.config.agent_style == "loop":
-            return await LoopAgents(search).hc()
+        if self.loop:
+            named = await self._parts() if self.config.decompose == "model" else ()
+            told = "\n".join(f"{number}. {part.told}" for number, part in enumerate(named, start=1))
+            return await self.loop.hc(f"The work in parts:\n{told}" if told else "")
         search.parts = Progress(await self._parts(), turns=self.config.max_turns)
         await Rounds(search).run()
 
@@ -159,6 +162,8 @@ class Trial:
         search.missed = least_tested(search.spec, search.pool.tests)
         search.journal("refine", added=[test.id for test in more.tests], missed=list(search.missed),
                        tokens_left=search.purse.left)  # fmt: skip
+        if self.loop:
+            return await self.loop.again(repair.reread(search.missed))
         search.choose(self.config.selector)
         await Rounds(search, told="reread").run()
 

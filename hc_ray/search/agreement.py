@@ -37,11 +37,13 @@ def by_content(candidates: Sequence[Candidate]) -> Selection:
 def standing(pool: Pool, selector: SelectorName, held: Selection | None) -> tuple[Selection, list[Candidate]]:
     """What the suite picks where it can tell, else agreement; and of every state that is level with it one candidate,
     for a comparison. ``held``: what was picked before."""
+    failed = {pool.candidate(one).digest for one in pool.rejected}
+    able = [one for one in pool.candidates if one.digest not in failed]
     if deciding(pool.tests):
         best = pool.choose(selector, held)
-        level = [one for one in pool.candidates if best.scores.get(one.id) == best.scores.get(best.chosen or "")]
+        level = [one for one in able if best.scores.get(one.id) == best.scores.get(best.chosen or "")]
     else:
-        best, level = by_content(pool.candidates), [one for one in pool.candidates if one.files]
+        best, level = by_content(able), [one for one in able if one.files]
     return best, list({one.digest: one for one in reversed(level)}.values())[::-1]
 
 

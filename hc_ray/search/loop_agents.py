@@ -47,25 +47,39 @@ class LoopAgents:
             self._hold(by_content(search.pool.candidates))
         search.stop_reason = search.stop_reason or "rounds"
 
-    async def hc(self) -> None:
-        """Depth, then width, until a state passes all that can tell or nothing is left to spend."""
+    async def hc(self, parts: str = "") -> None:
+        """Depth, then width, until a state passes all that can tell or nothing is left to spend. ``parts``: how a
+        decomposer divides the work; empty where none was asked."""
         search = self.search
         for number in range(self.config.max_rounds):
-            slots = self._slots(1 if number == 0 else self.config.samples)
-            advice = await gathered(self._finished()) if number > 1 else ""
-            repairs = self.config.repairs if self._tells else 0
-            if not await self.lineages.run(slots, advice=advice, repairs=repairs, verdict=self._verdict):
-                search.stop_reason = "tokens"
-                break
-            self._dispute()
-            await Evaluation(search).run(search.pool.candidates)
-            await self._choose()
-            if search.selection and complete(search.pool, search.selection.chosen):
-                search.stop_reason = "complete"
+            told = await gathered(self._finished()) if number > 1 else ""
+            if not await self._generation(1 if number == 0 else self.config.samples, parts, told):
                 return
             if number and not self._tells:
                 break  # more of the same would only be counted
         search.stop_reason = search.stop_reason or "rounds"
+
+    async def again(self, missed: str) -> None:
+        """After a failed verdict: one more generation, told of the best and of what they may have missed."""
+        self.search.stop_reason = ""
+        if await self._generation(self.config.samples, await gathered(self._finished()), missed):
+            self.search.stop_reason = "rounds"
+
+    async def _generation(self, count: int, *advice: str) -> bool:
+        """Lineages side by side, then the choice; whether there is a reason to go on."""
+        search = self.search
+        told = "\n\n".join(one for one in advice if one)
+        repairs = self.config.repairs if self._tells else 0
+        if not await self.lineages.run(self._slots(count), advice=told, repairs=repairs, verdict=self._verdict):
+            search.stop_reason = "tokens"
+            return False
+        self._dispute()
+        await Evaluation(search).run(search.pool.candidates)
+        await self._choose()
+        if search.selection and complete(search.pool, search.selection.chosen):
+            search.stop_reason = "complete"
+            return False
+        return True
 
     @property
     def _tells(self) -> bool:

@@ -127,7 +127,8 @@ class Ran(NamedTuple):
 
 
 async def trial(place: SandboxPlace, script: Script, agent: AgentName = "raw", *, tokens: int = 200_000,
-                context: int = 32_000, tests: Sequence[SelfTest] = (), **knobs: Any) -> Ran:  # fmt: skip
+                context: int = 32_000, tests: Sequence[SelfTest] = (),
+                verdicts: Sequence[bool] = (True,), **knobs: Any) -> Ran:  # fmt: skip
     events: list[Event] = []
     handed: list[Submission] = []
 
@@ -141,7 +142,7 @@ async def trial(place: SandboxPlace, script: Script, agent: AgentName = "raw", *
 
     async def judge(submission: Submission) -> bool:
         handed.append(submission)
-        return True
+        return verdicts[len(handed) - 1]
 
     usual = {"agent_style": "loop", "max_answer_tokens": 2000, "samples": 3, "samples_max": 3, "max_rounds": 2,
              "plans": ("plain",), "greedy": 1}  # fmt: skip
@@ -335,6 +336,29 @@ async def test_level_states_are_told_apart_by_the_other_lineages_own_tests(place
     assert told["scores"] == {"c1.0": 0.0, "c2.0": 0.5, "c2.1": 0.5}, "the wrong lineage's own test counts as well"
     why = ran.outcome.selection.why if ran.outcome.selection else ""
     assert ran.outcome.chosen == "c2.0" and "2 of 3 level states pass most" in why
+
+
+async def test_after_a_failed_verdict_another_generation_works_and_what_failed_is_not_handed_in_again(
+    place: SandboxPlace,
+) -> None:
+    ran = await trial(
+        place, each(WRONG, RIGHT, WRONG), "hc", verdicts=(False, True), samples=2, max_rounds=1, refinement=1
+    )
+    assert ran.outcome.bits == (False, True) and len(ran.outcome.submissions) == 2
+    assert [one.id for one in ran.outcome.candidates] == ["c1.0", "c2.0", "c2.1"] and ran.outcome.chosen == "c2.0"
+
+
+async def test_a_decomposers_parts_are_told_to_the_lineages_of_hc(place: SandboxPlace) -> None:
+    parts = [{"name": name, "goal": f"Do {name}.", "hint": "", "files": []} for name in ("one", "two", "three")]
+
+    def answer(prompt: Prompt, turn: int, lineage: int) -> str | Completion:
+        return (
+            json.dumps({"parts": parts}) if prompt.role == "decomposer" else says(write(RIGHT))(prompt, turn, lineage)
+        )
+
+    ran = await trial(place, answer, "hc", tests=TESTS, decompose="model")
+    assert "The work in parts:\n1. Do one.\n2. Do two." in ran.asked[1].messages[1].content
+    assert ran.outcome.stop_reason == "complete"
 
 
 async def test_a_context_too_small_for_the_instruction_hands_in_the_untouched_workspace(place: SandboxPlace) -> None:
