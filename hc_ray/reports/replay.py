@@ -189,7 +189,7 @@ def _pool(
     of_loop: dict[str, Any] = {}
     if solver.get("agent_style") == "loop":
         tests, digests = first_weights(tests, rounds), {one.id: one.digest for one in candidates}
-        winners = {one.number: digests[one.picked[1] or ""] for one in rounds if len(one.picked) > 1}
+        winners = {one.number: digests[one.picked[-1] or ""] for one in rounds if len(one.picked) > 1}
         of_loop = {"made": tuple(candidates), "rounds": tuple(rounds), "winners": winners}
     return Pool(
         trial=row["trial"],
