@@ -10,7 +10,7 @@ from hc_ray.domain.ports import Capabilities
 from hc_ray.domain.profile import Profile, usable
 from hc_ray.domain.value import Value, digest_of
 from hc_ray.engines.catalogue import ResolvedModel, resolve, resolve_remote
-from hc_ray.engines.profiles import WHOLE_CONTEXT, for_context
+from hc_ray.engines.profiles import WHOLE_CONTEXT, for_context, of_model, own_settings
 from hc_ray_actors.engine import EMBEDDED_CONTEXT, capabilities_of
 from hc_ray_actors.estimate import WITHOUT_MODEL
 
@@ -40,7 +40,8 @@ def role_models(config: SweepConfig) -> RoleModels:
     models = {role: role_model(engine, seen[engine]) for role, (engine, _, _) in wanted.items()}
     restricted: dict[EngineConfig, list[str]] = {}
     for role in roles:
-        if models[role] != wanted[role]:
+        (_, now, _), (_, wish, _) = models[role], wanted[role]
+        if (now.form, now.test_form) != (wish.form, wish.test_form):
             restricted.setdefault(models[role][0], []).append(role)
     notes = [
         f"{', '.join(them)}: {engine.label} supports only chat, not completions; prompts use the chat format"
@@ -67,7 +68,7 @@ def role_model(engine: EngineConfig, capabilities: Capabilities | None = None) -
     else:
         profile, identity = Profile(), [engine.kind, engine.script]
     context = context_of(engine, capabilities)
-    profile = profile.model_copy(update={"context_tokens": context}) if known else for_context(context)[0]
+    profile = of_model(profile, context) if known else for_context(context)[0]
     # Both hold it: the profile for the digest, the engine for the node that asks its server whether it takes it.
     sampling = engine.sampling or profile.sampling
     engine = engine.model_copy(update={"sampling": sampling})
@@ -88,7 +89,8 @@ def _why_profile(models: Mapping[RoleName, Planned]) -> list[str]:
     told = {}
     for engine, profile, _ in models.values():
         guessed = profile.measured.startswith("not measured")
-        why = for_context(profile.context_tokens)[1] if guessed else "measured for this model"
+        sets = "".join(f", {key}: {value}" for key, value in own_settings(profile).items())
+        why = for_context(profile.context_tokens)[1] if guessed else f"measured for this model{sets}"
         if guessed and profile.name == "tiny":
             why += "; engine.context_tokens gives it more"
         told[engine] = f"{engine.label}: profile `{profile.name}` ({why})"

@@ -1,6 +1,6 @@
 """``models list|pull`` and ``engine bench``: the model catalogue, and the measurement of an engine and its model."""
 
-from typing import Annotated, Any
+from typing import IO, Annotated, Any
 
 import typer
 
@@ -77,17 +77,47 @@ def bench(
     base_url: BaseUrl = None,
     model: Model = None,
     api_key_env: ApiKeyEnv = None,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Measure in which form of actions and of tests the model is best asked.")
+    ] = False,
     save: Annotated[bool, typer.Option("--save", help="Save the measured profile beside the model.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Measure an engine and its model. Finds how many parallel requests pay off, and the best prompt format."""
+    """Measure an engine and its model. Finds how many parallel requests pay off, and the best prompt format; with
+    --profile instead whether the model acts better by fenced blocks or native tool calls, and tests better by single
+    lines or whole files."""
     from hc_ray.reports.terminal import say
 
     settings = config_from(None, engine_flags(engine, base_url, model, None, api_key_env))
     from hc_ray_actors.jobs.bench import bench_engine
 
     stream = people(as_json)
-    measured: dict[str, Any] = bench_engine(settings.engine, save=save, tell=lambda line: say(line, stream=stream))
+    measured: dict[str, Any] = bench_engine(
+        settings.engine, forms=profile, save=save, tell=lambda line: say(line, stream=stream)
+    )
+    if profile:
+        _show_forms(measured, stream)
     if as_json:
         print_json(measured)
     return 0
+
+
+def _show_forms(measured: dict[str, Any], stream: IO[str]) -> None:
+    from hc_ray.reports.terminal import say, table
+
+    numbers = ("answers", "readable", "tests", "right", "tokens per right one")
+    rows = []
+    for one in measured["figures"]:
+        each = f"{one['tokens_each']:,.0f}" if one["tokens_each"] else "-"
+        made = one["made"] if one["what"] == "tests" else ""
+        rows.append((one["what"], one["form"], one["answers"], one["read"], made, one["right"], each))
+    table(("asked for", "form", *numbers), rows, numbers=numbers, stream=stream)
+    for key, found in measured["differences"].items():
+        if found["delta"] is not None:
+            span = f"{found['delta']:+.2f} ({found['low']:+.2f} to {found['high']:+.2f}, p {found['p']:.2f})"
+            say(f"# {key}: share of right ones, the other form against the default: {span}", stream=stream)
+    say("# for a profile's `settings`, or as --set KEY=VALUE:", stream=stream)
+    for key, value in measured["settings"].items():
+        say(f"{key}: {value}", stream=stream)
+    if measured["saved"]:
+        say(f"saved: {measured['saved']}", stream=stream)

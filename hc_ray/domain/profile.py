@@ -42,7 +42,10 @@ class Profile(Value):
 
 
 def usable(profile: Profile, capabilities: Capabilities) -> Profile:
-    """The profile restricted to what a server supports: ``chat`` for every format where it has no completions."""
+    """The profile restricted to what a server supports: ``chat`` for every format where it has no completions, fenced
+    actions where it has no tools."""
+    if profile.settings.get("solver.actions") == "calls" and not capabilities.tools:
+        profile = profile.model_copy(update={"settings": {**profile.settings, "solver.actions": "fenced"}})
     if capabilities.completion:
         return profile
     return profile.model_copy(update={"form": "chat", "test_form": "chat"})

@@ -41,6 +41,20 @@ def for_context(tokens: int) -> tuple[Profile, str]:
     return profile.model_copy(update={"settings": {**profile.settings, **short}}), why
 
 
+def of_model(own: Profile, tokens: int) -> Profile:
+    """A model's own profile, on the shipped one that it derives from as far as the context has room for that."""
+    base = for_context(tokens)[0] if own.name != "tiny" else shipped("tiny")
+    if base.name != own.name:
+        return base
+    return own.model_copy(update={"context_tokens": tokens, "settings": {**base.settings, **own.settings}})
+
+
+def own_settings(profile: Profile) -> dict[str, Any]:
+    """What a profile sets otherwise than the shipped one that it derives from; all that is kept of a measured one."""
+    base = for_context(profile.context_tokens)[0].settings if profile.name != "tiny" else {}
+    return {key: value for key, value in profile.settings.items() if key not in base or base[key] != value}
+
+
 def settled(config: SweepConfig, profile: Profile, tester: Profile | None = None) -> SweepConfig:
     """The config with the solver's profile's values for every key that nobody set, and for those of self-tests the
     tester's. A config that is settled again stays as it is. Raises ``ConfigError`` where what was set and what follows

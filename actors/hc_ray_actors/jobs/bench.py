@@ -1,4 +1,5 @@
-"""``engine bench``: an engine's knee (the parallel requests beyond which nothing is gained) and its model's profile."""
+"""``engine bench``: an engine's knee (the parallel requests beyond which nothing is gained) and its model's profile; or
+in which form of actions and of tests the model is best asked."""
 
 import asyncio
 import datetime
@@ -7,13 +8,14 @@ import platform
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from hc_ray.domain.config import EngineConfig
+from hc_ray.domain.config import EngineConfig, SweepConfig
 from hc_ray.domain.errors import ConfigError
-from hc_ray.domain.ports import Capabilities
-from hc_ray.domain.profile import usable
+from hc_ray.domain.ports import Capabilities, SandboxPlace
+from hc_ray.domain.profile import Profile
 from hc_ray.engines.catalogue import catalogue, resolve, resolve_remote, save_profile
 from hc_ray.engines.http import HttpModel
 from hc_ray.engines.knee import find_knee
+from hc_ray.engines.profiles import own_settings, settled
 from hc_ray.machine.paths import data_root
 from hc_ray_actors.engine import Engine
 from hc_ray_actors.role_models import role_model
@@ -29,10 +31,11 @@ LEVEL_SECONDS = 10.0
 
 
 def bench_engine(
-    config: EngineConfig, *, save: bool = False, tell: Callable[[str], None] = lambda line: None
+    config: EngineConfig, *, forms: bool = False, save: bool = False, tell: Callable[[str], None] = lambda line: None
 ) -> dict[str, Any]:
-    """Measure; ``tell`` gets a line for each figure as it comes. ``save`` keeps the profile where the next sweep with
-    this model finds it. Raises ``UserError`` or ``InfrastructureError``."""
+    """Measure; ``tell`` gets a line for each figure as it comes. ``forms``: only the forms of actions and of tests.
+    ``save`` keeps the profile where the next sweep with this model finds it. Raises ``UserError`` or
+    ``InfrastructureError``."""
     if config.kind == "scripted":
         raise ConfigError("--engine scripted: there is nothing to measure about a script")
     if save and config.kind == "embedded" and config.model in catalogue():
@@ -40,69 +43,139 @@ def bench_engine(
             f"--save: the profile of {config.model} is a shipped file (configs/models/{config.model}.yaml); "
             "run without --save and edit it there"
         )
-    wide = config.model_copy(update={"parallel": max(STEPS)})
-    return asyncio.run(_bench(wide, save, tell))
+    wide = config if forms else config.model_copy(update={"parallel": max(STEPS)})
+    return asyncio.run(_bench(wide, forms, save, tell))
 
 
-async def _bench(config: EngineConfig, save: bool, tell: Callable[[str], None]) -> dict[str, Any]:
-    config, planned, _ = role_model(config)
+async def _bench(config: EngineConfig, forms: bool, save: bool, tell: Callable[[str], None]) -> dict[str, Any]:
+    config = role_model(config)[0]
     engine = Engine(config)
     model: HttpModel | None = None
     try:
         endpoint = await engine.start()
         seen = Capabilities.model_validate(endpoint.capabilities)
+        planned = role_model(config, seen)[1]
         key = os.environ.get(config.api_key_env or "", "") or None
         model = HttpModel(
-            endpoint.base_url or "", endpoint.model, api_key=key, parallel=config.parallel, sampling=seen.sampling
-        )
-        curve = await find_knee(model, levels=STEPS, seconds=LEVEL_SECONDS, chat=not seen.completion)
-        for level in curve.levels:
-            rate = f"{level.output_tokens_per_second:.0f} answer tokens/s"
-            tell(f"{level.concurrency:>3} parallel requests: {rate}, 95 % of answers within {level.p95_seconds:.1f} s")
-        tell(f"best: {curve.knee} parallel requests (the knee of the throughput curve)")
-        if seen.completion:
-            calibration = await _calibrated(model, config, tell)
-        else:
-            calibration = None
-            tell("profile: the server supports only chat, so there is only one prompt format")
+            endpoint.base_url or "", endpoint.model, api_key=key, parallel=config.parallel, timeout=config.request_sec,
+            sampling=seen.sampling,
+        )  # fmt: skip
+        measure = _forms if forms else _knee_and_format
+        profile, found = await measure(model, config, planned, seen, tell)
     finally:
         if model is not None:
             await model.aclose()
         await engine.stop()
-    profile = usable(planned, seen)
-    if calibration is not None:
-        profile = calibration.profile.model_copy(update={"sampling": planned.sampling})
-        tell(f"best prompt format: {profile.form} for solutions, {profile.test_form} for tests")
-        if not calibration.told_apart:
-            tell("the difference between the two formats is not significant")
     resolved = resolve(config.model) if config.kind == "embedded" else resolve_remote(config.model)
+    kept = profile.model_copy(update={"settings": own_settings(profile)})
     return {
         "schema_version": 1,
         "model": endpoint.model,
+        **found,
+        "capabilities": endpoint.capabilities,
+        "profile": profile.model_dump(mode="json"),
+        "saved": str(save_profile(resolved, kept)) if save and profile != planned else None,
+    }
+
+
+_Found = tuple[Profile, dict[str, Any]]
+
+
+async def _knee_and_format(
+    model: HttpModel, config: EngineConfig, planned: Profile, seen: Capabilities, tell: Callable[[str], None]
+) -> _Found:
+    curve = await find_knee(model, levels=STEPS, seconds=LEVEL_SECONDS, chat=not seen.completion)
+    for level in curve.levels:
+        rate = f"{level.output_tokens_per_second:.0f} answer tokens/s"
+        tell(f"{level.concurrency:>3} parallel requests: {rate}, 95 % of answers within {level.p95_seconds:.1f} s")
+    tell(f"best: {curve.knee} parallel requests (the knee of the throughput curve)")
+    profile, calibration = planned, None
+    if seen.completion:
+        calibration = await _calibrated(model, config, tell)
+        measured = calibration.profile
+        profile = planned.model_copy(update={name: getattr(measured, name) for name in measured.model_fields_set})
+        tell(f"best prompt format: {profile.form} for solutions, {profile.test_form} for tests")
+        if not calibration.told_apart:
+            tell("the difference between the two formats is not significant")
+    else:
+        tell("profile: the server supports only chat, so there is only one prompt format")
+    return profile, {
         "throughput": {str(level.concurrency): round(level.output_tokens_per_second, 1) for level in curve.levels},
         "knee": curve.knee,
-        "capabilities": endpoint.capabilities,
         "figures": [figure.model_dump(mode="json") for figure in calibration.figures] if calibration else [],
         "forms_told_apart": calibration is not None and calibration.told_apart,
-        "profile": profile.model_dump(mode="json"),
-        "saved": str(save_profile(resolved, profile)) if save and calibration else None,
+    }
+
+
+async def _forms(
+    model: HttpModel, config: EngineConfig, planned: Profile, seen: Capabilities, tell: Callable[[str], None]
+) -> _Found:
+    from hc_ray.agent.asking_forms import chosen, load_forms, measure_actions
+    from hc_ray.agent.loop import ActionForm
+    from hc_ray.selftests.suite_forms import measure_tests
+
+    solver, items, room = settled(SweepConfig(), planned).solver, load_forms(), planned.context_tokens // 2
+    if not seen.chat:
+        raise ConfigError(f"--profile: {config.label} supports no chat, in which actions and tests are asked for")
+    forms: tuple[ActionForm, ...] = ("fenced", "calls") if seen.tools else ("fenced",)
+    samples = len(solver.temperatures)
+    tell(f"actions: {len(items.actions)} situations, {samples} answers to each in each form ({', '.join(forms)})")
+    place = _place()
+    try:
+        figures = await measure_actions(
+            model, items.actions, place=place, forms=forms, config=solver, room=room, tell=tell
+        )
+        tell(f"tests: {len(items.tests)} situations, {samples} answers to each in each form (lines, files)")
+        figures += await measure_tests(
+            model,
+            items.tests,
+            place=place,
+            profile=planned,
+            config=solver.testgen,
+            room=room,
+            samples=samples,
+            tell=tell,
+        )
+    finally:
+        await place.close()
+    settings, differences = dict(planned.settings), {}
+    now: dict[str, str] = {"solver.actions": solver.actions, "solver.testgen.style": solver.testgen.style}
+    for (key, default), what in zip(now.items(), ("actions", "tests"), strict=True):
+        now[key], differences[key] = chosen([one for one in figures if one.what == what], default)
+        settings |= {key: now[key]} if now[key] != default else {}
+    told = [f"{one.what} {one.form} {one.right}/{one.made if one.what == 'tests' else one.answers}" for one in figures]
+    before = [] if planned.measured.startswith("not measured") else [planned.measured]
+    profile = planned.model_copy(update={
+        "settings": settings, "measured": "; ".join([*before, _note(config), *told]),
+    })  # fmt: skip
+    return profile, {
+        "figures": [{**one.model_dump(mode="json"), "tokens_each": one.tokens_each} for one in figures],
+        "differences": {key: one.model_dump(mode="json") for key, one in differences.items()},
+        "settings": now,
     }
 
 
 async def _calibrated(model: HttpModel, config: EngineConfig, tell: Callable[[str], None]) -> "Calibration":
     from hc_ray.agent.calibration import load_items, measure_profile
 
-    today = datetime.datetime.now(datetime.UTC).date().isoformat()
-    note = f"{today}, {os.cpu_count()} cores {platform.machine()}, {config.kind}"
     tell("profile: 12 items in both prompt formats at four temperatures, about 40,000 answer tokens")
-    # Calibration items are plain Python and have no image of their own.
-    place = open_place(choose("bwrap").backend, data_root() / "public", label="solve")
+    place = _place()
     try:
         return await measure_profile(
-            model, load_items(), place=place, note=note, tell=lambda figure: tell(_words(figure))
+            model, load_items(), place=place, note=_note(config), tell=lambda figure: tell(_words(figure))
         )
     finally:
         await place.close()
+
+
+def _note(config: EngineConfig) -> str:
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    return f"{today}, {os.cpu_count()} cores {platform.machine()}, {config.kind}"
+
+
+def _place() -> SandboxPlace:
+    # What is asked is plain Python and shell, and has no image of its own.
+    return open_place(choose("bwrap").backend, data_root() / "public", label="solve")
 
 
 def _words(figure: Any) -> str:

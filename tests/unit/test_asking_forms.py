@@ -1,0 +1,297 @@
+"""In which form a model is best asked: what counts as right, when the default stays, and what a profile then says."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from hc_ray.agent.actions import TOOLS, Action
+from hc_ray.agent.asking_forms import FormFigure, chosen, load_forms, measure_actions
+from hc_ray.cli.app import app
+from hc_ray.domain.config import EngineConfig, SolverConfig, TestgenConfig
+from hc_ray.domain.errors import ConfigError
+from hc_ray.domain.ports import Capabilities
+from hc_ray.domain.profile import Profile, usable
+from hc_ray.domain.prompt import Completion, Prompt, ToolCall
+from hc_ray.engines.catalogue import remote_profile_path, resolve_remote, save_profile
+from hc_ray.engines.profiles import of_model, own_settings, shipped
+from hc_ray.selftests.suite_forms import measure_tests
+from hc_ray_actors.jobs import bench
+from hc_ray_actors.role_models import role_models
+from tests.fakes.engine_server import EngineServer
+from tests.fakes.folder_place import FolderPlace
+
+ITEMS = load_forms()
+ACTIONS = {one.name: one for one in ITEMS.actions}
+TESTS = {one.name: one for one in ITEMS.tests}
+ONCE = SolverConfig(temperatures=(0.3,))
+
+
+def sh(body: str, seconds: float | None = None) -> Action:
+    return Action(name="sh", body=body + "\n", seconds=seconds)
+
+
+def write(path: str, body: str) -> Action:
+    return Action(name="write", argument=path, body=body)
+
+
+def edit(path: str, old: str, new: str) -> Action:
+    return Action(name="edit", argument=path, body=f"<<<<<<< SEARCH\n{old}=======\n{new}>>>>>>> REPLACE\n")
+
+
+NOTES = """say "yes", not 'yes'
+the variable $HOME and the command `date` stand here as they are
+a backslash \\ and two: \\\\
+100% done; {braces} & <angles>
+"""
+RIGHT: dict[str, tuple[Action, ...]] = {
+    "list a folder": (sh("ls parts"),),
+    "write quotes": (write("notes.txt", NOTES),),
+    "write a fence": (write("HOWTO.md", "# How to build\n\n```sh\nmake all\n```\n"),),
+    "edit one line": (edit("settings.ini", "[upload]\nretries = 2\n", "[upload]\nretries = 5\n"),),
+    "edit a function": (edit("prices.py", "    return tax\n", "    return net + tax\n"),),
+    "a long command": (sh("sh slow.sh", 300),),
+    "several actions": (write("tally.py", "print(len(open('words.txt').readlines()))\n"), sh("python3 tally.py")),
+    "submit": (Action(name="submit"),),
+}
+
+
+def fenced(actions: Sequence[Action]) -> str:
+    blocks = []
+    for one in actions:
+        limit = f" timeout={one.seconds:g}" if one.seconds else ""
+        blocks.append(f"````{one.name} {one.argument}{limit}\n{one.body}````")
+    return "I act.\n\n" + "\n\n".join(blocks)
+
+
+def called(actions: Sequence[Action]) -> tuple[ToolCall, ...]:
+    calls = []
+    for i, one in enumerate(actions):
+        tool = next(tool for tool in TOOLS if tool.name == one.name)
+        given: dict[str, Any] = {
+            "path": one.argument,
+            "timeout": one.seconds,
+            next(reversed(tool.parameters), ""): one.body,
+        }
+        given = {name: value for name, value in given.items() if name in tool.parameters and value is not None}
+        calls.append(ToolCall(id=f"c{i}", name=one.name, arguments=json.dumps(given)))
+    return tuple(calls)
+
+
+def item_of(text: str, items: dict[str, Any]) -> str:
+    return next(name for name, one in items.items() if one.instruction.strip() in text)
+
+
+class Plays:
+    """Answers each form from a table of its own; an answer costs 10 tokens."""
+
+    def __init__(self, fence: dict[str, tuple[Action, ...]], call: dict[str, tuple[Action, ...]]) -> None:
+        self.fence, self.call = fence, call
+        self.finish = "stop"
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        name = item_of(prompt.messages[-1].content, ACTIONS)
+        said = {"prompt_tokens": 7, "completion_tokens": 3, "finish_reason": self.finish}
+        if prompt.tools:
+            return Completion.model_validate({"text": "", "tool_calls": called(self.call.get(name, ())), **said})
+        acts = self.fence.get(name)
+        return Completion.model_validate({"text": fenced(acts) if acts else "I would look first.", **said})
+
+    async def count_tokens(self, text: str) -> int:
+        return len(text)
+
+
+async def played(model: Plays, *names: str) -> dict[str, FormFigure]:
+    items = [ACTIONS[name] for name in names or ACTIONS]
+    found = await measure_actions(model, items, place=FolderPlace(), forms=("fenced", "calls"), config=ONCE, room=500)
+    return {one.form: one for one in found}
+
+
+async def test_every_situation_can_be_done_in_both_forms() -> None:
+    found = await played(Plays(RIGHT, RIGHT))
+    for one in found.values():
+        assert (one.answers, one.read, one.right) == (8, 8, 8), one.shares
+        assert one.tokens == 80 and one.tokens_each == 10
+
+
+async def test_what_cannot_be_read_and_what_does_something_else_are_told_apart() -> None:
+    odd = {
+        "submit": (sh("true"), Action(name="submit"), Action(name="submit")),
+        "a long command": (sh("sh slow.sh"),),
+        "edit one line": (edit("settings.ini", "retries = 2\n", "retries = 5\n"),),
+        "list a folder": (*RIGHT["list a folder"], Action(name="submit")),
+    }
+    found = await played(Plays(odd, {}), "submit", "a long command", "edit one line", "list a folder")
+    assert (found["fenced"].read, found["fenced"].right) == (4, 1)
+    assert found["fenced"].shares == {
+        "submit": (1.0,), "a long command": (0.0,), "edit one line": (0.0,), "list a folder": (0.0,)
+    }  # fmt: skip
+    assert (found["calls"].answers, found["calls"].read, found["calls"].tokens_each) == (4, 0, None)
+
+
+async def test_an_answer_that_was_cut_counts_as_not_read() -> None:
+    model = Plays(RIGHT, RIGHT)
+    model.finish = "length"
+    found = await played(model, "list a folder")
+    assert found["fenced"].read == found["calls"].read == 0
+
+
+def figures(**right: Sequence[float]) -> list[FormFigure]:
+    return [
+        FormFigure(what="actions", form=form, answers=8, read=8, made=8, right=int(sum(shares)), tokens=80,
+                   shares={f"s{i}": (share,) * 3 for i, share in enumerate(shares)})
+        for form, shares in right.items()
+    ]  # fmt: skip
+
+
+def test_the_default_stays_where_chance_could_make_the_difference() -> None:
+    form, difference = chosen(figures(fenced=[1, 1, 1, 0, 1, 0, 1, 1], calls=[1, 1, 1, 1, 1, 1, 1, 1]), "fenced")
+    assert form == "fenced" and difference.delta == 0.25 and difference.low is not None
+    assert chosen(figures(fenced=[0] * 8, calls=[0] * 8), "fenced")[0] == "fenced"
+
+
+def test_another_form_is_taken_where_it_is_right_far_more_often_and_never_where_it_is_worse() -> None:
+    bad, good = [0] * 7 + [1], [1] * 8
+    assert chosen(figures(fenced=bad, calls=good), "fenced")[0] == "calls"
+    assert chosen(figures(fenced=bad, calls=good), "calls")[0] == "calls"
+    assert chosen(figures(fenced=good, calls=bad), "fenced")[0] == "fenced"
+
+
+def test_a_form_that_a_server_has_alone_is_compared_with_nothing() -> None:
+    assert chosen(figures(fenced=[1] * 8), "fenced")[1].delta is None
+
+
+FILE_ANSWER = '''- A requirement.
+
+```python
+import subprocess
+from solution import between
+
+def test_inside():
+    """happy_path | "It returns `value` if that lies between" """
+    assert between(2, 1, 3) == 2
+
+def test_wrong_of_its_own():
+    """boundary | "whichever of the two is nearer" """
+    assert between(9, 1, 3) == 4
+
+def test_asserts_nothing():
+    """boundary | "whichever" """
+    between(1, 2, 3)
+```
+'''
+
+
+class Tests:
+    async def complete(self, prompt: Prompt) -> Completion:
+        asked = prompt.text if prompt.text is not None else prompt.messages[-1].content
+        if prompt.purpose == "tests":
+            text = FILE_ANSWER
+        else:
+            text = "assert between(2, 1, 3) == 2\nassert between(9, 1, 3) == 3\nassert between(0, 1, 3) == 0\n"
+        return Completion(text=text, prompt_tokens=len(asked.split()), completion_tokens=50)
+
+    async def count_tokens(self, text: str) -> int:
+        return len(text)
+
+
+@pytest.mark.slow
+async def test_a_test_is_right_if_it_tells_the_right_result_from_the_wrong_one_and_a_line_if_its_input_does() -> None:
+    items = [TESTS["function of numbers"], TESTS["file with a number"]]
+    told: list[str] = []
+    lines, files = await measure_tests(
+        Tests(), items, place=FolderPlace(quick=True), profile=Profile(), config=TestgenConfig(), room=500, samples=1,
+        tell=told.append,
+    )  # fmt: skip
+    assert (lines.form, lines.answers, lines.read, lines.made, lines.right) == ("lines", 2, 1, 3, 3)
+    assert lines.shares["file with a number"] == (0.0,)  # no line can be asked for there
+    assert (files.form, files.answers, files.made) == ("files", 2, 4)
+    assert files.shares["function of numbers"] == (0.5,) and files.shares["file with a number"] == (0.0,)
+    assert len(told) == 2
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_a_right_and_a_wrong_result_hold_the_same_paths(name: str) -> None:
+    item = TESTS[name]
+    assert set(item.right) == set(item.wrong) and not set(item.right) & set(item.files)
+
+
+def test_a_measured_profile_stands_on_the_shipped_one_that_it_derives_from() -> None:
+    own = Profile(name="capable", settings={"solver.actions": "calls"}, measured="today")
+    whole, short = of_model(own, 32_768), of_model(own, 8192)
+    assert whole.settings == {**shipped("capable").settings, "solver.actions": "calls"}
+    assert short.settings["solver.max_answer_tokens"] == 2048 and short.settings["solver.actions"] == "calls"
+    assert own_settings(whole) == own_settings(short) == own.settings
+    assert of_model(own, 2048) == shipped("tiny")  # measured with room that it has no more
+    assert of_model(Profile(), 32_768).settings == {}
+
+
+def test_native_tool_calls_are_never_planned_for_a_server_without_them() -> None:
+    own = Profile(settings={"solver.actions": "calls"})
+    assert usable(own, Capabilities(tools=True)) == own
+    assert usable(own, Capabilities(tools=False)).settings["solver.actions"] == "fenced"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(bench, "_place", FolderPlace)
+    yield tmp_path / "home"
+
+
+class CallsWell(EngineServer):
+    """Right wherever it may call tools, and talks where it may not."""
+
+    def _reply(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+        status, data = super()._reply(method, path, body)
+        asked = "\n".join(str(one["content"]) for one in body.get("messages", ()))
+        if body.get("tools") and any(one.instruction.strip() in asked for one in ITEMS.actions):
+            calls = [{"id": one.id, "function": {"name": one.name, "arguments": one.arguments}}
+                     for one in called(RIGHT[item_of(asked, ACTIONS)])]  # fmt: skip
+            data["choices"][0]["message"] = {"role": "assistant", "content": None, "tool_calls": calls}
+        return status, data
+
+
+@pytest.mark.slow
+def test_the_command_finds_that_a_model_calls_tools_better_saves_it_and_the_plan_says_so(home: Path) -> None:
+    with CallsWell(lambda body: "I would look first.", tools=True, listed={"max_model_len": 16_384}) as server:
+        flags = ["--engine", "openai", "--base-url", server.base_url, "--model", "fake"]
+        done = CliRunner().invoke(app, ["engine", "bench", "--profile", "--save", *flags], catch_exceptions=False)
+        notes = role_models_of(server)
+    assert "solver.actions: calls\nsolver.testgen.style: files\n" in done.stdout
+    assert ["actions", "calls", "24", "24", "24"] in [line.split()[:5] for line in done.stdout.splitlines()]
+    kept = yaml.safe_load(remote_profile_path("fake").read_text())
+    assert kept["name"] == "capable" and kept["settings"] == {"solver.actions": "calls"}
+    assert "actions calls 24/24" in kept["measured"]
+    assert notes[0] == "fake: profile `capable` (measured for this model, solver.actions: calls)"
+
+
+def role_models_of(server: EngineServer) -> tuple[str, ...]:
+    from hc_ray.domain.config import SweepConfig
+
+    engine = EngineConfig(kind="openai", base_url=server.base_url, model="fake")
+    return role_models(SweepConfig(engine=engine)).notes
+
+
+@pytest.mark.slow
+def test_a_bench_that_finds_no_difference_keeps_the_default_and_what_was_measured_before(home: Path) -> None:
+    save_profile(resolve_remote("fake"), Profile(name="capable", measured="before", temperature_best_single=0.3))
+    with EngineServer(lambda body: "nothing", listed={"max_model_len": 16_384, "id": "fake"}) as server:
+        engine = EngineConfig(kind="openai", base_url=server.base_url, model="fake")
+        found = bench.bench_engine(engine, forms=True, save=True)
+    assert found["profile"]["settings"] == shipped("capable").settings
+    assert found["settings"] == {"solver.actions": "fenced", "solver.testgen.style": "files"}
+    kept = resolve_remote("fake").profile
+    assert kept.settings == {} and kept.temperature_best_single == 0.3 and kept.measured.startswith("before; ")
+
+
+def test_a_server_without_chat_is_refused_in_one_line(home: Path) -> None:
+    with (
+        EngineServer(lambda body: "nothing", endpoints=("/v1/completions", "/v1/models")) as server,
+        pytest.raises(ConfigError, match="supports no chat"),
+    ):
+        bench.bench_engine(EngineConfig(kind="openai", base_url=server.base_url, model="fake"), forms=True)
