@@ -156,6 +156,13 @@ def tell_agents(summary: Mapping[str, Any], stream: Stream = None) -> None:
         stream=stream,
         style="yellow" if unscored else "dim",
     )
+    told = {
+        "weak_suites": "a suite that tells no state from another",
+        "silent": "nothing to tell the submitted candidate from one that behaves differently",
+    }
+    for name, words in told.items():
+        if count := sum(config[name] for config in summary["configs"]):
+            say(f"{counted(count, 'trial')} had {words}", stream=stream, style="dim")
     if retried := sum(config["retried"] for config in summary["configs"]):
         words = f"{counted(retried, 'trial')} scored after a retry (hc-ray show lists the failed attempts)"
         say(words, stream=stream, style="dim")

@@ -70,7 +70,8 @@ class SolverConfig(Value):
     command_seconds: float = Field(60.0, gt=0)
     """Style ``loop``: time limit of a command for which the model sets none."""
     tournament: bool = False
-    """Style ``loop``: where tests cannot tell states apart, the model compares the lineages' summaries."""
+    """Style ``loop``: where the suite cannot tell states apart, each lineage writes tests that run on the others'
+    states, and the model compares the lineages' summaries."""
     use_skills: bool = False
     """Whether the prompts of every agent include the skills that match the instruction (``hc-ray skills list``)."""
     skill_tokens: int = Field(300, ge=0)

@@ -1,7 +1,8 @@
 """Differences of file trees as tars: packed, unpacked, refused where they would do harm. Pure: bytes in, values out.
 
-A difference's tar holds changed paths without their leading slash, in order of their names, each with a fixed owner
-and time so that equal changes are equal bytes; when paths were removed, ``candidate.DELETED`` lists them first."""
+A difference's tar holds changed paths without their leading slash, in order of their names, each with its owner's
+numbers and a fixed time so that equal changes are equal bytes; when paths were removed, ``candidate.DELETED`` lists
+them first."""
 
 import io
 import json
@@ -39,6 +40,8 @@ class Member:
     """Content of a file."""
     target: str = ""
     """Where a symbolic link points, as it was written."""
+    owner: tuple[int, int] = (0, 0)
+    """User and group; root where a backend knows no owners."""
 
 
 @dataclass(frozen=True)
@@ -83,17 +86,26 @@ def pack(members: Iterable[Member], deleted: Iterable[str] = ()) -> Difference:
         for member in changed:
             name = member.path.lstrip("/")
             if member.kind == "file":
-                _add(tar, name, tarfile.REGTYPE, member.mode, member.data)
+                _add(tar, name, tarfile.REGTYPE, member.mode, member.data, owner=member.owner)
             elif member.kind == "folder":
-                _add(tar, name, tarfile.DIRTYPE, member.mode)
+                _add(tar, name, tarfile.DIRTYPE, member.mode, owner=member.owner)
             else:
-                _add(tar, name, tarfile.SYMTYPE, 0o777, target=member.target)
+                _add(tar, name, tarfile.SYMTYPE, 0o777, target=member.target, owner=member.owner)
     paths = tuple(sorted(member.path for member in changed))
     return Difference(changed=paths, deleted=tuple(sorted(removed)), tar=buffer.getvalue())
 
 
-def _add(tar: tarfile.TarFile, name: str, kind: bytes, mode: int, data: bytes = b"", target: str = "") -> None:
+def _add(
+    tar: tarfile.TarFile,
+    name: str,
+    kind: bytes,
+    mode: int,
+    data: bytes = b"",
+    target: str = "",
+    owner: tuple[int, int] = (0, 0),
+) -> None:
     info = tarfile.TarInfo(name)
+    info.uid, info.gid = owner
     info.type, info.mode, info.size, info.linkname, info.mtime = kind, mode & 0o7777, len(data), target, STAMP
     tar.addfile(info, io.BytesIO(data))
 
@@ -125,11 +137,11 @@ def _member_of(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Member:
     if info.name.startswith("/"):
         raise ValueError(f"the member {info.name!r} leaves the root")
     path = absolute(info.name)
-    mode = info.mode & 0o7777
+    mode, owner = info.mode & 0o7777, (info.uid, info.gid)
     if info.isdir():
-        return Member(path, "folder", mode)
+        return Member(path, "folder", mode, owner=owner)
     if info.issym():
-        return Member(path, "link", 0o777, target=info.linkname)
+        return Member(path, "link", 0o777, target=info.linkname, owner=owner)
     if info.islnk():
         absolute(info.linkname)
     elif not info.isfile():
@@ -137,7 +149,7 @@ def _member_of(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Member:
     content = archive.extractfile(info)
     if content is None:
         raise ValueError(f"the member {info.name!r} has no content")
-    return Member(path, "file", mode, data=content.read())
+    return Member(path, "file", mode, data=content.read(), owner=owner)
 
 
 def _read_deleted(content: object) -> tuple[str, ...]:

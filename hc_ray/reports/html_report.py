@@ -41,7 +41,8 @@ def html(summary: Mapping[str, Any], *, selection: str = "") -> str:
         _agents(summary["configs"]),
         "<p class=soft>Intervals are 95 % confidence intervals: Wilson for one trial per task, a bootstrap over tasks "
         "for several. Unscored trials (something failed outside the sandbox) are left out of every rate except "
-        "“unscored as fails”.</p>",
+        "“unscored as fails”. Weak suites: trials whose suite tells no state from another, so that it neither repairs "
+        "nor selects. Ties: trials in which nothing told the submission from a candidate that behaves differently.</p>",
         "<h2>Comparisons</h2>",
         _comparisons(summary["comparisons"]),
         *(f"<p class=soft>{text(told)}</p>" for told in map(aa_sentence, summary["configs"]) if told),
@@ -132,7 +133,7 @@ def bar(estimate: Mapping[str, Any]) -> str:
 
 def _agents(configs: Sequence[Mapping[str, Any]]) -> str:
     columns = ("agent", "split", "config", "tasks", "trials", "unscored", "blind pass", "0 … 1", "self-test pass",
-               "unscored as fails", "retried", "tokens/trial", "tokens/pass", "engine s",
+               "weak suites", "ties", "unscored as fails", "retried", "tokens/trial", "tokens/pass", "engine s",
                "time limit ×")  # fmt: skip
     return table(
         columns,
@@ -147,6 +148,8 @@ def _agents(configs: Sequence[Mapping[str, Any]]) -> str:
                 interval_of(config["blind_pass"]),
                 bar(config["blind_pass"]),
                 interval_of(config["self_pass"]),
+                str(config["weak_suites"]),
+                str(config["silent"]),
                 interval_of(config["blind_pass_unscored_as_fail"]),
                 str(config["retried"]),
                 _number(config["tokens_per_trial"], 0),

@@ -31,6 +31,7 @@ def by_content(candidates: Sequence[Candidate]) -> Selection:
         confidence=round(len(alike) / len(held), 6) if held else 0.0,
         why=f"agreement: {len(alike)} of {len(held)} states are alike" if held else "no candidate to pick",
         agreement=scores,
+        silent=any(scores[name] == scores[chosen] for name in forms if chosen and name not in alike),
     )
 
 

@@ -136,10 +136,11 @@ class LoopAgents:
         why = [picked.why]
         if len(best) < len(pairs):
             why.append(f"{len(best)} of {len(pairs)} level states pass most of the other lineages' own tests")
-            picked = picked.model_copy(update={"chosen": best[0][0].id, "why": "; ".join(why)})
+            told = {"chosen": best[0][0].id, "why": "; ".join(why), "silent": len(best) > 1}
+            picked = picked.model_copy(update=told)
         if (winner := await tournament(best)) is not None:
             why.append(f"{winner} won the comparison of {len(best)} summaries")
-            picked = picked.model_copy(update={"chosen": winner, "why": "; ".join(why)})
+            picked = picked.model_copy(update={"chosen": winner, "why": "; ".join(why), "silent": False})
         self._hold(picked)
 
     def _hold(self, selection: Selection) -> None:

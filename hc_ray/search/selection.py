@@ -39,6 +39,8 @@ class Selection(Value):
     why: str
     agreement: dict[str, float] = {}
     """What ties between scores fall to: how far the others answer alike."""
+    silent: bool = False
+    """Nothing tells the chosen one from another that behaves differently: it was the first of equals."""
 
 
 def select(matrix: PassMatrix, name: SelectorName, *, tests: Sequence[SelfTest]) -> Selection:
@@ -66,19 +68,13 @@ def select(matrix: PassMatrix, name: SelectorName, *, tests: Sequence[SelfTest])
     }
     answered = {member for cluster in clusters for member in cluster}
     beaten = frozenset() if name == "mbr" else _beaten(matrix, tests)
-    order = sorted(
-        range(len(matrix.candidates)),
-        # Copies of one crash are no votes: where anybody answered anything, who only crashed stands aside.
-        key=lambda i: (
-            bool(answered) and matrix.candidates[i] not in answered,
-            matrix.candidates[i] in beaten,
-            -scores[c := matrix.candidates[i]],
-            -agreement[c],
-            errors[c],
-            i,
-        ),
-    )
-    chosen = matrix.candidates[order[0]]
+    # Copies of one crash are no votes: where anybody answered anything, who only crashed stands aside.
+    ranks = {
+        one: (bool(answered) and one not in answered, one in beaten, -scores[one], -agreement[one], errors[one])
+        for one in matrix.candidates
+    }
+    chosen = min(matrix.candidates, key=lambda one: ranks[one])  # the first of equals
+    alike = next((set(cluster) for cluster in clusters if chosen in cluster), {chosen})
     return Selection(
         selector=name,
         chosen=chosen,
@@ -87,6 +83,7 @@ def select(matrix: PassMatrix, name: SelectorName, *, tests: Sequence[SelfTest])
         confidence=round(confidence.get(chosen, 0.0), 6),
         why=_why(matrix, tests, chosen, clusters, name),
         agreement={candidate: round(agreement[candidate], 6) for candidate in matrix.candidates},
+        silent=any(ranks[one] == ranks[chosen] for one in matrix.candidates if one not in alike),
     )
 
 

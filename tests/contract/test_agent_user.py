@@ -102,7 +102,7 @@ async def test_a_difference_that_is_put_belongs_to_the_user_and_what_the_machine
     other = await place.create(task_with_environment(tmp_path, {}, dockerfile=DOCKERFILE), "other")
     await other.put_tar(changed.tar)
     await other.put({"/tests/t": b"3"})
-    assert await owners(other, *changed.changed) == ("1600 1600 " * 4).strip()
+    assert await owners(other, *changed.changed) == "1600 1600 " * 3 + "1600 0"  # in place: its group stays
     assert await owners(other, "/tests", "/tests/t") == "0 0 0 0"
 
 
@@ -158,3 +158,16 @@ async def test_commands_of_several_sandboxes_at_once_keep_their_users(place: Doc
     done = await asyncio.gather(*(box.exec(["id", "-un"], timeout=20) for box in boxes * 3))
     assert [one.stdout.decode().strip() for one in done] == ["worker", "other", "worker"] * 3
     assert os.geteuid() == os.getuid()
+
+
+async def test_a_difference_keeps_whose_the_files_are_and_tells_of_a_change_of_owner_alone(
+    place: DockerPlace, tmp_path: Path
+) -> None:
+    task = task_with_environment(tmp_path, {}, dockerfile=DOCKERFILE).model_copy(update={"agent_user": "root"})
+    box, other = await place.create(task, "box"), await place.create(task, "other")
+    script = "chown other:crew /app/theirs; chown 7:8 /srv/shared; touch /app/new; chown worker /app/new"
+    assert (await box.exec(["sh", "-c", script], timeout=20)).exit_code == 0
+    changed = await box.difference()
+    assert changed.changed == ("/app/new", "/app/theirs", "/srv/shared")
+    await other.put_tar(changed.tar)
+    assert await owners(other, *changed.changed) == "1600 0 1601 1700 7 8"

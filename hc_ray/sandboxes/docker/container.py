@@ -218,8 +218,7 @@ class DockerSandbox(Living):
                     continue
                 info = tarfile.TarInfo(member.path.lstrip("/"))
                 info.mode, info.mtime, info.size, info.linkname = member.mode, now, len(member.data), member.target
-                # Nothing in a container of ours gains privileges: what a user's commands changed is his.
-                info.uid, info.gid = (self._account.uid, self._account.gid) if self._account else (0, 0)
+                info.uid, info.gid = member.owner
                 kinds = {"file": tarfile.REGTYPE, "folder": tarfile.DIRTYPE, "link": tarfile.SYMTYPE}
                 info.type = kinds[member.kind]
                 tar.addfile(info, io.BytesIO(member.data))

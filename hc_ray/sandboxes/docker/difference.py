@@ -134,18 +134,18 @@ def read_tree(daemon: Daemon, container: str, path: str, budget: Budget, *, whol
 def _member(
     tar: tarfile.TarFile, info: tarfile.TarInfo, place: str, parent: str, found: Mapping[str, Member]
 ) -> Member | None:
-    mode = info.mode & 0o7777
+    mode, owner = info.mode & 0o7777, (info.uid, info.gid)
     if info.isdir():
-        return Member(place, "folder", mode)
+        return Member(place, "folder", mode, owner=owner)
     if info.issym():
-        return Member(place, "link", 0o777, target=info.linkname)
+        return Member(place, "link", 0o777, target=info.linkname, owner=owner)
     if info.islnk():
         first = found.get(posixpath.join(parent, info.linkname.strip("/")))
-        return Member(place, "file", mode, data=first.data) if first else None
+        return Member(place, "file", mode, data=first.data, owner=owner) if first else None
     if not info.isfile():
         return None
     content = tar.extractfile(info)
-    return Member(place, "file", mode, data=content.read() if content else b"")
+    return Member(place, "file", mode, data=content.read() if content else b"", owner=owner)
 
 
 class Baseline:
@@ -211,9 +211,7 @@ class _Work:
                 self.deleted.add(path)
             return
         if facts.kind == "folder":  # its time changes with what is in it, and says nothing
-            if before is None or (before.kind, before.mode) != (facts.kind, facts.mode):
-                self.changed[path] = Member(path, "folder", facts.mode)
-            return
+            facts = before = None
         found = read_tree(self.daemon, self.container, path, self.now, whole=False) or {}
         same = facts == before and found == self.baseline.tree(path, self.before, whole=False)
         if not same:
