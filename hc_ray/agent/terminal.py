@@ -119,8 +119,8 @@ class Terminal:
         if windows:  # what a model sees of such a file shows no carriage return
             text = text.replace("\r\n", "\n")
         for number, (old, new) in enumerate(replacements(action.body), start=1):
-            if not text.endswith("\n") and text.endswith(old[:-1]) and old not in text:
-                old, new = old[:-1], new[:-1]  # a last line that does not end
+            if old not in text:
+                old, new = old[:-1], new[:-1]  # a part of a line, or a last line that does not end
             count = text.count(old) if old else 0
             if count != 1:
                 says = f"error: passage {number} occurs {count} times in {path}, not once; nothing was changed"

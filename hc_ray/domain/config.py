@@ -73,7 +73,8 @@ class SolverConfig(Value):
     """Style ``loop``: where the suite cannot tell states apart, each lineage writes tests that run on the others'
     states, and the model compares the lineages' summaries."""
     use_skills: bool = False
-    """Whether the prompts of every agent include the skills that match the instruction (``hc-ray skills list``)."""
+    """Whether the prompts of every agent include the skills that match the instruction (``hc-ray skills list``). Off:
+    no measurement has shown a benefit."""
     skill_tokens: int = Field(300, ge=0)
     """Maximum number of tokens that skills may add to a prompt."""
     temperatures: tuple[Annotated[float, Field(ge=0, le=2)], ...] = Field((0.3, 0.5, 0.7), min_length=1)
@@ -109,7 +110,8 @@ class SolverConfig(Value):
     """Maximum length of an answer in tokens."""
     decompose: Literal["generic", "model"] = "generic"
     """How the work is divided into parts. ``generic``: the same four parts for every task; ``model``: the decomposer
-    chooses them, and the solver gets them one after another together with the files so far."""
+    chooses them, and the solver gets them one after another together with the files so far, or all at once (style
+    ``loop``). Off: no measurement has shown a benefit."""
     refinement: int = Field(0, ge=0, le=2)
     """Number of further verdicts a trial may ask for after a failed one; each reveals one bit."""
     testgen: TestgenConfig = TestgenConfig()

@@ -138,12 +138,14 @@ class HttpModel:
         """Tokens of context that the server says to have: vLLM and SGLang with the model's name, llama.cpp at
         ``/props``; None where it says none."""
         listed = await self._send(self._lane(), "GET", f"{self._base_url}/models", None)
-        props = await self._send(self._lane(), "GET", f"{_root(self._base_url)}/props", None)
         with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
             for entry in listed.json()["data"]:
                 if entry.get("id") == self.model and isinstance(entry.get("max_model_len"), int):
                     return int(entry["max_model_len"])
-        with contextlib.suppress(ValueError, KeyError, TypeError):
+        with contextlib.suppress(
+            ValueError, KeyError, TypeError, EngineError
+        ):  # what has no such page says so as it likes
+            props = await self._send(self._lane(), "GET", f"{_root(self._base_url)}/props", None)
             return int(props.json()["default_generation_settings"]["n_ctx"])
         return None
 

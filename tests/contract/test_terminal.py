@@ -144,6 +144,8 @@ async def test_an_edit_replaces_a_passage_that_occurs_once_and_changes_nothing_o
     assert "occurs 0 times" in (await edit(terminal, "f", hunk("three\n", "3\n"))).says
     assert (await edit(terminal, "f", hunk("one\ntwo\n", "1\n"), hunk("last\n", "end\n"))).says == "edited f"
     assert await inside(terminal.sandbox, "cat /app/s/f; [ -x /app/s/f ] && echo +") == "1\ntwo\nend+\n"
+    assert (await edit(terminal, "f", hunk("tw\n", "TW\n"))).says == "edited f", "a part of a line"
+    assert await inside(terminal.sandbox, "cat /app/s/f") == "1\nTWo\nend"
     assert (await edit(terminal, "absent", hunk("a\n", "b\n"))).says == "error: /app/s/absent is not a file"
     assert "not UTF-8" in (await edit(terminal, "odd", hunk("a\n", "b\n"))).says
 
