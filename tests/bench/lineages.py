@@ -5,10 +5,13 @@ and grading are real. A sweep of ``hc`` for each quality over terminal tasks out
 grades every state, and the replay of the stored pools: as run, and with each part taken away.
 
     HC_RAY_HOME=/tmp/hc-ray-lineages scripts/bench lineages -o runs/lineages --seeds 2
+    scripts/bench lineages -o runs/lineages --in-memory --seeds 8
 
+``--in-memory``: nothing is run or graded (tests/fakes/played_world.py); the search is the same, over many more trials.
 Tasks whose states are no text (binary files, removed paths) cannot be graded again, and are left out of the table."""
 
 import argparse
+import asyncio
 import json
 import os
 import sys
@@ -16,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from hc_ray.domain.config import EngineConfig, SweepConfig
+from hc_ray.domain.ports import Store
 from hc_ray.machine.paths import configs_dir
 from hc_ray.reports.replay import choose, read_pools
 from hc_ray.reports.replay_figures import replay
@@ -27,7 +31,9 @@ from hc_ray_actors.driver import sweep
 from hc_ray_actors.driver.plan import prepare
 from hc_ray_actors.jobs import audit
 from hc_ray_actors.jobs.audit_subjects import AuditSettings
+from tests.fakes import played_world, sweepdir
 from tests.fakes.plays_mistakes import QUALITIES
+from tests.fakes.sweepdir import MemoryStore
 
 DATASET = configs_dir() / "tasks" / "terminal"
 PARTS = ("suite off", "repair off", "width 1", "discrimination off", "tournament off")
@@ -75,9 +81,20 @@ def made(config: SweepConfig) -> None:
     audit.run(prepared, told=lambda line: say(line, stream=sys.stderr, style="dim"))
 
 
-def found_in(out: str) -> dict[str, Any]:
+def made_in_memory(config: SweepConfig) -> MemoryStore:
+    """The same trials in a world without sandboxes."""
+    store = sweepdir.sweep()
+    dev = sorted(name.rpartition("/")[2] for name in json.loads((DATASET / "split.json").read_text())["dev"])
+    for name in dev[: config.limit]:
+        instruction = (DATASET / name / "instruction.md").read_text()
+        for seed in range(config.seeds):
+            quality = Path(config.out).name
+            asyncio.run(played_world.trial(store, name, instruction, quality, seed, config.solver, config.budget))
+    return store
+
+
+def found_in(store: Store) -> dict[str, Any]:
     """What the replay says of a sweep, and where the replay as run hands in something else than the trial did."""
-    store = SweepStore(out)
     pools = read_pools(store, read_table=read_parquet)
     told = replay(store, None, read_table=read_parquet)
     graded = [pool for pool in pools if pool.graded]
@@ -130,15 +147,19 @@ def main() -> int:
     parser.add_argument("-i", "--include", action="append", default=[], help="glob of task names")
     parser.add_argument("-n", "--concurrency", type=int, default=2)
     parser.add_argument("-q", "--quality", choices=tuple(QUALITIES), action="append", help="both by default")
+    parser.add_argument("--in-memory", action="store_true", help="no sandboxes: see above")
     parser.add_argument("--table", action="store_true", help="run nothing: the table of what is there")
     given = parser.parse_args()
     os.environ["HC_PLAYED_DATASET"] = str(DATASET)
     for quality in given.quality or QUALITIES:
         config = config_of(given, quality)
-        if not given.table:
+        if not given.table and not given.in_memory:
             made(config)
-        found = found_in(config.out)
-        Path(config.out, "lineages.json").write_text(json.dumps(found, indent=1))
+        found = found_in(made_in_memory(config) if given.in_memory else SweepStore(config.out))
+        Path(config.out).mkdir(parents=True, exist_ok=True)
+        Path(config.out, "lineages-in-memory.json" if given.in_memory else "lineages.json").write_text(
+            json.dumps(found, indent=1)
+        )
         tell(quality, found)
     return 0
 
