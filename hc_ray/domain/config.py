@@ -44,8 +44,8 @@ class TestgenConfig(Value):
     """Time limit of writing and gating a suite; it does not count towards the trial's."""
     gate: Literal["off", "basic"] = "basic"
     """Which gate admits tests; ``off`` only requires that a test parses and that no other contradicts it."""
-    second_readings: int = Field(2, ge=0, le=8)
-    """Style ``files``: 0 for no independent second reading of the tests; one that contradicts a test drops it."""
+    second_reading: bool = True
+    """Style ``files``: whether a second, independent reading of the tests may drop those that the task contradicts."""
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:

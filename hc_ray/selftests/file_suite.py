@@ -129,7 +129,7 @@ class FileSuiteWriter:
 
     async def _ask_in_rounds(self, shown: Sequence[SelfTest]) -> list[SelfTest]:
         found: list[SelfTest] = []
-        reserve = int(self._purse.limit * _READING_SHARE) if self.config.second_readings else 0
+        reserve = int(self._purse.limit * _READING_SHARE) if self.config.second_reading else 0
         for number in range(1, self.config.rounds + 1):
             asking = self._askings[(number - 1) % len(self._askings)]
             known = [test for test in (*self._known, *found) if test.subject.kind == "check"]
@@ -227,7 +227,7 @@ class FileSuiteWriter:
     async def _read_again(self, tests: Sequence[SelfTest]) -> list[SelfTest]:
         """Have checks read against the task once more; what a quotation contradicts is dropped."""
         checks = [test for test in tests if test.subject.kind == "check" and test.discriminates]
-        if not checks or not self.config.second_readings:
+        if not checks or not self.config.second_reading:
             return list(tests)
         asking = self._askings[-1]
         prompt = file_tester.ask_reading(

@@ -55,7 +55,7 @@ def config_of(given: argparse.Namespace, quality: str) -> SweepConfig:
             "agent_style": "loop", "max_answer_tokens": 4000, "plans": ("plain",), "greedy": 1, "samples": 3,
             "max_rounds": 2, "repairs": 2, "tournament": True, "feedback": "trusted",
             "testgen": {"style": "files", "rounds": 1, "answer_tokens": 4000, "budget_tokens": 100_000,
-                        "second_readings": 1},
+                        "second_reading": True},
         },
         "budget": {"tokens": 1_000_000},
         "out": str(Path(given.out, quality)),

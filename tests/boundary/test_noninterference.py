@@ -42,7 +42,7 @@ SMALL = SolverConfig(
     max_rounds=2,
     repairs=1,
     testgen=TestgenConfig(
-        total_min=2, total_max=3, tests_per_category_max=2, budget_tokens=400, rounds=1, second_readings=1
+        total_min=2, total_max=3, tests_per_category_max=2, budget_tokens=400, rounds=1, second_reading=True
     ),
 )
 LOOP = SolverConfig(

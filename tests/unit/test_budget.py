@@ -89,7 +89,7 @@ async def _trial(model: ScriptedModel) -> TrialOutcome:
         return await solve(
             TASK,
             agent="hc",
-            config=SolverConfig(testgen=TestgenConfig(second_readings=0)),
+            config=SolverConfig(testgen=TestgenConfig(second_reading=False)),
             budget=BudgetConfig(),
             seed=0,
             roles={"solver": role, "tester": role},

@@ -41,7 +41,7 @@ CONFIG = {
         "samples": 1,
         "max_turns": 1,
         "max_rounds": 1,
-        "testgen": {"total_min": 1, "total_max": 3, "budget_tokens": 300, "rounds": 1, "second_readings": 0},
+        "testgen": {"total_min": 1, "total_max": 3, "budget_tokens": 300, "rounds": 1, "second_reading": False},
     },
 }
 
