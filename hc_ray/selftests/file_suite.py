@@ -7,25 +7,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from hc_ray.agent import environment_probe
-from hc_ray.agent.budget import Asking
 from hc_ray.agent.deliverable import deliverable_of
-from hc_ray.agent.role import Exchange
-from hc_ray.agent.sandbox_forks import SandboxForks
-from hc_ray.domain.config import TestgenConfig
-from hc_ray.domain.events import TestgenProgress
-from hc_ray.domain.ports import Events
 from hc_ray.domain.prompt import Malformed
 from hc_ray.domain.seeds import seed_of
 from hc_ray.domain.suite import CATEGORIES, Cell, GateVerdict, SelfTest, Suite
-from hc_ray.domain.task import Task
 from hc_ray.selftests import askings, file_tester, gate
-from hc_ray.selftests.coverage import coverage, reflection, requirements
+from hc_ray.selftests.coverage import reflection, requirements
 from hc_ray.selftests.file_tester import Reading
 from hc_ray.selftests.shape import capped
 from hc_ray.selftests.shown_examples import shown_tests
-from hc_ray.selftests.suite_runs import SuiteRuns
 from hc_ray.selftests.trivial_states import missing, named_paths, trivial_states
-from hc_ray.spec.spec import Spec
+from hc_ray.selftests.writer import Writer
 
 STABLE_RUNS = 3
 _READING_SHARE = 0.35
@@ -38,42 +30,14 @@ _HEADS, _HEAD, _ALL_HEADS = 12, 4000, 16_000
 """Files of the environment that the tester is shown, characters of each, and of all of them."""
 
 
-class FileSuiteWriter:
-    """One writing of one suite. ``place`` tells the first suite from tests that are added later."""
-
-    def __init__(
-        self,
-        task: Task,
-        spec: Spec,
-        config: TestgenConfig,
-        *,
-        seed: int,
-        asking: Asking,
-        forks: SandboxForks,
-        events: Events,
-        place: str = "suite",
-        known: Sequence[SelfTest] = (),
-    ) -> None:
-        self.task, self.spec, self.config = task, spec, config
-        self._seed, self._purse, self._forks, self._events, self._place = seed, asking.purse, forks, events, place
-        self._askings, self._known = askings.all_of(asking), tuple(known)
-        self._runs = SuiteRuns(forks)
-        self._environment = environment_probe.describe(spec, task)
-        self._heads = ""
-        self._written: list[file_tester.Written] = []
-        self._reasons: dict[str, tuple[bool, str]] = {}
-        self.notes: list[str] = []
-        self.reflections: list[str] = []
-        self.questions = self.malformed = 0
-
-    @property
-    def exchanges(self) -> tuple[Exchange, ...]:
-        """What was asked and answered."""
-        return tuple(one for asking in self._askings for one in asking.exchanges)
+class FileSuiteWriter(Writer):
+    """Writes whole test files."""
 
     async def write(self, key: str) -> Suite:
         """The whole suite, gated and frozen."""
-        self._heads = await self._shown()
+        self._environment, self._heads = environment_probe.describe(self.spec, self.task), await self._shown()
+        self._written: list[file_tester.Written] = []
+        self._reasons: dict[str, tuple[bool, str]] = {}
         # Of what the instruction shows only examples: that a file is named makes it no deliverable.
         shown = (
             []
@@ -86,28 +50,16 @@ class FileSuiteWriter:
         for verdict in beyond:
             self._reasons[verdict.id] = (False, verdict.reason)
         kept_ids = {test.id for test in kept}
-        self._tell(made, kept)
-        asked = requirements(self.spec)
-        return Suite(
-            key=key,
-            task_digest=self.task.digest,
-            tests=kept,
+        return self._frozen(
+            key,
+            made,
+            kept=kept,
             dropped=tuple(test for test in made if test.id not in kept_ids),
             gate=tuple(
                 GateVerdict(id=test.id, admitted=test.id in kept_ids, reason=self._reasons[test.id][1]) for test in made
             ),
-            requirements=asked,
             assumptions=tuple(one for written in self._written for one in written.assumptions),
             uncertainties=tuple(one for written in self._written for one in written.uncertainties),
-            matrix=coverage(asked, kept),
-            environment=self.spec.snapshot,
-            notes=tuple(self.notes),
-            reflections=tuple(self.reflections),
-            questions=self.questions,
-            malformed=self.malformed,
-            prompt_tokens=self._purse.prompt_tokens,
-            completion_tokens=self._purse.completion_tokens,
-            engine_seconds=self._purse.engine_seconds,
         )
 
     # Asking
@@ -255,19 +207,3 @@ class FileSuiteWriter:
             return test.model_copy(update={"confidence": _SUPPORTED})
         self._reasons[test.id] = (True, f"weighs less: a second reading finds no sentence for it ({reading.verdict})")
         return test.model_copy(update={"weight": round(test.weight * _UNSUPPORTED, 4)})
-
-    def _numbered(self, tests: Sequence[SelfTest]) -> tuple[SelfTest, ...]:
-        counts: Counter[str] = Counter()
-        prefix = "" if self._place == "suite" else f"{self._place}-"
-        numbered = []
-        for test in tests:
-            counts[test.category] += 1
-            numbered.append(test.model_copy(update={"id": f"{prefix}{test.category}-{counts[test.category]}"}))
-        return tuple(numbered)
-
-    def _tell(self, generated: Sequence[SelfTest], kept: Sequence[SelfTest]) -> None:
-        made, admitted = Counter(test.category for test in generated), Counter(test.category for test in kept)
-        for category in CATEGORIES:
-            if made[category]:
-                event = TestgenProgress(category=category, generated=made[category], admitted=admitted[category])
-                self._events.emit(event)

@@ -8,12 +8,11 @@ from typing import Protocol
 
 from hc_ray.agent import environment_probe
 from hc_ray.agent.budget import Asking, Purse
-from hc_ray.agent.deliverable import Deliverable, deliverable_of
+from hc_ray.agent.deliverable import deliverable_of
 from hc_ray.agent.prompt_templates import prompts_digest
 from hc_ray.agent.role import Exchange, RoleModel
 from hc_ray.agent.sandbox_forks import SandboxForks
-from hc_ray.domain.config import SolverConfig, TestgenConfig
-from hc_ray.domain.events import TestgenProgress
+from hc_ray.domain.config import SolverConfig
 from hc_ray.domain.ports import Events, SandboxPlace
 from hc_ray.domain.prompt import Malformed, Prompt
 from hc_ray.domain.seeds import seed_of
@@ -21,15 +20,14 @@ from hc_ray.domain.suite import CATEGORIES, Category, SelfTest, Suite
 from hc_ray.domain.task import Task
 from hc_ray.domain.value import digest_of
 from hc_ray.selftests import askings, gate, tester
-from hc_ray.selftests.coverage import coverage, reflection, requirements
+from hc_ray.selftests.coverage import reflection, requirements
 from hc_ray.selftests.file_suite import FileSuiteWriter
 from hc_ray.selftests.gate_runs import prove, verdicts_of
 from hc_ray.selftests.shape import capped
 from hc_ray.selftests.shown_examples import generic_inputs, shown_tests
-from hc_ray.selftests.suite_runs import SuiteRuns
 from hc_ray.selftests.target import Target, targets_of
+from hc_ray.selftests.writer import Writer
 from hc_ray.spec.reading import read_spec
-from hc_ray.spec.spec import Spec
 
 Question = tuple[Asking, Target, Category, Prompt]
 """Who is asked, of what, for which tests, how."""
@@ -43,66 +41,30 @@ class SuiteCache(Protocol):
         ...
 
 
-class SuiteWriter:
-    """One writing of one suite. ``place`` tells the first suite from tests that are added later."""
-
-    def __init__(
-        self,
-        task: Task,
-        spec: Spec,
-        config: TestgenConfig,
-        *,
-        seed: int,
-        asking: Asking,
-        forks: SandboxForks,
-        events: Events,
-        place: str = "suite",
-        known: Sequence[SelfTest] = (),
-    ) -> None:
-        self.task, self.spec, self.config = task, spec, config
-        self._seed, self._purse, self._forks, self._events, self._place = seed, asking.purse, forks, events, place
-        self._askings = askings.all_of(asking)
-        self._known = tuple(known)
-        self.deliverable: Deliverable = deliverable_of(spec)
-        self.targets = targets_of(self.deliverable)
-        self.reflections: list[str] = []
-        self.questions = self.malformed = 0
-
-    @property
-    def exchanges(self) -> tuple[Exchange, ...]:
-        """What was asked and answered."""
-        return tuple(one for asking in self._askings for one in asking.exchanges)
+class SuiteWriter(Writer):
+    """Writes single tests, category by category."""
 
     async def write(self, key: str) -> Suite:
         """The whole suite, gated and frozen."""
+        self.deliverable = deliverable_of(self.spec)
+        self.targets = targets_of(self.deliverable)
         made = [] if self._known else [*shown_tests(self.spec, self.deliverable)]
         made += await self._ask_in_rounds(made)
         made += self._filled(made)
         numbered = self._numbered(made)
         gated, told = await prove(numbered, self.config, spec=self.spec, deliverable=self.deliverable,
-                                  runs=SuiteRuns(self._forks), place=self._place)  # fmt: skip
+                                  runs=self._runs, place=self._place)  # fmt: skip
+        self.notes += [told] if told else []
         kept, beyond = capped(gated.admitted, self.config)
         verdicts = verdicts_of(gated, beyond)
-        self._tell(numbered, kept)
-        asked = requirements(self.spec)
         kept_ids = {test.id for test in kept}
-        return Suite(
-            key=key,
-            task_digest=self.task.digest,
-            tests=kept,
+        return self._frozen(
+            key,
+            numbered,
+            kept=kept,
             dropped=(*gated.dropped, *(test for test in gated.admitted if test.id not in kept_ids)),
             gate=tuple(verdicts[test.id] for test in numbered),
-            requirements=asked,
             assumptions=self._assumptions(kept),
-            matrix=coverage(asked, kept),
-            environment=self.spec.snapshot,
-            notes=(told,) if told else (),
-            reflections=tuple(self.reflections),
-            questions=self.questions,
-            malformed=self.malformed,
-            prompt_tokens=self._purse.prompt_tokens,
-            completion_tokens=self._purse.completion_tokens,
-            engine_seconds=self._purse.engine_seconds,
         )
 
     def _assumptions(self, kept: Sequence[SelfTest]) -> tuple[str, ...]:
@@ -207,23 +169,6 @@ class SuiteWriter:
                     total += 1
                     filled.append(test)
         return filled
-
-    def _numbered(self, tests: Sequence[SelfTest]) -> tuple[SelfTest, ...]:
-        counts: Counter[str] = Counter()
-        numbered = []
-        prefix = "" if self._place == "suite" else f"{self._place}-"
-        for test in tests:
-            counts[test.category] += 1
-            identity = f"{prefix}{test.category}-{counts[test.category]}"
-            numbered.append(test.model_copy(update={"id": identity}))
-        return tuple(numbered)
-
-    def _tell(self, generated: Sequence[SelfTest], kept: Sequence[SelfTest]) -> None:
-        made, admitted = Counter(test.category for test in generated), Counter(test.category for test in kept)
-        for category in CATEGORIES:
-            if made[category]:
-                event = TestgenProgress(category=category, generated=made[category], admitted=admitted[category])
-                self._events.emit(event)
 
 
 def _by(label: str, test: SelfTest) -> SelfTest:
