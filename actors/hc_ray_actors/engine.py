@@ -36,7 +36,8 @@ async def capabilities_of(config: EngineConfig, name: str | None = None) -> Capa
         if config.kind != "openai":
             raise
         raise ModelError(
-            f"no model answers at {config.base_url}: {fault}; start the server, or correct --base-url"
+            f"no model answers at {config.base_url}: {fault}; start the server, or correct the URL "
+            "(--base-url, or roles.ROLE.base_url)"
         ) from fault
     finally:
         await model.aclose()

@@ -61,13 +61,14 @@ def load_config(
     path = find_config(config) if config is not None else None
     data, lines = _read(path) if path is not None else (copy.deepcopy(dict(base or {})), {})
     given: dict[Loc, str] = {}
+    if any(flag.loc[:1] == ("engine",) and flag.name != SET for flag in flags):
+        # It means every role: an engine of its own in the file would quietly win over it.
+        data.pop("roles", None)
     for flag in flags:
         if flag.name == SET and given.get(flag.loc, SET) != SET:
             raise ConfigError(f"{SET} {dotted(flag.loc)}: {given[flag.loc]} sets the same field; give only one of them")
         _set(data, flag.loc, flag.value)
         given[flag.loc] = flag.name
-    if _names_the_roles_engine(data, given):
-        data.pop("roles", None)
     try:
         return SweepConfig.model_validate(data)
     except ValidationError as error:
@@ -146,12 +147,6 @@ def _set(data: dict[str, Any], loc: Sequence[str], value: Any) -> None:
         data[key] = dict(inner) if isinstance(inner, dict) else {}
         data = data[key]
     data[loc[-1]] = value
-
-
-def _names_the_roles_engine(data: Mapping[str, Any], given: Mapping[Loc, str]) -> bool:
-    """A flag that chooses the engine means every role: an engine of its own in the file would quietly win over it.
-    ``--set`` means the one field that it names."""
-    return "roles" in data and any(loc[:1] == ("engine",) and name != SET for loc, name in given.items())
 
 
 def _line(loc: Loc, lines: Mapping[Loc, int]) -> int | None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import IO, Any
 
+from hc_ray.domain.config import EngineConfig
 from hc_ray.reports.html_report import NOT_MEASURED, aa_sentence, interval_of, sentence_of
 from hc_ray.reports.progress import clock, counted
 from hc_ray.reports.terminal import heading, say, table
@@ -42,7 +43,8 @@ def tell_plan(plan: Any, stream: Stream = None, *, whole: bool = False) -> None:
     rows = [
         ("tasks", f"{len(plan.taken)} to run, {len(plan.refused)} refused"),
         ("trials", _trials(plan, agents)),
-        ("model", f"{config.engine.label} ({config.engine.kind} engine)" if asks_model else "none needed"),
+        ("model", _engine(config.engine) if asks_model else "none needed"),
+        *((role, _engine(engine)) for role, engine in config.roles.items() if asks_model),
         ("sandbox", f"{plan.sandbox}: {plan.sandbox_why}"),
         ("runs on", plan.place),
         ("cost", _cost(plan)),
@@ -58,6 +60,10 @@ def tell_plan(plan: Any, stream: Stream = None, *, whole: bool = False) -> None:
         if len(shown) < len(plan.refused):
             say(f"and {len(plan.refused) - len(shown)} more (-v lists them)", stream=stream, style="dim")
     say(stream=stream)
+
+
+def _engine(engine: EngineConfig) -> str:
+    return f"{engine.label} ({engine.base_url or f'{engine.kind} engine'})"
 
 
 def _trials(plan: Any, agents: str) -> str:

@@ -180,6 +180,12 @@ class EngineConfig(Value):
     sampling: Sampling | None = None
     """Sampling parameters; None: those of the model's profile."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _is_a_server(cls, data: Any) -> Any:
+        """A URL alone means a server behind it."""
+        return {"kind": "openai", **data} if isinstance(data, dict) and data.get("base_url") else data
+
     @field_validator("base_url")
     @classmethod
     def _has_no_secret(cls, url: str | None) -> str | None:
@@ -237,7 +243,7 @@ class SweepConfig(BaseModel):
     solver: SolverConfig = SolverConfig()
     budget: BudgetConfig = BudgetConfig()
     engine: EngineConfig = EngineConfig()
-    """The engine for every role that ``roles`` does not list."""
+    """The engine of every role that ``roles`` does not list."""
     roles: dict[RoleName, EngineConfig] = {}
     """Separate engines for single roles. ``tester`` may be a list, whose engines all write tests for the same suite."""
     sandbox: Literal["auto", "docker", "bwrap"] = "auto"

@@ -277,6 +277,12 @@ def _counted(values: Iterable[str | None]) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
+def _models(config: Mapping[str, Any]) -> str | None:
+    """The solver's model, and those of roles that have one of their own."""
+    own = [f"{role}: {engine.get('model')}" for role, engine in (config.get("roles") or {}).items()]
+    return "; ".join([config["engine"]["model"], *own]) if config.get("engine") else None
+
+
 def _sweep(sweep: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What the sweep was, for the head of the report and for the tracker."""
     config = sweep.get("config") or {}
@@ -286,7 +292,7 @@ def _sweep(sweep: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[
         "dataset": config.get("dataset"),
         "split": sweep.get("split") or config.get("split"),
         # What checks the harness asks no model, whatever engine stands in the settings.
-        "model": (config.get("engine") or {}).get("model") if asks or not rows else None,
+        "model": _models(config) if asks or not rows else None,
         "config": config,
         "task_digests": sorted({str(row["task_digest"]) for row in rows}),
         "tasks": len({row["task"] for row in rows}),

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from hc_ray.cli.config_loader import Flag, load_config
+from hc_ray.cli.config_loader import Flag, load_config, setting
 from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import ConfigError
 from hc_ray.machine.paths import configs_dir
@@ -54,7 +54,10 @@ def test_flags_override_the_file(tmp_path: Path) -> None:
 def test_an_engine_flag_means_every_role(tmp_path: Path) -> None:
     path = written(tmp_path, "roles:\n  tester:\n    model: weak\n")
     assert load_config(path).roles["tester"].model == "weak"
-    assert load_config(path, [Flag("--model", ("engine", "model"), "other")]).roles == {}
+    other = Flag("--model", ("engine", "model"), "other")
+    assert load_config(path, [other]).roles == {}
+    both = load_config(path, [other, setting("roles.tester.base_url=http://h/v1"), setting("roles.tester.model=t")])
+    assert (both.engine.model, both.roles["tester"].model, both.roles["tester"].kind) == ("other", "t", "openai")
 
 
 def test_an_empty_file_means_the_defaults(tmp_path: Path) -> None:
