@@ -25,13 +25,13 @@ def reflection(
 ) -> str:
     """What a round left uncovered, in words that the next round's prompts repeat."""
     covered = coverage(asked, tests)
-    missing = [one.text for one in asked if not covered[one.id]]
+    missing = [one.sentence for one in asked if not covered[one.id]]
     parts = [f"Round {number}: {len(tests)} tests."]
     if short:
         ordered = [category for category in CATEGORIES if category in short]
         parts.append("Too few tests of: " + ", ".join(ordered) + ".")
     if missing:
-        parts.append("Not yet tested: " + " ".join(missing[:3]))
+        parts.append("Sentences that no test covers yet, where they ask for anything: " + " ".join(missing[:3]))
     return " ".join(parts)
 
 

@@ -255,7 +255,8 @@ def sources(tests: Sequence[SelfTest]) -> str:
                 functions.append(source)
             else:
                 shared[source] = None
-    return "\n\n".join([*shared, *functions])
+    head = "".join(f"{one}\n\n" if "\n" in one else f"{one}\n" for one in shared)
+    return f"{head}\n" + "\n\n".join(functions)
 
 
 def read_readings(completion: Completion) -> Mapping[str, Reading]:

@@ -144,7 +144,7 @@ def test_coverage_tells_which_sentences_no_test_encodes() -> None:
     covered = coverage(asked, tests)
     assert [one.sentence for one in asked if not covered[one.id]] == ["It adds one."]
     said = reflection(asked, tests, ["boundary"], number=1)
-    assert "Too few tests of: boundary." in said and said.endswith("Not yet tested: It adds one.")
+    assert "Too few tests of: boundary." in said and said.endswith("for anything: It adds one.")
 
 
 PIECES = """write `m.py` `t.sh` `f(a, b)` `f(1,` returns `[2]` raises def f(a: int) -> str: >>> f('x') `sh t.sh a`
