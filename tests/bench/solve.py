@@ -103,8 +103,8 @@ def graded(out: str) -> bool:
 
 
 def grade(out: str) -> None:
-    """Every candidate's real verdict, without the self-tests' quality (scripts/bench testgen); what an audit that was
-    broken off has looked at is looked up."""
+    """Every candidate's real verdict, without the self-tests' quality (plain ``hc-ray audit`` has that); what an audit
+    that was broken off has looked at is looked up."""
     prepared = audit.prepare(out, AuditSettings(mutants=0, self_tests=False))
     about = "" if prepared.seconds is None else f", about {clock(prepared.seconds)}"
     say(f"audit: at most {prepared.sandboxes} sandboxes{about}", stream=sys.stderr, style="dim")
