@@ -2,21 +2,20 @@
 takes. Here what is counted, and the forms of actions; those of tests stand in ``selftests.suite_forms``."""
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import NamedTuple
 
 import yaml
-from pydantic import ValidationError
+from pydantic import TypeAdapter
 
 from hc_ray.agent import environment_probe
-from hc_ray.agent.actions import Action, functions, read_actions, read_calls, spoken
+from hc_ray.agent.actions import functions, read_actions, read_calls, spoken
 from hc_ray.agent.loop import ActionForm, Opening
 from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.agent.terminal import Limits, Terminal
 from hc_ray.domain.config import SolverConfig
-from hc_ray.domain.errors import ConfigError
-from hc_ray.domain.ports import Model, Sandbox, SandboxPlace
+from hc_ray.domain.ports import Model, SandboxPlace
 from hc_ray.domain.prompt import Completion, Malformed, Message, Prompt
 from hc_ray.domain.task import Environment, Task
 from hc_ray.domain.value import Value, digest_of
@@ -27,195 +26,140 @@ from hc_ray.statistics.estimators import Paired, paired
 
 _ONE = "Only your next answer counts: do all of the task in it. Submit only where the task says so."
 _LIMITS = Limits(seconds=20.0, most_seconds=20.0)
-_TOLD = Limits()
 _P = 0.05
 
 
 class Situation(Value):
-    """Something to be done in a workspace of a few files."""
+    """Something to do, or to write tests for, in a workspace of a few files; ``configs/profiles/forms.yaml`` says what
+    each key means."""
 
     name: str
     instruction: str
     files: dict[str, str] = {}
-
-
-class ActionItem(Situation):
-    """One to act in, with what must have come of it."""
-
     check: str = "pass"
-    """Python that runs in the workspace afterwards."""
     shows: str = ""
-    """What the results of the actions hold."""
     seconds: float = 0.0
-    """The time limit that a command asks for at least."""
     submits: bool = False
+    right: dict[str, str] = {}
+    wrong: dict[str, str] = {}
 
 
-class SuiteItem(Situation):
-    """One to write tests for, with the files of a right and of a wrong result."""
+class Question(NamedTuple):
+    """What is asked, and what judges the answer: how much it made (actions count as one) and how much of it is right.
+    None made: it could not be read. Without a prompt the form has nothing to ask there."""
 
-    right: dict[str, str]
-    wrong: dict[str, str]
-
-
-class Items(Value):
-    """Everything that is asked."""
-
-    actions: tuple[ActionItem, ...]
-    tests: tuple[SuiteItem, ...]
-
-
-class Judged(NamedTuple):
-    """What one answer was worth: things that it made (actions, or tests) count by their share that is right."""
-
-    item: str
-    answer: Completion
-    made: int = 0
-    """0 for an answer that could not be read."""
-    right: int = 0
+    form: str
+    prompt: Prompt | None
+    judge: Callable[[Completion], Awaitable[tuple[int, int]]]
 
 
 class FormFigure(Value):
     """How well a form worked."""
 
-    what: Literal["actions", "tests"]
+    what: str
+    """``actions`` or ``tests``."""
     form: str
-    answers: int
-    read: int
-    """Answers that hold something that the product can read."""
-    made: int
-    right: int
-    tokens: int
+    answers: int = 0
+    read: int = 0
+    """Answers in which the product can read something."""
+    made: int = 0
+    right: int = 0
+    tokens: int = 0
     """Of prompts and answers together, as the engine counts them."""
-    shares: dict[str, tuple[float, ...]]
+    shares: dict[str, tuple[float, ...]] = {}
     """Situation → the share of each answer that was right."""
 
-    @property
-    def tokens_each(self) -> float | None:
-        """Tokens for each right answer (actions) or test."""
-        return self.tokens / self.right if self.right and self.tokens else None
-
-
-def figure(what: Literal["actions", "tests"], form: str, judged: Sequence[Judged]) -> FormFigure:
-    """The sum of a form's answers."""
-    shares: dict[str, tuple[float, ...]] = {}
-    for one in judged:
-        shares[one.item] = (*shares.get(one.item, ()), one.right / max(1, one.made))
-    return FormFigure(
-        what=what, form=form, answers=len(judged), read=sum(one.made > 0 for one in judged),
-        made=sum(one.made for one in judged), right=sum(one.right for one in judged),
-        tokens=sum(one.answer.tokens for one in judged), shares=shares,
-    )  # fmt: skip
+    def plus(self, name: str, answer: Completion, made: int, right: int) -> "FormFigure":
+        """With one more answer."""
+        shares = {**self.shares, name: (*self.shares.get(name, ()), right / max(1, made))}
+        return FormFigure(
+            what=self.what, form=self.form, answers=self.answers + 1, read=self.read + (made > 0),
+            made=self.made + made, right=self.right + right, tokens=self.tokens + answer.tokens, shares=shares,
+        )  # fmt: skip
 
 
 def chosen(figures: Sequence[FormFigure], default: str) -> tuple[str, Paired]:
     """The default, unless another form's share of right is above it by more than chance would make it; and how far
     the other is from the default. Situations are what is compared: answers to one are alike."""
-    by_form = {one.form: one for one in figures}
+    by_form = {one.form: one.shares for one in figures}
     other = next((form for form in by_form if form != default), default)
-    if default not in by_form or other == default:
-        return default, Paired()
-    found = paired(by_form[other].shares, by_form[default].shares)
-    better = (found.low or 0) > 0 and found.p is not None and found.p < _P
+    found = paired(by_form[other], by_form[default]) if other != default else Paired()
+    better = found.p is not None and found.p < _P and (found.low or 0) > 0
     return (other if better else default), found
 
 
-def load_forms() -> Items:
-    """The shipped situations. Raises ``ConfigError`` when their file cannot be read."""
-    path = configs_dir() / "profiles" / "forms.yaml"
-    try:
-        return Items.model_validate(yaml.safe_load(path.read_text("utf-8")))
-    except (OSError, yaml.YAMLError, ValidationError) as error:
-        raise ConfigError(f"{path}: not valid situations: {' '.join(str(error).split())[:200]}") from None
+def load_forms() -> dict[str, tuple[Situation, ...]]:
+    """The shipped situations: of actions, and of tests."""
+    text = (configs_dir() / "profiles" / "forms.yaml").read_text("utf-8")
+    return TypeAdapter(dict[str, tuple[Situation, ...]]).validate_python(yaml.safe_load(text))
 
 
-def done(item: Situation, judged: Mapping[Any, Sequence[Judged]]) -> str:
-    """A line that says what came of a situation in each form."""
-    found = {form: [one for one in answers if one.item == item.name] for form, answers in judged.items()}
-    return f"  {item.name}: " + ", ".join(
-        f"{form} {sum(one.right for one in them)} right of {sum(one.made for one in them)}"
-        for form, them in found.items()
-    )
-
-
-@contextlib.asynccontextmanager
-async def workplace(place: SandboxPlace, item: Situation) -> AsyncIterator[tuple[Task, Spec, SandboxForks]]:
-    """The situation as a task, with forks of its workspace."""
-    task = Task(name="forms", digest=digest_of(item), instruction=item.instruction, environment=Environment())
-    forks = SandboxForks(place, task, "forms")
-    try:
-        if item.files:
-            await (await forks.base()).put({path: text.encode() for path, text in item.files.items()})
-        yield task, await environment_probe.look_around(read_spec(item.instruction, Environment()), forks), forks
-    finally:
-        await forks.close()
-
-
-_Key = TypeVar("_Key")
-
-
-async def answers(model: Model, prompts: Mapping[_Key, Prompt]) -> dict[_Key, Completion]:
-    """Everything asked at once."""
-    return dict(zip(prompts, await asyncio.gather(*map(model.complete, prompts.values())), strict=True))
-
-
-async def measure_actions(
+async def measure(
     model: Model,
-    items: Sequence[ActionItem],
-    *,
+    what: str,
+    forms: Sequence[str],
+    items: Sequence[Situation],
     place: SandboxPlace,
-    forms: Sequence[ActionForm],
-    config: SolverConfig,
-    room: int,
+    questions: Callable[[Situation, Task, Spec, SandboxForks], Sequence[Question]],
     tell: Callable[[str], None] = lambda line: None,
 ) -> tuple[FormFigure, ...]:
-    """Ask every situation in every form at each of the search's temperatures; what an answer asks for is performed in a
-    fork. ``room``: tokens of an answer at most; ``tell`` hears of every situation that is done. Raises ``EngineError``
-    and ``SandboxError``."""
-    judged: dict[ActionForm, list[Judged]] = {form: [] for form in forms}
-    tokens = min(config.max_answer_tokens, room)
+    """Ask ``questions`` of every situation, those of one at once; ``tell`` hears what came of each situation. Raises
+    ``EngineError`` and ``SandboxError``."""
+    figures = {form: FormFigure(what=what, form=form) for form in forms}
     for item in items:
-        async with workplace(place, item) as (task, spec, forks):
-            told = environment_probe.block(spec, task, _TOLD, turns=1, tokens=tokens, answer=tokens)
-            opening = Opening(instruction=item.instruction, environment=told, advice=_ONE)
-            prompts = {
-                (form, seed): _ask(opening, form, seed=seed, temperature=temperature, max_tokens=tokens)
-                for form in forms
-                for seed, temperature in enumerate(config.temperatures)
-            }
-            for (form, seed), answer in (await answers(model, prompts)).items():
-                actions = _read(answer)
-                right = False
-                if actions:
-                    async with forks.fork(f"{form}{seed}", {}) as fork:
-                        right = await _right(item, actions, fork)
-                judged[form].append(Judged(item.name, answer, int(bool(actions)), int(right)))
-        tell(done(item, judged))
-    return tuple(figure("actions", form, judged[form]) for form in forms)
+        task = Task(name="forms", digest=digest_of(item), instruction=item.instruction, environment=Environment())
+        forks = SandboxForks(place, task, "forms")
+        try:
+            if item.files:
+                await (await forks.base()).put({path: text.encode() for path, text in item.files.items()})
+            spec = await environment_probe.look_around(read_spec(item.instruction, Environment()), forks)
+            asked = questions(item, task, spec, forks)
+            told = iter(await asyncio.gather(*(model.complete(one.prompt) for one in asked if one.prompt)))
+            for one in asked:
+                answer = next(told) if one.prompt else Completion(text="")
+                figures[one.form] = figures[one.form].plus(item.name, answer, *await one.judge(answer))
+        finally:
+            await forks.close()
+        shares = {form: sum(one.shares[item.name]) / len(one.shares[item.name]) for form, one in figures.items()}
+        tell(f"  {item.name}: " + ", ".join(f"{form} {share:.0%} right" for form, share in shares.items()))
+    return tuple(figures.values())
 
 
-def _ask(opening: Opening, form: ActionForm, *, seed: int, temperature: float, max_tokens: int) -> Prompt:
-    system, task = opening.messages(form)
-    return Prompt(
-        role="solver", purpose="calibration", max_tokens=max_tokens, temperature=temperature, seed=seed,
-        messages=(Message(role="system", content=system), Message(role="user", content=task)),
-        tools=functions() if form == "calls" else (),
-    )  # fmt: skip
+def action_questions(
+    forms: Sequence[ActionForm], config: SolverConfig, room: int
+) -> Callable[[Situation, Task, Spec, SandboxForks], Sequence[Question]]:
+    """Every form at each of the search's temperatures; what an answer asks for is performed in a fork. ``room``: tokens
+    of an answer at most."""
+    tokens = min(config.max_answer_tokens, room)
+
+    def questions(item: Situation, task: Task, spec: Spec, forks: SandboxForks) -> list[Question]:
+        told = environment_probe.block(spec, task, Limits(), turns=1, tokens=tokens, answer=tokens)
+        opening = Opening(instruction=item.instruction, environment=told, advice=_ONE)
+        found = []
+        for form in forms:
+            system, user = opening.messages(form)
+            messages = (Message(role="system", content=system), Message(role="user", content=user))
+            for seed, temperature in enumerate(config.temperatures):
+                prompt = Prompt(
+                    role="solver", purpose="calibration", messages=messages, max_tokens=tokens, seed=seed,
+                    temperature=temperature, tools=functions() if form == "calls" else (),
+                )  # fmt: skip
+                found.append(Question(form, prompt, partial(_acted, item, forks, f"{form}{seed}")))
+        return found
+
+    return questions
 
 
-def _read(answer: Completion) -> tuple[Action, ...]:
-    """The actions of an answer as a lineage reads it; none of one that was cut or cannot be read."""
-    if answer.finish_reason == "length":
-        return ()
-    read = read_calls(answer.tool_calls) if answer.tool_calls else read_actions(spoken(answer.text))
-    return () if isinstance(read, Malformed) else read
-
-
-async def _right(item: ActionItem, actions: Sequence[Action], sandbox: Sandbox) -> bool:
-    limit = max((action.seconds or 0.0 for action in actions), default=0.0)
+async def _acted(item: Situation, forks: SandboxForks, name: str, answer: Completion) -> tuple[int, int]:
+    """What came of an answer, read as a lineage reads it: of one that was cut nothing runs."""
+    actions = read_calls(answer.tool_calls) if answer.tool_calls else read_actions(spoken(answer.text))
+    if answer.finish_reason == "length" or isinstance(actions, Malformed) or not actions:
+        return 0, 0
+    limit = max(action.seconds or 0.0 for action in actions)
     if any(action.name == "submit" for action in actions) != item.submits or limit < item.seconds:
-        return False
-    terminal = Terminal(sandbox, _LIMITS)
-    shown = [(await terminal.perform(action)).says for action in actions if action.name != "submit"]
-    done = await sandbox.exec(["python3", "-B", "-c", item.check], timeout=_LIMITS.seconds)
-    return done.exit_code == 0 and item.shows in "\n".join(shown)
+        return 1, 0
+    async with forks.fork(name, {}) as fork:
+        terminal = Terminal(fork, _LIMITS)
+        shown = [(await terminal.perform(action)).says for action in actions if action.name != "submit"]
+        done = await fork.exec(["python3", "-B", "-c", item.check], timeout=_LIMITS.seconds)
+    return 1, int(done.exit_code == 0 and item.shows in "\n".join(shown))

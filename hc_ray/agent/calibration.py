@@ -1,9 +1,8 @@
 """How a model is best asked: form × temperature × stop rules on calibration items that belong to no dataset."""
 
-import ast
 import asyncio
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
@@ -14,7 +13,7 @@ from hc_ray.domain.config import Form
 from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.ports import Model, Sandbox, SandboxPlace
 from hc_ray.domain.profile import CALIBRATION, Profile
-from hc_ray.domain.prompt import Completion, Malformed, Message, Prompt
+from hc_ray.domain.prompt import Completion, Malformed, Prompt
 from hc_ray.domain.task import Environment, Task
 from hc_ray.domain.value import Value, digest_of
 from hc_ray.machine.paths import configs_dir
@@ -38,8 +37,6 @@ class CalibrationItem(Value):
 class Figure(Value):
     """How often one way of asking worked."""
 
-    what: str
-    """``solve`` (a file that passes its check) or ``test`` (an assertion that holds for the reference)."""
     form: Form
     temperature: float
     stops: bool
@@ -62,7 +59,7 @@ class Calibration(Value):
         """Whether the two forms differ by more than chance would (two proportions, 5 %)."""
         totals = {}
         for form in FORMS:
-            seen = [one for one in self.figures if one.what == "solve" and one.form == form and not one.stops]
+            seen = [one for one in self.figures if one.form == form and not one.stops]
             totals[form] = sum(one.passed for one in seen), sum(one.samples for one in seen)
         (a, n), (b, m) = totals.values()
         pooled = (a + b) / (n + m)
@@ -102,7 +99,6 @@ async def measure_profile(
         for form in FORMS:
             for temperature in temperatures:
                 figures += await _solve_figures(model, items, sandbox, form, temperature, samples, max_tokens, tell)
-            figures.append(await _test_figure(model, items, sandbox, form, samples, tell))
     finally:
         await sandbox.close()
     return Calibration(figures=tuple(figures), profile=_profile(figures, note))
@@ -133,9 +129,7 @@ async def _solve_figures(
             files = prompt_formats.read(_cut(answer) if stops else answer, prompt, deliverable)
             if not isinstance(files, Malformed):
                 passed += await _holds(sandbox, next(iter(files.values())), item.check)
-        found.append(
-            Figure(what="solve", form=form, temperature=temperature, stops=stops, samples=len(asked), passed=passed)
-        )
+        found.append(Figure(form=form, temperature=temperature, stops=stops, samples=len(asked), passed=passed))
         tell(found[-1])
     return found
 
@@ -165,81 +159,29 @@ async def _holds(sandbox: Sandbox, solution: str, check: str) -> bool:
     return ended.exit_code == 0
 
 
-async def _test_figure(
-    model: Model,
-    items: Sequence[CalibrationItem],
-    sandbox: Sandbox,
-    form: Form,
-    samples: int,
-    tell: Callable[[Figure], None],
-) -> Figure:
-    asked = [(item, _ask_test(item, form, seed)) for item in items for seed in range(samples)]
-    answers = await asyncio.gather(*(model.complete(prompt) for _, prompt in asked))
-    passed = 0
-    for (item, prompt), answer in zip(asked, answers, strict=True):
-        assertion = _assertion(prompt.context + answer.text, item.name)
-        if assertion is not None:
-            passed += await _holds(sandbox, item.reference, f"from solution import {item.name}\n{assertion}\n")
-    figure = Figure(what="test", form=form, temperature=0.7, stops=True, samples=len(asked), passed=passed)
-    tell(figure)
-    return figure
-
-
-def _ask_test(item: CalibrationItem, form: Form, seed: int) -> Prompt:
-    common = {"role": "tester", "purpose": "calibration", "max_tokens": 60, "temperature": 0.7, "seed": seed}
-    if form == "chat":
-        wish = f"{item.instruction}\nReply with one line: an assert statement that tests `{item.name}`."
-        return Prompt.model_validate({**common, "messages": (Message(role="user", content=wish),)})
-    spoken = "".join(f"# {line}\n" for line in item.instruction.strip().split("\n"))
-    begun = f"assert {item.name}("
-    text = f"{spoken}\nfrom solution import {item.name}\n\n{begun}"
-    return Prompt.model_validate({**common, "text": text, "stop": ("\n",), "context": begun})
-
-
-def _assertion(text: str, name: str) -> str | None:
-    """The first line that is an assertion which calls ``name``."""
-    for line in text.split("\n"):
-        try:
-            tree = ast.parse(line.strip().strip("`")).body
-        except (SyntaxError, ValueError, MemoryError, RecursionError):
-            continue
-        called = [node.func for one in tree for node in ast.walk(one) if isinstance(node, ast.Call)]
-        if len(tree) == 1 and isinstance(tree[0], ast.Assert) and _any_named(called, name):
-            return ast.unparse(tree[0])
-    return None
-
-
-def _any_named(functions: Iterable[ast.expr], name: str) -> bool:
-    return any(isinstance(function, ast.Name) and function.id == name for function in functions)
-
-
 def _profile(figures: Sequence[Figure], note: str) -> Profile:
     """The form with the highest mean rate, its best temperature, and the stop rules where they do not cost a pass."""
-    solve = [figure for figure in figures if figure.what == "solve"]
     mean = {}
     for way in (("chat", False), ("completion", False), ("completion", True)):
-        rates = [figure.rate for figure in solve if (figure.form, figure.stops) == way]
+        rates = [figure.rate for figure in figures if (figure.form, figure.stops) == way]
         mean[way] = sum(rates) / len(rates)
     with_stops = mean["completion", True] >= mean["completion", False]
     completion = mean["completion", with_stops]
     form: Form = "completion" if completion > mean["chat", False] else "chat"
-    kept = [one for one in solve if one.form == form and one.stops == (with_stops and form == "completion")]
+    kept = [one for one in figures if one.form == form and one.stops == (with_stops and form == "completion")]
     best = max(kept, key=lambda figure: (figure.rate, -figure.temperature))
-    tests = {figure.form: figure.rate for figure in figures if figure.what == "test"}
     return Profile(
         form=form,
-        test_form="completion" if tests["completion"] > tests["chat"] else "chat",
+        test_form=form,
         stop={"completion": STOPS} if with_stops else {},
         temperature_best_single=best.temperature,
-        bias_to_agreement=max(tests.values()) < 0.5,
         measured=_told(figures, note),
     )
 
 
 def _told(figures: Sequence[Figure], note: str) -> str:
     shown = [
-        f"{one.what} {one.form}{' with stops' if one.stops and one.what == 'solve' else ''} T {one.temperature:g}: "
-        f"{one.passed}/{one.samples}"
+        f"{one.form}{' with stops' if one.stops else ''} T {one.temperature:g}: {one.passed}/{one.samples}"
         for one in figures
     ]
     return "; ".join([note, *shown] if note else shown)

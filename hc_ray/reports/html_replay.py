@@ -24,9 +24,10 @@ def selection(found: Found) -> str:
         parts += ["<h3>Paired at equal tokens</h3>", _pairs(found["comparisons"])]
     if any(row["pairs"] for row in found["ablations"]):
         parts += [
-            "<h3>Ablations of hc, computed from the stored pass matrices</h3>",
+            "<h3>Ablations of hc on the stored pools</h3>",
             _ablations([row for row in found["ablations"] if row["pairs"]]),
-            "<p class=soft>An ablation does not spend the tokens that it saves on anything else.</p>",
+            "<p class=soft>What a search would then have asked for is not in its pool: without suite or repairs it would "
+            "go on where it was complete, so those two need sweeps of their own.</p>",
         ]
     return "".join(parts)
 

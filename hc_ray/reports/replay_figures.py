@@ -216,8 +216,9 @@ def _beyond(level: Sequence[Pool], selector: SelectorName | None) -> dict[str, A
 
 
 def _ablated(group: Sequence[Pool], selector: SelectorName | None) -> list[dict[str, Any]]:
-    """Each ablation of ``hc``'s stored searches against the whole, by the same selector. What the taken part cost is
-    not spent elsewhere: a loss is an upper bound."""
+    """Each ablation of ``hc``'s stored searches against the whole, by the same selector. What the search would have
+    asked for then is not in the pool: without suite or repairs it goes on where it was complete, so that these two
+    need sweeps of their own. Width 1 takes only away."""
     graded = [pool for pool in group if pool.graded and (pool.matrix is not None or pool.rounds)]
     changes: dict[str, Ablation] = {**ABLATIONS}
     changes |= {f"without {category}": without_category(category) for category in categories_of(graded)}

@@ -111,7 +111,7 @@ def _tell_beyond(beyond: Mapping[str, Any], stream: Stream) -> None:
 def _tell_ablations(found: Mapping[str, Any], stream: Stream) -> None:
     if not any(row["pairs"] for row in found["ablations"]):
         return
-    heading("Ablations of hc, computed from the stored pass matrices (saved tokens are not respent)", stream=stream)
+    heading("Ablations of hc on the stored pools (what it would then have asked for is not in them)", stream=stream)
     table(
         ("ablation", "pairs", "candidates", "tokens", "blind pass", "without ablation", "difference"),
         [

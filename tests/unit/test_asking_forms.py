@@ -10,7 +10,8 @@ import yaml
 from typer.testing import CliRunner
 
 from hc_ray.agent.actions import TOOLS, Action
-from hc_ray.agent.asking_forms import FormFigure, chosen, load_forms, measure_actions
+from hc_ray.agent.asking_forms import FormFigure, action_questions, chosen, load_forms, measure
+from hc_ray.agent.loop import ActionForm
 from hc_ray.cli.app import app
 from hc_ray.domain.config import EngineConfig, SolverConfig, TestgenConfig
 from hc_ray.domain.errors import ConfigError
@@ -19,15 +20,15 @@ from hc_ray.domain.profile import Profile, usable
 from hc_ray.domain.prompt import Completion, Prompt, ToolCall
 from hc_ray.engines.catalogue import remote_profile_path, resolve_remote, save_profile
 from hc_ray.engines.profiles import of_model, own_settings, shipped
-from hc_ray.selftests.suite_forms import measure_tests
+from hc_ray.selftests.suite_forms import suite_questions
 from hc_ray_actors.jobs import bench
 from hc_ray_actors.role_models import role_models
 from tests.fakes.engine_server import EngineServer
 from tests.fakes.folder_place import FolderPlace
 
 ITEMS = load_forms()
-ACTIONS = {one.name: one for one in ITEMS.actions}
-TESTS = {one.name: one for one in ITEMS.tests}
+ACTIONS = {one.name: one for one in ITEMS["actions"]}
+TESTS = {one.name: one for one in ITEMS["tests"]}
 ONCE = SolverConfig(temperatures=(0.3,))
 
 
@@ -107,7 +108,8 @@ class Plays:
 
 async def played(model: Plays, *names: str) -> dict[str, FormFigure]:
     items = [ACTIONS[name] for name in names or ACTIONS]
-    found = await measure_actions(model, items, place=FolderPlace(), forms=("fenced", "calls"), config=ONCE, room=500)
+    forms: tuple[ActionForm, ...] = ("fenced", "calls")
+    found = await measure(model, "actions", forms, items, FolderPlace(), action_questions(forms, ONCE, 500))
     return {one.form: one for one in found}
 
 
@@ -115,7 +117,7 @@ async def test_every_situation_can_be_done_in_both_forms() -> None:
     found = await played(Plays(RIGHT, RIGHT))
     for one in found.values():
         assert (one.answers, one.read, one.right) == (8, 8, 8), one.shares
-        assert one.tokens == 80 and one.tokens_each == 10
+        assert one.tokens == 80
 
 
 async def test_what_cannot_be_read_and_what_does_something_else_are_told_apart() -> None:
@@ -130,7 +132,7 @@ async def test_what_cannot_be_read_and_what_does_something_else_are_told_apart()
     assert found["fenced"].shares == {
         "submit": (1.0,), "a long command": (0.0,), "edit one line": (0.0,), "list a folder": (0.0,)
     }  # fmt: skip
-    assert (found["calls"].answers, found["calls"].read, found["calls"].tokens_each) == (4, 0, None)
+    assert (found["calls"].answers, found["calls"].read, found["calls"].tokens) == (4, 0, 40)
 
 
 async def test_an_answer_that_was_cut_counts_as_not_read() -> None:
@@ -203,10 +205,10 @@ class Tests:
 async def test_a_test_is_right_if_it_tells_the_right_result_from_the_wrong_one_and_a_line_if_its_input_does() -> None:
     items = [TESTS["function of numbers"], TESTS["file with a number"]]
     told: list[str] = []
-    lines, files = await measure_tests(
-        Tests(), items, place=FolderPlace(quick=True), profile=Profile(), config=TestgenConfig(), room=500, samples=1,
-        tell=told.append,
-    )  # fmt: skip
+    questions = suite_questions(Profile(), TestgenConfig(), 500, 1)
+    lines, files = await measure(
+        Tests(), "tests", ("lines", "files"), items, FolderPlace(quick=True), questions, told.append
+    )
     assert (lines.form, lines.answers, lines.read, lines.made, lines.right) == ("lines", 2, 1, 3, 3)
     assert lines.shares["file with a number"] == (0.0,)  # no line can be asked for there
     assert (files.form, files.answers, files.made) == ("files", 2, 4)
@@ -249,7 +251,7 @@ class CallsWell(EngineServer):
     def _reply(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
         status, data = super()._reply(method, path, body)
         asked = "\n".join(str(one["content"]) for one in body.get("messages", ()))
-        if body.get("tools") and any(one.instruction.strip() in asked for one in ITEMS.actions):
+        if body.get("tools") and any(one.instruction.strip() in asked for one in ITEMS["actions"]):
             calls = [{"id": one.id, "function": {"name": one.name, "arguments": one.arguments}}
                      for one in called(RIGHT[item_of(asked, ACTIONS)])]  # fmt: skip
             data["choices"][0]["message"] = {"role": "assistant", "content": None, "tool_calls": calls}

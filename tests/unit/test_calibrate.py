@@ -22,8 +22,6 @@ def _body(reference: str) -> str:
 def right_in_chat(prompt: Prompt) -> str:
     """Solves in chat, and only when asked warmly; its completions run on with a line that fails."""
     item = _item(prompt)
-    if prompt.role == "tester":
-        return "no idea" if prompt.text is None else f"0) == {item.name}(0)"
     if prompt.text is None:
         return f"```python\n{item.reference}```" if prompt.temperature > 0 else "no idea"
     return "\n    return None\n"
@@ -32,8 +30,6 @@ def right_in_chat(prompt: Prompt) -> str:
 def runs_on(prompt: Prompt) -> str:
     """Solves in the completion form, then runs on into a line that ends the program with an error."""
     item = _item(prompt)
-    if prompt.role == "tester":
-        return f"assert {item.name}(" if prompt.text is None else ") or True"
     return "\n" + _body(item.reference) + "\nprint(undefined_name)\n" if prompt.text is not None else "no idea"
 
 
@@ -47,11 +43,11 @@ async def test_every_reference_passes_its_check_and_the_better_form_wins() -> No
         samples=1,
         note="today",
     )
-    rates = {(one.what, one.form, one.temperature, one.stops): one.rate for one in found.figures}
-    assert rates["solve", "chat", 0.5, False] == 1.0 and rates["solve", "chat", 0.0, False] == 0.0
-    assert rates["solve", "completion", 0.5, False] == 0.0
+    rates = {(one.form, one.temperature, one.stops): one.rate for one in found.figures}
+    assert rates["chat", 0.5, False] == 1.0 and rates["chat", 0.0, False] == 0.0
+    assert rates["completion", 0.5, False] == 0.0
     assert (found.profile.form, found.profile.temperature_best_single) == ("chat", 0.5)
-    assert found.profile.measured.startswith("today; solve chat T 0: 0/12")
+    assert found.profile.measured.startswith("today; chat T 0: 0/12")
     assert found.told_apart
     assert place.made[0].closed
 
@@ -70,13 +66,13 @@ async def test_two_forms_that_differ_by_one_answer_are_not_told_apart_and_each_f
     assert tuple(told) == found.figures
 
 
-async def test_stop_rules_are_kept_where_they_help_and_the_test_form_is_measured() -> None:
+async def test_stop_rules_are_kept_where_they_help() -> None:
     items = [ITEMS["cube"], ITEMS["smallest"]]
     found = await measure_profile(ScriptedModel(runs_on), items, place=FolderPlace(), temperatures=(0.0,), samples=1)
     assert found.profile.form == "completion" and found.profile.stop == {"completion": STOPS}
-    by_stops = {one.stops: one.passed for one in found.figures if (one.what, one.form) == ("solve", "completion")}
+    by_stops = {one.stops: one.passed for one in found.figures if one.form == "completion"}
     assert by_stops == {False: 0, True: 2}
-    assert found.profile.bias_to_agreement
+    assert found.profile.test_form == "completion" and "bias_to_agreement" not in found.profile.model_fields_set
 
 
 def test_items_state_a_signature_and_a_file_and_are_python() -> None:

@@ -94,7 +94,7 @@ async def _knee_and_format(
         calibration = await _calibrated(model, config, tell)
         measured = calibration.profile
         profile = planned.model_copy(update={name: getattr(measured, name) for name in measured.model_fields_set})
-        tell(f"best prompt format: {profile.form} for solutions, {profile.test_form} for tests")
+        tell(f"best prompt format: {profile.form}")
         if not calibration.told_apart:
             tell("the difference between the two formats is not significant")
     else:
@@ -110,32 +110,24 @@ async def _knee_and_format(
 async def _forms(
     model: HttpModel, config: EngineConfig, planned: Profile, seen: Capabilities, tell: Callable[[str], None]
 ) -> _Found:
-    from hc_ray.agent.asking_forms import chosen, load_forms, measure_actions
+    from hc_ray.agent.asking_forms import FormFigure, action_questions, chosen, load_forms, measure
     from hc_ray.agent.loop import ActionForm
-    from hc_ray.selftests.suite_forms import measure_tests
+    from hc_ray.selftests.suite_forms import suite_questions
 
-    solver, items, room = settled(SweepConfig(), planned).solver, load_forms(), planned.context_tokens // 2
     if not seen.chat:
         raise ConfigError(f"--profile: {config.label} supports no chat, in which actions and tests are asked for")
+    solver, items, room = settled(SweepConfig(), planned).solver, load_forms(), planned.context_tokens // 2
     forms: tuple[ActionForm, ...] = ("fenced", "calls") if seen.tools else ("fenced",)
-    samples = len(solver.temperatures)
-    tell(f"actions: {len(items.actions)} situations, {samples} answers to each in each form ({', '.join(forms)})")
-    place = _place()
+    samples, place = len(solver.temperatures), _place()
+    asked = {
+        "actions": (forms, action_questions(forms, solver, room)),
+        "tests": (("lines", "files"), suite_questions(planned, solver.testgen, room, samples)),
+    }
+    figures: list[FormFigure] = []
     try:
-        figures = await measure_actions(
-            model, items.actions, place=place, forms=forms, config=solver, room=room, tell=tell
-        )
-        tell(f"tests: {len(items.tests)} situations, {samples} answers to each in each form (lines, files)")
-        figures += await measure_tests(
-            model,
-            items.tests,
-            place=place,
-            profile=planned,
-            config=solver.testgen,
-            room=room,
-            samples=samples,
-            tell=tell,
-        )
+        for what, (ways, questions) in asked.items():
+            tell(f"{what}: {len(items[what])} situations, {samples} answers to each in each form ({', '.join(ways)})")
+            figures += await measure(model, what, ways, items[what], place, questions, tell)
     finally:
         await place.close()
     settings, differences = dict(planned.settings), {}
@@ -149,7 +141,10 @@ async def _forms(
         "settings": settings, "measured": "; ".join([*before, _note(config), *told]),
     })  # fmt: skip
     return profile, {
-        "figures": [{**one.model_dump(mode="json"), "tokens_each": one.tokens_each} for one in figures],
+        "figures": [
+            {**one.model_dump(mode="json"), "tokens_each": one.tokens / one.right if one.right else None}
+            for one in figures
+        ],
         "differences": {key: one.model_dump(mode="json") for key, one in differences.items()},
         "settings": now,
     }
@@ -180,4 +175,4 @@ def _place() -> SandboxPlace:
 
 def _words(figure: Any) -> str:
     stops = ", stop rules" if figure.stops else ""
-    return f"{figure.what} {figure.form} T {figure.temperature:g}{stops}: {figure.passed}/{figure.samples}"
+    return f"{figure.form} T {figure.temperature:g}{stops}: {figure.passed}/{figure.samples}"
