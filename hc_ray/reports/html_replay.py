@@ -26,8 +26,8 @@ def selection(found: Found) -> str:
         parts += [
             "<h3>Ablations of hc on the stored pools</h3>",
             _ablations([row for row in found["ablations"] if row["pairs"]]),
-            "<p class=soft>What a search would then have asked for is not in its pool: without suite or repairs it would "
-            "go on where it was complete, so those two need sweeps of their own.</p>",
+            "<p class=soft>What a search would then have asked for is not in its pool: without suite or repairs it "
+            "would go on where it was complete, so those two need sweeps of their own.</p>",
         ]
     return "".join(parts)
 
