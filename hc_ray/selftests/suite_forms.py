@@ -34,8 +34,9 @@ def suite_questions(
 
         def file(seed: int) -> Question:
             held = [f"{path}:\n{text}" for path, text in item.files.items()]
+            heads = "\n\n".join(["Its files, long ones cut:", *held] if held else ())
             prompt = file_tester.ask(
-                spec, environment_probe.describe(spec, task), "\n\n".join(held), known=(), reflection="", seed=seed,
+                spec, environment_probe.describe(spec, task), heads, known=(), reflection="", seed=seed,
                 max_tokens=min(config.answer_tokens, room), temperature=config.temperature,
             )  # fmt: skip
             return Question("files", prompt, partial(judge, partial(_in_file, spec), f"files{seed}"))
