@@ -230,10 +230,6 @@ def people(json_asked: bool) -> Any:
 
 def sweep_store(out: str) -> "SweepStore":
     """The store of a sweep directory. Raises ``OutputError`` where there is no sweep."""
-    from hc_ray.domain.errors import OutputError
-    from hc_ray.stores.sweep_directory import SweepStore
+    from hc_ray.stores.sweep_directory import sweep_at
 
-    store = SweepStore(out)
-    if not store.exists("sweep.json"):
-        raise OutputError(f"{out}: not a sweep directory (no sweep.json); give the folder that `hc-ray sweep -o` wrote")
-    return store
+    return sweep_at(out)

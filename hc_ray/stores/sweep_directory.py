@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from hc_ray.domain.errors import StoreError
+from hc_ray.domain.errors import OutputError, StoreError
 
 COMMITTING = frozenset({"sweep.json", "lease.json", "result.json"})
 """Files that outlast a power cut, wherever they lie; and everything in the folders below."""
@@ -226,6 +226,14 @@ def _lock(file: IO[Any], seconds: float) -> None:
             time.sleep(0.02)
         except OSError:
             return
+
+
+def sweep_at(out: str) -> SweepStore:
+    """The store of a sweep directory. Raises ``OutputError`` where there is no sweep."""
+    store = SweepStore(out)
+    if not store.exists("sweep.json"):
+        raise OutputError(f"{out}: not a sweep directory (no sweep.json); give the folder that `hc-ray sweep -o` wrote")
+    return store
 
 
 def parquet(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> bytes:

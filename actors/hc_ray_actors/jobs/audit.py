@@ -19,7 +19,7 @@ from hc_ray.domain.value import digest_of
 from hc_ray.machine.paths import data_root
 from hc_ray.reports.report import read_sweep
 from hc_ray.reports.status import status_of
-from hc_ray.stores.sweep_directory import SweepStore
+from hc_ray.stores.sweep_directory import SweepStore, sweep_at
 from hc_ray_actors import verifiers
 from hc_ray_actors.driver.plan import sealed_folder, with_network
 from hc_ray_actors.jobs.audit_subjects import (
@@ -49,7 +49,7 @@ Told = Callable[[str], None]
 
 def prepare(out: str, settings: AuditSettings, *, split: str = "dev") -> Audit:
     """Work out an audit. Raises ``UserError``: no sweep, one that runs, a holdout that was not asked for by name."""
-    store = SweepStore(out)
+    store = sweep_at(out)
     sweep = read_sweep(store)
     if status_of(store)["owner"] == "running":
         raise OutputError(f"{out}: this sweep is still running; audit it when it has ended")

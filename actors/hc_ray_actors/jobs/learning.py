@@ -8,12 +8,13 @@ from typing import Any
 from hc_ray.agent.deliverable import deliverable_of
 from hc_ray.agent.skill_learning import Lesson, Solved, lessons
 from hc_ray.agent.skills import FILE, SHIPPED, installed
-from hc_ray.domain.errors import ConfigError, DatasetError, OutputError
+from hc_ray.domain.errors import ConfigError, DatasetError
 from hc_ray.domain.task import Task
 from hc_ray.domain.trial import TrialResult
 from hc_ray.machine.paths import data_root
+from hc_ray.reports.report import read_sweep
 from hc_ray.spec.reading import read_spec
-from hc_ray.stores.sweep_directory import SweepStore
+from hc_ray.stores.sweep_directory import SweepStore, sweep_at
 from hc_ray.tasks.vocabulary import Vocabulary, benchmark
 from hc_ray_actors import verifiers
 from hc_ray_actors.driver.plan import sealed_folder
@@ -22,13 +23,8 @@ from hc_ray_actors.driver.plan import sealed_folder
 def learn(out: str, root: Path) -> tuple[Lesson, ...]:
     """What each kind of task of the sweep ``out`` taught; new skills, and new versions, lie in ``root/<kind>/`` after
     it. Raises ``UserError`` for a sweep that nothing may be learned from."""
-    store = SweepStore(out)
-    try:
-        sweep = json.loads(store.read("sweep.json"))
-    except FileNotFoundError:
-        raise OutputError(
-            f"{out}: not a sweep directory (no sweep.json); give the folder that `hc-ray sweep -o` wrote"
-        ) from None
+    store = sweep_at(out)
+    sweep = read_sweep(store)
     if sweep["config"]["split"] != "dev":
         raise ConfigError(
             f"{out}: this sweep ran on split {sweep['config']['split']}; skills are learned from dev only"

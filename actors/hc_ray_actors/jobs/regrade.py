@@ -12,7 +12,8 @@ from hc_ray.domain.errors import DatasetError, InfrastructureError, OutputError
 from hc_ray.domain.task import Task
 from hc_ray.domain.trial import TrialKey, TrialResult
 from hc_ray.machine.paths import data_root
-from hc_ray.stores.sweep_directory import SweepStore
+from hc_ray.reports.report import read_sweep
+from hc_ray.stores.sweep_directory import SweepStore, sweep_at
 from hc_ray_actors import verifiers
 from hc_ray_actors.driver.plan import sealed_folder, with_network
 from hc_ray_actors.sandboxes import choose
@@ -21,13 +22,8 @@ from hc_ray_actors.sandboxes import choose
 def regrade(out: str) -> list[dict[str, Any]]:
     """Grade every stored submission of a sweep once more, each in a fresh sandbox. Nothing stored is changed. Answers a
     row a trial: ``trial``, ``task``, ``before``, ``after`` (None: no verdict), ``cause``. Raises ``UserError``."""
-    store = SweepStore(out)
-    try:
-        sweep = json.loads(store.read("sweep.json"))
-    except FileNotFoundError:
-        raise OutputError(
-            f"{out}: not a sweep directory (no sweep.json); give the folder that `hc-ray sweep -o` wrote"
-        ) from None
+    store = sweep_at(out)
+    sweep = read_sweep(store)
     folder = Path(sweep["dataset"])
     if not folder.is_dir():
         raise DatasetError(f"{folder}: the dataset of this sweep no longer exists, so its submissions cannot be graded")
