@@ -19,7 +19,6 @@ from hc_ray.selftests.shown_examples import shown_tests
 from hc_ray.selftests.trivial_states import missing, named_paths, trivial_states
 from hc_ray.selftests.writer import Writer
 
-STABLE_RUNS = 3
 _READING_SHARE = 0.35
 """The share of the budget that is kept for the second reading."""
 _UNSUPPORTED = 0.5
@@ -120,7 +119,7 @@ class FileSuiteWriter(Writer):
         self._note(gated.verdicts)
         if self.config.gate == "off" or not gated.admitted:
             return list(gated.admitted)
-        runs = await self._runs.repeat(f"{self._place}-gate", {}, gated.admitted, repeats=STABLE_RUNS)
+        runs = await self._runs.repeat(f"{self._place}-gate", {}, gated.admitted, repeats=gate.STABLE_RUNS)
         standing = [
             settled for test, cells in zip(gated.admitted, runs, strict=True)
             if (settled := self._on_untouched(test, cells)) is not None

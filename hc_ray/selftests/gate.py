@@ -13,8 +13,7 @@ from hc_ray.selftests import file_tester
 from hc_ray.selftests.runner import PROPERTIES
 from hc_ray.spec.calls import call_in_normal_form
 
-STATED_CONFIDENCE = 0.7
-"""From here up an expectation is the instruction's own, not a guess."""
+STABLE_RUNS = 3
 WEAK = 0.5
 """What a test's weight is multiplied by where it shows little."""
 
@@ -112,25 +111,23 @@ def run_through(tests: Sequence[SelfTest], runs: Sequence[Sequence[Cell]]) -> Ga
 
 def against_trivial(tests: Sequence[SelfTest], rows: Mapping[str, Sequence[Cell]]) -> tuple[Gated, str]:
     """What candidates that know nothing say of the tests (``rows``: ``empty``, ``constant``, ``hard-coded`` → cells),
-    and a line on the whole. What the instruction itself states stays. Else behaviour that an empty file has is no test;
-    properties of files and refusals that such a candidate has weigh less; a test against hard-coded answers must fail
-    a hard-coded one. An expected value that a constant happens to give stays: of two possible answers it gives one,
-    and other tests tell it off."""
+    and a line on the whole. Answers and refusals are the instruction's own and stay. Of properties, behaviour that an
+    empty file has is no test; properties of files that such a candidate has weigh less; a test against hard-coded
+    answers must fail a hard-coded one."""
     admitted: list[SelfTest] = []
     dropped: list[tuple[SelfTest, str]] = []
     weak: dict[str, str] = {}
     for i, test in enumerate(tests):
         passed = [name for name, cells in rows.items() if cells[i].outcome == "pass"]
-        stated = test.expectation.kind != "property" and test.confidence >= STATED_CONFIDENCE
-        if test.expectation.kind == "unknown" or test.guard or not passed or stated:
+        if test.expectation.kind != "property" or test.guard or not passed:
             admitted.append(test)
-        elif "empty" in passed and test.subject.kind != "file" and test.expectation.kind != "rejected":
+        elif "empty" in passed and test.subject.kind != "file":
             dropped.append((test, "an empty file passes it"))
         elif test.category == "anti_cheat" and "hard-coded" in passed:
             dropped.append((test, "hard-coded examples pass it"))
-        elif test.expectation.kind != "value" and passed != ["hard-coded"] and test.weight >= WEAK:
+        elif passed != ["hard-coded"]:
             weak[test.id] = f"weighs less: {passed[0]} passes it"
-            admitted.append(lighter(test))
+            admitted.append(test.model_copy(update={"weight": round(test.weight * WEAK, 4)}))
         else:
             admitted.append(test)
     told = []
@@ -142,11 +139,6 @@ def against_trivial(tests: Sequence[SelfTest], rows: Mapping[str, Sequence[Cell]
         ]
         told.append(f"{name} passes {sum(judged)} of {len(judged)} judging tests")
     return _gated(admitted, dropped, weak), ("Trivial candidates: " + "; ".join(told) + "." if told else "")
-
-
-def lighter(test: SelfTest) -> SelfTest:
-    """The same test with less weight."""
-    return test.model_copy(update={"weight": round(test.weight * WEAK, 4)})
 
 
 def joined(first: Gated, second: Gated) -> Gated:

@@ -5,13 +5,11 @@ from collections.abc import Sequence
 
 from hc_ray.agent.deliverable import Deliverable
 from hc_ray.domain.config import TestgenConfig
-from hc_ray.domain.suite import GateVerdict, SelfTest
+from hc_ray.domain.suite import SelfTest
 from hc_ray.selftests import gate
 from hc_ray.selftests.baseline_programs import trivial_candidates
 from hc_ray.selftests.suite_runs import SuiteRuns
 from hc_ray.spec.spec import Spec
-
-STABLE_RUNS = 3
 
 
 async def prove(
@@ -27,13 +25,8 @@ async def prove(
     gated = gate.screen(tests)
     if config.gate == "off":
         return gated, ""
-    untouched = await runs.repeat(f"{place}-gate", {}, gated.admitted, repeats=STABLE_RUNS)
+    untouched = await runs.repeat(f"{place}-gate", {}, gated.admitted, repeats=gate.STABLE_RUNS)
     gated = gate.joined(gated, gate.run_through(gated.admitted, untouched))
     rows = await runs.try_all(f"{place}-variants", trivial_candidates(spec, deliverable), gated.admitted)
     judged, told = gate.against_trivial(gated.admitted, rows)
     return gate.joined(gated, judged), told
-
-
-def verdicts_of(gated: gate.Gated, beyond: Sequence[GateVerdict]) -> dict[str, GateVerdict]:
-    """Id → the last word on each test."""
-    return {verdict.id: verdict for verdict in (*gated.verdicts, *beyond)}

@@ -22,7 +22,7 @@ from hc_ray.domain.value import digest_of
 from hc_ray.selftests import askings, gate, tester
 from hc_ray.selftests.coverage import reflection, requirements
 from hc_ray.selftests.file_suite import FileSuiteWriter
-from hc_ray.selftests.gate_runs import prove, verdicts_of
+from hc_ray.selftests.gate_runs import prove
 from hc_ray.selftests.shape import capped
 from hc_ray.selftests.shown_examples import generic_inputs, shown_tests
 from hc_ray.selftests.target import Target, targets_of
@@ -56,7 +56,7 @@ class SuiteWriter(Writer):
                                   runs=self._runs, place=self._place)  # fmt: skip
         self.notes += [told] if told else []
         kept, beyond = capped(gated.admitted, self.config)
-        verdicts = verdicts_of(gated, beyond)
+        verdicts = {verdict.id: verdict for verdict in (*gated.verdicts, *beyond)}
         kept_ids = {test.id for test in kept}
         return self._frozen(
             key,
