@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from hc_ray.domain.environment import EnvironmentView
 from hc_ray.domain.value import Value, digest_of
@@ -104,14 +104,13 @@ class Requirement(Value):
 class Suite(Value):
     """The frozen self-tests of one task, with all that was understood and dropped on the way."""
 
+    model_config = ConfigDict(frozen=True, extra="ignore")  # stored suites may hold what older versions kept
+
     schema_version: int = 1
     key: str = ""
     task_digest: str = ""
     tests: tuple[SelfTest, ...] = ()
     dropped: tuple[SelfTest, ...] = ()
-    changed: tuple[SelfTest, ...] = ()
-    """Tests as they were generated whose expectation the gate settled otherwise or gave up; by the same ids they stand
-    in ``tests`` or ``dropped`` as the gate left them. For the auditor's figures before the gate."""
     gate: tuple[GateVerdict, ...] = ()
     requirements: tuple[Requirement, ...] = ()
     assumptions: tuple[str, ...] = ()

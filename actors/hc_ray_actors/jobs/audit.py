@@ -196,22 +196,16 @@ def _opened(seen: Sequence[exposure.Seen]) -> int:
 
 
 def named_tests(subject: Subject) -> tuple[SelfTest, ...]:
-    """Every test of the task's suites, as generated and as the gate left it, under names of their own."""
+    """Every test of the task's suites, admitted or dropped, under names of their own."""
     return tuple(
         test.model_copy(update={"id": f"{number}.{place}"})
         for number, suite in enumerate(subject.suites)
-        for place, test in enumerate((*suite.tests, *suite.dropped, *suite.changed))
+        for place, test in enumerate((*suite.tests, *suite.dropped))
     )
 
 
 def audited_suite(subject: Subject, number: int) -> figures.AuditedSuite:
     suite = subject.suites[number]
-    changed = {test.id for test in suite.changed}
-    stages = (
-        *((test, test.id not in changed, True) for test in suite.tests),
-        *((test, test.id not in changed, False) for test in suite.dropped),
-        *((test, True, False) for test in suite.changed),
-    )
     return figures.AuditedSuite(
         key=suite.key,
         tests=tuple(
@@ -220,12 +214,11 @@ def audited_suite(subject: Subject, number: int) -> figures.AuditedSuite:
                 category=test.category,
                 expectation=test.expectation.kind,
                 tester=tester_of(test, suite, subject),
-                generated=generated,
-                admitted=admitted,
+                admitted=place < len(suite.tests),
                 guard=test.guard,
                 judges=test.expectation.kind != "unknown" and test.weight > 0,
             )
-            for place, (test, generated, admitted) in enumerate(stages)
+            for place, test in enumerate((*suite.tests, *suite.dropped))
         ),
     )
 

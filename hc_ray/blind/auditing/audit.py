@@ -43,10 +43,8 @@ class AuditedTest(Value):
     category: str
     expectation: str
     tester: str
-    generated: bool = True
-    """As it was written; False for one whose expectation the gate settled otherwise."""
     admitted: bool
-    """As it stands in the suite; False for one that the gate dropped or changed."""
+    """False for one that the gate dropped."""
     guard: bool
     judges: bool
     """Its expectation is known, and its weight is not 0."""
@@ -106,7 +104,7 @@ def stages(evidence: Sequence[Evidence], choose: Choice = lambda test: True, *, 
     """Figures before and after the gate. ``whole`` False: of a part (a category), so that a suite without such tests
     says nothing instead of missing every fault."""
     return Stages(
-        generated=figures(evidence, lambda test: test.generated and choose(test), whole=whole),
+        generated=figures(evidence, choose, whole=whole),
         admitted=figures(evidence, lambda test: test.admitted and choose(test), whole=whole),
     )
 
