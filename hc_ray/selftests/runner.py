@@ -100,12 +100,6 @@ def deadline(tests: Sequence[SelfTest], *, repeats: int = 1, variants: int = 1) 
     return 30.0 + variants * (2 * slow + (1.0 * len(tests) + 10.0 * checks) * repeats)
 
 
-def read_report(stdout: bytes, tests: Sequence[SelfTest]) -> tuple[Cell, ...]:
-    """One cell per test, in the tests' order; of repeated runs the first. A test that the report does not name is an
-    ``error``: the driver was stopped before it."""
-    return tuple(runs[0] for runs in read_runs(stdout, tests))
-
-
 def read_variants(stdout: bytes, tests: Sequence[SelfTest], names: Sequence[str]) -> dict[str, tuple[Cell, ...]]:
     """The first run of every test for each variant that the report tells whole: of a driver that was stopped the last
     one is missing, and all after it."""
@@ -114,8 +108,8 @@ def read_variants(stdout: bytes, tests: Sequence[SelfTest], names: Sequence[str]
 
 
 def read_runs(stdout: bytes, tests: Sequence[SelfTest], *, variant: str = "") -> tuple[tuple[Cell, ...], ...]:
-    """Every run of every test on one variant, in the tests' order; at least one cell each. Lines that are not the
-    driver's are skipped."""
+    """Every run of every test on one variant, in the tests' order; at least one cell each: a test that the report does
+    not name is an ``error``, the driver was stopped before it. Lines that are not the driver's are skipped."""
     runs: defaultdict[str, list[Cell]] = defaultdict(list)
     for line in stdout.splitlines():
         try:

@@ -27,7 +27,7 @@ async def run(sandbox: FolderSandbox, tests: Sequence[SelfTest]) -> tuple[Cell, 
     await sandbox.put(runner.payload(tests, sandbox.workdir))
     result = await sandbox.exec(runner.command(tests), timeout=60)
     assert result.exit_code == 0, result.stderr
-    return runner.read_report(result.stdout, tests)
+    return tuple(runs[0] for runs in runner.read_runs(result.stdout, tests))
 
 
 def call(identity: str, source: str, expectation: Expectation, path: str = "m.py", function: str = "f") -> SelfTest:
@@ -169,7 +169,7 @@ async def test_repeats_run_every_test_so_often(sandbox: FolderSandbox) -> None:
 def test_a_report_that_was_cut_short_marks_the_rest_as_errors() -> None:
     tests = [call("a", "f(1)", Unknown()), call("b", "f(2)", Unknown())]
     line = json.dumps({"id": "a", "run": 0, "outcome": "pass", "observed": "1 at 0x7f00aabbccdd", "detail": ""})
-    first, second = runner.read_report(f"noise\n{line}\n[1]\n{{\n".encode(), tests)
+    (first,), (second,) = runner.read_runs(f"noise\n{line}\n[1]\n{{\n".encode(), tests)
     assert first == Cell(outcome="pass", observed="1 at 0x?")
     assert second.outcome == "error" and "stopped" in second.detail
 
