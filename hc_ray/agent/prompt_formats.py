@@ -1,7 +1,6 @@
-"""How the solver is asked for files in one answer, and how it is read: chat (a fenced block a file), completion
-(a code prefix that the model continues) and fenced (plain text up to the beginning of a fenced block, which the model
-continues). Code is never put into JSON. ``read`` only cuts: what ``ask`` added, and what a text ran on with after its
-end."""
+"""How the solver is asked for files in one answer, and how it is read: chat (a fenced block a file) and completion
+(a code prefix that the model continues; of data the beginning of a fenced block). Code is never put into JSON. ``read``
+only cuts: what ``ask`` added, and what a text ran on with after its end."""
 
 import difflib
 from collections.abc import Mapping
@@ -75,13 +74,7 @@ def ask(
             seed=seed,
             stop=profile.stop.get("chat", ()),
         )
-    if form == "completion":
-        asked, begun = _prefix(text, deliverable, advice)
-        stop = _stops(deliverable, profile)
-    else:
-        asked, begun = _fence(text, deliverable, advice)
-        own = profile.stop.get("fenced", ())
-        stop = tuple(dict.fromkeys(("\n```", *own))) if deliverable.path else own
+    asked, begun = _prefix(text, deliverable, advice)
     return Prompt(
         role="solver",
         purpose=purpose,
@@ -89,7 +82,7 @@ def ask(
         max_tokens=max_tokens,
         temperature=temperature,
         seed=seed,
-        stop=stop,
+        stop=_stops(deliverable, profile),
         context=begun,
     )
 
@@ -128,12 +121,6 @@ def _prefix(text: str, deliverable: Deliverable, advice: list[str]) -> tuple[str
         return _lead(text, deliverable, advice), ""
     begun = deliverable.signatures[0].head if deliverable.signatures else _BEGUN.get(deliverable.kind, "")
     return as_comments("\n\n".join([text, *advice]), deliverable) + "\n", begun
-
-
-def _fence(text: str, deliverable: Deliverable, advice: list[str]) -> tuple[str, str]:
-    """The fenced form in the same two parts: of code the block has begun already."""
-    begun = deliverable.signatures[0].head if deliverable.signatures else _BEGUN.get(deliverable.kind, "")
-    return _lead(text, deliverable, advice), begun
 
 
 def as_comments(text: str, deliverable: Deliverable) -> str:

@@ -13,7 +13,7 @@ SelectorName = Literal["max_pass", "codet", "mbr", "posterior"]
 RoleName = Literal["tester", "tester_2", "tester_3", "tester_4", "decomposer", "solver"]
 TESTERS: tuple[RoleName, ...] = ("tester", "tester_2", "tester_3", "tester_4")
 """The roles of testers that write one suite together."""
-Form = Literal["chat", "completion", "fenced"]
+Form = Literal["chat", "completion"]
 
 
 class TestgenConfig(Value):

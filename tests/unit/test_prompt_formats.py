@@ -99,14 +99,12 @@ def test_another_wording_of_any_template_is_another_digest(tmp_path: Path, monke
     assert prompt_templates.prompts_digest.__wrapped__() != shipped
 
 
-def test_the_completion_and_the_fenced_form_end_in_the_beginning_of_the_file() -> None:
+def test_the_completion_form_ends_in_the_beginning_of_the_file() -> None:
     ends = {FUNCTION: "def f(a, b):", SHELL: "#!/bin/sh\n", PROGRAM: "\n", OUTPUT: "```json\n", SCRIPT: "\n"}
     for text, end in ends.items():
         assert asked(ask(text)).endswith(end)
-        fenced = ask(text, "fenced")
-        assert asked(fenced).endswith(fenced.context) and f"`{deliverable(text).path}`:\n\n```" in asked(fenced)
-        assert fenced.context == ask(text).context == ("" if end in ("\n", "```json\n") else end)
-    assert "*/" not in asked(ask(PROGRAM)) and "\n```" in ask(SHELL, "fenced").stop
+        assert ask(text).context == ("" if end in ("\n", "```json\n") else end)
+    assert "*/" not in asked(ask(PROGRAM)) and f"`{deliverable(OUTPUT).path}`:\n\n```" in asked(ask(OUTPUT))
 
 
 @pytest.mark.parametrize("text", [MANY, NONE])
@@ -148,9 +146,9 @@ def test_a_fenced_file_comes_back_byte_for_byte(body: str, text: str) -> None:
         assert read(f"{before}```\n{body}```{after}", text, "chat") == {deliverable(text).path: body}
 
 
-@given(_TEXT, st.sampled_from([SHELL, OUTPUT, PROGRAM]), st.sampled_from(["completion", "fenced"]))
-def test_a_continued_file_is_its_beginning_and_the_answer_byte_for_byte(body: str, text: str, form: str) -> None:
-    assert read(body, text, form) == {deliverable(text).path: ask(text).context + body}
+@given(_TEXT, st.sampled_from([SHELL, OUTPUT, PROGRAM]))
+def test_a_continued_file_is_its_beginning_and_the_answer_byte_for_byte(body: str, text: str) -> None:
+    assert read(body, text) == {deliverable(text).path: ask(text).context + body}
 
 
 def test_code_is_never_unescaped() -> None:
@@ -203,7 +201,7 @@ def test_a_program_in_a_fence_is_no_data_file_but_one_line_may_be_anything() -> 
     [
         ("", FUNCTION, "completion", "stop"),
         ("  \n", FUNCTION, "completion", "stop"),
-        ("```\n", SHELL, "fenced", "stop"),
+        ("```\n", OUTPUT, "completion", "stop"),
         ("I cannot do that.", FUNCTION, "chat", "stop"),
         ("I cannot do that.", SHELL, "chat", "stop"),
         ("```python\n```", FUNCTION, "chat", "stop"),
