@@ -2,6 +2,7 @@
 Tested on every backend; run as root the bwrap half is run a second time as a normal user (``test_sandbox_as_user``)."""
 
 import asyncio
+import signal
 import time
 import uuid
 from pathlib import Path
@@ -39,6 +40,19 @@ async def test_exec_runs_an_argv_without_a_shell_and_keeps_streams_apart(box: Sa
     done = await box.exec(["sh", "-c", "echo out; echo err >&2; exit 3"], timeout=20)
     assert (done.exit_code, done.stdout, done.stderr) == (3, b"out\n", b"err\n")
     assert not done.timed_out and not done.truncated and 0 <= done.seconds < 20
+
+
+async def test_a_command_hears_every_signal_whatever_its_host_ignores_or_blocks(place: SandboxPlace) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        sandbox = await place.create(TASK, f"signals-{uuid.uuid4().hex[:8]}")
+        seen = await shell(sandbox, "grep -E 'Sig(Ign|Blk)' /proc/self/status")
+        await sandbox.close()
+    finally:
+        signal.signal(signal.SIGHUP, before)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+    assert [int(line.split()[1], 16) for line in seen.splitlines()] == [0, 0], seen
 
 
 async def test_a_command_that_is_not_there_is_data_and_raises_nothing(box: Sandbox) -> None:

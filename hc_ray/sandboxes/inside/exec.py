@@ -59,8 +59,7 @@ def become(request: dict[str, Any], stdin: int, stdout: int, stderr: int) -> Non
     status = 126
     try:
         os.setsid()
-        for number in IGNORED:
-            signal.signal(number, signal.SIG_DFL)
+        processes.hear_signals()
         for target, fd in enumerate((stdin, stdout, stderr)):
             os.dup2(fd, target)
         os.closerange(3, 64)

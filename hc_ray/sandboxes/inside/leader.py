@@ -169,8 +169,7 @@ def _become(request: dict[str, Any], limits: dict[str, int], ends: tuple[int, in
     """In the child: turn into the command. Never returns."""
     code = 127
     try:
-        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGPIPE, signal.SIGINT, signal.SIGXFSZ):
-            signal.signal(number, signal.SIG_DFL)
+        processes.hear_signals()
         os.setsid()
         os.umask(0o022)
         for target, end in enumerate(ends):

@@ -32,6 +32,14 @@ def hide() -> None:
     prctl(_PR_SET_DUMPABLE, 0)
 
 
+def hear_signals() -> None:
+    """Ignore and block no signal, whatever this process was started to: below ``nohup`` and behind an ampersand shells
+    ignore some, Ray's workers block others, and a shell can never trap what it was started to ignore."""
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
 def step_back(oom_score: int) -> None:
     """Yield to everybody else: lowest priority, and the first to go (of 1000) where memory runs out."""
     prctl(_PR_SET_DUMPABLE, 1)  # a hidden process may not write the file below
