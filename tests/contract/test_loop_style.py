@@ -345,7 +345,8 @@ async def test_after_a_failed_verdict_another_generation_works_and_what_failed_i
         place, each(WRONG, RIGHT, WRONG), "hc", verdicts=(False, True), samples=2, max_rounds=1, refinement=1
     )
     assert ran.outcome.bits == (False, True) and len(ran.outcome.submissions) == 2
-    assert [one.id for one in ran.outcome.candidates] == ["c1.0", "c2.0", "c2.1"] and ran.outcome.chosen == "c2.0"
+    found = {one.id: "".join(one.files.values()) for one in ran.outcome.candidates}
+    assert list(found) == ["c1.0", "c2.0", "c2.1"] and ran.outcome.chosen and "a + b" in found[ran.outcome.chosen]
 
 
 async def test_a_decomposers_parts_are_told_to_the_lineages_of_hc(place: SandboxPlace) -> None:
