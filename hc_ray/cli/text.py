@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import IO, Any
 
 from hc_ray.domain.config import EngineConfig
-from hc_ray.reports.html_report import NOT_MEASURED, aa_sentence, interval_of, sentence_of
+from hc_ray.reports.html_report import NOT_MEASURED, aa_sentence, interval_of, number, sentence_of
 from hc_ray.reports.progress import clock, counted
 from hc_ray.reports.terminal import heading, say, table
 
@@ -145,10 +145,10 @@ def tell_agents(summary: Mapping[str, Any], stream: Stream = None) -> None:
                 config["unscored"],
                 interval_of(config["blind_pass"]),
                 interval_of(config["self_pass"]),
-                _count(config["tokens"]),
-                _count(config["tokens_per_pass"]) if config["passes"] else "no pass",
-                _count(config["engine_seconds"]),
-                _count(config["seconds"]),
+                number(config["tokens"], 0),
+                number(config["tokens_per_pass"], 0) if config["passes"] else "no pass",
+                number(config["engine_seconds"], 0),
+                number(config["seconds"], 0),
             )
             for config in summary["configs"]
         ],
@@ -187,8 +187,8 @@ def tell_comparisons(summary: Mapping[str, Any], stream: Stream = None) -> None:
 
 def _tell_curves(summary: Mapping[str, Any], stream: Stream) -> None:
     rows = [
-        (config["agent"], config["split"], k, _share(config["pass_at_k"][k]), _share(config["best_at_k"][k]),
-         _share(config["oracle_at_k"][k]), _share(config["selection_efficiency"]))
+        (config["agent"], config["split"], k, number(config["pass_at_k"][k]), number(config["best_at_k"][k]),
+         number(config["oracle_at_k"][k]), number(config["selection_efficiency"]))
         for config in summary["configs"]
         for k in config["pass_at_k"]
         if len(config["pass_at_k"]) > 1
@@ -221,14 +221,6 @@ def _tell_unscored(summary: Mapping[str, Any], stream: Stream) -> None:
         table(("agent", "trials", "cause"), rows, stream=stream)
 
 
-def _count(value: float | None) -> str:
-    return NOT_MEASURED if value is None else f"{value:,.0f}"
-
-
-def _share(value: float | None) -> str:
-    return NOT_MEASURED if value is None else f"{value:.2f}"
-
-
 def tell_trial(result: Mapping[str, Any], sweep: Mapping[str, Any]) -> None:
     """The result of ``run``, its sandbox, and the command that explains it. ``sweep``: the ``sweep.json`` beside it."""
     metadata = result["agent_result"]["metadata"]
@@ -240,8 +232,8 @@ def tell_trial(result: Mapping[str, Any], sweep: Mapping[str, Any]) -> None:
         [
             ("verdict", verdict + (f": {cause}" if cause and verdict != "pass" else "")),
             ("turns", NOT_MEASURED if metadata.get("turns") is None else metadata["turns"]),
-            ("prompt tokens", _count(result["agent_result"]["n_input_tokens"])),
-            ("completion tokens", _count(result["agent_result"]["n_output_tokens"])),
+            ("prompt tokens", number(result["agent_result"]["n_input_tokens"], 0)),
+            ("completion tokens", number(result["agent_result"]["n_output_tokens"], 0)),
             ("sandbox", f"{sweep['sandbox']}: {sweep['sandbox_why']}"),
         ],
     )

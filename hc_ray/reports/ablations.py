@@ -5,10 +5,9 @@ from collections.abc import Callable, Sequence
 
 from hc_ray.domain.suite import Category, SelfTest, Unknown
 from hc_ray.reports.replay import Pool
+from hc_ray.selftests.trust import STATED
 
 Ablation = Callable[[Pool], Pool]
-STATED = 0.7
-"""Confidence from which an expectation is the instruction's own."""
 
 
 def suite_off(pool: Pool) -> Pool:

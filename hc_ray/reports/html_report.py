@@ -52,7 +52,7 @@ def html(summary: Mapping[str, Any], *, selection: str = "") -> str:
         _quality(summary["suite_quality"]),
         *(("<h2>Selection</h2>", selection) if selection else ()),
         *(("<h2>Generalisation criteria</h2>", _criteria(summary["criteria"])) if summary["criteria"] else ()),
-        f"<p class=soft>Holdout looks: {_number(summary['holdout_looks'], 0)}. "
+        f"<p class=soft>Holdout looks: {number(summary['holdout_looks'], 0)}. "
         f"Verdict bits given to trials: {summary['bits']}.</p>",
         _trials(summary["trials"]),
         _settings(sweep),
@@ -101,7 +101,8 @@ def text(value: Any) -> str:
     return escape(NOT_MEASURED if value is None else str(value))
 
 
-def _number(value: float | None, digits: int = 2) -> str:
+def number(value: float | None, digits: int = 2) -> str:
+    """With so many digits, or that it was not measured."""
     return NOT_MEASURED if value is None else f"{value:,.{digits}f}"
 
 
@@ -152,9 +153,9 @@ def _agents(configs: Sequence[Mapping[str, Any]]) -> str:
                 str(config["silent"]),
                 interval_of(config["blind_pass_unscored_as_fail"]),
                 str(config["retried"]),
-                _number(config["tokens_per_trial"], 0),
-                _number(config["tokens_per_pass"], 0) if config["passes"] else "no pass",
-                _number(config["engine_seconds"], 0),
+                number(config["tokens_per_trial"], 0),
+                number(config["tokens_per_pass"], 0) if config["passes"] else "no pass",
+                number(config["engine_seconds"], 0),
                 text(config["timeout_multiplier"]),
             )
             for config in configs
@@ -174,7 +175,7 @@ def _comparisons(comparisons: Sequence[Mapping[str, Any]]) -> str:
                 str(item["tasks"]),
                 NOT_MEASURED if item["delta"] is None else f"{item['delta']:+.2f}",
                 interval,
-                _number(item["p"], 3),
+                number(item["p"], 3),
                 f"<span class='{tone}'>{text(item['says'])}</span>",
             )
         )
@@ -187,10 +188,10 @@ def _curves(configs: Sequence[Mapping[str, Any]]) -> str:
             text(config["agent"]),
             text(config["split"]),
             k,
-            _number(config["pass_at_k"][k]),
-            _number(config["best_at_k"][k]),
-            _number(config["oracle_at_k"][k]),
-            _number(config["selection_efficiency"]),
+            number(config["pass_at_k"][k]),
+            number(config["best_at_k"][k]),
+            number(config["oracle_at_k"][k]),
+            number(config["selection_efficiency"]),
         )
         for config in configs
         for k in config["pass_at_k"]
@@ -232,10 +233,10 @@ def _trials(trials: Sequence[Mapping[str, Any]]) -> str:
             text(row["agent"]),
             str(row["seed"]),
             verdicts.get(row["passed"], f"unscored: {text(row['cause'])}"),
-            _number(row["progress"]),
-            _number(row["turns"], 0),
-            _number(row["tokens"], 0),
-            _number(row["seconds"], 1),
+            number(row["progress"]),
+            number(row["turns"], 0),
+            number(row["tokens"], 0),
+            number(row["seconds"], 1),
         )
         for row in trials
     )

@@ -13,7 +13,7 @@ from typing import Any, get_args
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.config import SelectorName
 from hc_ray.domain.ports import Store
-from hc_ray.domain.suite import Cell, PassMatrix, SelfTest, Subject, Suite, Unknown
+from hc_ray.domain.suite import Cell, PassMatrix, SelfTest
 from hc_ray.domain.value import Value
 from hc_ray.reports.audit_section import AUDIT_FILE
 from hc_ray.reports.replay_rounds import Round, decided, first_weights, read_rounds
@@ -226,23 +226,12 @@ def _attempt(one: Candidate, passed: bool | None) -> Attempt:
 def _matrix(
     store: Store, folder: str, order: Sequence[str], read_table: ReadTable
 ) -> tuple[PassMatrix | None, tuple[SelfTest, ...]]:
-    """The stored matrix in slot order, and its columns. A column whose test is not stored (sweeps before
-    ``agent/tests.json``) shows behaviour and judges nobody."""
+    """The stored matrix in slot order, and its columns."""
     try:
         rows = read_table(store.read(f"{folder}/agent/matrix.parquet"))
     except FileNotFoundError:
         return None, ()
-    stored = _json(store, f"{folder}/agent/tests.json")
-    if stored is None:
-        suite = _json(store, f"{folder}/agent/suite.json")
-        known = {test.id: test for test in Suite.model_validate(suite).tests} if suite else {}
-    else:
-        known = {test.id: test for test in map(SelfTest.model_validate, stored)}
-    tests = tuple(
-        known.get(name) or SelfTest(id=name, category="happy_path", subject=Subject(kind="call", path=""),
-                                    expectation=Unknown())
-        for name in dict.fromkeys(row["test"] for row in rows)
-    )  # fmt: skip
+    tests = tuple(map(SelfTest.model_validate, _json(store, f"{folder}/agent/tests.json")))
     cells = {
         (row["candidate"], row["test"]): Cell(outcome=row["outcome"], observed=row["observed"], detail=row["detail"])
         for row in rows

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import IO, Any
 
-from hc_ray.reports.html_report import NOT_MEASURED, interval_of
+from hc_ray.reports.html_report import NOT_MEASURED, interval_of, number
 from hc_ray.reports.progress import counted
 from hc_ray.reports.terminal import heading, say, table
 
@@ -63,7 +63,7 @@ def _tell_spent(found: Mapping[str, Any], stream: Stream) -> None:
         columns,
         [
             (row["agent"], row["trials"], row["passes"],
-             *(_count(row[name]) for name in ("tokens", "tokens_per_pass", "engine_seconds",
+             *(number(row[name], 0) for name in ("tokens", "tokens_per_pass", "engine_seconds",
                                               "engine_seconds_per_pass")))
             for row in found["spent"]
         ],
@@ -172,7 +172,3 @@ def estimate_text(estimate: Mapping[str, Any]) -> str:
     return (
         f"{estimate['value']:.2f}" if estimate["low"] is None else f"{estimate['value']:.2f} [{estimate['low']:.2f}, …]"
     )
-
-
-def _count(value: float | None) -> str:
-    return NOT_MEASURED if value is None else f"{value:,.0f}"

@@ -50,7 +50,6 @@ def add_pool(
     used: int | None = None,
     passed: bool | None = None,
     seed: int = 0,
-    stored: bool = True,
 ) -> str:
     """A committed trial whose candidates c0.0 … passed (+), failed (-) or crashed (!) under the tests; ``right`` are
     the verdicts that an audit found, None where nobody looked."""
@@ -75,8 +74,7 @@ def add_pool(
     store.write(f"{folder}/candidates.json", json.dumps([one.model_dump(mode="json") for one in candidates]).encode())
     if rows[0]:
         store.write(f"{folder}/matrix.parquet", json.dumps(cells).encode())
-    if stored:
-        store.write(f"{folder}/tests.json", json.dumps([test.model_dump(mode="json") for test in columns]).encode())
+    store.write(f"{folder}/tests.json", json.dumps([test.model_dump(mode="json") for test in columns]).encode())
     if right is not None:
         audited = json.loads(store.files.get("audit.json", b'{"pools": []}'))
         graded = [{"id": name, "passed": bit, "tokens": tokens} for name, bit in zip(names, right, strict=True)]
@@ -228,14 +226,6 @@ def test_the_matrices_tell_how_far_each_category_of_tests_can_be_trusted_without
     stream = io.StringIO()
     tell_replay(replay(store, None, read_table=read_rows), stream)
     assert "edge_case" in stream.getvalue()
-
-
-def test_columns_that_an_older_sweep_did_not_keep_show_behaviour_and_judge_nobody() -> None:
-    store = sweepdir.sweep()
-    add_pool(store, "t", "best_of_n", ["-", "+", "+"], [False, True, True], 1, stored=False)
-    (pool,) = read_pools(store, read_table=read_rows)
-    assert [test.expectation.kind for test in pool.tests] == ["unknown"]
-    assert choose(pool, "mbr").chosen == "c0.1"
 
 
 def test_a_pool_without_any_file_hands_in_the_untouched_workspace() -> None:
