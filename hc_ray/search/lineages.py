@@ -28,10 +28,6 @@ _SMALL_CONTEXT, _SMALL_SHOWN = 16_384, 4000
 """Below this context outputs are shown shorter."""
 
 
-def _untold(turn: int) -> None:
-    """Nobody hears of this turn."""
-
-
 Verdict = Callable[[str, State], Awaitable[tuple[tuple[Cell, ...], str]]]
 """Runs the suite on a submitted state, named by its candidate's id: its row, and what the lineage is told (nothing
 where there is nothing to repair)."""
@@ -178,7 +174,7 @@ class Lineages:
                 bounds=self.bounds,
                 owner=slot.id,
                 checklist=self._checklist(run.sandbox),
-                told=self._told if run.leads else _untold,
+                told=self._told if run.leads else lambda turn: None,
             )
             await self._lived(run, repairs, verdict)
         except asyncio.CancelledError:  # the trial's time is over: what lies there is what it came to

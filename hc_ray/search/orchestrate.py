@@ -104,20 +104,9 @@ async def _within(clock: Clock, search: Search, work: Coroutine[Any, Any, None])
         search.notes.append(f"the wall time of {clock.seconds:g} s ended the search")
 
 
-async def make_suite(
-    task: Task,
-    *,
-    config: SolverConfig,
-    seed: int,
-    tester: RoleModel,
-    place: SandboxPlace,
-    events: Events | None = None,
-) -> Suite:
+async def make_suite(task: Task, *, config: SolverConfig, seed: int, tester: RoleModel, place: SandboxPlace) -> Suite:
     """A suite without a trial: what ``hc-ray testgen`` shows."""
-    suite, _ = await write_suite(
-        task, config=config, seed=seed, tester=tester, place=place, events=events or _Silence()
-    )
-    return suite
+    return (await write_suite(task, config=config, seed=seed, tester=tester, place=place, events=_Silence()))[0]
 
 
 class _Silence:
