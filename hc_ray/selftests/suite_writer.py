@@ -20,9 +20,9 @@ from hc_ray.domain.suite import CATEGORIES, Category, SelfTest, Suite
 from hc_ray.domain.task import Task
 from hc_ray.domain.value import digest_of
 from hc_ray.selftests import askings, gate, tester
+from hc_ray.selftests.baseline_programs import trivial_candidates
 from hc_ray.selftests.coverage import reflection, requirements
 from hc_ray.selftests.file_suite import FileSuiteWriter
-from hc_ray.selftests.gate_runs import prove
 from hc_ray.selftests.shape import capped
 from hc_ray.selftests.shown_examples import generic_inputs, shown_tests
 from hc_ray.selftests.target import Target, targets_of
@@ -52,9 +52,7 @@ class SuiteWriter(Writer):
         made += await self._ask_in_rounds(made)
         made += self._filled(made)
         numbered = self._numbered(made)
-        gated, told = await prove(numbered, self.config, spec=self.spec, deliverable=self.deliverable,
-                                  runs=self._runs, place=self._place)  # fmt: skip
-        self.notes += [told] if told else []
+        gated = await self._gated(numbered)
         kept, beyond = capped(gated.admitted, self.config)
         verdicts = {verdict.id: verdict for verdict in (*gated.verdicts, *beyond)}
         kept_ids = {test.id for test in kept}
@@ -66,6 +64,19 @@ class SuiteWriter(Writer):
             gate=tuple(verdicts[test.id] for test in numbered),
             assumptions=self._assumptions(kept),
         )
+
+    async def _gated(self, tests: Sequence[SelfTest]) -> gate.Gated:
+        """All of the gate, with a note on what trivial candidates pass."""
+        gated = gate.screen(tests)
+        if self.config.gate == "off":
+            return gated
+        untouched = await self._runs.repeat(f"{self._place}-gate", {}, gated.admitted, repeats=gate.STABLE_RUNS)
+        gated = gate.joined(gated, gate.run_through(gated.admitted, untouched))
+        trivial = trivial_candidates(self.spec, self.deliverable)
+        rows = await self._runs.try_all(f"{self._place}-variants", trivial, gated.admitted)
+        judged, told = gate.against_trivial(gated.admitted, rows)
+        self.notes += [told] if told else []
+        return gate.joined(gated, judged)
 
     def _assumptions(self, kept: Sequence[SelfTest]) -> tuple[str, ...]:
         """Which categories stayed thin and why, as sentences for a reader."""
