@@ -7,7 +7,7 @@ agreement of behaviour, then fewer tests in error, then the earlier candidate. P
 as there: by the suite or by agreement on content, round by round (``replay_rounds``)."""
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, get_args
 
 from hc_ray.domain.candidate import Candidate
@@ -17,15 +17,12 @@ from hc_ray.domain.suite import Cell, PassMatrix, SelfTest
 from hc_ray.domain.value import Value
 from hc_ray.reports.audit_section import AUDIT_FILE
 from hc_ray.reports.replay_rounds import Round, decided, first_weights, read_rounds
-from hc_ray.reports.report import rows_of
+from hc_ray.reports.report import ReadTable, rows_of, stored_json
 from hc_ray.search.agreement import by_content
 from hc_ray.search.selection import select
 
 SELECTORS: tuple[SelectorName, ...] = get_args(SelectorName)
 SOLVING = ("raw", "best_of_n", "hc")
-
-ReadTable = Callable[[bytes], list[dict[str, Any]]]
-"""Reads the rows of a Parquet file: the caller brings it, since one module owns pyarrow."""
 
 
 class Attempt(Value):
@@ -154,10 +151,7 @@ def read_pools(store: Store, *, read_table: ReadTable) -> tuple[Pool, ...]:
 
 def _graded(store: Store) -> dict[str, dict[str, bool | None]]:
     """Trial → candidate → verdict, from the audit; empty where nobody audited, and for a holdout."""
-    try:
-        audit = json.loads(store.read(AUDIT_FILE))
-    except FileNotFoundError:
-        return {}
+    audit = stored_json(store, AUDIT_FILE) or {}
     return {pool["trial"]: {one["id"]: one["passed"] for one in pool["candidates"]} for pool in audit.get("pools", ())}
 
 
@@ -172,7 +166,7 @@ def _pool(
     result = json.loads(store.read(f"{folder}/result.json"))
     selection = result["agent_result"]["metadata"].get("selection") or {}
     chosen = selection.get("chosen")
-    candidates = [Candidate.model_validate(one) for one in _json(store, f"{folder}/agent/candidates.json") or ()]
+    candidates = [Candidate.model_validate(one) for one in stored_json(store, f"{folder}/agent/candidates.json") or ()]
     known = dict(graded)
     if len(row["bits"]) == 1 and chosen is not None:
         # Without an audit the one thing known is what was handed in, and what has the same files.
@@ -185,7 +179,7 @@ def _pool(
     if untouched is None and chosen is None and len(row["bits"]) == 1:
         untouched = row["passed"]
     matrix, tests = _matrix(store, folder, tuple(one.id for one in attempts), read_table)
-    solver = (_json(store, f"{folder}/config.json") or {}).get("solver", {})
+    solver = (stored_json(store, f"{folder}/config.json") or {}).get("solver", {})
     of_loop: dict[str, Any] = {}
     if solver.get("agent_style") == "loop":
         tests, digests = first_weights(tests, rounds), {one.id: one.digest for one in candidates}
@@ -231,7 +225,7 @@ def _matrix(
         rows = read_table(store.read(f"{folder}/agent/matrix.parquet"))
     except FileNotFoundError:
         return None, ()
-    tests = tuple(map(SelfTest.model_validate, _json(store, f"{folder}/agent/tests.json")))
+    tests = tuple(map(SelfTest.model_validate, stored_json(store, f"{folder}/agent/tests.json")))
     cells = {
         (row["candidate"], row["test"]): Cell(outcome=row["outcome"], observed=row["observed"], detail=row["detail"])
         for row in rows
@@ -244,10 +238,3 @@ def _matrix(
         cells=tuple(tuple(cells[name, test.id] for test in tests) for name in names),
     )
     return matrix, tests
-
-
-def _json(store: Store, path: str) -> Any:
-    try:
-        return json.loads(store.read(path))
-    except FileNotFoundError:
-        return None

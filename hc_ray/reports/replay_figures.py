@@ -11,7 +11,8 @@ from typing import Any
 from hc_ray.domain.config import SelectorName
 from hc_ray.domain.ports import Store
 from hc_ray.reports.ablations import ABLATIONS, Ablation, categories_of, without_category
-from hc_ray.reports.replay import SELECTORS, SOLVING, Pool, ReadTable, choose, cut, read_pools
+from hc_ray.reports.replay import SELECTORS, SOLVING, Pool, choose, cut, read_pools
+from hc_ray.reports.report import ReadTable
 from hc_ray.selftests.trust import reliability
 from hc_ray.statistics import estimators
 

@@ -6,7 +6,7 @@ render it."""
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -20,7 +20,10 @@ from hc_ray.reports.html_replay import selection
 from hc_ray.reports.html_report import html
 from hc_ray.statistics import estimators
 
-__all__ = ["html", "read_sweep", "row_of", "rows_of", "summarise", "write"]
+__all__ = ["ReadTable", "html", "read_sweep", "row_of", "rows_of", "stored_json", "summarise", "write"]
+
+ReadTable = Callable[[bytes], list[dict[str, Any]]]
+"""Reads the rows of a Parquet file: the caller brings it, since one module owns pyarrow."""
 
 SCHEMA_VERSION = 1
 
@@ -69,6 +72,16 @@ def read_sweep(store: Store) -> dict[str, Any]:
     if not isinstance(sweep, dict):
         raise OutputError("sweep.json is damaged: it does not hold a JSON object")
     return sweep
+
+
+def stored_json(store: Store, path: str) -> Any:
+    """What a file of the sweep holds; None where there is none. Raises ``OutputError``."""
+    try:
+        return json.loads(store.read(path))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise OutputError(f"{path} cannot be read: {error}") from None
 
 
 def rows_of(store: Store) -> list[dict[str, Any]]:

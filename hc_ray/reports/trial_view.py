@@ -3,18 +3,14 @@ the verdict. It reads a trial's folder and nothing sealed."""
 
 import difflib
 import io
-import json
 import tarfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from hc_ray.domain.errors import OutputError
 from hc_ray.domain.ports import Store
 from hc_ray.domain.trial import TrialResult
-from hc_ray.reports.report import row_of
-
-ReadTable = Callable[[bytes], list[dict[str, Any]]]
-"""Reads the rows of a Parquet file: the caller brings it, since one module owns pyarrow."""
+from hc_ray.reports.report import ReadTable, row_of, stored_json
 
 
 def find_trial(store: Store, name: str) -> str:
@@ -44,14 +40,14 @@ def describe(store: Store, trial: str, *, read_table: ReadTable) -> dict[str, An
     folder = f"trials/{trial}"
     result = TrialResult.model_validate_json(store.read(f"{folder}/result.json"))
     metadata = result.agent_result.metadata
-    trajectory = _json(store, f"{folder}/agent/trajectory.json")
+    trajectory = stored_json(store, f"{folder}/agent/trajectory.json")
     selection = metadata.get("selection")
     return {
         "schema_version": 1,
         **row_of(result),
         "cause": row_of(result)["cause"] or metadata.get("cause"),
         "instruction": _instruction(trajectory),
-        "suite": told_suite(_json(store, f"{folder}/agent/suite.json")),
+        "suite": told_suite(stored_json(store, f"{folder}/agent/suite.json")),
         "matrix": _matrix(store, f"{folder}/agent/matrix.parquet", read_table),
         "candidates": _candidates(store, folder, metadata, selection),
         "selection": selection,
@@ -61,15 +57,6 @@ def describe(store: Store, trial: str, *, read_table: ReadTable) -> dict[str, An
         "failed_attempts": metadata.get("failed_attempts") or [],
         "limits": metadata.get("limits"),
     }
-
-
-def _json(store: Store, path: str) -> Any:
-    try:
-        return json.loads(store.read(path))
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise OutputError(f"{path} cannot be read: {error}") from None
 
 
 def _instruction(trajectory: Mapping[str, Any] | None) -> str | None:
@@ -125,7 +112,7 @@ def _candidates(
     store: Store, folder: str, metadata: Mapping[str, Any], selection: Mapping[str, Any] | None
 ) -> list[dict[str, Any]]:
     """The candidates in the order in which they came, each with its files; for a repair, the change to its parent."""
-    stored = {one["id"]: one for one in _json(store, f"{folder}/agent/candidates.json") or []}
+    stored = {one["id"]: one for one in stored_json(store, f"{folder}/agent/candidates.json") or []}
     scores = (selection or {}).get("scores") or {}
     shown = []
     for summary in metadata.get("candidates") or []:
