@@ -84,9 +84,13 @@ def ask(
         more=more,
         limit=f"{max_tokens * 9 // 10:,}",
     )
+    return _prompt("tests", user, max_tokens, temperature, seed)
+
+
+def _prompt(purpose: str, user: str, max_tokens: int, temperature: float, seed: int) -> Prompt:
     return Prompt(
         role="tester",
-        purpose="tests",
+        purpose=purpose,
         messages=(Message(role="system", content=template("tests_system")), Message(role="user", content=user)),
         max_tokens=max_tokens,
         temperature=temperature,
@@ -235,14 +239,7 @@ def ask_reading(
     user = Template(template("tests_reading")).substitute(
         instruction=spec.instruction.strip("\n"), environment=environment, files=files, tests=sources(tests)
     )
-    return Prompt(
-        role="tester",
-        purpose="reading",
-        messages=(Message(role="system", content=template("tests_system")), Message(role="user", content=user)),
-        max_tokens=max_tokens,
-        temperature=temperature,
-        seed=seed,
-    )
+    return _prompt("reading", user, max_tokens, temperature, seed)
 
 
 def sources(tests: Sequence[SelfTest]) -> str:
