@@ -58,9 +58,8 @@ class Opening(Value):
 
     def messages(self, form: ActionForm) -> tuple[str, str]:
         """The system message and the task."""
-        system = Template(template("loop_system")).substitute(
-            form=template(_FORMS[form]), actions=describe() if form == "fenced" else _names()
-        )
+        actions = describe() if form == "fenced" else "the tools that are declared with this conversation."
+        system = Template(template("loop_system")).substitute(form=template(_FORMS[form]), actions=actions)
         environment = "\n\n".join(part for part in (self.environment, self.advice) if part)
         task = Template(template("loop_task")).substitute(
             instruction=self.instruction.strip("\n"), environment=environment
@@ -68,17 +67,8 @@ class Opening(Value):
         return system, task
 
 
-def _names() -> str:
-    return "the tools that are declared with this conversation."
-
-
 Checklist = Callable[[State], Awaitable[Sequence[str]]]
 """What a first submission is told besides its difference."""
-
-
-async def no_checklist(state: State) -> Sequence[str]:
-    """Nothing."""
-    return ()
 
 
 class Lineage:
@@ -95,8 +85,8 @@ class Lineage:
         temperature: float,
         bounds: Bounds,
         owner: str,
-        checklist: Checklist = no_checklist,
-        told: Callable[[int], None] = lambda turn: None,
+        checklist: Checklist,
+        told: Callable[[int], None],
     ) -> None:
         """``seed``: of the lineage; every request's own derives from it. ``owner``: its id, in whose name its exchanges
         are kept. ``told``: hears of every turn."""
@@ -108,7 +98,6 @@ class Lineage:
         self.transcript = Transcript(system, task, room=bounds.context_tokens - bounds.answer_tokens)
         self.steps: list[Step] = []
         self.turns = 0
-        self.submissions = 0
         self.end: End = "timeout"
         """Of one that has not ended by itself."""
         self._faults = 0
