@@ -107,7 +107,6 @@ class Lineage:
         """Work until the lineage submits or nothing is left to spend."""
         self.end = "timeout"
         self.end = await self._loop()
-        self.submissions += self.end in ("submitted", "prose")
         return self.end
 
     async def resume(self, observation: str) -> End:
