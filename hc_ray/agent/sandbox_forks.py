@@ -104,9 +104,14 @@ class SandboxForks:
         return fork
 
     def remember(self, files: Mapping[str, str], tar: bytes) -> None:
-        """A candidate is more than texts (programs it built, removed paths): wherever these files, which tell of that
-        in words (``Candidate.files``), are put from now on, the whole difference is."""
+        """A candidate may be more than texts (programs it built, removed paths, owners): wherever these files, which
+        tell of that in words (``Candidate.files``), are put from now on, the whole difference is."""
         self._whole.setdefault(digest_of(dict(files)), tar)
+
+    @property
+    def differences(self) -> Mapping[str, bytes]:
+        """Digest of a candidate's files → its whole difference, where it is known."""
+        return self._whole
 
     def brings(self, files: Mapping[str, str]) -> tuple[str, ...] | None:
         """The absolute paths that the whole difference of a candidate writes; None where these files are all it is."""

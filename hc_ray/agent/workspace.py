@@ -16,8 +16,6 @@ class State(Value):
     """What differs, by path (relative to the workdir where it lies there): the text of files that are text, and in
     words (``NO_TEXT``) whatever else there is: binary files, links, empty folders, removed paths, permissions. What
     Python caches is left out: it says nothing and differs every time."""
-    all_text: bool = True
-    """Whether ``files`` are all of it."""
 
 
 async def state_of(sandbox: Sandbox) -> State:
@@ -26,7 +24,7 @@ async def state_of(sandbox: Sandbox) -> State:
     texts, odd = _told(unpack(difference.tar))
     folder = sandbox.workdir.rstrip("/") + "/"
     files = {path.removeprefix(folder): told for path, told in {**texts, **odd}.items()}
-    return State(difference=difference, files=files, all_text=not odd)
+    return State(difference=difference, files=files)
 
 
 def _told(change: Change) -> tuple[dict[str, str], dict[str, str]]:

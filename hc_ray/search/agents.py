@@ -233,6 +233,7 @@ class Trial:
             unanswered=search.context.asking.unanswered,
             notes=tuple(search.notes),
             exchanges=(*self.exchanges, *search.context.asking.exchanges),
+            differences=search.forks.differences,
         )
 
     def _ended(self) -> tuple[Ended, ...]:

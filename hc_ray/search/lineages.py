@@ -264,7 +264,7 @@ class Lineages:
                 search.pool.candidates.append(entered)
                 run.candidates.append(entered.id)
                 made.append(entered)
-                if one.state and not one.state.all_text:
+                if one.state:
                     search.forks.remember(files, one.state.difference.tar)
                 if one.row and files:
                     search.pool.rows[entered.id] = one.row

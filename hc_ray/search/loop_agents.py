@@ -98,8 +98,7 @@ class LoopAgents:
     async def _verdict(self, place: str, state: State) -> tuple[tuple[Cell, ...], str]:
         """The row of a submitted state, and what its lineage is told of what it fails."""
         search = self.search
-        if not state.all_text:
-            search.forks.remember(state.files, state.difference.tar)
+        search.forks.remember(state.files, state.difference.tar)
         row = await search.runs.try_out(place, state.files, search.pool.tests)
         columns = deciding(search.pool.tests)
         cells, tests = [row[i] for i in columns], [search.pool.tests[i] for i in columns]

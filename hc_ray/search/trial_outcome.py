@@ -1,5 +1,7 @@
 """What comes out of a trial."""
 
+from collections.abc import Mapping
+
 from hc_ray.agent.role import Exchange
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.suite import PassMatrix, SelfTest, Suite
@@ -50,3 +52,5 @@ class TrialOutcome(Value):
     """Questions that were in flight when the search ended. What the engine counted for them is in no sum."""
     notes: tuple[str, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
+    differences: Mapping[str, bytes] = {}
+    """Digest of a candidate's files → its difference from the image, where its files may not be all of it."""

@@ -1,18 +1,23 @@
 """Which of a sweep's candidates an audit can put back and grade."""
 
+import base64
 import json
 from types import SimpleNamespace
 from typing import Any, cast
+
+import pytest
 
 from hc_ray.domain.candidate import NO_TEXT, Candidate
 from hc_ray.domain.config import SolverConfig
 from hc_ray.domain.trial import TrialResult
 from hc_ray.domain.value import digest_of
+from hc_ray_actors.driver.trial_files import DIFFERENCES
 from hc_ray_actors.jobs.audit_subjects import _trial
 from tests.fakes.sweepdir import MemoryStore, add_trial
 
 
-def test_a_candidate_that_is_more_than_text_is_left_ungraded_and_stays_in_its_pool() -> None:
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_candidate_that_is_more_than_text_is_graded_where_its_difference_was_kept(kept: bool) -> None:
     texts, more = {"a.py": "A = 1\n"}, {"a.py": "A = 1\n", "a.out": f"{NO_TEXT}a file of 3 bytes, SHA-256 0a)"}
     pool = [
         Candidate(id=f"c1.{slot}", round=1, slot=slot, seed=0, temperature=0.3, form="chat", plan="plain", files=files)
@@ -23,6 +28,9 @@ def test_a_candidate_that_is_more_than_text_is_left_ungraded_and_stays_in_its_po
     store.write(f"trials/{name}/agent/candidates.json", json.dumps([one.model_dump() for one in pool]).encode())
     result = TrialResult.model_validate_json(store.read(f"trials/{name}/result.json"))
     key = SimpleNamespace(agent="hc", solver=SolverConfig(), seed=0)
-    trial, graded = _trial(cast(Any, store), name, result, cast(Any, key))
-    assert graded == {digest_of(texts): texts}
+    if kept:
+        store.write(f"trials/{name}/{DIFFERENCES}/{digest_of(more)}.tar", b"tar")
+    trial, graded, whole = _trial(cast(Any, store), name, result, cast(Any, key))
+    assert graded == {digest_of(texts): texts, **({digest_of(more): more} if kept else {})}
+    assert whole == ({digest_of(more): base64.b64encode(b"tar").decode()} if kept else {})
     assert [one[1] for one in trial.candidates] == [digest_of(texts), digest_of(more), digest_of({})]

@@ -17,6 +17,10 @@ _PACKED = (".parquet", ".tar")
 """Of candidates alone, who had no secret."""
 
 
+DIFFERENCES = "artifacts/states"
+"""Where a trial keeps what its candidates are, as tars by the digests of their files."""
+
+
 def files(record: Record, result: TrialResult, censor: Censor) -> dict[str, bytes]:
     """A trial's files by their paths in its folder; ``result.json`` is the last."""
     found = {"config.json": readable_json(record.key.model_dump(mode="json"))}
@@ -24,6 +28,7 @@ def files(record: Record, result: TrialResult, censor: Censor) -> dict[str, byte
     if outcome is not None:
         found["agent/trajectory.json"] = readable_json(trajectory(record.key, outcome, result))
         found["agent/candidates.json"] = readable_json([one.model_dump(mode="json") for one in outcome.candidates])
+        found |= {f"{DIFFERENCES}/{digest}.tar": tar for digest, tar in outcome.differences.items()}
         if outcome.suite is not None:
             found["agent/suite.json"] = outcome.suite.model_dump_json(indent=1).encode()
         if outcome.matrix is not None:
@@ -49,6 +54,7 @@ def plain(record: Record, packed: Mapping[str, bytes]) -> list[bytes]:
         ]
     if record.key.agent not in WITHOUT_MODEL:
         kept += [submission.tar for submission in record.submissions]
+        kept += record.outcome.differences.values() if record.outcome else ()
     return kept
 
 

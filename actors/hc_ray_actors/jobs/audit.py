@@ -164,7 +164,8 @@ async def _task(audits: verifiers.Audits, subject: Subject, settings: AuditSetti
         evidence = figures.Evidence(task=task.name, suites=suites, unmeasured="its reference fails its own tests")
         return Outcome(evidence=(evidence,), verdicts={task.name: {}}, lost=0, sandboxes=_opened(seen))
     ungraded = once.model_copy(update={"graded": False})
-    files = [exposure.State(kind="candidate", files=files) for files in subject.candidates.values()]
+    files = [exposure.State(kind="candidate", files=files, tar=subject.differences.get(digest, ""))
+             for digest, files in subject.candidates.items()]  # fmt: skip
     planted = [exposure.State(kind="mutant", number=number) for number in range(mutants or 0)]
     looks = [(exposure.State(kind="empty"), ungraded), (exposure.State(kind="stub"), ungraded)] if tests else []
     looks += [(state, once) for state in (*files, *planted)]

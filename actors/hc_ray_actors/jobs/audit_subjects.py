@@ -1,5 +1,6 @@
 """What of a sweep directory is audited: its suites as frozen, and the candidates of its trials."""
 
+import base64
 import json
 from collections import defaultdict
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from hc_ray.domain.task import Task
 from hc_ray.domain.trial import TrialKey, TrialResult
 from hc_ray.domain.value import Value, digest_of
 from hc_ray.stores.sweep_directory import SweepStore
+from hc_ray_actors.driver.trial_files import DIFFERENCES
 from hc_ray_actors.verifiers import audit as figures
 
 INSTRUCTION = "instruction"
@@ -28,6 +30,8 @@ class Subject(Value):
     """Suite key → who wrote it."""
     candidates: dict[str, dict[str, str]] = {}
     """Digest → files; each end state once, whoever came up with it."""
+    differences: dict[str, str] = {}
+    """Digest → its whole difference as a tar, in base 64, of those of which it is known."""
 
 
 class AuditedTrial(Value):
@@ -102,14 +106,16 @@ def read_subjects(
             suite = Suite.model_validate_json(store.read(path))
             suites[suite.task_digest].append(suite)
     files: dict[str, dict[str, dict[str, str]]] = defaultdict(dict)
+    tars: dict[str, dict[str, str]] = defaultdict(dict)
     trials: list[AuditedTrial] = []
     for name in sorted(store.finished()):
         result = TrialResult.model_validate_json(store.read(f"trials/{name}/result.json"))
         key = TrialKey.model_validate_json(store.read(f"trials/{name}/config.json"))
         if key.task_digest not in tasks:
             continue
-        trial, made = _trial(store, name, result, key)
+        trial, made, whole = _trial(store, name, result, key)
         files[key.task_digest] |= made
+        tars[key.task_digest] |= whole
         trials.append(trial)
     digests = sorted({*suites, *files} & tasks.keys(), key=lambda digest: tasks[digest].name)
     writer = _tester(sweep)
@@ -119,6 +125,7 @@ def read_subjects(
             suites=tuple(suites[digest]),
             testers={suite.key: writer for suite in suites[digest]},
             candidates=files[digest],
+            differences=tars[digest],
         )
         for digest in digests
     ), tuple(trials)
@@ -126,8 +133,9 @@ def read_subjects(
 
 def _trial(
     store: SweepStore, name: str, result: TrialResult, key: TrialKey
-) -> tuple[AuditedTrial, dict[str, dict[str, str]]]:
-    """A trial, and the files of its candidates by digest; of one that is more than text nothing can be put back."""
+) -> tuple[AuditedTrial, dict[str, dict[str, str]], dict[str, str]]:
+    """A trial, and the files and differences of its candidates by digest. One that is more than text, and whose
+    difference was not kept, cannot be put back."""
     try:
         data = json.loads(store.read(f"trials/{name}/agent/candidates.json"))
     except FileNotFoundError:
@@ -148,7 +156,11 @@ def _trial(
             (one.id, digest_of(one.files), one.prompt_tokens + one.completion_tokens) for one in candidates
         ),
     )
-    return trial, {digest_of(one.files): one.files for one in candidates if one.files and one.all_text}
+    folder = f"trials/{name}/{DIFFERENCES}"
+    paths = {path.rpartition("/")[2].removesuffix(".tar"): path for path in store.list(folder)}
+    whole = {digest: base64.b64encode(store.read(path)).decode() for digest, path in paths.items()}
+    held = {digest_of(one.files): one for one in candidates if one.files}
+    return trial, {digest: one.files for digest, one in held.items() if one.all_text or digest in whole}, whole
 
 
 def _tester(sweep: Mapping[str, Any]) -> str:

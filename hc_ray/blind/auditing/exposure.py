@@ -38,6 +38,8 @@ class State(Value):
     kind: StateKind
     files: dict[str, str] = {}
     """Of a candidate: path → text. Empty for the others, which are made here."""
+    tar: str = ""
+    """Of a candidate: its whole difference, in base 64; empty where its files are all of it."""
     number: int = 0
     """Of a mutant."""
 
@@ -206,6 +208,8 @@ class Auditor:
 
     async def _tar(self, task: Task, state: State, look: Look) -> bytes | None:
         """An end state that is known as a tar; None for one that files make, or nothing."""
+        if state.tar:
+            return base64.b64decode(state.tar)
         if state.kind == "reference":
             return base64.b64decode((await self._of(task, look.mutants)).reference)
         return (await self._of(task, look.mutants)).mutant(state.number) if state.kind == "mutant" else None
