@@ -55,9 +55,7 @@ async def test_a_suite_tells_which_categories_stayed_thin_and_which_sentences_it
     _, suite = await asked_of("")
     assert suite.covered is not None and 0 < suite.covered < 1
     assert any(line.startswith("No model was asked for invalid_input tests:") for line in suite.assumptions)
-    assert any(
-        line.startswith("Round 1:") and "anything: It returns twice n." in line for line in suite.reflections
-    )
+    assert any(line.startswith("Round 1:") and "anything: It returns twice n." in line for line in suite.reflections)
     assert {one.sentence for one in suite.requirements} > {test.sentence for test in suite.tests}
 
 
