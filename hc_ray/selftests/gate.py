@@ -14,8 +14,6 @@ from hc_ray.selftests.runner import PROPERTIES
 from hc_ray.spec.calls import call_in_normal_form
 
 STABLE_RUNS = 3
-WEAK = 0.5
-"""What a test's weight is multiplied by where it shows little."""
 
 
 class Gated(Value):
@@ -112,8 +110,8 @@ def run_through(tests: Sequence[SelfTest], runs: Sequence[Sequence[Cell]]) -> Ga
 def against_trivial(tests: Sequence[SelfTest], rows: Mapping[str, Sequence[Cell]]) -> tuple[Gated, str]:
     """What candidates that know nothing say of the tests (``rows``: ``empty``, ``constant``, ``hard-coded`` → cells),
     and a line on the whole. Answers and refusals are the instruction's own and stay. Of properties, behaviour that an
-    empty file has is no test; properties of files that such a candidate has weigh less; a test against hard-coded
-    answers must fail a hard-coded one."""
+    empty file has is no test, and a test against hard-coded answers must fail a hard-coded one; what else such a
+    candidate passes (a file that exists, that parses) is reported and does not discriminate."""
     admitted: list[SelfTest] = []
     dropped: list[tuple[SelfTest, str]] = []
     weak: dict[str, str] = {}
@@ -125,11 +123,9 @@ def against_trivial(tests: Sequence[SelfTest], rows: Mapping[str, Sequence[Cell]
             dropped.append((test, "an empty file passes it"))
         elif test.category == "anti_cheat" and "hard-coded" in passed:
             dropped.append((test, "hard-coded examples pass it"))
-        elif passed != ["hard-coded"]:
-            weak[test.id] = f"weighs less: {passed[0]} passes it"
-            admitted.append(test.model_copy(update={"weight": round(test.weight * WEAK, 4)}))
         else:
-            admitted.append(test)
+            weak[test.id] = f"does not discriminate: the {passed[0]} candidate passes it"
+            admitted.append(test.model_copy(update={"discriminates": False}))
     told = []
     for name, cells in rows.items():
         judged = [

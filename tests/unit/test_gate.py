@@ -67,7 +67,7 @@ def test_the_untouched_environment_drops_what_passes_there_but_keeps_guards() ->
     assert "untouched" in reasons(gated)["a"] and "unstable" in reasons(gated)["d"]
 
 
-def test_what_a_candidate_that_knows_nothing_passes_is_dropped_or_weighs_less() -> None:
+def test_what_a_candidate_that_knows_nothing_passes_is_dropped_or_does_not_discriminate() -> None:
     tests = [
         of("same", "f(1)", expectation=Property(name="deterministic")),
         of("stated", "f(4)", expectation=ExpectedValue(value="8"), confidence=0.9),
@@ -79,7 +79,7 @@ def test_what_a_candidate_that_knows_nothing_passes_is_dropped_or_weighs_less() 
     rows = {"empty": cells("+---+-"), "constant": cells("++++++"), "hard-coded": cells("+++--+")}
     gated, told = gate.against_trivial(tests, rows)
     assert [test.id for test in gated.dropped] == ["same", "cheat"]
-    weights = {test.id: test.weight for test in gated.admitted}
-    assert weights == {"stated": 1.0, "type": 0.5, "file": 0.5, "input": 1.0}
-    assert "hard-coded" in reasons(gated)["cheat"] and "constant passes it" in reasons(gated)["type"]
+    able = {test.id: test.discriminates for test in gated.admitted}
+    assert able == {"stated": True, "type": False, "file": False, "input": True}
+    assert "hard-coded" in reasons(gated)["cheat"] and "constant candidate passes it" in reasons(gated)["type"]
     assert "hard-coded passes 3 of 5" in told
