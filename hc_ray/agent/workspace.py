@@ -1,9 +1,10 @@
 """The state of a workspace: what differs from the task's image, as bytes to hand in and as text to compare."""
 
 import hashlib
+from collections.abc import Sequence
 
 from hc_ray.domain.candidate import NO_TEXT, is_program
-from hc_ray.domain.filetree import Change, Member, unpack
+from hc_ray.domain.filetree import Member, pack, unpack
 from hc_ray.domain.ports import Difference, Sandbox
 from hc_ray.domain.value import Value
 
@@ -12,26 +13,26 @@ class State(Value):
     """A workspace as it lies."""
 
     difference: Difference
+    """Without what Python caches: it says nothing, and differs every time."""
     files: dict[str, str] = {}
     """What differs, by path (relative to the workdir where it lies there): the text of files that are text, and in
-    words (``NO_TEXT``) whatever else there is: binary files, links, empty folders, removed paths, permissions. What
-    Python caches is left out: it says nothing and differs every time."""
+    words (``NO_TEXT``) whatever else there is: binary files, links, empty folders, removed paths, permissions."""
 
 
 async def state_of(sandbox: Sandbox) -> State:
     """The workspace as it lies now. Raises ``ValueError`` where it holds more than a submission may."""
-    difference = await sandbox.difference()
-    texts, odd = _told(unpack(difference.tar))
+    change = unpack((await sandbox.difference()).tar)
+    members = [one for one in change.members if "__pycache__" not in one.path.split("/")]
+    texts, odd = _told(members, change.deleted)
     folder = sandbox.workdir.rstrip("/") + "/"
     files = {path.removeprefix(folder): told for path, told in {**texts, **odd}.items()}
-    return State(difference=difference, files=files)
+    return State(difference=pack(members, change.deleted), files=files)
 
 
-def _told(change: Change) -> tuple[dict[str, str], dict[str, str]]:
-    """The texts of a change, and in words whatever else it holds."""
-    members = [one for one in change.members if "__pycache__" not in one.path.split("/")]
+def _told(members: Sequence[Member], deleted: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The texts of a difference, and in words whatever else it holds."""
     texts: dict[str, str] = {}
-    odd = dict.fromkeys(change.deleted, f"{NO_TEXT}removed)")
+    odd = dict.fromkeys(deleted, f"{NO_TEXT}removed)")
     for one in members:
         if one.kind == "link":
             odd[one.path] = f"{NO_TEXT}a link to {one.target})"

@@ -223,7 +223,9 @@ def refusal(task: Task, *, host_programs: Collection[str]) -> str | None:
     if wants.compose:
         return "needs several containers (a compose file)"
     if wants.run_steps:
-        return f"its Dockerfile runs commands ({wants.run_steps[0][:60]}): bwrap builds no images"
+        return (
+            f"its Dockerfile runs commands (RUN {wants.run_steps[0].removeprefix('RUN ')[:60]}): bwrap builds no images"
+        )
     if wants.gpus:
         return "needs a GPU"
     if wants.network in ("public", "allowlist"):
