@@ -4,6 +4,7 @@ stay apart from the frozen suite and only tell states apart that it leaves level
 
 from collections.abc import Sequence
 from statistics import fmean
+from string import Template
 
 from hc_ray.agent.prompt_templates import template
 from hc_ray.domain.candidate import Candidate
@@ -12,6 +13,7 @@ from hc_ray.domain.suite import SelfTest
 from hc_ray.search.lineages import Run
 from hc_ray.search.search import Search
 from hc_ray.selftests import file_tester, gate
+from hc_ray.selftests.runner import BEFORE
 
 _MOST = 8
 """Tests of one lineage."""
@@ -20,7 +22,8 @@ _TOKENS = 2000
 
 async def tests_of(run: Run) -> tuple[SelfTest, ...]:
     """What a lineage writes when it is asked for tests of its own; empty where it writes none that can fail."""
-    text = await run.ask("own_tests", template("own_tests").replace("$most", str(_MOST)), tokens=_TOKENS)
+    question = Template(template("own_tests")).substitute(most=_MOST, before=BEFORE)
+    text = await run.ask("own_tests", question, tokens=_TOKENS)
     found = file_tester.read(Completion(text=text), run.search.spec)
     if isinstance(found, Malformed):
         return ()
