@@ -1,13 +1,18 @@
 """The sandboxes of other processes as trials use them: places and sandboxes over calls to ``Sandboxes`` actors."""
 
 import asyncio
+import copy
+import itertools
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.ports import Difference, ExecResult, Sandbox
 from hc_ray.domain.task import Task
+from hc_ray_actors.activity import TrialActivity
+
+T = TypeVar("T")
 
 
 class RemotePlace:
@@ -18,8 +23,26 @@ class RemotePlace:
         self._actors = list(actors)
         self._load = [0] * len(self._actors)
         self._limits = dict(limits)
-        self._id, self._made = secrets.token_hex(4), 0
+        self._id, self._numbers = secrets.token_hex(4), itertools.count(1)
         self._closing: set[asyncio.Task[None]] = set()
+        self._activity: TrialActivity | None = None
+
+    def of(self, activity: TrialActivity) -> "RemotePlace":
+        """The same place as one trial uses it: what it does here is a part of its activity."""
+        own = copy.copy(self)
+        own._activity = activity
+        return own
+
+    async def during(self, call: Awaitable[T]) -> T:
+        """Await a call to an actor. Of a command's only the last seconds are work: before it waited for a slot."""
+        if self._activity is None:
+            return await call
+        with self._activity.at("sandbox") as operation:
+            operation.started = operation.began
+            answer = await call
+            if isinstance(answer, ExecResult):
+                operation.started = max(operation.began, self._activity.now() - answer.seconds)
+            return answer
 
     def replace(self, index: int, actor: Any) -> None:
         """Another actor in the place of one that is gone, whose sandboxes answer no more."""
@@ -36,11 +59,10 @@ class RemotePlace:
     async def make(self, actor: Any, start: Callable[[str], Awaitable[str]]) -> "RemoteSandbox":
         """A sandbox that ``start`` makes under the handle that it is given. Where the caller gives up meanwhile, the
         actor goes on making it: it is closed as soon as it is there."""
-        self._made += 1
-        handle = f"{self._id}-{self._made}"
+        handle = f"{self._id}-{next(self._numbers)}"
         self.count(actor, 1)
         try:
-            workdir = await start(handle)
+            workdir = await self.during(start(handle))
         except BaseException:
             self.close_soon(actor, handle)
             raise
@@ -107,21 +129,21 @@ class RemoteSandbox:
         output_limit: int = 1 << 20,
     ) -> ExecResult:
         options = {"timeout": timeout, "cwd": cwd, "env": env, "stdin": stdin, "output_limit": output_limit}
-        result: ExecResult = await self._actor.exec(self._handle, list(command), options)
+        result: ExecResult = await self._place.during(self._actor.exec(self._handle, list(command), options))
         return result
 
     async def put(self, files: Mapping[str, bytes], *, mode: int = 0o644) -> None:
-        await self._actor.put(self._handle, dict(files), mode)
+        await self._place.during(self._actor.put(self._handle, dict(files), mode))
 
     async def put_tar(self, tar: bytes) -> None:
-        await self._actor.put_tar(self._handle, tar)
+        await self._place.during(self._actor.put_tar(self._handle, tar))
 
     async def get(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
-        found: bytes | None = await self._actor.get(self._handle, path, limit)
+        found: bytes | None = await self._place.during(self._actor.get(self._handle, path, limit))
         return found
 
     async def difference(self, *, limit: int = 64 << 20) -> Difference:
-        found: Difference = await self._actor.difference(self._handle, limit)
+        found: Difference = await self._place.during(self._actor.difference(self._handle, limit))
         return found
 
     async def fork(self, name: str) -> Sandbox:

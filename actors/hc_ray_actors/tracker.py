@@ -2,7 +2,11 @@
 it."""
 
 import asyncio
+import contextlib
+import os
 from typing import Any
+
+NICE = 10
 
 
 class Tracker:
@@ -10,6 +14,14 @@ class Tracker:
 
     def __init__(self, uri: str) -> None:
         self._uri = uri
+
+    async def prepare(self) -> None:
+        """Import MLflow and open its database, behind everybody else who wants the processor."""
+        with contextlib.suppress(OSError):
+            os.nice(NICE)
+        from hc_ray.stores.mlflow_tracker import MlflowTracker
+
+        await asyncio.to_thread(MlflowTracker(self._uri).prepare)
 
     async def export(self, summary: dict[str, Any]) -> str:
         """Write the sweep's runs; answers the id of the parent run. Raises whatever the tracker raises: the sweep

@@ -2,6 +2,7 @@
 with the bit. What a trial does stands in ``hc_ray.solve``; here it only lives."""
 
 import asyncio
+import contextlib
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ from hc_ray.domain.task import Task
 from hc_ray.domain.trial import TrialKey
 from hc_ray.domain.value import Value, canonical_json
 from hc_ray.search.trial_outcome import TrialOutcome
+from hc_ray_actors.activity import Activities, EngineQueue, TrialActivity
 from hc_ray_actors.attempts import Fault, fault_of
 from hc_ray_actors.engine import Endpoint
 from hc_ray_actors.routing import replica
@@ -65,9 +67,9 @@ class _Running:
         self.so_far: TrialOutcome | None = None
         self._meters: list[Meter] = []
 
-    def metered(self, role: RoleModel) -> RoleModel:
-        """The role, with its tokens counted as they come."""
-        meter = Meter(role.model)
+    def metered(self, role: RoleModel, queue: EngineQueue, activity: TrialActivity) -> RoleModel:
+        """The role, with its requests in the engine's queue and its tokens counted as they come."""
+        meter = Meter(role.model, queue, activity)
         self._meters.append(meter)
         return replace(role, model=meter)
 
@@ -81,16 +83,20 @@ class _Running:
 
 
 class Meter:
-    """``ports.Model`` that keeps count of what an engine says an answer cost, for an attempt that comes to nothing."""
+    """``ports.Model`` of one trial: its requests wait for a slot of the engine, and what the engine says an answer cost
+    is counted, for an attempt that comes to nothing."""
 
-    def __init__(self, model: Model) -> None:
-        self._model = model
+    def __init__(self, model: Model, queue: EngineQueue, activity: TrialActivity) -> None:
+        self._model, self._queue, self._activity = model, queue, activity
         self.prompt_tokens = self.completion_tokens = 0
 
     async def complete(self, prompt: Prompt) -> Completion:
-        answer = await self._model.complete(prompt)
-        self.prompt_tokens += answer.prompt_tokens or 0
-        self.completion_tokens += answer.completion_tokens or 0
+        async with self._queue.slot(self._activity):
+            answer = await self._model.complete(prompt)
+        asked, told = answer.prompt_tokens or 0, answer.completion_tokens or 0
+        self.prompt_tokens += asked
+        self.completion_tokens += told
+        self._queue.account.answered(asked, answer.cached_tokens or 0, told)
         return answer
 
     async def count_tokens(self, text: str) -> int:
@@ -112,6 +118,8 @@ class Trials:
         self._store_root = store_root
         self._suites = SuiteShelf(self._stored_suite)
         self._models: dict[tuple[str, str, int, str], Model] = {}
+        self._activities = Activities(self.record)
+        self._queues: dict[tuple[EngineConfig, int], EngineQueue] = {}
         self._loads: dict[RoleName, list[int]] = {role: [0] * len(setup.endpoints) for role, setup in roles.items()}
         self._running: dict[str, _Running] = {}
         self._events: list[Event] = []
@@ -155,10 +163,10 @@ class Trials:
         """Events since the last call; waits up to ``wait`` seconds for the first."""
         if not self._events:
             self._woken.clear()
-            try:
-                await asyncio.wait_for(self._woken.wait(), wait)
-            except TimeoutError:
-                return []
+            # Not ``wait_for``: until Python 3.12 it forgets a cancellation that comes together with the event.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._woken.wait()
         taken, self._events = self._events, []
         return taken
 
@@ -168,6 +176,7 @@ class Trials:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._activities.settle(last=True)
         for model in self._models.values():
             if close := getattr(model, "aclose", None):
                 await close()
@@ -185,7 +194,8 @@ class Trials:
         async def judge(submission: Submission) -> bool:
             running.verdict = asyncio.get_running_loop().create_future()
             running.steps.put_nowait(Step(kind="submission", submission=submission, outcome=running.so_far))
-            return await running.verdict
+            with activity.at("verdict"):
+                return await running.verdict
 
         def hand_in(so_far: TrialOutcome) -> None:
             running.so_far = so_far
@@ -194,20 +204,27 @@ class Trials:
         taken = self._take_replicas(request.task.digest)
         try:
             _has_the_planned_skills(request.key)
-            outcome = await solve(
-                request.task,
-                agent=request.key.agent,
-                config=request.key.solver,
-                budget=request.budget,
-                seed=request.key.seed,
-                roles=together({role: running.metered(self.role(role, index)) for role, index in taken.items()}),
-                place=self._place,
-                name=request.key.name,
-                suites=self._suites,
-                judge=judge,
-                before_judging=hand_in,
-                events=_Recorder(self, request.key.name),
-            )
+            with self._activities.trial() as activity:
+                outcome = await solve(
+                    request.task,
+                    agent=request.key.agent,
+                    config=request.key.solver,
+                    budget=request.budget,
+                    seed=request.key.seed,
+                    roles=together(
+                        {
+                            role: running.metered(self.role(role, index), self._queue(role, index), activity)
+                            for role, index in taken.items()
+                        }
+                    ),
+                    place=self._place.of(activity),
+                    name=request.key.name,
+                    suites=self._suites,
+                    judge=judge,
+                    before_judging=hand_in,
+                    queued=activity.queued,
+                    events=_Recorder(self, request.key.name),
+                )
             running.steps.put_nowait(Step(kind="finished", outcome=outcome))
         except asyncio.CancelledError:
             interrupted = Fault(kind="infrastructure", type="Cancelled", text="interrupted")
@@ -226,6 +243,14 @@ class Trials:
             taken[role] = replica(digest, loads)
             loads[taken[role]] += 1
         return taken
+
+    def _queue(self, role: RoleName, index: int) -> EngineQueue:
+        """Before a replica of a role's engine; roles that share it share its slots."""
+        engine = self._roles[role].engine
+        if (engine, index) not in self._queues:
+            name = engine.label if engine.replicas == 1 else f"{engine.label} {index + 1}"
+            self._queues[engine, index] = self._activities.engine(name, engine.parallel)
+        return self._queues[engine, index]
 
     def role(self, role: RoleName, index: int) -> RoleModel:
         setup = self._roles[role]
@@ -266,7 +291,7 @@ class Trials:
             return None
 
     def record(self, event: Event) -> None:
-        self._events.append(event)
+        self._events.append(event if event.at else event.model_copy(update={"at": time.time()}))
         self._woken.set()
 
 

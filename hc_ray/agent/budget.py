@@ -4,12 +4,15 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from typing import Any, TypeVar
 
 from hc_ray.agent.role import Exchange, RoleModel
 from hc_ray.domain.config import BudgetConfig
 from hc_ray.domain.prompt import Completion, Prompt
 from hc_ray.domain.task import Task
+
+T = TypeVar("T")
 
 _PER_MESSAGE, _PER_PROMPT = 8, 8
 """Tokens that a chat template may add, an upper estimate."""
@@ -120,21 +123,48 @@ class Asking:
         return self._counted[text] + _PER_MESSAGE * len(prompt.messages) + _PER_PROMPT
 
 
-class Clock:
-    """Wall time since a trial began, without the time that it waits for verdicts."""
+class TimeIsUp(Exception):
+    """Work that was bounded by a clock was not done in its time, and was ended."""
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds, self._began = seconds, time.monotonic()
+
+class Clock:
+    """Wall time since a trial began, without the time that it waits for verdicts or only stands in queues."""
+
+    def __init__(self, seconds: float, queued: Callable[[], float] = lambda: 0.0) -> None:
+        """``queued``: seconds so far in which all that the trial had asked for waited for an engine or a slot."""
+        self.seconds, self.queued = seconds, queued
+        self._began = self._counted()
+
+    def _counted(self) -> float:
+        return time.monotonic() - self.queued()
 
     @property
     def elapsed(self) -> float:
-        return time.monotonic() - self._began
+        return self._counted() - self._began
+
+    @property
+    def left(self) -> float:
+        return self.seconds - self.elapsed
+
+    async def bound(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do some work in what time is left. Raises ``TimeIsUp``."""
+        working = asyncio.ensure_future(work)
+        try:
+            # What is left grows while the trial stands in a queue: it is looked at again when it should be over.
+            while not working.done() and (left := self.left) > 0:
+                await asyncio.wait([working], timeout=left)
+        finally:
+            working.cancel()
+            await asyncio.wait([working])
+        if working.cancelled():
+            raise TimeIsUp
+        return working.result()
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
         """A while that does not count."""
-        since = time.monotonic()
+        since = self._counted()
         try:
             yield
         finally:
-            self._began += time.monotonic() - since
+            self._began += self._counted() - since

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import IO, Any
 
 from hc_ray.domain.config import EngineConfig
+from hc_ray.reports.engine_use import engine_lines
 from hc_ray.reports.html_report import NOT_MEASURED, aa_sentence, interval_of, number, sentence_of
 from hc_ray.reports.progress import clock, counted
 from hc_ray.reports.terminal import heading, say, table
@@ -124,6 +125,10 @@ def tell_report(summary: Mapping[str, Any], stream: Stream = None) -> None:
             ],
             stream=stream,
         )
+    if summary["engine_use"]:
+        heading("Engine", stream=stream)
+        for line in engine_lines(summary["engine_use"]):
+            say(line, stream=stream)
     looks = NOT_MEASURED if summary["holdout_looks"] is None else summary["holdout_looks"]
     say(f"\nHoldout looks: {looks}. Verdict bits given to trials: {summary['bits']}.", stream=stream, style="dim")
     _tell_unscored(summary, stream)

@@ -95,8 +95,42 @@ class ErrorEvent(_Event):
     cause: str = ""
 
 
+Waited = Literal["sandbox", "verdict", "decision", "requests", "trials"]
+"""What a free slot of an engine waits for: trials that run tests or commands, trials that wait for a verdict, hc-ray's
+own decisions; for more requests, where every trial has one with an engine; for trials, where there are none."""
+
+
+class EngineUse(_Event):
+    """What became of an engine's slots during the last ``seconds``, and what it answered."""
+
+    type: Literal["engine_use"] = "engine_use"
+    engine: str
+    slots: int
+    seconds: float
+    busy: float
+    """Seconds of slots with a request."""
+    queued: float
+    """Seconds of requests that waited for a slot."""
+    waited: dict[Waited, float] = {}
+    """Seconds of free slots, by what they waited for."""
+    requests: int
+    prompt_tokens: int
+    cached_tokens: int
+    """Of the prompts' tokens those that the server says it had in its cache."""
+    completion_tokens: int
+
+
+class ProcessorUse(_Event):
+    """Processor seconds of the driver's machine during the last ``seconds``, by what its processes are."""
+
+    type: Literal["processor_use"] = "processor_use"
+    seconds: float
+    cores: int
+    used: dict[str, float]
+
+
 Event = Annotated[
     TrialStart | TestgenProgress | TurnStart | SubtaskChange | Action | VerifyComplete | Heartbeat | VerdictEvent
-    | TrialComplete | ErrorEvent,
+    | TrialComplete | ErrorEvent | EngineUse | ProcessorUse,
     Field(discriminator="type"),
 ]  # fmt: skip

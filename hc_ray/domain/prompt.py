@@ -64,6 +64,8 @@ class Completion(Value):
     reasoning: str = ""
     """What a reasoning model thought, where its server tells that apart."""
     prompt_tokens: int | None = None
+    cached_tokens: int | None = None
+    """Of the prompt's tokens those that the server had in its prompt cache."""
     completion_tokens: int | None = None
     finish_reason: str | None = None
     seconds: float = 0.0

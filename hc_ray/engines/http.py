@@ -224,6 +224,7 @@ class HttpModel:
                 tool_calls=calls_of(data),
                 reasoning=reasoning_of(data),
                 prompt_tokens=usage.get("prompt_tokens"),
+                cached_tokens=(usage.get("prompt_tokens_details") or {}).get("cached_tokens"),
                 completion_tokens=usage.get("completion_tokens"),
                 finish_reason=choice.get("finish_reason"),
                 seconds=seconds,

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from hc_ray.domain.errors import EngineError
 from hc_ray.domain.ports import Model
@@ -29,6 +29,8 @@ class Knee(Value):
     levels: tuple[Level, ...]
     knee: int
     peak_tokens_per_second: float
+    prompt_tokens_per_second: float
+    """Of prompts alone, as many at once as the knee."""
 
 
 async def find_knee(
@@ -45,7 +47,13 @@ async def find_knee(
     await model.complete(_prompt(0, 8, chat))  # the first request pays for what is loaded lazily
     seen = [await _measure(model, concurrency, seconds, max_tokens, chat) for concurrency in sorted(set(levels))]
     rates = {level.concurrency: level.output_tokens_per_second for level in seen}
-    return Knee(levels=tuple(seen), knee=knee_of(rates), peak_tokens_per_second=max(rates.values()))
+    knee = knee_of(rates)
+    return Knee(
+        levels=tuple(seen),
+        knee=knee,
+        peak_tokens_per_second=max(rates.values()),
+        prompt_tokens_per_second=await _prefill(model, knee, seconds, chat),
+    )
 
 
 def knee_of(rates: Mapping[int, float]) -> int:
@@ -54,8 +62,8 @@ def knee_of(rates: Mapping[int, float]) -> int:
     return min(concurrency for concurrency, rate in rates.items() if rate >= 0.95 * best)
 
 
-def _prompt(number: int, max_tokens: int, chat: bool) -> Prompt:
-    text = _ASKED.format(does=_DOES[number % len(_DOES)])
+def _prompt(number: int, max_tokens: int, chat: bool, about: str = "") -> Prompt:
+    text = about + _ASKED.format(does=_DOES[number % len(_DOES)])
     return Prompt(
         role="solver",
         purpose="bench",
@@ -68,24 +76,56 @@ def _prompt(number: int, max_tokens: int, chat: bool) -> Prompt:
     )
 
 
+async def _prefill(model: Model, concurrency: int, seconds: float, chat: bool) -> float:
+    """Prompt tokens a second, of prompts that no cache knows and that are answered with one token."""
+
+    def prompt(number: int) -> Prompt:
+        return _prompt(number, 1, chat, "".join(f"# {number}, {line}: {number * line}\n" for line in range(40)))
+
+    answers, ended = await _closed_loop(model, concurrency, seconds, prompt)
+    return _rate([(answer.prompt_tokens, began, answer.seconds) for began, answer in answers], ended)
+
+
 async def _measure(model: Model, concurrency: int, seconds: float, max_tokens: int, chat: bool) -> Level:
-    started = time.monotonic()
-    answers: list[Completion] = []
-
-    async def work(worker: int) -> None:
-        asked = 0
-        while time.monotonic() - started < seconds:
-            answers.append(await model.complete(_prompt(worker * 1000 + asked, max_tokens, chat)))
-            asked += 1
-
-    await asyncio.gather(*(work(worker) for worker in range(concurrency)))
-    elapsed = time.monotonic() - started
-    if any(answer.completion_tokens is None for answer in answers):
-        raise EngineError("the engine reports no token counts, so its throughput cannot be measured")
-    spans = sorted(answer.seconds for answer in answers)
+    answers, ended = await _closed_loop(model, concurrency, seconds, lambda number: _prompt(number, max_tokens, chat))
+    spans = sorted(answer.seconds for _, answer in answers)
     return Level(
         concurrency=concurrency,
         requests=len(answers),
-        output_tokens_per_second=sum(answer.completion_tokens or 0 for answer in answers) / elapsed,
+        output_tokens_per_second=_rate(
+            [(answer.completion_tokens, began, answer.seconds) for began, answer in answers], ended
+        ),
         p95_seconds=spans[min(len(spans) - 1, int(0.95 * len(spans)))],
+    )
+
+
+async def _closed_loop(
+    model: Model, concurrency: int, seconds: float, prompt: Callable[[int], Prompt]
+) -> tuple[list[tuple[float, Completion]], float]:
+    """Answers with the second in which each was asked, and the last one in which all of ``concurrency`` were at
+    work."""
+    started = time.monotonic()
+    answers: list[tuple[float, Completion]] = []
+
+    async def work(worker: int) -> None:
+        asked = 0
+        while (began := time.monotonic() - started) < seconds:
+            answer = await model.complete(prompt(worker * 1000 + asked))
+            answers.append((began, answer.model_copy(update={"seconds": time.monotonic() - started - began})))
+            asked += 1
+
+    await asyncio.gather(*(work(worker) for worker in range(concurrency)))
+    return answers, seconds
+
+
+def _rate(answers: Sequence[tuple[int | None, float, float]], ended: float) -> float:
+    """Tokens a second up to ``ended``, of (tokens, began, seconds): of an answer that was not over then a part."""
+    if any(tokens is None for tokens, _, _ in answers):
+        raise EngineError("the engine reports no token counts, so its throughput cannot be measured")
+    return (
+        sum(
+            (tokens or 0) * min(1.0, (ended - began) / seconds) if seconds else (tokens or 0)
+            for tokens, began, seconds in answers
+        )
+        / ended
     )

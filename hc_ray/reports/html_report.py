@@ -5,6 +5,7 @@ from html import escape
 from typing import Any
 
 from hc_ray.reports.audit_section import MEASURES, gate_sentence, limits_sentence, quality_rows, share_text
+from hc_ray.reports.engine_use import engine_html
 from hc_ray.reports.progress import counted
 
 NOT_MEASURED = "not measured"
@@ -52,6 +53,7 @@ def html(summary: Mapping[str, Any], *, selection: str = "") -> str:
         _quality(summary["suite_quality"]),
         *(("<h2>Selection</h2>", selection) if selection else ()),
         *(("<h2>Generalisation criteria</h2>", _criteria(summary["criteria"])) if summary["criteria"] else ()),
+        *(("<h2>Engine</h2>", engine_html(summary["engine_use"])) if summary["engine_use"] else ()),
         f"<p class=soft>Holdout looks: {number(summary['holdout_looks'], 0)}. "
         f"Verdict bits given to trials: {summary['bits']}.</p>",
         _trials(summary["trials"]),

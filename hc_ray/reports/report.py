@@ -16,6 +16,7 @@ from hc_ray.domain.trial import TrialResult
 from hc_ray.domain.value import digest_of
 from hc_ray.reports.audit_section import suite_quality
 from hc_ray.reports.comparison import SUBJECTS, comparisons_of, criteria_of
+from hc_ray.reports.engine_use import engine_use
 from hc_ray.reports.html_replay import selection
 from hc_ray.reports.html_report import html
 from hc_ray.statistics import estimators
@@ -44,6 +45,7 @@ def summarise(store: Store) -> dict[str, Any]:
         "comparisons": comparisons,
         "criteria": criteria_of(configs),
         "suite_quality": suite_quality(store),
+        "engine_use": engine_use(store, sweep),
         "holdout_looks": sweep.get("holdout_looks"),
         "bits": sum(len(row["bits"]) for row in rows),
         "trials": rows,

@@ -1,10 +1,9 @@
 """What each agent does with a search: one sample, independent samples with a vote, or suite, rounds and repairs."""
 
-import asyncio
 import contextlib
 from collections.abc import Iterator
 
-from hc_ray.agent.budget import Asking, Purse
+from hc_ray.agent.budget import Asking, Clock, Purse, TimeIsUp
 from hc_ray.agent.role import Exchange, RoleModel
 from hc_ray.domain.config import SolverConfig, TestgenConfig
 from hc_ray.domain.events import TestgenProgress, TurnStart
@@ -103,9 +102,8 @@ class Trial:
         """The suite, before any candidate exists. It has a time limit of its own; past that there is none."""
         search = self.search
         try:
-            async with asyncio.timeout(self.config.testgen.seconds):
-                suite = await self._suite()
-        except TimeoutError:
+            suite = await Clock(self.config.testgen.seconds, search.context.clock.queued).bound(self._suite())
+        except TimeIsUp:
             search.notes.append(
                 f"the suite was not finished within its {self.config.testgen.seconds:g} s: there is none"
             )
@@ -227,6 +225,7 @@ class Trial:
             shared_tokens=search.purse.shared_tokens,
             completion_tokens=search.purse.completion_tokens,
             engine_seconds=search.purse.engine_seconds,
+            queued_seconds=search.context.clock.queued(),
             self_pass=self_pass,
             progress=share,
             stop_reason=search.stop_reason,

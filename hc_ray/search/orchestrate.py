@@ -3,11 +3,10 @@
 ``raw``: one sample. ``best_of_n``: independent samples, one picked by agreement on inputs of no suite. ``hc``: suite,
 rounds of candidates and repairs, selection. All three ask in the same way; what differs is search."""
 
-import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from hc_ray.agent.budget import Asking, Clock, Purse, wall_seconds
+from hc_ray.agent.budget import Asking, Clock, Purse, TimeIsUp, wall_seconds
 from hc_ray.agent.role import RoleModel
 from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.domain.candidate import Submission
@@ -45,13 +44,15 @@ async def solve(
     judge: Judge,
     events: Events,
     before_judging: Callable[[TrialOutcome], None] = lambda so_far: None,
+    queued: Callable[[], float] = lambda: 0.0,
 ) -> TrialOutcome:
-    """Run a trial. ``before_judging`` is told what it has come to before each verdict. Raises ``InfrastructureError``
-    for what fails outside the sandbox, ``UserError`` for a task or config that cannot be run; a trial that found
-    nothing hands in the untouched workspace."""
+    """Run a trial. ``before_judging`` is told what it has come to before each verdict; ``queued`` says for how many
+    seconds so far it has only waited for an engine or a slot. Raises ``InfrastructureError`` for what fails outside the
+    sandbox, ``UserError`` for a task or config that cannot be run; a trial that found nothing hands in the untouched
+    workspace."""
     if agent not in ("raw", "best_of_n", "hc"):
         raise ConfigError(f"agent {agent!r} uses no model; the verifiers run it")
-    clock = Clock(wall_seconds(task, budget))
+    clock = Clock(wall_seconds(task, budget), queued)
     identity = digest_of({"agent": agent, "config": config.hash, "seed": seed, "budget": budget.model_dump()})
     forks = SandboxForks(place, task, identity)
 
@@ -93,13 +94,9 @@ async def solve(
 
 async def _within(clock: Clock, search: Search, work: Coroutine[Any, Any, None]) -> None:
     """Do a part of a trial inside its wall time; past it the search ends with what it has."""
-    limit = asyncio.timeout(max(0.0, clock.seconds - clock.elapsed))
     try:
-        async with limit:
-            await work
-    except TimeoutError:
-        if not limit.expired():
-            raise
+        await clock.bound(work)
+    except TimeIsUp:
         search.stop_reason = "timeout"
         search.notes.append(f"the wall time of {clock.seconds:g} s ended the search")
 

@@ -41,6 +41,8 @@ class TrialOutcome(Value):
     """Of the prompts' tokens those with which the same lineage's previous prompt began: the budget does not count
     them."""
     engine_seconds: float = 0.0
+    queued_seconds: float = 0.0
+    """In which all that the trial had asked for waited for an engine or a slot."""
     self_pass: bool | None = None
     """Whether the first submission passes every judging test of the suite; None without a suite, or where it was
     handed in before the suite ran on it."""

@@ -34,18 +34,28 @@ class MlflowTracker:
         self._uri = uri
         self._sqlite = Path(uri.removeprefix("sqlite:///")) if uri.startswith("sqlite:///") else None
 
-    def export(self, sweep: Mapping[str, Any], *, page: str, note: str) -> str:
-        """Write a sweep's runs from its report summary; answers the parent run's id. ``page``: the report as HTML,
-        ``note``: what it lets one say. Raises ``StoreError``."""
+    def prepare(self) -> None:
+        """Import MLflow and make sure that the database has its tables, which takes seconds: whoever has time to spare
+        does it before the export."""
         os.environ.update(QUIET)
         import logging
 
         from mlflow import MlflowClient
-        from mlflow.exceptions import MlflowException
 
         for name in ("mlflow", "alembic"):
             logging.getLogger(name).setLevel(logging.ERROR)
+        with self._alone():
+            MlflowClient(tracking_uri=self._uri)
+
+    def export(self, sweep: Mapping[str, Any], *, page: str, note: str) -> str:
+        """Write a sweep's runs from its report summary; answers the parent run's id. ``page``: the report as HTML,
+        ``note``: what it lets one say. Raises ``StoreError``."""
+        os.environ.update(QUIET)
+        from mlflow import MlflowClient
+        from mlflow.exceptions import MlflowException
+
         try:
+            self.prepare()
             with self._alone():
                 return self._export(MlflowClient(tracking_uri=self._uri), sweep, page, note)
         except (MlflowException, OSError) as error:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import tarfile
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import pairwise
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from hc_ray.agent.actions import read_actions
+from hc_ray.agent.budget import Clock
 from hc_ray.agent.role import Exchange, RoleModel
 from hc_ray.domain.candidate import Candidate, Submission
 from hc_ray.domain.config import AgentName, BudgetConfig, SolverConfig
@@ -28,6 +30,7 @@ from hc_ray.search.orchestrate import solve
 from hc_ray.search.trial_outcome import TrialOutcome
 from tests.fakes.sandbox_home import data_home, open_place
 from tests.fakes.tasks import DOCKERFILE
+from tests.fakes.time_up import ending
 from tests.unit.test_trajectory import faults, told_of
 
 INSTRUCTION = "Write `/app/add.py` with `def add(a: int, b: int) -> int` that adds two numbers."
@@ -44,7 +47,7 @@ TESTS = tuple(
 )  # fmt: skip
 RIGHT, WRONG = "def add(a, b):\n    return a + b\n", "def add(a, b):\n    return a - b\n"
 SUBMIT, WAIT = "```submit\n```", "wait"
-LIMITS: list[asyncio.Timeout] = []
+CLOCKS: list[Clock] = []
 """The wall times of trials, for the test of what happens when one is over."""
 
 
@@ -88,7 +91,7 @@ class Talker(ScriptedModel):
             self.seeds.append(begun)
         said = self.script(prompt, turn, self.seeds.index(begun) if begun in self.seeds else 0)
         if said == WAIT:
-            LIMITS[-1].reschedule(asyncio.get_running_loop().time())
+            CLOCKS[-1].seconds = 0.0
             await asyncio.Event().wait()
         answer = Completion(text=said, finish_reason="stop") if isinstance(said, str) else said
         if count_pieces(answer.text) > prompt.max_tokens:
@@ -400,14 +403,7 @@ async def test_tokens_are_bounded_for_a_lineage_and_for_the_trial(
 async def test_where_the_time_is_over_the_workspace_is_handed_in_as_it_lies(
     place: SandboxPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = asyncio.timeout
-
-    def limit(delay: float | None) -> asyncio.Timeout:
-        made = real(delay)
-        LIMITS.extend([made] if delay is not None and delay > 600 else [])
-        return made
-
-    monkeypatch.setattr(asyncio, "timeout", limit)
+    monkeypatch.setattr(sys.modules[__name__], "CLOCKS", ending(monkeypatch))
     ran = await trial(place, says(write(RIGHT), WAIT))
     assert (ran.outcome.stop_reason, ran.first.finish_reason, ran.outcome.unanswered) == ("timeout", "timeout", 1)
     assert ran.outcome.chosen == "c1.0" and ran.handed == {"app/add.py": RIGHT.encode()}

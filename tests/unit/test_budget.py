@@ -13,8 +13,10 @@ from hc_ray.domain.task import Environment, Task
 from hc_ray.engines.scripted import ScriptedModel
 from hc_ray.search.orchestrate import solve
 from hc_ray.search.trial_outcome import TrialOutcome
+from hc_ray_actors.activity import Activities
 from hc_ray_actors.trials import Meter, SuiteShelf
 from tests.fakes.folder_place import FolderPlace
+from tests.fakes.time_up import ending
 
 TASK = Task(
     name="t",
@@ -104,16 +106,10 @@ async def _trial(model: ScriptedModel) -> TrialOutcome:
 
 
 async def test_a_suite_that_is_not_finished_in_its_time_costs_what_was_spent_and_the_trial_goes_on_without(monkeypatch):
-    model, limits, timeout = Stalls(1), [], asyncio.timeout
-
-    def limit(seconds: float) -> asyncio.Timeout:
-        limits.append(timeout(None))
-        return limits[-1]
-
-    monkeypatch.setattr(asyncio, "timeout", limit)
-    model.stalled = lambda: limits[-1].reschedule(0)
+    model, clocks = Stalls(1), ending(monkeypatch)
+    model.stalled = lambda: setattr(clocks[-1], "seconds", 0.0)
     outcome = await _trial(model)
-    assert len(limits) == 2 and outcome.suite is not None and outcome.suite.tests == ()
+    assert len(clocks) == 2 and outcome.suite is not None and outcome.suite.tests == ()
     assert outcome.notes[0].startswith("the suite was not finished within")
     assert outcome.stop_reason == "timeout"
     assert (outcome.prompt_tokens, outcome.completion_tokens) == (10, 3)
@@ -126,7 +122,9 @@ async def test_a_meter_counts_what_an_attempt_that_fails_has_cost():
                 raise EngineError("connection refused")
             return await super().complete(prompt)
 
-    meter = Meter(Dies(2))
+    activities = Activities(lambda account: None)
+    with activities.trial() as activity:
+        meter = Meter(Dies(2), activities.engine("m", 4), activity)
     for seed in range(2):
         await meter.complete(_prompt(seed))
     with pytest.raises(EngineError):

@@ -12,6 +12,7 @@ from hc_ray.domain.profile import Profile, usable
 from hc_ray.engines.catalogue import catalogue
 from hc_ray.engines.http import HttpModel
 from hc_ray.engines.knee import find_knee
+from hc_ray.engines.speed import known_speed
 from hc_ray_actors.driver.plan import prepare
 from hc_ray_actors.engine import Endpoint, Engine
 from hc_ray_actors.jobs import bench
@@ -142,7 +143,9 @@ def test_a_chat_only_server_s_bench_finds_its_knee_and_measures_no_form(monkeypa
     told: list[str] = []
     with EngineServer(lambda body: "one two", endpoints=CHAT_ONLY) as server:
         found = bench.bench_engine(engine(server, "m"), save=True, tell=told.append)
+        known = known_speed(engine(server, "m"))
     assert found["knee"] == 1 and found["profile"]["form"] == "chat" and found["saved"] is None
+    assert known is not None and known.knee == 1 and known.prompt_tokens_per_second
     assert any("supports only chat" in line for line in told)
 
 

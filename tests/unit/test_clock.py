@@ -1,6 +1,10 @@
+import asyncio
+import time
+
 import pytest
 
 from hc_ray.agent import budget
+from hc_ray.domain.errors import EngineError
 
 
 def test_a_trials_clock_stands_still_while_its_submission_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,3 +21,33 @@ def test_a_trials_clock_stands_still_while_its_submission_is_judged(monkeypatch:
         raise RuntimeError("no verdict could be had")
     now = 605.0
     assert clock.elapsed == 15.0
+
+
+async def test_time_in_a_queue_is_not_counted_and_the_rest_ends_the_work() -> None:
+    began = time.monotonic()
+    queued = budget.Clock(0.2, lambda: min(0.3, time.monotonic() - began))
+    await queued.bound(asyncio.sleep(0.4))
+    with pytest.raises(budget.TimeIsUp):
+        await budget.Clock(0.05).bound(asyncio.sleep(60))
+
+
+async def test_what_bounded_work_raises_is_heard_and_a_cancellation_ends_it() -> None:
+    async def fails() -> None:
+        raise EngineError("refused")
+
+    with pytest.raises(EngineError):
+        await budget.Clock(60).bound(fails())
+    ended = asyncio.Event()
+
+    async def works() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    bounded = asyncio.ensure_future(budget.Clock(60).bound(works()))
+    await asyncio.sleep(0.01)
+    bounded.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await bounded
+    assert ended.is_set()

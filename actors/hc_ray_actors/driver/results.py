@@ -12,6 +12,7 @@ from typing import Any
 from hc_ray import __version__
 from hc_ray.domain.config import RoleName
 from hc_ray.domain.value import digest_of
+from hc_ray.engines.speed import known_speed
 from hc_ray.machine.paths import configs_dir
 from hc_ray.reports import report
 from hc_ray.stores.sweep_directory import SweepStore
@@ -63,7 +64,8 @@ def write_sweep(store: SweepStore, plan: Plan, holdout_looks: int) -> None:
 
 
 def record_engines(store: SweepStore, roles: Mapping[RoleName, RoleSetup]) -> None:
-    """Add to ``sweep.json`` what each role's servers were seen to do when they were started, this time."""
+    """Add to ``sweep.json`` what each role's servers were seen to do when they were started this time, and how fast
+    they were found to be."""
     if not roles:
         return
     sweep = json.loads(store.read("sweep.json"))
@@ -71,8 +73,10 @@ def record_engines(store: SweepStore, roles: Mapping[RoleName, RoleSetup]) -> No
         role: [{"model": one.model, "capabilities": one.capabilities} for one in setup.endpoints]
         for role, setup in roles.items()
     }
-    if sweep.get("engines") != seen:
-        store.write("sweep.json", _json({**sweep, "engines": seen}))
+    known = {setup.engine.label: known_speed(setup.engine) for setup in roles.values()}
+    speeds = {name: speed.model_dump(mode="json") for name, speed in known.items() if speed}
+    if sweep.get("engines") != seen or sweep.get("speeds") != speeds:
+        store.write("sweep.json", _json({**sweep, "engines": seen, "speeds": speeds}))
 
 
 def versions() -> dict[str, str | None]:

@@ -7,16 +7,19 @@ it."""
 import asyncio
 import contextlib
 import itertools
+import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hc_ray.domain.credentials import Censor, scrub, secret_values
 from hc_ray.domain.errors import ActorError, InfrastructureError, LeakError, StoreError
+from hc_ray.domain.events import ProcessorUse
 from hc_ray.domain.ports import Events
 from hc_ray.domain.trial import TrialKey, TrialResult
 from hc_ray.domain.value import Value, canonical_json
+from hc_ray.machine.processor_use import ProcessorMeter
 from hc_ray.reports import report
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.cluster import Cluster, RayCluster
@@ -32,6 +35,11 @@ from hc_ray_actors.driver.trial_record import tokens as tokens_of
 from hc_ray_actors.estimate import WITHOUT_MODEL, remember_rate
 from hc_ray_actors.tracker import Tracker
 from hc_ray_actors.verifiers import record_look
+
+TRIALS_PER_SLOT = 2
+"""Trials in flight for each request that an engine serves at once."""
+LOOK_SECONDS = 10.0
+"""How often the machine's processor time is looked at."""
 
 __all__ = ["Plan", "SweepSummary", "prepare", "run", "stored_config"]
 
@@ -85,6 +93,7 @@ class _Sweep:
         self._problems: list[str] = []
         self._crew: Crew | None = None
         self._pump: asyncio.Task[None] | None = None
+        self._tracker: Any = None
         self._said: dict[str, list[bytes]] = {}
         """Events by trial that no scan has seen yet."""
 
@@ -182,11 +191,11 @@ class _Sweep:
         return 1
 
     def _width(self) -> int:
-        """Trials in flight: enough to keep every engine replica's knee busy."""
+        """Trials in flight: enough to keep every engine replica's knee busy while some of them run tests."""
         if self._plan.config.concurrency:
             return self._plan.config.concurrency
         engines = {engine for engine, _, _ in self._plan.models.values()}
-        return max([engine.parallel * engine.replicas for engine in engines], default=4)
+        return max([TRIALS_PER_SLOT * engine.parallel * engine.replicas for engine in engines], default=4)
 
     async def _drive(self, todo: list[TrialKey], sleep: float, crew: Crew) -> None:
         """One bounded window over the trials, refilled as they end."""
@@ -201,6 +210,7 @@ class _Sweep:
             censor=self._censor,
         )
         began = time.monotonic()
+        watch = asyncio.ensure_future(self._watch_processors())
         tokens = 0
 
         def count(result: TrialResult) -> None:
@@ -208,11 +218,37 @@ class _Sweep:
             tokens += tokens_of(result)
 
         try:
-            await concurrency_window.drive(todo, journeys.one, width=self._width(), done=count)
+            await concurrency_window.drive(self._in_turn(todo), journeys.one, width=self._width(), done=count)
         finally:
+            watch.cancel()
             await journeys.close()
         if self._plan.models and tokens and (seconds := time.monotonic() - began) > 5:
             remember_rate(self._plan.models["solver"][2], tokens / seconds)
+
+    def _in_turn(self, todo: Sequence[TrialKey]) -> Iterator[TrialKey]:
+        """The trials; when the last one is on its way, the process that will export them gets ready."""
+        yield from todo
+        if self._tracking_uri() and self._cluster is not None and self._cluster.where != "in-process":
+            self._tracker = self._new_tracker(self._cluster)
+            preparing = asyncio.ensure_future(self._tracker.prepare())
+            preparing.add_done_callback(lambda done: done.cancelled() or done.exception())  # ``_track`` will hear of it
+
+    def _tracking_uri(self) -> str | None:
+        uri = self._plan.config.mlflow_uri or results.default_tracking_uri(self._plan.out)
+        return None if uri == "none" else uri
+
+    def _new_tracker(self, cluster: Cluster) -> Any:
+        return cluster.spawn(Tracker, self._tracking_uri(), node=cluster.here)  # where its database is
+
+    async def _watch_processors(self) -> None:
+        """Tell what used this machine's cores."""
+        use, since = ProcessorMeter(), time.monotonic()
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            now = time.monotonic()
+            used = await asyncio.to_thread(use.since)
+            self.emit(ProcessorUse(seconds=round(now - since, 3), cores=os.cpu_count() or 1, used=used))
+            since = now
 
     async def _scan_trial(self, trial: str, blobs: Sequence[bytes]) -> None:
         await self._scan(trial, [*blobs, *self._said.pop(trial, [])])
@@ -246,17 +282,17 @@ class _Sweep:
     async def _track(self, summary: Mapping[str, Any], *, broken: bool) -> str | None:
         """Export to MLflow from a process of its own. A tracker that fails costs no result: ``export mlflow`` mends
         it. ``broken``: what ended may be Ray itself, and to ask it for a process would wait for ever."""
-        uri = self._plan.config.mlflow_uri or results.default_tracking_uri(self._plan.out)
-        if uri is None or uri == "none":
+        uri = self._tracking_uri()
+        if uri is None:
             return None
         if broken:
             self._problems.append(f"not exported to MLflow; to export: hc-ray export mlflow {self._plan.out}")
             return None
         tell_step(self._watcher, "exporting to MLflow")
-        cluster = self._cluster
-        tracker = cluster.spawn(Tracker, uri, node=cluster.here) if cluster else Tracker(uri)  # where its database is
+        if self._tracker is None:
+            self._tracker = self._new_tracker(self._cluster) if self._cluster else Tracker(uri)
         try:
-            return str(await tracker.export(dict(summary)))
+            return str(await self._tracker.export(dict(summary)))
         except Exception as fault:
             self._problems.append(f"MLflow at {uri}: {fault}")
             return None

@@ -102,11 +102,12 @@ class Journeys:
         except Exception:
             self._emit(start)
             raise
+        record.environment(began)
         await slot.take()
         await self._crew.mended()
         await self._pace()
         self._emit(start)
-        record.ready(began)
+        record.begin()
         stored = self._handed_in(key, task, earlier)
         if earlier is not None and stored is not None:
             record.restore(earlier, stored)
@@ -178,11 +179,14 @@ class Journeys:
                 raise
             passed = bool(record.verdicts[-1].passed)
             if not passed and key.solver.refinement:
+                record.enter("queue for a slot")
                 await slot.take()
+            record.enter("solving")
             step = await self._crew.trials.resume(key.name, passed)
             if step.fault is not None:
                 raise Failed(step.fault)
         record.ended(step.outcome)
+        record.enter("recording")
 
     async def _let_go(self, key: TrialKey) -> None:
         """End a parked trial; one whose process is gone has ended."""

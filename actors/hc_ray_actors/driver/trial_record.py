@@ -1,8 +1,10 @@
 """One trial as the driver records it, step by step, and its ``result.json``."""
 
 import datetime
+import time
+from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from hc_ray import __version__
 from hc_ray.domain.candidate import Submission
@@ -22,6 +24,9 @@ from hc_ray.search.selection import deciding
 from hc_ray.search.trial_outcome import TrialOutcome
 from hc_ray_actors.driver.plan import Plan
 from hc_ray_actors.estimate import WITHOUT_MODEL
+
+Stretch = Literal["solving", "queue for a verdict", "grading", "queue for a slot", "recording"]
+"""What a trial's wall time is made of, with the queues for an engine or a sandbox, which are taken out of solving."""
 
 
 def now() -> str:
@@ -48,17 +53,26 @@ class Record:
         self._fault: ExceptionInfo | None = None
         self._submitted_at: str | None = None
         self._cut_short: str | None = None
+        self._seconds: defaultdict[Stretch, float] = defaultdict(float)
+        self._entered: tuple[Stretch, float] = ("solving", time.monotonic())
 
-    def ready(self, began: str) -> None:
-        """The task's image is there, and the trial begins."""
+    def environment(self, began: str) -> None:
+        """The task's image is there; what follows waits for a slot."""
         self._environment = Phase(started_at=began, finished_at=now())
-        self.begin()
 
     def begin(self) -> None:
         """A new attempt: what an earlier one left, but for its evidence, does not count."""
         self._started, self._submitted_at = now(), None
+        self._seconds.clear()
+        self._entered = ("solving", time.monotonic())
         self.submissions.clear()
         self.outcome = None
+
+    def enter(self, stretch: Stretch) -> None:
+        """From now on the trial's time goes to something else."""
+        before, since = self._entered
+        self._entered = (stretch, time.monotonic())
+        self._seconds[before] += self._entered[1] - since
 
     def note(self, attempt: Attempt) -> None:
         """An attempt that failed outside the sandbox."""
@@ -70,6 +84,7 @@ class Record:
         if so_far is not None:
             self.outcome = so_far
         self._submitted_at = self._submitted_at or now()
+        self.enter("queue for a verdict")
 
     def restore(self, stored: TrialResult, submission: Submission) -> None:
         """Take up what an earlier start solved and could not have graded: only its verdict is missing."""
@@ -80,6 +95,12 @@ class Record:
 
     def judged(self, verdict: Any) -> None:
         self.verdicts.append(verdict)
+        self.enter("recording")
+        # The verifier's own times say which part of the wait was the grading.
+        graded = _seconds_between(verdict.started_at, verdict.finished_at)
+        graded = min(graded, self._seconds["queue for a verdict"])
+        self._seconds["queue for a verdict"] -= graded
+        self._seconds["grading"] += graded
 
     def ended(self, outcome: TrialOutcome | None) -> None:
         self.outcome = outcome
@@ -163,9 +184,28 @@ class Record:
             "left_behind": list(first.left_behind) if first else [],
             "timeout_multiplier": self.plan.config.budget.timeout_multiplier,
             "budget_tokens": self.plan.config.budget.tokens,
+            "phases": self._phases(),
             "submission": self.submissions[0].digest if self.submissions else None,
             "failed_attempts": [attempt.model_dump(mode="json") for attempt in self.attempts],
         }
+
+    def _phases(self) -> dict[str, float] | None:
+        """Seconds by what the trial's wall time, from its start to its end, went to; None where it had two starts."""
+        if self._stored is not None:
+            return None
+        self.enter("recording")
+        spent = {str(name): seconds for name, seconds in self._seconds.items()}
+        queued = min(self.outcome.queued_seconds if self.outcome else 0.0, spent.get("solving", 0.0))
+        if queued:
+            spent |= {"solving": spent["solving"] - queued, "queue for an engine or a sandbox": queued}
+        return {name: round(seconds, 3) for name, seconds in spent.items() if seconds >= 0.001}
+
+
+def _seconds_between(start: str, end: str) -> float:
+    try:
+        return (datetime.datetime.fromisoformat(end) - datetime.datetime.fromisoformat(start)).total_seconds()
+    except (TypeError, ValueError):
+        return 0.0
 
 
 def failed_attempts(result: TrialResult) -> list[Attempt]:

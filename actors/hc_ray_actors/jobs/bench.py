@@ -5,7 +5,7 @@ import asyncio
 import datetime
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from hc_ray.domain.config import EngineConfig, SweepConfig
@@ -16,6 +16,7 @@ from hc_ray.engines.catalogue import catalogue, resolve, resolve_remote, save_pr
 from hc_ray.engines.http import HttpModel
 from hc_ray.engines.knee import find_knee
 from hc_ray.engines.profiles import own_settings, settled
+from hc_ray.engines.speed import Speed, keep_speed
 from hc_ray.machine.paths import data_root
 from hc_ray_actors.engine import Engine
 from hc_ray_actors.role_models import role_model
@@ -26,16 +27,17 @@ if TYPE_CHECKING:
 
 STEPS = (1, 2, 4, 8, 16)
 """Parallel requests that are tried."""
-LEVEL_SECONDS = 10.0
-"""How long each of them is."""
+LEVEL_SECONDS = 6.0
+"""How long each of them is, and prompts alone."""
 
 
 def bench_engine(
-    config: EngineConfig, *, forms: bool = False, save: bool = False, tell: Callable[[str], None] = lambda line: None
-) -> dict[str, Any]:
-    """Measure; ``tell`` gets a line for each figure as it comes. ``forms``: only the forms of actions and of tests.
-    ``save`` keeps the profile where the next sweep with this model finds it. Raises ``UserError`` or
-    ``InfrastructureError``."""
+    config: EngineConfig, *, knee: bool = False, forms: bool = False, save: bool = False,
+    tell: Callable[[str], None] = lambda line: None,
+) -> dict[str, Any]:  # fmt: skip
+    """Measure; ``tell`` gets a line for each figure as it comes. ``knee``: only the engine's speed; ``forms``: only the
+    forms of actions and of tests. The speed is remembered on this machine; ``save`` keeps the profile where the next
+    sweep with this model finds it. Raises ``UserError`` or ``InfrastructureError``."""
     if config.kind == "scripted":
         raise ConfigError("--engine scripted: there is nothing to measure about a script")
     if save and config.kind == "embedded" and config.model in catalogue():
@@ -44,10 +46,11 @@ def bench_engine(
             "run without --save and edit it there"
         )
     wide = config if forms else config.model_copy(update={"parallel": max(STEPS)})
-    return asyncio.run(_bench(wide, forms, save, tell))
+    measure = _forms if forms else _knee if knee else _knee_and_format
+    return asyncio.run(_bench(wide, measure, save, tell))
 
 
-async def _bench(config: EngineConfig, forms: bool, save: bool, tell: Callable[[str], None]) -> dict[str, Any]:
+async def _bench(config: EngineConfig, measure: "_Measure", save: bool, tell: Callable[[str], None]) -> dict[str, Any]:
     config = role_model(config)[0]
     engine = Engine(config)
     model: HttpModel | None = None
@@ -60,7 +63,6 @@ async def _bench(config: EngineConfig, forms: bool, save: bool, tell: Callable[[
             endpoint.base_url or "", endpoint.model, api_key=key, parallel=config.parallel, timeout=config.request_sec,
             sampling=seen.sampling,
         )  # fmt: skip
-        measure = _forms if forms else _knee_and_format
         profile, found = await measure(model, config, planned, seen, tell)
     finally:
         if model is not None:
@@ -79,9 +81,10 @@ async def _bench(config: EngineConfig, forms: bool, save: bool, tell: Callable[[
 
 
 _Found = tuple[Profile, dict[str, Any]]
+_Measure = Callable[[HttpModel, EngineConfig, Profile, Capabilities, Callable[[str], None]], Awaitable[_Found]]
 
 
-async def _knee_and_format(
+async def _knee(
     model: HttpModel, config: EngineConfig, planned: Profile, seen: Capabilities, tell: Callable[[str], None]
 ) -> _Found:
     curve = await find_knee(model, levels=STEPS, seconds=LEVEL_SECONDS, chat=not seen.completion)
@@ -89,6 +92,21 @@ async def _knee_and_format(
         rate = f"{level.output_tokens_per_second:.0f} answer tokens/s"
         tell(f"{level.concurrency:>3} parallel requests: {rate}, 95 % of answers within {level.p95_seconds:.1f} s")
     tell(f"best: {curve.knee} parallel requests (the knee of the throughput curve)")
+    tell(f"prompts alone: {curve.prompt_tokens_per_second:.0f} tokens/s")
+    speed = Speed(knee=curve.knee, completion_tokens_per_second=curve.peak_tokens_per_second,
+                  prompt_tokens_per_second=curve.prompt_tokens_per_second, measured=_note(config))  # fmt: skip
+    keep_speed(config, speed)
+    return planned, {
+        "throughput": {str(level.concurrency): round(level.output_tokens_per_second, 1) for level in curve.levels},
+        "knee": curve.knee,
+        "prompt_tokens_per_second": round(curve.prompt_tokens_per_second, 1),
+    }
+
+
+async def _knee_and_format(
+    model: HttpModel, config: EngineConfig, planned: Profile, seen: Capabilities, tell: Callable[[str], None]
+) -> _Found:
+    _, found = await _knee(model, config, planned, seen, tell)
     profile, calibration = planned, None
     if seen.completion:
         calibration = await _calibrated(model, config, tell)
@@ -100,8 +118,7 @@ async def _knee_and_format(
     else:
         tell("profile: the server supports only chat, so there is only one prompt format")
     return profile, {
-        "throughput": {str(level.concurrency): round(level.output_tokens_per_second, 1) for level in curve.levels},
-        "knee": curve.knee,
+        **found,
         "figures": [figure.model_dump(mode="json") for figure in calibration.figures] if calibration else [],
         "forms_told_apart": calibration is not None and calibration.told_apart,
     }

@@ -1,0 +1,249 @@
+"""What the trials of one process do from moment to moment: which of them wait for an engine, which for a sandbox, which
+for a verdict. From it come the order in which requests reach an engine, the account of its slots, and the time that
+does not count against a trial because it only stood in a queue."""
+
+import asyncio
+import heapq
+import itertools
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import Literal
+
+from hc_ray.domain.events import EngineUse, Waited
+
+PERIOD = 10.0
+"""Seconds that one account of an engine's slots covers, at least."""
+
+Doing = Literal["engine", "sandbox", "verdict", "decision"]
+Clock = Callable[[], float]
+
+
+@dataclass(eq=False)
+class Operation:
+    """One thing that a trial asked for: it waits from ``began`` until ``started``, and works until ``ended``."""
+
+    began: float
+    started: float | None = None
+    ended: float | None = None
+
+
+class TrialActivity:
+    """What one trial has asked for and not yet got."""
+
+    def __init__(self, all_of_them: "Activities", rank: int) -> None:
+        self.rank = rank
+        """Trials that began earlier have a lower one, and go first."""
+        self._all = all_of_them
+        self._counts: Counter[Doing] = Counter()
+        self._operations: list[Operation] = []
+        self._queued = 0.0
+
+    @property
+    def doing(self) -> Doing:
+        """What a look at the trial finds it at; a trial at several things is at the first of them."""
+        for one in ("engine", "sandbox", "verdict"):
+            if self._counts[one]:
+                return one
+        return "decision"
+
+    def queued(self) -> float:
+        """Seconds so far in which all that the trial had asked for stood in queues."""
+        return self._queued + _only_waiting(self._operations, self._all.now())
+
+    def now(self) -> float:
+        return self._all.now()
+
+    @contextmanager
+    def at(self, what: Doing) -> Iterator[Operation]:
+        """An operation. Whoever runs it sets ``started`` where it had to wait; one that never started only waited."""
+        one = Operation(self._all.now())
+        self._operations.append(one)
+        self._count(what, 1)
+        try:
+            yield one
+        finally:
+            one.ended = self._all.now()
+            self._count(what, -1)
+            self._fold()
+
+    def _count(self, what: Doing, change: int) -> None:
+        self._all.settle()
+        before = self.doing
+        self._counts[what] += change
+        self._all.move(before, self.doing)
+
+    def _fold(self) -> None:
+        """Add up what no operation that is still open can change."""
+        still = [one.began for one in self._operations if one.ended is None]
+        until = min(still, default=self._all.now())
+        self._queued += _only_waiting(self._operations, until)
+        for one in self._operations:
+            one.began = max(one.began, until)
+        self._operations = [one for one in self._operations if one.ended is None or one.ended > until]
+
+
+def _only_waiting(operations: list[Operation], until: float) -> float:
+    """Seconds before ``until`` in which one of the operations waited and none worked."""
+    changes: list[tuple[float, int, int]] = []
+    for one in operations:
+        ended = until if one.ended is None else min(one.ended, until)
+        started = min(max(ended if one.started is None else one.started, one.began), ended)
+        if started > one.began:
+            changes += [(one.began, 1, 0), (started, -1, 0)]
+        if ended > started:
+            changes += [(started, 0, 1), (ended, 0, -1)]
+    total, waiting, working, last = 0.0, 0, 0, 0.0
+    for at, wait, work in sorted(changes):
+        if waiting and not working:
+            total += at - last
+        waiting, working, last = waiting + wait, working + work, at
+    return total
+
+
+class Activities:
+    """All trials of this process, and the engines that they ask."""
+
+    def __init__(self, tell: Callable[[EngineUse], None], now: Clock = time.monotonic) -> None:
+        self.now, self._tell = now, tell
+        self._ranks = itertools.count()
+        self._doing: Counter[Doing] = Counter()
+        self._engines: list[EngineQueue] = []
+        self._settled = now()
+
+    @contextmanager
+    def trial(self) -> Iterator[TrialActivity]:
+        """One more trial, from its start to its end."""
+        one = TrialActivity(self, next(self._ranks))
+        self.settle()
+        self._doing[one.doing] += 1
+        try:
+            yield one
+        finally:
+            self.settle()
+            self._doing[one.doing] -= 1
+
+    def engine(self, name: str, slots: int) -> "EngineQueue":
+        """The queue of one more engine, called ``name`` in the account of its slots."""
+        self.settle()
+        queue = EngineQueue(self, name, slots)
+        self._engines.append(queue)
+        return queue
+
+    def move(self, before: Doing, after: Doing) -> None:
+        self._doing[before] -= 1
+        self._doing[after] += 1
+
+    def settle(self, *, last: bool = False) -> None:
+        """Enter the time since the last change into the account; ``last``: and hand in what there is."""
+        now = self.now()
+        seconds, self._settled = now - self._settled, now
+        for engine in self._engines:
+            engine.account.add(seconds, engine.busy, engine.waiting, engine.slots, self._doing)
+            if engine.account.seconds >= PERIOD or (last and engine.account.seconds):
+                self._tell(engine.account.told(engine.name, engine.slots))
+                engine.account = Account()
+
+
+class EngineQueue:
+    """Lets ``slots`` requests at once through to an engine; of those that wait the one of the oldest trial first."""
+
+    def __init__(self, activities: Activities, name: str, slots: int) -> None:
+        self.name, self.slots, self.busy = name, slots, 0
+        self.account = Account()
+        self._activities = activities
+        self._queue: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._numbers = itertools.count()
+
+    @property
+    def waiting(self) -> int:
+        return sum(not ready.done() for _, _, ready in self._queue)
+
+    @asynccontextmanager
+    async def slot(self, trial: TrialActivity) -> AsyncIterator[None]:
+        """A slot for one request of a trial."""
+        with trial.at("engine") as operation:
+            await self._take(trial.rank)
+            operation.started = self._activities.now()
+            try:
+                yield
+            finally:
+                self._give()
+
+    async def _take(self, rank: int) -> None:
+        if self.busy < self.slots:
+            self._activities.settle()
+            self.busy += 1
+            return
+        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._queue, (rank, next(self._numbers), ready))
+        try:
+            await ready
+        except asyncio.CancelledError:
+            if ready.done() and not ready.cancelled():  # the slot was handed over, and nobody is left to use it
+                self._give()
+            raise
+
+    def _give(self) -> None:
+        """Hand the slot to the next that waits."""
+        self._activities.settle()
+        while self._queue:
+            _, _, ready = heapq.heappop(self._queue)
+            if not ready.done():
+                ready.set_result(None)
+                return
+        self.busy -= 1
+
+
+@dataclass
+class Account:
+    """What became of an engine's slots over some time, and what it answered."""
+
+    seconds: float = 0.0
+    busy: float = 0.0
+    queued: float = 0.0
+    waited: dict[Waited, float] = field(default_factory=dict)
+    requests: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+
+    def add(self, seconds: float, busy: int, waiting: int, slots: int, doing: Counter[Doing]) -> None:
+        """So many seconds in which nothing changed. A free slot waits for what the trials do that ask nothing; where
+        all of them ask, there are too few."""
+        self.seconds += seconds
+        self.busy += busy * seconds
+        self.queued += waiting * seconds
+        free = (slots - busy) * seconds
+        if not free:
+            return
+        elsewhere: dict[Waited, int] = {
+            "sandbox": doing["sandbox"], "verdict": doing["verdict"], "decision": doing["decision"],
+        }  # fmt: skip
+        elsewhere = {what: count for what, count in elsewhere.items() if count}
+        if not elsewhere:
+            elsewhere = {"requests" if doing["engine"] else "trials": 1}
+        for what, count in elsewhere.items():
+            self.waited[what] = self.waited.get(what, 0.0) + free * count / sum(elsewhere.values())
+
+    def answered(self, prompt_tokens: int, cached_tokens: int, completion_tokens: int) -> None:
+        self.requests += 1
+        self.prompt_tokens += prompt_tokens
+        self.cached_tokens += cached_tokens
+        self.completion_tokens += completion_tokens
+
+    def told(self, engine: str, slots: int) -> EngineUse:
+        return EngineUse(
+            engine=engine,
+            slots=slots,
+            seconds=round(self.seconds, 3),
+            busy=round(self.busy, 3),
+            queued=round(self.queued, 3),
+            waited={what: round(seconds, 3) for what, seconds in sorted(self.waited.items()) if seconds},
+            requests=self.requests,
+            prompt_tokens=self.prompt_tokens,
+            cached_tokens=self.cached_tokens,
+            completion_tokens=self.completion_tokens,
+        )

@@ -1,0 +1,177 @@
+"""How well a sweep used its engines: tokens over what they can do at their knee, what free slots waited for, and who
+used the processors. From the journal's ``engine_use`` and ``processor_use`` events and the speed in ``sweep.json``."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from hc_ray.domain.ports import Store
+
+WAITED = {
+    "sandbox": "tests and commands in sandboxes",
+    "verdict": "verdicts",
+    "decision": "hc-ray",
+    "requests": "more requests (every trial had asked)",
+    "trials": "trials",
+}
+"""What a free slot waited for, in words."""
+OWN = ("driver", "actor ")
+"""Kinds of processes that are hc-ray's own begin like this."""
+_TOLD = (b'"type":"engine_use"', b'"type":"processor_use"', b'"type":"trial_start"', b'"type":"trial_complete"')
+_BARS = 120
+
+
+def engine_use(store: Store, sweep: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The figures; None where no model was asked, or an older hc-ray kept no account. The end of a sweep, when fewer
+    trials remain than an engine has slots, is left out."""
+    events = list(_events(store))
+    accounts = [event for event in events if event["type"] == "engine_use"]
+    if not accounts:
+        return None
+    engines = []
+    for name in sorted({account["engine"] for account in accounts}):
+        own = [account for account in accounts if account["engine"] == name]
+        until = _until(events, sweep.get("planned_trials"), own[-1]["slots"])
+        full = [account for account in own if until is None or account["at"] <= until]
+        engines.append(_figures(name, full or own, sweep.get("speeds") or {}))
+    spans = [event for event in events if event["type"] == "processor_use"]
+    return {"engines": engines, "processors": _processors(spans), "timeline": _timeline(accounts)}
+
+
+def _events(store: Store) -> Iterable[dict[str, Any]]:
+    for path in store.list("events"):
+        for line in store.read(path).splitlines():
+            if any(sign in line for sign in _TOLD):
+                try:
+                    yield json.loads(line)
+                except ValueError:
+                    continue
+
+
+def _until(events: Sequence[Mapping[str, Any]], planned: int | None, slots: int) -> float | None:
+    """When fewer trials remained than slots; None where that never was. Where a sweep never had more, its end."""
+    if planned is None or planned < slots:
+        return None
+    complete = sorted({e["trial"]: e["at"] for e in events if e["type"] == "trial_complete"}.values())
+    needed = planned - slots + 1
+    return complete[needed - 1] if len(complete) >= needed else None
+
+
+def _figures(name: str, accounts: Sequence[Mapping[str, Any]], speeds: Mapping[str, Any]) -> dict[str, Any]:
+    total: defaultdict[str, float] = defaultdict(float)
+    waited: defaultdict[str, float] = defaultdict(float)
+    for account in accounts:
+        for key in ("seconds", "busy", "queued", "requests", "prompt_tokens", "cached_tokens", "completion_tokens"):
+            total[key] += account[key]
+        total["slot_seconds"] += account["seconds"] * account["slots"]
+        for what, seconds in account["waited"].items():
+            waited[what] += seconds
+    speed = speeds.get(name) or next((known for label, known in speeds.items() if name.startswith(f"{label} ")), None)
+    use = None
+    if speed and total["seconds"]:
+        prompts = (total["prompt_tokens"] - total["cached_tokens"]) / (
+            speed["prompt_tokens_per_second"] or float("inf")
+        )
+        use = (total["completion_tokens"] / speed["completion_tokens_per_second"] + prompts) / total["seconds"]
+    slots = total["slot_seconds"] or 1.0
+    return {
+        "engine": name,
+        "slots": accounts[-1]["slots"],
+        "seconds": total["seconds"],
+        "requests": int(total["requests"]),
+        "prompt_tokens": int(total["prompt_tokens"]),
+        "cached_tokens": int(total["cached_tokens"]),
+        "completion_tokens": int(total["completion_tokens"]),
+        "speed": speed,
+        "use": use,
+        "busy": total["busy"] / slots,
+        "queued": total["queued"] / total["seconds"] if total["seconds"] else 0.0,
+        "waited": {what: seconds / slots for what, seconds in sorted(waited.items(), key=lambda one: -one[1])},
+    }
+
+
+def _processors(spans: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """Cores in use by kind of process, of the driver's machine."""
+    seconds = sum(span["seconds"] for span in spans)
+    if not seconds:
+        return None
+    used: defaultdict[str, float] = defaultdict(float)
+    for span in spans:
+        for kind, spent in span["used"].items():
+            used[kind] += spent
+    cores = {kind: spent / seconds for kind, spent in sorted(used.items(), key=lambda one: -one[1])}
+    return {
+        "cores": spans[-1]["cores"],
+        "used": cores,
+        "own": sum(spent for kind, spent in cores.items() if kind.startswith(OWN)),
+    }
+
+
+def _timeline(accounts: Sequence[Mapping[str, Any]]) -> list[dict[str, float]]:
+    """Seconds of the sweep in at most ``_BARS`` parts: shares of all engines' slots that were busy, and that waited
+    for tests and commands."""
+    bars: list[dict[str, float]] = []
+    step = max(1, -(-len(accounts) // _BARS))
+    for start in range(0, len(accounts), step):
+        part = accounts[start : start + step]
+        slots = sum(account["seconds"] * account["slots"] for account in part) or 1.0
+        bars.append({
+            "seconds": sum(account["seconds"] for account in part),
+            "busy": sum(account["busy"] for account in part) / slots,
+            "sandbox": sum(account["waited"].get("sandbox", 0.0) for account in part) / slots,
+        })  # fmt: skip
+    return bars
+
+
+def engine_lines(found: Mapping[str, Any]) -> list[str]:
+    """The figures in sentences, the same in the terminal and on the page."""
+    lines = []
+    for one in found["engines"]:
+        use = (
+            "use not measured; for its speed on this machine run: hc-ray engine bench"
+            if one["use"] is None
+            else f"use {one['use']:.2f} of {one['speed']['completion_tokens_per_second']:.0f} answer tokens/s at "
+            f"{one['speed']['knee']} requests, with prompts counted at {one['speed']['prompt_tokens_per_second']:.0f}/s"
+        )
+        waits = ", ".join(
+            f"{share:.0%} {WAITED.get(what, what)}" for what, share in one["waited"].items() if share > 0.005
+        )
+        rate = one["completion_tokens"] / one["seconds"] if one["seconds"] else 0.0
+        cached = f", {one['cached_tokens']:,} cached" if one["cached_tokens"] else ""
+        lines.append(
+            f"{one['engine']}: {use}. {one['requests']:,} requests, {rate:.0f} answer tokens/s, "
+            f"{one['prompt_tokens']:,} prompt tokens{cached}. "
+            f"Its {one['slots']} slots were busy {one['busy']:.0%} of the time"
+            + (f"; free ones waited for: {waits}" if waits else "")
+            + (f". {one['queued']:.1f} requests queued on average." if one["queued"] >= 0.05 else ".")
+        )
+    if processors := found["processors"]:
+        kinds = ", ".join(f"{kind} {cores:.2f}" for kind, cores in processors["used"].items() if cores >= 0.005)
+        lines.append(f"Cores in use, of {processors['cores']} on the driver's machine: {kinds}; "
+                     f"hc-ray itself {processors['own']:.2f}.")  # fmt: skip
+    return lines
+
+
+def engine_html(found: Mapping[str, Any]) -> str:
+    """The section of the page: the sentences, and the slots over time."""
+    said = "".join(f"<p>{escape(line)}</p>" for line in engine_lines(found))
+    total = sum(bar["seconds"] for bar in found["timeline"]) or 1.0
+    x, bars = 0.0, []
+    for bar in found["timeline"]:
+        width = 1000 * bar["seconds"] / total
+        busy, sandbox = 100 * bar["busy"], 100 * bar["sandbox"]
+        bars.append(
+            f'<rect x="{x:.1f}" y="{100 - busy:.1f}" width="{max(width - 0.6, 0.4):.1f}" height="{busy:.1f}" '
+            f'fill="var(--bar)"/><rect x="{x:.1f}" y="{100 - busy - sandbox:.1f}" '
+            f'width="{max(width - 0.6, 0.4):.1f}" height="{sandbox:.1f}" fill="var(--band)"/>'
+        )
+        x += width
+    return (
+        f'{said}<svg viewBox="0 0 1000 100" preserveAspectRatio="none" width="100%" height="110" role="img" '
+        f'aria-label="engine slots over time">{"".join(bars)}'
+        '<line x1="0" y1="100" x2="1000" y2="100" stroke="var(--line)"/></svg>'
+        f"<p class=soft>Engine slots over {total / 60:.1f} minutes, from 0 to all of them: busy (dark), free while "
+        "tests and commands ran (light), free for another reason (empty).</p>"
+    )

@@ -1,0 +1,93 @@
+"""``scripts/bench engine-use``: how well a sweep of this machine keeps its engine at work. It finds the engine's speed
+where none is known, runs the starter's dev functions (or what is asked for) with all three agents, and prints what the
+report says of the engine. ``--against``: sweep directories of other versions, of the same trials, held against the same
+speed by tokens and wall time alone, since older versions kept no account.
+
+    scripts/bench engine-use -o runs/use
+    scripts/bench engine-use -o runs/use --against runs/before
+"""
+
+import argparse
+import json
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from hc_ray.domain.config import EngineConfig, SweepConfig
+from hc_ray.engines.speed import Speed, known_speed
+from hc_ray.reports import report, terminal
+from hc_ray.reports.engine_use import engine_lines
+from hc_ray.reports.terminal import say
+from hc_ray.stores.sweep_directory import SweepStore
+from hc_ray_actors.cluster import InProcess
+from hc_ray_actors.driver import sweep
+from hc_ray_actors.driver.plan import prepare
+from hc_ray_actors.jobs.bench import bench_engine
+
+
+def config_of(given: argparse.Namespace) -> SweepConfig:
+    """The sweep: small budgets, as the starter's other measurements use."""
+    return SweepConfig.model_validate({
+        "dataset": given.dataset, "tags": tuple(given.tag), "seeds": given.seeds, "limit": given.tasks,
+        "sandbox": given.sandbox, "out": given.out, "mlflow_uri": "none", "concurrency": given.concurrency,
+        "budget": {"tokens": 1500},
+        "solver": {"max_rounds": 2, "testgen": {"budget_tokens": 500, "rounds": 1}},
+    })  # fmt: skip
+
+
+def figures(out: str, speed: Speed) -> dict[str, Any]:
+    """A sweep directory held against a speed: from its first trial's start to its last one's end."""
+    rows = report.rows_of(SweepStore(out))
+    results = [json.loads(SweepStore(out).read(f"trials/{row['trial']}/result.json"))["agent_result"] for row in rows]
+    prompts, answers = (sum(one[key] or 0 for one in results) for key in ("n_input_tokens", "n_output_tokens"))
+    began = min(datetime.fromisoformat(row["started_at"]) for row in rows)
+    wall = (max(datetime.fromisoformat(row["finished_at"]) for row in rows) - began).total_seconds()
+    return {
+        "out": out, "trials": len(rows), "passes": sum(bool(row["passed"]) for row in rows),
+        "timeouts": sum(row["stop_reason"] == "timeout" for row in rows),
+        "prompt_tokens": prompts, "completion_tokens": answers, "seconds": wall,
+        "use": speed.seconds(prompts, answers) / wall,
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="scripts/bench engine-use", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser.add_argument("-o", "--out", required=True, help="the sweep's directory; the same command goes on in it")
+    parser.add_argument("-p", "--dataset", default="starter")
+    parser.add_argument("--tag", action="append", default=[], help="only tasks with this tag")
+    parser.add_argument("--tasks", type=int, help="at most so many")
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--sandbox", default="bwrap")
+    parser.add_argument("-n", "--concurrency", type=int)
+    parser.add_argument("--ray", action="store_true", help="real actors, instead of one process")
+    parser.add_argument("--against", action="append", default=[], metavar="DIR")
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    speed = known_speed(EngineConfig())
+    if speed is None:
+        bench_engine(EngineConfig(), knee=True, tell=lambda line: say(line, stream=sys.stderr))
+        speed = known_speed(EngineConfig())
+    assert speed is not None
+    plan = prepare(config_of(given), resume=Path(given.out, "sweep.json").is_file())
+    progress = terminal.Progress(len(plan.trials), done=plan.done, estimated_seconds=None, stream=sys.stderr)
+    with progress:
+        sweep.run(plan, events=progress, cluster=None if given.ray else InProcess())
+    found = [figures(out, speed) for out in (given.out, *given.against)]
+    if given.json:
+        print(json.dumps(found))
+        return
+    used = report.summarise(SweepStore(given.out))["engine_use"]
+    for line in engine_lines(used) if used else ():
+        say(line)
+    terminal.table(
+        ("sweep", "trials", "passes", "timeouts", "prompt tokens", "answer tokens", "seconds", "use", "times as fast"),
+        [(one["out"], str(one["trials"]), str(one["passes"]), str(one["timeouts"]), f"{one['prompt_tokens']:,}",
+          f"{one['completion_tokens']:,}", f"{one['seconds']:.0f}", f"{one['use']:.2f}",
+          f"{one['seconds'] / found[0]['seconds']:.2f}") for one in found],
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
