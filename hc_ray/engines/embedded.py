@@ -21,6 +21,11 @@ from hc_ray.machine.cleanup import owned_environment
 
 _LOAD_FAILURES = ("error loading model", "failed to load model", "unknown model architecture", "invalid magic")
 
+SPIN = {"GOMP_SPINCOUNT": "1000"}
+"""How long a thread of the engine spins for the others before it sleeps. They wait for each other hundreds of times a
+token: by libgomp's default they spin on while another process has one's core, which costs nearly all speed beside a
+single busy process; at this count half of it, and nothing on an idle machine (docs/results.md)."""
+
 
 def default_threads() -> int:
     """One thread a core that this process may use."""
@@ -89,7 +94,7 @@ class EmbeddedServer:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
-                env=owned_environment(without_secrets()),
+                env=owned_environment({**SPIN, **without_secrets()}),
             )
         deadline = time.monotonic() + self._start_timeout
         try:

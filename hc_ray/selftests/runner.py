@@ -1,8 +1,8 @@
 """Running a suite: what is put into a sandbox, the command that drives it, and how its report is read. Pure; whoever
 holds a sandbox writes the payload, runs the command and reads the answer.
 
-A suite is one pytest run inside the sandbox (``inside/suites/drive.py``), each test in a child process of its own. The
-report comes as JSON lines on standard output; pytest's own text goes to standard error and is never parsed."""
+A suite is one run of ``inside/suites/drive.py`` in the sandbox, each test in a child process of its own. The report
+comes as JSON lines on standard output; what goes to standard error is never parsed."""
 
 import json
 from collections import defaultdict

@@ -30,7 +30,8 @@ def config_of(given: argparse.Namespace) -> SweepConfig:
     """The sweep: small budgets, as the starter's other measurements use."""
     return SweepConfig.model_validate({
         "dataset": given.dataset, "tags": tuple(given.tag), "seeds": given.seeds, "limit": given.tasks,
-        "sandbox": given.sandbox, "out": given.out, "mlflow_uri": "none", "concurrency": given.concurrency,
+        "sandbox": given.sandbox, "out": given.out, "mlflow_uri": "none",
+        "concurrency": given.concurrency, "sandbox_slots": given.slots,
         "budget": {"tokens": 1500},
         "solver": {"max_rounds": 2, "testgen": {"budget_tokens": 500, "rounds": 1}},
     })  # fmt: skip
@@ -61,6 +62,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--sandbox", default="bwrap")
     parser.add_argument("-n", "--concurrency", type=int)
+    parser.add_argument("--slots", type=int, help="sandboxes that work at once")
     parser.add_argument("--ray", action="store_true", help="real actors, instead of one process")
     parser.add_argument("--against", action="append", default=[], metavar="DIR")
     parser.add_argument("--json", action="store_true")
