@@ -1,10 +1,8 @@
-"""What sandboxes get of the cores beside an engine: a tenth of what anybody else gets, all of them together.
+"""What sandboxes get of the cores beside an engine: all of them together as much as one other program.
 
 Priorities alone do not do that. The kernel shares the cores out among groups first (cgroups; and sessions, where it
-makes each a group, as most do by default), and only inside of a group by priority: a busy process of priority 19 in a
-session of its own takes half of a core from an engine, whose threads wait for each other, and so nearly all of its
-speed (docs/results.md). Root makes one cgroup for all sandboxes. Everybody else tells the kernel to count a
-sandbox's sessions for little, which it hears ten times a second at most."""
+makes each a group, as most do by default), and only inside of a group by priority. Root makes one cgroup for all
+sandboxes of a machine; a normal user's sandboxes remain sessions like others."""
 
 import functools
 import os
@@ -16,11 +14,9 @@ GROUP = "hc-ray"
 """The cgroup of all sandboxes of a machine, below the root of the hierarchy that shares out the cores."""
 BWRAP = "bwrap"
 """Below it: the bubblewrap sandboxes. Containers have groups of their own beside it."""
-_SHARES = {"cpu.shares": "102", "cpu.weight": "10"}
-"""A tenth of the default, in cgroup v1 and v2. With less whatever runs in a sandbox misses its deadlines beside a busy
-engine, and the killed do not find the time to die."""
-SESSION_NICE = 10
-"""What makes a session count for about a tenth."""
+_SHARES = {"cpu.shares": "1024", "cpu.weight": "100"}
+"""The default, in cgroup v1 and v2. With a tenth of it whatever runs in a sandbox misses its deadlines beside anything
+that is busy (docs/results.md)."""
 
 
 class ProcessorShare:
@@ -76,12 +72,3 @@ def sessions_are_groups() -> bool:
         return False
     controllers = {name: path for _, names, path in groups for name in names.split(",")}
     return controllers.get("cpu", controllers.get("", "/")) == "/"
-
-
-def count_for_little(process: int) -> bool:
-    """Let the session of a process of this user count for a tenth; whether the kernel heard it."""
-    try:
-        Path(f"/proc/{process}/autogroup").write_text(str(SESSION_NICE))
-    except OSError:
-        return False
-    return True

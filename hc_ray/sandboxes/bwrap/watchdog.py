@@ -15,7 +15,6 @@ from typing import NamedTuple, Protocol
 
 from hc_ray.domain.errors import SandboxError
 from hc_ray.sandboxes.bwrap.command import Limits
-from hc_ray.sandboxes.processor_share import count_for_little, processor_share, sessions_are_groups
 from hc_ray.sandboxes.tree_size import folder_size, unlinked_size
 from hc_ray.sandboxes.tripwire import TICK, Signs, Tripwire
 
@@ -73,8 +72,6 @@ class Watchdog:
         self._measured: dict[int, tuple[float, float]] = {}
         """Sandbox → when its files were measured last, and how long it took."""
         self._busy: set[int] = set()
-        self._humble: set[int] | None = set() if processor_share() is None and sessions_are_groups() else None
-        """Sessions that count for little already; None where that is needless."""
         self._ending: set[int] = set()
         self._thread = threading.Thread(target=self._run, name="bwrap-watchdog", daemon=True)
         self._thread.start()
@@ -95,10 +92,6 @@ class Watchdog:
         below = census([sandbox.pid for sandbox in sandboxes]) if sandboxes else {}
         busy = {id(sandbox) for sandbox in sandboxes if len(below[sandbox.pid]) > 1}
         self._measured = {key: value for key, value in self._measured.items() if key in map(id, sandboxes)}
-        if self._humble is not None:
-            living = {one.session: one.pid for below_one in below.values() for one in below_one}
-            self._humble &= living.keys()
-            self._humble |= {session for session in living.keys() - self._humble if count_for_little(living[session])}
         victims = []
         for sandbox in sandboxes:
             if fault := _process_fault(sandbox, below[sandbox.pid], pulled=signs.memory):

@@ -13,7 +13,6 @@ CHUNK = 1 << 16
 """Bytes that are moved at once."""
 _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
 _NICE = 19
-_SESSION_NICE = 10
 _CROWD = 40
 """Processes of one command beyond which they are not stopped one by one. (Two commands of one sandbox that both have a
 crowd at their deadlines could stop each other: the host then ends the sandbox.)"""
@@ -42,16 +41,14 @@ def hear_signals() -> None:
 
 
 def step_back(oom_score: int) -> None:
-    """Yield to everybody else: lowest priority, a low one of the session too, which may be a scheduling group (the
-    kernel hears that ten times a second at most), and the first to go (of 1000) where memory runs out."""
-    prctl(_PR_SET_DUMPABLE, 1)  # a hidden process may not write the files below
+    """Yield to everybody else: lowest priority, and the first to go (of 1000) where memory runs out."""
+    prctl(_PR_SET_DUMPABLE, 1)  # a hidden process may not write the file below
     os.setpriority(os.PRIO_PROCESS, 0, _NICE)
-    for path, value in (("/proc/self/autogroup", _SESSION_NICE), ("/proc/self/oom_score_adj", oom_score)):
-        try:
-            with open(path, "w") as file:
-                file.write(str(value))
-        except OSError:  # there is no such thing, or it is worse already
-            continue
+    try:
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write(str(oom_score))
+    except OSError:  # it is worse already
+        return
 
 
 def descendants(root: int) -> list[int]:
