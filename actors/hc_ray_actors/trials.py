@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from hc_ray.agent.role import RoleModel
-from hc_ray.agent.sandbox_forks import Looks
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.config import TESTERS, BudgetConfig, EngineConfig, RoleName
 from hc_ray.domain.errors import ActorError, ConfigError, EngineError, VerifierError
@@ -119,7 +118,6 @@ class Trials:
         self._store_root = store_root
         self._suites = SuiteShelf(self._stored_suite)
         self._models: dict[tuple[str, str, int, str], Model] = {}
-        self._looks = Looks()
         self._activities = Activities(self.record)
         self._queues: dict[tuple[EngineConfig, int], EngineQueue] = {}
         self._loads: dict[RoleName, list[int]] = {role: [0] * len(setup.endpoints) for role, setup in roles.items()}
@@ -225,7 +223,6 @@ class Trials:
                     judge=judge,
                     before_judging=hand_in,
                     queued=activity.queued,
-                    looks=self._looks,
                     events=_Recorder(self, request.key.name),
                 )
             running.steps.put_nowait(Step(kind="finished", outcome=outcome))

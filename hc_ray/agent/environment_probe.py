@@ -22,8 +22,9 @@ _NOT_HERE = ("/dev", "/proc", "/sys", "/tmp")
 
 async def look_around(spec: Spec, forks: SandboxForks) -> Spec:
     """The spec with what the untouched environment holds."""
-    workdir = (await forks.base()).workdir
-    return spec.with_snapshot(read(await forks.look(command(workdir, outside(spec)), timeout=SECONDS)))
+    base = await forks.base()
+    seen = await base.exec(command(base.workdir, outside(spec)), timeout=SECONDS)
+    return spec.with_snapshot(read(seen.stdout))
 
 
 def command(workdir: str, named: Sequence[str] = ()) -> list[str]:

@@ -4,8 +4,7 @@ import asyncio
 import contextlib
 import io
 import tarfile
-from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from typing import NamedTuple
 
 from hc_ray.domain.candidate import DELETED, is_program
@@ -27,30 +26,11 @@ class HandedIn(NamedTuple):
     """With shared grading the ticket of the sandbox."""
 
 
-class Looks:
-    """What was seen in untouched environments: one look at each task serves all its trials."""
-
-    def __init__(self) -> None:
-        self._seen: dict[str, bytes] = {}
-        self._looking: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-
-    async def at(self, task: Task, look: Callable[[], Awaitable[bytes]]) -> bytes:
-        """What ``look`` reports of a task's environment; nothing is remembered of one that reports nothing."""
-        async with self._looking[task.digest]:
-            if task.digest not in self._seen:
-                if not (seen := await look()):
-                    return seen
-                self._seen[task.digest] = seen
-            return self._seen[task.digest]
-
-
 class SandboxForks:
     """Holds the base sandbox of one trial and closes all it opened."""
 
-    def __init__(self, place: SandboxPlace, task: Task, identity: str, looks: Looks | None = None) -> None:
-        """``looks``: shared with others who work on the same tasks."""
+    def __init__(self, place: SandboxPlace, task: Task, identity: str) -> None:
         self._place, self._task, self._identity = place, task, identity
-        self.looks = looks or Looks()
         self._open: list[Sandbox] = []
         self._base: Sandbox | None = None
         self._whole: dict[str, bytes] = {}
@@ -67,14 +47,6 @@ class SandboxForks:
                 self._base = await self._place.create(self._task, name, network=mentions)
                 self._open.append(self._base)
             return self._base
-
-    async def look(self, command: Sequence[str], *, timeout: float) -> bytes:
-        """What a command reports of the untouched environment, the same one for each who looks at the task."""
-
-        async def ask() -> bytes:
-            return (await (await self.base()).exec(command, timeout=timeout)).stdout
-
-        return await self.looks.at(self._task, ask)
 
     async def read(self, path: str, *, limit: int) -> str | None:
         """The text of a file of the untouched environment; None if it is no text or not there."""

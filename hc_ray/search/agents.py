@@ -177,7 +177,7 @@ class Trial:
             # Others may wait for it: it has sandboxes of its own, so that it outlives this trial's deadline.
             suite, exchanges = await write_suite(
                 search.context.task, config=self.config, seed=self.seed, tester=self.tester, place=self.place,
-                events=search.context.events, purse=purse, looks=search.forks.looks,
+                events=search.context.events, purse=purse,
             )  # fmt: skip
             self.exchanges += exchanges
             return suite

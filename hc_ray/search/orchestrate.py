@@ -8,7 +8,7 @@ from typing import Any
 
 from hc_ray.agent.budget import Asking, Clock, Purse, TimeIsUp, wall_seconds
 from hc_ray.agent.role import RoleModel
-from hc_ray.agent.sandbox_forks import Looks, SandboxForks
+from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.config import AgentName, BudgetConfig, RoleName, SolverConfig
 from hc_ray.domain.errors import ConfigError
@@ -45,17 +45,16 @@ async def solve(
     events: Events,
     before_judging: Callable[[TrialOutcome], None] = lambda so_far: None,
     queued: Callable[[], float] = lambda: 0.0,
-    looks: Looks | None = None,
 ) -> TrialOutcome:
     """Run a trial. ``before_judging`` is told what it has come to before each verdict; ``queued`` says for how many
-    seconds so far it has only waited for an engine or a slot; ``looks`` is shared with other trials. Raises
-    ``InfrastructureError`` for what fails outside the sandbox, ``UserError`` for a task or config that cannot be run; a
-    trial that found nothing hands in the untouched workspace."""
+    seconds so far it has only waited for an engine or a slot. Raises ``InfrastructureError`` for what fails outside the
+    sandbox, ``UserError`` for a task or config that cannot be run; a trial that found nothing hands in the untouched
+    workspace."""
     if agent not in ("raw", "best_of_n", "hc"):
         raise ConfigError(f"agent {agent!r} uses no model; the verifiers run it")
     clock = Clock(wall_seconds(task, budget), queued)
     identity = digest_of({"agent": agent, "config": config.hash, "seed": seed, "budget": budget.model_dump()})
-    forks = SandboxForks(place, task, identity, looks)
+    forks = SandboxForks(place, task, identity)
 
     async def judged(submission: Submission) -> bool:
         before_judging(trial.outcome())

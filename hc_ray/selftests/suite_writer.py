@@ -11,7 +11,7 @@ from hc_ray.agent.budget import Asking, Purse
 from hc_ray.agent.deliverable import deliverable_of
 from hc_ray.agent.prompt_templates import prompts_digest
 from hc_ray.agent.role import Exchange, RoleModel
-from hc_ray.agent.sandbox_forks import Looks, SandboxForks
+from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.domain.config import SolverConfig
 from hc_ray.domain.ports import Events, SandboxPlace
 from hc_ray.domain.prompt import Malformed, Prompt
@@ -208,12 +208,11 @@ async def write_suite(
     place: SandboxPlace,
     events: Events,
     purse: Purse | None = None,
-    looks: Looks | None = None,
 ) -> tuple[Suite, tuple[Exchange, ...]]:
     """A task's suite, and what was asked for it. It has sandboxes of its own and closes them. ``purse``: what it is
     paid from, for a caller who may not see its end."""
     key = suite_key(task, config, seed, tester)
-    forks = SandboxForks(place, task, key, looks)
+    forks = SandboxForks(place, task, key)
     try:
         spec = await environment_probe.look_around(read_spec(task.instruction, task.environment), forks)
         kind = FileSuiteWriter if config.testgen.style == "files" else SuiteWriter

@@ -21,8 +21,15 @@ CLOCK = {
     "start_time": "when MLflow is told that the sweep began",
     "end_time": "when MLflow is told that it ended",
     "seconds": "how long something took",
+    "phases": "what a trial's time went to",
 }
 """Fields that only tell the time, wherever they stand."""
+
+ACCOUNTS = {
+    "engine_use": "what an engine's slots did every ten seconds, of all trials together",
+    "processor_use": "what used the machine's processors",
+}
+"""Events of the sweep that only account for time."""
 
 IDENTITY = {
     "sweep.json": {
@@ -121,7 +128,7 @@ def asked(phase: Phase) -> list[bytes]:
 
 
 def events(phase: Phase) -> Any:
-    return [without(event, set()) for event in phase.events]
+    return [without(event, set()) for event in phase.events if event["type"] not in ACCOUNTS]
 
 
 def leaks(one: Seen, other: Seen, *, scored: bool = True) -> list[str]:
@@ -145,7 +152,10 @@ def leaks(one: Seen, other: Seen, *, scored: bool = True) -> list[str]:
     found += [f"public: {path}" for path in _differing(one.public, other.public)]
     if scored:
         drivers = [
-            {trial: [without(event, set(JUDGED_EVENTS)) for event in told] for trial, told in run.driver_events.items()}
+            {
+                trial: [without(event, set(JUDGED_EVENTS)) for event in told if event["type"] not in ACCOUNTS]
+                for trial, told in run.driver_events.items()
+            }
             for run in (one, other)
         ]
         found += ["driver's events"] * (drivers[0] != drivers[1])
