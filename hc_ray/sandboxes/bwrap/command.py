@@ -12,7 +12,6 @@ from pathlib import Path, PurePosixPath
 from hc_ray.domain.runner_paths import RUNNER_PYTHON, RUNNER_ROOT
 from hc_ray.domain.task import Task
 from hc_ray.machine.paths import configs_dir, data_root
-from hc_ray.sandboxes.processor_share import sessions_are_groups
 from hc_ray.tasks.dockerfile import parse_dockerfile
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
@@ -82,9 +81,21 @@ hundred on two cores would leave hc-ray itself no time to end them."""
 
 def most_processes() -> int:
     """Processes and threads that one sandbox may have."""
-    if not sessions_are_groups():
+    if not _shared_by_sessions():
         return PROCESSES
     return min(PROCESSES, PROCESSES_A_CORE * (os.cpu_count() or 2))
+
+
+def _shared_by_sessions() -> bool:
+    """Whether the kernel makes every session a scheduling group: it does where no cgroup of ours is one."""
+    try:
+        if Path("/proc/sys/kernel/sched_autogroup_enabled").read_text().strip() != "1":
+            return False
+        groups = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
+    except OSError:
+        return False
+    controllers = {name: path for _, names, path in groups for name in names.split(",")}
+    return controllers.get("cpu", controllers.get("", "/")) == "/"
 
 
 class Unplaceable(ValueError):

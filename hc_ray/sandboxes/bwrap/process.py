@@ -20,9 +20,7 @@ from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.runner_paths import RUNNER_LIB
 from hc_ray.sandboxes.bwrap.binary import LentUser, as_user
 from hc_ray.sandboxes.bwrap.command import Layout, Limits, argv
-from hc_ray.sandboxes.bwrap.watchdog import census
 from hc_ray.sandboxes.inside.frames import frame, take_frame
-from hc_ray.sandboxes.processor_share import processor_share
 
 START_SECONDS = 30.0
 DEATH_SECONDS = 10.0
@@ -169,10 +167,6 @@ class BwrapProcess:
             while (taken := take_frame(buffer)) is not None:
                 header, payload = taken
                 if header.get("op") == "ready":
-                    if (
-                        share := processor_share()
-                    ):  # nothing of the task runs yet, and all that will descends from these
-                        share.take((self.pid, *(one.pid for one in census([self.pid])[self.pid])))
                     self._ready.set_result(None)
                     continue
                 if header.get("lost"):

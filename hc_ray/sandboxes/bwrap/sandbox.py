@@ -26,7 +26,6 @@ from hc_ray.sandboxes.bwrap.command import Layout, Unplaceable
 from hc_ray.sandboxes.bwrap.copy import remove_tree
 from hc_ray.sandboxes.bwrap.environment import environment_fault
 from hc_ray.sandboxes.bwrap.watchdog import Watchdog, Watched
-from hc_ray.sandboxes.processor_share import processor_share
 from hc_ray.sandboxes.runner_build import ensure_runner
 from hc_ray.sandboxes.tripwire import TICK
 from hc_ray.tasks.public_folder import environment_dir
@@ -81,9 +80,7 @@ class BwrapPlace:
             "pids": f"rlimit ({bwrap_command.most_processes()}"
             + ("" if os.geteuid() == 0 else "; of this user on Linux before 5.14")
             + ")",
-            "cpu": "nice 19, "
-            + ("a tenth of others' share (cgroup), " if processor_share() else "")
-            + "number of cores not limited",
+            "cpu": "nice 19, number of cores not limited",
             "time": "deadline per command",
             "output": "cut by count",
             "system calls": "filter (seccomp)",

@@ -1,7 +1,6 @@
 """What the sandboxes of one place share: the daemon, images, labels, limits and threads."""
 
 import asyncio
-import os
 import threading
 import uuid
 from collections.abc import Callable, Mapping
@@ -20,7 +19,6 @@ from hc_ray.sandboxes.docker.difference import Baseline, Budget
 from hc_ray.sandboxes.docker.images import MACHINE_LABEL, OWNER_LABEL, Images
 from hc_ray.sandboxes.docker.stream import Pulse
 from hc_ray.sandboxes.docker.values import ImageFacts
-from hc_ray.sandboxes.processor_share import GROUP, processor_share
 
 NAME_LABEL = "hc-ray.name"
 PLACE_LABEL = "hc-ray.place"
@@ -159,7 +157,7 @@ class Ground:
             "network_mode": self._own_network() if network else "none",
             "binds": {volume: {"bind": RUNNER_ROOT, "mode": "ro"}},
             "nano_cpus": int(cpus * 1e9),
-            **self._cpu_share(),
+            "cpu_shares": CPU_SHARES,
             "mem_limit": memory,
             "memswap_limit": memory,
             "pids_limit": PIDS,
@@ -192,14 +190,6 @@ class Ground:
             raise SandboxError("this place of sandboxes is closed")
         self.used = True
         return self.daemon.create(image, f"hc-ray-{uuid.uuid4().hex[:16]}", host, config)
-
-    def _cpu_share(self) -> dict[str, Any]:
-        """The group of all sandboxes, where the daemon is this machine's and puts containers where it is told; else the
-        container's share among containers, which is no share of the cores beside an engine."""
-        here = os.environ.get("DOCKER_HOST", "unix:").startswith("unix:")
-        if here and self.facts().get("CgroupDriver") == "cgroupfs" and processor_share():
-            return {"cgroup_parent": f"/{GROUP}"}
-        return {"cpu_shares": CPU_SHARES}
 
     def _own_network(self) -> str:
         """The network of this place's sandboxes, made for the first that is given one. On the daemon's default network
