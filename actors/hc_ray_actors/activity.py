@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from hc_ray.domain.events import EngineUse, Waited
+from hc_ray.domain.ports import Model
+from hc_ray.domain.prompt import Completion, Prompt
 
 PERIOD = 10.0
 """Seconds that one account of an engine's slots covers, at least."""
@@ -247,3 +249,24 @@ class Account:
             cached_tokens=self.cached_tokens,
             completion_tokens=self.completion_tokens,
         )
+
+
+class Meter:
+    """``ports.Model`` of one trial: its requests wait for a slot of the engine, and what the engine says an answer cost
+    is counted, for an attempt that comes to nothing."""
+
+    def __init__(self, model: Model, queue: EngineQueue, activity: TrialActivity) -> None:
+        self._model, self._queue, self._activity = model, queue, activity
+        self.prompt_tokens = self.completion_tokens = 0
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        async with self._queue.slot(self._activity):
+            answer = await self._model.complete(prompt)
+        asked, told = answer.prompt_tokens or 0, answer.completion_tokens or 0
+        self.prompt_tokens += asked
+        self.completion_tokens += told
+        self._queue.account.answered(asked, answer.cached_tokens or 0, told)
+        return answer
+
+    async def count_tokens(self, text: str) -> int:
+        return await self._model.count_tokens(text)

@@ -16,13 +16,12 @@ from hc_ray.domain.errors import ActorError, ConfigError, EngineError, VerifierE
 from hc_ray.domain.events import Event
 from hc_ray.domain.ports import Capabilities, Model
 from hc_ray.domain.profile import Profile, usable
-from hc_ray.domain.prompt import Completion, Prompt
 from hc_ray.domain.suite import Suite
 from hc_ray.domain.task import Task
 from hc_ray.domain.trial import TrialKey
 from hc_ray.domain.value import Value, canonical_json
 from hc_ray.search.trial_outcome import TrialOutcome
-from hc_ray_actors.activity import Activities, EngineQueue, TrialActivity
+from hc_ray_actors.activity import Activities, EngineQueue, Meter, TrialActivity
 from hc_ray_actors.attempts import Fault, fault_of
 from hc_ray_actors.engine import Endpoint
 from hc_ray_actors.routing import replica
@@ -80,27 +79,6 @@ class _Running:
             "completion_tokens": sum(meter.completion_tokens for meter in self._meters),
         }
         return fault.model_copy(update=counts)
-
-
-class Meter:
-    """``ports.Model`` of one trial: its requests wait for a slot of the engine, and what the engine says an answer cost
-    is counted, for an attempt that comes to nothing."""
-
-    def __init__(self, model: Model, queue: EngineQueue, activity: TrialActivity) -> None:
-        self._model, self._queue, self._activity = model, queue, activity
-        self.prompt_tokens = self.completion_tokens = 0
-
-    async def complete(self, prompt: Prompt) -> Completion:
-        async with self._queue.slot(self._activity):
-            answer = await self._model.complete(prompt)
-        asked, told = answer.prompt_tokens or 0, answer.completion_tokens or 0
-        self.prompt_tokens += asked
-        self.completion_tokens += told
-        self._queue.account.answered(asked, answer.cached_tokens or 0, told)
-        return answer
-
-    async def count_tokens(self, text: str) -> int:
-        return await self._model.count_tokens(text)
 
 
 class Trials:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 SANDBOXES = "tests and commands"
 OTHER = "other processes"
+ORPHANS = "ended orphans, killed sandboxes among them"
+"""What process 1 has waited for, since nobody else was left."""
 _ACTORS = ("Engine", "Sandboxes", "Verifiers", "Trials", "Tracker")
 _DAEMONS = {
     "raylet": "Ray", "gcs_server": "Ray", "ray/dashboard/": "Ray", "ray/_private/": "Ray", "ray::": "Ray",
@@ -18,9 +20,7 @@ class ProcessorMeter:
     """Processor seconds since the last look. A process that came and went between two looks counts with whoever waited
     for it, so that nothing is lost that a living process has reaped."""
 
-    def __init__(self, driver: int | None = None) -> None:
-        """``driver``: the process that leads the sweep; None: this one."""
-        self._driver = driver or os.getpid()
+    def __init__(self) -> None:
         self._last = self._totals()
 
     def since(self) -> dict[str, float]:
@@ -39,7 +39,7 @@ class ProcessorMeter:
             """Its own kind, or that of what its nearest known ancestor starts."""
             if pid not in kinds:
                 kinds[pid] = OTHER  # a loop of parents cannot be, but what is read here is not one moment's
-                own = _own_kind(pid, self._driver)
+                own = _own_kind(pid)
                 parent = processes[pid][0] if pid in processes else 0
                 above = kind_of(parent) if not own and parent in processes else OTHER
                 kinds[pid] = own or (above if above in (OTHER, "Ray", "Docker", "engine") else SANDBOXES)
@@ -49,13 +49,16 @@ class ProcessorMeter:
         for pid, (_, own, reaped) in processes.items():
             kind = kind_of(pid)
             totals[kind] += own / tick
-            totals[kind if kind in (OTHER, "Ray", "Docker", "engine") else SANDBOXES] += reaped / tick
+            of_children = kind if kind in (OTHER, "Ray", "Docker", "engine") else SANDBOXES
+            totals[ORPHANS if pid == 1 else of_children] += reaped / tick
         return totals
 
 
-def _own_kind(pid: int, driver: int) -> str | None:
-    if pid == driver:
+def _own_kind(pid: int) -> str | None:
+    if pid == os.getpid():
         return "driver"
+    if pid == 1:
+        return OTHER
     try:
         command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:

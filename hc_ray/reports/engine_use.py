@@ -19,24 +19,29 @@ WAITED = {
 """What a free slot waited for, in words."""
 OWN = ("driver", "actor ")
 """Kinds of processes that are hc-ray's own begin like this."""
-_TOLD = (b'"type":"engine_use"', b'"type":"processor_use"', b'"type":"trial_start"', b'"type":"trial_complete"')
+_TOLD = (b'"type":"engine_use"', b'"type":"processor_use"', b'"type":"trial_complete"')
 _BARS = 120
 
 
 def engine_use(store: Store, sweep: Mapping[str, Any]) -> dict[str, Any] | None:
     """The figures; None where no model was asked, or an older hc-ray kept no account. The end of a sweep, when fewer
     trials remain than an engine has slots, is left out."""
-    events = list(_events(store))
-    accounts = [event for event in events if event["type"] == "engine_use"]
+    accounts: list[dict[str, Any]] = []
+    spans: list[dict[str, Any]] = []
+    ended: dict[str, float] = {}
+    for event in _events(store):
+        if event["type"] == "trial_complete":
+            ended[event["trial"]] = event["at"]
+        else:
+            (accounts if event["type"] == "engine_use" else spans).append(event)
     if not accounts:
         return None
     engines = []
     for name in sorted({account["engine"] for account in accounts}):
         own = [account for account in accounts if account["engine"] == name]
-        until = _until(events, sweep.get("planned_trials"), own[-1]["slots"])
+        until = _until(sorted(ended.values()), sweep.get("planned_trials"), own[-1]["slots"])
         full = [account for account in own if until is None or account["at"] <= until]
         engines.append(_figures(name, full or own, sweep.get("speeds") or {}))
-    spans = [event for event in events if event["type"] == "processor_use"]
     return {"engines": engines, "processors": _processors(spans), "timeline": _timeline(accounts)}
 
 
@@ -50,13 +55,12 @@ def _events(store: Store) -> Iterable[dict[str, Any]]:
                     continue
 
 
-def _until(events: Sequence[Mapping[str, Any]], planned: int | None, slots: int) -> float | None:
-    """When fewer trials remained than slots; None where that never was. Where a sweep never had more, its end."""
+def _until(ended: Sequence[float], planned: int | None, slots: int) -> float | None:
+    """When fewer trials remained than slots; None where that never was, or where a sweep never had more. ``ended``:
+    when each trial ended, sorted."""
     if planned is None or planned < slots:
         return None
-    complete = sorted({e["trial"]: e["at"] for e in events if e["type"] == "trial_complete"}.values())
-    needed = planned - slots + 1
-    return complete[needed - 1] if len(complete) >= needed else None
+    return ended[planned - slots] if len(ended) > planned - slots else None
 
 
 def _figures(name: str, accounts: Sequence[Mapping[str, Any]], speeds: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from hc_ray.domain.task import Environment, Task
 from hc_ray.engines.scripted import ScriptedModel
 from hc_ray.search.orchestrate import solve
 from hc_ray.search.trial_outcome import TrialOutcome
-from hc_ray_actors.activity import Activities
-from hc_ray_actors.trials import Meter, SuiteShelf
+from hc_ray_actors.activity import Activities, Meter
+from hc_ray_actors.trials import SuiteShelf
 from tests.fakes.folder_place import FolderPlace
 from tests.fakes.time_up import ending
 

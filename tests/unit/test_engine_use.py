@@ -1,7 +1,11 @@
 import json
+import subprocess
+import sys
+import time
 
 import pytest
 
+from hc_ray.machine.processor_use import ProcessorMeter
 from hc_ray.reports.engine_use import engine_html, engine_lines, engine_use
 from tests.fakes.sweepdir import MemoryStore
 
@@ -53,3 +57,14 @@ def test_hc_rays_own_processor_time_is_told_apart() -> None:
     found = engine_use(stored(account(10.0), span), {})
     assert found is not None and found["processors"]["own"] == pytest.approx(0.08)
     assert "hc-ray itself 0.08" in engine_lines(found)[1]
+
+
+def test_what_a_driver_and_its_children_used_is_told_apart() -> None:
+    meter, busy = ProcessorMeter(), "import time\nwhile time.process_time() < 0.3: pass"
+    subprocess.run([sys.executable, "-c", busy], check=True)
+    own = time.process_time() + 0.3
+    while time.process_time() < own:
+        pass
+    used = meter.since()
+    assert used["driver"] >= 0.25 and used["tests and commands"] >= 0.25
+    assert meter.since().get("tests and commands", 0.0) < 0.25
