@@ -10,7 +10,7 @@ from hc_ray.domain.value import Value, digest_of
 
 AgentName = Literal["raw", "best_of_n", "hc", "oracle", "nop"]
 SelectorName = Literal["max_pass", "codet", "mbr", "posterior"]
-RoleName = Literal["tester", "tester_2", "tester_3", "tester_4", "decomposer", "solver"]
+RoleName = Literal["tester", "tester_2", "tester_3", "tester_4", "decomposer", "solver", "meta"]
 TESTERS: tuple[RoleName, ...] = ("tester", "tester_2", "tester_3", "tester_4")
 """The roles of testers that write one suite together."""
 Form = Literal["chat", "completion"]

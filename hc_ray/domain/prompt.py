@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from hc_ray.domain.value import Value
 
-Role = Literal["tester", "decomposer", "solver"]
+Role = Literal["tester", "decomposer", "solver", "meta"]
 
 
 class ToolCall(Value):
