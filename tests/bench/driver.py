@@ -1,9 +1,10 @@
 """``scripts/bench driver``: what orchestration itself costs. With an engine that answers at once and sandboxes that run
-nothing: candidates a second, in one process, of trials alone and of a whole sweep (journal, results, report and tables
-on a disk), and the memory that it takes along the way.
+nothing: candidates a second of trials alone and of a whole sweep (journal, results, report, tables) in one process,
+and of a sweep whose actors are Ray's; the processor time and the memory that it takes along the way.
 
     scripts/bench driver --candidates 10000
     scripts/bench driver --candidates 100000 --way sweep
+    scripts/bench driver --candidates 10000 --ray
 """
 
 import argparse
@@ -16,44 +17,84 @@ import shutil
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from unittest import mock
 
 from hc_ray.agent.role import RoleModel
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.events import Event
 from hc_ray.engines.scripted import ScriptedModel
+from hc_ray.machine.processor_use import _processes
 from hc_ray.search.orchestrate import solve
 from hc_ray_actors.driver import sweep
-from hc_ray_actors.trials import SuiteShelf
+from hc_ray_actors.suite_shelf import SuiteShelf
 from tests.bench import null_world
 
 GOAL = 300.0
 AT_ONCE = 4
 MARKS = 10
-"""How often memory is looked at on the way."""
+"""How often it is looked at on the way."""
+ACTORS = ("Trials", "Sandboxes", "Verifiers")
+
+
+class Look(NamedTuple):
+    """What a look at this process and its actors finds."""
+
+    candidates: int
+    at: float
+    driver: float
+    """MiB that lie in memory."""
+    trials: float | None
+    """The same of the trials' actor; None where it is no process."""
+    used: dict[str, float]
+    """Processor seconds so far by kind of process."""
 
 
 class Meter:
-    """``ports.Events`` that counts candidates, and looks at the memory of this process after equal parts of them."""
+    """``ports.Events`` that counts candidates, and looks after equal parts of them."""
 
     def __init__(self, candidates: int) -> None:
         self.candidates = self.trials = 0
         self._step = max(1, candidates // MARKS)
-        self.memory: list[tuple[int, float]] = []
-        """(candidates so far, resident MiB)."""
+        self.looks: list[Look] = []
 
     def emit(self, event: Event) -> None:
+        if event.type == "trial_start" and not self.looks:
+            self.look()
         if event.type == "verify_complete":
             self.candidates += 1
             if self.candidates % self._step == 0:
-                self.memory.append((self.candidates, resident()))
+                self.look()
         self.trials += event.type == "trial_complete"
 
+    def look(self) -> None:
+        own = family()
+        used: defaultdict[str, float] = defaultdict(float)
+        for kind, seconds in own.values():
+            used[kind] += seconds
+        trials = next((resident(pid) for pid, (kind, _) in own.items() if kind == "Trials"), None)
+        self.looks.append(Look(self.candidates, time.perf_counter(), resident(os.getpid()), trials, used))
 
-def resident() -> float:
-    """MiB of this process that lie in memory."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
+
+def family() -> dict[int, tuple[str, float]]:
+    """This process and all that it started: what it is, and its processor seconds."""
+    known = dict(_processes())
+    found: dict[int, tuple[str, float]] = {}
+    for pid, (parent, ticks, _) in known.items():
+        while parent in known and os.getpid() not in (pid, parent):
+            parent = known[parent][0]
+        if os.getpid() in (pid, parent):
+            command = "" if pid == os.getpid() else Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+            kind = next((actor for actor in ACTORS if command.startswith(f"ray::{actor}")), "Ray")
+            found[pid] = (kind if command else "driver", ticks / os.sysconf("SC_CLK_TCK"))
+    return found
+
+
+def resident(pid: int) -> float:
+    """MiB of a process that lie in memory."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
 
 
@@ -75,58 +116,62 @@ async def trials_alone(count: int, candidates: int, meter: Meter) -> None:
             )  # fmt: skip
             meter.trials += 1
 
+    meter.look()
     await asyncio.gather(*(one(number) for number in range(count)))
 
 
 def measure(way: str, total: int, candidates: int) -> dict[str, Any]:
-    """One way, in this process. ``total``: candidates in all; ``candidates``: of each trial."""
+    """One way. ``total``: candidates in all; ``candidates``: of each trial."""
     count, meter = max(1, total // candidates), Meter(total)
     folder = Path(tempfile.mkdtemp(prefix="hc-bench-"))
-    before, began, used = resident(), time.perf_counter(), time.process_time()
     try:
-        if way == "trials":
-            asyncio.run(trials_alone(count, candidates, meter))
-        else:
-            plan = null_world.plan_of(folder / "out", count, candidates)
-            ended = sweep.run(plan, events=meter, cluster=null_world.NullCluster())
-            if ended.done != count or ended.unscored:
-                raise RuntimeError(f"{ended.done} of {count} trials, {ended.unscored} unscored: {ended.problems}")
-        seconds, processor = time.perf_counter() - began, time.process_time() - used
+        with mock.patch.dict(os.environ, HC_RAY_HOME=str(folder / "home")):
+            cluster = null_world.NullRay() if way == "ray" else null_world.NullCluster()
+            began = time.perf_counter()
+            if way == "trials":
+                asyncio.run(trials_alone(count, candidates, meter))
+            else:
+                plan = null_world.plan_of(folder / "out", count, candidates)
+                ended = sweep.run(plan, events=meter, cluster=cluster)
+                if ended.done != count or ended.unscored:
+                    raise RuntimeError(f"{ended.done} of {count} trials, {ended.unscored} unscored: {ended.problems}")
+            seconds = time.perf_counter() - began
+        first, last = meter.looks[0], meter.looks[-1]
+        used = {kind: spent - first.used.get(kind, 0.0) for kind, spent in last.used.items()}
         return {
             "way": way,
             "candidates": meter.candidates,
             "trials": meter.trials,
             "seconds": seconds,
-            "processor_seconds": processor,
-            "per_second": meter.candidates / seconds,
-            "per_processor_second": meter.candidates / processor,
-            "memory_before": before,
-            "memory": meter.memory,
-            "memory_after": resident(),
+            "per_second": last.candidates / (last.at - first.at),
+            "per_processor_second": last.candidates / sum(used.values()),
+            "milliseconds": {kind: 1000 * spent / last.candidates for kind, spent in used.items()},
+            "memory": [(look.candidates, look.driver, look.trials) for look in meter.looks],
+            "memory_after": resident(os.getpid()),
         }
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def growth(memory: list[tuple[int, float]]) -> float | None:
-    """MiB more at the end than at half way: what a longer run would go on to take. None before two looks."""
-    half = memory[len(memory) // 2 :]
-    return half[-1][1] - half[0][1] if len(half) > 1 else None
+def growth(memory: list[float]) -> float:
+    """MiB more at the end than at half way: what a longer run would go on to take."""
+    return memory[-1] - memory[len(memory) // 2]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="scripts/bench driver", description=__doc__)
     parser.add_argument("--candidates", type=int, default=10_000, help="in all")
     parser.add_argument("--each", type=int, default=80, help="candidates of a trial")
-    parser.add_argument("--way", choices=["trials", "sweep", "both"], default="both")
-    parser.add_argument("--profile", action="store_true", help="show where the time goes")
+    parser.add_argument("--way", choices=["trials", "sweep", "ray", "both"], default="both")
+    parser.add_argument("--ray", action="store_const", dest="way", const="ray", help="as --way ray")
+    parser.add_argument("--profile", action="store_true", help="show where this process's time goes")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     ways = ["trials", "sweep"] if given.way == "both" else [given.way]
     profiler = cProfile.Profile(time.process_time) if given.profile else None
     found = []
     for way in ways:
-        measure(way, given.each, given.each)  # whatever is loaded and made once
+        measure("trials" if way == "trials" else "sweep", given.each, given.each)  # whatever is loaded and made once
         if profiler:
             profiler.enable()
         found.append(measure(way, given.candidates, given.each))
@@ -140,12 +185,15 @@ def main() -> None:
     for one in found:
         print(
             f"{one['way']:>7}: {one['candidates']} candidates of {one['trials']} trials in {one['seconds']:.1f} s: "
-            f"{one['per_second']:.0f} a second (goal {GOAL:.0f}), {one['per_processor_second']:.0f} a core"
+            f"{one['per_second']:.0f} a second (goal {GOAL:.0f}), {one['per_processor_second']:.0f} a core; "
+            "milliseconds of a candidate: " + ", ".join(f"{kind} {ms:.2f}" for kind, ms in one["milliseconds"].items())
         )
-        more = growth(one["memory"])
-        told = ", ".join(f"{mib:.0f}" for _, mib in one["memory"])
-        print(f"         resident MiB along the way: {told}; {one['memory_after']:.0f} at the end"
-              + (f"; {more:+.1f} in the second half" if more is not None else ""))  # fmt: skip
+        _, *columns = zip(*one["memory"], strict=True)
+        for kind, column in zip(("driver", "trials"), columns, strict=True):
+            if seen := [mib for mib in column if mib is not None]:
+                print(f"         resident MiB of the {kind}: {', '.join(f'{mib:.0f}' for mib in seen)}; "
+                      f"{growth(seen):+.1f} in the second half")  # fmt: skip
+        print(f"         resident MiB of the driver at the end: {one['memory_after']:.0f}")
 
 
 if __name__ == "__main__":

@@ -16,10 +16,10 @@ from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Prompt
 from hc_ray.domain.task import Environment, Task
 from hc_ray.domain.trial import TrialKey
+from hc_ray_actors.cluster import InProcess, RayCluster
 from hc_ray_actors.driver.plan import Plan
 from hc_ray_actors.engine import Endpoint
 from hc_ray_actors.sandboxes import Sandboxes
-from hc_ray_actors.trials import Trials
 
 INSTRUCTION = """Write `/app/double.py` with a function `double(n: int) -> int`.
 It must return twice the given number. For example, `double(4)` returns `8`.
@@ -186,23 +186,24 @@ class _Verifiers:
         """Nothing is open."""
 
 
-class NullCluster:
-    """``cluster.Cluster`` in this process: the real trials' actor, null for the rest."""
+def played(cls: type) -> type:
+    """Who plays an actor: the real one for trials, null for the rest."""
+    null = {"Engine": _Engine, "Sandboxes": _Sandboxes, "Verifiers": _Verifiers}.get(cls.__name__)
+    return type(cls.__name__, (null,), {}) if null else cls
 
-    where = here = "in-process"
 
-    def nodes(self, resource: str) -> list[str]:
-        return ["here"]
+class NullCluster(InProcess):
+    """The null actors in this process."""
 
     def spawn(self, cls: type, *args: Any, **where: Any) -> Any:
-        made = {"Engine": _Engine, "Sandboxes": _Sandboxes, "Verifiers": _Verifiers, "Trials": Trials}
-        return made[cls.__name__](*args)
+        return super().spawn(played(cls), *args)
 
-    def kill(self, actor: Any) -> None:
-        """Nothing dies here."""
 
-    def close(self) -> None:
-        """Nothing runs."""
+class NullRay(RayCluster):
+    """The null actors in processes of their own."""
+
+    def spawn(self, cls: type, *args: Any, **where: Any) -> Any:
+        return super().spawn(played(cls), *args, **where)
 
 
 def task_of(number: int) -> Task:
