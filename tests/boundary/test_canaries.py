@@ -9,7 +9,6 @@ import lzma
 import os
 import shutil
 import sqlite3
-import tarfile
 import tracemalloc
 import zipfile
 import zlib
@@ -32,6 +31,7 @@ from tests.boundary.noninterference.datasets import PLAIN_SH, SOLVE
 from tests.fakes.engine_server import EngineServer
 from tests.fakes.recording import Seen, record
 from tests.fakes.sandbox_home import data_home
+from tests.fakes.tars import make_tar
 from tests.fakes.tasks import make_task
 from tests.fakes.unsteady_model import answer
 
@@ -98,13 +98,7 @@ def _zip(data: bytes) -> bytes:
 
 
 def _tar(data: bytes, mode: str = "w") -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode=mode) as tar:
-        for name, content in (("first", b"first"), ("folder/second", data)):
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
-    return buffer.getvalue()
+    return make_tar({"first": b"first", "folder/second": data}, form=mode)
 
 
 PACKINGS: dict[str, Callable[[bytes], bytes]] = {

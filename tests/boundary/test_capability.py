@@ -1,7 +1,6 @@
 """What processes and sandboxes on the candidates' side are given: no handle of a verifier, no mount of the host's but
 its programs and the runner. And that a walk through a process finds what is planted in its reach."""
 
-import io
 import os
 import secrets
 import subprocess
@@ -22,6 +21,7 @@ from tests.boundary.capability.starts import Ground, ground
 from tests.boundary.noninterference.datasets import only_add
 from tests.fakes.engine_server import EngineServer
 from tests.fakes.sandbox_home import open_place
+from tests.fakes.tars import make_tar
 from tests.fakes.unsteady_model import answer
 
 __all__ = ["figures", "ground"]
@@ -43,12 +43,7 @@ def _written(path: Path, data: bytes) -> Path:
 
 
 def _packed(path: Path, token: str) -> Path:
-    import tarfile
-
-    with tarfile.open(path, "w:gz") as tar:
-        member = tarfile.TarInfo("tests/test.sh")
-        member.size = len(token)
-        tar.addfile(member, io.BytesIO(token.encode()))
+    path.write_bytes(make_tar({"tests/test.sh": token}, form="w:gz"))
     return path
 
 

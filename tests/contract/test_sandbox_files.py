@@ -13,7 +13,8 @@ import pytest
 from hc_ray.domain.candidate import DELETED
 from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.ports import Sandbox, SandboxPlace
-from tests.fakes.contract_task import TASK, member, python, shell, tar_of
+from tests.fakes.contract_task import TASK, python, shell
+from tests.fakes.tars import Member, make_tar, member
 
 # files
 
@@ -36,16 +37,13 @@ async def test_get_of_a_pipe_is_nothing_and_does_not_hang(box: Sandbox) -> None:
 
 async def test_put_tar_writes_and_removes(box: Sandbox) -> None:
     await shell(box, "mkdir gone; touch gone/x; mkdir becomes-file; touch becomes-file/y")
-    removed = json.dumps(["/app/gone", "/app/data.txt", "/app/never-was"]).encode()
-    await box.put_tar(
-        tar_of(
-            (member(DELETED), removed),
-            (member("app/new", tarfile.DIRTYPE), b""),
-            (member("app/new/file"), b"data"),
-            (member("app/becomes-file"), b"now a file"),
-            (member("app/link", tarfile.SYMTYPE, "new/file"), b""),
-        )
+    members = (
+        member("app/new", tarfile.DIRTYPE),
+        member("app/new/file", data=b"data"),
+        member("app/becomes-file", data=b"now a file"),
+        member("app/link", tarfile.SYMTYPE, "new/file"),
     )
+    await box.put_tar(make_tar({}, *members, deleted=["/app/gone", "/app/data.txt", "/app/never-was"]))
     assert (
         await shell(box, "ls -a | tr '\\n' ' '; cat link becomes-file") == ". .. becomes-file link new datanow a file"
     )
@@ -60,18 +58,18 @@ async def test_put_tar_writes_and_removes(box: Sandbox) -> None:
         member("app/device", tarfile.CHRTYPE),
         member("app/pipe", tarfile.FIFOTYPE),
     ],
-    ids=lambda info: info.name,
+    ids=lambda bad: bad[0].name,
 )
-async def test_put_tar_refuses_members_that_leave_the_root_or_are_devices(box: Sandbox, bad: tarfile.TarInfo) -> None:
+async def test_put_tar_refuses_members_that_leave_the_root_or_are_devices(box: Sandbox, bad: Member) -> None:
     with pytest.raises(ValueError):
-        await box.put_tar(tar_of((member("app/before"), b"x"), (bad, b"")))
+        await box.put_tar(make_tar({"app/before": "x"}, bad))
     assert await box.get("/app/before") is None
 
 
 async def test_put_tar_refuses_to_remove_outside_and_what_is_no_tar(box: Sandbox) -> None:
     for listed in (["../etc/passwd"], ["/app/../../etc/passwd"], ["/"], {"a": 1}):
         with pytest.raises(ValueError):
-            await box.put_tar(tar_of((member(DELETED), json.dumps(listed).encode())))
+            await box.put_tar(make_tar({DELETED: json.dumps(listed)}))
     with pytest.raises(ValueError):
         await box.put_tar(b"no tar at all" * 100)
 

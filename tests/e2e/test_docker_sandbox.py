@@ -1,10 +1,8 @@
 """What the Docker backend does beyond the contract that every sandbox is held to."""
 
 import asyncio
-import io
 import os
 import socket
-import tarfile
 import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
@@ -231,13 +229,6 @@ async def test_what_cannot_be_written_is_a_value_error(place: DockerPlace, tmp_p
         await sandbox.put({"../../etc/x": b""})
     with pytest.raises(ValueError, match="cannot be written"):
         await sandbox.put({"data.txt/below": b""})
-    device = tarfile.TarInfo("dev0")
-    device.type = tarfile.CHRTYPE
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        tar.addfile(device)
-    with pytest.raises(ValueError, match="device"):
-        await sandbox.put_tar(buffer.getvalue())
 
 
 async def test_nothing_is_left_after_close_and_closing_twice_is_no_fault(tmp_path: Path, daemon: Daemon) -> None:

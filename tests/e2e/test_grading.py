@@ -1,9 +1,7 @@
 """Blind grading in real sandboxes: the reference passes and doing nothing fails. What forged
 verdicts earn is tried in tests/boundary/test_cheats.py."""
 
-import io
 import shutil
-import tarfile
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -18,6 +16,7 @@ from hc_ray.blind.sealing.template import new_task
 from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.task import Task
 from hc_ray.machine.owner import current_owner
+from tests.fakes.tars import make_tar
 from tests.fakes.tasks import make_task
 
 GOOD = "def add(a, b):\n    return a + b\n"
@@ -62,13 +61,7 @@ def sealed_task(ground: Path, **parts: object) -> Task:
 
 
 async def graded(task: Task, files: dict[str, str], place: SandboxPlace, ground: Path) -> Verdict:
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as tar:
-        for path, text in files.items():
-            info = tarfile.TarInfo(path.lstrip("/"))
-            info.size, info.mode = len(text.encode()), 0o755
-            tar.addfile(info, io.BytesIO(text.encode()))
-    submission = oracle.make_submission(task, out.getvalue(), "trial")
+    submission = oracle.make_submission(task, make_tar(files), "trial")
     return await grade(task, submission, sealed_root=ground / "sealed", place=place)
 
 

@@ -1,15 +1,13 @@
 """The task and the small helpers of the suites that hold every sandbox to the words of ``ports.Sandbox``."""
 
 import hashlib
-import io
-import tarfile
 
 from hc_ray.domain.ports import Sandbox
 from hc_ray.domain.runner_paths import RUNNER_PYTHON
 from hc_ray.domain.task import Copy, Environment, Task
 from tests.fakes.machine import running
 
-__all__ = ["DIGEST", "DOCKERFILE", "TASK", "member", "python", "running", "shell", "tar_of"]
+__all__ = ["DIGEST", "DOCKERFILE", "TASK", "python", "running", "shell"]
 
 DOCKERFILE = (
     "FROM python:3.11-slim-bookworm\nWORKDIR /app\nENV GREETING=hello\nCOPY data.txt ./\nCOPY more /opt/more/\n"
@@ -42,18 +40,3 @@ async def python(box: Sandbox, text: str, timeout: float = 20.0) -> str:
     done = await box.exec([*RUNNER_PYTHON, "-c", text], timeout=timeout)
     assert done.exit_code == 0, done
     return done.stdout.decode()
-
-
-def tar_of(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for info, data in members:
-            info.size = len(data)
-            tar.addfile(info, io.BytesIO(data))
-    return buffer.getvalue()
-
-
-def member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
-    info = tarfile.TarInfo(name)
-    info.type, info.linkname, info.mode = kind, target, 0o755 if kind == tarfile.DIRTYPE else 0o644
-    return info

@@ -16,12 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hc_ray.domain.candidate import DELETED
 from hc_ray.domain.ports import Difference, ExecResult
 from hc_ray.domain.runner_paths import CALL_PATH, DRIVE_PATH, RUNNER_LIB, RUNNER_PYTHON, inside_script
 from hc_ray.domain.task import Task
 from hc_ray.sandboxes.inside import look
 from hc_ray.sandboxes.inside.suites import call, drive, driver
+from tests.fakes.tars import make_tar
 
 INSIDE = Path(__file__).parents[2] / "hc_ray" / "sandboxes" / "inside"
 
@@ -144,14 +144,8 @@ class FolderSandbox:
         now = self._files()
         changed = sorted(path for path, data in now.items() if self.image.get(path) != data)
         deleted = sorted("/" + path for path in self.image if path not in now)
-        buffer = io.BytesIO()
-        with tarfile.open(fileobj=buffer, mode="w") as archive:
-            members = {DELETED: json.dumps(deleted).encode()} if deleted else {}
-            for path, data in (members | {path: now[path] for path in changed}).items():
-                info = tarfile.TarInfo(path)
-                info.size = len(data)
-                archive.addfile(info, io.BytesIO(data))
-        return Difference(changed=tuple("/" + path for path in changed), deleted=tuple(deleted), tar=buffer.getvalue())
+        tar = make_tar({path: now[path] for path in changed}, deleted=deleted, mode=0o644)
+        return Difference(changed=tuple("/" + path for path in changed), deleted=tuple(deleted), tar=tar)
 
     async def fork(self, name: str) -> "FolderSandbox":
         root = self.place.folder()

@@ -1,8 +1,6 @@
 """Builds a small sweep directory in memory or in a temporary folder, for tests of what reads one."""
 
-import io
 import json
-import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +8,7 @@ from typing import Any
 from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.suite import Cell, ExpectedValue, GateVerdict, PassMatrix, SelfTest, Subject, Suite
 from hc_ray.domain.trial import AgentInfo, AgentResult, ExceptionInfo, TrialResult, VerifierResult, score
+from tests.fakes.tars import make_tar
 
 
 class MemoryStore:
@@ -189,7 +188,8 @@ def add_told_trial(store: MemoryStore) -> str:
         for test, cell in zip(matrix.tests, row, strict=True)
     ]
     store.write(f"trials/{name}/agent/matrix.parquet", json.dumps(rows).encode())
-    store.write(f"trials/{name}/artifacts/submission.tar", _tar("app/double.py", b"def double(n):\n    return 2 * n\n"))
+    handed_in = make_tar({"app/double.py": "def double(n):\n    return 2 * n\n"})
+    store.write(f"trials/{name}/artifacts/submission.tar", handed_in)
     return name
 
 
@@ -197,12 +197,3 @@ def read_rows(data: bytes) -> list[dict[str, Any]]:
     """Reads the matrix of ``add_told_trial``: rows as JSON, where a real sweep has Parquet."""
     rows: list[dict[str, Any]] = json.loads(data)
     return rows
-
-
-def _tar(name: str, data: bytes) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        member = tarfile.TarInfo(name)
-        member.size = len(data)
-        archive.addfile(member, io.BytesIO(data))
-    return buffer.getvalue()

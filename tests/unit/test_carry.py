@@ -10,8 +10,8 @@ from hc_ray.blind.sealing import vault
 from hc_ray.domain.errors import VerifierError
 from hc_ray.domain.task import Task
 from tests.fakes.grading import MemoryPlace
+from tests.fakes.tars import make_tar
 from tests.fakes.tasks import make_task
-from tests.unit.test_trusted import make_tar
 
 IMAGE: dict[str, Any] = {
     "path": ["/usr/bin"], "programs": {"python3": ["/usr/bin/python3"]}, "pytest": "own", "deep": True,

@@ -1,6 +1,7 @@
 import io
 import json
 import tarfile
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from hc_ray.domain.candidate import DELETED
 from hc_ray.domain.filetree import OUTSIDE, Member, absolute, is_outside, pack, top_most, unpack
+from tests.fakes.tars import make_tar, member
 
 NAMES = st.text(
     st.characters(codec="utf-8", exclude_characters="/\0", exclude_categories=("Cs",)), min_size=1, max_size=8
@@ -17,13 +19,9 @@ PATHS = st.lists(NAMES.filter(lambda name: name not in (".", "..")), min_size=1,
 )
 
 
-def one(name: str, kind: bytes = tarfile.REGTYPE, data: bytes = b"", target: str = "") -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        info = tarfile.TarInfo(name)
-        info.type, info.linkname, info.size = kind, target, len(data)
-        tar.addfile(info, io.BytesIO(data))
-    return buffer.getvalue()
+def one(*what: Any, **more: Any) -> bytes:
+    """A tar of one member."""
+    return make_tar({}, member(*what, **more))
 
 
 @given(st.dictionaries(PATHS, st.binary(max_size=40)), st.sets(PATHS))
@@ -65,15 +63,8 @@ def test_devices_and_pipes_are_refused(kind: bytes) -> None:
 
 
 def test_a_hard_link_is_a_copy_and_one_that_leads_out_is_refused() -> None:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        info = tarfile.TarInfo("a")
-        info.size = 3
-        tar.addfile(info, io.BytesIO(b"abc"))
-        link = tarfile.TarInfo("b")
-        link.type, link.linkname = tarfile.LNKTYPE, "a"
-        tar.addfile(link)
-    assert {member.path: member.data for member in unpack(buffer.getvalue()).members} == {"/a": b"abc", "/b": b"abc"}
+    twins = make_tar({"a": "abc"}, member("b", tarfile.LNKTYPE, "a"))
+    assert {found.path: found.data for found in unpack(twins).members} == {"/a": b"abc", "/b": b"abc"}
     with pytest.raises(ValueError):
         unpack(one("b", tarfile.LNKTYPE, target="../../etc/passwd"))
     with pytest.raises(ValueError):
@@ -84,19 +75,10 @@ def test_more_than_the_limit_is_refused_and_holes_count() -> None:
     with pytest.raises(ValueError, match="more than 10 bytes"):
         unpack(one("x", data=b"x" * 11), limit=10)
     assert len(unpack(one("x", data=b"x" * 10), limit=10).members) == 1
-    headers = {
-        "GNU.sparse.major": "1",
-        "GNU.sparse.minor": "0",
-        "GNU.sparse.name": "big",
-        "GNU.sparse.realsize": str(1 << 40),
-    }
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        info = tarfile.TarInfo("GNUSparseFile.0/big")
-        info.size, info.pax_headers = 512, headers
-        tar.addfile(info, io.BytesIO(b"0\n".ljust(512, b"\0")))
+    says = {"major": "1", "minor": "0", "name": "big", "realsize": str(1 << 40)}
+    headers = {f"GNU.sparse.{key}": value for key, value in says.items()}
     with pytest.raises(ValueError, match="more than"):
-        unpack(buffer.getvalue())
+        unpack(one("GNUSparseFile.0/big", data=b"0\n".ljust(512, b"\0"), pax_headers=headers))
 
 
 @pytest.mark.parametrize("listed", ["x", {"a": 1}, [1], ["relative"], ["/a/../../b"], ["/"], None])

@@ -7,6 +7,7 @@ import tarfile
 import pytest
 
 from hc_ray.blind.auditing.mutants import OPERATORS, mutants, mutated, with_file
+from tests.fakes.tars import make_tar, member
 
 SOURCE = '''"""Adds, within limits."""
 import os
@@ -89,18 +90,12 @@ def test_a_text_without_a_place_for_a_fault_has_no_mutants(source):
 
 
 def _tar(files):
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for name, (data, mode) in files.items():
-            member = tarfile.TarInfo(name)
-            member.size, member.mode = len(data), mode
-            archive.addfile(member, io.BytesIO(data))
-    return buffer.getvalue()
+    return make_tar({}, *(member(name, mode=mode, data=data) for name, (data, mode) in files.items()))
 
 
 def _files(tar):
     with tarfile.open(fileobj=io.BytesIO(tar)) as archive:
-        return {member.name: (archive.extractfile(member).read(), member.mode) for member in archive}
+        return {one.name: (archive.extractfile(one).read(), one.mode) for one in archive}
 
 
 def test_an_end_state_is_mutated_one_python_file_at_a_time_and_the_rest_stays():

@@ -1,7 +1,5 @@
 """What is handed in at the end, and the last look at it."""
 
-import io
-import tarfile
 from typing import Any
 
 from hc_ray.agent.budget import Asking, Clock, Purse
@@ -17,6 +15,7 @@ from hc_ray.search.submission import hand_in
 from hc_ray.search.trial_context import TrialContext
 from hc_ray.spec.reading import read_spec
 from tests.fakes.folder_place import FolderPlace
+from tests.fakes.tars import make_tar
 from tests.unit.test_orchestrate import INSTRUCTION, Bench, Log, scripted
 
 TEST = SelfTest(id="t", category="happy_path", input="double(1)", expectation=ExpectedValue(value="2"),
@@ -91,17 +90,9 @@ async def test_a_deliverable_that_is_there_as_a_binary_is_not_missing() -> None:
     assert search.checklist(files) == []
     gone = {**files, "out.dat": "(in words: it was removed)"}
     assert search.checklist(gone) == []
-    search.forks.remember(gone, _tar("app/main.c", DELETED))
+    search.forks.remember(gone, make_tar({"app/main.c": "", DELETED: ""}))
     assert search.checklist(gone) == ["out.dat is missing"], "what is told in words is not there"
     await hand_in(search)
     (handed,) = log.actions("submit")
     assert handed.detail["faults"] == [] and handed.detail["missing"] == []
     await search.forks.close()
-
-
-def _tar(*names: str) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for name in names:
-            archive.addfile(tarfile.TarInfo(name))
-    return buffer.getvalue()

@@ -1,7 +1,6 @@
 """What of a submission is carried into grading, what is left behind, and what voids a trial."""
 
 import io
-import json
 import tarfile
 
 import pytest
@@ -12,6 +11,7 @@ from hc_ray.blind.grading.image import Image, Python, Session, differences
 from hc_ray.blind.grading.test_dependencies import Mentions
 from hc_ray.blind.grading.trusted import Carried, sort_out
 from hc_ray.domain.candidate import DELETED
+from tests.fakes.tars import Member, make_tar, member
 
 SITE, USER = "/usr/local/lib/python3.11/dist-packages", "/root/.local/lib/python3.11/site-packages"
 DEBIAN = Image(
@@ -54,30 +54,10 @@ DEBIAN = Image(
 SHELL = Mentions(shell_words=frozenset({"pytest", "uv", "nginx"}))
 
 
-def make_tar(files: dict[str, str], *, deleted: tuple[str, ...] = (), extra: tuple[tarfile.TarInfo, ...] = ()) -> bytes:
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as tar:
-        for name, text in {**({DELETED: json.dumps(list(deleted))} if deleted else {}), **files}.items():
-            info = tarfile.TarInfo(name.lstrip("/"))
-            info.size, info.mode = len(text), 0o777
-            tar.addfile(info, io.BytesIO(text.encode()))
-        for info in extra:
-            tar.addfile(info)
-    return out.getvalue()
-
-
-def member(name: str, kind: bytes = tarfile.DIRTYPE, target: str = "", mode: int = 0o755) -> tarfile.TarInfo:
-    info = tarfile.TarInfo(name.lstrip("/"))
-    info.type, info.linkname, info.mode = kind, target, mode
-    return info
-
-
-def sparse(name: str) -> tarfile.TarInfo:
+def sparse(name: str) -> Member:
     """A file without content that says to be 1 TiB of hole."""
-    info = tarfile.TarInfo(name)
-    info.pax_headers = {f"GNU.sparse.{key}": value for key, value in {"size": str(1 << 40), "numblocks": "0"}.items()}
-    info.pax_headers["GNU.sparse.map"] = "0,0"
-    return info
+    says = {"size": str(1 << 40), "numblocks": "0", "map": "0,0"}
+    return member(name, pax_headers={f"GNU.sparse.{key}": value for key, value in says.items()})
 
 
 def sorted_out(tar: bytes, image: Image = DEBIAN, workdir: str = "/app", mentioned: Mentions = SHELL) -> Carried:
@@ -97,14 +77,14 @@ def fate(path: str, *, exists: bool = False, text: str = "x", workdir: str = "/a
     [
         b"no tar at all",
         make_tar({"/app/../etc/x": ""}),
-        make_tar({}, extra=(member("app/x", tarfile.SYMTYPE, "/usr"), tarfile.TarInfo("app/x/python3"))),
-        make_tar({}, extra=(member("app/x", tarfile.LNKTYPE, "usr/bin/python3"),)),
-        make_tar({"app/x": ""}, extra=(tarfile.TarInfo("app/x"),)),
-        make_tar({}, extra=(member("app/null", tarfile.CHRTYPE),)),
+        make_tar({}, member("app/x", tarfile.SYMTYPE, "/usr"), member("app/x/python3")),
+        make_tar({}, member("app/x", tarfile.LNKTYPE, "usr/bin/python3")),
+        make_tar({"app/x": ""}, member("app/x")),
+        make_tar({}, member("app/null", tarfile.CHRTYPE)),
         make_tar({DELETED: '{"a": 1}'}),
         make_tar({}, deleted=("/",)),
         make_tar({"/app/" + "d/" * 300 + "file": "x"}),
-        make_tar({}, extra=(sparse("app/big"),)),
+        make_tar({}, sparse("app/big")),
     ],
 )
 def test_a_submission_that_no_difference_looks_like_is_refused(tar: bytes) -> None:
@@ -131,7 +111,7 @@ def test_changing_or_removing_what_the_tests_resolve_voids_the_trial(path: str) 
 )
 def test_removing_or_replacing_a_folder_that_holds_something_trusted_voids_the_trial(path: str) -> None:
     assert sorted_out(make_tar({}, deleted=(path,))).tampered == (path,)
-    link = make_tar({}, extra=(member(path, tarfile.SYMTYPE, "/app/mine"),))
+    link = make_tar({}, member(path[1:], tarfile.SYMTYPE, "/app/mine"))
     there = DEBIAN.model_copy(update={"exists": (path,), "folders": (path,)})
     assert sorted_out(link, there).tampered == (path,)
 
@@ -233,7 +213,7 @@ def test_a_distribution_that_makes_pytest_load_a_plugin_loses_its_entry_points_a
     )
     found = sorted_out(tar)
     assert (found.left_behind, found.tampered) == ((points,), ())
-    linked = make_tar({}, extra=(member(points, tarfile.SYMTYPE, "/app/text"),))
+    linked = make_tar({}, member(points[1:], tarfile.SYMTYPE, "/app/text"))
     assert sorted_out(linked).left_behind == (points,)
 
 
@@ -247,13 +227,13 @@ def test_a_path_is_judged_by_where_it_lies_and_not_by_its_name() -> None:
 
 @pytest.mark.parametrize("path", [USER, "/root/.local", SITE, "/usr/local/sbin", "/usr/local/share/perl/5.36.0"])
 def test_a_new_link_in_the_place_of_a_folder_that_is_searched_is_left_behind(path: str) -> None:
-    link = make_tar({}, extra=(member(path, tarfile.SYMTYPE, "/app/mine"),))
+    link = make_tar({}, member(path[1:], tarfile.SYMTYPE, "/app/mine"))
     assert sorted_out(link).left_behind == (path,)
 
 
 def test_modes_of_the_image_s_folders_stay_and_nothing_carried_there_is_open_to_everybody() -> None:
-    folders = tuple(member(path, mode=0o777) for path in ("/usr/bin", "/root/.local/bin", "/app/data"))
-    tar = make_tar({"/usr/local/bin/tool": "x", "/app/tool": "x"}, extra=folders)
+    folders = (member(path, tarfile.DIRTYPE, mode=0o777) for path in ("usr/bin", "root/.local/bin", "app/data"))
+    tar = make_tar({"/usr/local/bin/tool": "x", "/app/tool": "x"}, *folders)
     image = DEBIAN.model_copy(update={"exists": ("/usr/bin",), "folders": ("/usr/bin",)})
     found = sorted_out(tar, image)
     assert (found.left_behind, found.tampered) == (("/usr/bin",), ())

@@ -1,9 +1,6 @@
 """Harbor's reward rules, the second witness, and what is a fail and what is unscored."""
 
 import base64
-import io
-import json
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +10,11 @@ from hc_ray.blind.grading import control as oracle
 from hc_ray.blind.grading import verify
 from hc_ray.blind.grading.verdict import Malformed, Verdict, decide, headline, read_rewards
 from hc_ray.blind.sealing import vault
-from hc_ray.domain.candidate import DELETED, Submission
+from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import VerifierError
 from hc_ray.domain.task import Task
 from tests.fakes.grading import MemoryPlace
+from tests.fakes.tars import make_tar
 from tests.fakes.tasks import TOML, make_task
 
 PROBED = {"exists": [], "bash": True, "path": ["/usr/bin"], "pytest": "own"}
@@ -39,22 +37,8 @@ def report(reward: bytes | None = b"1\n", witness: list[Any] = GOOD, **more: Any
     return {"exit": 0, "rewards": {"reward.json": None, "reward.txt": raw}, "witness": witness, "output": "", **more}
 
 
-def submission(files: dict[str, str], *, deleted: tuple[str, ...] = ()) -> Submission:
-    return oracle.make_submission(_TASK, make_tar(files, deleted=deleted), "trial")
-
-
-def make_tar(files: dict[str, str], *, deleted: tuple[str, ...] = (), extra: tuple[tarfile.TarInfo, ...] = ()) -> bytes:
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as tar:
-        if deleted:
-            files = {DELETED: json.dumps(list(deleted)), **files}
-        for name, text in files.items():
-            info = tarfile.TarInfo(name.lstrip("/"))
-            info.size = len(text)
-            tar.addfile(info, io.BytesIO(text.encode()))
-        for info in extra:
-            tar.addfile(info)
-    return out.getvalue()
+def submission(files: dict[str, str]) -> Submission:
+    return oracle.make_submission(_TASK, make_tar(files), "trial")
 
 
 _TASK = Task(name="t", digest="d" * 64, instruction="x", environment={"dockerfile": "FROM x"})
