@@ -4,6 +4,8 @@ import asyncio
 import json
 import pickle
 import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -14,15 +16,22 @@ from hc_ray.domain.prompt import Message, Prompt, ToolCall
 from hc_ray.engines.http import HttpModel, normal_base_url
 from hc_ray.engines.knee import find_knee
 from hc_ray.engines.probe import probe
-from tests.fakes.engine_server import EngineServer
+from tests.fakes.engine_server import Answer, EngineServer
 from tests.fakes.scripts import echo_request
 
 TEXT = Prompt(role="solver", purpose="candidate", text="def f(", seed=(1 << 40) + 5, stop=("\n",), context="secret")
 CHAT = Prompt(role="tester", purpose="test", messages=(Message(role="user", content="hi"),), schema_={"type": "object"})
 
 
-def client(server: EngineServer, **more: object) -> HttpModel:
-    return HttpModel(server.base_url, "fake", **{"backoff": 0.01, **more})  # type: ignore[arg-type]
+@asynccontextmanager
+async def speaking(
+    answer: Answer = echo_request, *, client: Mapping[str, Any] | None = None, **server: Any
+) -> AsyncIterator[tuple[EngineServer, HttpModel]]:
+    """A server and one that asks it."""
+    with EngineServer(answer, **server) as running:
+        model = HttpModel(running.base_url, "fake", **{"backoff": 0.01, **(client or {})})
+        yield running, model
+        await model.aclose()
 
 
 @pytest.mark.parametrize(
@@ -49,12 +58,10 @@ def test_what_is_no_url_is_refused(url: str) -> None:
 
 
 async def test_a_request_is_a_function_of_the_prompt_alone_and_carries_no_bookkeeping() -> None:
-    with EngineServer(echo_request) as server:
-        model = client(server)
+    async with speaking() as (server, model):
         for _ in range(2):
             await model.complete(TEXT)
             await model.complete(CHAT)
-        await model.aclose()
         text, chat, *again = [body for _, body in server.requests]
         assert [text, chat] == again
         assert json.loads(text) == {
@@ -67,29 +74,23 @@ async def test_a_request_is_a_function_of_the_prompt_alone_and_carries_no_bookke
 
 @pytest.mark.parametrize("status", [429, 500, 503])
 async def test_a_busy_server_is_asked_again(status: int) -> None:
-    with EngineServer(echo_request, failures=[status, status]) as server:
-        model = client(server)
+    async with speaking(failures=[status, status]) as (server, model):
         assert (await model.complete(TEXT)).text.startswith("answer")
         assert len(server.requests) == 3
-        await model.aclose()
 
 
 async def test_retries_have_a_bound_and_the_last_reason_is_told() -> None:
-    with EngineServer(echo_request, failures=[500] * 9) as server:
-        model = client(server, retries=2)
+    async with speaking(failures=[500] * 9, client={"retries": 2}) as (server, model):
         with pytest.raises(EngineError, match=r"failed 3 times; last error: HTTP 500 .*told to fail"):
             await model.complete(TEXT)
         assert len(server.requests) == 3
-        await model.aclose()
 
 
 async def test_a_refusal_is_not_asked_again() -> None:
-    with EngineServer(echo_request, failures=[400]) as server:
-        model = client(server)
+    async with speaking(failures=[400]) as (server, model):
         with pytest.raises(EngineError, match="HTTP 400"):
             await model.complete(TEXT)
         assert len(server.requests) == 1
-        await model.aclose()
 
 
 async def test_a_port_where_nobody_listens_is_an_engine_error_that_survives_pickling() -> None:
@@ -104,36 +105,27 @@ async def test_a_port_where_nobody_listens_is_an_engine_error_that_survives_pick
 
 
 async def test_a_request_past_its_time_is_an_engine_error() -> None:
-    with EngineServer(echo_request, delay=1.0) as server:
-        model = client(server, timeout=0.2)
+    async with speaking(delay=1.0, client={"timeout": 0.2}) as (_, model):
         with pytest.raises(EngineError, match=r"did not answer within 0\.2 s"):
             await model.complete(TEXT)
-        await model.aclose()
 
 
 async def test_no_more_requests_are_in_flight_than_allowed() -> None:
-    with EngineServer(echo_request, delay=0.05) as server:
-        model = client(server, parallel=3)
+    async with speaking(delay=0.05, client={"parallel": 3}) as (server, model):
         await asyncio.gather(*(model.complete(TEXT) for _ in range(12)))
         assert server.most_at_once == 3
-        await model.aclose()
 
 
 async def test_a_server_that_counts_nothing_gives_unknown_and_never_zero() -> None:
-    with EngineServer(echo_request, usage=False) as server:
-        model = client(server)
+    async with speaking(usage=False) as (_, model):
         answer = await model.complete(TEXT)
         assert (answer.prompt_tokens, answer.completion_tokens) == (None, None)
         assert not (await probe(model)).usage
-        await model.aclose()
 
 
 async def test_the_key_is_sent_and_shown_nowhere() -> None:
-    with EngineServer(echo_request, key="sk-123") as server:
-        right = client(server, api_key="sk-123")
-        assert (await right.complete(TEXT)).text
-        assert "sk-123" not in repr(right)
-        await right.aclose()
+    async with speaking(key="sk-123", client={"api_key": "sk-123"}) as (server, right):
+        assert (await right.complete(TEXT)).text and "sk-123" not in repr(right)
         wrong = HttpModel(server.base_url.replace("//", "//ann:pw-456@"), "fake", api_key="sk-999")
         for act in (wrong.complete(TEXT), probe(wrong)):
             with pytest.raises(EngineError, match="HTTP 401") as caught:
@@ -144,33 +136,27 @@ async def test_the_key_is_sent_and_shown_nowhere() -> None:
 
 
 async def test_tokens_are_estimated_upwards_where_the_server_has_no_tokenizer() -> None:
-    with EngineServer(echo_request, endpoints=("/v1/completions",)) as server:
-        model = client(server)
+    async with speaking(endpoints=("/v1/completions",)) as (server, model):
         assert await model.count_tokens("éé") == 2
         tried = len(server.requests)
         assert await model.count_tokens("seven b") == 3
         assert len(server.requests) == tried
-        await model.aclose()
 
 
 @pytest.mark.parametrize(
     ("endpoint", "chat", "completion"), [("chat/completions", True, False), ("completions", False, True)]
 )
 async def test_the_probe_sees_which_endpoints_are_there(endpoint: str, chat: bool, completion: bool) -> None:
-    with EngineServer(echo_request, endpoints=("/v1/models", f"/v1/{endpoint}")) as server:
-        model = client(server)
+    async with speaking(endpoints=("/v1/models", f"/v1/{endpoint}")) as (_, model):
         seen = await probe(model)
         assert (seen.chat, seen.completion, seen.seed, seen.usage) == (chat, completion, True, True)
         assert not (seen.schema_ or seen.n or seen.logprobs) and seen.models == ("fake",)
-        await model.aclose()
 
 
 async def test_a_server_that_answers_otherwise_each_time_has_no_seed() -> None:
     count = iter(range(1000))
-    with EngineServer(lambda body: str(next(count))) as server:
-        model = client(server)
+    async with speaking(lambda body: str(next(count))) as (_, model):
         assert not (await probe(model)).seed
-        await model.aclose()
 
 
 async def test_a_server_with_neither_endpoint_is_told_with_what_it_lists() -> None:
@@ -183,7 +169,7 @@ async def test_a_server_with_neither_endpoint_is_told_with_what_it_lists() -> No
 
 def test_one_instance_serves_several_event_loops() -> None:
     with EngineServer(echo_request) as server:
-        model = client(server)
+        model = HttpModel(server.base_url, "fake")
 
         async def once() -> str:
             answer = await model.complete(TEXT)
@@ -194,21 +180,17 @@ def test_one_instance_serves_several_event_loops() -> None:
 
 
 async def test_the_knee_is_the_smallest_concurrency_near_the_peak() -> None:
-    with EngineServer(lambda body: "one two three four", delay=0.03) as server:
-        model = client(server, parallel=4)  # more than four in flight cannot be faster
+    async with speaking(lambda body: "one two three four", delay=0.03, client={"parallel": 4}) as (_, model):
         found = await find_knee(model, levels=(1, 2, 4, 8), seconds=0.6)
         rates = {level.concurrency: level.output_tokens_per_second for level in found.levels}
         assert rates[1] < rates[2] < rates[4]
         assert found.knee in (4, 8) and found.peak_tokens_per_second == max(rates.values())
-        await model.aclose()
 
 
 async def test_the_knee_of_a_server_that_counts_nothing_is_refused() -> None:
-    with EngineServer(echo_request, usage=False) as server:
-        model = client(server)
+    async with speaking(usage=False) as (_, model):
         with pytest.raises(EngineError, match="reports no token counts"):
             await find_knee(model, levels=(1,), seconds=0.05)
-        await model.aclose()
 
 
 PROPS = {"default_generation_settings": {"n_ctx": 5120}}
@@ -223,33 +205,25 @@ PROPS = {"default_generation_settings": {"n_ctx": 5120}}
 async def test_the_probe_is_told_the_context_or_counts_what_is_left_of_a_long_prompt(
     server: dict[str, Any], context: int | None
 ) -> None:
-    with EngineServer(echo_request, **server) as running:
-        model = client(running)
+    async with speaking(**server) as (_, model):
         assert (await probe(model)).context == context
-        await model.aclose()
 
 
 @pytest.mark.parametrize("endpoints", [("/v1/chat/completions", "/v1/models"), ("/v1/completions", "/v1/models")])
 async def test_the_probe_sees_native_tool_calls_where_chat_has_them(endpoints: tuple[str, ...]) -> None:
     for tools in (True, False):
-        with EngineServer(echo_request, endpoints=endpoints, tools=tools) as server:
-            model = client(server)
+        async with speaking(endpoints=endpoints, tools=tools) as (_, model):
             assert (await probe(model)).tools == (tools and "/v1/chat/completions" in endpoints)
-            await model.aclose()
 
 
 async def test_native_calls_go_to_the_server_and_come_back_as_it_wrote_them() -> None:
     call = ToolCall(id="1", name="sh", arguments='{"command": "ls"}')
     messages = (Message(role="user", content="go"), Message(role="assistant", content="", tool_calls=(call,)),
                 Message(role="tool", content="a.py", tool_call_id="1"))  # fmt: skip
-    with EngineServer(echo_request, tools=True) as server:
-        model = client(server)
+    async with speaking(tools=True) as (server, model):
         answer = await model.complete(Prompt(role="solver", purpose="turn", messages=messages, tools=functions()))
-        await model.aclose()
         (body,) = server.bodies()
-    assert (answer.text, [(one.name, json.loads(one.arguments)) for one in answer.tool_calls]) == (
-        "",
-        [("sh", {"path": "/tmp"})],
-    )
+    called = [(one.name, json.loads(one.arguments)) for one in answer.tool_calls]
+    assert (answer.text, called) == ("", [("sh", {"path": "/tmp"})])
     assert body["messages"][1]["tool_calls"][0]["function"] == {"name": "sh", "arguments": '{"command": "ls"}'}
     assert body["messages"][2]["tool_call_id"] == "1" and len(body["tools"]) == len(functions())

@@ -1,6 +1,6 @@
 import io
 import tarfile
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -274,9 +274,7 @@ async def test_testgen_stays_inside_its_budget_and_fills_up_without_a_model() ->
     config = SolverConfig(testgen=TestgenConfig(budget_tokens=10))
     suite = await make_suite(TASK, config=config, seed=0, tester=bench.role, place=bench.place)
     assert bench.prompts == [] and suite.prompt_tokens == 0
-    counts: defaultdict[str, int] = defaultdict(int)
-    for test in suite.tests:
-        counts[test.category] += 1
+    counts = Counter(test.category for test in suite.tests)
     assert len(suite.tests) >= 10 and min(counts[one] for one in ("existence", "format", "boundary", "edge_case")) >= 2
     assert len(suite.gate) == len(suite.tests) + len(suite.dropped)
 
@@ -291,7 +289,5 @@ async def test_a_tester_that_talks_nonsense_still_leaves_a_suite(reply: str) -> 
 async def test_a_tester_that_repeats_itself_fills_no_category() -> None:
     bench = Bench(lambda prompt: "1) == 2\nassert double(1) == 2\nassert double(2) == 4\n")
     suite = await make_suite(TASK, config=SolverConfig(), seed=0, tester=bench.role, place=bench.place)
-    counts: defaultdict[str, int] = defaultdict(int)
-    for test in suite.tests:
-        counts[test.category] += 1
+    counts = Counter(test.category for test in suite.tests)
     assert counts["boundary"] >= 2 and counts["edge_case"] >= 2 and len(suite.tests) >= 10

@@ -92,6 +92,14 @@ def apart(store: MemoryStore) -> str:
     return add_pool(store, "t", "hc", APART, [i == 3 for i in range(8)], 1)
 
 
+def on_disk() -> MemoryStore:
+    """``apart`` with its matrix as a sweep writes it."""
+    store = sweepdir.sweep()
+    matrix = f"trials/{apart(store)}/agent/matrix.parquet"
+    store.write(matrix, parquet(read_rows(store.read(matrix))))
+    return store
+
+
 def test_the_selectors_choose_differently_on_a_stored_matrix_and_each_gets_its_candidates_bit() -> None:
     store = sweepdir.sweep()
     apart(store)
@@ -252,11 +260,7 @@ def test_an_interval_that_the_tasks_leave_open_is_shown_open() -> None:
 
 
 def test_the_command_prints_a_replay_and_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    store = sweepdir.sweep()
-    trial = apart(store)
-    matrix = f"trials/{trial}/agent/matrix.parquet"
-    store.write(matrix, parquet(read_rows(store.read(matrix))))
-    folder = store.save(tmp_path / "sweep")
+    folder = on_disk().save(tmp_path / "sweep")
     before = sorted(folder.rglob("*"))
     assert cli.run(["report", str(folder), "--replay", "max_pass", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["choices"][0]["replayed"]["max_pass"]["chosen"] == "c0.3"
@@ -292,10 +296,7 @@ def test_the_report_tells_how_candidates_were_chosen_once_an_audit_has_graded_th
 
 
 def test_the_report_command_replays_where_an_audit_lies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    store = sweepdir.sweep()
-    trial = apart(store)
-    matrix = f"trials/{trial}/agent/matrix.parquet"
-    store.write(matrix, parquet(read_rows(store.read(matrix))))
+    store = on_disk()
     complete_audit(store)
     folder = store.save(tmp_path / "sweep")
     for audited in (True, False):

@@ -274,13 +274,10 @@ def test_a_part_of_the_reward_passes_from_the_threshold_on() -> None:
 
 
 def test_a_part_of_the_reward_is_believed_as_far_as_the_tests_bear_it_out() -> None:
-    few = [LOADED, start(), end(exit=1, passed=1, failed=4)]
-    assert decide(report(b"0.6", few), mentions_pytest=True, threshold=0.5)["cause"] == "witness_disagrees"
-    assert decide(report(b"1", few), mentions_pytest=True, threshold=0.5)["cause"] == "witness_disagrees"
-    cut_off = [LOADED, start()]
-    assert decide(report(b"0.6", cut_off), mentions_pytest=True, threshold=0.5)["cause"] == "witness_disagrees"
-    broken = [LOADED, start(), end(exit=2, passed=3, failed=0)]
-    assert decide(report(b"0.6", broken), mentions_pytest=True, threshold=0.5)["cause"] == "witness_disagrees"
+    few, cut_off, broken = [end(exit=1, passed=1, failed=4)], [], [end(exit=2, passed=3, failed=0)]
+    for reward, told in ((b"0.6", few), (b"1", few), (b"0.6", cut_off), (b"0.6", broken)):
+        found = decide(report(reward, [LOADED, start(), *told]), mentions_pytest=True, threshold=0.5)
+        assert found["cause"] == "witness_disagrees"
 
 
 async def test_tests_that_were_sealed_anew_are_not_graded_with(tmp_path: Path) -> None:
@@ -289,14 +286,12 @@ async def test_tests_that_were_sealed_anew_are_not_graded_with(tmp_path: Path) -
     before = vault.seal(tmp_path / "set", *roots)
     (task,) = before.tasks
     planned = before.sealed_digests[task.digest]
-    place = MemoryPlace(lambda sandbox, order: PROBED if order["do"] == "probe" else report())
+    place = MemoryPlace(answering(report()))
     options: dict[str, Any] = {"sealed_root": roots[1], "place": place, "expected": planned}
     assert (await verify.grade(task, None, **options)).passed is True
     make_task(tmp_path / "set", tests={"test.sh": "echo 1 > /logs/verifier/reward.txt\n"})
     assert vault.seal(tmp_path / "set", *roots).replaced == {task.digest: planned}
-    with pytest.raises(VerifierError, match="tests changed since this sweep was planned"):
-        await verify.grade(task, None, **options)
-    with pytest.raises(VerifierError, match="tests changed since this sweep was planned"):
-        await oracle.reference(task, **options)
-    with pytest.raises(VerifierError, match="tests changed since this sweep was planned"):
-        await oracle.control(task, cache=tmp_path / "cache", **options)
+    control = oracle.control(task, cache=tmp_path / "cache", **options)
+    for refused in (verify.grade(task, None, **options), oracle.reference(task, **options), control):
+        with pytest.raises(VerifierError, match="tests changed since this sweep was planned"):
+            await refused

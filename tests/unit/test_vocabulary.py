@@ -137,11 +137,7 @@ async def asked_of(task: Task, agent: AgentName, knobs: dict[str, Any]) -> list[
 
 
 LOOP: dict[str, Any] = {"agent_style": "loop", "max_answer_tokens": 600}
-PARTS, AGAIN, SKILLS = (
-    {"decompose": "model"},
-    {"refinement": 2},
-    {"use_skills": True},
-)
+PARTS, AGAIN, SKILLS = {"decompose": "model"}, {"refinement": 2}, {"use_skills": True}
 
 
 @pytest.mark.parametrize(("agent", "knobs", "shown"), [
