@@ -2,10 +2,11 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hc_ray.domain.config import AgentName, RoleName, SweepConfig
+from hc_ray.domain.config import AgentName, RoleName
+from hc_ray.domain.trial import TrialKey
 from hc_ray.machine.paths import data_root
 
 WITHOUT_MODEL: frozenset[AgentName] = frozenset({"oracle", "nop"})
@@ -14,11 +15,21 @@ FALLBACK_RATE = 120.0
 """Tokens per second (prompt and completion) assumed until a sweep on this machine has measured its own."""
 
 
-def expected_tokens(config: SweepConfig, agent: AgentName) -> int:
-    """Tokens that a trial is expected to cost at most: its budget, or one prompt and answer."""
-    if agent in WITHOUT_MODEL:
-        return 0
-    return 300 + config.solver.max_answer_tokens if agent == "raw" else config.budget.tokens
+def expected_tokens(trials: Iterable[TrialKey]) -> int:
+    """Tokens that trials are expected to cost at most: each its budget, or one prompt and answer. A suite that several
+    of them share is written once."""
+    total, written = 0, set()
+    for key in trials:
+        if key.agent == "raw":
+            total += 300 + key.solver.max_answer_tokens
+        elif key.agent not in WITHOUT_MODEL:
+            total += key.budget.tokens
+        if key.agent == "hc":
+            testgen = key.solver.testgen
+            suite = (key.task_digest, key.seed, testgen, key.models.get("tester"))
+            total -= testgen.budget_tokens if suite in written else 0
+            written.add(suite)
+    return total
 
 
 def expected_seconds(tokens: int, trials: int, models: Mapping[RoleName, Any]) -> float:

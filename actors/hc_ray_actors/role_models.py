@@ -27,16 +27,20 @@ class RoleModels(Value):
     """What a server cannot do and the plan has taken into account, for its reader."""
 
 
-def role_models(config: SweepConfig) -> RoleModels:
+def role_models(config: SweepConfig, looked: dict[EngineConfig, Capabilities | None] | None = None) -> RoleModels:
     """The model of every role that something asks. A server of somebody else's is looked at, once for all roles that
-    share it, so that what it cannot do stands in the trials' keys. Raises ``ModelError`` or ``ConfigError``."""
+    share it, so that what it cannot do stands in the trials' keys; ``looked`` keeps what was seen. Raises
+    ``ModelError`` or ``ConfigError``."""
+    looked = {} if looked is None else looked
     if not set(config.agents) - WITHOUT_MODEL:
         return RoleModels(models={})
     further = tuple(role for role in TESTERS[1:] if role in config.roles)
     parts: tuple[RoleName, ...] = ("decomposer",) if config.solver.decompose == "model" else ()
     roles: tuple[RoleName, ...] = ("tester", *further, *parts, "solver")
     wanted = {role: role_model(config.roles.get(role, config.engine)) for role in roles}
-    seen = {engine: _look(engine) for engine in dict.fromkeys(engine for engine, _, _ in wanted.values())}
+    engines = dict.fromkeys(engine for engine, _, _ in wanted.values())
+    looked |= {engine: _look(engine) for engine in engines if engine not in looked}
+    seen = {engine: looked[engine] for engine in engines}
     models = {role: role_model(engine, seen[engine]) for role, (engine, _, _) in wanted.items()}
     restricted: dict[EngineConfig, list[str]] = {}
     for role in roles:

@@ -86,19 +86,20 @@ class Trials:
 
     def __init__(
         self,
-        roles: Mapping[RoleName, RoleSetup],
+        roles: Mapping[str, RoleSetup],
         sandboxes: Sequence[Any],
         limits: Mapping[str, str],
         store_root: str | None,
     ) -> None:
         self._roles = dict(roles)
+        """``roles``: by the digest that a trial's key names for a role, since configs may have engines of their own."""
         self._place = RemotePlace(sandboxes, limits)
         self._store_root = store_root
         self._suites = SuiteShelf(self._stored_suite)
         self._models: dict[tuple[str, str, int, str], Model] = {}
         self._activities = Activities(self.record)
         self._queues: dict[tuple[EngineConfig, int], EngineQueue] = {}
-        self._loads: dict[RoleName, list[int]] = {role: [0] * len(setup.endpoints) for role, setup in roles.items()}
+        self._loads: dict[str, list[int]] = {role: [0] * len(setup.endpoints) for role, setup in roles.items()}
         self._running: dict[str, _Running] = {}
         self._events: list[Event] = []
         self._woken = asyncio.Event()
@@ -128,7 +129,7 @@ class Trials:
     async def alive(self) -> bool:
         return True
 
-    async def reach(self, roles: Mapping[RoleName, RoleSetup]) -> None:
+    async def reach(self, roles: Mapping[str, RoleSetup]) -> None:
         """Other endpoints from now on: an engine was started anew."""
         self._roles = dict(roles)
         self._loads = {role: [0] * len(setup.endpoints) for role, setup in roles.items()}
@@ -179,7 +180,7 @@ class Trials:
             running.so_far = so_far
 
         loads = self._loads
-        taken = self._take_replicas(request.task.digest)
+        taken = self._take_replicas(request)
         try:
             _has_the_planned_skills(request.key)
             with self._activities.trial() as activity:
@@ -191,8 +192,8 @@ class Trials:
                     seed=request.key.seed,
                     roles=together(
                         {
-                            role: running.metered(self.role(role, index), self._queue(role, index), activity)
-                            for role, index in taken.items()
+                            role: running.metered(self.role(*place), self._queue(*place), activity)
+                            for role, place in taken.items()
                         }
                     ),
                     place=self._place.of(activity),
@@ -212,17 +213,19 @@ class Trials:
             # Whatever escapes solve was seen outside the sandbox: the driver decides what becomes of the trial.
             running.steps.put_nowait(Step(kind="failed", fault=running.spent(fault_of(error))))
         finally:
-            for role, index in taken.items():
-                loads[role][index] -= 1
+            for name, index in taken.values():
+                loads[name][index] -= 1
 
-    def _take_replicas(self, digest: str) -> dict[RoleName, int]:
-        taken = {}
-        for role, loads in self._loads.items():
-            taken[role] = replica(digest, loads)
-            loads[taken[role]] += 1
+    def _take_replicas(self, request: Request) -> dict[RoleName, tuple[str, int]]:
+        """Role → its setup's name and the replica that serves it."""
+        taken: dict[RoleName, tuple[str, int]] = {}
+        for role, name in request.key.models.items():
+            index = replica(request.task.digest, self._loads[name])
+            self._loads[name][index] += 1
+            taken[role] = name, index
         return taken
 
-    def _queue(self, role: RoleName, index: int) -> EngineQueue:
+    def _queue(self, role: str, index: int) -> EngineQueue:
         """Before a replica of a role's engine; roles that share it share its slots."""
         engine = self._roles[role].engine
         if (engine, index) not in self._queues:
@@ -230,7 +233,7 @@ class Trials:
             self._queues[engine, index] = self._activities.engine(name, engine.parallel)
         return self._queues[engine, index]
 
-    def role(self, role: RoleName, index: int) -> RoleModel:
+    def role(self, role: str, index: int) -> RoleModel:
         setup = self._roles[role]
         endpoint = setup.endpoints[index]
         sampled = canonical_json(endpoint.capabilities.get("sampling"))
@@ -284,7 +287,7 @@ def _has_the_planned_skills(key: TrialKey) -> None:
     """Raises ``ConfigError`` where this machine's skills are not those of the plan: its prompts would differ."""
     from hc_ray.agent.skills import prompts_of
 
-    if key.solver.use_skills and prompts_of(key.solver) != key.prompts:
+    if key.solver.use_skills and prompts_of(key.solver) != key.prompts.get("solver"):
         raise ConfigError(
             "the skills on this machine differ from those the sweep was planned with (hc-ray skills list)"
         )

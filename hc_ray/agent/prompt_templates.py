@@ -4,6 +4,8 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
+from hc_ray.domain.config import RoleName
+
 PROMPTS = Path(__file__).parent / "prompts"
 
 
@@ -13,10 +15,15 @@ def template(name: str) -> str:
     return (PROMPTS / f"{name}.txt").read_text(encoding="utf-8").rstrip("\n")
 
 
+def role_of(name: str) -> RoleName:
+    """Whose template it is: a tester's begin with ``test``, the decomposer's is ``decompose``."""
+    return "tester" if name.startswith("test") else "decomposer" if name == "decompose" else "solver"
+
+
 @cache
-def prompts_digest() -> str:
-    """SHA-256 over every template: part of the keys of trials and suites."""
+def prompts_digest(role: RoleName) -> str:
+    """SHA-256 over every template of a role: part of the keys of trials and suites."""
     digest = hashlib.sha256()
-    for path in sorted(PROMPTS.glob("*.txt")):
+    for path in (path for path in sorted(PROMPTS.glob("*.txt")) if role_of(path.stem) == role):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()

@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError
 from hc_ray.agent.deliverable import Deliverable
 from hc_ray.agent.prompt_formats import as_comments
 from hc_ray.agent.prompt_templates import prompts_digest
-from hc_ray.domain.config import SolverConfig
+from hc_ray.domain.config import TESTERS, RoleName, SolverConfig
 from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.ports import Sandbox
 from hc_ray.domain.value import Value, digest_of
@@ -159,10 +159,11 @@ async def put_skills(sandbox: Sandbox, skills: Sequence[Skill]) -> None:
     await sandbox.put(scripts, mode=0o755)
 
 
-def prompts_of(config: SolverConfig) -> str:
-    """Digest of all that shapes a config's prompts besides the config: templates, and where they are used skills, with
-    what is read or run of them on demand."""
-    if not config.use_skills:
-        return prompts_digest()
+def prompts_of(config: SolverConfig, role: RoleName = "solver") -> str:
+    """Digest of all that shapes a role's prompts besides the config: its templates, and of the solver, where they are
+    used, skills, with what is read or run of them on demand."""
+    templates = prompts_digest("tester" if role in TESTERS else role)
+    if role != "solver" or not config.use_skills:
+        return templates
     held = [{path: hashlib.sha256(data).hexdigest() for path, data in one.files().items()} for one in installed()]
-    return digest_of([prompts_digest(), held])
+    return digest_of([templates, held])

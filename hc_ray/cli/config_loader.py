@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 from hc_ray.cli.config_keys import Loc, dotted, is_known, model_at, nearest
 from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import ConfigError
+from hc_ray.domain.variants import variants
 from hc_ray.machine.paths import configs_dir
 
 
@@ -70,7 +71,7 @@ def load_config(
         _set(data, flag.loc, flag.value)
         given[flag.loc] = flag.name
     try:
-        return SweepConfig.model_validate(data)
+        found = SweepConfig.model_validate(data)
     except ValidationError as error:
         problems = error.errors(include_url=False)
         # The first in the file's own order: what a reader meets first is what the message names.
@@ -79,6 +80,28 @@ def load_config(
         if len(problems) > 1:
             message += f"\n(and {len(problems) - 1} more error{'s' if len(problems) > 2 else ''} in this config)"
         raise ConfigError(message) from None
+    _check_configs(found, path, lines, given)
+    return found
+
+
+def _check_configs(config: SweepConfig, path: Path | None, lines: Mapping[Loc, int], given: Mapping[Loc, str]) -> None:
+    """``configs`` and ``grid`` name settings that exist, and what they make of the file's are configs. Raises
+    ``ConfigError``."""
+    varied: list[tuple[Loc, str]] = [(("grid",), key) for key in config.grid]
+    varied += [(("configs", i), key) for i, one in enumerate(config.configs) for key in one if key != "name"]
+    for above, key in varied:
+        if not is_known(tuple(key.split("."))):
+            loc = (*above, key) if (*above, key) in lines else (*above, *key.split("."))
+            near = nearest(key)
+            hint = f"did you mean {near}?" if near else "a setting is named in full, such as solver.samples"
+            raise ConfigError(f"{_place(loc, path, lines, given)}unknown key {key!r} in {above[0]}; {hint}")
+    for variant in variants(config):
+        try:
+            variant.validated(config)
+        except ValidationError as error:
+            place = _place(("grid",) if config.grid else ("configs",), path, lines, given)
+            problem = error.errors(include_url=False)[0]
+            raise ConfigError(f"{place}config {variant.name}: {_words(problem)}") from None
 
 
 def find_config(config: str | Path) -> Path:
@@ -162,6 +185,8 @@ def _place(loc: Loc, path: Path | None, lines: Mapping[Loc, int], given: Mapping
         if loc[:end] in given:
             name = given[loc[:end]]
             return f"{name} " if name == SET else f"{name}: "
+    if loc[:1] == ("grid",) and any(known[:1] == loc[:1] for known in given):
+        return f"{SET} "
     line = _line(loc, lines)
     if path is None:
         return f"{dotted(loc)}: " if loc else ""

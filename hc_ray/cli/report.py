@@ -18,7 +18,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def report(
-    out: Annotated[str, typer.Argument(help="A sweep directory.")],
+    out: Annotated[
+        list[str], typer.Argument(metavar="OUT...", help="A sweep directory, or several of the same dataset.")
+    ],
     replay: Annotated[
         str | None,
         typer.Option(
@@ -29,15 +31,31 @@ def report(
             "or all. Runs nothing.",
         ),
     ] = None,
+    write: Annotated[
+        str | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="DIR",
+            help="Folder for report.json and report.html. Default: the sweep directory; of several, none.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> int:
-    """Print the generalisation report of a sweep. Also writes report.json and report.html into its directory."""
+    """Print the generalisation report of a sweep, or of several. Also writes report.json and report.html."""
     if replay is not None:
         return _replay(out, replay, as_json=as_json)
     from hc_ray.reports import report as reports
+    from hc_ray.stores.sweep_directory import SweepStore
 
-    store = sweep_store(out)
-    summary = reports.write(store, replayed=_replayed(store))
+    target = SweepStore(write) if write else None
+    if len(out) == 1:
+        write, store = write or out[0], sweep_store(out[0])
+        summary = reports.write(store, target, replayed=_replayed(store))
+    else:
+        summary = reports.summarise_several({name: sweep_store(name) for name in out})
+        if target:
+            reports.leave(target, summary)
     if as_json:
         print_json(summary)
         return 0
@@ -46,7 +64,8 @@ def report(
     tell_report(summary)
     from hc_ray.reports.terminal import say
 
-    say(f"\nAlso written to {out}/report.html and report.json.", style="dim")
+    if write:
+        say(f"\nAlso written to {write}/report.html and report.json.", style="dim")
     return 0
 
 
@@ -62,7 +81,7 @@ def _replayed(store: "Store") -> dict[str, Any] | None:
     return replay(store, None, read_table=read_parquet)
 
 
-def _replay(out: str, named: str, *, as_json: bool) -> int:
+def _replay(out: list[str], named: str, *, as_json: bool) -> int:
     """``report --replay``: prints, and writes nothing."""
     from hc_ray.domain.errors import ConfigError
     from hc_ray.reports.replay import SELECTORS
@@ -70,11 +89,13 @@ def _replay(out: str, named: str, *, as_json: bool) -> int:
     selector = next((name for name in SELECTORS if name == named), None)
     if selector is None and named != "all":
         raise ConfigError(f"--replay {named}: unknown selector; allowed: {', '.join(SELECTORS)}, all")
+    if len(out) > 1:
+        raise ConfigError("--replay reads one sweep directory; name only one")
     from hc_ray.reports.replay_figures import replay
     from hc_ray.reports.report import read_sweep
     from hc_ray.stores.sweep_directory import read_parquet
 
-    store = sweep_store(out)
+    store = sweep_store(out[0])
     read_sweep(store)
     found = replay(store, selector, read_table=read_parquet)
     if as_json:

@@ -140,7 +140,8 @@ def _settings(
     if resume and config is None and flags["--path"] is None:
         from hc_ray_actors.driver.sweep import stored_config
 
-        return config_from(None, flags, base=stored_config(str(out)).model_dump(mode="json"), sets=sets)
+        base = stored_config(str(out)).model_dump(mode="json", exclude_unset=True)
+        return config_from(None, flags, base=base, sets=sets)
     if config is None and flags["--path"] is None:
         config = "demo"
     return config_from(config, flags, sets=sets)

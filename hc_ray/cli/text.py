@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import IO, Any
 
 from hc_ray.domain.config import EngineConfig
+from hc_ray.domain.variants import labels
 from hc_ray.reports.engine_use import engine_lines
 from hc_ray.reports.html_report import NOT_MEASURED, aa_sentence, interval_of, number, sentence_of
 from hc_ray.reports.progress import clock, counted
@@ -22,6 +23,10 @@ def plan_data(plan: Any) -> dict[str, Any]:
         "split": plan.config.split,
         "taken": [task.name for task in plan.taken],
         "refused": [{"name": task.name, "reason": task.reason} for task in plan.refused],
+        "configs": [
+            {"name": one.name, "differs": label, "hash": one.hash, "changes": one.changes}
+            for one, label in zip(plan.configs, _labels(plan), strict=True)
+        ],
         "trials": [key.name for key in plan.trials],
         "done": plan.done,
         "estimated_tokens": plan.estimated_tokens,
@@ -44,7 +49,12 @@ def tell_plan(plan: Any, stream: Stream = None, *, whole: bool = False) -> None:
     rows = [
         ("tasks", f"{len(plan.taken)} to run, {len(plan.refused)} refused"),
         ("trials", _trials(plan, agents)),
-        ("model", _engine(config.engine) if asks_model else "none needed"),
+        (
+            "model",
+            "; ".join(dict.fromkeys(_engine(one.config.engine) for one in plan.configs))
+            if asks_model
+            else "none needed",
+        ),
         *((role, _engine(engine)) for role, engine in config.roles.items() if asks_model),
         ("sandbox", f"{plan.sandbox}: {plan.sandbox_why}"),
         ("runs on", plan.place),
@@ -53,6 +63,11 @@ def tell_plan(plan: Any, stream: Stream = None, *, whole: bool = False) -> None:
         *(("note", note) for note in plan.notes),
     ]
     table(("", ""), rows, stream=stream)
+    if len(plan.configs) > 1:
+        told = [(one.name, label) for one, label in zip(plan.configs, _labels(plan), strict=True)]
+        table(("config", "differs in"), told if whole else told[:12], stream=stream)
+        if len(told) > 12 and not whole:
+            say(f"and {len(told) - 12} more configs (-v lists them)", stream=stream, style="dim")
     if whole:
         say("tasks to run: " + ", ".join(task.name for task in plan.taken), stream=stream, style="dim")
     shown = plan.refused if whole else plan.refused[:5]
@@ -67,9 +82,16 @@ def _engine(engine: EngineConfig) -> str:
     return f"{engine.label} ({engine.base_url or f'{engine.kind} engine'})"
 
 
+def _labels(plan: Any) -> list[str]:
+    return labels([one.settings for one in plan.configs], [key for one in plan.configs for key in one.changes])
+
+
 def _trials(plan: Any, agents: str) -> str:
-    total = f"{len(plan.trials)} = {counted(len(plan.taken), 'task')} x {counted(len(plan.config.agents), 'agent')}"
-    total += f" ({agents}) x {counted(plan.config.seeds, 'seed')}"
+    each = f"{counted(len(plan.config.agents), 'agent')} ({agents})"
+    if len(plan.configs) > 1:
+        runs = {agent: len({one.stands[agent] for one in plan.configs}) for agent in plan.config.agents}
+        each = f"({' + '.join(f'{count} {agent}' for agent, count in runs.items())})"
+    total = f"{len(plan.trials)} = {counted(len(plan.taken), 'task')} x {each} x {counted(plan.config.seeds, 'seed')}"
     return total + (f"; {plan.done} already done" if plan.done else "")
 
 
@@ -85,8 +107,8 @@ def _cost(plan: Any) -> str:
 
 
 def _effect(plan: Any) -> str:
-    if len(set(plan.config.agents) - {"oracle", "nop"}) < 2:
-        return "none: a comparison needs at least two of raw, best_of_n and hc"
+    if plan.arms < 2:
+        return "none: a comparison needs at least two of raw, best_of_n and hc, or two configs"
     if plan.minimal_effect is None:
         are = "is" if len(plan.taken) == 1 else "are"
         return f"none: {counted(len(plan.taken), 'task')} {are} too few to detect any difference"
@@ -104,12 +126,16 @@ def tell_report(summary: Mapping[str, Any], stream: Stream = None) -> None:
         f"{sweep['dataset']} x {sweep['model'] or 'no model'}: {trials}, {counted(sweep['tasks'], 'task')}",
         stream=stream,
     )
+    if "directories" in sweep:
+        twice = f"; {counted(sweep['repeated'], 'trial')} in more than one of them" if sweep["repeated"] else ""
+        say(f"of {', '.join(sweep['directories'])}{twice}", stream=stream, style="dim")
     tell_agents(summary, stream)
     tell_comparisons(summary, stream)
     for told in filter(None, map(aa_sentence, summary["configs"])):
         say(told, stream=stream, style="dim")
     _tell_curves(summary, stream)
-    _tell_suite_quality(summary, stream)
+    if "directories" not in sweep:
+        _tell_suite_quality(summary, stream)
     if summary["criteria"]:
         heading("Generalisation criteria", stream=stream)
         table(
@@ -137,13 +163,15 @@ def tell_report(summary: Mapping[str, Any], stream: Stream = None) -> None:
 def tell_agents(summary: Mapping[str, Any], stream: Stream = None) -> None:
     """The final table: agent x split."""
     heading("Agents (pass rates with 95 % confidence intervals)", stream=stream)
-    columns = ("agent", "split", "tasks", "trials", "unscored", "blind pass", "self-test pass", "tokens", "tokens/pass",
-               "engine s", "seconds")  # fmt: skip
+    several = any(config["config"] for config in summary["configs"])
+    columns = ("agent", *(("config",) if several else ()), "split", "tasks", "trials", "unscored", "blind pass",
+               "self-test pass", "tokens", "tokens/pass", "engine s", "seconds")  # fmt: skip
     table(
         columns,
         [
             (
                 config["agent"],
+                *((config["config"],) if several else ()),
                 config["split"],
                 config["tasks"],
                 config["trials"],
@@ -160,7 +188,7 @@ def tell_agents(summary: Mapping[str, Any], stream: Stream = None) -> None:
         stream=stream,
         numbers=("tasks", "trials", "unscored", "tokens", "tokens/pass", "engine s", "seconds"),
     )
-    rates = (f"{config['agent']} {interval_of(config['blind_pass_unscored_as_fail'])}" for config in summary["configs"])
+    rates = (f"{config['label']} {interval_of(config['blind_pass_unscored_as_fail'])}" for config in summary["configs"])
     unscored = any(config["unscored"] for config in summary["configs"])
     say(
         "blind pass rate if unscored trials count as fails: " + ", ".join(rates),
@@ -185,6 +213,8 @@ def tell_agents(summary: Mapping[str, Any], stream: Stream = None) -> None:
 def tell_comparisons(summary: Mapping[str, Any], stream: Stream = None) -> None:
     if summary["comparisons"]:
         heading("Comparisons", stream=stream)
+    if summary["compared"]:
+        say(summary["compared"], stream=stream, style="dim")
     for comparison in summary["comparisons"]:
         style = {"improved": "green", "worse": "red"}.get(comparison["says"])
         say(sentence_of(comparison), stream=stream, style=style)
@@ -192,7 +222,7 @@ def tell_comparisons(summary: Mapping[str, Any], stream: Stream = None) -> None:
 
 def _tell_curves(summary: Mapping[str, Any], stream: Stream) -> None:
     rows = [
-        (config["agent"], config["split"], k, number(config["pass_at_k"][k]), number(config["best_at_k"][k]),
+        (config["label"], config["split"], k, number(config["pass_at_k"][k]), number(config["best_at_k"][k]),
          number(config["oracle_at_k"][k]), number(config["selection_efficiency"]))
         for config in summary["configs"]
         for k in config["pass_at_k"]
@@ -217,7 +247,7 @@ def _tell_suite_quality(summary: Mapping[str, Any], stream: Stream) -> None:
 
 def _tell_unscored(summary: Mapping[str, Any], stream: Stream) -> None:
     rows = [
-        (config["agent"], count, cause)
+        (config["label"], count, cause)
         for config in summary["configs"]
         for cause, count in config["unscored_causes"].items()
     ]

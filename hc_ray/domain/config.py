@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from hc_ray.domain.credentials import url_fault
 from hc_ray.domain.value import Value, digest_of
+from hc_ray.domain.variants import named_configs, value_lists
 
 AgentName = Literal["raw", "best_of_n", "hc", "oracle", "nop"]
 SelectorName = Literal["max_pass", "codet", "mbr", "posterior"]
@@ -239,7 +240,13 @@ class SweepConfig(BaseModel):
     agents: tuple[AgentName, ...] = Field(("raw", "best_of_n", "hc"), min_length=1)
     """Agents that attempt every task."""
     seeds: int = Field(1, ge=1)
-    """Trials per task and agent, with seeds 0 to n − 1."""
+    """Trials per task, agent and config, with seeds 0 to n − 1."""
+    configs: tuple[dict[str, Any], ...] = ()
+    """Named configs to compare: each a ``name`` and the settings below ``solver``, ``budget``, ``engine`` or ``roles``
+    in which it differs from the file's own, such as ``{name: wide, solver.samples: 8}``."""
+    grid: dict[str, tuple[Any, ...]] = {}
+    """Settings to vary, each with its values, such as ``solver.samples: [2, 4]``. Every combination is a config; with
+    ``configs``, every combination of each."""
     solver: SolverConfig = SolverConfig()
     budget: BudgetConfig = BudgetConfig()
     engine: EngineConfig = EngineConfig()
@@ -268,6 +275,16 @@ class SweepConfig(BaseModel):
     mlflow_uri: str | None = None
     """An MLflow tracking server; None: SQLite beside the sweep directory. ``none`` switches tracking off."""
 
+    @field_validator("configs", mode="before")
+    @classmethod
+    def _names_configs(cls, configs: Any) -> Any:
+        return named_configs(configs, cls.model_fields)
+
+    @field_validator("grid", mode="before")
+    @classmethod
+    def _lists_values(cls, grid: Any) -> Any:
+        return value_lists(grid, cls.model_fields)
+
     @field_validator("roles", mode="before")
     @classmethod
     def _lists_testers(cls, roles: Any) -> Any:
@@ -292,6 +309,8 @@ class SweepConfig(BaseModel):
     def _makes_sense(self) -> Self:
         if len(set(self.agents)) < len(self.agents):
             raise ValueError("agents lists the same agent twice")
+        if self.split == "holdout" and (self.grid or len(self.configs) > 2):
+            raise ValueError("split: holdout runs at most two configs, each with a name under configs, and no grid")
         if "hc" in self.agents and self.solver.testgen.budget_tokens >= self.budget.tokens:
             raise ValueError(
                 f"budget.tokens ({self.budget.tokens}) must be greater than solver.testgen.budget_tokens "

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_validator
 
-from hc_ray.domain.config import AgentName, BudgetConfig, SolverConfig
+from hc_ray.domain.config import AgentName, BudgetConfig, RoleName, SolverConfig
 from hc_ray.domain.value import Value, digest_of
 
 
@@ -21,20 +21,31 @@ class TrialKey(Value):
     solver: SolverConfig
     budget: BudgetConfig = BudgetConfig()
     seed: int
-    models: dict[str, str]
+    models: dict[RoleName, str]
     """Role → digest of model and profile."""
-    prompts: str
-    """Digest of the prompt templates."""
+    prompts: dict[RoleName | Literal["all"], str]
+    """Role → digest of its prompt templates."""
     sandbox: str
     grading: str
     threshold: float = 1.0
     """The reward from which it passes."""
     network: str = "mention"
 
+    @field_validator("prompts", mode="before")
+    @classmethod
+    def _by_role(cls, prompts: Any) -> Any:
+        """Trials of an older hc-ray have one digest for all roles."""
+        return {"all": prompts} if isinstance(prompts, str) else prompts
+
     @cached_property
     def digest(self) -> str:
         # The task's name only names the trial: what a solver can see derives from the public digest.
         return digest_of(self.model_dump(mode="json", exclude={"task"}))
+
+    @property
+    def config_hash(self) -> str:
+        """SHA-256 of what the configs of a sweep may differ in, and of the prompts: equal ones can be pooled."""
+        return config_hash(self.solver, self.budget, self.models, self.prompts)
 
     @cached_property
     def name(self) -> str:
@@ -46,6 +57,13 @@ class TrialKey(Value):
         for known in ("digest", "name") if update else ():
             copied.__dict__.pop(known, None)  # they are the original's
         return copied
+
+
+def config_hash(
+    solver: SolverConfig, budget: BudgetConfig, models: Mapping[RoleName, str], prompts: Mapping[Any, str]
+) -> str:
+    """``models``: role → digest of model and profile; ``prompts``: role → digest of its templates."""
+    return digest_of([solver.hash, digest_of(budget), dict(models), dict(prompts)])
 
 
 class _Open(BaseModel):

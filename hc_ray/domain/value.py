@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -28,3 +29,11 @@ def digest_of(data: Any) -> str:
     """SHA-256 (hex) of a pydantic model or of plain JSON data."""
     plain = data.model_dump(mode="json") if isinstance(data, BaseModel) else data
     return hashlib.sha256(canonical_json(plain).encode()).hexdigest()
+
+
+def flattened(data: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Nested mappings as one, with dotted keys; of two values for a key the later one counts."""
+    flat: dict[str, Any] = {}
+    for key, value in data.items():
+        flat |= flattened(value, f"{above}{key}.") if isinstance(value, Mapping) and value else {f"{above}{key}": value}
+    return flat

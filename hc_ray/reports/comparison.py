@@ -5,54 +5,73 @@ and blind pass rates on dev and holdout, and the gap between the splits).
 effect that the sweep could have detected."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
+from hc_ray.reports.arms import stands_for
 from hc_ray.statistics import estimators
 
 SUBJECTS = ("hc", "best_of_n", "raw")
 """Agents that are compared, the one under test first; ``oracle`` and ``nop`` check the harness, not a claim."""
 SIGNIFICANT = 0.05
+HANDFUL = 3
+"""Comparisons of a split up to which p is not corrected for their number: three agents under one config."""
 
+Arm = tuple[str, str, str]
+"""Agent, config hash, split."""
 Row = Mapping[str, Any]
 Config = Mapping[str, Any]
 
 
-def comparisons_of(rows: Sequence[Row], configs: Sequence[Config]) -> list[dict[str, Any]]:
-    """Every pair of solving configs of one split, paired by task and seed over trials that both sides scored."""
-    scored: dict[tuple[str, str, str], dict[tuple[str, int], Row]] = defaultdict(dict)
+def comparisons_of(
+    rows: Sequence[Row], configs: Sequence[Config], declared: Sequence[Config]
+) -> tuple[list[dict[str, Any]], str]:
+    """The solving agents under each config, and each agent's configs against its first one, in one split, paired by
+    task and seed over trials that both sides scored; and which these are, in words, where they are more than a few.
+    ``declared``: the configs in the plan's order."""
+    scored: dict[Arm, dict[tuple[str, int], Row]] = defaultdict(dict)
     for row in rows:
         if row["passed"] is not None:
             scored[row["agent"], row["config_hash"], row["split"]][row["task"], row["seed"]] = row
-    solving = sorted(
-        (config for config in configs if config["agent"] in SUBJECTS),
-        key=lambda config: (config["split"], SUBJECTS.index(config["agent"]), config["config_hash"]),
-    )
-    return [
-        _comparison(a, b, scored[_key(a)], scored[_key(b)], label_of(a, configs), label_of(b, configs))
-        for a, b in combinations(solving, 2)
-        if a["split"] == b["split"]
-    ]
+    arms = {(one["agent"], one["config_hash"], one["split"]): one for one in configs if one["agent"] in SUBJECTS}
+    found, compared = [], ""
+    for split in sorted({split for _, _, split in arms}):
+        pairs = [(arms[a], arms[b]) for a, b in _pairs(arms, declared, split)]
+        made = [_comparison(a, b, scored[_key(a)], scored[_key(b)]) for a, b in pairs]
+        if len(made) > HANDFUL:
+            _correct(made)
+            compared = "Compared: agents under the same config, and each agent's configs with its first."
+        found += made
+    return found, compared
 
 
-def _key(config: Config) -> tuple[str, str, str]:
+def _pairs(arms: Collection[Arm], declared: Sequence[Config], split: str) -> list[tuple[Arm, Arm]]:
+    own = [[(agent, stands_for(one, agent), split) for agent in SUBJECTS] for one in declared]
+    pairs = [pair for of_config in own for pair in combinations(of_config, 2)]
+    for of_agent in zip(*own, strict=True):
+        there = [arm for arm in dict.fromkeys(of_agent) if arm in arms]
+        pairs += [(arm, there[0]) for arm in there[1:]]
+    return [pair for pair in dict.fromkeys(pairs) if pair[0] in arms and pair[1] in arms]
+
+
+def _correct(made: Sequence[dict[str, Any]]) -> None:
+    """Holm's correction for the number of comparisons: what is said rests on the corrected p."""
+    measured = sorted((one for one in made if one["p"] is not None), key=lambda one: one["p"])
+    corrected = 0.0
+    for number, one in enumerate(measured):
+        corrected = max(corrected, min(1.0, one["p"] * (len(measured) - number)))
+        one["p_corrected"] = corrected
+        if one["says"] in ("improved", "worse") and corrected >= SIGNIFICANT:
+            one["says"] = f"no difference detected (after correction for {len(measured)} comparisons)"
+
+
+def _key(config: Config) -> Arm:
     return config["agent"], config["config_hash"], config["split"]
 
 
-def label_of(config: Config, configs: Iterable[Config]) -> str:
-    """The agent's name, with the config's hash where the sweep holds several configs of that agent."""
-    hashes = {other["config_hash"] for other in configs if other["agent"] == config["agent"]}
-    return config["agent"] if len(hashes) < 2 else f"{config['agent']}·{config['config_hash'][:8]}"
-
-
 def _comparison(
-    a: Config,
-    b: Config,
-    of_a: Mapping[tuple[str, int], Row],
-    of_b: Mapping[tuple[str, int], Row],
-    name_a: str,
-    name_b: str,
+    a: Config, b: Config, of_a: Mapping[tuple[str, int], Row], of_b: Mapping[tuple[str, int], Row]
 ) -> dict[str, Any]:
     common = sorted(set(of_a) & set(of_b))
     outcomes: tuple[dict[str, list[float]], dict[str, list[float]]] = (defaultdict(list), defaultdict(list))
@@ -63,8 +82,8 @@ def _comparison(
     seeds = min((len(group) for group in outcomes[0].values()), default=0)
     smallest = estimators.minimal_detectable_effect(result.n, seeds)
     return {
-        "a": name_a,
-        "b": name_b,
+        "a": a["label"],
+        "b": b["label"],
         "a_hash": a["config_hash"],
         "b_hash": b["config_hash"],
         "split": a["split"],
@@ -74,6 +93,7 @@ def _comparison(
         "low": result.low,
         "high": result.high,
         "p": result.p,
+        "p_corrected": None,
         "test": result.test,
         "only_a": sum(bool(of_a[key]["passed"]) and not of_b[key]["passed"] for key in common),
         "only_b": sum(bool(of_b[key]["passed"]) and not of_a[key]["passed"] for key in common),
@@ -110,9 +130,9 @@ def criteria_of(configs: Sequence[Config]) -> list[dict[str, Any]]:
         return []
     subjects = [config for config in configs if config["agent"] == "hc"]
     criteria = []
-    for config_hash in sorted({config["config_hash"] for config in subjects}) or [""]:
+    for config_hash in dict.fromkeys(config["config_hash"] for config in subjects) or [""]:
         own = {config["split"]: config for config in subjects if config["config_hash"] == config_hash}
-        names = {label_of(config, configs) for config in own.values()} or {"hc"}
+        names = {config["label"] for config in own.values()} or {"hc"}
         prefix = f"{names.pop()}: "
         dev, holdout = _rate(own.get("dev"), "blind_pass"), _rate(own.get("holdout"), "blind_pass")
         criteria += [

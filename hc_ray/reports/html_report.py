@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from hc_ray.domain.value import flattened
+from hc_ray.reports.arms import label_of
 from hc_ray.reports.audit_section import MEASURES, gate_sentence, limits_sentence, quality_rows, share_text
 from hc_ray.reports.engine_use import engine_html
 from hc_ray.reports.progress import counted
@@ -34,7 +36,7 @@ def html(summary: Mapping[str, Any], *, selection: str = "") -> str:
     sweep = summary["sweep"]
     title = f"hc-ray: {text(sweep['dataset'])} x {text(sweep['model'] or 'no model')}"
     size = f"{counted(sweep['trials'], 'finished trial')} on {counted(sweep['tasks'], 'task')}"
-    head = f"{size} · sweep {text(sweep['id'])}"
+    head = f"{size} · sweep {text(', '.join(sweep.get('directories') or [sweep['id']]))}"
     parts = [
         f"<h1>{title}</h1><p class=soft>{head}</p>",
         _claims(summary["comparisons"]),
@@ -45,12 +47,12 @@ def html(summary: Mapping[str, Any], *, selection: str = "") -> str:
         "“unscored as fails”. Weak suites: trials whose suite tells no state from another, so that it neither repairs "
         "nor selects. Ties: trials in which nothing told the submission from a candidate that behaves differently.</p>",
         "<h2>Comparisons</h2>",
+        f"<p class=soft>{escape(summary['compared'])}</p>",
         _comparisons(summary["comparisons"]),
         *(f"<p class=soft>{text(told)}</p>" for told in map(aa_sentence, summary["configs"]) if told),
         "<h2>Pass@k over repeated seeds</h2>",
         _curves(summary["configs"]),
-        "<h2>Self-test quality</h2>",
-        _quality(summary["suite_quality"]),
+        *(() if "directories" in sweep else ("<h2>Self-test quality</h2>", _quality(summary["suite_quality"]))),
         *(("<h2>Selection</h2>", selection) if selection else ()),
         *(("<h2>Generalisation criteria</h2>", _criteria(summary["criteria"])) if summary["criteria"] else ()),
         *(("<h2>Engine</h2>", engine_html(summary["engine_use"])) if summary["engine_use"] else ()),
@@ -72,7 +74,7 @@ def aa_sentence(config: Mapping[str, Any]) -> str | None:
     if share is None:
         return None
     return (
-        f"A/A check of {config['agent']} ({config['split']}): two halves of its own seeds differed significantly in "
+        f"A/A check of {config['label']} ({config['split']}): two halves of its own seeds differed significantly in "
         f"{share:.0%} of 200 comparisons (expected: at most 5 %)."
     )
 
@@ -86,10 +88,15 @@ def sentence_of(comparison: Mapping[str, Any]) -> str:
     return (
         f"{comparison['a']} vs. {comparison['b']} ({comparison['split']}): {comparison['says']}. "
         f"Difference {comparison['delta']:+.2f}, 95 % interval {comparison['low']:+.2f} to {comparison['high']:+.2f}, "
-        f"p = {comparison['p']:.2f} ({comparison['test']}). "
+        f"p = {comparison['p']:.2f} ({comparison['test']}){_corrected(comparison)}. "
         f"Of {comparison['pairs']} pairs, only {comparison['a']} passed {comparison['only_a']} and "
         f"only {comparison['b']} passed {comparison['only_b']}.{cost}"
     )
+
+
+def _corrected(comparison: Mapping[str, Any]) -> str:
+    p = comparison["p_corrected"]
+    return "" if p is None else f", {p:.2f} after Holm's correction for the number of comparisons"
 
 
 def interval_of(estimate: Mapping[str, Any]) -> str:
@@ -144,7 +151,7 @@ def _agents(configs: Sequence[Mapping[str, Any]]) -> str:
             (
                 f"<b>{text(config['agent'])}</b>",
                 text(config["split"]),
-                text(config["config_hash"][:8]),
+                text(config["config"] or config["config_hash"][:8]),
                 str(config["tasks"]),
                 str(config["trials"]),
                 str(config["unscored"]),
@@ -177,17 +184,17 @@ def _comparisons(comparisons: Sequence[Mapping[str, Any]]) -> str:
                 str(item["tasks"]),
                 NOT_MEASURED if item["delta"] is None else f"{item['delta']:+.2f}",
                 interval,
-                number(item["p"], 3),
+                number(item["p"], 3) + ("" if item["p_corrected"] is None else f" → {item['p_corrected']:.3f}"),
                 f"<span class='{tone}'>{text(item['says'])}</span>",
             )
         )
-    return table(("pair", "split", "tasks", "difference", "95 % interval", "p", "result"), rows)
+    return table(("pair", "split", "tasks", "difference", "95 % interval", "p (→ corrected)", "result"), rows)
 
 
 def _curves(configs: Sequence[Mapping[str, Any]]) -> str:
     rows = [
         (
-            text(config["agent"]),
+            text(config["label"]),
             text(config["split"]),
             k,
             number(config["pass_at_k"][k]),
@@ -232,7 +239,7 @@ def _trials(trials: Sequence[Mapping[str, Any]]) -> str:
     rows = (
         (
             text(row["trial"]),
-            text(row["agent"]),
+            text(label_of(row)),
             str(row["seed"]),
             verdicts.get(row["passed"], f"unscored: {text(row['cause'])}"),
             number(row["progress"]),
@@ -247,16 +254,6 @@ def _trials(trials: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _settings(sweep: Mapping[str, Any]) -> str:
-    flat = _flattened(sweep["config"]) | {f"versions.{k}": v for k, v in sweep["versions"].items()}
+    flat = flattened(sweep["config"]) | {f"versions.{k}": v for k, v in sweep["versions"].items()}
     rows = ((text(name), text("none" if value is None else value)) for name, value in flat.items())
     return f"<details><summary>Settings</summary>{table(('setting', 'value'), rows)}</details>"
-
-
-def _flattened(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in data.items():
-        if isinstance(value, Mapping):
-            flat |= _flattened(value, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = value
-    return flat

@@ -14,6 +14,7 @@ from hc_ray.domain.errors import OutputError
 from hc_ray.domain.ports import Store
 from hc_ray.domain.trial import TrialResult
 from hc_ray.domain.value import digest_of
+from hc_ray.reports.arms import declared_by, label_of, name_configs, together
 from hc_ray.reports.audit_section import suite_quality
 from hc_ray.reports.comparison import SUBJECTS, comparisons_of, criteria_of
 from hc_ray.reports.engine_use import engine_use
@@ -31,34 +32,61 @@ SCHEMA_VERSION = 1
 
 def summarise(store: Store) -> dict[str, Any]:
     """``report --json``. Raises ``OutputError`` where the store holds no sweep."""
-    sweep = read_sweep(store)
-    rows = rows_of(store)
-    configs = [
-        _config(key, group)
-        for key, group in sorted(_grouped(rows).items(), key=lambda item: (item[0][2], _rank(item[0][0]), item[0]))
-    ]
-    comparisons = comparisons_of(rows, configs)
+    sweep, rows = read_sweep(store), rows_of(store)
+    declared = declared_by(sweep, rows)
+    whole = _summary(sweep, rows, declared, [key for one in declared for key in one["changes"]])
+    return whole | {"suite_quality": suite_quality(store), "engine_use": engine_use(store, sweep)}
+
+
+def summarise_several(stores: Mapping[str, Store]) -> dict[str, Any]:
+    """One summary of several sweeps of the same dataset, by the names of their directories; what audits and engines
+    say stays in the report of each. Raises ``OutputError``."""
+    sweeps, rows = {}, {}
+    for name, store in stores.items():
+        try:
+            sweeps[name], rows[name] = read_sweep(store), rows_of(store)
+        except OutputError as error:
+            raise OutputError(f"{name}: {error}") from None
+    sweep, kept, declared = together(sweeps, rows)
+    whole = _summary(sweep, kept, declared, [])
+    about = whole["sweep"] | {name: sweep[name] for name in ("directories", "repeated")}
+    return whole | {"sweep": about, "suite_quality": None, "engine_use": None}
+
+
+def _summary(
+    sweep: Mapping[str, Any], rows: list[dict[str, Any]], declared: Sequence[dict[str, Any]], changes: Sequence[str]
+) -> dict[str, Any]:
+    name_configs(rows, declared, changes)
+    order = {one["hash"]: number for number, one in reversed(list(enumerate(declared)))}
+    groups = sorted(_grouped(rows).items(), key=lambda item: (item[0][2], _rank(item[0][0]), order[item[0][1]]))
+    configs = [_config(key, group) for key, group in groups]
+    comparisons, compared = comparisons_of(rows, configs, declared)
     return {
         "schema_version": SCHEMA_VERSION,
-        "sweep": _sweep(sweep, rows),
+        "sweep": _sweep(sweep, rows) | {"configs": list(declared)},
         "configs": configs,
         "comparisons": comparisons,
+        "compared": compared,
         "criteria": criteria_of(configs),
-        "suite_quality": suite_quality(store),
-        "engine_use": engine_use(store, sweep),
         "holdout_looks": sweep.get("holdout_looks"),
         "bits": sum(len(row["bits"]) for row in rows),
         "trials": rows,
     }
 
 
-def write(store: Store, *, replayed: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Summarise, and leave ``report.json`` and ``report.html`` in the sweep directory. ``replayed``: what ``replay``
-    found on the stored pools, where an audit has graded them; it goes into both."""
+def write(store: Store, target: Store | None = None, *, replayed: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Summarise, and leave ``report.json`` and ``report.html`` in the sweep directory, or in ``target``. ``replayed``:
+    what ``replay`` found on the stored pools, where an audit has graded them; it goes into both."""
     summary = summarise(store) | {"replay": replayed}
+    leave(target or store, summary)
+    return summary
+
+
+def leave(store: Store, summary: Mapping[str, Any]) -> None:
+    """Write ``report.json`` and ``report.html``."""
+    replayed = summary.get("replay")
     store.write("report.json", json.dumps(summary, indent=1).encode())
     store.write("report.html", html(summary, selection=selection(replayed) if replayed else "").encode())
-    return summary
 
 
 def read_sweep(store: Store) -> dict[str, Any]:
@@ -177,6 +205,8 @@ def _config(key: tuple[str, str, str], rows: Sequence[dict[str, Any]]) -> dict[s
     passes = sum(row["passed"] for row in scored)
     return {
         "agent": agent,
+        "config": rows[0]["config"],
+        "label": label_of(rows[0]),
         "config_hash": config_hash,
         "split": split,
         "tasks": len({row["task"] for row in rows}),

@@ -187,13 +187,14 @@ def _by(label: str, test: SelfTest) -> SelfTest:
 
 
 def suite_key(task: Task, config: SolverConfig, seed: int, tester: RoleModel) -> str:
-    """What a suite depends on: public digest, testgen settings, tester, prompts, seed."""
+    """What a suite depends on: public digest, testgen settings, tester and its prompts, seed; nothing of the solver's,
+    so that configs which differ in that alone share suites."""
     return digest_of(
         {
             "task": task.digest,
             "testgen": config.testgen.model_dump(mode="json"),
             "tester": [tester.digest, *(one.digest for one in tester.others)] if tester.others else tester.digest,
-            "prompts": prompts_digest(),
+            "prompts": prompts_digest("tester"),
             "seed": seed,
         }
     )

@@ -144,7 +144,8 @@ class MlflowTracker:
         span: tuple[int, int],
     ) -> None:
         part = f"{config['agent']}/{config['config_hash']}/{config['split']}"
-        name = f"{config['agent']} {config['split']} {config['config_hash'][:8]}".rstrip()
+        name = f"{config['agent']} {config['split']} {config['config'] or config['config_hash'][:8]}".rstrip()
+        settings = {one["hash"]: one["settings"] for one in about["configs"]}.get(config["config_hash"], {})
         run = known.get(part) or client.create_run(experiment, start_time=span[0], run_name=name)
         own = {
             **{key: tags[key] for key in ("hc_ray.sweep_id", "git_sha", "public_digests", "dataset")},
@@ -153,11 +154,13 @@ class MlflowTracker:
             "hc_ray.part": part,
             "agent": config["agent"],
             "split": config["split"],
+            "config": config["config"] or None,
             "config_hash": config["config_hash"],
             "sandbox": config["sandbox"],
             "grading": config["grading"],
         }
-        params = {"agent": config["agent"], "config_hash": config["config_hash"], **params_of(about["config"])}
+        params = {"agent": config["agent"], "config_hash": config["config_hash"]}
+        params |= params_of(about["config"]) | params_of(settings)
         self._bring(client, run, params, own, metrics_of(config), int(config.get("step") or 0))
         client.set_terminated(run.info.run_id, "FINISHED", span[1])
 

@@ -280,7 +280,7 @@ def test_what_engines_were_seen_to_do_is_recorded_with_the_sweep(tmp_path):
     seen = Endpoint(base_url="http://127.0.0.1:1/v1", model="fake", capabilities={"seed": True, "n": False})
     run(plan_of(tmp_path / "out", 1), Stage(engine=lambda name: seen))
     sweep = json.loads((tmp_path / "out" / "sweep.json").read_text())
-    assert sweep["engines"] == {"solver": [{"model": "fake", "capabilities": {"seed": True, "n": False}}]}
+    assert sweep["engines"] == {"nowhere:nothing": [{"model": "fake", "capabilities": {"seed": True, "n": False}}]}
     assert "127.0.0.1" not in json.dumps(sweep["engines"])
 
 

@@ -155,7 +155,7 @@ def test_two_configs_of_one_agent_are_told_apart() -> None:
     for config_hash in ("a" * 64, "b" * 64):
         sweepdir.add_trials(store, "hc", [True, False], config_hash=config_hash)
     summary = report.summarise(store)
-    assert (summary["comparisons"][0]["a"], summary["comparisons"][0]["b"]) == ("hc·aaaaaaaa", "hc·bbbbbbbb")
+    assert (summary["comparisons"][0]["a"], summary["comparisons"][0]["b"]) == ("hc (bbbbbbbb)", "hc (aaaaaaaa)")
     assert len(summary["criteria"]) == 8
 
 

@@ -367,7 +367,7 @@ def test_a_machine_with_other_skills_than_the_plan_runs_no_trial(
     for used in (False, True):
         solver = SolverConfig(use_skills=used)
         key = TrialKey(task="t", task_digest="a" * 64, agent="hc", solver=solver, seed=0, models={},
-                       prompts=prompts_of(solver), sandbox="fake", grading="isolated")  # fmt: skip
+                       prompts={"solver": prompts_of(solver)}, sandbox="fake", grading="isolated")  # fmt: skip
         trials._has_the_planned_skills(key)
     (tmp_path / "learned" / "x").mkdir(parents=True)
     (tmp_path / "learned" / "x" / "SKILL.md").write_text(many(1)[0].text)

@@ -22,6 +22,8 @@ def plan(tasks: int = 8, refused: int = 0, **more: Any) -> Any:
     fields: dict[str, Any] = {
         "out": "runs/x",
         "config": config,
+        "configs": (),
+        "arms": len(set(config.agents) - {"oracle", "nop"}),
         "taken": taken,
         "refused": tuple(RefusedTask(name=f"bad-{i}", reason="RUN steps need Docker") for i in range(refused)),
         "trials": tuple(SimpleNamespace(name=f"{t.name}__{a}") for t in taken for a in config.agents),

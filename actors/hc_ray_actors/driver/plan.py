@@ -3,18 +3,15 @@ smallest effect that it could see."""
 
 import datetime
 import json
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from hc_ray.agent.prompt_formats import plan_text
-from hc_ray.agent.skills import prompts_of
 from hc_ray.domain.config import EngineConfig, RoleName, SweepConfig
 from hc_ray.domain.errors import ConfigError, DatasetError
-from hc_ray.domain.profile import Profile
 from hc_ray.domain.task import RefusedTask, Task
 from hc_ray.domain.trial import TrialKey
 from hc_ray.domain.value import Value, digest_of
-from hc_ray.engines.profiles import settled
 from hc_ray.machine.paths import data_root
 from hc_ray.sandboxes.bwrap import command as bwrap_command
 from hc_ray.statistics.estimators import minimal_detectable_effect
@@ -22,6 +19,7 @@ from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors import verifiers
 from hc_ray_actors.address import running_cluster
 from hc_ray_actors.backends import Choice, choose
+from hc_ray_actors.driver.configs import PlannedConfig, drafts, settle
 from hc_ray_actors.driver.resumption import reconcile
 from hc_ray_actors.driver.task_choice import (
     Split,
@@ -35,7 +33,7 @@ from hc_ray_actors.driver.task_choice import (
     with_network,
 )
 from hc_ray_actors.estimate import WITHOUT_MODEL, expected_seconds, expected_tokens
-from hc_ray_actors.role_models import role_model, role_models
+from hc_ray_actors.role_models import Planned, role_model
 
 __all__ = ["Plan", "dataset_folder", "prepare", "role_model", "sealed_folder", "with_grading", "with_network"]
 
@@ -45,6 +43,10 @@ class Plan(Value):
 
     out: str
     config: SweepConfig
+    """What all trials share, and the settings of the first config."""
+    given: dict[str, Any] = {}
+    """What was set, as data: a resume begins with it."""
+    configs: tuple[PlannedConfig, ...] = ()
     dataset: str
     """Absolute path of the dataset's folder."""
     public_root: str
@@ -64,14 +66,15 @@ class Plan(Value):
     """Names of those that are there without a verdict: they are tried again, with the evidence of what failed."""
     torn: tuple[str, ...] = ()
     """Names of those whose result cannot be read: they run again."""
-    models: dict[RoleName, tuple[EngineConfig, Profile, str]]
-    """Role → engine, profile, digest of model and profile; empty when no agent asks a model."""
+    models: dict[RoleName, Planned]
+    """Role → engine, profile, digest of model and profile, of the first config; empty when no agent asks a model."""
     split: str
     holdout_looks: int = 0
     estimated_tokens: int | None = None
     estimated_seconds: float | None = None
     minimal_effect: float | None = None
-    """The smallest difference of blind pass rates between two agents that would be seen in four sweeps out of five."""
+    """The smallest difference of blind pass rates between two agents, or two configs, that would be seen in four sweeps
+    out of five."""
     sandbox: str
     sandbox_why: str
     place: str
@@ -82,6 +85,25 @@ class Plan(Value):
     def done(self) -> int:
         return len(self.finished)
 
+    @property
+    def asked(self) -> tuple[Planned, ...]:
+        """Every model that some config names for a role, once."""
+        found = [self.models, *(one.models for one in self.configs)]
+        return tuple({planned[2]: planned for models in found for planned in models.values()}.values())
+
+    @property
+    def engines(self) -> tuple[EngineConfig, ...]:
+        return tuple(dict.fromkeys(engine for engine, _, _ in self.asked))
+
+    @property
+    def arms(self) -> int:
+        """What can be compared: agents that ask a model, each under every config that it runs under."""
+        return arms_of(self.configs)
+
+
+def arms_of(configs: Sequence[PlannedConfig]) -> int:
+    return len({arm for one in configs for arm in one.stands.items() if arm[0] not in WITHOUT_MODEL})
+
 
 def prepare(config: SweepConfig, *, resume: bool = False, address: str | None = None) -> Plan:
     """Work out a sweep; nothing is written to its directory. Raises ``UserError`` for what the user can mend."""
@@ -89,29 +111,31 @@ def prepare(config: SweepConfig, *, resume: bool = False, address: str | None = 
     if Path(config.dataset).expanduser().is_dir():
         # A resume from another folder must find the same tasks.
         config = config.model_copy(update={"dataset": str(folder)})
-    for plan in config.solver.plans:
-        plan_text(plan)
+    drafted = drafts(config)
     sealed_root = sealed_folder(folder)
     public_root = data_root() / "public"
     sealed = verifiers.seal(folder, public_root, sealed_root)
-    hint_is_general(config.solver.hint, sealed.tasks)
-    split = fixed_split(config, folder, sealed.tasks)
+    for hint in {one.config.solver.hint for one in drafted}:
+        hint_is_general(hint, sealed.tasks)
+    split = fixed_split(config, folder, sealed.tasks, refines=any(one.config.solver.refinement for one in drafted))
     out = config.out or _default_out(folder)
     named, refused = select(config, split, sealed.tasks, sealed.refused)
     choice, tasks, refused = _placed(config, folder, named, refused, public_root, out if resume else None)
-    asked = role_models(config)
-    models = asked.models
-    if models:
-        config = settled(config, models["solver"][1], models["tester"][1])
-    trials = _trials(config, tasks, models, choice.backend)
+    configs, told = settle(drafted)
+    models = configs[0].models
+    given = config.model_dump(mode="json", exclude_unset=True, exclude={"out"})
+    config = configs[0].config.model_copy(update={"configs": config.configs, "grid": config.grid})
+    trials = _trials(configs, tasks, choice.backend)
     sealed_digests = {task.digest: sealed.sealed_digests[task.digest] for task in tasks}
     sealed_digest = digest_of(sealed_digests)
     found = reconcile(out, config, sealed_digest, resume, {key.name for key in trials})
     open_trials = [key for key in trials if key.name not in found.finished]
-    tokens = sum(expected_tokens(config, key.agent) for key in open_trials)
+    tokens = expected_tokens(open_trials)
     return Plan(
         out=out,
         config=config.model_copy(update={"out": out, "mlflow_uri": anywhere(config.mlflow_uri)}),
+        given=given,
+        configs=configs,
         dataset=str(folder),
         public_root=str(public_root),
         sealed_root=str(sealed_root),
@@ -129,11 +153,11 @@ def prepare(config: SweepConfig, *, resume: bool = False, address: str | None = 
         holdout_looks=split.looks if split else 0,
         estimated_tokens=tokens if models else 0,
         estimated_seconds=expected_seconds(tokens, len(open_trials), models),
-        minimal_effect=minimal_detectable_effect(len(tasks), config.seeds) if len(config.agents) > 1 else None,
+        minimal_effect=minimal_detectable_effect(len(tasks), config.seeds) if arms_of(configs) > 1 else None,
         sandbox=choice.backend,
         sandbox_why=choice.why,
         place=running_cluster(address) or "laptop",
-        notes=(*choice.notes, *asked.notes, *found.notes, *_notes(config, split)),
+        notes=(*choice.notes, *told, *found.notes, *_notes(config, split)),
     )
 
 
@@ -178,34 +202,27 @@ def _began_with(out: str) -> str | None:
         return None
 
 
-def _trials(
-    config: SweepConfig,
-    tasks: list[Task],
-    models: Mapping[RoleName, tuple[EngineConfig, Profile, str]],
-    backend: str,
-) -> list[TrialKey]:
-    """Seeds outermost, so that an interrupted sweep has whole repeats; a task's agents side by side, so that they share
-    its prompt prefix."""
-    prompts = prompts_of(config.solver)
-    digests = {role: digest for role, (_, _, digest) in models.items()}
+def _trials(configs: Sequence[PlannedConfig], tasks: list[Task], backend: str) -> list[TrialKey]:
+    """Seeds outermost, so that an interrupted sweep has whole repeats; a task's configs and agents side by side, so
+    that they share its suites and prompt prefixes. An agent runs once under configs that it cannot tell apart."""
+    shared = configs[0].config
     return [
         TrialKey(
             task=task.name,
             task_digest=task.digest,
             agent=agent,
-            solver=config.solver,
-            budget=config.budget,
             seed=seed,
-            models={} if agent in WITHOUT_MODEL else {str(role): digest for role, digest in digests.items()},
-            prompts=prompts,
+            **one.of_trials(agent),
             sandbox=backend,
             grading=task.grading,
-            threshold=config.pass_threshold,
-            network=config.network,
+            threshold=shared.pass_threshold,
+            network=shared.network,
         )
-        for seed in range(config.seeds)
+        for seed in range(shared.seeds)
         for task in tasks
-        for agent in config.agents
+        for one in configs
+        for agent in shared.agents
+        if one.stands[agent] == one.hash
     ]
 
 

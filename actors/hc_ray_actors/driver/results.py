@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from hc_ray import __version__
-from hc_ray.domain.config import RoleName
 from hc_ray.domain.value import digest_of
 from hc_ray.engines.speed import known_speed
 from hc_ray.machine.paths import configs_dir
@@ -38,6 +37,14 @@ def write_sweep(store: SweepStore, plan: Plan, holdout_looks: int) -> None:
                 "sweep_id": digest_of(identity)[:16],
                 "started_at": identity["began"],
                 "config": config,
+                "given": plan.given,
+                "configs": [
+                    {
+                        **one.model_dump(mode="json", include={"name", "hash", "changes", "stands"}),
+                        "settings": one.settings,
+                    }
+                    for one in plan.configs
+                ],
                 "placement": plan.config.model_dump(mode="json", include=PLACEMENT),
                 "dataset": plan.dataset,
                 "split": plan.split,
@@ -63,15 +70,15 @@ def write_sweep(store: SweepStore, plan: Plan, holdout_looks: int) -> None:
     )
 
 
-def record_engines(store: SweepStore, roles: Mapping[RoleName, RoleSetup]) -> None:
-    """Add to ``sweep.json`` what each role's servers were seen to do when they were started this time, and how fast
+def record_engines(store: SweepStore, roles: Mapping[str, RoleSetup]) -> None:
+    """Add to ``sweep.json`` what each model's servers were seen to do when they were started this time, and how fast
     they were found to be."""
     if not roles:
         return
     sweep = json.loads(store.read("sweep.json"))
     seen = {
-        role: [{"model": one.model, "capabilities": one.capabilities} for one in setup.endpoints]
-        for role, setup in roles.items()
+        setup.engine.label: [{"model": one.model, "capabilities": one.capabilities} for one in setup.endpoints]
+        for setup in roles.values()
     }
     known = {setup.engine.label: known_speed(setup.engine) for setup in roles.values()}
     speeds = {name: speed.model_dump(mode="json") for name, speed in known.items() if speed}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hc_ray.domain.candidate import Submission
-from hc_ray.domain.config import EngineConfig, RoleName
+from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.errors import HcRayError, InfrastructureError
 from hc_ray.domain.task import Task
 from hc_ray.machine import sealed_guard
@@ -167,16 +167,16 @@ class Crew:
 
     async def _open_engines(self) -> None:
         """One set of replicas for each distinct engine, whatever number of roles share it."""
-        for engine in dict.fromkeys(engine for engine, _, _ in self._plan.models.values()):
+        for engine in self._plan.engines:
             make = self._maker(Engine, _anywhere(engine), resource=ENGINE)
             seats = self._engines[engine] = [Seat(f"the engine {engine.label}", make) for _ in range(engine.replicas)]
             self._endpoints[engine] = list(await asyncio.gather(*(seat.actor.start() for seat in seats)))
 
-    def roles(self) -> dict[RoleName, RoleSetup]:
-        """How each role's model is reached now."""
+    def roles(self) -> dict[str, RoleSetup]:
+        """How each model that some config names for a role is reached now, by the digest of model and profile."""
         return {
-            role: RoleSetup(engine=engine, endpoints=tuple(self._endpoints[engine]), profile=profile, digest=digest)
-            for role, (engine, profile, digest) in self._plan.models.items()
+            digest: RoleSetup(engine=engine, endpoints=tuple(self._endpoints[engine]), profile=profile, digest=digest)
+            for engine, profile, digest in self._plan.asked
         }
 
     async def prepare(self, task: Task, *, solver: bool) -> None:

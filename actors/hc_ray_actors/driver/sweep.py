@@ -88,8 +88,8 @@ class _Sweep:
         self._store = SweepStore(plan.out)
         self._lease = Lease(self._store)
         self._journal = Journal(self._store, self._lease)
-        engines = [engine for engine, _, _ in plan.models.values()]
-        self._censor = Censor(secret_values(named=[engine.api_key_env for engine in engines if engine.api_key_env]))
+        named = [engine.api_key_env for engine in plan.engines if engine.api_key_env]
+        self._censor = Censor(secret_values(named=named))
         self._problems: list[str] = []
         self._crew: Crew | None = None
         self._pump: asyncio.Task[None] | None = None
@@ -194,7 +194,7 @@ class _Sweep:
         """Trials in flight: enough to keep every engine replica's knee busy while some of them run tests."""
         if self._plan.config.concurrency:
             return self._plan.config.concurrency
-        engines = {engine for engine, _, _ in self._plan.models.values()}
+        engines = self._plan.engines
         return max([TRIALS_PER_SLOT * engine.parallel * engine.replicas for engine in engines], default=4)
 
     async def _drive(self, todo: list[TrialKey], sleep: float, crew: Crew) -> None:
@@ -222,7 +222,8 @@ class _Sweep:
         finally:
             watch.cancel()
             await journeys.close()
-        if self._plan.models and tokens and (seconds := time.monotonic() - began) > 5:
+        one_model = len({one.models["solver"][2] for one in self._plan.configs if one.models}) < 2
+        if self._plan.models and one_model and tokens and (seconds := time.monotonic() - began) > 5:
             remember_rate(self._plan.models["solver"][2], tokens / seconds)
 
     def _in_turn(self, todo: Sequence[TrialKey]) -> Iterator[TrialKey]:

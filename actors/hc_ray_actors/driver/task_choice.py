@@ -39,8 +39,9 @@ class Split(Value):
     looks: int
 
 
-def fixed_split(config: SweepConfig, folder: Path, tasks: tuple[Task, ...]) -> Split | None:
-    """The fixed split of a dataset, checked against the tasks as they are."""
+def fixed_split(config: SweepConfig, folder: Path, tasks: tuple[Task, ...], *, refines: bool) -> Split | None:
+    """The fixed split of a dataset, checked against the tasks as they are. ``refines``: some config asks for further
+    verdicts."""
     # A task's own folder belongs to the split of the dataset it lies in: one task is no way around a holdout.
     home = folder.parent if (folder / "task.toml").is_file() else folder
     split = verifiers.load_split(home)
@@ -51,7 +52,7 @@ def fixed_split(config: SweepConfig, folder: Path, tasks: tuple[Task, ...]) -> S
         if config.split == "holdout":
             raise DatasetError(f"{folder} has no holdout; run `hc-ray tasks split -p {folder}` first")
         return None
-    if config.split == "holdout" and config.solver.refinement and asks_model:
+    if config.split == "holdout" and refines and asks_model:
         raise ConfigError("solver.refinement: a holdout task gives one verdict per trial; set refinement to 0")
     now = {task.name: task.digest for task in tasks}
     fixed = {**split.dev, **split.holdout}

@@ -162,7 +162,7 @@ class Journeys:
 
         async def solve() -> Step:
             record.begin()
-            request = Request(key=key, task=task, budget=self._plan.config.budget)
+            request = Request(key=key, task=task, budget=key.budget)
             step: Step = await self._crew.trials.start(request)
             if step.fault is not None:
                 raise Failed(step.fault)

@@ -145,7 +145,7 @@ class Record:
     def _model_info(self) -> dict[str, Any] | None:
         if not self.key.models:
             return None
-        engine, _, _ = self.plan.models["solver"]
+        engine = next(engine for engine, _, digest in self.plan.asked if digest == self.key.models["solver"])
         return {"name": engine.label, "provider": engine.kind}
 
     def _agent_result(self, first: Any, passed: bool | None) -> AgentResult:
@@ -170,7 +170,7 @@ class Record:
         key = self.key
         return {
             "agent": key.agent,
-            "config_hash": key.solver.hash,
+            "config_hash": key.config_hash,
             "split": self.plan.split,
             "seed": key.seed,
             "trial_key": key.digest,
@@ -182,8 +182,8 @@ class Record:
             "witness": first.witness if first else None,
             "cause": first.cause if first else None,
             "left_behind": list(first.left_behind) if first else [],
-            "timeout_multiplier": self.plan.config.budget.timeout_multiplier,
-            "budget_tokens": self.plan.config.budget.tokens,
+            "timeout_multiplier": key.budget.timeout_multiplier,
+            "budget_tokens": key.budget.tokens,
             "phases": self._phases(),
             "submission": self.submissions[0].digest if self.submissions else None,
             "failed_attempts": [attempt.model_dump(mode="json") for attempt in self.attempts],

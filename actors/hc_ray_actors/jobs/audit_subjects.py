@@ -147,7 +147,7 @@ def _trial(
         name=name,
         task=result.task_name,
         agent=key.agent,
-        config_hash=key.solver.hash,
+        config_hash=metadata.get("config_hash") or key.config_hash,
         seed=key.seed,
         passed=result.passed,
         verdicts=len(metadata.get("bits") or ()),

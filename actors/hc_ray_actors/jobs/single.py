@@ -36,6 +36,8 @@ def run_trial(config: SweepConfig, task_path: str, agent: AgentName, *, seed: in
             "tags": (),
             "limit": None,
             "split": "dev",
+            "configs": (),
+            "grid": {},
             "out": out,
             "mlflow_uri": config.mlflow_uri or "none",
         }
@@ -52,7 +54,8 @@ def run_trial(config: SweepConfig, task_path: str, agent: AgentName, *, seed: in
 def make_suite(config: SweepConfig, task_path: str) -> Suite:
     """Generate and gate the self-tests of one task folder. Raises ``UserError`` or ``InfrastructureError``."""
     folder = _task_folder(task_path)
-    plan = prepare(config.model_copy(update={"dataset": str(folder), "agents": ("hc",), "split": "dev", "tags": ()}))
+    alone = {"agents": ("hc",), "split": "dev", "tags": (), "configs": (), "grid": {}}
+    plan = prepare(config.model_copy(update={"dataset": str(folder), **alone}))
     return asyncio.run(_suite(plan))
 
 
@@ -68,7 +71,7 @@ async def _suite(plan: sweep.Plan) -> Suite:
             role: RoleSetup(engine=config, endpoints=(endpoints[config],), profile=profile, digest=digest)
             for role, (config, profile, digest) in testers.items()
         }
-        trials = Trials(setups, [sandboxes], {}, None)
+        trials = Trials({str(role): setup for role, setup in setups.items()}, [sandboxes], {}, None)
         role: RoleModel = together({role: trials.role(role, 0) for role in setups})["tester"]
         place = RemotePlace([sandboxes], {})
         suite = await make(plan.taken[0], config=plan.config.solver, seed=0, tester=role, place=place)

@@ -1,0 +1,161 @@
+"""The configs of a sweep as they will run: settled by their models' profiles, told apart, and whose trials stand for
+those of an agent that cannot tell them apart."""
+
+import contextlib
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+from hc_ray.agent.prompt_formats import plan_text
+from hc_ray.agent.skills import prompts_of
+from hc_ray.climb.knobs import KNOBS, Site
+from hc_ray.domain.config import AgentName, EngineConfig, RoleName, SweepConfig
+from hc_ray.domain.errors import ConfigError
+from hc_ray.domain.ports import Capabilities
+from hc_ray.domain.profile import Profile
+from hc_ray.domain.trial import config_hash
+from hc_ray.domain.value import Value, digest_of, flattened
+from hc_ray.domain.variants import AXES, variants
+from hc_ray.engines.profiles import settled
+from hc_ray_actors.estimate import WITHOUT_MODEL
+from hc_ray_actors.role_models import Planned, role_models
+
+_OF_HC = frozenset({"testgen", "selector", "feedback", "repairs", "patience", "max_rounds", "replace", "tournament",
+                    "decompose", "refinement"})  # fmt: skip
+"""Fields of ``SolverConfig`` that only ``hc`` reads."""
+_OF_SEVERAL = frozenset({"samples", "samples_max", "greedy", "temperatures"})
+"""Those that ``raw`` does not read either: it asks for one candidate."""
+
+
+class PlannedConfig(Value):
+    """One config of a sweep."""
+
+    name: str
+    """Empty for the only one of a sweep."""
+    changes: dict[str, Any] = {}
+    """Dotted key → value: what it changes of the file's settings."""
+    config: SweepConfig
+    models: dict[RoleName, Planned] = {}
+    prompts: dict[RoleName, str] = {}
+    """Role → digest of its prompt templates."""
+    hash: str = ""
+    stands: dict[AgentName, str] = {}
+    """Agent → hash of the config whose trials stand for this one's."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Dotted key → value of all that configs of a sweep may differ in."""
+        return flattened(self.config.model_dump(mode="json", include=set(AXES)))
+
+    def of_trials(self, agent: AgentName) -> dict[str, Any]:
+        """What the keys of an agent's trials say of the config."""
+        asks = agent not in WITHOUT_MODEL
+        return {
+            "solver": self.config.solver,
+            "budget": self.config.budget,
+            "models": {role: digest for role, (_, _, digest) in self.models.items()} if asks else {},
+            "prompts": self.prompts if asks else {},
+        }
+
+
+def drafts(config: SweepConfig) -> tuple[PlannedConfig, ...]:
+    """The configs of a sweep before anything is known of their models. Raises ``ConfigError``, and
+    ``pydantic.ValidationError`` for settings that the command line would have refused."""
+    alone = config.model_copy(update={"configs": (), "grid": {}})
+    made = []
+    for variant in variants(config):
+        own = variant.validated(config) if variant.changes else alone
+        with _named(variant.name):
+            for plan in own.solver.plans:
+                plan_text(plan)
+        made.append(PlannedConfig(name=variant.name, changes=variant.changes, config=own))
+    return tuple(made)
+
+
+def settle(drafts: Sequence[PlannedConfig]) -> tuple[tuple[PlannedConfig, ...], tuple[str, ...]]:
+    """The configs that will run, and what a reader of the plan should know of them. Raises ``ConfigError``."""
+    looked: dict[EngineConfig, Capabilities | None] = {}
+    notes: dict[str, None] = {}
+    known: dict[str, str] = {}
+    kept: list[PlannedConfig] = []
+    for draft in drafts:
+        with _named(draft.name):
+            one, told = _settled(draft, looked)
+        notes |= dict.fromkeys(told)
+        if twin := next((other for other in kept if other.hash == one.hash), None):
+            raise ConfigError(f"configs {twin.name!r} and {one.name!r} are the same; leave out one of them")
+        agents = one.config.agents
+        stands = {agent: known.setdefault(digest_of([agent, read_by(agent, one)]), one.hash) for agent in agents}
+        if one.hash in stands.values():
+            kept.append(one.model_copy(update={"stands": stands}))
+        else:
+            notes[f"config {one.name} is left out: for {', '.join(agents)} it is the same as another"] = None
+    for agent in kept[0].config.agents:
+        runs = len({one.stands[agent] for one in kept})
+        if runs < len(kept):
+            notes[f"{agent} runs under {runs} of {len(kept)} configs: what the others change is nothing to it"] = None
+    return tuple(kept), tuple(notes)
+
+
+def _settled(
+    draft: PlannedConfig, looked: dict[EngineConfig, Capabilities | None]
+) -> tuple[PlannedConfig, tuple[str, ...]]:
+    asked = role_models(draft.config, looked)
+    models, own = asked.models, draft.config
+    if models:
+        own = settled(own, models["solver"][1], models["tester"][1])
+        _has_effect(draft.changes, own, models["solver"][1])
+    digests = {role: digest for role, (_, _, digest) in models.items()}
+    prompts = {role: prompts_of(own.solver, role) for role in models}
+    found = {
+        "config": own,
+        "models": models,
+        "prompts": prompts,
+        "hash": config_hash(own.solver, own.budget, digests, prompts),
+    }
+    return draft.model_copy(update=found), asked.notes
+
+
+def read_by(agent: AgentName, one: PlannedConfig) -> dict[str, Any]:
+    """What an agent's trials can depend on in a config, no less: two configs that agree in it give equal trials."""
+    if agent in WITHOUT_MODEL:
+        return {}
+    solver, direct = one.config.solver, one.config.solver.agent_style == "direct"
+    roles = set(one.models) if agent == "hc" else {"solver"}
+    return {
+        "solver": solver.model_dump(mode="json", exclude=_unread(agent, direct)),
+        "budget": one.config.budget.model_dump(mode="json", exclude={"tokens"} if agent == "raw" and direct else None),
+        "models": {role: digest for role, (_, _, digest) in one.models.items() if role in roles},
+        "prompts": {role: digest for role, digest in one.prompts.items() if role in roles},
+    }
+
+
+def _unread(agent: AgentName, direct: bool) -> set[str]:
+    """Fields of ``SolverConfig`` that an agent does not read in its style."""
+    unread: set[str] = set() if direct else {"samples_max"}
+    if agent != "hc":
+        unread = _OF_HC | ({"samples", "samples_max"} if direct else set())
+    if agent == "raw":
+        unread |= _OF_SEVERAL | ({"max_turns"} if direct else set())
+    return unread
+
+
+def _has_effect(changes: Collection[str], config: SweepConfig, profile: Profile) -> None:
+    """Raises ``ConfigError`` for a setting that nothing reads under the config's other settings."""
+    site = Site(solver=config.solver, profile=profile, tools=True)
+    # The table of knobs speaks of `hc`. Whether a climb may turn the style is another question than its effect.
+    others = {"agent_style"}
+    if "best_of_n" in config.agents:
+        others |= _OF_SEVERAL - _unread("best_of_n", config.solver.agent_style == "direct")
+    for key in sorted(changes):
+        knob = KNOBS.get(key)
+        if knob and not knob.lives(site) and key.removeprefix("solver.") not in others:
+            raise ConfigError(f"{key} has no effect with these settings; where it has one: {knob.where}")
+
+
+@contextlib.contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Says of which config a mistake is."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"config {name}: {error}" if name else str(error)) from None

@@ -1,0 +1,79 @@
+"""The arms of a report: agents under configs, how they are named, and the sweep directories they come from."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hc_ray.domain.errors import OutputError
+from hc_ray.domain.value import digest_of, flattened
+from hc_ray.domain.variants import AXES, labels, titled
+
+Data = dict[str, Any]
+
+
+def declared_by(sweep: Mapping[str, Any], rows: Sequence[Data]) -> list[Data]:
+    """The configs of a sweep in the plan's order, as ``sweep.json`` has them, and those that only its trials know."""
+    known = [dict(one) for one in sweep.get("configs") or []]
+    settings = flattened({name: part for name, part in (sweep.get("config") or {}).items() if name in AXES})
+    for found in dict.fromkeys(row["config_hash"] for row in rows):
+        if all(one["hash"] != found for one in known):
+            known.append({"name": "", "hash": found, "changes": {}, "stands": {}, "settings": settings})
+    return known
+
+
+def stands_for(one: Mapping[str, Any], agent: str) -> str:
+    """Hash of the config whose trials stand for a config's."""
+    return str(one["stands"].get(agent, one["hash"]))
+
+
+def name_configs(rows: Sequence[Data], declared: Sequence[Data], changes: Sequence[str]) -> None:
+    """Give each row its ``config``: a name, and in which values it differs from the agent's other configs; empty where
+    the agent has one config only. ``changes``: the keys that count as a difference; none: all."""
+    titles: dict[tuple[str, str], str] = {}
+    for agent in {row["agent"] for row in rows}:
+        ran = {row["config_hash"] for row in rows if row["agent"] == agent}
+        own = list({one["hash"]: one for one in declared if one["hash"] in ran}.values())
+        for one, label in zip(own, labels([one["settings"] for one in own], changes), strict=True):
+            names = {other["name"] for other in declared if stands_for(other, agent) == one["hash"]}
+            title = titled(names.pop() if len(names) == 1 else "", label) or one["hash"][:8]
+            titles[agent, one["hash"]] = title if len(own) > 1 else ""
+    for row in rows:
+        row["config"] = titles[row["agent"], row["config_hash"]]
+
+
+def label_of(arm: Mapping[str, Any]) -> str:
+    """``hc (samples=8)``; the agent alone where it has one config."""
+    return f"{arm['agent']} ({arm['config']})" if arm["config"] else str(arm["agent"])
+
+
+def together(sweeps: Mapping[str, Data], rows: Mapping[str, list[Data]]) -> tuple[Data, list[Data], list[Data]]:
+    """Several sweeps of one dataset, by the names of their directories, as one: its ``sweep.json``, rows and configs. A
+    trial that is in several counts once, scored if one of them is. Raises ``OutputError``."""
+    first = next(iter(sweeps))
+    digests: dict[str, tuple[str, str]] = {}
+    kept: dict[tuple[Any, ...], Data] = {}
+    declared: list[Data] = []
+    for name, sweep in sweeps.items():
+        here, there = (str(one["config"]["dataset"]).rsplit("/", 1)[-1] for one in (sweep, sweeps[first]))
+        if here != there:
+            raise OutputError(f"{name} ran on the dataset {here}, {first} on {there}; a report is about one dataset")
+        for row in rows[name]:
+            digest, where = digests.setdefault(row["task"], (row["task_digest"], name))
+            if digest != row["task_digest"]:
+                raise OutputError(
+                    f"task {row['task']} of {name} is not that of {where}: the dataset changed in between"
+                )
+            key = (row["agent"], row["config_hash"], row["split"], row["task"], row["seed"])
+            if key not in kept or kept[key]["passed"] is None:
+                kept[key] = row
+        declared += [{**one, "name": one["name"] or name} for one in declared_by(sweep, rows[name])]
+    repeated = sum(map(len, rows.values())) - len(kept)
+    planned = [int(sweep.get("planned_trials") or 0) for sweep in sweeps.values()]
+    whole = {
+        **sweeps[first],
+        "sweep_id": digest_of([sweep.get("sweep_id") for sweep in sweeps.values()])[:16],
+        "planned_trials": sum(planned) - repeated if all(planned) else None,
+        "holdout_looks": max((one["holdout_looks"] for one in sweeps.values() if one.get("holdout_looks")), default=0),
+        "directories": list(sweeps),
+        "repeated": repeated,
+    }
+    return whole, list(kept.values()), declared
