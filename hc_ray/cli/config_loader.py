@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 from hc_ray.cli.config_keys import Loc, dotted, is_known, model_at, nearest
 from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import ConfigError
+from hc_ray.domain.value import digest_of
 from hc_ray.domain.variants import variants
 from hc_ray.machine.paths import configs_dir
 
@@ -102,6 +103,21 @@ def _check_configs(config: SweepConfig, path: Path | None, lines: Mapping[Loc, i
             place = _place(("grid",) if config.grid else ("configs",), path, lines, given)
             problem = error.errors(include_url=False)[0]
             raise ConfigError(f"{place}config {variant.name}: {_words(problem)}") from None
+
+
+def exported_settings(file: str) -> dict[str, Any]:
+    """The settings of a file that ``export best`` wrote, as data. Raises ``ConfigError`` for another file, and for one
+    that was changed since."""
+    document, _ = _read(Path(file))
+    settings = document.get("settings")
+    if not isinstance(settings, dict) or "sha256" not in document:
+        raise ConfigError(f"--from {file}: not a file that `hc-ray export best` wrote")
+    if digest_of({name: value for name, value in document.items() if name != "sha256"}) != document["sha256"]:
+        raise ConfigError(f"--from {file}: changed since its export (its SHA-256 differs); change settings with --set")
+    data: dict[str, Any] = {}
+    for key, value in settings.items():
+        _set(data, key.split("."), value)
+    return data
 
 
 def find_config(config: str | Path) -> Path:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from hc_ray.cli.best import export_best
 from hc_ray.cli.options import Json, plain, print_json, sweep_store
 
 
@@ -13,14 +14,11 @@ def add_to(app: typer.Typer) -> None:
     app.command()(doctor)
     app.command()(clean)
     app.command()(ui)
-    export = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Export a sweep.")
-    export.callback()(_export)
+    told = "Export a sweep, or the best config of several."
+    export = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help=told)
     export.command("mlflow")(export_mlflow)
+    export.command("best")(export_best)
     app.add_typer(export, name="export")
-
-
-def _export() -> None:
-    """Export a sweep."""
 
 
 def doctor(as_json: Json = False) -> int:

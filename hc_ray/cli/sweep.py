@@ -47,6 +47,9 @@ def sweep(
         str | None,
         typer.Argument(autocompletion=configs, help="A YAML config file, or the name of a shipped one. Default: demo."),
     ] = None,
+    from_: Annotated[
+        str | None, typer.Option("--from", metavar="FILE", help="Start at a config that `export best` wrote.")
+    ] = None,
     path: Annotated[
         str | None, typer.Option("--path", "-p", help="A folder of tasks, or the name of a shipped dataset.")
     ] = None,
@@ -104,7 +107,7 @@ def sweep(
         "--network": network, "--grading": grading, "--mlflow-uri": mlflow_uri,
         **engine_flags(engine, base_url, model, script, api_key_env),
     }  # fmt: skip
-    settings = _settings(config, flags, resume=resume, out=out, sets=set_ or ())
+    settings = _settings(config, flags, start=from_, resume=resume, out=out, sets=set_ or ())
     from hc_ray_actors.driver import sweep as sweeps
 
     plan = sweeps.prepare(settings, resume=resume, address=address)
@@ -130,11 +133,18 @@ def sweep(
 
 
 def _settings(
-    config: str | None, flags: dict[str, Any], *, resume: bool, out: str | None, sets: Sequence[str]
+    config: str | None, flags: dict[str, Any], *, start: str | None, resume: bool, out: str | None, sets: Sequence[str]
 ) -> "SweepConfig":
-    """The file's settings under the flags. Bare ``sweep`` is the demo; a resume without a file takes its own."""
+    """The settings of the file, or of an exported one (``start``), under the flags. Bare ``sweep`` is the demo; a
+    resume without a file takes its own."""
     from hc_ray.domain.errors import ConfigError
 
+    if start is not None:
+        from hc_ray.cli.config_loader import exported_settings
+
+        if config is not None:
+            raise ConfigError(f"--from {start}: give it or the config file {config}, not both")
+        return config_from(None, flags, base=exported_settings(start), sets=sets)
     if resume and out is None and config is None:
         raise ConfigError("--resume needs -o OUT, the sweep directory to continue")
     if resume and config is None and flags["--path"] is None:

@@ -32,7 +32,7 @@ def bash(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
 @pytest.mark.parametrize(
     ("line", "offers"),
     [
-        ("hc-ray s", ["sweep", "status", "show", "skills"]),
+        ("hc-ray s", ["sweep", "status", "stats", "show", "skills"]),
         ("hc-ray tasks ch", ["check"]),
         ("hc-ray --ver", ["--version"]),
         ("hc-ray sweep --sa", ["--sandbox"]),

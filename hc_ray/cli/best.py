@@ -1,0 +1,95 @@
+"""``best``, ``stats``, ``export best``: what one or several sweeps found, and the config to go on with."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hc_ray.cli.options import Json, print_json, sweep_store
+
+Outs = Annotated[list[str], typer.Argument(metavar="OUT...", help="Sweep directories.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the verbs."""
+    app.command()(best)
+    app.command()(stats)
+
+
+def best(outs: Outs, as_json: Json = False) -> int:
+    """Rank the configs of one or several sweeps of a dataset by what they did on dev: pass rate, then tokens."""
+    from hc_ray.reports import best as configs
+
+    found = configs.best({out: sweep_store(out) for out in outs})
+    if as_json:
+        print_json(found)
+        return 0
+    from hc_ray.reports.html_report import interval_of, number
+    from hc_ray.reports.terminal import heading, say, table
+
+    counts = ("tasks", "trials", "unscored", "passes")
+    heading(f"Configs on the dev tasks of {found['dataset']} (pass rates with 95 % confidence intervals)")
+    rows = [
+        [one["label"], one["config_hash"][:8], *(one[name] for name in counts), interval_of(one["blind_pass"]),
+         number(one["tokens_per_trial"], 0)]
+        for one in found["configs"]
+    ]  # fmt: skip
+    table(("config", "hash", *counts, "pass rate", "tokens/trial"), rows, numbers=(*counts, "tokens/trial"))
+    if not found["same_tasks"]:
+        say("These configs ran on different tasks: their rates do not compare.", style="yellow")
+    none = f"none has {configs.PASSES} passes and a pass rate of {configs.PASS_RATE:.0%}"
+    say(f"\nBest over all: {found['best']['label'] if found['best'] else none}")
+    told = f"Picked among {len(rows)} on these trials, so its rate is too high: confirm it on fresh seeds."
+    say(told, style="dim")
+    heading("Per task, each picked on that task's own verdicts: not a result")
+    rows = [
+        [one["task"], one["label"], one["config_hash"][:8], f"{one['passes']} of {one['trials']}",
+         number(one["tokens_per_trial"], 0)]
+        for one in found["per_task"]
+    ]  # fmt: skip
+    table(("task", "config", "hash", "passed", "tokens/trial"), rows, numbers=("tokens/trial",))
+    return 0
+
+
+def stats(outs: Outs, as_json: Json = False) -> int:
+    """Count the trials of one or several sweeps, by agent and config."""
+    from hc_ray.reports import best as configs
+    from hc_ray.reports.html_report import number
+    from hc_ray.reports.terminal import say, table
+
+    found = configs.stats({out: sweep_store(out) for out in outs})
+    if as_json:
+        print_json(found)
+        return 0
+    words = ("sweep", "label", "split")
+    columns = [name for one in found["configs"][:1] for name in one if name not in words]
+    rows = [[*(one[name] for name in words), *(number(one[name], 0) for name in columns)] for one in found["configs"]]
+    table((*words, *columns), rows, numbers=columns)
+    for out, one in found["sweeps"].items():
+        say(f"{out}: {one['trials']} of {one['planned_trials'] or 'an unknown number of'} trials", style="dim")
+    return 0
+
+
+def export_best(
+    outs: Outs,
+    to: Annotated[str, typer.Option("--out", "-o", help="The new file.")] = "best.yaml",
+    as_json: Json = False,
+) -> int:
+    """Write the best config of one or several sweeps of a dataset as a file that `hc-ray sweep --from` starts at."""
+    import yaml
+
+    from hc_ray.domain.errors import OutputError
+    from hc_ray.reports.best import exported
+
+    document = exported({out: sweep_store(out) for out in outs})
+    try:
+        with Path(to).open("x", encoding="utf-8") as file:
+            file.write("# For hc-ray sweep --from. Picked on the trials that `found` counts: its rate is too high.\n")
+            yaml.safe_dump(document, file, sort_keys=False, allow_unicode=True)
+    except OSError as error:
+        raise OutputError(f"{to} cannot be written: {error.strerror}") from None
+    if as_json:
+        print_json({"file": to, **document})
+    else:
+        typer.echo(f"{to}: {document['found']['label']}. To start at it: hc-ray sweep --from {to}")
+    return 0

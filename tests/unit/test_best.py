@@ -1,0 +1,140 @@
+"""The best config of several sweeps is ranked on dev, exported with a seal, and where ``sweep --from`` starts."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hc_ray.cli import app as cli
+from hc_ray.cli.config_loader import exported_settings, load_config
+from hc_ray.domain.config import SolverConfig, SweepConfig
+from hc_ray.domain.errors import ConfigError, OutputError
+from hc_ray.domain.value import flattened
+from hc_ray.domain.variants import AXES
+from hc_ray.reports.best import best, exported, stats
+from tests.fakes import sweepdir
+
+NARROW, WIDE = "a" * 64, "b" * 64
+
+
+def swept(name: str, **more: Any) -> sweepdir.MemoryStore:
+    """A sweep of two configs of ``hc`` without trials."""
+    configs = []
+    for called, config_hash, samples in (("narrow", NARROW, 2), ("wide", WIDE, 8)):
+        config = SweepConfig(solver=SolverConfig(samples=samples))
+        settings = flattened(config.model_dump(mode="json", include=set(AXES)))
+        configs.append({"name": called, "hash": config_hash, "changes": {}, "stands": {}, "settings": settings})
+    return sweepdir.sweep(sweep_id=name, configs=configs, **more)
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> dict[str, sweepdir.MemoryStore]:
+    """``wide`` passes 3 of 4 trials over both sweeps; ``narrow`` as many, at more tokens."""
+    first, second = swept("one"), swept("two")
+    sweepdir.add_trials(first, "hc", [True, True], config_hash=WIDE)
+    sweepdir.add_trials(first, "hc", [True, False], config_hash=NARROW, tokens=(900, 900))
+    sweepdir.add_trials(second, "hc", [True, False, None], config_hash=WIDE, seed=1)
+    sweepdir.add_trials(second, "hc", [True, True], config_hash=NARROW, seed=1)
+    sweepdir.add_trials(second, "hc", [True] * 9, config_hash=NARROW, split="holdout")
+    sweepdir.add_trials(second, "oracle", [True] * 9)
+    for name, store in (("one", first), ("two", second)):
+        store.save(tmp_path / name)
+    return {"one": first, "two": second, "again": first}
+
+
+def test_equal_configs_of_several_sweeps_are_one_and_rank_by_pass_rate_on_dev_then_tokens(
+    two: dict[str, sweepdir.MemoryStore],
+) -> None:
+    found = best(two)
+    assert [(one["config_hash"], one["passes"], one["trials"], one["unscored"]) for one in found["configs"]] == [
+        (WIDE, 3, 5, 1),
+        (NARROW, 3, 4, 0),
+    ]
+    assert found["best"] == found["configs"][0] and found["same_tasks"]
+    chosen = [(one["task"], one["config_hash"], one["passes"], one["trials"]) for one in found["per_task"]]
+    assert chosen == [("t00", WIDE, 2, 2), ("t01", WIDE, 1, 2)]
+    sweepdir.add_trial(two["one"], "t05", "hc", True, config_hash=NARROW)
+    found = best(two)
+    assert found["best"]["config_hash"] == NARROW and not found["same_tasks"]
+
+
+@pytest.mark.parametrize(("verdicts", "wins"), [([True] * 3 + [False] * 3, True), ([True] * 2, False),
+                                                ([True] * 3 + [False] * 4, False)])  # fmt: skip
+def test_a_best_config_needs_three_passes_and_half_of_its_trials(verdicts: list[bool], wins: bool) -> None:
+    store = swept("one")
+    sweepdir.add_trials(store, "hc", verdicts, config_hash=WIDE)
+    assert (best({"one": store})["best"] is not None) is wins
+    if not wins:
+        with pytest.raises(OutputError, match=r"no config has 3 passes and a pass rate of 50% on dev; the best, hc"):
+            exported({"one": store})
+
+
+def test_a_sweep_starts_at_the_exported_config_unless_somebody_changed_the_file(
+    two: dict[str, sweepdir.MemoryStore], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
+    assert cli.run(["export", "best", "one", "two", "-o", "best.yaml"]) == 0
+    assert "hc-ray sweep --from best.yaml" in capsys.readouterr().out
+    config = load_config(base=exported_settings("best.yaml"))
+    assert (config.agents, config.dataset, config.split) == (("hc",), "starter", "dev")
+    assert config.solver == SolverConfig(samples=8)
+    assert cli.run(["sweep", "--from", "best.yaml", "--dry-run", "--json", "--engine", "scripted", "-l", "1",
+                    "--script", "tests.fakes.scripts:answer", "--set", "solver.samples=5"]) == 0  # fmt: skip
+    planned = json.loads(capsys.readouterr().out)["config"]
+    assert (planned["agents"], planned["solver"]["samples"]) == (["hc"], 5)
+    assert cli.run(["sweep", "demo", "--from", "best.yaml"]) == 2
+    assert cli.run(["export", "best", "one", "two"]) == 2 and "File exists" in capsys.readouterr().err
+    text = Path("best.yaml").read_text()
+    for wrong, says in {
+        text.replace("solver.samples: 8", "solver.samples: 9"): "changed since its export",
+        "dataset: starter\n": "not a file that `hc-ray export best` wrote",
+    }.items():
+        Path("best.yaml").write_text(wrong)
+        with pytest.raises(ConfigError, match=says):
+            exported_settings("best.yaml")
+
+
+def test_what_cannot_be_ranked_is_told_in_one_line(two: dict[str, sweepdir.MemoryStore]) -> None:
+    empty, half = swept("three"), swept("four")
+    half.write("sweep.json", b'{"conf')
+    other = sweepdir.sweep(SweepConfig(dataset="terminal"), sweep_id="five")
+    changed = swept("six")
+    sweepdir.add_trial(changed, "t00", "hc", True, config_hash=WIDE)
+    (path,) = (path for path in changed.files if path.endswith("result.json"))
+    changed.write(path, changed.read(path).replace(b"digest-of-t00", b"another"))
+    torn = swept("seven")
+    torn.write("trials/t/result.json", b"{")
+    for store, says in [
+        (empty, "no finished trial of hc, best_of_n, raw on dev"),
+        (half, "x: sweep.json cannot be read"),
+        (torn, "is not a trial result"),
+    ]:
+        with pytest.raises(OutputError, match=says):
+            best({"x": store})
+    for store, says in [(other, "dataset"), (changed, "t00")]:
+        with pytest.raises(OutputError, match=says):
+            best({**two, "x": store})
+
+
+def test_stats_count_every_split_and_the_trials_that_are_missing(
+    two: dict[str, sweepdir.MemoryStore], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = sweepdir.sweep(SweepConfig(dataset="terminal"), sweep_id="five", planned_trials=4)
+    found = stats({"two": two["two"], "five": other})
+    counts = [(one["label"].split()[0], one["split"], one["trials"], one["passes"]) for one in found["configs"]]
+    assert sorted(counts) == [
+        ("hc", "dev", 2, 2),
+        ("hc", "dev", 3, 1),
+        ("hc", "holdout", 9, 9),
+        ("oracle", "dev", 9, 9),
+    ]
+    assert found["sweeps"]["five"] == {"dataset": "terminal", "trials": 0, "planned_trials": 4}
+    other.save(tmp_path / "five")
+    assert cli.run(["stats", str(tmp_path / "two"), str(tmp_path / "five")]) == 0
+    assert "five: 0 of 4 trials" in capsys.readouterr().out
+    assert cli.run(["best", str(tmp_path / "one"), str(tmp_path / "two")]) == 0
+    told = capsys.readouterr().out
+    assert "Best over all: hc (wide" in told and "not a result" in told and "too high" in told
