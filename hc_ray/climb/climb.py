@@ -1,0 +1,126 @@
+"""The climb: generation after generation, every proposer suggests one bounded change of the incumbent; all of them race
+against it, and the best that is confirmed is the next incumbent. Everything else is reverted. What happens next is a
+function of the declaration and the stored records alone, so a killed climb goes on where it was."""
+
+from collections.abc import Callable, Sequence
+
+from hc_ray.climb import meta_reasoner, no_change, rules, tpe
+from hc_ray.climb.evaluation import Aggregates, Evaluator, Replay
+from hc_ray.climb.generation import Generation
+from hc_ray.climb.guardrails import Speaks
+from hc_ray.climb.knobs import Site, live
+from hc_ray.climb.proposals import Moment, Proposal, Record
+from hc_ray.climb.race import ClimbConfig
+from hc_ray.domain.errors import OutputError
+from hc_ray.domain.ports import Store
+from hc_ray.domain.value import Value, digest_of, readable_json
+
+PROPOSERS = 3
+"""Of a generation: the meta-reasoner (or the rules), TPE, no change."""
+DECLARED = "climb/declared.json"
+_FARTHEST = 3
+"""How many guardrails far a change may go after long stagnation."""
+
+
+class Ended(Value):
+    """How a climb ended."""
+
+    site: Site
+    """The last incumbent."""
+    accepted: tuple[Record, ...]
+    """The path to it; one of no change is a false alarm."""
+    generations: int
+    """Those that are decided."""
+    tokens: int
+    why: str
+
+
+class Climb:
+    """One climb over one set of tasks."""
+
+    def __init__(
+        self,
+        start: Site,
+        tasks: Sequence[str],
+        config: ClimbConfig,
+        *,
+        evaluator: Evaluator,
+        store: Store,
+        ask: meta_reasoner.Ask | None = None,
+        replay: Replay | None = None,
+        speaks: Speaks | None = None,
+        tell: Callable[[Record], None] = lambda record: None,
+    ) -> None:
+        """``ask``: the meta-reasoner's engine; None: the rules propose. ``speaks``: the vocabulary that hints must not
+        use. ``tell`` hears every record as it is written. Raises ``OutputError`` where the store holds another
+        climb."""
+        self.site, self.tasks, self.config = start, tuple(sorted(tasks)), config
+        self._evaluator, self._store, self._ask, self._replay = evaluator, store, ask, replay
+        self._speaks, self._tell = speaks, tell
+        self.history: list[Record] = []
+        self.tokens = 0
+        self._aggregates: Aggregates | None = None
+        self._stagnant = 0
+        """Generations since the last acceptance."""
+        declared = readable_json({"config": config.model_dump(mode="json"), "start": start.model_dump(mode="json"),
+                                  "tasks": digest_of(list(self.tasks))})  # fmt: skip
+        if store.exists(DECLARED) and store.read(DECLARED) != declared:
+            raise OutputError(f"{DECLARED} was declared with another start, tasks or terms; choose another --out")
+        store.write(DECLARED, declared)
+
+    def run(self) -> Ended:
+        """Until the declared generations or the tokens are over."""
+        paths = [path for path in self._store.list("climb") if path != DECLARED]
+        stored = {path: Record.model_validate_json(self._store.read(path)) for path in paths}
+        done = 0
+        while done < self.config.generations and self.tokens < self.config.tokens:
+            done += 1
+            known = [stored[path] for place in range(PROPOSERS) if (path := f"climb/{done}-{place}.json") in stored]
+            if len(known) < PROPOSERS or any(one.decision is None for one in known):
+                known = self._generation(done, [one.proposal for one in known])
+            self._learn(known)
+        why = "tokens" if self.tokens >= self.config.tokens else "generations"
+        accepted = tuple(one for one in self.history if one.accepted)
+        return Ended(site=self.site, accepted=accepted, generations=done, tokens=self.tokens, why=why)
+
+    def _write(self, record: Record) -> None:
+        self._store.write(record.path, readable_json(record))
+        self._tell(record)
+
+    def _learn(self, records: Sequence[Record]) -> None:
+        """Take over what a decided generation says."""
+        self.history += records
+        self._stagnant += 1
+        for one in records:
+            assert one.decision is not None
+            self.tokens, self._aggregates = one.decision.tokens, one.decision.control
+        for one in records:
+            if one.accepted and one.decision is not None:
+                self._stagnant, self._aggregates = 0, one.decision.own
+                self.site = self.site.model_copy(update={"solver": one.proposal.solver})
+
+    def _generation(self, number: int, proposals: list[Proposal]) -> list[Record]:
+        """``proposals``: those that are stored already."""
+        trials = Generation(number, self.site, self.tasks, self.config, self._evaluator, spent=self.tokens)
+        if self._aggregates is None:
+            trials.baseline()
+            self._aggregates = trials.aggregates()
+        for place in range(len(proposals), PROPOSERS):
+            proposals.append(self._proposal(number, place, proposals))
+            self._write(Record(proposal=proposals[-1]))
+        decisions = trials.decide(proposals, self._replay)
+        records = [Record(proposal=one, decision=made) for one, made in zip(proposals, decisions, strict=True)]
+        for record in records:
+            self._write(record)
+        return records
+
+    def _proposal(self, number: int, place: int, others: Sequence[Proposal]) -> Proposal:
+        moment = Moment(
+            site=self.site, knobs=live(self.site), aggregates=self._aggregates or Aggregates(), history=self.history,
+            generation=number, place=place, reach=min(_FARTHEST, 1 + self._stagnant // self.config.patience),
+            seed=self.config.seed, taken=frozenset(one.solver.hash for one in others if one.knob), speaks=self._speaks,
+        )  # fmt: skip
+        turn = (place + number) % PROPOSERS  # who comes first has the choice: it rotates
+        if turn == 0:
+            return meta_reasoner.suggest(moment, self._ask) if self._ask else rules.suggest(moment)
+        return tpe.suggest(moment) if turn == 1 else no_change.suggest(moment)

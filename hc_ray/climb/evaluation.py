@@ -1,0 +1,92 @@
+"""What a climb asks of the world, and what it makes of the answers. Nothing here names a task to a proposer."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal, Protocol
+
+from hc_ray.domain.config import SolverConfig
+from hc_ray.domain.value import Value
+
+Stage = Literal["race", "confirm"]
+Replay = Callable[[SolverConfig, SolverConfig], float | None]
+"""Decides stored searches again, behind the wall that holds their candidates' verdicts: incumbent and changed config →
+how much larger a share of all dev pools would be picked right, one number a setting; None where they cannot tell."""
+
+
+class Outcome(Value):
+    """One trial of ``hc``, by its ``result.json``; None for what that does not say."""
+
+    task: str
+    seed: int
+    passed: bool | None
+    """The first verdict; None for an unscored trial."""
+    tokens: int
+    """What it really cost."""
+    score: float | None = None
+    self_pass: bool | None = None
+    weak_suite: bool | None = None
+    duplicates: float | None = None
+    """Share of its candidates that repeat another."""
+    malformed: float | None = None
+    """Share of its candidates that could not be read."""
+    turns: int | None = None
+    stop: str = ""
+    """Why its search ended."""
+
+
+Outcomes = Mapping[tuple[str, int], Outcome]
+"""Task and seed → outcome."""
+
+
+class Cell(Value):
+    """Trials to run: one config, every task with every seed."""
+
+    stage: Stage
+    arm: str
+    """``control`` (the incumbent), or the proposer whose change it is."""
+    solver: SolverConfig
+    seeds: tuple[int, ...]
+    tasks: tuple[str, ...]
+
+
+class Evaluator(Protocol):
+    """Runs trials of ``hc`` on dev tasks, all at one ``budget.tokens``."""
+
+    def evaluate(self, cells: Sequence[Cell], *, tokens: int) -> Sequence[Sequence[Outcome]]:
+        """The outcomes of each cell. Once those of this call have cost ``tokens`` no trial starts: some are missing. A
+        trial that ran before (same config, task and seed) is not run again, and its outcome is the same."""
+        ...
+
+
+class Aggregates(Value):
+    """The trials of one config: all that proposers see of them."""
+
+    tasks: int = 0
+    trials: int = 0
+    unscored: int = 0
+    pass_rate: float | None = None
+    means: dict[str, float] = {}
+    """Of ``FACTS``, over the trials that have them."""
+    stops: dict[str, float] = {}
+    """Why searches ended → their share."""
+
+
+FACTS = ("self_pass", "weak_suite", "duplicates", "malformed", "turns", "tokens")
+
+
+def aggregate(outcomes: Iterable[Outcome]) -> Aggregates:
+    """Each task counts once in the pass rate."""
+    trials = list(outcomes)
+    by_task: dict[str, list[bool]] = {}
+    for one in trials:
+        if one.passed is not None:
+            by_task.setdefault(one.task, []).append(one.passed)
+    rates = [sum(passed) / len(passed) for passed in by_task.values()]
+    known = {name: [value for one in trials if (value := getattr(one, name)) is not None] for name in FACTS}
+    stops = Counter(one.stop for one in trials if one.stop)
+    return Aggregates(
+        tasks=len(by_task), trials=len(trials), unscored=sum(one.passed is None for one in trials),
+        pass_rate=round(sum(rates) / len(rates), 4) if rates else None,
+        means={name: round(sum(values) / len(values), 4) for name, values in known.items() if values},
+        stops={stop: round(count / stops.total(), 4) for stop, count in sorted(stops.items())},
+    )  # fmt: skip

@@ -1,0 +1,120 @@
+"""One generation: its changes race against the incumbent, look after look, and what is ahead is confirmed with both on
+fresh seeds. Trials are run by the evaluator; everything else here is counting."""
+
+from collections.abc import Mapping, Sequence
+
+from hc_ray.climb.evaluation import Aggregates, Cell, Evaluator, Outcome, Replay, Stage, aggregate
+from hc_ray.climb.knobs import KNOBS, Site
+from hc_ray.climb.proposals import Decision, Proposal, Verdict
+from hc_ray.climb.race import ClimbConfig, Evidence, Standing, standing, weigh
+from hc_ray.domain.seeds import seed_of
+
+CONTROL = "control"
+_SEEDS, _CONFIRM, _OWN = 1000, 500, 250
+"""Trials' seeds of a generation; from where on they are the confirmation's, and of each half those of no change."""
+
+
+class Generation:
+    """The trials of one generation, and what they decide."""
+
+    def __init__(
+        self, number: int, site: Site, tasks: tuple[str, ...], config: ClimbConfig, evaluator: Evaluator, *, spent: int
+    ) -> None:
+        self.number, self.site, self.tasks, self.config, self._evaluator = number, site, tasks, config, evaluator
+        self.tokens = spent
+        """What the climb has cost so far."""
+        self._outcomes: dict[str, dict[tuple[str, int], Outcome]] = {CONTROL: {}}
+        self._evidence: dict[str, tuple[Evidence, ...]] = {}
+        self._decided: dict[str, Decision] = {}
+
+    def aggregates(self, arm: str = CONTROL) -> Aggregates:
+        return aggregate(self._outcomes.get(arm, {}).values())
+
+    def baseline(self) -> None:
+        """The incumbent's part of the first look, ahead of it."""
+        self._run("race", [], range(self.config.looks[0]))
+
+    def decide(self, proposals: Sequence[Proposal], replay: Replay | None) -> list[Decision]:
+        """What becomes of each proposal; at most one is accepted."""
+        config, self._changes = self.config, {str(one.proposer): one for one in proposals}
+        self.tokens += sum(one.tokens for one in proposals)
+        racing: dict[str, None] = {one.proposer: None for one in proposals if not self._refused(one, replay)}
+        levels = [config.look_alpha(number) for number in range(len(config.looks))]
+        ahead = self._stage("race", racing, config.looks, levels)
+        levels = [*(0.0 for _ in config.confirm[1:]), config.confirm_alpha(len(proposals))]
+        confirmed = {name: self._evidence[name][-1] for name in self._stage("confirm", ahead, config.confirm, levels)}
+        best = max(confirmed, key=lambda name: (confirmed[name].delta or 0.0, confirmed[name].saved or 0.0), default="")
+        for name, last in confirmed.items():
+            rest = "" if name == best else "; another of this generation leads by more"
+            self._end(name, "reverted" if rest else "accepted", f"confirmed: {last}{rest}")
+        common = {"control": self.aggregates(), "tokens": self.tokens}
+        return [self._decided[one.proposer].model_copy(update={**common, "own": self.aggregates(one.proposer)})
+                for one in proposals]  # fmt: skip
+
+    def _refused(self, one: Proposal, replay: Replay | None) -> bool:
+        how = KNOBS[one.knob].replay if one.knob else "no"
+        if one.fault:
+            self._end(one.proposer, "refused", one.fault)
+        elif replay and (how == "yes" or (how == "less" and one.after < one.before)):
+            gain = replay(self.site.solver, one.solver)
+            if gain is not None and gain < 0:
+                self._end(one.proposer, "refused", f"worse on stored trials ({gain:+.3f} of the pools): none was run")
+        return one.proposer in self._decided
+
+    def _stage(
+        self, stage: Stage, racing: Mapping[str, Standing | None], parts: Sequence[int], levels: Sequence[float]
+    ) -> dict[str, Standing]:
+        """The changes that come through, and by what; ``racing``: by what they came here."""
+        still, through, seen = dict(racing), dict[str, Standing](), 0
+        for more, level in zip(parts, levels, strict=True):
+            if not still or not self._run(stage, [self._changes[name] for name in still], range(seen, seen + more)):
+                break
+            seen += more
+            for name, won in list(still.items()):
+                evidence = self._weigh(stage, self._changes[name], seen)
+                self._evidence[name] = (*self._evidence.get(name, ()), evidence)
+                stands = standing(evidence, level, self.config, last=seen == sum(parts), won=won)
+                if stands != "open":
+                    del still[name]
+                if stands == "behind":
+                    self._end(name, "reverted", f"{'not ahead' if stage == 'race' else 'not confirmed'}: {evidence}")
+                elif stands != "open":
+                    through[name] = stands
+        for name in still:
+            self._end(name, "undecided", "the climb's tokens ended first: reverted")
+        return through
+
+    def _run(self, stage: Stage, changes: Sequence[Proposal], places: Sequence[int]) -> bool:
+        """Run what is missing of these places' trials, of the incumbent and of the changes; whether all of it ran."""
+        arms: list[Proposal | None] = [None, *changes]
+        cells = [
+            Cell(stage=stage, arm=one.proposer if one else CONTROL, solver=(one or self.site).solver, tasks=self.tasks,
+                 seeds=tuple(self._seed(stage, place, one) for place in places))
+            for one in arms
+        ]  # fmt: skip
+        lacking, left = [cell for cell in cells if not self._has(cell)], self.config.tokens - self.tokens
+        if left <= 0:
+            return False
+        for cell, outcomes in zip(lacking, self._evaluator.evaluate(lacking, tokens=left), strict=True):
+            self._outcomes.setdefault(cell.arm, {}).update({(one.task, one.seed): one for one in outcomes})
+            self.tokens += sum(one.tokens for one in outcomes)
+        return all(self._has(cell) for cell in cells)
+
+    def _has(self, cell: Cell) -> bool:
+        known = self._outcomes.get(cell.arm, {})
+        return all((task, seed) in known for task in cell.tasks for seed in cell.seeds)
+
+    def _seed(self, stage: Stage, place: int, one: Proposal | None) -> int:
+        first = (self.config.seed * 1000 + self.number) * _SEEDS + (_CONFIRM if stage == "confirm" else 0)
+        return first + (_OWN if one is not None and one.knob is None else 0) + place
+
+    def _weigh(self, stage: Stage, one: Proposal, seeds: int) -> Evidence:
+        pairs = [(self._seed(stage, place, None), self._seed(stage, place, one)) for place in range(seeds)]
+        return weigh(
+            stage, self._outcomes[CONTROL], self._outcomes[one.proposer], pairs,
+            score=one.knob is None or not KNOBS[one.knob].changes_suite,
+            seed=seed_of("climb", self.config.seed, stage, self.number, one.place, seeds),
+        )  # fmt: skip
+
+    def _end(self, name: str, verdict: Verdict, why: str) -> None:
+        self._decided[name] = Decision(verdict=verdict, why=why, evidence=self._evidence.get(name, ()))

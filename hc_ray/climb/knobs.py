@@ -1,0 +1,214 @@
+"""The one table of knobs: who may turn them, how far, and where they have an effect. Defaults, types, meanings and
+limits are those of the fields in ``domain.config``; the box of a climb lies within them."""
+
+import ast
+import inspect
+import typing
+from collections.abc import Callable
+from functools import cache, cached_property
+from typing import Any, Literal, NamedTuple
+
+from pydantic import BaseModel
+
+from hc_ray.agent.prompt_formats import plans
+from hc_ray.domain import config
+from hc_ray.domain.config import SolverConfig, SweepConfig
+from hc_ray.domain.profile import Profile
+from hc_ray.domain.value import Value
+
+Kind = Literal["whole", "number", "ladder", "switch", "choice", "lead", "text"]
+"""``ladder``: numbers that move together; ``lead``: names, of which the first is chosen."""
+
+
+class Site(Value):
+    """Where knobs are turned: the whole config (settled by its profile), and how its solver is asked."""
+
+    solver: SolverConfig
+    profile: Profile = Profile()
+    tools: bool = False
+    """Whether the solver's server takes native tool calls."""
+
+    @cached_property
+    def traits(self) -> frozenset[str]:
+        """What holds here, of all that knobs need."""
+        solver, testgen = self.solver, self.solver.testgen
+        loop, rounds, suite = solver.agent_style == "loop", solver.max_rounds > 1, testgen.budget_tokens > 0
+        fresh = 1 + (solver.max_rounds - 1) * solver.samples if loop else solver.max_rounds * solver.samples
+        held = {
+            "profile capable": self.profile.name != "tiny",
+            "style loop": loop, "style direct": not loop,
+            "native tool calls": self.tools,
+            "use_skills": solver.use_skills,
+            "more than one round": rounds,
+            "style direct or more than one round": not loop or rounds,
+            "style loop or more than one round": loop or rounds,
+            "repairs": solver.repairs > 0,
+            "several candidates": not loop or rounds or solver.repairs > 0,
+            "several plans": len(solver.plans) > 1,
+            "more candidates than greedy ones": fresh > _greedy(self),
+            "a suite": suite,
+            "test style files": suite and testgen.style == "files",
+            "test style lines": suite and testgen.style == "lines",
+            "test style lines or more than one round of tests": testgen.style == "lines" or testgen.rounds > 1,
+            "gate basic": testgen.gate == "basic",
+        }  # fmt: skip
+        return frozenset(trait for trait, holds in held.items() if holds)
+
+
+class Knob(NamedTuple):
+    """A line of the table."""
+
+    key: str
+    """Dotted, as in a config file."""
+    box: tuple[float, float, float] | None = None
+    """Of a number: the climb's lowest and highest value, and the guardrail, how far one change may move it."""
+    needs: tuple[str, ...] = ()
+    """The traits of a site that it needs to have an effect on ``hc``."""
+    when: str = "in every trial"
+    """In which trials of such a site the effect shows."""
+    replay: Literal["no", "less", "yes"] = "no"
+    """Whether stored pass matrices show it; ``less``: that of smaller values only."""
+    acts: Callable[[Site], Any] | None = None
+    """What it comes to, where different values can come to the same."""
+    turner: Literal["climb", "sweep"] = "climb"
+
+    @property
+    def kind(self) -> Kind:
+        annotation = field_of(self.key).annotation
+        if typing.get_origin(annotation) is tuple:
+            return "ladder" if self.box else "lead"
+        simple: dict[Any, Kind] = {bool: "switch", float: "number", str: "text"}
+        return "choice" if typing.get_origin(annotation) is Literal else simple.get(annotation, "whole")
+
+    @property
+    def default(self) -> Any:
+        return value_of(SweepConfig(), self.key)
+
+    @property
+    def options(self) -> tuple[Any, ...]:
+        """What can be chosen; empty for numbers and texts."""
+        if self.kind == "choice":
+            return typing.get_args(field_of(self.key).annotation)
+        return {"switch": (False, True), "lead": plans()}.get(self.kind, ())
+
+    @property
+    def changes_suite(self) -> bool:
+        """Configs that differ in it write suites of their own."""
+        return self.key.startswith("solver.testgen.")
+
+    @property
+    def meaning(self) -> str:
+        """The field's own description."""
+        return _meanings()[self.key]
+
+    def lacks(self, site: Site) -> tuple[str, ...]:
+        """What it would need to have an effect here."""
+        return tuple(trait for trait in self.needs if trait not in site.traits)
+
+    def at(self, solver: SolverConfig) -> Any:
+        """Its value in a config, as JSON has it."""
+        value = value_of(solver, self.key.removeprefix("solver."))
+        return list(value) if isinstance(value, tuple) else value
+
+
+def _greedy(site: Site) -> int:
+    return min(max(1, site.solver.greedy), len(site.solver.plans))
+
+
+def _shown(site: Site) -> int:
+    """``search.lineages`` shortens outputs where the context is small."""
+    return min(site.solver.observation_chars, 4000 if site.profile.context_tokens < 16_384 else 1_000_000)
+
+
+def _axis(key: str, *needs: str, when: str = "in every trial") -> Knob:
+    """What spends, asks for verdicts, or was measured with a model's profile: fixed in a climb."""
+    return Knob(key, None, needs, when, turner="sweep")
+
+
+_TABLE = (
+    Knob("solver.agent_style", None, ("profile capable",)),
+    Knob("solver.actions", None, ("style loop", "native tool calls")),
+    Knob("solver.observation_chars", (1000, 30_000, 2000), ("style loop",), "longer outputs", acts=_shown),
+    Knob("solver.tournament", None, ("style loop", "more than one round"), "level states"),
+    Knob("solver.use_skills", when="instructions that call for an installed skill"),
+    Knob("solver.temperatures", (0, 1.5, 0.1), ("more candidates than greedy ones",), "after the greedy candidates"),
+    Knob("solver.greedy", (1, 6, 1), ("several plans",), acts=_greedy),
+    Knob("solver.plans"),
+    Knob("solver.samples", (1, 16, 2), ("style direct or more than one round",), replay="less"),
+    Knob("solver.samples_max", (1, 16, 2), ("style direct", "more than one round"), "mixed signals", "less",
+         lambda site: max(site.solver.samples, site.solver.samples_max)),
+    Knob("solver.replace", None, ("style direct",), "malformed or duplicate candidates", "less"),
+    Knob("solver.patience", (1, 20, 2), ("style direct", "more than one round"), "no new best for so long"),
+    Knob("solver.max_rounds", (1, 10, 1), (), "not complete before (style loop, from 3 on: and the suite can tell)",
+         "less"),
+    Knob("solver.max_turns", (5, 100, 5), replay="less"),
+    Knob("solver.repairs", (0, 4, 1), ("style loop or more than one round",), "failed self-tests", "less"),
+    Knob("solver.selector", None, ("several candidates",), "states that tests or answers tell apart", "yes"),
+    Knob("solver.feedback", None, ("repairs", "style loop or more than one round"), "failed expectations"),
+    Knob("solver.hint"),
+    Knob("solver.decompose"),
+    Knob("solver.testgen.tests_per_category_min", (2, 6, 1),
+         ("a suite", "test style lines or more than one round of tests"), "thin categories"),
+    Knob("solver.testgen.tests_per_category_max", (2, 12, 1), ("a suite",), "style files: full categories"),
+    Knob("solver.testgen.rounds", (1, 4, 1), ("a suite",), "the suite's budget pays for them"),
+    Knob("solver.testgen.temperature", (0, 1.5, 0.1), ("a suite",)),
+    Knob("solver.testgen.gate", None, ("a suite",)),
+    Knob("solver.testgen.second_reading", None, ("test style files", "gate basic"), "checks that can tell"),
+    _axis("solver.command_seconds", "style loop", when="commands that run longer"),
+    _axis("solver.skill_tokens", "use_skills"),
+    _axis("solver.max_answer_tokens", when="longer answers"),
+    _axis("solver.refinement", when="failed verdicts"),
+    _axis("solver.testgen.total_min", "test style lines", when="smaller suites"),
+    _axis("solver.testgen.total_max", "a suite", when="larger suites"),
+    _axis("solver.testgen.style", "a suite"),
+    _axis("solver.testgen.answer_tokens", "test style files", when="longer answers"),
+    _axis("solver.testgen.budget_tokens"),
+    _axis("solver.testgen.seconds", "a suite", when="slower suites"),
+    _axis("budget.tokens"),
+    _axis("budget.lineage_tokens", "style loop"),
+    _axis("budget.timeout_multiplier", when="longer trials"),
+    _axis("budget.default_timeout_sec", when="longer trials of tasks without a limit"),
+)  # fmt: skip
+KNOBS = {knob.key: knob for knob in _TABLE}
+
+
+def live(site: Site) -> tuple[Knob, ...]:
+    """The knobs that a climb may turn here, and that have an effect here."""
+    return tuple(knob for knob in _TABLE if knob.turner == "climb" and not knob.lacks(site))
+
+
+def value_of(owner: BaseModel, key: str) -> Any:
+    """The value of a dotted key."""
+    here: Any = owner
+    for part in key.split("."):
+        here = getattr(here, part)
+    return here
+
+
+def with_value(solver: SolverConfig, key: str, value: Any) -> SolverConfig:
+    """A solver config with another value for ``solver.…``. Raises pydantic's ``ValidationError``."""
+    data = solver.model_dump()
+    *above, name = key.removeprefix("solver.").split(".")
+    (data[above[0]] if above else data)[name] = value
+    return SolverConfig.model_validate(data)
+
+
+def field_of(key: str) -> Any:
+    """The field of a dotted key."""
+    *above, name = key.split(".")
+    owner: Any = type(value_of(SweepConfig(), ".".join(above)))
+    return owner.model_fields[name]
+
+
+@cache
+def _meanings() -> dict[str, str]:
+    """Key → the text below its field, in one line."""
+    homes = {"SolverConfig": "solver.", "TestgenConfig": "solver.testgen.", "BudgetConfig": "budget."}
+    found = {}
+    for node in ast.parse(inspect.getsource(config)).body:
+        if isinstance(node, ast.ClassDef) and node.name in homes:
+            for field, text in zip(node.body, node.body[1:], strict=False):
+                if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
+                    said = " ".join(str(ast.literal_eval(text.value)).split())
+                    found[homes[node.name] + ast.unparse(field.target)] = said
+    return found

@@ -1,0 +1,138 @@
+"""Whether a change is better than its incumbent: a race over the tasks in looks that are declared beforehand, then a
+confirmation of both on fresh seeds. What counts is the first verdict, paired by task and seed; the task is the unit.
+
+Only the confirmation accepts, on trials that no decision has seen. A change without an effect passes the race with a
+chance of at most ``race_alpha``, and the confirmation with its level; that is set by how many changes the climb may
+try, so that all of them together come to at most ``alpha``. Looks that end something early for futility only lower
+that."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from hc_ray.climb.evaluation import Outcome, Outcomes, Stage
+from hc_ray.domain.value import Value
+from hc_ray.statistics.estimators import FEWEST_TASKS, minimal_detectable_effect, sign_flip
+
+Standing = Literal["ahead", "cheaper", "behind", "open"]
+
+
+class ClimbConfig(Value):
+    """What a climb declares before its first trial."""
+
+    generations: int = Field(8, ge=1, le=900)
+    """Generations at most; in each, every proposer suggests one change."""
+    tokens: int = Field(5_000_000, ge=1)
+    """Token budget of the whole climb: control, confirmations and the meta-reasoner included."""
+    looks: tuple[int, ...] = Field((1, 1, 2), min_length=1)
+    """Seeds per task that each look of a race adds."""
+    confirm: tuple[int, ...] = Field((2, 4), min_length=1)
+    """Seeds per task that each look of a confirmation adds; only the last accepts."""
+    race_alpha: float = Field(0.2, gt=0, le=0.5)
+    """One-sided level of a race, all its looks together."""
+    alpha: float = Field(0.1, gt=0, le=0.5)
+    """Largest chance that a climb accepts anything where no change has an effect."""
+    futility: float = Field(0.6, ge=0.5, le=1)
+    """A change whose p is above this at a look is reverted then."""
+    patience: int = Field(3, ge=1)
+    """After so many generations without an acceptance changes may be twice as large, after twice as many three
+    times."""
+    seed: int = Field(0, ge=0)
+    """Of the trials' seeds and of the proposers."""
+
+    def look_alpha(self, number: int) -> float:
+        """The share of ``race_alpha`` that a look spends: it grows with the seeds seen by then."""
+        seen = [sum(self.looks[: i + 1]) for i in range(len(self.looks))]
+        return self.race_alpha * seen[number] / sum(seen)
+
+    def confirm_alpha(self, proposers: int) -> float:
+        """One-sided level of a confirmation."""
+        return min(self.race_alpha, self.alpha / (self.generations * proposers * self.race_alpha))
+
+    def says(self, tasks: int, proposers: int) -> tuple[str, ...]:
+        """The declaration for a reader, and whether so few tasks could lead to an acceptance at all."""
+        level, effect = self.confirm_alpha(proposers), minimal_detectable_effect(tasks, sum(self.confirm))
+        possible = effect is not None and 0.5**tasks <= min(level, self.look_alpha(-1))
+        return (
+            f"{self.generations} generations of {proposers} changes on {tasks} tasks, at most {self.tokens:,} tokens",
+            f"race: looks after {', '.join(map(str, self.looks))} more seeds per task, one-sided alpha "
+            f"{self.race_alpha:g} in all; confirmation: both configs on {sum(self.confirm)} fresh seeds per task, "
+            f"one-sided alpha {level:.4f}; chance of any acceptance where nothing is better: at most {self.alpha:g}",
+            f"a confirmation at two-sided alpha 0.05 would see a difference of {effect:.2f} (80 % power)" if possible
+            else f"{tasks} tasks are too few: no change can be accepted, whatever it does",
+        )  # fmt: skip
+
+
+class Evidence(Value):
+    """A change against its incumbent at one look, over the tasks that have a scored pair."""
+
+    stage: Stage
+    seeds: int
+    """Per task, on each side."""
+    tasks: int
+    control: float | None = None
+    """The incumbent's pass rate."""
+    changed: float | None = None
+    delta: float | None = None
+    p: float = 1.0
+    """One-sided, sign-flip over tasks: the chance of such a lead if the change is no better."""
+    saved: float | None = None
+    """Tokens that it saves per trial."""
+    saved_p: float = 1.0
+    """One-sided: the chance to save so much if it saves nothing."""
+    score: float | None = None
+    """Mean difference of the scores; it decides nothing, and is None where the two write suites of their own."""
+
+    def __str__(self) -> str:
+        if self.delta is None:
+            return "no scored pair"
+        return (f"{self.control:.3f} to {self.changed:.3f} ({self.delta:+.3f}) on {self.tasks} tasks with {self.seeds} "
+                f"seeds, one-sided p {self.p:.4f}, {self.saved:+.0f} tokens saved a trial")  # fmt: skip
+
+
+def weigh(
+    stage: Stage, control: Outcomes, changed: Outcomes, seeds: Sequence[tuple[int, int]], *, score: bool, seed: int
+) -> Evidence:
+    """What the pairs say. ``seeds``: of the control and of the change, in pairs; ``seed``: of the permutations."""
+    found: dict[str, list[tuple[Outcome, Outcome]]] = {}
+    for task in sorted({task for task, _ in changed}):
+        pairs = [
+            (control[task, a], changed[task, b]) for a, b in seeds if (task, a) in control and (task, b) in changed
+        ]
+        if scored := [(a, b) for a, b in pairs if a.passed is not None and b.passed is not None]:
+            found[task] = scored
+    if not found:
+        return Evidence(stage=stage, seeds=len(seeds), tasks=0)
+    each, count = list(found.values()), len(found)
+    before = sum(sum(bool(a.passed) for a, _ in pairs) / len(pairs) for pairs in each) / count
+    leads = [sum(bool(b.passed) - bool(a.passed) for a, b in pairs) / len(pairs) for pairs in each]
+    saved = [sum(a.tokens - b.tokens for a, b in pairs) / len(pairs) for pairs in each]
+    scores = [b.score - a.score for pairs in each for a, b in pairs if a.score is not None and b.score is not None]
+    delta = sum(leads) / count
+    return Evidence(
+        stage=stage, seeds=len(seeds), tasks=count, control=before, changed=before + delta, delta=delta,
+        p=_better(leads, seed), saved=sum(saved) / count, saved_p=_better(saved, seed),
+        score=sum(scores) / len(scores) if score and scores else None,
+    )  # fmt: skip
+
+
+def _better(differences: Sequence[float], seed: int) -> float:
+    """One-sided p: either sign is as likely, so it is half of the two-sided one on the side that leads."""
+    half, total = sign_flip(differences, seed=seed) / 2, sum(differences)
+    return half if total > 1e-12 else 1 - half if any(differences) else 1.0
+
+
+def standing(
+    evidence: Evidence, level: float, config: ClimbConfig, *, last: bool, won: Standing | None = None
+) -> Standing:
+    """How a change stands after a look. Equal pass rates at the end of a race are decided by tokens; a change that
+    ``won`` so is confirmed if it saves them again and loses nothing."""
+    if evidence.delta is None or evidence.tasks < FEWEST_TASKS:
+        return "behind" if last else "open"
+    if won != "cheaper" and evidence.p <= level:
+        return "ahead"
+    if last:
+        equal = evidence.delta > -1e-12 if won == "cheaper" else won is None and abs(evidence.delta) < 1e-12
+        return "cheaper" if equal and evidence.saved_p <= level else "behind"
+    return "behind" if evidence.delta < 0 and evidence.p > config.futility else "open"
