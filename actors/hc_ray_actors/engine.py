@@ -9,6 +9,7 @@ from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.errors import EngineError, ModelError
 from hc_ray.domain.ports import Capabilities
 from hc_ray.domain.value import Value
+from hc_ray.engines.speed import request_seconds
 from hc_ray.machine.cleanup import owned_folder, remove_folder
 
 
@@ -29,7 +30,7 @@ async def capabilities_of(config: EngineConfig, name: str | None = None) -> Capa
     from hc_ray.engines.probe import probe
 
     key = os.environ.get(config.api_key_env or "", "") or None
-    model = HttpModel(config.base_url or "", name or config.model, api_key=key, timeout=config.request_sec)
+    model = HttpModel(config.base_url or "", name or config.model, api_key=key, timeout=request_seconds(config))
     try:
         return await probe(model, config.sampling)
     except EngineError as fault:

@@ -1,18 +1,17 @@
 """What a sweep will cost: tokens by its budgets, seconds by the rate that was last measured here."""
 
-import json
-import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hc_ray.domain.config import AgentName, RoleName
 from hc_ray.domain.trial import TrialKey
-from hc_ray.machine.paths import data_root
+from hc_ray.engines.speed import known_speed
+from hc_ray.machine.remembered import recall, remember
 
 WITHOUT_MODEL: frozenset[AgentName] = frozenset({"oracle", "nop"})
 """Agents that ask no model."""
 FALLBACK_RATE = 120.0
-"""Tokens per second (prompt and completion) assumed until a sweep on this machine has measured its own."""
+"""Tokens per second (prompt and completion) assumed until a sweep or a bench on this machine has measured its own."""
 
 
 def expected_tokens(trials: Iterable[TrialKey]) -> int:
@@ -33,28 +32,16 @@ def expected_tokens(trials: Iterable[TrialKey]) -> int:
 
 
 def expected_seconds(tokens: int, trials: int, models: Mapping[RoleName, Any]) -> float:
+    """By the rate that the last sweep with this model reached on this machine; before the first by the engine's speed
+    at its knee, half of the tokens being answers."""
     rate = FALLBACK_RATE
     if models:
-        rate = measured_rate(models["solver"][2]) or FALLBACK_RATE
+        engine, _, digest = models["solver"]
+        speed = known_speed(engine)
+        rate = recall("rates", digest) or (speed and 1 / speed.seconds(0.5, 0.5)) or FALLBACK_RATE
     return tokens / rate + trials * 1.5
-
-
-def measured_rate(model_digest: str) -> float | None:
-    """Tokens per second that the last sweep with this model reached on this machine; None before the first."""
-    try:
-        return float(json.loads((data_root() / "rates.json").read_text())[model_digest])
-    except (OSError, ValueError, KeyError):
-        return None
 
 
 def remember_rate(model_digest: str, tokens_per_second: float) -> None:
     """Keep a sweep's rate for the next plan's estimate."""
-    path = data_root() / "rates.json"
-    try:
-        rates = json.loads(path.read_text())
-    except (OSError, ValueError):
-        rates = {}
-    rates[model_digest] = round(tokens_per_second, 1)
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
-    temporary.write_text(json.dumps(rates, indent=1))
-    temporary.replace(path)
+    remember("rates", model_digest, round(tokens_per_second, 1))

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+from hc_ray.agent.environment_probe import Looks
 from hc_ray.agent.role import RoleModel
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.config import TESTERS, BudgetConfig, EngineConfig, RoleName
@@ -20,6 +21,7 @@ from hc_ray.domain.suite import Suite
 from hc_ray.domain.task import Task
 from hc_ray.domain.trial import TrialKey
 from hc_ray.domain.value import Value, canonical_json
+from hc_ray.engines.speed import request_seconds
 from hc_ray.search.trial_outcome import TrialOutcome
 from hc_ray_actors.activity import Activities, EngineQueue, Meter, TrialActivity
 from hc_ray_actors.attempts import Fault, fault_of
@@ -96,6 +98,7 @@ class Trials:
         self._place = RemotePlace(sandboxes, limits)
         self._store_root = store_root
         self._suites = SuiteShelf(self._stored_suite)
+        self._looks = Looks(self._place)
         self._models: dict[tuple[str, str, int, str], Model] = {}
         self._activities = Activities(self.record)
         self._queues: dict[tuple[EngineConfig, int], EngineQueue] = {}
@@ -199,6 +202,7 @@ class Trials:
                     place=self._place.of(activity),
                     name=request.key.name,
                     suites=self._suites,
+                    looks=self._looks,
                     judge=judge,
                     before_judging=hand_in,
                     queued=activity.queued,
@@ -241,10 +245,10 @@ class Trials:
         if usable(setup.profile, Capabilities.model_validate(endpoint.capabilities)) != setup.profile:
             raise EngineError(f"{setup.engine.label} no longer supports completions, which the sweep was planned with")
         if key not in self._models:
-            self._models[key] = self._open_model(setup.engine, endpoint)
+            self._models[key] = self._open_model(setup.engine, endpoint, setup.profile.context_tokens)
         return RoleModel(model=self._models[key], profile=setup.profile, digest=setup.digest, label=setup.engine.label)
 
-    def _open_model(self, engine: EngineConfig, endpoint: Endpoint) -> Model:
+    def _open_model(self, engine: EngineConfig, endpoint: Endpoint, context: int) -> Model:
         if engine.kind == "scripted":
             from hc_ray.engines.scripted import ScriptedModel, load_script
 
@@ -257,7 +261,7 @@ class Trials:
             endpoint.model,
             api_key=key,
             parallel=engine.parallel,
-            timeout=engine.request_sec,
+            timeout=request_seconds(engine, context),
             sampling=endpoint.capabilities.get("sampling"),
         )
 

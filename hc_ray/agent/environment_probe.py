@@ -1,27 +1,59 @@
 """What the untouched environment holds: tools and files with short previews, looked at once in a sandbox."""
 
+import asyncio
 import posixpath
 import re
 from collections.abc import Sequence
+from contextvars import Context
 
 from pydantic import ValidationError
 
 from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.agent.terminal import Limits
 from hc_ray.domain.environment import EnvironmentView, FileView
+from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.runner_paths import RUNNER_PYTHON, inside_script
 from hc_ray.domain.task import Task
 from hc_ray.spec.spec import Spec
 
 SECONDS = 60.0
+_KEPT = 256
 _SHOWN_FILES, _SHOWN = 3, 300
 _LISTED, _NAMED = 40, 10
 _PATH = re.compile(r"(?<![\w./:~<-])/[\w.+-]*\w(?:/[\w.+-]*\w)*")
 _NOT_HERE = ("/dev", "/proc", "/sys", "/tmp")
 
 
+class Looks:
+    """What the untouched environments of tasks hold. Each is looked at once, in a sandbox of its own and a context
+    (``contextvars``) of its own: which trial asks first leaves no trace in any trial."""
+
+    def __init__(self, place: SandboxPlace) -> None:
+        self._place = place
+        self._views: dict[str, asyncio.Task[EnvironmentView]] = {}
+
+    async def around(self, spec: Spec, task: Task) -> Spec:
+        """The spec with what the untouched environment holds. A look that failed fails those who waited for it; the
+        next one who asks looks again."""
+        look = self._views.pop(task.digest, None)
+        if look is None or (look.done() and (look.cancelled() or look.exception())):
+            look = asyncio.get_running_loop().create_task(self._look(spec, task), context=Context())
+            look.add_done_callback(lambda seen: seen.cancelled() or seen.exception())  # whoever waits is told
+        self._views[task.digest] = look  # the last used stand last
+        for old in [digest for digest, seen in self._views.items() if seen.done()][:-_KEPT]:
+            del self._views[old]
+        return spec.with_snapshot(await asyncio.shield(look))
+
+    async def _look(self, spec: Spec, task: Task) -> EnvironmentView:
+        forks = SandboxForks(self._place, task, "look")
+        try:
+            return (await look_around(spec, forks)).snapshot
+        finally:
+            await forks.close()
+
+
 async def look_around(spec: Spec, forks: SandboxForks) -> Spec:
-    """The spec with what the untouched environment holds."""
+    """The spec with what the environment of these forks holds."""
     base = await forks.base()
     seen = await base.exec(command(base.workdir, outside(spec)), timeout=SECONDS)
     return spec.with_snapshot(read(seen.stdout))

@@ -1,13 +1,9 @@
 """How fast an engine was found to be on this machine (``hc-ray engine bench``): what its use in a sweep is held
 against."""
 
-import json
-import os
-from pathlib import Path
-
 from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.value import Value, digest_of
-from hc_ray.machine.paths import data_root
+from hc_ray.machine.remembered import recall, remember
 
 
 class Speed(Value):
@@ -28,30 +24,34 @@ class Speed(Value):
         return prompts + completion_tokens / self.completion_tokens_per_second
 
 
+REQUEST_SECONDS = 600.0
+"""Time limit of a request to an engine whose speed is not known, and the least of any other's."""
+PATIENCE = 3.0
+"""How much slower than its bench an engine may be before a request is given up."""
+
+
+def request_seconds(engine: EngineConfig, context_tokens: int | None = None) -> float:
+    """Time limit of one request: what the config says, else what an answer that fills the context would take with
+    every slot busy, several times over."""
+    if engine.request_sec is not None:
+        return engine.request_sec
+    speed, tokens = known_speed(engine), engine.context_tokens or context_tokens or 0
+    if speed is None:
+        return REQUEST_SECONDS
+    return max(REQUEST_SECONDS, PATIENCE * engine.parallel * tokens / speed.completion_tokens_per_second)
+
+
 def known_speed(engine: EngineConfig) -> Speed | None:
     """What was measured here with this engine; None before its first bench."""
     try:
-        return Speed.model_validate(json.loads(_path().read_text())[_key(engine)])
-    except (OSError, ValueError, KeyError):
+        return Speed.model_validate(recall("speeds", _key(engine)))
+    except ValueError:
         return None
 
 
 def keep_speed(engine: EngineConfig, speed: Speed) -> None:
     """Remember a measurement for the sweeps to come."""
-    path = _path()
-    try:
-        known = json.loads(path.read_text())
-    except (OSError, ValueError):
-        known = {}
-    known[_key(engine)] = speed.model_dump(mode="json")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
-    temporary.write_text(json.dumps(known, indent=1))
-    temporary.replace(path)
-
-
-def _path() -> Path:
-    return data_root() / "speeds.json"
+    remember("speeds", _key(engine), speed.model_dump(mode="json"))
 
 
 def _key(engine: EngineConfig) -> str:

@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Iterator
 
 from hc_ray.agent.budget import Asking, Clock, Purse, TimeIsUp
+from hc_ray.agent.environment_probe import Looks
 from hc_ray.agent.role import Exchange, RoleModel
 from hc_ray.domain.config import SolverConfig, TestgenConfig
 from hc_ray.domain.events import TestgenProgress, TurnStart
@@ -47,10 +48,11 @@ class Trial:
         decomposer: RoleModel,
         place: SandboxPlace,
         suites: SuiteCache,
+        looks: Looks,
     ) -> None:
         self.search, self.config, self.seed, self.tester = search, config, seed, tester
         self.decomposer = decomposer
-        self.place, self.suites = place, suites
+        self.place, self.suites, self.looks = place, suites, looks
         self.loop = LoopAgents(search) if config.agent_style == "loop" else None
         self.added: tuple[SelfTest, ...] = ()
         self.exchanges: list[Exchange] = []
@@ -58,7 +60,6 @@ class Trial:
     async def raw(self) -> None:
         """One sample, whatever it costs."""
         search = self.search
-        await search.look_around()
         if self.loop:
             return await self.loop.raw()
         slot = search.context.schedule.fresh(0, round=1, slot=0)
@@ -74,7 +75,6 @@ class Trial:
     async def best_of_n(self) -> None:
         """Independent samples as long as the budget pays, then one pick by agreement of behaviour."""
         search = self.search
-        await search.look_around()
         if self.loop:
             return await self.loop.best_of_n()
         generic = generic_inputs(search.spec, search.deliverable, count=INPUTS_PER_RANGE)
@@ -90,7 +90,6 @@ class Trial:
     async def hc(self) -> None:
         """Rounds under the suite until the best is clearly good or nothing is left to spend."""
         search = self.search
-        await search.look_around()
         if self.loop:
             named = await self._parts() if self.config.decompose == "model" else ()
             told = "\n".join(f"{number}. {part.told}" for number, part in enumerate(named, start=1))
@@ -177,7 +176,7 @@ class Trial:
             # Others may wait for it: it has sandboxes of its own, so that it outlives this trial's deadline.
             suite, exchanges = await write_suite(
                 search.context.task, config=self.config, seed=self.seed, tester=self.tester, place=self.place,
-                events=search.context.events, purse=purse,
+                looks=self.looks, events=search.context.events, purse=purse,
             )  # fmt: skip
             self.exchanges += exchanges
             return suite

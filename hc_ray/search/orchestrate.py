@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from hc_ray.agent.budget import Asking, Clock, Purse, TimeIsUp, wall_seconds
+from hc_ray.agent.environment_probe import Looks
 from hc_ray.agent.role import RoleModel
 from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.domain.candidate import Submission
@@ -45,11 +46,12 @@ async def solve(
     events: Events,
     before_judging: Callable[[TrialOutcome], None] = lambda so_far: None,
     queued: Callable[[], float] = lambda: 0.0,
+    looks: Looks | None = None,
 ) -> TrialOutcome:
-    """Run a trial. ``before_judging`` is told what it has come to before each verdict; ``queued`` says for how many
-    seconds so far it has only waited for an engine or a slot. Raises ``InfrastructureError`` for what fails outside the
-    sandbox, ``UserError`` for a task or config that cannot be run; a trial that found nothing hands in the untouched
-    workspace."""
+    """Run a trial. ``suites`` and ``looks`` (None: its own) are shared with other trials. ``before_judging`` is told
+    what it has come to before each verdict; ``queued`` says for how many seconds so far it has only waited for an
+    engine or a slot. Raises ``InfrastructureError`` for what fails outside the sandbox, ``UserError`` for a task or
+    config that cannot be run; a trial that found nothing hands in the untouched workspace."""
     if agent not in ("raw", "best_of_n", "hc"):
         raise ConfigError(f"agent {agent!r} uses no model; the verifiers run it")
     clock = Clock(wall_seconds(task, budget), queued)
@@ -60,7 +62,7 @@ async def solve(
         before_judging(trial.outcome())
         return await judge(submission)
 
-    solver = roles["solver"]
+    solver, looks = roles["solver"], looks or Looks(place)
     context = TrialContext(
         task=task,
         config=config,
@@ -77,10 +79,12 @@ async def solve(
     search = Search(context, read_spec(task.instruction, task.environment))
     tester = roles.get("tester", roles["solver"])
     decomposer = roles.get("decomposer", roles["solver"])
-    trial = Trial(search, config=config, seed=seed, tester=tester, decomposer=decomposer, place=place, suites=suites)
+    trial = Trial(search, config=config, seed=seed, tester=tester, decomposer=decomposer, place=place, suites=suites,
+                  looks=looks)  # fmt: skip
     try:
-        if agent == "hc":
-            with clock.stopped():
+        with clock.stopped():
+            await search.look_around(looks)
+            if agent == "hc":
                 await trial.write_tests()
         await _within(clock, search, getattr(trial, agent)())
         passed = await hand_in(search)
@@ -103,7 +107,8 @@ async def _within(clock: Clock, search: Search, work: Coroutine[Any, Any, None])
 
 async def make_suite(task: Task, *, config: SolverConfig, seed: int, tester: RoleModel, place: SandboxPlace) -> Suite:
     """A suite without a trial: what ``hc-ray testgen`` shows."""
-    return (await write_suite(task, config=config, seed=seed, tester=tester, place=place, events=_Silence()))[0]
+    return (await write_suite(task, config=config, seed=seed, tester=tester, place=place,
+                              looks=Looks(place), events=_Silence()))[0]  # fmt: skip
 
 
 class _Silence:

@@ -57,9 +57,9 @@ class Search:
         self.bits: list[bool] = []
         self.notes: list[str] = []
 
-    async def look_around(self) -> None:
+    async def look_around(self, looks: environment_probe.Looks) -> None:
         """See what the untouched environment holds, and read the named files: they go into every prompt, cut."""
-        self.spec = await environment_probe.look_around(self.spec, self.forks)
+        self.spec = await looks.around(self.spec, self.context.task)
         self.deliverable = deliverable_of(self.spec)
         named = list(self.deliverable.inputs[:_SHOWN_FILES])
         named += [self.deliverable.path] if self.deliverable.path and self.deliverable.exists else []

@@ -207,6 +207,7 @@ async def write_suite(
     seed: int,
     tester: RoleModel,
     place: SandboxPlace,
+    looks: environment_probe.Looks,
     events: Events,
     purse: Purse | None = None,
 ) -> tuple[Suite, tuple[Exchange, ...]]:
@@ -215,7 +216,7 @@ async def write_suite(
     key = suite_key(task, config, seed, tester)
     forks = SandboxForks(place, task, key)
     try:
-        spec = await environment_probe.look_around(read_spec(task.instruction, task.environment), forks)
+        spec = await looks.around(read_spec(task.instruction, task.environment), task)
         kind = FileSuiteWriter if config.testgen.style == "files" else SuiteWriter
         writer = kind(task, spec, config.testgen, seed=seed, forks=forks, events=events,
                       asking=Asking(tester, purse or Purse(config.testgen.budget_tokens)))  # fmt: skip

@@ -12,9 +12,10 @@ from hc_ray.domain.profile import Profile, usable
 from hc_ray.engines.catalogue import catalogue
 from hc_ray.engines.http import HttpModel
 from hc_ray.engines.knee import find_knee
-from hc_ray.engines.speed import known_speed
+from hc_ray.engines.speed import REQUEST_SECONDS, Speed, keep_speed, known_speed, request_seconds
 from hc_ray_actors.driver.plan import prepare
 from hc_ray_actors.engine import Endpoint, Engine
+from hc_ray_actors.estimate import FALLBACK_RATE, expected_seconds, remember_rate
 from hc_ray_actors.jobs import bench
 from hc_ray_actors.role_models import role_model, role_models
 from hc_ray_actors.trials import RoleSetup, Trials
@@ -157,3 +158,17 @@ def test_what_the_plan_shows_and_keys_its_trials_by_is_what_the_server_can_do(tm
         plan = prepare(config)
     assert set(planned.notes) <= set(plan.notes) and plan.models == planned.models
     assert plan.trials[0].models["solver"] == planned.models["solver"][2]
+
+
+def test_a_slow_engine_gets_the_time_that_its_measured_speed_asks_for() -> None:
+    slow, models = EngineConfig(parallel=8), {"solver": (EngineConfig(), None, "m")}
+    assert request_seconds(slow, 16_384) == REQUEST_SECONDS
+    assert expected_seconds(1200, 0, models) == 1200 / FALLBACK_RATE  # type: ignore[arg-type]
+    keep_speed(slow, Speed(knee=4, completion_tokens_per_second=5.0, prompt_tokens_per_second=20.0))
+    # An answer that fills the context, every slot busy: 16,384 tokens at 5/8 of a token a second, three times over.
+    assert request_seconds(slow, 16_384) == pytest.approx(3 * 8 * 16_384 / 5)
+    assert request_seconds(EngineConfig(request_sec=7), 16_384) == 7
+    assert request_seconds(slow, 256) > REQUEST_SECONDS > request_seconds(slow, 64) - 1
+    assert expected_seconds(1200, 0, models) == pytest.approx(1200 / 8)  # type: ignore[arg-type]
+    remember_rate("m", 60.0)
+    assert expected_seconds(1200, 0, models) == 1200 / 60  # type: ignore[arg-type]

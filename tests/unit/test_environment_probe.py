@@ -1,18 +1,23 @@
 """What is seen of an untouched environment, and what a tester is shown of it."""
 
+import asyncio
 import json
+from contextvars import ContextVar
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hc_ray.agent import environment_probe
 from hc_ray.agent.terminal import Limits
 from hc_ray.domain.environment import EnvironmentView, FileView
+from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.task import Environment, Task
 from hc_ray.sandboxes.inside import look as looker
 from hc_ray.spec.reading import read_spec
 from hc_ray.spec.spec import Spec
+from tests.fakes.sandbox import FakePlace
 
 
 def test_looking_around_tells_tools_files_columns_keys_and_functions(tmp_path: Path) -> None:
@@ -84,3 +89,31 @@ def test_a_lineage_is_told_what_is_there_and_what_it_may_spend_and_no_wall_time(
 @given(st.binary(max_size=80))
 def test_any_report_is_read(report: bytes) -> None:
     assert environment_probe.read(report).files == ()
+
+
+async def test_trials_of_a_task_share_one_look_which_belongs_to_none_of_them() -> None:
+    trial: ContextVar[str] = ContextVar("trial", default="nobody's")
+    seen, faults = [], [SandboxError("gone")]
+
+    def look(sandbox: object, command: object, options: object) -> bytes:
+        seen.append(trial.get())
+        if faults:
+            raise faults.pop()
+        return EnvironmentView(system="Debian").model_dump_json().encode()
+
+    place = FakePlace(look)
+    looks = environment_probe.Looks(place)
+    spec, task = (
+        Spec(instruction="", workdir="/app"),
+        Task(name="t", digest="d", instruction="", environment=Environment()),
+    )
+
+    async def ask(name: str) -> str:
+        trial.set(name)
+        return (await looks.around(spec, task)).snapshot.system
+
+    with pytest.raises(SandboxError, match="gone"):
+        await asyncio.gather(ask("a"), ask("b"))
+    assert await asyncio.gather(ask("a"), ask("b"), ask("c")) == ["Debian"] * 3
+    assert seen == ["nobody's"] * 2
+    assert all(sandbox.closed for sandbox in place.sandboxes)

@@ -16,7 +16,7 @@ from hc_ray.engines.catalogue import catalogue, resolve, resolve_remote, save_pr
 from hc_ray.engines.http import HttpModel
 from hc_ray.engines.knee import find_knee
 from hc_ray.engines.profiles import own_settings, settled
-from hc_ray.engines.speed import Speed, keep_speed
+from hc_ray.engines.speed import Speed, keep_speed, request_seconds
 from hc_ray.machine.paths import data_root
 from hc_ray_actors.engine import Engine
 from hc_ray_actors.role_models import role_model
@@ -60,8 +60,8 @@ async def _bench(config: EngineConfig, measure: "_Measure", save: bool, tell: Ca
         planned = role_model(config, seen)[1]
         key = os.environ.get(config.api_key_env or "", "") or None
         model = HttpModel(
-            endpoint.base_url or "", endpoint.model, api_key=key, parallel=config.parallel, timeout=config.request_sec,
-            sampling=seen.sampling,
+            endpoint.base_url or "", endpoint.model, api_key=key, parallel=config.parallel, sampling=seen.sampling,
+            timeout=request_seconds(config),
         )  # fmt: skip
         profile, found = await measure(model, config, planned, seen, tell)
     finally:
