@@ -4,16 +4,16 @@ function of the declaration and the stored records alone, so a killed climb goes
 
 from collections.abc import Callable, Sequence
 
-from hc_ray.climb import meta_reasoner, no_change, rules, tpe
+from hc_ray.climb import meta_reasoner, rules, tpe
 from hc_ray.climb.evaluation import Aggregates, Evaluator, Replay
 from hc_ray.climb.generation import Generation
 from hc_ray.climb.guardrails import Speaks
 from hc_ray.climb.knobs import Site, live
-from hc_ray.climb.proposals import Moment, Proposal, Record
+from hc_ray.climb.proposals import Moment, Proposal, Record, propose
 from hc_ray.climb.race import ClimbConfig
 from hc_ray.domain.errors import OutputError
 from hc_ray.domain.ports import Store
-from hc_ray.domain.value import Value, digest_of, readable_json
+from hc_ray.domain.value import digest_of, readable_json
 
 PROPOSERS = 3
 """Of a generation: the meta-reasoner (or the rules), TPE, no change."""
@@ -22,43 +22,25 @@ _FARTHEST = 3
 """How many guardrails far a change may go after long stagnation."""
 
 
-class Ended(Value):
-    """How a climb ended."""
-
-    site: Site
-    """The last incumbent."""
-    accepted: tuple[Record, ...]
-    """The path to it; one of no change is a false alarm."""
-    generations: int
-    """Those that are decided."""
-    tokens: int
-    why: str
-
-
 class Climb:
     """One climb over one set of tasks."""
 
     def __init__(
-        self,
-        start: Site,
-        tasks: Sequence[str],
-        config: ClimbConfig,
-        *,
-        evaluator: Evaluator,
-        store: Store,
-        ask: meta_reasoner.Ask | None = None,
-        replay: Replay | None = None,
-        speaks: Speaks | None = None,
+        self, start: Site, tasks: Sequence[str], config: ClimbConfig, *, evaluator: Evaluator, store: Store,
+        ask: meta_reasoner.Ask | None = None, replay: Replay | None = None, speaks: Speaks | None = None,
         tell: Callable[[Record], None] = lambda record: None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """``ask``: the meta-reasoner's engine; None: the rules propose. ``speaks``: the vocabulary that hints must not
         use. ``tell`` hears every record as it is written. Raises ``OutputError`` where the store holds another
         climb."""
         self.site, self.tasks, self.config = start, tuple(sorted(tasks)), config
+        """``site``: the incumbent."""
         self._evaluator, self._store, self._ask, self._replay = evaluator, store, ask, replay
         self._speaks, self._tell = speaks, tell
         self.history: list[Record] = []
+        """Decided proposals; the accepted ones are the path to the incumbent, those of no change false alarms."""
         self.tokens = 0
+        """What it has cost so far."""
         self._aggregates: Aggregates | None = None
         self._stagnant = 0
         """Generations since the last acceptance."""
@@ -68,20 +50,17 @@ class Climb:
             raise OutputError(f"{DECLARED} was declared with another start, tasks or terms; choose another --out")
         store.write(DECLARED, declared)
 
-    def run(self) -> Ended:
+    def run(self) -> None:
         """Until the declared generations or the tokens are over."""
         paths = [path for path in self._store.list("climb") if path != DECLARED]
         stored = {path: Record.model_validate_json(self._store.read(path)) for path in paths}
-        done = 0
-        while done < self.config.generations and self.tokens < self.config.tokens:
-            done += 1
-            known = [stored[path] for place in range(PROPOSERS) if (path := f"climb/{done}-{place}.json") in stored]
+        for number in range(1, self.config.generations + 1):
+            if self.tokens >= self.config.tokens:
+                return
+            known = [stored[path] for place in range(PROPOSERS) if (path := f"climb/{number}-{place}.json") in stored]
             if len(known) < PROPOSERS or any(one.decision is None for one in known):
-                known = self._generation(done, [one.proposal for one in known])
+                known = self._generation(number, [one.proposal for one in known])
             self._learn(known)
-        why = "tokens" if self.tokens >= self.config.tokens else "generations"
-        accepted = tuple(one for one in self.history if one.accepted)
-        return Ended(site=self.site, accepted=accepted, generations=done, tokens=self.tokens, why=why)
 
     def _write(self, record: Record) -> None:
         self._store.write(record.path, readable_json(record))
@@ -123,4 +102,6 @@ class Climb:
         turn = (place + number) % PROPOSERS  # who comes first has the choice: it rotates
         if turn == 0:
             return meta_reasoner.suggest(moment, self._ask) if self._ask else rules.suggest(moment)
-        return tpe.suggest(moment) if turn == 1 else no_change.suggest(moment)
+        if turn == 1:
+            return tpe.suggest(moment)
+        return propose(moment, "no change", None, None, "what it wins, luck wins")

@@ -1,6 +1,5 @@
 """What a climb asks of the world, and what it makes of the answers. Nothing here names a task to a proposer."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, Protocol
 
@@ -66,9 +65,7 @@ class Aggregates(Value):
     unscored: int = 0
     pass_rate: float | None = None
     means: dict[str, float] = {}
-    """Of ``FACTS``, over the trials that have them."""
-    stops: dict[str, float] = {}
-    """Why searches ended → their share."""
+    """Of ``FACTS``, over the trials that have them; ``ended by …``: the share of searches that ended so."""
 
 
 FACTS = ("self_pass", "weak_suite", "duplicates", "malformed", "turns", "tokens")
@@ -83,10 +80,10 @@ def aggregate(outcomes: Iterable[Outcome]) -> Aggregates:
             by_task.setdefault(one.task, []).append(one.passed)
     rates = [sum(passed) / len(passed) for passed in by_task.values()]
     known = {name: [value for one in trials if (value := getattr(one, name)) is not None] for name in FACTS}
-    stops = Counter(one.stop for one in trials if one.stop)
+    for stop in sorted({one.stop for one in trials if one.stop}):
+        known[f"ended by {stop}"] = [one.stop == stop for one in trials]
     return Aggregates(
         tasks=len(by_task), trials=len(trials), unscored=sum(one.passed is None for one in trials),
         pass_rate=round(sum(rates) / len(rates), 4) if rates else None,
         means={name: round(sum(values) / len(values), 4) for name, values in known.items() if values},
-        stops={stop: round(count / stops.total(), 4) for stop, count in sorted(stops.items())},
     )  # fmt: skip

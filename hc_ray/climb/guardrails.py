@@ -10,21 +10,14 @@ from pydantic import ValidationError
 from hc_ray.climb.knobs import Knob, Site, field_of, with_value
 from hc_ray.domain.config import SolverConfig
 from hc_ray.domain.prompt import Malformed
-from hc_ray.domain.value import Value
 
 Speaks = Callable[[str], Mapping[str, str]]
 """``tasks.vocabulary.Vocabulary.found``: words of a text that belong to one task → that task."""
 
 
-class Turned(Value):
-    """One knob turned, legally. Values are as JSON has them."""
-
-    before: Any
-    after: Any
-    solver: SolverConfig
-
-
-def turn(knob: Knob, asked: Any, site: Site, *, reach: int = 1, speaks: Speaks | None = None) -> Turned | Malformed:
+def turn(
+    knob: Knob, asked: Any, site: Site, *, reach: int = 1, speaks: Speaks | None = None
+) -> SolverConfig | Malformed:
     """The incumbent with one knob turned to the nearest legal value to what was asked: within ``reach`` guardrails of
     where it is, and in its box. ``Malformed`` for what is no value of it, changes nothing, or speaks of one task."""
     before = knob.at(site.solver)
@@ -33,33 +26,25 @@ def turn(knob: Knob, asked: Any, site: Site, *, reach: int = 1, speaks: Speaks |
         return Malformed(reason=f"{knob.key}: {asked!r:.60} is no value of it", text="")
     if knob.kind == "text" and speaks and (said := speaks(wanted)):
         return Malformed(reason=f"{knob.key}: {', '.join(said)} occur in one task only", text=wanted)
-    solver = site.solver
     while wanted != before:
         try:
-            solver = with_value(site.solver, knob.key, wanted)
-            break
+            turned = with_value(site.solver, knob.key, wanted)
         except ValidationError:  # another knob is in its way: one nearer to where it is
             wanted = wanted - int(math.copysign(1, wanted - before)) if knob.kind == "whole" else before
-    same = knob.acts and knob.acts(site) == knob.acts(site.model_copy(update={"solver": solver}))
-    if wanted == before or same:
-        return Malformed(reason=f"{knob.key}: {asked!r:.60} would change nothing ({before!r:.60})", text="")
-    return Turned(before=before, after=knob.at(solver), solver=solver)
+            continue
+        if knob.acts and knob.acts(site) == knob.acts(site.model_copy(update={"solver": turned})):
+            break
+        return turned
+    return Malformed(reason=f"{knob.key}: {asked!r:.60} would change nothing ({before!r:.60})", text="")
 
 
-def neighbours(knob: Knob, site: Site, reach: int = 1) -> tuple[Turned, ...]:
-    """What a knob can be turned to from here: every option, or a number one guardrail up and down. Texts have none."""
-    now, wanted = coordinate(knob, knob.at(site.solver)), list(knob.options)
+def neighbours(knob: Knob, site: Site, reach: int = 1) -> tuple[SolverConfig, ...]:
+    """Where a knob can be turned to from here: every option, or a number one guardrail up and down. Texts have none."""
+    now, wanted = knob.place(knob.at(site.solver)), list(knob.options)
     if knob.box is not None:
         wanted = [now + knob.box[2] * reach, now - knob.box[2] * reach]
     turned = [turn(knob, one, site, reach=reach) for one in wanted]
-    return tuple(one for one in turned if isinstance(one, Turned))
-
-
-def coordinate(knob: Knob, value: Any) -> Any:
-    """A value as one number or one option: a ladder's mean, the name that leads."""
-    if knob.kind == "ladder" and isinstance(value, list | tuple):
-        return sum(value) / max(1, len(value))
-    return value[0] if knob.kind == "lead" and isinstance(value, list | tuple) and value else value
+    return tuple(one for one in turned if isinstance(one, SolverConfig))
 
 
 def _wanted(knob: Knob, asked: Any, before: Any, reach: int) -> Any:
@@ -67,7 +52,7 @@ def _wanted(knob: Knob, asked: Any, before: Any, reach: int) -> Any:
     if knob.kind == "text":
         return _text(asked, field_of(knob.key)) if isinstance(asked, str) else None
     try:
-        asked, now = coordinate(knob, asked), coordinate(knob, before)
+        asked, now = knob.place(asked), knob.place(before)
         if knob.options:
             fits = any(one == asked and type(one) is type(asked) for one in knob.options)
             rest = [one for one in before if one != asked] if knob.kind == "lead" else []

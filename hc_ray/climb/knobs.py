@@ -6,6 +6,7 @@ import inspect
 import typing
 from collections.abc import Callable
 from functools import cache, cached_property
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel
@@ -82,7 +83,7 @@ class Knob(NamedTuple):
 
     @property
     def default(self) -> Any:
-        return value_of(SweepConfig(), self.key)
+        return field_of(self.key).default
 
     @property
     def options(self) -> tuple[Any, ...]:
@@ -109,6 +110,12 @@ class Knob(NamedTuple):
         """Its value in a config, as JSON has it."""
         value = value_of(solver, self.key.removeprefix("solver."))
         return list(value) if isinstance(value, tuple) else value
+
+    def place(self, value: Any) -> Any:
+        """A value as one number or one option: a ladder's mean, the name that leads."""
+        if not isinstance(value, list | tuple) or not value:
+            return value
+        return sum(value) / len(value) if self.kind == "ladder" else value[0] if self.kind == "lead" else value
 
 
 def _greedy(site: Site) -> int:
@@ -207,7 +214,7 @@ def _meanings() -> dict[str, str]:
     found = {}
     for node in ast.parse(inspect.getsource(config)).body:
         if isinstance(node, ast.ClassDef) and node.name in homes:
-            for field, text in zip(node.body, node.body[1:], strict=False):
+            for field, text in pairwise(node.body):
                 if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
                     said = " ".join(str(ast.literal_eval(text.value)).split())
                     found[homes[node.name] + ast.unparse(field.target)] = said

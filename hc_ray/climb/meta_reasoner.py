@@ -91,7 +91,6 @@ def suggest(moment: Moment, complete: Ask) -> Proposal:
 
 def _aggregates(seen: Aggregates) -> str:
     told = {"tasks": seen.tasks, "trials": seen.trials, "pass rate": seen.pass_rate or 0.0, **seen.means}
-    told |= {f"share of searches that ended by '{stop}'": share for stop, share in seen.stops.items()}
     return "\n".join(f"- {name.replace('_', ' ')}: {value:g}" for name, value in told.items())
 
 

@@ -121,5 +121,9 @@ def propose(moment: Moment, proposer: ProposerName, key: str | None, asked: Any,
         more["fault"] = f"{key} has no effect here; it needs: {lacks}" if lacks else f"{key} is no knob of a climb"
     elif key is not None:
         turned = turn(KNOBS[key], asked, moment.site, reach=moment.reach, speaks=moment.speaks)
-        more |= {"fault": turned.reason} if isinstance(turned, Malformed) else dict(turned)
+        if isinstance(turned, Malformed):
+            more["fault"] = turned.reason
+        else:
+            before, after = KNOBS[key].at(moment.site.solver), KNOBS[key].at(turned)
+            more |= {"solver": turned, "before": before, "after": after}
     return Proposal(**found | more)

@@ -80,7 +80,7 @@ class Evidence(Value):
     saved: float | None = None
     """Tokens that it saves per trial."""
     saved_p: float = 1.0
-    """One-sided: the chance to save so much if it saves nothing."""
+    """One-sided: the chance to save so much if it saves nothing; 1 where tokens decide nothing."""
     score: float | None = None
     """Mean difference of the scores; it decides nothing, and is None where the two write suites of their own."""
 
@@ -112,7 +112,8 @@ def weigh(
     delta = sum(leads) / count
     return Evidence(
         stage=stage, seeds=len(seeds), tasks=count, control=before, changed=before + delta, delta=delta,
-        p=_better(leads, seed), saved=sum(saved) / count, saved_p=_better(saved, seed),
+        p=_better(leads, seed), saved=sum(saved) / count,
+        saved_p=_better(saved, seed) if abs(delta) < 1e-12 or stage == "confirm" else 1.0,
         score=sum(scores) / len(scores) if score and scores else None,
     )  # fmt: skip
 

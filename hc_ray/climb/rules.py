@@ -2,61 +2,41 @@
 whatever has not been tried from here, in an order that the climb's seed shuffles."""
 
 import random
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-from hc_ray.climb.evaluation import Aggregates
-from hc_ray.climb.guardrails import coordinate, neighbours
+from hc_ray.climb.guardrails import neighbours
 from hc_ray.climb.proposals import Moment, Proposal, propose
 
 MANY = 0.3
 """From this share of trials or candidates on a rule holds."""
-
-
-class Rule(NamedTuple):
-    """A line of the table."""
-
-    why: str
-    holds: Callable[[Aggregates], bool]
-    key: str
-    up: bool
-
-
-def _apart(seen: Aggregates) -> float:
-    """How much more often the self-tests pass than the real ones."""
-    return seen.means.get("self_pass", seen.pass_rate or 0.0) - (seen.pass_rate or 0.0)
-
-
-RULES: tuple[Rule, ...] = (
-    Rule("many candidates repeat others: more variety", lambda seen: seen.means.get("duplicates", 0) >= MANY,
-         "solver.temperatures", True),
-    Rule("many answers cannot be read: less variety", lambda seen: seen.means.get("malformed", 0) >= MANY,
-         "solver.temperatures", False),
-    Rule("many suites are weak: one more round of tests", lambda seen: seen.means.get("weak_suite", 0) >= MANY,
-         "solver.testgen.rounds", True),
-    Rule("self-tests pass where the real ones fail: more of each kind", lambda seen: _apart(seen) >= MANY,
-         "solver.testgen.tests_per_category_max", True),
-    Rule("self-tests fail where the real ones pass: fewer repairs after them", lambda seen: _apart(seen) <= -MANY,
-         "solver.repairs", False),
-    Rule("many searches end at their turns: more of them", lambda seen: seen.stops.get("turns", 0) >= MANY,
-         "solver.max_turns", True),
-    Rule("many searches end at their tokens: narrower rounds", lambda seen: seen.stops.get("tokens", 0) >= MANY,
-         "solver.samples", False),
-)  # fmt: skip
+RULES = (
+    ("duplicates", "solver.temperatures", True, "many candidates repeat others: more variety"),
+    ("malformed", "solver.temperatures", False, "many answers cannot be read: less variety"),
+    ("weak_suite", "solver.testgen.rounds", True, "many suites are weak: one more round of tests"),
+    ("self alone", "solver.testgen.tests_per_category_max", True, "self-tests pass where the real ones fail: more"),
+    ("real alone", "solver.repairs", False, "self-tests fail where the real ones pass: fewer repairs after them"),
+    ("ended by turns", "solver.max_turns", True, "many searches end at their turns: more of them"),
+    ("ended by tokens", "solver.samples", False, "many searches end at their tokens: narrower rounds"),
+)
+"""Which share is high, which knob it turns, whether up, and why."""
 
 
 def suggest(moment: Moment, note: str = "", **more: Any) -> Proposal:
     """``note``: why rules speak in a model's stead; ``more``: its answer and tokens."""
-    tried, end = moment.tried, f" ({note})" if note else ""
+    tried, end, seen = moment.tried, f" ({note})" if note else "", moment.aggregates
+    real = seen.pass_rate or 0.0
+    apart = seen.means.get("self_pass", real) - real
+    shares = {**seen.means, "self alone": apart, "real alone": -apart}
     left = [(knob, one) for knob in moment.knobs for one in neighbours(knob, moment.site, moment.reach)
-            if one.solver.hash not in tried]  # fmt: skip
-    for rule in RULES:
+            if one.hash not in tried]  # fmt: skip
+    for share, key, up, why in RULES:
         for knob, one in left:
-            up = knob.key == rule.key and coordinate(knob, one.after) > coordinate(knob, one.before)
-            if knob.key == rule.key and up == rule.up and rule.holds(moment.aggregates):
-                return propose(moment, "rules", knob.key, one.after, rule.why + end, **more)
+            if knob.key == key and shares.get(share, 0.0) >= MANY:
+                before, after = (knob.place(knob.at(solver)) for solver in (moment.site.solver, one))
+                if (after > before) == up:
+                    return propose(moment, "rules", key, knob.at(one), why + end, **more)
     if not left:
         return propose(moment, "rules", None, None, note, **more, fault="every change within reach was tried")
     # One order for the whole climb, so that a later generation goes on where this one stood.
-    knob, one = min(left, key=lambda each: random.Random(f"{moment.seed} {each[0].key} {each[1].after}").random())
-    return propose(moment, "rules", knob.key, one.after, f"not tried from here yet{end}", **more)
+    knob, one = min(left, key=lambda each: random.Random(f"{moment.seed} {each[1].hash}").random())
+    return propose(moment, "rules", knob.key, knob.at(one), f"not tried from here yet{end}", **more)

@@ -5,8 +5,7 @@ incumbent."""
 import warnings
 from typing import Any
 
-from hc_ray.climb.guardrails import coordinate
-from hc_ray.climb.knobs import KNOBS, Knob
+from hc_ray.climb.knobs import KNOBS
 from hc_ray.climb.proposals import Moment, Proposal, propose
 
 START_UP = 4
@@ -19,13 +18,7 @@ _SPACE = {knob.key: knob for knob in KNOBS.values() if knob.turner == "climb" an
 def suggest(moment: Moment) -> Proposal:
     """One change: the first draw that lives here, changes something and is not taken."""
     import optuna
-    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-
-    def values(knob: Knob) -> Any:
-        low, high, _ = knob.box or (0, 0, 0)
-        if knob.options:
-            return CategoricalDistribution(knob.options)
-        return IntDistribution(int(low), int(high)) if knob.kind == "whole" else FloatDistribution(low, high)
+    from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     with warnings.catch_warnings():
@@ -35,29 +28,25 @@ def suggest(moment: Moment) -> Proposal:
             n_startup_trials=START_UP, multivariate=True, group=True, seed=moment.seed_for("tpe")
         )
     study = optuna.create_study(direction="maximize", sampler=sampler)
-    known = CategoricalDistribution(tuple(_SPACE))
     for record in moment.history:
         knob = _SPACE.get(record.proposal.knob or "")
         if knob is not None and record.worth is not None:
-            ran = coordinate(knob, record.proposal.after)
+            ran = knob.place(record.proposal.after)
+            space: dict[str, BaseDistribution] = {"knob": CategoricalDistribution(tuple(_SPACE))}
             if knob.box is not None:  # a start may lie outside of the box
                 ran = min(max(ran, knob.box[0]), knob.box[1])
-            spaces = {"knob": known, knob.key: values(knob)}
+                space[knob.key] = FloatDistribution(*knob.box[:2])
+            else:
+                space[knob.key] = CategoricalDistribution(knob.options)
             params = {"knob": knob.key, knob.key: ran}
-            study.add_trial(optuna.trial.create_trial(params=params, distributions=spaces, value=record.worth.delta))
-    drawn, entered = None, len(study.trials)
-    while drawn is None or (
-        len(study.trials) < entered + _TRIES and (drawn.fault or drawn.solver.hash in moment.taken)
-    ):
+            study.add_trial(optuna.trial.create_trial(params=params, distributions=space, value=record.worth.delta))
+    entered = len(study.trials)
+    for _ in range(_TRIES):
         trial = study.ask()
         knob = _SPACE[trial.suggest_categorical("knob", tuple(_SPACE))]
-        low, high, _ = knob.box or (0, 0, 0)
-        asked: Any
-        if knob.options:
-            asked = trial.suggest_categorical(knob.key, knob.options)
-        elif knob.kind == "whole":
-            asked = trial.suggest_int(knob.key, int(low), int(high))
-        else:
-            asked = round(trial.suggest_float(knob.key, low, high), 2)
+        asked: Any = (round(trial.suggest_float(knob.key, *knob.box[:2]), 2) if knob.box
+                      else trial.suggest_categorical(knob.key, knob.options))  # fmt: skip
         drawn = propose(moment, "tpe", knob.key, asked, f"TPE's draw after {entered} evaluated changes")
+        if not drawn.fault and drawn.solver.hash not in moment.taken:
+            break
     return drawn
