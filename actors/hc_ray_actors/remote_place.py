@@ -5,14 +5,24 @@ import copy
 import itertools
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from hc_ray.domain.errors import SandboxError
+from hc_ray.domain.fork_steps import Step
 from hc_ray.domain.ports import Difference, ExecResult, Sandbox
 from hc_ray.domain.task import Task
 from hc_ray_actors.activity import TrialActivity
 
 T = TypeVar("T")
+
+
+class Forked(NamedTuple):
+    """What ``Sandboxes.in_fork`` answers."""
+
+    answer: Any
+    """Of the last step."""
+    waits: list[tuple[float, float]]
+    """From when until when, in seconds since the call began, it waited for a slot."""
 
 
 class RemotePlace:
@@ -34,7 +44,8 @@ class RemotePlace:
         return own
 
     async def during(self, call: Awaitable[T]) -> T:
-        """Await a call to an actor. Of a command's only the last seconds are work: before it waited for a slot."""
+        """Await a call to an actor. Of a command's only the last seconds are work: before it waited for a slot. The
+        same goes for the commands in a fork."""
         if self._activity is None:
             return await call
         with self._activity.at("sandbox") as operation:
@@ -42,6 +53,8 @@ class RemotePlace:
             answer = await call
             if isinstance(answer, ExecResult):
                 operation.started = max(operation.began, self._activity.now() - answer.seconds)
+            if isinstance(answer, Forked):
+                self._activity.waited(operation, answer.waits)
             return answer
 
     def replace(self, index: int, actor: Any) -> None:
@@ -59,14 +72,18 @@ class RemotePlace:
     async def make(self, actor: Any, start: Callable[[str], Awaitable[str]]) -> "RemoteSandbox":
         """A sandbox that ``start`` makes under the handle that it is given. Where the caller gives up meanwhile, the
         actor goes on making it: it is closed as soon as it is there."""
+        handle, workdir = await self.open(actor, start)
+        return RemoteSandbox(self, actor, handle, workdir)
+
+    async def open(self, actor: Any, start: Callable[[str], Awaitable[T]]) -> tuple[str, T]:
+        """As ``make``: the handle, and what ``start`` answered."""
         handle = f"{self._id}-{next(self._numbers)}"
         self.count(actor, 1)
         try:
-            workdir = await self.during(start(handle))
+            return handle, await self.during(start(handle))
         except BaseException:
             self.close_soon(actor, handle)
             raise
-        return RemoteSandbox(self, actor, handle, workdir)
 
     def close_soon(self, actor: Any, handle: str) -> "asyncio.Task[None]":
         """Begin to close a sandbox; that it is closed does not depend on who waits for it."""
@@ -149,6 +166,14 @@ class RemoteSandbox:
     async def fork(self, name: str) -> Sandbox:
         actor, parent = self._actor, self._handle
         return await self._place.make(actor, lambda handle: actor.fork(handle, parent, name))
+
+    async def in_fork(self, name: str, before: Sequence[Step[Any]], last: Step[T]) -> T:
+        """As ``fork_steps.in_fork``, in one call."""
+        actor, parent = self._actor, self._handle
+        _, done = await self._place.open(actor, lambda handle: actor.in_fork(handle, parent, name, [*before, last]))
+        self._place.count(actor, -1)  # closed over there
+        answer: T = done.answer
+        return answer
 
     async def hand_over(self) -> str:
         """As ``ports.HandsOver``; the ticket begins with the number of the node's actor (``given_by``)."""

@@ -4,17 +4,19 @@ import asyncio
 import io
 import os
 import tarfile
+import time
 from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hc_ray.domain.errors import SandboxError
+from hc_ray.domain.fork_steps import Exec, Step
 from hc_ray.domain.ports import Difference, ExecResult, HandsOver, Sandbox
 from hc_ray.domain.task import Task
 from hc_ray.machine.paths import data_root
 from hc_ray.tasks.public_folder import is_here
 from hc_ray_actors.backends import choose, open_place, standing_fault
-from hc_ray_actors.remote_place import RemotePlace, RemoteSandbox, given_by
+from hc_ray_actors.remote_place import Forked, RemotePlace, RemoteSandbox, given_by
 
 __all__ = [
     "RemotePlace",
@@ -91,6 +93,23 @@ class Sandboxes:
 
     async def fork(self, handle: str, parent: str, name: str) -> str:
         return await self._keep(handle, self._find(parent).fork(name))
+
+    async def in_fork(self, handle: str, parent: str, name: str, steps: Sequence[Step[Any]]) -> Forked:
+        """Take steps in a fork, which is closed with the last of them, or when its caller closes ``handle``."""
+        began, answer, waits = time.monotonic(), None, []
+        await self.fork(handle, parent, name)
+        try:
+            for step in steps:
+                if isinstance(step, Exec):
+                    asked = time.monotonic()
+                    async with self._slots:
+                        waits.append((asked - began, time.monotonic() - began))
+                        answer = await step.on(self._find(handle))
+                else:
+                    answer = await step.on(self._find(handle))
+            return Forked(answer, waits)
+        finally:
+            await asyncio.shield(self.close(handle))
 
     async def _keep(self, handle: str, made: Awaitable[Sandbox]) -> str:
         ready = self._making[handle] = asyncio.Event()

@@ -4,15 +4,18 @@ import asyncio
 import contextlib
 import io
 import tarfile
-from collections.abc import AsyncIterator, Mapping
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from hc_ray.domain.candidate import DELETED, is_program
 from hc_ray.domain.errors import DatasetError, InfrastructureError
+from hc_ray.domain.fork_steps import Put, PutTar, Step, TakeDifference, in_fork
 from hc_ray.domain.ports import Difference, HandsOver, Sandbox, SandboxPlace
 from hc_ray.domain.seeds import sandbox_name
 from hc_ray.domain.task import Task
 from hc_ray.domain.value import digest_of
+
+T = TypeVar("T")
 
 AT_ONCE = 8
 """Forks that one trial holds at once; the node's own limit is the place's matter."""
@@ -66,6 +69,21 @@ class SandboxForks:
             finally:
                 await self._shut(fork)  # nothing, for one that was given away
 
+    async def in_fork(
+        self,
+        place: str,
+        files: Mapping[str, str],
+        last: Step[T],
+        *,
+        before: Sequence[Step[Any]] = (),
+        after: Sequence[Step[Any]] = (),
+    ) -> T:
+        """What ``last`` comes to in a fork that holds ``files``, with the steps that are taken before and after they
+        are written. Raises ``ValueError`` for files that cannot be written there."""
+        async with self._slots:
+            base = await self.base()
+            return await in_fork(base, self._name(place), [*before, *self._written(files), *after], last)
+
     def whole(self, files: Mapping[str, str]) -> bool:
         """Whether these files are all that a candidate is."""
         return digest_of(dict(files)) not in self._whole
@@ -82,6 +100,8 @@ class SandboxForks:
     async def _handed_in(self, place: str, files: Mapping[str, str]) -> HandedIn:
         if (living := self._living.pop(digest_of(dict(files)), None)) is not None:
             return await self._given(living)
+        if self._task.grading != "shared":
+            return HandedIn(await self.in_fork(place, files, TakeDifference()), None)
         async with self.fork(place, files) as fork:
             return await self._given(fork)
 
@@ -94,7 +114,7 @@ class SandboxForks:
         return HandedIn(difference, await fork.hand_over())
 
     async def _fork(self, place: str, files: Mapping[str, str]) -> Sandbox:
-        fork = await (await self.base()).fork(sandbox_name(self._task.digest, self._identity, "fork", place))
+        fork = await (await self.base()).fork(self._name(place))
         self._open.append(fork)
         try:
             await self.put(fork, files)
@@ -102,6 +122,9 @@ class SandboxForks:
             await self._shut(fork)
             raise
         return fork
+
+    def _name(self, place: str) -> str:
+        return sandbox_name(self._task.digest, self._identity, "fork", place)
 
     def remember(self, files: Mapping[str, str], tar: bytes) -> None:
         """A candidate may be more than texts (programs it built, removed paths, owners): wherever these files, which
@@ -122,15 +145,16 @@ class SandboxForks:
 
     async def put(self, sandbox: Sandbox, files: Mapping[str, str]) -> None:
         """Write a candidate into a sandbox. Raises ``ValueError`` for what cannot be written there."""
+        for step in self._written(files):
+            await step.on(sandbox)
+
+    def _written(self, files: Mapping[str, str]) -> list[Step[None]]:
+        """What writes a candidate."""
         if (whole := self._whole.get(digest_of(dict(files)))) is not None:
-            await sandbox.put_tar(whole)
-            return
+            return [PutTar(tar=whole)]
         programs = {path: text.encode() for path, text in files.items() if is_program(path, text)}
         others = {path: text.encode() for path, text in files.items() if path not in programs}
-        if programs:
-            await sandbox.put(programs, mode=0o755)
-        if others:
-            await sandbox.put(others)
+        return [Put(files=part, mode=mode) for part, mode in ((programs, 0o755), (others, 0o644)) if part]
 
     def holds(self, sandbox: Sandbox) -> None:
         """A fork that somebody else made is closed with this trial."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from hc_ray.agent.sandbox_forks import SandboxForks
-from hc_ray.domain.ports import Sandbox
+from hc_ray.domain.fork_steps import Exec, Put
 from hc_ray.domain.suite import Cell, SelfTest
 from hc_ray.selftests import runner
 
@@ -27,15 +27,17 @@ class SuiteRuns:
         """As ``try_out``, each test run several times."""
         if not tests:
             return ()
+        workdir = (await self.forks.base()).workdir
+        asked = any(runner.BEFORE in test.input for test in tests)
+        keep = Exec(command=("cp", "-a", workdir, runner.BEFORE), timeout=_KEEP_SECONDS)
+        suite = Put(files=runner.payload(tests, workdir, repeats=repeats))
+        drive = _drive(tests, runner.deadline(tests, repeats=repeats))
         try:
-            async with self.forks.fork(place, {}) as fork:
-                if any(runner.BEFORE in test.input for test in tests):
-                    keep = ["cp", "-a", fork.workdir, runner.BEFORE]
-                    await fork.exec(keep, timeout=_KEEP_SECONDS)
-                await self.forks.put(fork, files)
-                return await _driven(fork, tests, repeats)
-        except ValueError as error:
-            return _unwritable(error, len(tests))
+            done = await self.forks.in_fork(place, files, drive, before=[keep] if asked else (), after=[suite])
+        except ValueError as error:  # the candidate names a place where nothing can be written, or is in the way there
+            says = f"its files cannot be written: {error}"
+            return ((Cell(outcome="error", detail=says),),) * len(tests)
+        return runner.read_runs(done.stdout, tests)
 
     def may_share(self, files: Mapping[str, str]) -> bool:
         """Whether these files are a whole candidate and lie in the workdir, so that others can take their place."""
@@ -59,32 +61,20 @@ class SuiteRuns:
     async def _together(
         self, place: str, variants: Mapping[str, Mapping[str, str]], tests: Sequence[SelfTest]
     ) -> dict[str, tuple[Cell, ...]]:
-        async with self.forks.fork(place, {}) as fork:
-            try:
-                await fork.put(runner.payload(tests, fork.workdir, variants=variants))
-                limit = runner.deadline(tests, variants=len(variants))
-                result = await fork.exec(runner.command(tests), timeout=limit, output_limit=_REPORT_LIMIT)
-                return runner.read_variants(result.stdout, tests, tuple(variants))
-            except ValueError:
-                return {}
+        workdir = (await self.forks.base()).workdir
+        suite = Put(files=runner.payload(tests, workdir, variants=variants))
+        drive = _drive(tests, runner.deadline(tests, variants=len(variants)))
+        try:
+            done = await self.forks.in_fork(place, {}, drive, after=[suite])
+        except ValueError:
+            return {}
+        return runner.read_variants(done.stdout, tests, tuple(variants))
+
+
+def _drive(tests: Sequence[SelfTest], limit: float) -> Exec:
+    return Exec(command=tuple(runner.command(tests)), timeout=limit, output_limit=_REPORT_LIMIT)
 
 
 def _inside(path: str) -> bool:
     """Whether a path lies in the workdir and can be put back there."""
     return not path.startswith("/") and ".." not in path.split("/") and "\0" not in path
-
-
-async def _driven(fork: Sandbox, tests: Sequence[SelfTest], repeats: int) -> tuple[tuple[Cell, ...], ...]:
-    """Every run of every test on what lies in the fork."""
-    try:
-        await fork.put(runner.payload(tests, fork.workdir, repeats=repeats))
-    except ValueError as error:  # its files are in the way
-        return _unwritable(error, len(tests))
-    limit = runner.deadline(tests, repeats=repeats)
-    result = await fork.exec(runner.command(tests), timeout=limit, output_limit=_REPORT_LIMIT)
-    return runner.read_runs(result.stdout, tests)
-
-
-def _unwritable(error: ValueError, tests: int) -> tuple[tuple[Cell, ...], ...]:
-    """The candidate names a place where nothing can be written: its fault, told as that of every test."""
-    return ((Cell(outcome="error", detail=f"its files cannot be written: {error}"),),) * tests

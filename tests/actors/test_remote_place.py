@@ -1,14 +1,18 @@
 """Sandboxes behind an actor: a call that is given up goes on over there, and what it makes is closed all the same."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from hc_ray.domain.fork_steps import Exec
+from hc_ray.domain.ports import ExecResult, Sandbox
 from hc_ray.domain.task import Environment, Task
+from hc_ray.domain.value import Value
 from hc_ray_actors import sandboxes as module
+from hc_ray_actors.activity import Activities
 from hc_ray_actors.sandboxes import RemotePlace, Sandboxes
 from tests.fakes.detached import Detached
 
@@ -22,8 +26,23 @@ class Box:
     async def fork(self, name: str) -> "Box":
         return await self.place.create(TASK, name)
 
+    async def exec(self, command: Sequence[str], **options: Any) -> ExecResult:
+        return ExecResult(exit_code=0, stdout=b"", stderr=b"")
+
     async def close(self) -> None:
         self.closed += 1
+
+
+class Waits(Value):
+    """A step."""
+
+    seconds: float = 0.0
+    refused: bool = False
+
+    async def on(self, sandbox: Sandbox) -> None:
+        await asyncio.sleep(self.seconds)
+        if self.refused:
+            raise ValueError
 
 
 class SlowPlace:
@@ -78,6 +97,37 @@ async def test_a_fork_whose_maker_gave_up_is_closed_and_its_parent_is_not(slow: 
     assert [box.closed for box in slow.place.made] == [0, 1]
     await base.close()
     assert [box.closed for box in slow.place.made] == [1, 1] and not slow.actor._open
+
+
+async def test_what_is_done_in_one_call_is_closed_by_it_and_at_once_where_its_caller_gave_up(
+    slow: SimpleNamespace,
+) -> None:
+    slow.place.let.set()
+    base = await slow.remote.create(TASK, "base")
+    assert await base.in_fork("fork", [Waits()], Waits()) is None
+    assert [box.closed for box in slow.place.made] == [0, 1] and slow.remote._load == [1]
+    with pytest.raises(ValueError):
+        await base.in_fork("refused", [Waits(refused=True)], Waits())
+    await settled(slow.remote)
+    assert [box.closed for box in slow.place.made] == [0, 1, 1] and slow.remote._load == [1]
+    await given_up(base.in_fork("long", [], Waits(seconds=60)))
+    await settled(slow.remote)
+    assert [box.closed for box in slow.place.made] == [0, 1, 1, 1] and slow.remote._load == [1]
+
+
+async def test_a_trial_s_time_in_queues_holds_what_its_commands_in_forks_waited_for_a_slot(
+    slow: SimpleNamespace,
+) -> None:
+    slow.place.let.set()
+    with Activities(lambda use: None).trial() as trial:
+        base = await slow.remote.of(trial).create(TASK, "base")
+        for _ in range(2):
+            await slow.actor._slots.acquire()
+        asked = asyncio.ensure_future(base.in_fork("fork", [], Exec(command=("true",), timeout=1)))
+        await asyncio.sleep(0.2)
+        slow.actor._slots.release()
+        await asked
+        assert 0.15 < trial.queued() < 0.5
 
 
 async def test_a_close_that_nobody_waits_for_any_more_is_done_and_done_once(slow: SimpleNamespace) -> None:

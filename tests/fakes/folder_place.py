@@ -124,7 +124,8 @@ class FolderSandbox:
             real.parent.mkdir(parents=True, exist_ok=True)
             if path.startswith("/tmp/hc") and path.endswith(".json"):
                 plan = json.loads(data)
-                data = json.dumps({**plan, "call": str(_installed() / Path(CALL_PATH).name)}).encode()
+                here = {"call": str(_installed() / Path(CALL_PATH).name), "workdir": self.workdir}
+                data = json.dumps({**plan, **here}).encode()
             real.write_bytes(data)
             real.chmod(mode)
 

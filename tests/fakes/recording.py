@@ -122,6 +122,7 @@ def _listening(ledger: _Ledger) -> Iterator[None]:
 
     live, send = Trials._live, HttpModel._send
     create, fork, execute = RemotePlace.create, RemoteSandbox.fork, RemoteSandbox.exec
+    in_fork = RemoteSandbox.in_fork
 
     async def named(self: Any, request: Any, running: Any) -> None:
         _TRIAL.set(request.key.name)
@@ -140,6 +141,10 @@ def _listening(ledger: _Ledger) -> Iterator[None]:
         ledger.open(f"fork {name}")
         return await fork(self, name)
 
+    async def forking_for(self: Any, name: str, before: Any, last: Any) -> Any:
+        ledger.open(f"fork {name} for {[*before, last]}")
+        return await in_fork(self, name, before, last)
+
     async def executing(self: Any, command: Any, **options: Any) -> Any:
         shown = {name: option for name, option in options.items() if name != "stdin"}
         ledger.open(f"exec {list(command)} {shown}")
@@ -150,6 +155,7 @@ def _listening(ledger: _Ledger) -> Iterator[None]:
         patch.setattr(HttpModel, "_send", sending)
         patch.setattr(RemotePlace, "create", creating)
         patch.setattr(RemoteSandbox, "fork", forking)
+        patch.setattr(RemoteSandbox, "in_fork", forking_for)
         patch.setattr(RemoteSandbox, "exec", executing)
         yield
 

@@ -3,6 +3,7 @@
 import pytest
 
 from hc_ray.domain.errors import SandboxError
+from hc_ray.domain.fork_steps import Put, TakeDifference, in_fork
 from hc_ray.domain.ports import ExecResult, Sandbox, SandboxPlace
 from hc_ray.domain.task import Environment, Task
 from tests.fakes.sandbox import FakePlace, FakeSandbox
@@ -23,6 +24,8 @@ async def test_the_fake_sandbox_plays_files_forks_and_differences() -> None:
     await fresh.put_tar((await child.difference()).tar)
     assert (await fresh.difference()).tar == (await child.difference()).tar
     assert await fresh.get("old") is None and await box.get("old", limit=1) == b"1"
+    change = await in_fork(box, "d", [Put(files={"old": b"2"})], TakeDifference())
+    assert change.changed == ("/app/new", "/app/old") and await box.get("old") == b"1" and fake.sandboxes[-1].closed
     await box.close()
     with pytest.raises(SandboxError):
         await box.get("old")

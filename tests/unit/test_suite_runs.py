@@ -1,12 +1,14 @@
 """Tests on states of the workspace: forks of their own, several states in one, and what cannot be written."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.domain.suite import SelfTest, Subject, Unknown
 from hc_ray.domain.task import Environment, Task
 from hc_ray.selftests.suite_runs import SuiteRuns
-from tests.fakes.folder_place import FolderPlace
+from tests.fakes.folder_place import FolderPlace, FolderSandbox
 
 TASK = Task(name="t", digest="0" * 64, instruction="x", environment=Environment())
 CALL = SelfTest(id="a", category="happy_path", subject=Subject(kind="call", path="m.py", function="f"), input="f(1)",
@@ -41,11 +43,13 @@ async def test_states_share_a_fork_and_one_that_reaches_out_of_the_workdir_has_i
 
 
 async def test_what_cannot_be_written_is_the_candidate_s_fault_in_every_test(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def refuses(self: object, sandbox: object, files: object) -> None:
-        raise ValueError("m.py is a folder")
+    async def refuses(self: FolderSandbox, files: Mapping[str, bytes], *, mode: int = 0) -> None:
+        if answer(1)["m.py"].encode() in files.values():
+            raise ValueError("m.py is a folder")
 
-    monkeypatch.setattr(SandboxForks, "put", refuses)
-    _, suite = runs()
+    monkeypatch.setattr(FolderSandbox, "put", refuses)
+    place, suite = runs()
     cells = await suite.try_out("c", answer(1), [CALL, CALL.model_copy(update={"id": "b"})])
     assert [cell.outcome for cell in cells] == ["error"] * 2 and "m.py is a folder" in cells[0].detail
+    assert [sandbox.closed for sandbox in place.made] == [False, True]
     await suite.forks.close()

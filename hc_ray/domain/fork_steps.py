@@ -1,0 +1,67 @@
+"""What is done in a fork of a sandbox that nobody needs afterwards, told beforehand: a sandbox behind a process's
+boundary does all of it within one call."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from hc_ray.domain.ports import Difference, ExecResult, Sandbox
+from hc_ray.domain.value import Value
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Step(Protocol[T_co]):
+    """One call to a sandbox, and what comes of it; it means and raises what the call of the same name does."""
+
+    async def on(self, sandbox: Sandbox) -> T_co: ...
+
+
+class Put(Value):
+    files: dict[str, bytes]
+    mode: int = 0o644
+
+    async def on(self, sandbox: Sandbox) -> None:
+        await sandbox.put(self.files, mode=self.mode)
+
+
+class PutTar(Value):
+    tar: bytes
+
+    async def on(self, sandbox: Sandbox) -> None:
+        await sandbox.put_tar(self.tar)
+
+
+class Exec(Value):
+    command: tuple[str, ...]
+    timeout: float
+    output_limit: int = 1 << 20
+
+    async def on(self, sandbox: Sandbox) -> ExecResult:
+        return await sandbox.exec(self.command, timeout=self.timeout, output_limit=self.output_limit)
+
+
+class TakeDifference(Value):
+    async def on(self, sandbox: Sandbox) -> Difference:
+        return await sandbox.difference()
+
+
+@runtime_checkable
+class ForksInOneCall(Protocol):
+    """A sandbox that has a way of its own to do what ``in_fork`` does."""
+
+    async def in_fork(self, name: str, before: Sequence[Step[Any]], last: Step[T]) -> T: ...
+
+
+async def in_fork(sandbox: Sandbox, name: str, before: Sequence[Step[Any]], last: Step[T]) -> T:
+    """Fork a sandbox, take the steps in the fork, close it whatever happens, and answer what the last step did. Raises
+    what a step raises: none after it is taken."""
+    if isinstance(sandbox, ForksInOneCall):
+        return await sandbox.in_fork(name, before, last)
+    fork = await sandbox.fork(name)
+    try:
+        for step in before:
+            await step.on(fork)
+        return await last.on(fork)
+    finally:
+        await fork.close()

@@ -1,0 +1,65 @@
+"""What is done in a fork within one call: on every backend, as this process has its sandboxes, and as one has them that
+asks an actor."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator
+
+import pytest
+
+from hc_ray.domain.fork_steps import Exec, Put, PutTar, TakeDifference, in_fork
+from hc_ray.domain.ports import Sandbox, SandboxPlace
+from hc_ray_actors import sandboxes
+from tests.fakes.contract_task import TASK, running, shell
+from tests.fakes.detached import Detached
+
+
+@pytest.fixture(params=["itself", "through an actor"])
+async def base(
+    request: pytest.FixtureRequest, place: SandboxPlace, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Sandbox]:
+    if request.param != "itself":
+        monkeypatch.setattr(sandboxes, "open_place", lambda *_, **__: place)
+        place = sandboxes.RemotePlace([Detached(sandboxes.Sandboxes("", None, 2))], {})
+    sandbox = await place.create(TASK, f"base-{uuid.uuid4().hex[:8]}")
+    yield sandbox
+    await sandbox.close()
+
+
+async def test_steps_in_a_fork_do_what_the_calls_do_and_the_sandbox_stays_as_it_was(base: Sandbox) -> None:
+    await base.put({"f": b"mine"})
+    write = Put(files={"f": b"yours", "run.sh": b"#!/bin/sh\ncat f\nexit 3\n"}, mode=0o755)
+    said = await in_fork(base, "said", [write], Exec(command=("./run.sh",), timeout=20))
+    assert (said.exit_code, said.stdout) == (3, b"yours")
+    taken = await in_fork(base, "taken", [write], TakeDifference())
+    assert taken.changed == ("/app/f", "/app/run.sh")
+    again = await in_fork(
+        base, "again", [PutTar(tar=taken.tar)], Exec(command=("./run.sh",), timeout=20, output_limit=2)
+    )
+    assert (again.stdout, again.truncated) == (b"yo", True)
+    assert await shell(base, "cat f; ls") == "minedata.txt\nf\n"
+
+
+async def test_a_fork_is_gone_after_its_last_step_one_that_cannot_be_taken_and_one_that_is_given_up(
+    base: Sandbox,
+) -> None:
+    marker = f"7{uuid.uuid4().int % 10**9}.5"
+    start = Exec(command=("sh", "-c", f"sleep {marker} >/dev/null 2>&1 &"), timeout=20)
+    await in_fork(base, "ended", [], start)
+    assert running(marker) == 0
+    with pytest.raises(ValueError):
+        await in_fork(base, "refused", [start, Put(files={"data.txt/x": b""})], start)
+    assert running(marker) == 0
+    given_up = asyncio.ensure_future(in_fork(base, "given up", [], Exec(command=("sleep", marker), timeout=60)))
+    await becomes(marker, 1)
+    given_up.cancel()
+    await asyncio.gather(given_up, return_exceptions=True)
+    await becomes(marker, 0)
+
+
+async def becomes(marker: str, count: int) -> None:
+    end = time.monotonic() + 10.0
+    while running(marker) != count and time.monotonic() < end:
+        await asyncio.sleep(0.02)
+    assert running(marker) == count
