@@ -24,30 +24,18 @@ def best(outs: Outs, as_json: Json = False) -> int:
     if as_json:
         print_json(found)
         return 0
-    from hc_ray.reports.html_report import interval_of, number
+    from hc_ray.cli.text import tell_agents
     from hc_ray.reports.terminal import heading, say, table
 
-    counts = ("tasks", "trials", "unscored", "passes")
-    heading(f"Configs on the dev tasks of {found['dataset']} (pass rates with 95 % confidence intervals)")
-    rows = [
-        [one["label"], one["config_hash"][:8], *(one[name] for name in counts), interval_of(one["blind_pass"]),
-         number(one["tokens_per_trial"], 0)]
-        for one in found["configs"]
-    ]  # fmt: skip
-    table(("config", "hash", *counts, "pass rate", "tokens/trial"), rows, numbers=(*counts, "tokens/trial"))
+    tell_agents(found)
     if not found["same_tasks"]:
         say("These configs ran on different tasks: their rates do not compare.", style="yellow")
     none = f"none has {configs.PASSES} passes and a pass rate of {configs.PASS_RATE:.0%}"
     say(f"\nBest over all: {found['best']['label'] if found['best'] else none}")
-    told = f"Picked among {len(rows)} on these trials, so its rate is too high: confirm it on fresh seeds."
-    say(told, style="dim")
+    say(f"Picked among {len(found['configs'])} on these very trials: its rate is biased upwards.", style="dim")
     heading("Per task, each picked on that task's own verdicts: not a result")
-    rows = [
-        [one["task"], one["label"], one["config_hash"][:8], f"{one['passes']} of {one['trials']}",
-         number(one["tokens_per_trial"], 0)]
-        for one in found["per_task"]
-    ]  # fmt: skip
-    table(("task", "config", "hash", "passed", "tokens/trial"), rows, numbers=("tokens/trial",))
+    rows = [(one["task"], one["label"], f"{one['passes']} of {one['trials']}") for one in found["per_task"]]
+    table(("task", "config", "passed"), rows)
     return 0
 
 
@@ -84,7 +72,9 @@ def export_best(
     document = exported({out: sweep_store(out) for out in outs})
     try:
         with Path(to).open("x", encoding="utf-8") as file:
-            file.write("# For hc-ray sweep --from. Picked on the trials that `found` counts: its rate is too high.\n")
+            file.write(
+                "# For hc-ray sweep --from. Picked on the trials that `found` counts: their rate is biased upwards.\n"
+            )
             yaml.safe_dump(document, file, sort_keys=False, allow_unicode=True)
     except OSError as error:
         raise OutputError(f"{to} cannot be written: {error.strerror}") from None

@@ -1,7 +1,7 @@
 """``tasks list|check|split|new|import``: datasets. Whatever reads tests or solutions goes through the verifiers."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -183,7 +183,7 @@ def new(
 
 
 def import_benchmark(
-    benchmark: Annotated[str, typer.Argument(help="The benchmark: humaneval.")],
+    benchmark: Annotated[Literal["humaneval"], typer.Argument(help="The benchmark.")],
     out: Annotated[Path, typer.Argument(help="The dataset's folder, new or empty.")],
     data: Annotated[
         Path | None,
@@ -192,11 +192,8 @@ def import_benchmark(
     as_json: Json = False,
 ) -> int:
     """Write a public benchmark as a dataset in Harbor's format."""
-    from hc_ray.domain.errors import ConfigError
     from hc_ray_actors import verifiers
 
-    if benchmark != "humaneval":
-        raise ConfigError(f"tasks import {benchmark}: unknown benchmark; allowed: humaneval")
     count = verifiers.import_humaneval(out, data)
     if as_json:
         print_json({"schema_version": 1, "dataset": str(out), "tasks": count})

@@ -1,7 +1,7 @@
 """The best configs of one or several sweeps of a dataset, and the best one as a document that ``sweep --from`` reads.
 
 Configs are ranked on dev alone: to pick by results of the holdout is to tune on it. The rate of what was picked on
-these very trials is too high; only a fresh run says what it is worth."""
+these very trials is biased upwards; only trials that had no say in it tell what it is worth."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,8 +15,7 @@ from hc_ray.reports.report import summarise, summarise_several
 
 PASSES, PASS_RATE = 3, 0.5
 """What the best config over all must have at least."""
-_FIGURES = ("label", "agent", "config_hash", "tasks", "trials", "unscored", "passes", "blind_pass", "tokens_per_trial")
-_COUNTED = ("label", "split", "tasks", "trials", "passes", "unscored", "bits", "tokens", "engine_seconds", "seconds")
+_COUNTS = ("label", "split", "tasks", "trials", "passes", "unscored", "bits", "tokens", "engine_seconds", "seconds")
 _SHARED = ("dataset", "grading", "network", "pass_threshold", "sandbox", "seeds")
 """Settings that all configs of a sweep share and an exported one begins with."""
 
@@ -42,7 +41,7 @@ def _best(summary: Found) -> Found:
     solving = [one for one in summary["configs"] if one["split"] == "dev" and one["agent"] in SUBJECTS]
     if not solving:
         raise OutputError(f"no finished trial of {', '.join(SUBJECTS)} on dev, so there is no config to rank")
-    configs = sorted(({name: one[name] for name in _FIGURES} for one in solving), key=_merit, reverse=True)
+    configs = sorted(solving, key=_merit, reverse=True)
     own = [[row for row in rows if all(row[part] == one[part] for part in ("agent", "config_hash"))] for one in configs]
     return {
         "schema_version": 1,
@@ -73,7 +72,7 @@ def stats(stores: Stores) -> Found:
     for out, store in stores.items():
         summary = summarise(store)
         sweeps[out] = {name: summary["sweep"][name] for name in ("dataset", "trials", "planned_trials")}
-        configs += [{"sweep": out, **{name: one[name] for name in _COUNTED}} for one in summary["configs"]]
+        configs += [{"sweep": out, **{name: one[name] for name in _COUNTS}} for one in summary["configs"]]
     return {"schema_version": 1, "sweeps": sweeps, "configs": configs}
 
 
@@ -91,7 +90,10 @@ def exported(stores: Stores) -> Found:
     shared = {name: sweep["config"][name] for name in _SHARED if name in sweep["config"]}
     document = {
         "schema_version": 1,
-        "found": {**one, "among": len(found["configs"]), "sweeps": sweep["directories"], "model": sweep["model"]},
+        "config_hash": one["config_hash"],
+        "found": {name: one[name] for name in ("blind_pass", *_COUNTS)},
+        "among": len(found["configs"]),
+        "sweeps": sweep["directories"],
         "settings": {**shared, "agents": [one["agent"]], **own},
     }
     return {**document, "sha256": digest_of(document)}

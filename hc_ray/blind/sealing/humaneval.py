@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pydantic import ConfigDict, Field, ValidationError
 
+from hc_ray.blind.sealing.template import write_files
 from hc_ray.blind.sealing.vault import readings
 from hc_ray.domain.errors import DatasetError
 from hc_ray.domain.value import Value
@@ -102,19 +103,13 @@ def import_humaneval(out: Path, data: Path | None = None) -> int:
     with readings(configs_dir() / "tasks" / "starter") as found:  # of a wheel, only the vault can open these
         tests = next(found).sealed / "tests"
         shared = {f"shared-tests/{name}": (tests / name).read_text() for name in _SHARED}
-    try:
-        if out.exists() and any(out.iterdir()):
-            raise DatasetError(f"{out} is not empty; give a new folder")
-        files = {f"{problem.name}/{path}": text for problem in problems for path, text in problem.files().items()}
-        for path, text in {**shared, **files}.items():
-            (out / path).parent.mkdir(parents=True, exist_ok=True)
-            (out / path).write_text(text, encoding="utf-8")
-            (out / path).chmod(0o755 if path.endswith(".sh") else 0o644)
-        for problem in problems:
-            for name in _SHARED:
-                (out / problem.name / "tests" / name).symlink_to(f"../../shared-tests/{name}")
-    except OSError as error:
-        raise DatasetError(f"{out} cannot be written: {error.strerror}") from None
+    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        raise DatasetError(f"{out} is not an empty folder; give a new one")
+    write_files(out, shared)
+    for problem in problems:
+        write_files(out / problem.name, problem.files())
+        for name in _SHARED:
+            (out / problem.name / "tests" / name).symlink_to(f"../../shared-tests/{name}")
     return len(problems)
 
 

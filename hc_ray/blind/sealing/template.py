@@ -2,6 +2,7 @@
 tests and the untouched environment does not."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from hc_ray.domain.errors import DatasetError
@@ -95,12 +96,17 @@ def new_task(folder: Path, name: str) -> Path:
     task = folder / name
     if task.exists():
         raise DatasetError(f"{task} already exists: choose another name")
+    write_files(task, _FILES)
+    return task
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> None:
+    """Write files by their paths in a folder; shell scripts can be run. Raises ``DatasetError``."""
     try:
-        for path, text in _FILES.items():
-            target = task / path
+        for path, text in files.items():
+            target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text)
+            target.write_text(text, encoding="utf-8")
             target.chmod(0o755 if path.endswith(".sh") else 0o644)
     except OSError as error:
-        raise DatasetError(f"{task} cannot be written: {error.strerror}") from None
-    return task
+        raise DatasetError(f"{folder} cannot be written: {error.strerror}") from None
