@@ -67,6 +67,20 @@ class Stage:
         """The youngest actor of a kind is gone, as after SIGKILL."""
         self.living[kind][-1].dead = True
 
+    def die_once(self, kind: str, method: str, fault: Exception | None = None) -> list[str]:
+        """The first call of a method ends the youngest actor of a kind, and may raise. Answers whom that met."""
+        met: list[str] = []
+
+        def play(name: str) -> None:
+            if not met:
+                met.append(name)
+                self.die(kind)
+                if fault is not None:
+                    raise fault
+
+        self.scripts[method] = play
+        return met
+
 
 class _Actor:
     def __init__(self, stage: Stage) -> None:

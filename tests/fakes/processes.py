@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import subprocess
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -10,6 +11,12 @@ from typing import Any
 from hc_ray.machine.cleanup import label_of, own_processes
 
 LISTENS = "0A"
+
+
+def ran(*command: object, timeout: float = 120, **options: Any) -> subprocess.CompletedProcess[str]:
+    """A program, run to its end; what it printed is text."""
+    words = [str(word) for word in command]
+    return subprocess.run(words, capture_output=True, text=True, timeout=timeout, **options)
 
 
 def alive(pid: int) -> bool:

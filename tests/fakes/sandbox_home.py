@@ -6,6 +6,7 @@ import functools
 import os
 import shutil
 import tempfile
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,6 +37,22 @@ def data_home() -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HC_RAY_HOME", str(_folder()))
         yield _folder()
+
+
+@contextlib.contextmanager
+def own_home() -> Iterator[Path]:
+    """A data root of a test's own, where nothing was looked at or kept before; the runner is the other tests'."""
+    from hc_ray.sandboxes.runner_build import ensure_runner
+
+    with data_home() as shared:
+        ensure_runner()
+        own = shared / f"own-{uuid.uuid4().hex}"
+        own.mkdir(mode=0o755)
+        shutil.copytree(shared / "runner", own / "runner", symlinks=True, copy_function=os.link)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("HC_RAY_HOME", str(own))
+            yield own
+        shutil.rmtree(own, ignore_errors=True)
 
 
 def open_place(backend: str, public_root: Path) -> SandboxPlace:

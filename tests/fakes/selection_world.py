@@ -3,7 +3,8 @@ wrong behaviours that concentrate, tests of which a part is invalid and may enco
 
 import random
 
-from hc_ray.domain.suite import Cell, ExpectedValue, PassMatrix, SelfTest, Subject
+from hc_ray.domain.suite import Cell, PassMatrix
+from tests.fakes.suites import call_test
 
 CANDIDATES, TESTS = 8, 24
 WRONG = 5
@@ -13,11 +14,7 @@ CATCHES = 0.4
 FLAKE = 0.01
 RIGHT = -1
 
-COLUMNS = tuple(
-    SelfTest(id=f"t{j}", category="happy_path", subject=Subject(kind="call", path="m.py", function="f"),
-             input=f"f({j})", expectation=ExpectedValue(value="1"))
-    for j in range(TESTS)
-)  # fmt: skip
+COLUMNS = tuple(call_test(f"t{j}", f"f({j})") for j in range(TESTS))
 
 
 def pool(chance: random.Random, valid: float, shared: float) -> tuple[PassMatrix, list[bool]]:

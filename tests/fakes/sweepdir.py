@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from hc_ray.domain.config import SweepConfig
-from hc_ray.domain.suite import Cell, ExpectedValue, GateVerdict, PassMatrix, SelfTest, Subject, Suite
+from hc_ray.domain.suite import Cell, GateVerdict, PassMatrix, SelfTest, Suite
 from hc_ray.domain.trial import AgentInfo, AgentResult, ExceptionInfo, TrialResult, VerifierResult, score
+from tests.fakes.suites import call_test
 from tests.fakes.tars import make_tar
 
 
@@ -117,14 +118,7 @@ def add_told_trial(store: MemoryStore) -> str:
     """A trial with everything that ``show`` can tell: suite with a dropped test, matrix, two candidates, a choice."""
 
     def test_of(identifier: str, call: str, value: str) -> SelfTest:
-        return SelfTest(
-            id=identifier,
-            category="happy_path",
-            subject=Subject(kind="call", path="double.py", function="double"),
-            input=call,
-            expectation=ExpectedValue(value=value),
-            sentence="Return twice the number.",
-        )
+        return call_test(identifier, call, value, path="double.py", sentence="Return twice the number.")
 
     name = add_trial(
         store,
@@ -153,14 +147,9 @@ def add_told_trial(store: MemoryStore) -> str:
             GateVerdict(id="t3", admitted=False, reason="contradicted by a second reading"),
         ),
     )
-    matrix = PassMatrix(
-        candidates=("c0.0", "c0.1"),
-        tests=("t1", "t2"),
-        cells=(
-            (Cell(outcome="pass", observed="4"), Cell(outcome="fail", observed="1", detail="observed 1, expected 0")),
-            (Cell(outcome="pass", observed="4"), Cell(outcome="pass", observed="0")),
-        ),
-    )
+    four, wrong = Cell(outcome="pass", observed="4"), {"observed": "1", "detail": "observed 1, expected 0"}
+    cells = ((four, Cell(outcome="fail", **wrong)), (four, Cell(outcome="pass", observed="0")))
+    matrix = PassMatrix(candidates=("c0.0", "c0.1"), tests=("t1", "t2"), cells=cells)
     candidates = [
         {"id": "c0.0", "round": 0, "slot": 0, "seed": 1, "temperature": 0.3, "form": "chat", "plan": "plain",
          "files": {"double.py": "def double(n):\n    return n + n or 1\n"}},
@@ -175,12 +164,8 @@ def add_told_trial(store: MemoryStore) -> str:
              "steps": [{"source": "user", "message": "PROMPT-TEXT"}, {"source": "agent", "message": "ANSWER-TEXT"}]}
         ],
     }  # fmt: skip
-    for path, data in {
-        "config.json": config,
-        "agent/candidates.json": candidates,
-        "agent/trajectory.json": trajectory,
-    }.items():
-        store.write(f"trials/{name}/{path}", json.dumps(data).encode())
+    for path, data in (("config", config), ("agent/candidates", candidates), ("agent/trajectory", trajectory)):
+        store.write(f"trials/{name}/{path}.json", json.dumps(data).encode())
     store.write(f"trials/{name}/agent/suite.json", suite.model_dump_json().encode())
     rows = [
         {"candidate": candidate, "test": test, **cell.model_dump()}

@@ -1,6 +1,10 @@
 """Builds task folders in Harbor's format for tests."""
 
 from pathlib import Path
+from typing import Any
+
+from hc_ray.blind.sealing import vault
+from hc_ray.domain.task import Task
 
 TOML = """schema_version = "1.1"
 
@@ -75,3 +79,11 @@ def make_task(
         if path.endswith(".sh"):
             target.chmod(0o755)
     return task
+
+
+def sealed_task(ground: Path, **parts: Any) -> Task:
+    """``make_task``, sealed: its halves lie in ``public`` and ``sealed`` of the folder."""
+    make_task(ground / "set", **parts)
+    sealed = vault.seal(ground / "set", ground / "public", ground / "sealed")
+    assert not sealed.refused, sealed.refused
+    return sealed.tasks[0]

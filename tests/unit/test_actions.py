@@ -96,8 +96,7 @@ def test_no_answer_makes_the_reader_stumble(text: str) -> None:
 ])  # fmt: skip
 def test_what_was_thought_aloud_is_no_action(thought: str) -> None:
     said = "I look.\n" + fenced("sh", "ls\n")
-    assert spoken(f"{thought}\n{said}") == said.strip()
-    assert spoken("<think>and so on and on") == ""
+    assert spoken(f"{thought}\n{said}") == said.strip() and spoken("<think>and so on and on") == ""
 
 
 def test_native_calls_are_the_same_actions() -> None:

@@ -44,20 +44,15 @@ STATES = (
 
 def test_a_valid_an_invalid_a_trivial_and_a_flaky_test_are_told_apart():
     both = audit.stages([evidence(TESTS, STATES)])
-    assert counts(both.generated.validity) == (2, 4)
-    assert counts(both.admitted.validity) == (2, 3)
-    assert counts(both.generated.triviality) == (1, 4)
-    assert counts(both.generated.flakiness) == (1, 4)
-    assert counts(both.generated.discrimination) == (2, 4)
-    assert counts(both.admitted.discrimination) == (1, 3)
+    assert counts(both.generated.validity) == (2, 4) and counts(both.admitted.validity) == (2, 3)
+    assert counts(both.generated.triviality) == (1, 4) and counts(both.generated.flakiness) == (1, 4)
+    assert counts(both.generated.discrimination) == (2, 4) and counts(both.admitted.discrimination) == (1, 3)
 
 
 def test_a_fault_counts_as_found_when_a_valid_test_fails_it_and_only_faults_that_the_real_tests_fail_count():
     found = audit.stages([evidence(TESTS, STATES)]).generated
-    assert counts(found.fault_detection) == (2, 3)
-    assert counts(found.mutant_detection) == (1, 1)
-    assert counts(found.candidate_detection) == (1, 2)
-    assert counts(found.fault_rejection) == (2, 3)
+    assert counts(found.fault_detection) == (2, 3) and counts(found.mutant_detection) == (1, 1)
+    assert counts(found.candidate_detection) == (1, 2) and counts(found.fault_rejection) == (2, 3)
 
 
 def test_a_right_candidate_that_an_invalid_test_fails_is_a_false_rejection_until_the_gate_drops_the_test():
@@ -69,8 +64,7 @@ def test_a_right_candidate_that_an_invalid_test_fails_is_a_false_rejection_until
 def test_guards_are_not_trivial_and_inputs_without_an_expectation_judge_nothing():
     tests = (test_of("trivial", guard=True), test_of("right", judges=False))
     figures = audit.stages([evidence(tests, STATES)]).generated
-    assert (figures.tests, figures.judging) == (2, 1)
-    assert figures.triviality.value is None
+    assert (figures.tests, figures.judging) == (2, 1) and figures.triviality.value is None
     assert counts(figures.validity) == (1, 1)
 
 
@@ -113,8 +107,7 @@ def test_testers_of_one_suite_are_told_apart():
 
 def test_the_gate_is_judged_by_pairs_of_the_same_task():
     effect = audit.gate_effect([evidence(TESTS, STATES, task=f"t{i}") for i in range(3)])
-    assert effect["validity"].delta == pytest.approx(2 / 3 - 2 / 4)
-    assert effect["validity"].n == 3
+    assert effect["validity"].delta == pytest.approx(2 / 3 - 2 / 4) and effect["validity"].n == 3
     assert effect["false_rejection"].delta == -1.0
 
 
@@ -144,16 +137,14 @@ def states_with_nodes(count=6):
 def test_a_real_test_is_covered_by_a_self_test_that_tells_end_states_apart_alike():
     one = evidence([test_of("a"), test_of("b")], states_with_nodes())
     assert audit.informative(one) == ("first", "second")
-    assert counts(audit.stages([one]).admitted.overlap) == (1, 2)
-    assert audit.uncovered(one) == ("second",)
+    assert counts(audit.stages([one]).admitted.overlap) == (1, 2) and audit.uncovered(one) == ("second",)
 
 
 def test_overlap_is_not_measured_on_few_end_states_or_without_the_real_tests_own_outcomes():
     few = evidence([test_of("a")], states_with_nodes(4))
     silent = evidence([test_of("a")], [one.model_copy(update={"nodes": None}) for one in states_with_nodes()])
     for one in (few, silent):
-        assert audit.stages([one]).generated.overlap.value is None
-        assert audit.uncovered(one) == ()
+        assert audit.stages([one]).generated.overlap.value is None and audit.uncovered(one) == ()
 
 
 def test_a_real_test_that_was_not_collected_has_not_passed():

@@ -16,6 +16,7 @@ from hc_ray.search.trial_outcome import TrialOutcome
 from hc_ray_actors.activity import Activities, Meter
 from hc_ray_actors.trials import SuiteShelf
 from tests.fakes.folder_place import FolderPlace
+from tests.fakes.testers import Silence
 from tests.fakes.time_up import ending
 
 TASK = Task(
@@ -60,8 +61,7 @@ async def test_what_was_answered_before_the_time_ran_out_is_paid_for_and_the_res
         async with asyncio.timeout(0.05):
             await asking.all([(f"c{n}", _prompt(n)) for n in range(5)])
     assert (purse.prompt_tokens, purse.completion_tokens) == (20, 6)
-    assert [exchange.owner for exchange in asking.exchanges] == ["c0", "c1"]
-    assert asking.unanswered == 3
+    assert [exchange.owner for exchange in asking.exchanges] == ["c0", "c1"] and asking.unanswered == 3
 
 
 async def test_exchanges_stand_in_the_order_of_the_prompts_whatever_order_the_answers_come_in():
@@ -81,26 +81,13 @@ async def _trial(model: ScriptedModel) -> TrialOutcome:
     async def judge(submission: object) -> bool:
         return False
 
-    class Silence:
-        def emit(self, event: object) -> None:
-            pass
-
-    role = _role(model)
-    place = FolderPlace()
+    role, place = _role(model), FolderPlace()
     try:
         return await solve(
-            TASK,
-            agent="hc",
-            config=SolverConfig(testgen=TestgenConfig(second_reading=False)),
-            budget=BudgetConfig(),
-            seed=0,
-            roles={"solver": role, "tester": role},
-            place=place,
-            name="t",
-            suites=SuiteShelf(),
-            judge=judge,
+            TASK, agent="hc", config=SolverConfig(testgen=TestgenConfig(second_reading=False)), budget=BudgetConfig(),
+            seed=0, roles={"solver": role, "tester": role}, place=place, name="t", suites=SuiteShelf(), judge=judge,
             events=Silence(),
-        )
+        )  # fmt: skip
     finally:
         await place.close()
 
@@ -111,8 +98,7 @@ async def test_a_suite_that_is_not_finished_in_its_time_costs_what_was_spent_and
     outcome = await _trial(model)
     assert len(clocks) == 2 and outcome.suite is not None and outcome.suite.tests == ()
     assert outcome.notes[0].startswith("the suite was not finished within")
-    assert outcome.stop_reason == "timeout"
-    assert (outcome.prompt_tokens, outcome.completion_tokens) == (10, 3)
+    assert outcome.stop_reason == "timeout" and (outcome.prompt_tokens, outcome.completion_tokens) == (10, 3)
 
 
 async def test_a_meter_counts_what_an_attempt_that_fails_has_cost():

@@ -47,8 +47,7 @@ async def test_every_reference_passes_its_check_and_the_better_form_wins() -> No
     assert rates["chat", 0.5, False] == 1.0 and rates["chat", 0.0, False] == 0.0
     assert rates["completion", 0.5, False] == 0.0
     assert (found.profile.form, found.profile.temperature_best_single) == ("chat", 0.5)
-    assert found.profile.measured.startswith("today; chat T 0: 0/12")
-    assert found.told_apart
+    assert found.profile.measured.startswith("today; chat T 0: 0/12") and found.told_apart
     assert place.made[0].closed
 
 
@@ -62,8 +61,7 @@ async def test_two_forms_that_differ_by_one_answer_are_not_told_apart_and_each_f
         samples=1,
         tell=told.append,
     )
-    assert not found.told_apart
-    assert tuple(told) == found.figures
+    assert not found.told_apart and tuple(told) == found.figures
 
 
 async def test_stop_rules_are_kept_where_they_help() -> None:

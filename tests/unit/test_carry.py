@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 
 from hc_ray.blind.grading import apply_submission, control, verify
-from hc_ray.blind.sealing import vault
 from hc_ray.domain.errors import VerifierError
 from hc_ray.domain.task import Task
 from tests.fakes.grading import MemoryPlace
 from tests.fakes.tars import make_tar
-from tests.fakes.tasks import make_task
+from tests.fakes.tasks import sealed_task
 
 IMAGE: dict[str, Any] = {
     "path": ["/usr/bin"], "programs": {"python3": ["/usr/bin/python3"]}, "pytest": "own", "deep": True,
@@ -22,10 +21,8 @@ OUTSIDE, INSIDE = make_tar({"/usr/bin/jq": "x"}), make_tar({"/app/a.py": "x"})
 
 
 @pytest.fixture
-def sealed(tmp_path: Path) -> tuple[Task, Path]:
-    make_task(tmp_path / "set", instruction=f"{tmp_path}\n")
-    (task,) = vault.seal(tmp_path / "set", tmp_path / "public", tmp_path / "sealed").tasks
-    return task, tmp_path / "sealed"
+def sealed(tmp_path):
+    return sealed_task(tmp_path, instruction=f"{tmp_path}\n"), tmp_path / "sealed"
 
 
 def place(*probes: dict[str, Any] | None) -> MemoryPlace:
@@ -45,19 +42,18 @@ async def done(sealed: tuple[Task, Path], tar: bytes, where: MemoryPlace) -> Any
     return await verify.grade(task, control.make_submission(task, tar, "t"), sealed_root=root, place=where)
 
 
-async def test_only_what_reaches_beyond_the_working_directory_is_looked_at_twice(sealed: tuple[Task, Path]) -> None:
+async def test_only_what_reaches_beyond_the_working_directory_is_looked_at_twice(sealed):
     inside, outside = place(IMAGE), place(IMAGE)
     await done(sealed, INSIDE, inside)
     await done(sealed, OUTSIDE, outside)
-    assert inside.made[0].done[:2] == ["probe", "put_tar"]
-    assert inside.made[0].done.count("probe") == 1
+    assert inside.made[0].done[:2] == ["probe", "put_tar"] and inside.made[0].done.count("probe") == 1
     assert outside.made[0].done[:3] == ["probe", "put_tar", "probe"]
     again = outside.made[0].orders[1]
     assert (again["session"], again["imports"], again["deep"]) == (True, None, True)
     assert again["mapped"] == ["/usr/lib/libc.so.6"]
 
 
-async def test_what_resolves_to_something_else_with_the_submission_in_is_tampered(sealed: tuple[Task, Path]) -> None:
+async def test_what_resolves_to_something_else_with_the_submission_in_is_tampered(sealed):
     moved = {**IMAGE, "programs": {"python3": ["/usr/local/bin/python3"]}}
     where = place(IMAGE, moved)
     verdict = await done(sealed, OUTSIDE, where)
@@ -65,31 +61,28 @@ async def test_what_resolves_to_something_else_with_the_submission_in_is_tampere
     assert "run" not in where.made[0].done
 
 
-async def test_a_sandbox_that_says_no_more_after_the_submission_is_a_fail_and_before_it_the_machinery_s_fault(
-    sealed: tuple[Task, Path],
-) -> None:
+async def test_a_sandbox_that_says_no_more_after_the_submission_is_a_fail_and_before_it_the_machinery_s_fault(sealed):
     verdict = await done(sealed, OUTSIDE, place(IMAGE, None))
     assert (verdict.passed, verdict.cause) == (False, "submission_refused")
     with pytest.raises(VerifierError, match="runner"):
         await done(sealed, OUTSIDE, place(None))
 
 
-async def test_the_image_s_session_is_run_once_for_a_task(sealed: tuple[Task, Path]) -> None:
+async def test_the_image_s_session_is_run_once_for_a_task(sealed):
     first, second = place(IMAGE), place({**IMAGE, "sessions": []})
     await done(sealed, INSIDE, first)
     await done(sealed, make_tar({"/app/json.py": "x"}), second)
-    assert first.made[0].orders[0]["session"]
-    assert not second.made[0].orders[0]["session"]
+    assert first.made[0].orders[0]["session"] and not second.made[0].orders[0]["session"]
     assert second.made[0].orders[0]["mapped"] == ["/usr/lib/libc.so.6"]
 
 
-async def test_where_an_empty_session_fails_every_module_it_could_load_is_trusted(sealed: tuple[Task, Path]) -> None:
+async def test_where_an_empty_session_fails_every_module_it_could_load_is_trusted(sealed):
     where = place({**IMAGE, "sessions": [{"failed": True}]})
     verdict = await done(sealed, make_tar({"/app/queue.py": "x"}), where)
     assert verdict.tampered == ("/app/queue.py",)
 
 
-def test_only_those_of_the_verifier_s_variables_are_shown_that_decide_what_is_resolved() -> None:
+def test_only_those_of_the_verifier_s_variables_are_shown_that_decide_what_is_resolved():
     given = {"PATH": "/a:${HERE:-/b}", "API_KEY": "secret", "PYTHONPATH": "/c"}
     assert apply_submission.tests_environment(given) == {"PATH": "/a:/b", "PYTHONPATH": "/c"}
     assert apply_submission.tests_environment({"PATH": "${NOT_SET_ANYWHERE}"}) == {}

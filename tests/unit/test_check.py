@@ -19,14 +19,12 @@ def test_a_sound_task_has_no_fault(tmp_path: Path) -> None:
     make_task(tmp_path / "set", "one")
     make_task(tmp_path / "set", "two", environment={"data.txt": "x"}, dockerfile=DOCKERFILE + "COPY data.txt /app/\n")
     report = check(tmp_path / "set")
-    assert report.tasks == 2
-    assert report.faults == ()
+    assert report.tasks == 2 and report.faults == ()
 
 
 def test_a_new_task_passes_the_check_and_is_never_written_over(tmp_path: Path) -> None:
     task = new_task(tmp_path, "mine")
-    assert check(task).faults == ()
-    assert check(tmp_path).tasks == 1
+    assert check(task).faults == () and check(tmp_path).tasks == 1
     with pytest.raises(DatasetError, match="already"):
         new_task(tmp_path, "mine")
     with pytest.raises(DatasetError, match="not a valid task name"):
@@ -47,8 +45,7 @@ def test_every_fault_of_one_task_is_told_at_once(tmp_path: Path) -> None:
         "solution/solve.sh",
     }
     for fault in check(tmp_path / "bad").faults:
-        assert fault.task == "bad"
-        assert fault.says
+        assert fault.task == "bad" and fault.says
         assert fault.remedy
 
 
@@ -99,8 +96,7 @@ def test_tests_and_solutions_within_reach_of_a_solver_are_told(tmp_path: Path) -
 def test_unknown_keys_are_notes(tmp_path: Path) -> None:
     make_task(tmp_path, "new", toml=TOML + "future = 1\n")
     report = check(tmp_path)
-    assert report.faults == ()
-    assert [note.says for note in report.notes] == ["unknown key verifier.future"]
+    assert report.faults == () and [note.says for note in report.notes] == ["unknown key verifier.future"]
 
 
 def test_a_folder_without_tasks_is_a_user_error(tmp_path: Path) -> None:

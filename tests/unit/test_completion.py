@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,7 @@ from hc_ray.cli.config_keys import values_at
 
 
 @pytest.fixture
-def bash(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def bash(monkeypatch, capsys):
     """Completes a line as bash does; its last word is the one that is begun."""
 
     def offered(line: str) -> list[str]:
@@ -50,11 +49,11 @@ def bash(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
         ("hc-ray report out --replay post", ["posterior"]),
     ],
 )
-def test_verbs_flags_and_values_are_completed(bash, line: str, offers: list[str]) -> None:
+def test_verbs_flags_and_values_are_completed(bash, line, offers):
     assert bash(line) == offers
 
 
-def test_what_may_be_a_file_is_left_to_the_shell(bash, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_may_be_a_file_is_left_to_the_shell(bash, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.yaml").write_text("")
     (tmp_path / "mine.txt").write_text("")
@@ -63,27 +62,24 @@ def test_what_may_be_a_file_is_left_to_the_shell(bash, tmp_path: Path, monkeypat
     assert bash(f"hc-ray run --config {tmp_path}/m") == [f"{tmp_path}/mine.yaml"]
 
 
-def test_a_wrong_key_or_folder_offers_nothing_and_breaks_nothing(bash) -> None:
+def test_a_wrong_key_or_folder_offers_nothing_and_breaks_nothing(bash):
     for line in ("--set no.such=", "--set seeds=", "--set roles.solver.kind=x", "/no/such/folder/x", "--model nobodys"):
         assert bash(f"hc-ray sweep {line}") == []
 
 
-def test_completion_is_told_in_one_line_of_the_help_and_listed_nowhere(capsys: pytest.CaptureFixture[str]) -> None:
+def test_completion_is_told_in_one_line_of_the_help_and_listed_nowhere(capsys):
     assert cli.run(["--help"]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if "completion" in line.lower()]
     assert [line.strip() for line in lines] == ["To install tab completion for your shell: hc-ray --install-completion"]
 
 
 @pytest.mark.parametrize("shell", cli.SHELLS)
-def test_the_script_of_each_shell_is_shown_and_installed_below_the_home(
-    shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_script_of_each_shell_is_shown_and_installed_below_the_home(shell, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cli.run(["--show-completion", shell]) == 0
     script = capsys.readouterr().out
     assert f"_HC_RAY_COMPLETE=complete_{shell}" in script and "hc-ray" in script
-    assert list(tmp_path.iterdir()) == []
-    assert cli.run(["--install-completion", shell]) == 0
+    assert list(tmp_path.iterdir()) == [] and cli.run(["--install-completion", shell]) == 0
     told = capsys.readouterr().out
     (installed,) = [
         path for path in tmp_path.rglob("*") if path.is_file() and path.read_text().strip() == script.strip()
@@ -92,18 +88,13 @@ def test_the_script_of_each_shell_is_shown_and_installed_below_the_home(
 
 
 @pytest.mark.parametrize("named", [[], ["tcsh"], ["bash", "zsh"]])
-def test_a_shell_that_is_not_known_is_asked_for(
-    named: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_shell_that_is_not_known_is_asked_for(named, monkeypatch, capsys):
     monkeypatch.setattr(cli, "_shell_of_this_process", lambda: None)
-    assert cli.run(["--show-completion", *named]) == 2
-    assert "--show-completion zsh" in capsys.readouterr().err
+    assert cli.run(["--show-completion", *named]) == 2 and "--show-completion zsh" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("shell", "variable"), [("zsh", "_TYPER_COMPLETE_ARGS"), ("fish", "_TYPER_COMPLETE_ARGS")])
-def test_zsh_and_fish_get_the_verbs_with_their_help(
-    shell: str, variable: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_zsh_and_fish_get_the_verbs_with_their_help(shell, variable, monkeypatch, capsys):
     monkeypatch.setenv("_HC_RAY_COMPLETE", f"complete_{shell}")
     monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
     monkeypatch.setenv(variable, "hc-ray swe")
@@ -113,7 +104,7 @@ def test_zsh_and_fish_get_the_verbs_with_their_help(
     assert "sweep" in told and "Run agents on a dataset" in told
 
 
-def test_a_real_bash_completes_by_the_installed_script(tmp_path: Path) -> None:
+def test_a_real_bash_completes_by_the_installed_script(tmp_path):
     """The function of the script is called as readline calls it."""
     program = tmp_path / "hc-ray"
     program.write_text(f"#!/bin/sh\nexec {sys.executable} -c 'from hc_ray.cli.app import main; main()' \"$@\"\n")

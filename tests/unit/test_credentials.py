@@ -93,5 +93,4 @@ def test_a_process_that_forgot_its_secrets_hands_none_on() -> None:
     said = subprocess.run(
         [sys.executable, "-c", script], env={**os.environ, **SECRETS}, capture_output=True, text=True, check=True
     ).stdout
-    assert "PATH=" in said
-    assert not any(value in said for value in credentials.secret_values(SECRETS))
+    assert "PATH=" in said and not any(value in said for value in credentials.secret_values(SECRETS))

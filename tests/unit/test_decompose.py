@@ -19,12 +19,7 @@ from tests.unit.test_orchestrate import BROKEN, INSTRUCTION, RIGHT, WRONG, Bench
 SPEC = read_spec(INSTRUCTION, Environment())
 DELIVERABLE = deliverable_of(SPEC)
 PARTS = [
-    {
-        "name": "signature",
-        "goal": "Write the function with its name.",
-        "hint": "Keep the type.",
-        "files": ["double.py"],
-    },
+    {"name": "signature", "goal": "Write the function with its name.", "hint": "", "files": ["double.py"]},
     {"name": "refusal", "goal": "Refuse what is negative.", "hint": "Raise ValueError.", "files": ["double.py"]},
     {"name": "check", "goal": "Look at the example once more.", "hint": "", "files": []},
 ]

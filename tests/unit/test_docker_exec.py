@@ -23,7 +23,7 @@ def said() -> bytes:
 
 
 @given(st.integers(1, 50))
-def test_frames_are_read_however_they_are_cut(size: int) -> None:
+def test_frames_are_read_however_they_are_cut(size):
     conversation = Conversation(10)
     stream = said()
     for start in range(0, len(stream), size):
@@ -34,9 +34,7 @@ def test_frames_are_read_however_they_are_cut(size: int) -> None:
 
 
 @given(st.lists(st.binary(max_size=40)), st.lists(st.tuples(st.integers(0, 3), st.binary(max_size=20))))
-def test_whatever_a_program_writes_into_the_stream_nothing_raises(
-    raw: list[bytes], frames: list[tuple[int, bytes]]
-) -> None:
+def test_whatever_a_program_writes_into_the_stream_nothing_raises(raw, frames):
     conversation = Conversation(10)
     for channel, data in frames:
         conversation.feed(docker(helper(channel, data)))
@@ -45,16 +43,15 @@ def test_whatever_a_program_writes_into_the_stream_nothing_raises(
     assert all(len(stream) <= 10 for stream in conversation.streams.values())
 
 
-def test_what_docker_says_in_the_helpers_place_is_kept_as_a_complaint() -> None:
+def test_what_docker_says_in_the_helpers_place_is_kept_as_a_complaint():
     conversation = Conversation(10)
     conversation.feed(docker(b"exec failed: no such file", kind=2))
-    assert conversation.complaint == b"exec failed: no such file"
-    assert not conversation.started
+    assert conversation.complaint == b"exec failed: no such file" and not conversation.started
     conversation.feed(b"OCI runtime exec failed")
     assert conversation.garbled and conversation.over
 
 
-def test_what_a_fork_added_stays_added_and_what_was_removed_is_compared_whole() -> None:
+def test_what_a_fork_added_stays_added_and_what_was_removed_is_compared_whole():
     first = merge({}, [Change(path="/a", kind=1), Change(path="/b", kind=0), Change(path="/c", kind=2)])
     assert first == {"/a": "added", "/b": "modified", "/c": "whole"}
     second = merge(first, [Change(path="/a", kind=2), Change(path="/b", kind=2), Change(path="/c", kind=1)])
@@ -63,7 +60,7 @@ def test_what_a_fork_added_stays_added_and_what_was_removed_is_compared_whole() 
     assert merge({}, [Change(path=path, kind=1) for path in ours]) == {}
 
 
-def test_the_modes_of_go_are_read() -> None:
+def test_the_modes_of_go_are_read():
     assert path_facts({"mode": 0o755 | 1 << 31, "size": 4096}).model_dump() == {
         "kind": "folder",
         "mode": 0o755,
@@ -75,12 +72,12 @@ def test_the_modes_of_go_are_read() -> None:
     assert path_facts({"mode": 0o644 | 1 << 25, "size": 0}).kind == "other"
 
 
-def test_a_registrys_port_is_no_tag() -> None:
+def test_a_registrys_port_is_no_tag():
     assert split_tag("host:5000/a/b") == ("host:5000/a/b", "", "")
     assert split_tag("host:5000/a/b:1.2") == ("host:5000/a/b", ":", "1.2")
 
 
-def test_each_kind_of_silence_has_its_remedy() -> None:
+def test_each_kind_of_silence_has_its_remedy():
     assert "docker group" in remedy("PermissionError(13, 'Permission denied')", 3)
     assert "start" in remedy("FileNotFoundError(2, 'No such file or directory')", 3)
     assert "start" in remedy("ConnectionRefusedError(111, 'Connection refused')", 3)

@@ -9,12 +9,9 @@ from hc_ray.tasks.dockerfile_lines import expand, words
 
 def test_a_plain_dockerfile_gives_base_workdir_env_copies_and_user() -> None:
     parsed = parse_dockerfile("FROM debian:bookworm\nWORKDIR /app\nENV A=1\nCOPY data.txt .\nUSER nobody\n")
-    assert parsed.base == "debian:bookworm"
-    assert parsed.workdir == "/app"
-    assert parsed.env == {"A": "1"}
-    assert parsed.copies == (Copy(sources=("data.txt",), destination="/app/"),)
-    assert parsed.user == "nobody"
-    assert parsed.run_steps == ()
+    assert parsed.base == "debian:bookworm" and parsed.workdir == "/app"
+    assert parsed.env == {"A": "1"} and parsed.copies == (Copy(sources=("data.txt",), destination="/app/"),)
+    assert parsed.user == "nobody" and parsed.run_steps == ()
     assert parsed.unsupported is None
 
 
@@ -26,14 +23,12 @@ def test_continuations_comments_and_blank_lines_within_them_are_joined() -> None
 
 def test_the_escape_directive_changes_the_continuation() -> None:
     parsed = parse_dockerfile("# escape=`\nFROM x\nRUN a `\n b\nENV P=c:\\x\n")
-    assert parsed.run_steps[0].split() == ["RUN", "a", "b"]
-    assert parsed.env["P"] == "c:\\x"
+    assert parsed.run_steps[0].split() == ["RUN", "a", "b"] and parsed.env["P"] == "c:\\x"
 
 
 def test_arg_defaults_before_from_name_the_base_and_enter_a_stage_only_by_name() -> None:
     parsed = parse_dockerfile("ARG V=3.11\nARG N=py:${V}-slim\nFROM $N\nARG V\nENV GOT=$V NOT=$N\n")
-    assert parsed.base == "py:3.11-slim"
-    assert parsed.env == {"GOT": "3.11", "NOT": ""}
+    assert parsed.base == "py:3.11-slim" and parsed.env == {"GOT": "3.11", "NOT": ""}
 
 
 def test_both_forms_of_env_are_read() -> None:
@@ -56,8 +51,7 @@ def test_relative_workdirs_add_up() -> None:
 
 def test_copy_reads_the_exec_form_and_its_flags() -> None:
     parsed = parse_dockerfile('FROM x\nWORKDIR /w\nCOPY --chown=1:1 ["a b", "c", "to/"]\n')
-    assert parsed.copies == (Copy(sources=("a b", "c"), destination="/w/to/"),)
-    assert parsed.unsupported is None
+    assert parsed.copies == (Copy(sources=("a b", "c"), destination="/w/to/"),) and parsed.unsupported is None
 
 
 def test_a_destination_names_a_folder_when_the_source_is_one() -> None:
@@ -73,18 +67,15 @@ def test_what_only_a_builder_can_copy_is_a_run_step() -> None:
     )
     parsed = parse_dockerfile(text)
     assert [step.split()[0] for step in parsed.run_steps] == ["COPY", "ADD", "ADD", "COPY"]
-    assert [copy.sources for copy in parsed.copies] == [("plain",)]
-    assert parsed.base == "debian"
+    assert [copy.sources for copy in parsed.copies] == [("plain",)] and parsed.base == "debian"
     assert parsed.bases == ("golang", "debian", "busybox:1")
     assert [stage.name for stage in parsed.stages] == ["build", None]
 
 
 def test_a_stage_built_on_another_stage_inherits_what_it_said() -> None:
     parsed = parse_dockerfile("FROM debian AS Base\nENV A=1\nWORKDIR /w\nRUN x\nFROM base\nENV B=2\n")
-    assert parsed.base == "debian"
-    assert parsed.env == {"A": "1", "B": "2"}
-    assert parsed.workdir == "/w"
-    assert parsed.run_steps == ("RUN x",)
+    assert parsed.base == "debian" and parsed.env == {"A": "1", "B": "2"}
+    assert parsed.workdir == "/w" and parsed.run_steps == ("RUN x",)
 
 
 def test_what_needs_buildkit_is_refused_with_its_line() -> None:
@@ -97,8 +88,7 @@ def test_what_needs_buildkit_is_refused_with_its_line() -> None:
     }.items():
         parsed = parse_dockerfile(f"FROM x\n{line}\nENV AFTER=1\n")
         assert parsed.unsupported is not None, line
-        assert says in parsed.unsupported
-        assert "line 2" in parsed.unsupported
+        assert says in parsed.unsupported and "line 2" in parsed.unsupported
         assert parsed.env == {"AFTER": "1"}
 
 

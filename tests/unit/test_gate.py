@@ -1,28 +1,16 @@
-from hc_ray.domain.suite import (
-    Cell,
-    Expectation,
-    ExpectedValue,
-    Outcome,
-    Property,
-    SelfTest,
-    Subject,
-    Unknown,
-)
+from hc_ray.domain.suite import Cell, Expectation, ExpectedValue, Outcome, Property, SelfTest, Subject, Unknown
 from hc_ray.selftests import gate
 
 F = Subject(kind="call", path="m.py", function="f")
 
 
-def guess_of(
-    identity: str, call: str, expectation: Expectation, confidence: float = 0.3, guard: bool = False
-) -> SelfTest:
-    return SelfTest(id=identity, category="boundary", subject=F, input=call, expectation=expectation,
-                    confidence=confidence, guard=guard)  # fmt: skip
-
-
 def of(identity: str, call: str, **more: object) -> SelfTest:
     fields = {"category": "boundary", "subject": F, "expectation": Unknown(), "confidence": 0.4, **more}
     return SelfTest.model_validate({"id": identity, "input": call, **fields})
+
+
+def guess_of(identity: str, call: str, expectation: Expectation, confidence: float = 0.3, **more: object) -> SelfTest:
+    return of(identity, call, expectation=expectation, confidence=confidence, **more)
 
 
 def cells(marks: str) -> list[Cell]:

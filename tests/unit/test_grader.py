@@ -79,8 +79,7 @@ def test_errors(broken): pass
         "xpassed": 1,
     }  # fmt: skip
     assert base64.b64decode(report["rewards"]["reward.txt"]) == b"1\n"
-    assert report["rewards"]["reward.json"] is None
-    assert b"assert 1 == 2" in base64.b64decode(report["output"])
+    assert report["rewards"]["reward.json"] is None and b"assert 1 == 2" in base64.b64decode(report["output"])
 
 
 def test_asked_for_nodes_an_end_tells_each_outcome_unless_they_are_too_many_for_a_message(ground: Ground) -> None:
@@ -103,8 +102,7 @@ def test_a_module_that_cannot_be_imported_is_an_error_and_one_that_leaves_never_
     (end,) = ends(ground.run("$PYTEST test_it.py\n", "def broken(:\n"))
     assert (end["errors"], end["passed"]) == (1, 0)
     report = ground.run("$PYTEST test_it.py\n", "import os; os._exit(0)\n")
-    assert [message["type"] for message in report["witness"]] == ["loaded", "start"]
-    assert report["exit"] == 0
+    assert [message["type"] for message in report["witness"]] == ["loaded", "start"] and report["exit"] == 0
 
 
 def test_children_of_the_tests_inherit_no_way_to_the_grader(ground: Ground) -> None:
@@ -140,8 +138,7 @@ def test_a_reward_that_is_no_plain_file_counts_as_empty(ground: Ground) -> None:
 def test_what_outlives_the_script_is_dead_before_the_reward_is_read(ground: Ground, tmp_path: Path) -> None:
     loop = 'while true; do echo 1 > "$0"; echo x >> beat; sleep 0.01; done'
     report = ground.run(f"(setsid bash -c '{loop}' $LOGS/reward.txt &)\nsleep 0.3\necho 0 > $LOGS/reward.txt\n")
-    assert report["exit"] == 0
-    assert report["seconds"] < 30
+    assert report["exit"] == 0 and report["seconds"] < 30
     beats = (tmp_path / "beat").stat().st_size
     assert beats > 0
     subprocess.run(["sleep", "0.3"], check=True)
@@ -150,15 +147,13 @@ def test_what_outlives_the_script_is_dead_before_the_reward_is_read(ground: Grou
 
 def test_a_script_past_its_time_is_killed_with_all_it_started(ground: Ground) -> None:
     report = ground.run("echo 1 > $LOGS/reward.txt; sleep 300 & sleep 300\n", timeout=0.5)
-    assert report["timed_out"] is True
-    assert report["exit"] == -9
+    assert report["timed_out"] is True and report["exit"] == -9
     assert report["seconds"] < 20
 
 
 def test_a_flood_of_output_is_cut_in_the_middle(ground: Ground) -> None:
     output = base64.b64decode(ground.run("echo first; head -c 5000000 /dev/zero; echo last\n")["output"])
-    assert len(output) <= 1 << 16
-    assert output.startswith(b"first")
+    assert len(output) <= 1 << 16 and output.startswith(b"first")
     assert output.endswith(b"last\n")
 
 

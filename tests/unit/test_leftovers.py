@@ -67,8 +67,7 @@ def test_who_writes_into_a_dead_owners_folder_is_killed_and_who_reads_there_is_n
     try:
         named = f"process {writer.pid} sleep"
         assert named in cleanup.reap_processes(dry=True) and writer.poll() is None
-        assert named in cleanup.reap_processes()
-        assert writer.wait(10) == -9
+        assert named in cleanup.reap_processes() and writer.wait(10) == -9
         time.sleep(0.1)
         assert all(other.poll() is None for other in others)
     finally:
@@ -89,8 +88,7 @@ def test_a_dead_owners_processes_are_killed_and_those_of_others_are_not() -> Non
         until = time.monotonic() + 10  # until then the child may still be a copy of this process
         while named not in cleanup.reap_processes(dry=True) and time.monotonic() < until:
             time.sleep(0.02)
-        assert dead.poll() is None
-        assert named in cleanup.reap_processes()
+        assert dead.poll() is None and named in cleanup.reap_processes()
         assert dead.wait(10) == -9
         time.sleep(0.1)
         assert all(other.poll() is None for other in others)
@@ -115,6 +113,5 @@ def test_scratch_of_a_killed_build_is_removed_unless_somebody_builds(tmp_path: P
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert cleanup.reap_scratch() == [str(old)]
     assert cleanup.reap_scratch(dry=True) == [str(tmp_path / "runner" / ".build-1")]
-    assert cleanup.reap_scratch() == [str(tmp_path / "runner" / ".build-1")]
-    assert cleanup.reap_scratch() == []
+    assert cleanup.reap_scratch() == [str(tmp_path / "runner" / ".build-1")] and cleanup.reap_scratch() == []
     assert (tmp_path / "runner" / "abc").is_dir() and (tmp_path / "probe" / "new").is_dir()

@@ -116,8 +116,7 @@ async def test_raw_asks_once_and_hands_in_what_came_back() -> None:
     outcome = await bench.solve("raw")
     assert [prompt.role for prompt in bench.prompts] == ["solver"]
     assert outcome.turns == 1 and outcome.bits == (True,) and outcome.suite is None and outcome.self_pass is None
-    assert "return n + 5" in bench.submitted()
-    assert all(sandbox.closed for sandbox in bench.place.made)
+    assert "return n + 5" in bench.submitted() and all(sandbox.closed for sandbox in bench.place.made)
 
 
 async def test_an_answer_without_a_file_hands_in_the_untouched_workspace() -> None:

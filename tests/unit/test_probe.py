@@ -4,7 +4,6 @@ import json
 import os
 import random
 import struct
-import subprocess
 import sys
 import venv
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from hc_ray.blind.grading.image import Image
 from hc_ray.sandboxes.inside.grading import interpreters, libraries, named, packages, probe
+from tests.fakes.processes import ran
 
 INSIDE = Path(probe.__file__).parent
 
@@ -30,51 +30,44 @@ def order(**more: Any) -> dict[str, Any]:
 
 
 def answer(script: Path, given: dict[str, Any], env: dict[str, str]) -> Image:
-    command = [sys.executable, "-I", str(script)]
-    done = subprocess.run(
-        command, input=json.dumps({**given, "nonce": "n"}), capture_output=True, text=True, env=env, check=True
-    )
+    done = ran(sys.executable, "-I", script, input=json.dumps({**given, "nonce": "n"}), env=env, check=True)
     nonce, _, text = done.stdout.partition(" ")
     assert nonce == "n"
     return Image.model_validate_json(text)
 
 
-def test_the_probe_says_what_the_image_holds_and_lends_it_the_witness(tmp_path: Path) -> None:
+def test_the_probe_says_what_the_image_holds_and_lends_it_the_witness(tmp_path):
     venv.create(tmp_path / "image", symlinks=True)
     search = [str(tmp_path / "image" / "bin"), "/usr/bin", "/bin"]
     env = {"PATH": ":".join(search), "HOME": str(tmp_path)}
     given = order(paths=["/bin/sh", "/bin", "/absent"], words=["python3", "sh", "absent-program"])
     (tmp_path / "lib").mkdir()
     found = answer(installed(tmp_path / "lib"), given, env)
-    assert found.exists == ("/bin/sh", "/bin")
-    assert found.path[0] == search[0]
+    assert found.exists == ("/bin/sh", "/bin") and found.path[0] == search[0]
     assert (found.bash, found.pytest, found.home) == (True, "pure", str(tmp_path))
     assert found.programs["python3"][0] == f"{search[0]}/python3"
     assert found.programs["python3"][-1] == os.path.realpath(sys.executable)
     assert "absent-program" not in found.programs
     (python,) = found.pythons
-    assert python.installed & set(python.order)
-    assert not python.closed & python.installed
+    assert python.installed & set(python.order) and not python.closed & python.installed
     assert str(Path(json.__file__).parent.parent) in python.closed
     (lent,) = (tmp_path / "image").rglob("hc_witness.pth")
     assert lent.read_text() == "/lib-of-ours\n"
 
 
-def test_a_session_names_what_it_loads_and_what_it_looks_for_in_vain() -> None:
+def test_a_session_names_what_it_loads_and_what_it_looks_for_in_vain():
     pure = str(Path(pytest.__file__).parent.parent)
     env = {"PYTHONPATH": pure, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     found = interpreters.session(sys.executable, env, ["sqlite3", "absent_module"])
-    assert found is not None
-    assert found["loaded"]["argparse"] == [__import__("argparse").__file__]
-    assert found["loaded"]["pytest"] == [str(Path(pytest.__file__).parent)]
-    assert found["loaded"]["sys"] == []
+    assert found is not None and found["loaded"]["argparse"] == [__import__("argparse").__file__]
+    assert found["loaded"]["pytest"] == [str(Path(pytest.__file__).parent)] and found["loaded"]["sys"] == []
     assert "sqlite3" in found["imported"]
     assert "org" in found["tried"], "pickle looks for a module of Jython's"
     assert not {"absent_module", "test_probe"} & {*found["tried"], *found["loaded"]}
     assert any("/libc" in file for file in found["mapped"])
 
 
-def test_a_python_that_is_none_says_nothing(tmp_path: Path) -> None:
+def test_a_python_that_is_none_says_nothing(tmp_path):
     fake = tmp_path / "python3"
     fake.write_text("#!/bin/sh\necho '[1]'\n")
     fake.chmod(0o755)
@@ -82,7 +75,7 @@ def test_a_python_that_is_none_says_nothing(tmp_path: Path) -> None:
     assert interpreters.session(str(tmp_path / "absent"), {}, []) is None
 
 
-def test_every_link_on_the_way_to_a_program_is_named(tmp_path: Path) -> None:
+def test_every_link_on_the_way_to_a_program_is_named(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "tool-1").write_text("x")
     (tmp_path / "real" / "tool").symlink_to("tool-1")
@@ -93,7 +86,7 @@ def test_every_link_on_the_way_to_a_program_is_named(tmp_path: Path) -> None:
     assert list(named.steps(f"{tmp_path}/loop"))[-1] == f"{tmp_path}/loop"
 
 
-def test_what_libraries_are_found_does_not_hang_on_the_order_of_programs() -> None:
+def test_what_libraries_are_found_does_not_hang_on_the_order_of_programs():
     """A program that names its search folder finds the loader's own file by another way: it was told twice once."""
     folders = libraries.search_folders({})
     programs = sorted(map(str, Path("/usr/bin").iterdir()))[:300]
@@ -104,14 +97,12 @@ def test_what_libraries_are_found_does_not_hang_on_the_order_of_programs() -> No
     assert all(len(files) == len(set(files)) for files in told[0].values())
 
 
-def test_the_libraries_of_a_program_are_found_without_running_it() -> None:
+def test_the_libraries_of_a_program_are_found_without_running_it():
     folders = libraries.search_folders({"LD_LIBRARY_PATH": "/opt/first:relative"})
     found, loaders = libraries.closure(["/bin/sh"], folders)
-    assert folders[0] == "/opt/first"
-    assert "relative" not in folders
+    assert folders[0] == "/opt/first" and "relative" not in folders
     (libc,) = [name for name in found if name.startswith("libc.")]
-    assert Path(found[libc][0]).is_file()
-    assert Path(loaders[0]).is_file()
+    assert Path(found[libc][0]).is_file() and Path(loaders[0]).is_file()
     listed = libraries.cached(["libc.so.6"])
     assert all(Path(path).name == "libc.so.6" for path in listed.get("libc.so.6", []))
 
@@ -124,7 +115,7 @@ def test_the_libraries_of_a_program_are_found_without_running_it() -> None:
     ],
     ids=["empty", "short", "ones", "32-bit", "far away"],
 )  # fmt: skip
-def test_broken_programs_load_nothing(data: bytes, tmp_path: Path) -> None:
+def test_broken_programs_load_nothing(data, tmp_path):
     (tmp_path / "x").write_bytes(data)
     found = libraries.read_elf(str(tmp_path / "x"))
     assert found is None or found.needed == ()
@@ -132,9 +123,7 @@ def test_broken_programs_load_nothing(data: bytes, tmp_path: Path) -> None:
     assert libraries.read_elf(str(tmp_path / "fifo")) is None
 
 
-def test_code_of_a_program_s_packages_is_told_from_that_of_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_code_of_a_program_s_packages_is_told_from_that_of_others(tmp_path, monkeypatch):
     (tmp_path / "info").mkdir()
     owned = {
         "gcc-12": "/usr/bin/x-gcc\n/usr/share/doc/gcc", "cpp-12:amd64": "/usr/lib/gcc/x/12/cc1",
@@ -146,14 +135,8 @@ def test_code_of_a_program_s_packages_is_told_from_that_of_others(
         "Package: gcc-12\nDepends: cpp-12 (= 12.2), x | libc6:any (>= 2)\n\nPackage: cpp-12\nPre-Depends: perl-base\n"
     )
     monkeypatch.setattr(packages, "_DATABASE", tmp_path)
-    changed = [
-        "/usr/lib/gcc/x/12/cc1",
-        "/usr/share/perl5/Git.pm",
-        "/usr/bin/vim",
-        "/usr/lib/x/libc.so.6",
-        "/usr/share/doc/gcc",
-    ]
     expected = ["/usr/lib/gcc/x/12/cc1", "/usr/share/perl5/Git.pm", "/usr/lib/x/libc.so.6"]
+    changed = [*expected[:2], "/usr/bin/vim", expected[2], "/usr/share/doc/gcc"]
     assert packages.code_of(changed, ["/usr/bin/x-gcc"]) == expected
     monkeypatch.setattr(packages, "_DATABASE", tmp_path / "absent")
     unknown = ["/usr/bin/vim", "/usr/local/lib/python3.11/site-packages/a.py", "/etc/x"]

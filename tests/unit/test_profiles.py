@@ -22,7 +22,7 @@ def value(config: Any, key: str) -> Any:
 
 
 @pytest.mark.parametrize("name", ["tiny", "capable"])
-def test_a_shipped_profile_sets_keys_that_there_are_to_values_that_they_take(name: str) -> None:
+def test_a_shipped_profile_sets_keys_that_there_are_to_values_that_they_take(name):
     profile = shipped(name)
     config = settled(SweepConfig(), profile)
     held = {key: value(config, key) for key in profile.settings}
@@ -30,14 +30,14 @@ def test_a_shipped_profile_sets_keys_that_there_are_to_values_that_they_take(nam
     assert profile.name == name and (name == "capable") == bool(profile.settings)
 
 
-def test_a_small_context_gets_the_tiny_profile_whose_values_are_the_defaults() -> None:
+def test_a_small_context_gets_the_tiny_profile_whose_values_are_the_defaults():
     profile, why = for_context(4095)
     assert (profile.name, profile.context_tokens, profile.settings) == ("tiny", 4095, {}) and "4,095" in why
     assert settled(SweepConfig(), profile) == SweepConfig()
 
 
 @pytest.mark.parametrize("tokens", [4096, 8192, 16_383])
-def test_a_middle_context_gets_shorter_answers_and_outputs(tokens: int) -> None:
+def test_a_middle_context_gets_shorter_answers_and_outputs(tokens):
     profile, why = for_context(tokens)
     assert (profile.name, profile.context_tokens) == ("capable", tokens) and "shortened" in why
     solver = settled(SweepConfig(), profile).solver
@@ -47,12 +47,12 @@ def test_a_middle_context_gets_shorter_answers_and_outputs(tokens: int) -> None:
     assert rest <= {"solver.max_answer_tokens", "solver.testgen.answer_tokens", "solver.observation_chars"}
 
 
-def test_a_large_context_gets_the_whole_profile() -> None:
+def test_a_large_context_gets_the_whole_profile():
     for tokens in (16_384, 131_072):
         assert for_context(tokens)[0] == CAPABLE.model_copy(update={"context_tokens": tokens})
 
 
-def test_what_is_set_wins_also_where_it_is_the_default() -> None:
+def test_what_is_set_wins_also_where_it_is_the_default():
     given = {
         "solver": {"max_turns": 30, "testgen": {"style": "lines", "budget_tokens": 900}},
         "budget": {"tokens": 5000},
@@ -62,13 +62,13 @@ def test_what_is_set_wins_also_where_it_is_the_default() -> None:
     assert config.solver.testgen.budget_tokens == 900 and config.solver.agent_style == "loop"
 
 
-def test_a_suite_costs_a_fifth_of_a_budget_that_is_set_where_its_own_is_not() -> None:
+def test_a_suite_costs_a_fifth_of_a_budget_that_is_set_where_its_own_is_not():
     small = settled(SweepConfig.model_validate({"budget": {"tokens": 20_000}}), CAPABLE)
     assert small.solver.testgen.budget_tokens == 4000
     assert settled(SweepConfig(), CAPABLE).solver.testgen.budget_tokens == 40_000
 
 
-def test_to_settle_twice_or_after_a_resume_changes_nothing() -> None:
+def test_to_settle_twice_or_after_a_resume_changes_nothing():
     once = settled(SweepConfig.model_validate({"budget": {"tokens": 20_000}}), for_context(8192)[0])
     again = SweepConfig.model_validate(json.loads(json.dumps(once.model_dump(mode="json"))))
     for profile in (for_context(8192)[0], CAPABLE, shipped("tiny")):
@@ -76,7 +76,7 @@ def test_to_settle_twice_or_after_a_resume_changes_nothing() -> None:
     assert once.solver.hash == again.solver.hash
 
 
-def test_values_that_do_not_fit_together_are_refused_with_the_profile_s_name() -> None:
+def test_values_that_do_not_fit_together_are_refused_with_the_profile_s_name():
     odd = Profile(name="odd", settings={"solver.testgen.total_max": 3})
     with pytest.raises(ConfigError, match=r"`odd`.*total_min"):
         settled(SweepConfig(), odd)
@@ -86,16 +86,14 @@ def test_values_that_do_not_fit_together_are_refused_with_the_profile_s_name() -
     (None, 8192, 8192, "capable"), (None, 2048, 2048, "tiny"), (None, None, 16_384, "capable"),
     (6000, 32_768, 6000, "capable"),
 ])  # fmt: skip
-def test_a_model_is_prompted_by_the_context_that_is_configured_or_seen(
-    given: int | None, seen: int | None, context: int, name: str
-) -> None:
+def test_a_model_is_prompted_by_the_context_that_is_configured_or_seen(given, seen, context, name):
     engine = EngineConfig(kind="openai", base_url="http://127.0.0.1:9/v1", model="nobody-s", context_tokens=given)
     found, profile, digest = role_model(engine, Capabilities(context=seen))
     assert (profile.name, profile.context_tokens, found.context_tokens) == (name, context, given)
     assert digest == role_model(engine, Capabilities(context=seen))[2]
 
 
-def test_a_measured_profile_stays_and_only_learns_its_context() -> None:
+def test_a_measured_profile_stays_and_only_learns_its_context():
     engine = EngineConfig(kind="openai", base_url="http://127.0.0.1:9/v1", model="smollm2-135m-instruct")
     profile = role_model(engine, Capabilities(context=32_768))[1]
     assert (profile.name, profile.form, profile.context_tokens, profile.settings) == ("tiny", "completion", 32_768, {})

@@ -9,7 +9,7 @@ import pytest
 from hc_ray.cli import app as cli
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.config import SelectorName
-from hc_ray.domain.suite import Category, ExpectedValue, SelfTest, Subject, Unknown
+from hc_ray.domain.suite import Category, SelfTest
 from hc_ray.reports import report
 from hc_ray.reports.ablations import ABLATIONS, without_category
 from hc_ray.reports.audit_section import AUDIT_FILE
@@ -21,6 +21,7 @@ from hc_ray.stores.sweep_directory import parquet
 from hc_ray_actors.jobs.audit_summary import DEFINITIONS
 from hc_ray_actors.verifiers import audit
 from tests.fakes import sweepdir
+from tests.fakes.suites import call_test
 from tests.fakes.sweepdir import MemoryStore, read_rows
 
 OUTCOMES = {"+": "pass", "-": "fail", "!": "error"}
@@ -32,9 +33,7 @@ CROWDS = ("----++", "----++", "----++", "-+--++", "-+--++", "+++++-", "++-+-+", 
 
 
 def column(name: str, *, unknown: bool = False, category: Category = "happy_path", **more: Any) -> SelfTest:
-    expectation = Unknown() if unknown else ExpectedValue(value="1")
-    return SelfTest(id=name, category=category, subject=Subject(kind="call", path="m.py", function="f"),
-                    input=f"f({name!r})", expectation=expectation, **more)  # fmt: skip
+    return call_test(name, f"f({name!r})", None if unknown else "1", category=category, **more)
 
 
 def add_pool(
@@ -164,8 +163,7 @@ def test_best_of_n_is_compared_at_the_tokens_of_hc_and_raw_stays_one_sample() ->
     assert row_of(found, "raw", "as run")["candidates"] == 1
     pairs = {(one["a"], one["b"]): one for one in found["comparisons"]}
     assert pairs["hc as run", "best_of_n by mbr"]["delta"] == 0.0
-    assert pairs["hc as run", "raw as run"]["delta"] == 1.0
-    assert ("hc by max_pass", "hc as run") in pairs
+    assert pairs["hc as run", "raw as run"]["delta"] == 1.0 and ("hc by max_pass", "hc as run") in pairs
 
 
 def test_where_hc_passes_and_no_sample_does_is_told_beside_the_opposite() -> None:
@@ -174,8 +172,7 @@ def test_where_hc_passes_and_no_sample_does_is_told_beside_the_opposite() -> Non
         add_pool(store, task, "hc", ["+"], [hc], 0)
         add_pool(store, task, "best_of_n", ["+"], [samples], 0, tests=[column("input-1", unknown=True)])
     beyond = replay(store, None, read_table=read_rows)["beyond"]
-    assert beyond["trials"] == 4
-    assert [one["task"] for one in beyond["only_hc"]] == ["a"]
+    assert beyond["trials"] == 4 and [one["task"] for one in beyond["only_hc"]] == ["a"]
     assert [one["task"] for one in beyond["only_samples"]] == ["c"]
 
 
@@ -186,8 +183,7 @@ def test_the_ceiling_the_mean_and_the_efficiency_come_from_the_same_graded_pools
         add_pool(store, f"t{number}", "hc", ["++", "+-", "--", "--"], right, 0)
     row = row_of(replay(store, None, read_table=read_rows), "hc", "max_pass")
     assert row["blind_pass"]["value"] == pytest.approx(3 / 6)
-    assert row["mean"]["value"] == pytest.approx(8 / 24)
-    assert row["oracle"]["value"] == pytest.approx(5 / 6)
+    assert row["mean"]["value"] == pytest.approx(8 / 24) and row["oracle"]["value"] == pytest.approx(5 / 6)
     assert row["oracle_at_k"]["4"] == pytest.approx(5 / 6)
     assert row["selection_efficiency"]["value"] == pytest.approx((3 / 6 - 8 / 24) / (5 / 6 - 8 / 24))
     assert row["selection_efficiency"]["low"] < row["selection_efficiency"]["value"]
@@ -202,8 +198,7 @@ def test_each_ablation_takes_away_what_it_says() -> None:
                      for i, one in enumerate(pool.attempts))  # fmt: skip
     pool = pool.model_copy(update={"attempts": attempts, "winners": {1: "d0"}})
     kept = {name: [one.id[-1] for one in change(pool).attempts] for name, change in ABLATIONS.items()}
-    assert kept["repair off"] == list("01234")
-    assert kept["width 1"] == list("03")
+    assert kept["repair off"] == list("01234") and kept["width 1"] == list("03")
     assert pool.winners and not ABLATIONS["tournament off"](pool).winners
     judging = {name: [test.id for test in change(pool).tests if test.expectation.kind != "unknown"]
                for name, change in ABLATIONS.items()}  # fmt: skip
@@ -249,8 +244,7 @@ def test_the_same_sweep_is_told_twice_in_the_same_words_and_is_plain_json() -> N
     assert json.loads(json.dumps(found)) == found
     tell_replay(found, first)
     tell_replay(replay(store, None, read_table=read_rows), second)
-    assert first.getvalue() == second.getvalue()
-    assert "c0.3: pass" in first.getvalue()
+    assert first.getvalue() == second.getvalue() and "c0.3: pass" in first.getvalue()
 
 
 def test_an_interval_that_the_tasks_leave_open_is_shown_open() -> None:

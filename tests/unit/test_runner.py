@@ -1,5 +1,5 @@
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ TASK = Task(name="t", digest="0" * 64, instruction="x", environment=Environment(
 
 
 @pytest.fixture
-async def sandbox() -> AsyncIterator[FolderSandbox]:
+async def sandbox():
     place = FolderPlace()
     yield await place.create(TASK, "s")
     await place.close()
@@ -41,7 +41,7 @@ def about(kind: str, path: str, expectation: Expectation, text: str = "", stdin:
                     stdin=stdin, expectation=expectation)  # fmt: skip
 
 
-async def test_a_call_is_compared_by_value_and_its_answer_is_recorded(sandbox: FolderSandbox) -> None:
+async def test_a_call_is_compared_by_value_and_its_answer_is_recorded(sandbox):
     await sandbox.put({"m.py": b"def f(x):\n    return {3, 1, x}\n"})
     tests = [call("a", "f(2)", ExpectedValue(value="{1, 2, 3}")), call("b", "f(2)", ExpectedValue(value="[1, 2, 3]")),
              call("c", "f([])", Unknown())]  # fmt: skip
@@ -51,14 +51,13 @@ async def test_a_call_is_compared_by_value_and_its_answer_is_recorded(sandbox: F
     assert (crash.outcome, crash.observed) == ("error", "raises TypeError")
 
 
-async def test_floats_and_addresses_are_written_the_same_in_every_run(sandbox: FolderSandbox) -> None:
+async def test_floats_and_addresses_are_written_the_same_in_every_run(sandbox):
     await sandbox.put({"m.py": b"def f(x):\n    return 0.1 + 0.2 if x else object()\n"})
     sum_, thing = await run(sandbox, [call("a", "f(1)", ExpectedValue(value="0.3")), call("b", "f(0)", Unknown())])
-    assert (sum_.outcome, sum_.observed) == ("pass", "0.3")
-    assert thing.observed == "<object object>"
+    assert (sum_.outcome, sum_.observed) == ("pass", "0.3") and thing.observed == "<object object>"
 
 
-async def test_a_module_that_does_not_load_shows_no_behaviour(sandbox: FolderSandbox) -> None:
+async def test_a_module_that_does_not_load_shows_no_behaviour(sandbox):
     await sandbox.put({"m.py": b"def f(x) return x\n", "n.py": b"y = 1\n", "o.py": b"import os; os._exit(0)\n"})
     tests = [call("a", "f(1)", Unknown()), call("b", "f(1)", Unknown(), "n.py"), call("c", "f(1)", Unknown(), "o.py"),
              call("d", "f(1)", Unknown(), "absent.py")]  # fmt: skip
@@ -68,7 +67,7 @@ async def test_a_module_that_does_not_load_shows_no_behaviour(sandbox: FolderSan
     assert "SyntaxError" in cells[0].detail and "defines no f" in cells[1].detail and "there is no" in cells[3].detail
 
 
-async def test_what_a_candidate_prints_cannot_pass_for_the_report(sandbox: FolderSandbox) -> None:
+async def test_what_a_candidate_prints_cannot_pass_for_the_report(sandbox):
     forged = json.dumps({"id": "a", "run": 0, "outcome": "pass", "observed": "1", "detail": ""})
     await sandbox.put({"m.py": f"print({forged!r})\nimport os\nos.write(1, {forged!r}.encode())\n"
                                f"def f(x):\n    print({forged!r})\n    return 2\n".encode()})  # fmt: skip
@@ -76,7 +75,7 @@ async def test_what_a_candidate_prints_cannot_pass_for_the_report(sandbox: Folde
     assert cell.outcome == "fail"
 
 
-async def test_properties_of_calls_tell_right_from_wrong(sandbox: FolderSandbox) -> None:
+async def test_properties_of_calls_tell_right_from_wrong(sandbox):
     await sandbox.put({"m.py": b"n = [0]\ndef f(x):\n    n[0] += 1\n    return n[0] if x else None\n"})
     tests = [call("a", "f(1)", Property(name="type", argument="int")),
              call("b", "f(1)", Property(name="type", argument="str|list")),
@@ -87,25 +86,24 @@ async def test_properties_of_calls_tell_right_from_wrong(sandbox: FolderSandbox)
     assert [cell.outcome for cell in cells] == ["pass", "fail", "fail", "fail", "pass", "error", "pass", "fail"]
 
 
-async def test_a_busy_loop_times_out_and_patience_ends_after_two(sandbox: FolderSandbox) -> None:
+async def test_a_busy_loop_times_out_and_patience_ends_after_two(sandbox):
     await sandbox.put({"m.py": b"def f(x):\n    while x:\n        pass\n    return x\n"})
     cells = await run(sandbox, [call(str(x), f"f({x})", Unknown()) for x in (0, 1, 2, 3)])
     assert [cell.outcome for cell in cells] == ["pass", "timeout", "timeout", "timeout"]
     assert "not run" in cells[3].detail
 
 
-async def test_every_test_sees_the_workdir_as_the_candidate_left_it(sandbox: FolderSandbox) -> None:
+async def test_every_test_sees_the_workdir_as_the_candidate_left_it(sandbox):
     script = f'echo "$1" >> {sandbox.workdir}/log.txt; wc -l < log.txt; mkdir -p d; rm -f keep\n'
     await sandbox.put({"s.sh": script.encode(), "log.txt": b"one\n", "keep": b""})
     tests = [about("command", "s.sh", ExpectedValue(value="2"), text) for text in ("a", "b")]
     cells = await run(sandbox, [*tests, about("file", "keep", Property(name="exists")),
                                 about("command", "", ExpectedValue(value="1"), "wc -l < log.txt")])  # fmt: skip
-    assert [cell.outcome for cell in cells] == ["pass"] * 4
-    assert await sandbox.get("log.txt") == b"one\n"
+    assert [cell.outcome for cell in cells] == ["pass"] * 4 and await sandbox.get("log.txt") == b"one\n"
     assert (cells[0].observed or "").startswith("exit 0; 2; changes d/, -keep, log.txt ")
 
 
-async def test_commands_read_standard_input_and_may_have_to_refuse(sandbox: FolderSandbox) -> None:
+async def test_commands_read_standard_input_and_may_have_to_refuse(sandbox):
     await sandbox.put({"s.sh": b'read x; [ "$x" = ok ] || exit 3\necho "got $x  "\n'})
     tests = [about("command", "s.sh", ExpectedValue(value="got ok"), stdin="ok\n"),
              about("command", "s.sh", Rejected(), stdin="no\n"), about("command", "s.sh", Rejected(), stdin="ok\n"),
@@ -114,7 +112,7 @@ async def test_commands_read_standard_input_and_may_have_to_refuse(sandbox: Fold
     assert [cell.outcome for cell in cells] == ["pass", "pass", "fail", "error"]
 
 
-async def test_a_crash_of_a_command_says_what_happened_and_not_what_was_expected(sandbox: FolderSandbox) -> None:
+async def test_a_crash_of_a_command_says_what_happened_and_not_what_was_expected(sandbox):
     await sandbox.put({"s.sh": b"echo seven; echo broken >&2; exit 3\n", "t.sh": b"echo seven\n"})
     tests = [about("command", path, ExpectedValue(value="eight")) for path in ("s.sh", "t.sh")]
     crashed, wrong = await run(sandbox, tests)
@@ -125,7 +123,7 @@ async def test_a_crash_of_a_command_says_what_happened_and_not_what_was_expected
     assert feedback([wrong], tests[1:], "crashes") == ()
 
 
-async def test_a_c_program_is_compiled_and_run(sandbox: FolderSandbox) -> None:
+async def test_a_c_program_is_compiled_and_run(sandbox):
     source = b'#include <stdio.h>\nint main(int n, char **a) { printf("%s\\n", n > 1 ? a[1] : "none"); return 0; }\n'
     await sandbox.put({"p.c": source, "bad.c": b"int main( {"})
     tests = [about("program", "p.c", ExpectedValue(value="hi you"), "'hi you'"),
@@ -148,16 +146,14 @@ async def test_a_c_program_is_compiled_and_run(sandbox: FolderSandbox) -> None:
         ("compiles", "", b"x = 1\n", b"x = (\n"),
     ],
 )
-async def test_a_file_property_holds_for_a_good_file_and_fails_for_a_bad_one(
-    sandbox: FolderSandbox, name: str, argument: str, good: bytes, bad: bytes
-) -> None:
+async def test_a_file_property_holds_for_a_good_file_and_fails_for_a_bad_one(sandbox, name, argument, good, bad):
     await sandbox.put({"good.py": good, "bad.py": bad})
     expectation = Property(name=name, argument=argument)
     cells = await run(sandbox, [about("file", path, expectation) for path in ("good.py", "bad.py", "none.py")])
     assert [cell.outcome for cell in cells] == ["pass", "fail", "error"]
 
 
-async def test_repeats_run_every_test_so_often(sandbox: FolderSandbox) -> None:
+async def test_repeats_run_every_test_so_often(sandbox):
     await sandbox.put({"m.py": b"import time\ndef f(x):\n    return time.monotonic_ns() % 10**12\n"})
     tests = [call("a", "f(1)", Unknown())]
     await sandbox.put(runner.payload(tests, sandbox.workdir, repeats=3))
@@ -166,7 +162,7 @@ async def test_repeats_run_every_test_so_often(sandbox: FolderSandbox) -> None:
     assert len(runs) == 3 and len({cell.observed for cell in runs}) == 3
 
 
-def test_a_report_that_was_cut_short_marks_the_rest_as_errors() -> None:
+def test_a_report_that_was_cut_short_marks_the_rest_as_errors():
     tests = [call("a", "f(1)", Unknown()), call("b", "f(2)", Unknown())]
     line = json.dumps({"id": "a", "run": 0, "outcome": "pass", "observed": "1 at 0x7f00aabbccdd", "detail": ""})
     (first,), (second,) = runner.read_runs(f"noise\n{line}\n[1]\n{{\n".encode(), tests)
@@ -175,23 +171,23 @@ def test_a_report_that_was_cut_short_marks_the_rest_as_errors() -> None:
 
 
 @given(st.sampled_from(sorted(checks.CHECKS)), st.text(max_size=20), st.binary(max_size=60))
-def test_no_argument_and_no_content_breaks_a_check(name: str, argument: str, data: bytes) -> None:
+def test_no_argument_and_no_content_breaks_a_check(name, argument, data):
     for path in ("no.py", "no.txt"):
         assert checks.holds(name, argument, data, Path(path))[0] in ("pass", "fail")
 
 
-async def test_what_a_command_changes_is_part_of_what_is_observed(sandbox: FolderSandbox) -> None:
+async def test_what_a_command_changes_is_part_of_what_is_observed(sandbox):
     await sandbox.put({"move.sh": b"mv a.txt b.txt\n", "copy.sh": b"cp a.txt b.txt\n", "a.txt": b"1\n"})
     moved, copied = await run(sandbox, [about("command", name, Unknown()) for name in ("move.sh", "copy.sh")])
     assert moved.observed != copied.observed
     assert "-a.txt" in (moved.observed or "") and "-a.txt" not in (copied.observed or "")
 
 
-def test_every_property_is_known_on_both_sides() -> None:
+def test_every_property_is_known_on_both_sides():
     assert set(checks.CHECKS) == set(runner.FILE_PROPERTIES)
 
 
-async def test_one_server_forks_for_every_call_and_nothing_of_one_reaches_the_next(sandbox: FolderSandbox) -> None:
+async def test_one_server_forks_for_every_call_and_nothing_of_one_reaches_the_next(sandbox):
     source = b"import os, sys\nsys.seen = getattr(sys, 'seen', 0) + 1\ndef f(x):\n    return [sys.seen, os.getppid()]\n"
     await sandbox.put({"m.py": source})
     first, second = await run(sandbox, [call("a", "f(1)", Unknown()), call("b", "f(2)", Unknown())])
@@ -199,7 +195,7 @@ async def test_one_server_forks_for_every_call_and_nothing_of_one_reaches_the_ne
     assert first.observed == second.observed and str(first.observed).startswith("[1, ")
 
 
-async def test_a_candidate_that_kills_the_server_is_run_without_it(sandbox: FolderSandbox, tmp_path: Path) -> None:
+async def test_a_candidate_that_kills_the_server_is_run_without_it(sandbox, tmp_path):
     # The second time its parent is no server, and it does as it should.
     source = (
         f"import os, pathlib\nmark = pathlib.Path({str(tmp_path / 'mark')!r})\n"
@@ -211,7 +207,7 @@ async def test_a_candidate_that_kills_the_server_is_run_without_it(sandbox: Fold
     assert (tmp_path / "mark").exists()
 
 
-async def test_several_candidates_share_a_run_and_leave_each_other_nothing(sandbox: FolderSandbox) -> None:
+async def test_several_candidates_share_a_run_and_leave_each_other_nothing(sandbox):
     await sandbox.put({"m.py": b"def f(x):\n    return 0\n", "kept.txt": b"as it was"})
     leaves = "import pathlib\ndef f(x):\n    pathlib.Path('left.txt').write_text('x')\n    return x\n"
     looks = "import os\ndef f(x):\n    return sorted(name for name in os.listdir() if name.endswith('.txt'))\n"
@@ -225,7 +221,7 @@ async def test_several_candidates_share_a_run_and_leave_each_other_nothing(sandb
     assert (await sandbox.get("m.py", limit=99) or b"").endswith(b"return 0\n"), "the workdir was put back"
 
 
-async def test_a_report_that_breaks_off_tells_only_the_candidates_that_it_tells_whole() -> None:
+async def test_a_report_that_breaks_off_tells_only_the_candidates_that_it_tells_whole():
     lines = [{"id": name, "run": 0, "variant": variant, "outcome": "pass", "observed": "1", "detail": ""}
              for variant, name in (("x", "a"), ("x", "b"), ("y", "a"))]  # fmt: skip
     stdout = "\n".join(map(json.dumps, lines)).encode()

@@ -9,8 +9,9 @@ from hc_ray.agent.role import RoleModel
 from hc_ray.domain.config import SelectorName, SolverConfig
 from hc_ray.domain.events import Action
 from hc_ray.domain.prompt import Completion, Prompt
-from hc_ray.domain.suite import Cell, ExpectedValue, PassMatrix, Property, SelfTest, Subject
+from hc_ray.domain.suite import Cell, PassMatrix, Property, SelfTest, Subject
 from hc_ray.search.selection import select
+from tests.fakes.suites import call_test, matrix_of
 from tests.unit.test_orchestrate import BROKEN, RIGHT, TESTS, WRONG, Bench, body_of, scripted
 
 CRASH = "    return n.missing\n"
@@ -36,18 +37,18 @@ async def trace(**settings: Any) -> tuple[list[str], list[Any]]:
 
 
 @pytest.mark.parametrize(("knob", "value"), KNOBS)
-async def test_every_knob_changes_a_request_or_a_journalled_decision(knob: str, value: Any) -> None:
+async def test_every_knob_changes_a_request_or_a_journalled_decision(knob, value):
     usual = {knob: getattr(SolverConfig(), knob)} if knob in ("feedback", "replace") else {}
     assert await trace(**{knob: value}) != await trace(**usual)
 
 
-def test_every_knob_of_the_search_is_turned_somewhere() -> None:
+def test_every_knob_of_the_search_is_turned_somewhere():
     elsewhere = {"refinement", "testgen", "agent_style", "use_skills", "skill_tokens"}
     elsewhere |= {"actions", "observation_chars", "command_seconds", "tournament"}
     assert {knob for knob, _ in KNOBS} == set(SolverConfig.model_fields) - elsewhere
 
 
-async def test_a_search_begins_greedily_with_one_plan_after_another() -> None:
+async def test_a_search_begins_greedily_with_one_plan_after_another():
     bench = Bench(scripted(WRONG, RIGHT))
     await bench.solve("hc", SolverConfig(max_answer_tokens=60, max_rounds=1, replace=False))
     first = [prompt for prompt in bench.prompts if prompt.role == "solver"]
@@ -55,7 +56,7 @@ async def test_a_search_begins_greedily_with_one_plan_after_another() -> None:
     assert len({prompt.text for prompt in first}) == 4
 
 
-async def test_a_malformed_answer_and_a_copy_are_replaced_in_their_round_by_another_way_of_asking() -> None:
+async def test_a_malformed_answer_and_a_copy_are_replaced_in_their_round_by_another_way_of_asking():
     bench = Bench(scripted(WRONG))
     outcome = await bench.solve("hc", SolverConfig(max_answer_tokens=60, max_rounds=1))
     rounds = [event.detail for event in bench.log.actions("round")]
@@ -65,7 +66,7 @@ async def test_a_malformed_answer_and_a_copy_are_replaced_in_their_round_by_anot
     assert len(set(ways)) == len(ways) == 7
 
 
-async def test_copies_that_settle_a_search_are_not_replaced() -> None:
+async def test_copies_that_settle_a_search_are_not_replaced():
     bench = Bench(scripted(RIGHT))
     outcome = await bench.solve("hc", SolverConfig(max_answer_tokens=60))
     assert outcome.turns == 4 and outcome.stop_reason == "complete" and len(bench.log.actions("round")) == 1
@@ -73,7 +74,7 @@ async def test_copies_that_settle_a_search_are_not_replaced() -> None:
 
 
 @pytest.mark.parametrize("stated", [True, False])
-async def test_greedy_copies_of_one_text_are_one_voice_where_no_answer_is_stated(stated: bool) -> None:
+async def test_greedy_copies_of_one_text_are_one_voice_where_no_answer_is_stated(stated):
     bench = Bench(lambda prompt: TESTS if prompt.role == "tester" else body_of(prompt, RIGHT))
     silent = "Write `/app/double.py` with a function `double(n: int) -> int`. It must return twice the given number."
     bench.task = bench.task if stated else bench.task.model_copy(update={"instruction": silent})
@@ -83,7 +84,7 @@ async def test_greedy_copies_of_one_text_are_one_voice_where_no_answer_is_stated
     assert len(outcome.matrix.candidates) == (4 if stated else 1)
 
 
-async def test_no_decision_depends_on_which_answer_came_first() -> None:
+async def test_no_decision_depends_on_which_answer_came_first():
     async def journal(reverse: bool) -> list[Any]:
         class Model:
             async def complete(self, prompt: Prompt) -> Completion:
@@ -116,52 +117,34 @@ async def test_no_decision_depends_on_which_answer_came_first() -> None:
 
 
 @pytest.mark.parametrize("name", get_args(SelectorName))
-def test_copies_of_a_crash_never_outvote_one_candidate_that_answers(name: SelectorName) -> None:
+def test_copies_of_a_crash_never_outvote_one_candidate_that_answers(name):
     crash, answer = Cell(outcome="error", detail="NameError"), Cell(outcome="pass", observed="8")
     there = Cell(outcome="pass", observed="yes")
     tests = (
         SelfTest(id="file", category="existence", subject=Subject(kind="file", path="m.py"),
                  expectation=Property(name="exists")),
-        SelfTest(id="call", category="happy_path", subject=Subject(kind="call", path="m.py", function="f"),
-                 input="f(4)", expectation=ExpectedValue(value="8")),
+        call_test("call", "f(4)", "8"),
     )  # fmt: skip
     names = tuple(f"c1.{i}" for i in range(21))
     cells = ((there, crash),) * 20 + ((there, answer),)
-    assert (
-        select(PassMatrix(candidates=names, tests=("file", "call"), cells=cells), name, tests=tests).chosen == "c1.20"
-    )
+    matrix = PassMatrix(candidates=names, tests=("file", "call"), cells=cells)
+    assert select(matrix, name, tests=tests).chosen == "c1.20"
 
 
 @pytest.mark.parametrize("name", ["max_pass", "codet", "posterior"])
 @pytest.mark.parametrize(("confidence", "right"), [(0.6, True), (0.5, False)])
-def test_copies_never_outvote_who_passes_all_that_they_pass_and_a_believed_test_besides(
-    name: SelectorName, confidence: float, right: bool
-) -> None:
-    passed, failed = Cell(outcome="pass", observed="1"), Cell(outcome="fail", observed="2")
-    tests = tuple(
-        SelfTest(id=f"t{i}", category="happy_path", subject=Subject(kind="call", path="m.py", function="f"),
-                 input=f"f({i})", expectation=ExpectedValue(value="1"), confidence=confidence)
-        for i in range(3)
-    )  # fmt: skip
-    names = tuple(f"c1.{i}" for i in range(31))
-    matrix = PassMatrix(candidates=names, tests=("t0", "t1", "t2"),
-                        cells=((passed, failed, failed),) * 30 + ((passed, passed, passed),))  # fmt: skip
+def test_copies_never_outvote_who_passes_all_that_they_pass_and_a_believed_test_besides(name, confidence, right):
+    tests = [call_test(f"t{i}", f"f({i})", confidence=confidence) for i in range(3)]
+    matrix = matrix_of(["+--"] * 30 + ["+++"], [["1", "2", "2"]] * 30 + [["1"] * 3])
     chosen = select(matrix, name, tests=tests).chosen
-    assert chosen == "c1.30" if right or name == "max_pass" else chosen == "c1.0"
+    assert chosen == "c30" if right or name == "max_pass" else chosen == "c0"
 
 
 @pytest.mark.parametrize("name", ["max_pass", "codet", "posterior"])
 @pytest.mark.parametrize("tester", ["", "model"])
-def test_copies_never_outvote_who_also_runs_where_the_instruction_allows_it(name: SelectorName, tester: str) -> None:
-    passed, crashed = Cell(outcome="pass", observed="1"), Cell(outcome="fail", observed="raises IndexError")
-    subject = Subject(kind="call", path="m.py", function="f")
-    tests = (
-        SelfTest(id="t0", category="happy_path", subject=subject, input="f(0)", expectation=ExpectedValue(value="1"),
-                 confidence=0.9),
-        SelfTest(id="t1", category="edge_case", subject=subject, input="f(1)", expectation=Property(name="runs"),
-                 confidence=0.5, weight=0.3, tester=tester),
-    )  # fmt: skip
-    names = tuple(f"c1.{i}" for i in range(31))
-    matrix = PassMatrix(candidates=names, tests=("t0", "t1"), cells=((passed, crashed),) * 30 + ((passed, passed),))
+def test_copies_never_outvote_who_also_runs_where_the_instruction_allows_it(name, tester):
+    runs = {"category": "edge_case", "expectation": Property(name="runs"), "weight": 0.3, "tester": tester}
+    tests = [call_test("t0", "f(0)", confidence=0.9), call_test("t1", confidence=0.5, **runs)]
+    matrix = matrix_of(["+-"] * 30 + ["++"], [["1", "raises IndexError"]] * 30 + [["1", "1"]])
     chosen = select(matrix, name, tests=tests).chosen
-    assert chosen == "c1.30" if not tester or name == "max_pass" else chosen == "c1.0"
+    assert chosen == "c30" if not tester or name == "max_pass" else chosen == "c0"

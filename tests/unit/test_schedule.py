@@ -14,6 +14,7 @@ from hc_ray.domain.suite import Cell, Expectation, ExpectedValue, Outcome, Prope
 from hc_ray.search.repair import Level, faults, feedback, repairable, tried
 from hc_ray.search.schedule import Schedule, Slot
 from hc_ray.selftests.runner import FILE_PROPERTIES
+from tests.fakes.suites import call_test
 
 PARENT = Candidate(id="c1.0", round=1, slot=0, lineage=0, seed=1, temperature=0.3, form="chat", plan="plain",
                    files={"m.py": "x"})  # fmt: skip
@@ -73,8 +74,7 @@ def test_a_replacement_is_asked_further_up_the_ladder_and_says_whom_it_replaces(
 
 
 def cell_and_test(outcome: str, confidence: float, detail: str) -> tuple[Cell, SelfTest]:
-    test = SelfTest(id="t", category="boundary", subject=Subject(kind="call", path="m.py", function="f"),
-                    input=f"f({confidence})", expectation=ExpectedValue(value="1"), confidence=confidence)  # fmt: skip
+    test = call_test("t", f"f({confidence})", category="boundary", confidence=confidence)
     return Cell.model_validate({"outcome": outcome, "detail": detail}), test
 
 

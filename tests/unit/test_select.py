@@ -6,36 +6,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hc_ray.domain.config import SelectorName
-from hc_ray.domain.suite import Cell, ExpectedValue, Outcome, PassMatrix, SelfTest, Subject, Unknown
+from hc_ray.domain.suite import Cell, Outcome, PassMatrix, SelfTest
 from hc_ray.search.selection import select
 from tests.fakes import selection_world
+from tests.fakes.suites import call_test, matrix_of
 
 SELECTORS: tuple[SelectorName, ...] = ("max_pass", "codet", "mbr", "posterior")
 
 
-def column(number: int, *, unknown: bool = False, weight: float = 1.0) -> SelfTest:
-    expectation = Unknown() if unknown else ExpectedValue(value="1")
-    return SelfTest(id=f"t{number}", category="happy_path", subject=Subject(kind="call", path="m.py", function="f"),
-                    input=f"f({number})", expectation=expectation, weight=weight)  # fmt: skip
-
-
-def matrix_of(rows: list[str], observed: list[list[str | None]] | None = None) -> PassMatrix:
-    """Rows like ``++-``: passed or failed; what was observed is the sign itself unless given."""
-    cells = tuple(
-        tuple(
-            Cell(outcome="pass" if sign == "+" else "error" if sign == "!" else "fail",
-                 observed=(observed[i][j] if observed else (None if sign == "!" else sign)))
-            for j, sign in enumerate(row)
-        )
-        for i, row in enumerate(rows)
-    )  # fmt: skip
-    width = len(rows[0]) if rows else 0
-    return PassMatrix(candidates=tuple(f"c{i}" for i in range(len(rows))), tests=tuple(f"t{j}" for j in range(width)),
-                      cells=cells)  # fmt: skip
+def column(number: int, **more: float) -> SelfTest:
+    return call_test(f"t{number}", f"f({number})", **more)
 
 
 def columns_of(matrix: PassMatrix, unknown: tuple[int, ...] = ()) -> list[SelfTest]:
-    return [column(j, unknown=j in unknown) for j in range(len(matrix.tests))]
+    return [call_test(name, f"f({j})", None if j in unknown else "1") for j, name in enumerate(matrix.tests)]
 
 
 @pytest.mark.parametrize("name", SELECTORS)

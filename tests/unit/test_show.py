@@ -34,8 +34,7 @@ def test_a_reader_finds_instruction_tests_with_gate_reasons_candidates_choice_an
 def test_the_submitted_candidate_is_marked() -> None:
     lines = told().splitlines()
     (marked,) = [line for line in lines if line.startswith("*")]
-    assert "c0.1" in marked
-    assert any(line.startswith("c0.1 (submitted): double.py") for line in lines)
+    assert "c0.1" in marked and any(line.startswith("c0.1 (submitted): double.py") for line in lines)
 
 
 def test_the_pass_matrix_shows_every_candidate_under_every_test() -> None:

@@ -46,11 +46,11 @@ def properties(tests: tuple[SelfTest, ...]) -> list[tuple[str, str, str]]:
         ("Write `/app/o.json`. The mean of 1 and 3 is 2.", []),
     ],
 )  # fmt: skip
-def test_only_shown_calls_runs_and_blocks_have_answers(text: str, told: list[tuple[str, str, str]]) -> None:
+def test_only_shown_calls_runs_and_blocks_have_answers(text, told):
     assert expected(shown(text)) == told
 
 
-def test_where_no_file_is_known_there_is_no_test_no_input_and_no_trivial_candidate() -> None:
+def test_where_no_file_is_known_there_is_no_test_no_input_and_no_trivial_candidate():
     spec, deliverable = read("Make the tests in this repository pass. `f(1)` returns `2`.")
     assert shown_tests(spec, deliverable) == generic_inputs(spec, deliverable, count=3) == ()
     assert trivial_candidates(spec, deliverable) == {}
@@ -65,12 +65,12 @@ def test_where_no_file_is_known_there_is_no_test_no_input_and_no_trivial_candida
         ("t.sh", ["exists", "nonempty", "compiles"]),
     ],
 )
-def test_a_file_must_have_the_form_of_its_kind(path: str, names: list[str]) -> None:
+def test_a_file_must_have_the_form_of_its_kind(path, names):
     tests = shown(f"Write `/app/{path}` with the totals.")
     assert [name for name, *_ in properties(tests)] == names and not any(test.guard for test in tests)
 
 
-def test_a_shown_answer_weighs_more_than_a_guess_and_belongs_to_its_own_sentence() -> None:
+def test_a_shown_answer_weighs_more_than_a_guess_and_belongs_to_its_own_sentence():
     text = "Write `m.py` that defines `f(n)`.\nIt doubles. For example, `f([1,2])` returns `[2,4]`. Be quick."
     (example,) = [test for test in shown(text) if test.expectation.kind == "value"]
     assert example.weight > 1 and example.sentence == "For example, `f([1,2])` returns `[2,4]`."
@@ -88,11 +88,11 @@ def test_a_shown_answer_weighs_more_than_a_guess_and_belongs_to_its_own_sentence
         ("Write `m.py`:\n\n```python\ndef f(a: int) -> bool:\n```\n`f(1)` returns `2`.", None),
     ],
 )
-def test_the_type_of_every_answer_is_that_of_all_shown_ones_or_of_the_annotation(text: str, kind: str | None) -> None:
+def test_the_type_of_every_answer_is_that_of_all_shown_ones_or_of_the_annotation(text, kind):
     assert {argument for name, argument, _ in properties(shown(text)) if name == "type"} == ({kind} if kind else set())
 
 
-def test_where_an_input_is_shown_to_be_refused_only_shown_inputs_are_said_to_be_answered() -> None:
+def test_where_an_input_is_shown_to_be_refused_only_shown_inputs_are_said_to_be_answered():
     refuses = ONE + " `f(-1)` raises ValueError."
     asked = {call for name, _, call in properties(shown(refuses)) if call}
     assert asked == {"f(1)"} and asked < {call for _, _, call in properties(shown(ONE)) if call}
@@ -114,22 +114,20 @@ def test_where_an_input_is_shown_to_be_refused_only_shown_inputs_are_said_to_be_
         ("Write `m.py` with `f(x)`. `f((1, 2))` returns `1`.", ["f((1, 2))"]),
     ],
 )
-def test_inputs_are_of_shown_or_annotated_types_and_there_are_none_where_a_type_is_unknown(
-    text: str, calls: list[str]
-) -> None:
+def test_inputs_are_of_shown_or_annotated_types_and_there_are_none_where_a_type_is_unknown(text, calls):
     tests = generic_inputs(*read(text), count=1)
     assert {test.expectation.kind for test in tests} <= {"unknown"}
     assert [test.input for test in tests][: len(calls)] == calls and bool(tests) is bool(calls)
 
 
-def test_a_program_is_tried_with_the_shown_inputs_and_a_data_file_by_what_it_holds() -> None:
+def test_a_program_is_tried_with_the_shown_inputs_and_a_data_file_by_what_it_holds():
     runs = generic_inputs(*read("Write `t.sh`. `sh t.sh a b` prints `1`."), count=3)
     assert [(test.subject.kind, test.input) for test in runs] == [("command", "a b")]
     (file,) = generic_inputs(*read("Write `/app/o.csv`."), count=3)
     assert file.subject.kind == "file"
 
 
-def test_a_signature_tells_which_calls_it_takes() -> None:
+def test_a_signature_tells_which_calls_it_takes():
     target = Target(kind="call", path="m.py", function="f", parameters=("a", "b = 2"))
     calls = [(1, ""), (3, ""), (1, "b"), (2, "b"), (1, "c"), (0, "b")]
     told = [target.takes(positional, frozenset(named)) for positional, named in calls]
@@ -137,7 +135,7 @@ def test_a_signature_tells_which_calls_it_takes() -> None:
     assert Target(kind="call", path="m.py").takes(9, frozenset()), "nothing is known of its signature"
 
 
-def test_coverage_tells_which_sentences_no_test_encodes() -> None:
+def test_coverage_tells_which_sentences_no_test_encodes():
     spec, deliverable = read(ONE)
     tests = [test.model_copy(update={"id": str(i)}) for i, test in enumerate(shown_tests(spec, deliverable))]
     asked = requirements(spec)
@@ -153,7 +151,7 @@ WORDS = st.lists(st.sampled_from([*PIECES.split(), "\n", "\n\n"]), max_size=40).
 
 
 @given(st.one_of(st.text(max_size=300), WORDS))
-def test_any_instruction_gives_only_tests_that_can_run(text: str) -> None:
+def test_any_instruction_gives_only_tests_that_can_run(text):
     spec, deliverable = read(text)
     made = (*shown_tests(spec, deliverable), *generic_inputs(spec, deliverable, count=3))
     assert all(fault_of(test) is None for test in made)

@@ -13,7 +13,7 @@ from hc_ray.agent.prompt_formats import ask
 from hc_ray.agent.skill_learning import Lesson, Solved, common, lessons
 from hc_ray.agent.skills import PLACE, SHIPPED, Skill, installed, know_how, prompts_of, read_skill, triggered
 from hc_ray.cli import app as cli
-from hc_ray.domain.config import AgentName, Form, SolverConfig
+from hc_ray.domain.config import Form, SolverConfig
 from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.task import Environment, Task
@@ -57,20 +57,19 @@ def many(count: int) -> tuple[Skill, ...]:
     )  # fmt: skip
 
 
-def test_the_shipped_skills_are_generic_know_how_of_five_trades() -> None:
+def test_the_shipped_skills_are_generic_know_how_of_five_trades():
     shipped = ["c-build", "pytest-basics", "python-library", "regex-syntax", "shell-pitfalls"]
     assert [skill.name for skill in SKILLS] == shipped == sorted(path.name for path in SHIPPED.iterdir())
 
 
-def test_an_instruction_calls_for_the_skills_whose_triggers_it_holds_the_most_fitting_first() -> None:
-    assert names(PATTERN)[0] == "regex-syntax"
-    assert names(CSV) == ["python-library"]
+def test_an_instruction_calls_for_the_skills_whose_triggers_it_holds_the_most_fitting_first():
+    assert names(PATTERN)[0] == "regex-syntax" and names(CSV) == ["python-library"]
     assert names("Write a C program `/app/sum.c`, built with gcc.")[0] == "c-build"
     assert names("Write a shell script `/app/run.sh` for bash.")[0] == "shell-pitfalls"
     assert names("Say hello in `/app/hello.txt`.") == []
 
 
-def test_a_trigger_is_the_suffix_of_a_named_file_or_a_regular_expression_for_the_instruction() -> None:
+def test_a_trigger_is_the_suffix_of_a_named_file_or_a_regular_expression_for_the_instruction():
     both = tuple(Skill(name=f"by-{i}", description="d", triggers=(one,), body="b")
                  for i, one in enumerate(("file:csv", "zym.grel")))  # fmt: skip
     assert names("Fill `/app/a.CSV`.", both) == ["by-0"] and names("Feed the ZYMOGREL.", both) == ["by-1"]
@@ -80,14 +79,14 @@ def test_a_trigger_is_the_suffix_of_a_named_file_or_a_regular_expression_for_the
 @pytest.mark.parametrize("text", ["no front matter", "---\nname: a\n---\nbody", "---\n[\n---\nbody",
                                   "---\nname: Bad Name\ndescription: d\ntriggers: [a]\n---\nbody",
                                   "---\nname: ab\ndescription: d\ntriggers: ['(']\n---\nbody"])  # fmt: skip
-def test_a_skill_that_cannot_be_used_is_refused_with_its_file_and_reason(tmp_path: Path, text: str) -> None:
+def test_a_skill_that_cannot_be_used_is_refused_with_its_file_and_reason(tmp_path, text):
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "SKILL.md").write_text(text)
     with pytest.raises(ConfigError, match=r"one/SKILL\.md: not a skill"):
         installed([tmp_path])
 
 
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+def test_what_is_written_is_read_again(tmp_path):
     skill = many(1)[0].model_copy(update={"version": 3, "provenance": ({"trials": 7},), "body": "- a `b` \\d: c"})
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / "SKILL.md").write_text(skill.text)
@@ -96,25 +95,24 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("listing", [False, True])
 @pytest.mark.parametrize("budget", [0, 60, 300, 1000])
-async def test_two_hundred_skills_cost_no_more_than_the_budget(budget: int, listing: bool) -> None:
+async def test_two_hundred_skills_cost_no_more_than_the_budget(budget, listing):
     text = await told("Write the file a.py.", many(200), budget, listing=listing)
-    assert count_pieces(text) <= budget
-    assert bool(text) == (budget >= 60)
+    assert count_pieces(text) <= budget and bool(text) == (budget >= 60)
 
 
-async def test_texts_come_whole_or_not_at_all_and_the_others_by_name() -> None:
+async def test_texts_come_whole_or_not_at_all_and_the_others_by_name():
     text = await told("Write the file a.py.", many(200), 340, listing=True)
     assert text.count(" word" * 49) == 6 and f"{PLACE}/NAME/SKILL.md" in text and "made-" in text
     assert "never" not in text and PLACE not in await told("Write the file a.py.", many(200), 300)
 
 
-async def test_the_scripts_of_what_is_told_are_named_to_a_candidate_that_can_run_them() -> None:
+async def test_the_scripts_of_what_is_told_are_named_to_a_candidate_that_can_run_them():
     listed = await told(PATTERN, SKILLS, 1000, listing=True)
     assert "\nregex-syntax/try_pattern.py FILE TEXT" in listed and "\nregex-syntax:" not in listed
     assert "try_pattern" not in await told(PATTERN, SKILLS, 1000) + await told(CSV, SKILLS, 1000, listing=True)
 
 
-def test_a_skill_that_names_a_script_that_it_lacks_is_refused(tmp_path: Path) -> None:
+def test_a_skill_that_names_a_script_that_it_lacks_is_refused(tmp_path):
     (tmp_path / "x").mkdir()
     skill = many(1)[0].model_copy(update={"scripts": {"a/run.sh": "NAME does it"}})
     (tmp_path / "x" / "SKILL.md").write_text(skill.text)
@@ -125,7 +123,7 @@ def test_a_skill_that_names_a_script_that_it_lacks_is_refused(tmp_path: Path) ->
     assert installed([tmp_path])[0].scripts == skill.scripts
 
 
-async def test_what_begins_as_a_script_may_be_run_in_a_sandbox() -> None:
+async def test_what_begins_as_a_script_may_be_run_in_a_sandbox():
     sandbox = await FolderPlace().create(Task(name="t", digest="a" * 64, instruction="", environment=Environment()),
                                          "skills")  # fmt: skip
     await module.put_skills(sandbox, SKILLS)
@@ -141,9 +139,7 @@ async def test_what_begins_as_a_script_may_be_run_in_a_sandbox() -> None:
 
 
 @pytest.mark.parametrize("agent", ["raw", "best_of_n", "hc"])
-async def test_the_knob_puts_them_into_every_agents_prompts_within_its_budget(
-    agent: AgentName, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_knob_puts_them_into_every_agents_prompts_within_its_budget(agent, monkeypatch):
     trade = Skill(name="numbers", description="d", triggers=(r"\bnumber\b",), body="Mind the sign of a number.")
     monkeypatch.setattr("hc_ray.search.search.installed", lambda: (*many(200), trade))
     asked: dict[int, list[str]] = {}
@@ -153,15 +149,14 @@ async def test_the_knob_puts_them_into_every_agents_prompts_within_its_budget(
         await bench.solve(agent, SolverConfig(max_answer_tokens=60, **knobs))
         first = next(prompt for prompt in bench.prompts if prompt.role == "solver")
         asked[tokens] = [first.text or first.messages[-1].content]
-    assert asked[-1] == asked[0] != asked[40]
-    assert "Mind the sign" in asked[40][0]
+    assert asked[-1] == asked[0] != asked[40] and "Mind the sign" in asked[40][0]
     assert 0 < count_pieces(asked[40][0]) - count_pieces(asked[-1][0]) <= 40
 
 
 @pytest.mark.parametrize("instruction", [CSV, PATTERN, "Write a C program `/app/sum.c` that sorts a csv file.",
                                          "Write a shell script `/app/run.sh` that sorts a csv file."])  # fmt: skip
 @pytest.mark.parametrize("budget", [40, 150, 600])
-async def test_in_no_form_do_they_add_more_to_a_prompt_than_the_budget(instruction: str, budget: int) -> None:
+async def test_in_no_form_do_they_add_more_to_a_prompt_than_the_budget(instruction, budget):
     deliverable = deliverable_of(read_spec(instruction, Environment()))
     lines = "\n".join(f"- line {i} of it" for i in range(4))
     made = tuple(one.model_copy(update={"body": lines}) for one in many(200))
@@ -175,9 +170,7 @@ async def test_in_no_form_do_they_add_more_to_a_prompt_than_the_budget(instructi
     assert max(sizes) <= budget < max(sizes) + 30
 
 
-def test_installed_skills_are_part_of_a_trials_key_where_they_are_used(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_installed_skills_are_part_of_a_trials_key_where_they_are_used(monkeypatch, tmp_path):
     monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
     plain, used = prompts_of(SolverConfig()), prompts_of(SolverConfig(use_skills=True))
     (tmp_path / "learned" / "x").mkdir(parents=True)
@@ -210,21 +203,20 @@ def lesson(trials: list[Solved], known: Vocabulary = NOBODY, skills: tuple[Skill
     return one
 
 
-def test_a_kind_is_learned_from_above_nine_in_ten_with_five_trials_of_two_tasks() -> None:
-    assert lesson(solved(5)).skill
-    assert not lesson(solved(4)).skill
+def test_a_kind_is_learned_from_above_nine_in_ten_with_five_trials_of_two_tasks():
+    assert lesson(solved(5)).skill and not lesson(solved(4)).skill
     assert not lesson(solved(6, tasks=1)).skill
     assert not lesson(solved(10, failed=1)).skill and lesson(solved(11, failed=1)).skill
 
 
-def test_what_is_told_stands_in_half_of_the_passing_answers_and_in_two_tasks() -> None:
+def test_what_is_told_stands_in_half_of_the_passing_answers_and_in_two_tasks():
     said = common(solved())
     assert "They import csv." in said and "They open files in a with block." in said
     lonely = [*solved(5), Solved(task="t9", kind="csv", passed=True, files={"a.py": "import json\n"})]
     assert "They import json." not in common(lonely)
 
 
-def test_a_kind_that_a_skill_covers_gets_its_next_version_and_no_twin() -> None:
+def test_a_kind_that_a_skill_covers_gets_its_next_version_and_no_twin():
     first = lesson(solved(kind="sh")).skill
     assert first and (first.name, first.version) == ("shell-pitfalls", 2)
     before = next(one for one in SKILLS if one.name == "shell-pitfalls")
@@ -236,7 +228,7 @@ def test_a_kind_that_a_skill_covers_gets_its_next_version_and_no_twin() -> None:
     assert "They import re." in third.body and "They import csv." not in third.body
 
 
-def test_what_is_learned_of_a_suffix_joins_the_shipped_skill_of_it_or_is_a_skill_of_its_own() -> None:
+def test_what_is_learned_of_a_suffix_joins_the_shipped_skill_of_it_or_is_a_skill_of_its_own():
     joined, own = lesson(solved(kind="json")).skill, lesson(solved(kind="py")).skill
     assert joined and (joined.name, joined.version) == ("python-library", 2) and "They import csv." in joined.body
     assert own and (own.name, own.version, own.triggers) == ("py-files", 1, ("file:py",))
@@ -245,12 +237,12 @@ def test_what_is_learned_of_a_suffix_joins_the_shipped_skill_of_it_or_is_a_skill
 
 
 @pytest.mark.parametrize("kind", ["", "a/b", "7z", "Makefile"])
-def test_of_tasks_that_ask_for_no_file_of_one_suffix_nothing_is_learned(kind: str) -> None:
+def test_of_tasks_that_ask_for_no_file_of_one_suffix_nothing_is_learned(kind):
     found = lesson(solved(kind=kind))
     assert found.skill is None and "no file of one known suffix" in found.why
 
 
-def test_a_line_with_a_word_of_one_task_is_left_out() -> None:
+def test_a_line_with_a_word_of_one_task_is_left_out():
     assert "They open files in a with block." in common(solved())
     blocked = lesson(solved(), _says("They open files in a with block."))
     assert blocked.skill and "with block" not in blocked.skill.body
@@ -288,9 +280,7 @@ def finished(folder: Path, answer: str = ANSWER, **config: Any) -> Path:
     return store.save(folder / "out")
 
 
-def test_a_sweep_on_dev_teaches_a_skill_with_its_provenance(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_sweep_on_dev_teaches_a_skill_with_its_provenance(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
     out = finished(tmp_path)
     assert cli.run(["skills", "learn", str(out), "--json"]) == 0
@@ -299,8 +289,7 @@ def test_a_sweep_on_dev_teaches_a_skill_with_its_provenance(
     skill = read_skill(tmp_path / "home" / "learned" / "py-files")
     assert (skill.name, skill.version) == ("py-files", 1) and "They import csv." in skill.body
     assert skill.provenance[0]["trials"] == 6 and len(skill.provenance[0]["tasks_digests"]) == 2
-    assert "zymogrel" not in skill.text
-    assert cli.run(["skills", "list", "--json"]) == 0
+    assert "zymogrel" not in skill.text and cli.run(["skills", "list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)["skills"]
     assert [one["name"] for one in listed if one["learned"]] == ["py-files"] and len(listed) == 6
     assert [one.name for one in module.installed()] == [one["name"] for one in listed]
@@ -308,7 +297,7 @@ def test_a_sweep_on_dev_teaches_a_skill_with_its_provenance(
     assert read_skill(tmp_path / "home" / "learned" / "py-files") == skill
 
 
-def test_a_new_version_keeps_the_scripts_of_the_old_one(tmp_path: Path) -> None:
+def test_a_new_version_keeps_the_scripts_of_the_old_one(tmp_path):
     regex = next(one for one in SKILLS if one.name == "regex-syntax")
     taught = lesson(solved(kind="rgx"), skills=(regex.model_copy(update={"triggers": ("file:rgx",)}),))
     for _ in range(2):
@@ -318,7 +307,7 @@ def test_a_new_version_keeps_the_scripts_of_the_old_one(tmp_path: Path) -> None:
     assert all((tmp_path / "regex-syntax" / path).stat().st_mode & 0o111 for path in skill.scripts)
 
 
-def test_nothing_is_learned_from_a_holdout(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_learned_from_a_holdout(tmp_path, capsys):
     store = sweep(dataset=str(tmp_path))
     data = json.loads(store.read("sweep.json"))
     data["config"]["split"] = "holdout"
@@ -327,13 +316,12 @@ def test_nothing_is_learned_from_a_holdout(tmp_path: Path, capsys: pytest.Captur
     assert "from dev only" in capsys.readouterr().err and not (tmp_path / "learned").exists()
 
 
-def test_learning_where_there_is_no_sweep_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["skills", "learn", str(tmp_path)]) == 2
-    assert "no sweep.json" in capsys.readouterr().err
+def test_learning_where_there_is_no_sweep_says_so(tmp_path, capsys):
+    assert cli.run(["skills", "learn", str(tmp_path)]) == 2 and "no sweep.json" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("hint", "named"), [("Mind the zymogrel.", "zymogrel"), ("As in sort-them.", "sort-them")])
-def test_a_hint_that_speaks_of_one_task_is_refused(hint: str, named: str) -> None:
+def test_a_hint_that_speaks_of_one_task_is_refused(hint, named):
     tasks = [Task(name=f"x/{name}", digest="a" * 64, instruction=text, environment=Environment())
              for name, text in (("sort-them", "Sort it."), ("other", "Feed the zymogrel."))]  # fmt: skip
     with pytest.raises(ConfigError, match=named):
@@ -343,15 +331,13 @@ def test_a_hint_that_speaks_of_one_task_is_refused(hint: str, named: str) -> Non
 
 @pytest.mark.parametrize("said", ["circuit-fibsqrt", "Corewars", "winning_avg_corewars"])
 @pytest.mark.parametrize("instruction", ["Sort it.", "Sort it, with corewars and fibsqrt."])
-def test_a_hint_that_speaks_of_a_task_of_terminal_bench_is_refused_whatever_the_dataset_says(
-    said: str, instruction: str
-) -> None:
+def test_a_hint_that_speaks_of_a_task_of_terminal_bench_is_refused_whatever_the_dataset_says(said, instruction):
     tasks = [Task(name="x/sort-them", digest="a" * 64, instruction=instruction, environment=Environment())]
     with pytest.raises(ConfigError, match=r"fibsqrt|corewars"):
         task_choice.hint_is_general(f"Mind {said} and empty input.", tasks)
 
 
-def test_no_skill_speaks_of_a_task_of_terminal_bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_skill_speaks_of_a_task_of_terminal_bench(tmp_path, monkeypatch):
     monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
     answer = "#include <corewars/fibsqrt.h>\n#include <math.h>\n"
     out = finished(tmp_path, answer).rename(tmp_path / "circuit-fibsqrt")
@@ -360,9 +346,7 @@ def test_no_skill_speaks_of_a_task_of_terminal_bench(tmp_path: Path, monkeypatch
     assert not re.search("fibsqrt|corewars", taught.skill.text)
 
 
-def test_a_machine_with_other_skills_than_the_plan_runs_no_trial(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_machine_with_other_skills_than_the_plan_runs_no_trial(monkeypatch, tmp_path):
     monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
     for used in (False, True):
         solver = SolverConfig(use_skills=used)

@@ -39,7 +39,7 @@ def signatures(text: str) -> list[Signature]:
         ("| `f(2)` | `4` |", "f(2)", "4", "value"),
     ],
 )
-def test_a_call_is_found_with_what_the_text_shows_of_it(text: str, call: str, expected: str | None, kind: str) -> None:
+def test_a_call_is_found_with_what_the_text_shows_of_it(text, call, expected, kind):
     found = find_calls(text, "f")[0]
     assert (found.call, found.expected, found.kind) == (call, expected, kind)
 
@@ -48,7 +48,7 @@ def test_a_call_is_found_with_what_the_text_shows_of_it(text: str, call: str, ex
     "text",
     ["f(x)", "f(open('a'))", "f(__import__('os'))", "g.f(1)", "f(1", "f(lambda: 1)", "f(10**99)", "f('a' * 10000000)"],
 )
-def test_a_call_with_names_or_dangers_is_none(text: str) -> None:
+def test_a_call_with_names_or_dangers_is_none(text):
     assert find_calls(text, "f") == ()
 
 
@@ -57,11 +57,11 @@ def test_a_call_with_names_or_dangers_is_none(text: str) -> None:
     ["f(2) is 4 times f(1)", "f(2) returns 4 or more", "f(2) == 3 + 1", "2 * f(2) == 4", "f(2) is not 3",
      "f(2) == [1, 2, ...]", "f(2) returns 5 instead of 4", "f(2) returns a list"],
 )  # fmt: skip
-def test_what_is_a_part_of_something_longer_is_no_value(text: str) -> None:
+def test_what_is_a_part_of_something_longer_is_no_value(text):
     assert all(one.kind == "unknown" for one in find_calls(text, "f"))
 
 
-def test_literals_and_arguments_are_read_in_normal_form() -> None:
+def test_literals_and_arguments_are_read_in_normal_form():
     assert literal_type("None") == "NoneType" and literal_type("{1: 2}") == "dict"
     assert arguments("f(1, a=2)") == (1, frozenset({"a"})) and arguments("f(*[1])") == (-1, frozenset())
     assert call_in_normal_form('f( "a" )', "f") == "f('a')" and call_in_normal_form("f(a)", "f") is None
@@ -80,25 +80,25 @@ def test_literals_and_arguments_are_read_in_normal_form() -> None:
         ("call `f(7)` twice", "f(7)", None),
     ],
 )
-def test_an_example_is_read_in_every_form(shown: str, call: str, expected: str | None) -> None:
+def test_an_example_is_read_in_every_form(shown, call, expected):
     (one,) = read_spec(f"Write a function `f(x)` in `m.py`.\n\n{shown}\n", Environment()).calls
     assert (one.call, one.expected, one.function) == (call, expected, "f") and one.sentence
 
 
-def test_each_call_is_told_once_the_one_with_a_value_wins_and_two_values_are_none() -> None:
+def test_each_call_is_told_once_the_one_with_a_value_wins_and_two_values_are_none():
     assert calls("Write `f(x)`. Call `f(2)`. `f(2)` returns `3`; `f(2)` == 3.") == [("f(2)", "3", False)]
     two = "Write `f(x)`. Today `f(2)` returns `5`. `f(2)` must stay an int: `f(2)` == 4. `f(-1)` raises `ValueError`."
     assert calls(two) == [("f(2)", None, False), ("f(-1)", None, True)]
 
 
-def test_a_function_is_known_by_a_call_with_a_value_alone() -> None:
+def test_a_function_is_known_by_a_call_with_a_value_alone():
     text = "Fix it, so that `slug('A B')` returns `'a-b'`; `trim(' a')` and `print(1)` and `x.low('A')` stay."
     assert calls(text) == [("slug('A B')", "'a-b'", False)]
     assert signatures(text) == [Signature(name="slug", parameters=None)]
     assert signatures(text)[0].head == "def slug(" and signatures(text)[0].names == ()
 
 
-def test_definitions_and_statements_of_a_program_are_no_calls() -> None:
+def test_definitions_and_statements_of_a_program_are_no_calls():
     assert calls(f"{F}python\ndef f():\n    return 1\n\nf()\n{F}") == []
     assert calls("Define `def f():`. `f()` returns `1`.") == [("f()", "1", False)]
 
@@ -113,14 +113,12 @@ def test_definitions_and_statements_of_a_program_are_no_calls() -> None:
         ("The header is `def f():`.", "f", "", None),
     ],
 )
-def test_a_signature_is_read_in_every_spelling(
-    text: str, name: str, parameters: str | None, returns: str | None
-) -> None:
+def test_a_signature_is_read_in_every_spelling(text, name, parameters, returns):
     (signature,) = signatures(text)
     assert (signature.name, signature.parameters, signature.returns) == (name, parameters, returns)
 
 
-def test_several_functions_keep_their_order_and_those_of_the_language_are_none() -> None:
+def test_several_functions_keep_their_order_and_those_of_the_language_are_none():
     text = "Implement `pack(s)` and `unpack(s)` in `p.py`. Use `len(s)` and `print(s)` as you like."
     assert [signature.name for signature in signatures(text)] == ["pack", "unpack"]
 
@@ -128,16 +126,16 @@ def test_several_functions_keep_their_order_and_those_of_the_language_are_none()
 @pytest.mark.parametrize(
     "span", ["x.f(a)", "f(2)", "f('a')", "f()", "O(n)", "COUNT(id)", "Cache(size)", "if(a)", "f(a"]
 )
-def test_a_span_that_is_no_definition_gives_no_signature(span: str) -> None:
+def test_a_span_that_is_no_definition_gives_no_signature(span):
     assert signatures(f"Look at `{span}` here.") == []
 
 
-def test_methods_are_no_functions() -> None:
+def test_methods_are_no_functions():
     text = f"{F}python\nclass A:\n    def f(self, a):\n        pass\n\ndef g(a):\n    pass\n{F}"
     assert [signature.name for signature in signatures(text)] == ["g"]
 
 
-def test_names_of_parameters_are_listed_in_order() -> None:
+def test_names_of_parameters_are_listed_in_order():
     (signature,) = signatures("Define `f(a, /, b: int = 2, *more, c, **rest)` in `m.py`.")
     assert signature.names == ("a", "b", "c", "more", "rest")
     assert signature.head == "def f(a, /, b: int = 2, *more, c, **rest):"
@@ -145,7 +143,7 @@ def test_names_of_parameters_are_listed_in_order() -> None:
 
 @settings(max_examples=150)
 @given(st.text(alphabet=st.sampled_from("f(1, 'a\"[]{}=>-)#\n:assert raises`|"), max_size=120))
-def test_any_text_is_scanned_without_a_crash(text: str) -> None:
+def test_any_text_is_scanned_without_a_crash(text):
     for one in find_calls(text, "f"):
         assert call_in_normal_form(one.call, "f") == one.call
     assert all(isinstance(one, Call) for one in read_spec(text, Environment()).calls)

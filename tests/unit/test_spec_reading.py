@@ -108,8 +108,7 @@ def test_a_sentence_is_found_whatever_quotes_it_uses() -> None:
     assert (
         spec.sentence_with("'a b'") == spec.sentence_with("\N{LEFT DOUBLE QUOTATION MARK}a  b") == 'Print "a b" twice.'
     )
-    assert spec.sentence_with("nowhere") == "Hello."
-    assert read_spec("", Environment()).sentence_with("x") == ""
+    assert spec.sentence_with("nowhere") == "Hello." and read_spec("", Environment()).sentence_with("x") == ""
 
 
 def test_an_instruction_falls_into_its_blocks() -> None:
@@ -154,8 +153,7 @@ _PIECES = st.sampled_from(
 @given(st.one_of(st.text(max_size=300), st.lists(_PIECES, max_size=40).map("".join)))
 def test_arbitrary_text_is_read_without_a_crash(text: str) -> None:
     spec = read_spec(text, BOATS)
-    assert spec.instruction == text
-    assert all(isinstance(one, Call) and one.sentence for one in spec.calls)
+    assert spec.instruction == text and all(isinstance(one, Call) and one.sentence for one in spec.calls)
     assert all(isinstance(one, Run) and (one.output is None or one.output.endswith("\n")) for one in spec.runs)
     assert all(one == " ".join(one.split()) and one for one in spec.sentences)
     assert all(signature.head and signature.names is not None for signature in spec.signatures)

@@ -54,8 +54,7 @@ def test_an_output_that_is_cut_or_remarked_upon_is_left_open() -> None:
 
 def test_what_depends_on_an_earlier_command_is_left_open() -> None:
     text = f"{F}console\n$ cd /srv\n$ sh x.sh 3\n9\n{F}"
-    assert shown(text) == [("sh x.sh 3", "", None)]
-    assert commands(text) == ["cd /srv", "sh x.sh 3"]
+    assert shown(text) == [("sh x.sh 3", "", None)] and commands(text) == ["cd /srv", "sh x.sh 3"]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hc_ray.agent.budget import Asking, Clock, Purse
 from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.domain.candidate import DELETED, Candidate, Submission
 from hc_ray.domain.config import SolverConfig
-from hc_ray.domain.suite import Cell, ExpectedValue, SelfTest, Subject
+from hc_ray.domain.suite import Cell
 from hc_ray.domain.task import Environment, Task
 from hc_ray.search.dedup import files_digest
 from hc_ray.search.schedule import Schedule
@@ -15,11 +15,11 @@ from hc_ray.search.submission import hand_in
 from hc_ray.search.trial_context import TrialContext
 from hc_ray.spec.reading import read_spec
 from tests.fakes.folder_place import FolderPlace
+from tests.fakes.suites import call_test
 from tests.fakes.tars import make_tar
 from tests.unit.test_orchestrate import INSTRUCTION, Bench, Log, scripted
 
-TEST = SelfTest(id="t", category="happy_path", input="double(1)", expectation=ExpectedValue(value="2"),
-                subject=Subject(kind="call", path="double.py", function="double"))  # fmt: skip
+TEST = call_test("t", "double(1)", "2", path="double.py")
 
 
 def searching(*bodies: dict[str, str], instruction: str = INSTRUCTION) -> tuple[Search, Log]:
@@ -46,11 +46,8 @@ def searching(*bodies: dict[str, str], instruction: str = INSTRUCTION) -> tuple[
 async def test_who_passes_most_of_what_was_run_is_handed_in_where_nothing_was_selected_in_time() -> None:
     search, log = searching({}, {"double.py": "x = 1\n"}, {"double.py": "x = 2\n"}, {"double.py": "x = 3\n"})
     search.pool.tests = (TEST,)
-    search.pool.rows = {
-        "c1.1": (Cell(outcome="fail"),),
-        "c1.2": (Cell(outcome="pass"),),
-        "c1.3": (Cell(outcome="pass"),),
-    }
+    failed, passed = (Cell(outcome="fail"),), (Cell(outcome="pass"),)
+    search.pool.rows = {"c1.1": failed, "c1.2": passed, "c1.3": passed}
     assert await hand_in(search) is False
     assert log.actions("submit")[0].detail["candidate"] == "c1.2" and search.first_row == (Cell(outcome="pass"),)
     await search.forks.close()

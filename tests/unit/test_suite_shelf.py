@@ -8,9 +8,7 @@ from hc_ray_actors import suite_shelf
 from hc_ray_actors.suite_shelf import SuiteShelf
 
 
-async def test_a_shelf_forgets_what_was_used_longest_ago_and_nothing_that_is_being_written(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_shelf_forgets_what_was_used_longest_ago_and_nothing_that_is_being_written(monkeypatch):
     monkeypatch.setattr(suite_shelf, "SUITES", 2)
     made: list[str] = []
     go = asyncio.Event()
@@ -37,7 +35,7 @@ async def test_a_shelf_forgets_what_was_used_longest_ago_and_nothing_that_is_bei
     assert made.count("a") <= 2 and made.count("c") == 1 and len(made) < 7
 
 
-async def test_below_its_limit_a_shelf_forgets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_below_its_limit_a_shelf_forgets_nothing(monkeypatch):
     monkeypatch.setattr(suite_shelf, "SUITES", 4)
     made: list[str] = []
     shelf = SuiteShelf()
@@ -51,9 +49,7 @@ async def test_below_its_limit_a_shelf_forgets_nothing(monkeypatch: pytest.Monke
     assert made == ["a", "b", "c", "d"]
 
 
-async def test_a_suite_that_was_forgotten_is_read_where_its_trial_has_written_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_suite_that_was_forgotten_is_read_where_its_trial_has_written_it(monkeypatch):
     monkeypatch.setattr(suite_shelf, "SUITES", 1)
     written: dict[str, Suite] = {}
     shelf = SuiteShelf(written.get)
@@ -67,7 +63,7 @@ async def test_a_suite_that_was_forgotten_is_read_where_its_trial_has_written_it
         assert (await shelf.obtain(key, lambda key=key: make(key))).key == key  # type: ignore[misc]
 
 
-async def test_a_suite_that_fails_when_nobody_waits_any_more_troubles_nobody() -> None:
+async def test_a_suite_that_fails_when_nobody_waits_any_more_troubles_nobody():
     troubled: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: troubled.append(context))
     shelf, go = SuiteShelf(), asyncio.Event()

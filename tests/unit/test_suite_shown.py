@@ -13,13 +13,13 @@ from hc_ray.domain.suite import ExpectedValue, GateVerdict, Property, SelfTest, 
 from hc_ray.reports.trial_text import tell_reading
 from hc_ray.reports.trial_view import told_suite
 from hc_ray.selftests.pytest_export import pytest_source
+from tests.fakes.suites import call_test
 
 F = Subject(kind="call", path="m.py", function="f")
 
 
 def call(identity: str, source: str, value: str) -> SelfTest:
-    return SelfTest(id=identity, category="happy_path", subject=F, input=source, expectation=ExpectedValue(value=value),
-                    sentence="It doubles.\nAlways.")  # fmt: skip
+    return call_test(identity, source, value, sentence="It doubles.\nAlways.")
 
 
 COMMAND = SelfTest(id="shell", category="edge_case", subject=Subject(kind="command", path="t.sh"), input="a.txt",

@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import pytest
 
 from hc_ray.reports import report
@@ -9,9 +7,7 @@ from tests.fakes import sweepdir
 
 
 @pytest.mark.parametrize("batch", [1, 20_000])
-def test_tables_hold_every_trials_rows_whatever_the_batches(
-    batch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tables_hold_every_trials_rows_whatever_the_batches(batch, tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "BATCH", batch)
     memory = sweepdir.demo_like()
     name = sweepdir.add_told_trial(memory)
@@ -31,7 +27,7 @@ def test_tables_hold_every_trials_rows_whatever_the_batches(
     assert all(tuple(row) == tables.COLUMNS[table] for table in tables.COLUMNS for row in found[table])
 
 
-def test_a_table_without_rows_keeps_its_columns(tmp_path: Path) -> None:
+def test_a_table_without_rows_keeps_its_columns(tmp_path):
     assert read_parquet(parquet_of([], {"a": "string", "b": "int64"})) == []
     store = SweepStore(str(sweepdir.sweep().save(tmp_path)))
     tables.write(store, [])

@@ -40,14 +40,10 @@ timeout_sec = 120
 
 def test_the_old_and_the_new_spelling_say_the_same() -> None:
     old, new = parse_task_toml(OLD), parse_task_toml(NEW)
-    assert old.faults == new.faults == ()
-    assert old.environment == new.environment
-    assert (old.agent, old.verifier) == (new.agent, new.verifier)
-    assert old.environment.memory_mb == 2048
-    assert old.environment.storage_mb == 512
-    assert old.environment.network_mode == "no-network"
-    assert old.tags == ("a", "b")
-    assert new.task.name == "org/task"
+    assert old.faults == new.faults == () and old.environment == new.environment
+    assert (old.agent, old.verifier) == (new.agent, new.verifier) and old.environment.memory_mb == 2048
+    assert old.environment.storage_mb == 512 and old.environment.network_mode == "no-network"
+    assert old.tags == ("a", "b") and new.task.name == "org/task"
 
 
 def test_silence_about_the_network_is_not_a_mode() -> None:
@@ -88,19 +84,15 @@ environment_mode = "separate"
 env = {C = "2"}
 """
     )
-    assert parsed.faults == ()
-    assert parsed.notes == ()
-    assert parsed.environment.healthcheck is not None
-    assert parsed.environment.healthcheck.retries == 3
-    assert parsed.environment.allowed_hosts == ("example.org",)
-    assert parsed.verifier.user == 1000
+    assert parsed.faults == () and parsed.notes == ()
+    assert parsed.environment.healthcheck is not None and parsed.environment.healthcheck.retries == 3
+    assert parsed.environment.allowed_hosts == ("example.org",) and parsed.verifier.user == 1000
     assert parsed.solution.env == {"C": "2"}
 
 
 def test_a_syntax_error_names_its_line() -> None:
     (fault,) = parse_task_toml('version = "1.0"\n[environment\ncpus = 1\n').faults
-    assert fault.field == "task.toml"
-    assert "line 2" in fault.says
+    assert fault.field == "task.toml" and "line 2" in fault.says
 
 
 @pytest.mark.parametrize(
@@ -128,8 +120,7 @@ def test_a_syntax_error_names_its_line() -> None:
 )
 def test_a_fault_names_its_field_and_a_remedy(text: str, field: str) -> None:
     (fault,) = parse_task_toml(text).faults
-    assert fault.field == field
-    assert fault.says
+    assert fault.field == field and fault.says
     assert fault.remedy
 
 
@@ -141,8 +132,7 @@ def test_several_faults_are_all_told_and_sound_sections_still_read() -> None:
 
 def test_unknown_keys_are_notes_and_no_faults() -> None:
     parsed = parse_task_toml("colour = 'red'\n[environment]\nfuture = 1\nmemory = '1G'")
-    assert parsed.faults == ()
-    assert parsed.notes == ("unknown key colour", "unknown key environment.future")
+    assert parsed.faults == () and parsed.notes == ("unknown key colour", "unknown key environment.future")
 
 
 def test_other_schema_versions_are_read_and_unknown_ones_noted() -> None:
@@ -179,8 +169,7 @@ def test_no_file_makes_the_parser_raise(sections: dict[str, dict[str, str]]) -> 
     for section, table in sections.items():
         text += f"[{section}]\n" + "".join(f"{key} = {value}\n" for key, value in table.items())
     for fault in parse_task_toml(text).faults:
-        assert fault.field
-        assert fault.says
+        assert fault.field and fault.says
         assert "\n" not in fault.says
 
 

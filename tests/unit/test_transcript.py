@@ -31,8 +31,7 @@ def test_every_prompt_begins_with_the_one_before_it_and_nearly_all_of_a_long_run
         made.add(f"answer {number}", LONG)
         if number % 20 == 19:
             made.tell("a test failed")  # before the observation was sent
-    assert all(after[: len(before)] == before for before, after in pairwise(prompts))
-    assert same / whole >= 0.95
+    assert all(after[: len(before)] == before for before, after in pairwise(prompts)) and same / whole >= 0.95
     assert roles(prompts[-1]) == "su" + "au" * 59
 
 

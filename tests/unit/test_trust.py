@@ -4,24 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hc_ray.domain.suite import Category, Cell, ExpectedValue, Outcome, PassMatrix, SelfTest, Subject, Unknown
+from hc_ray.domain.suite import Category, PassMatrix, SelfTest
 from hc_ray.selftests.trust import reliability, trust
-
-F = Subject(kind="call", path="m.py", function="f")
-
-
-def judge(identity: str, category: Category = "boundary", confidence: float = 0.5, known: bool = True) -> SelfTest:
-    expectation = ExpectedValue(value="1") if known else Unknown()
-    return SelfTest(id=identity, category=category, subject=F, expectation=expectation, confidence=confidence)
+from tests.fakes.suites import call_test, matrix_of
 
 
-def matrix_of(rows: list[str], tests: list[SelfTest]) -> PassMatrix:
-    """``+`` pass, ``-`` fail, ``.`` skipped; a row a candidate."""
-    outcomes: dict[str, Outcome] = {"+": "pass", "-": "fail", ".": "skipped"}
-    cells = tuple(tuple(Cell(outcome=outcomes[mark]) for mark in row) for row in rows)
-    return PassMatrix(
-        candidates=tuple(f"c{i}" for i in range(len(rows))), tests=tuple(t.id for t in tests), cells=cells
-    )
+def judge(name: str, category: Category = "boundary", confidence: float = 0.5, known: bool = True) -> SelfTest:
+    return call_test(name, value="1" if known else None, category=category, confidence=confidence)
 
 
 def drawn(seed: int, tasks: int) -> list[tuple[PassMatrix, list[SelfTest]]]:
@@ -40,7 +29,7 @@ def drawn(seed: int, tasks: int) -> list[tuple[PassMatrix, list[SelfTest]]]:
                 for test in tests
             ]
             rows.append("".join("+" if passed else "-" for passed in passes))
-        pools.append((matrix_of(rows, tests), tests))
+        pools.append((matrix_of(rows, tests=tests), tests))
     return pools
 
 
@@ -54,19 +43,19 @@ def test_valid_categories_are_told_from_unreliable_ones_without_labels() -> None
 
 def test_a_test_that_fails_the_likely_right_ones_loses_trust_and_one_that_passes_them_gains() -> None:
     tests = [judge("stated", "happy_path", 0.9), judge("good"), judge("bad")]
-    matrix = matrix_of(["++-", "++-", "++-", "--+"], tests)
+    matrix = matrix_of(["++-", "++-", "++-", "--+"], tests=tests)
     told = trust(matrix, tests)
     assert told["good"] > 0.7 > 0.4 > told["bad"] and told["stated"] > 0.85
 
 
 def test_a_stated_test_that_nobody_passes_keeps_its_trust() -> None:
     tests = [judge("stated", "happy_path", 0.9), judge("easy")]
-    assert trust(matrix_of(["-+", "-+", "-+"], tests), tests)["stated"] > 0.7
+    assert trust(matrix_of(["-+", "-+", "-+"], tests=tests), tests)["stated"] > 0.7
 
 
 def test_inputs_without_an_expectation_judge_nobody() -> None:
     tests = [judge("a"), judge("b", known=False)]
-    assert set(trust(matrix_of(["+-", "-+"], tests), tests)) == {"a"}
+    assert set(trust(matrix_of(["+-", "-+"], tests=tests), tests)) == {"a"}
 
 
 def test_no_candidate_and_no_test_leave_the_prior() -> None:
@@ -82,9 +71,9 @@ def test_no_candidate_and_no_test_leave_the_prior() -> None:
 @given(st.lists(st.text(alphabet="+-.", min_size=3, max_size=3), max_size=6))
 def test_every_estimate_is_a_chance(rows: list[str]) -> None:
     tests = [judge("a", "happy_path", 0.9), judge("b"), judge("c", "edge_case")]
-    told = trust(matrix_of(rows, tests), tests)
+    told = trust(matrix_of(rows, tests=tests), tests)
     assert all(0 < value < 1 for value in told.values())
     assert all(
         0 < one.validity < 1 and 0 < one.false_pass < 1
-        for one in reliability([(matrix_of(rows, tests), tests)]).values()
+        for one in reliability([(matrix_of(rows, tests=tests), tests)]).values()
     )

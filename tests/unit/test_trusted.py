@@ -87,7 +87,7 @@ def fate(path: str, *, exists: bool = False, text: str = "x", workdir: str = "/a
         make_tar({}, sparse("app/big")),
     ],
 )
-def test_a_submission_that_no_difference_looks_like_is_refused(tar: bytes) -> None:
+def test_a_submission_that_no_difference_looks_like_is_refused(tar):
     with pytest.raises(Refused):
         read_contents(tar)
 
@@ -101,7 +101,7 @@ def test_a_submission_that_no_difference_looks_like_is_refused(tar: bytes) -> No
         "/etc/profile", "/app/sitecustomize.py", "/opt/hc/bin/python3", "/conftest.py",
     ],
 )  # fmt: skip
-def test_changing_or_removing_what_the_tests_resolve_voids_the_trial(path: str) -> None:
+def test_changing_or_removing_what_the_tests_resolve_voids_the_trial(path):
     assert fate(path, exists=True) == "tampered"
     assert sorted_out(make_tar({}, deleted=(path,))).tampered == (path,)
 
@@ -109,7 +109,7 @@ def test_changing_or_removing_what_the_tests_resolve_voids_the_trial(path: str) 
 @pytest.mark.parametrize(
     "path", ["/usr", "/usr/bin", "/usr/lib/python3.11", "/root/.local", "/usr/lib/x86_64-linux-gnu"]
 )
-def test_removing_or_replacing_a_folder_that_holds_something_trusted_voids_the_trial(path: str) -> None:
+def test_removing_or_replacing_a_folder_that_holds_something_trusted_voids_the_trial(path):
     assert sorted_out(make_tar({}, deleted=(path,))).tampered == (path,)
     link = make_tar({}, member(path[1:], tarfile.SYMTYPE, "/app/mine"))
     there = DEBIAN.model_copy(update={"exists": (path,), "folders": (path,)})
@@ -129,17 +129,16 @@ def test_removing_or_replacing_a_folder_that_holds_something_trusted_voids_the_t
         "/app/openssl.cnf",
     ],
 )  # fmt: skip
-def test_what_an_honest_installation_brings_is_carried(path: str) -> None:
+def test_what_an_honest_installation_brings_is_carried(path):
     assert fate(path) == "carried"
 
 
 @pytest.mark.parametrize("path", ["/usr/bin/vim", f"{SITE}/numpy/core.py", "/var/lib/dpkg/status", "/app/mine/x.py"])
-def test_an_upgrade_of_what_the_tests_do_not_resolve_is_carried(path: str) -> None:
-    assert fate(path, exists=True) == "carried"
-    assert sorted_out(make_tar({}, deleted=(path,))).tampered == ()
+def test_an_upgrade_of_what_the_tests_do_not_resolve_is_carried(path):
+    assert fate(path, exists=True) == "carried" and sorted_out(make_tar({}, deleted=(path,))).tampered == ()
 
 
-def test_code_of_the_packages_that_trusted_programs_came_in_is_trusted_too() -> None:
+def test_code_of_the_packages_that_trusted_programs_came_in_is_trusted_too():
     passes = "/usr/lib/gcc/x86_64-linux-gnu/12/cc1"
     assert fate(passes, exists=True, image=DEBIAN.model_copy(update={"owned": (passes,)})) == "tampered"
 
@@ -153,7 +152,7 @@ def test_code_of_the_packages_that_trusted_programs_came_in_is_trusted_too() -> 
         "/srv/lib/hc_witness.py", "/usr/local/share/perl/5.36.0/strict.pm",
     ],
 )  # fmt: skip
-def test_shadowing_what_the_tests_resolve_voids_the_trial(path: str) -> None:
+def test_shadowing_what_the_tests_resolve_voids_the_trial(path):
     assert fate(path) == "tampered"
 
 
@@ -188,7 +187,7 @@ def test_shadowing_what_the_tests_resolve_voids_the_trial(path: str) -> None:
         "/logs/verifier/reward.txt", "/tests/test.sh",
     ],
 )  # fmt: skip
-def test_what_would_join_a_session_unasked_is_left_behind(path: str) -> None:
+def test_what_would_join_a_session_unasked_is_left_behind(path):
     assert fate(path) == "left behind"
 
 
@@ -199,14 +198,14 @@ def test_what_would_join_a_session_unasked_is_left_behind(path: str) -> None:
         "/usr/lib/python3.11/__pycache__/os.cpython-311.pyc", "/var/lib/apt/lists/x",
     ],
 )  # fmt: skip
-def test_what_installing_rewrites_stays_as_the_image_has_it_without_blame(path: str) -> None:
+def test_what_installing_rewrites_stays_as_the_image_has_it_without_blame(path):
     assert fate(path, exists=True) == "left behind"
     removed = sorted_out(make_tar({}, deleted=(path,)))
     assert (removed.tampered, read_contents(removed.tar).deleted) == ((), ())
 
 
 @pytest.mark.parametrize("folder", [SITE, USER, "/app"])
-def test_a_distribution_that_makes_pytest_load_a_plugin_loses_its_entry_points_alone(folder: str) -> None:
+def test_a_distribution_that_makes_pytest_load_a_plugin_loses_its_entry_points_alone(folder):
     points = f"{folder}/forge-1.dist-info/entry_points.txt"
     tar = make_tar(
         {points: "[pytest11]\nforge = forge\n", f"{folder}/forge.py": "", f"{folder}/forge-1.dist-info/RECORD": ""}
@@ -217,7 +216,7 @@ def test_a_distribution_that_makes_pytest_load_a_plugin_loses_its_entry_points_a
     assert sorted_out(linked).left_behind == (points,)
 
 
-def test_a_path_is_judged_by_where_it_lies_and_not_by_its_name() -> None:
+def test_a_path_is_judged_by_where_it_lies_and_not_by_its_name():
     image = DEBIAN.model_copy(
         update={"canonical": {"/app/way/json.py": "/usr/lib/python3.11/json.py", "/bin/python3": "/usr/bin/python3"}}
     )
@@ -226,12 +225,12 @@ def test_a_path_is_judged_by_where_it_lies_and_not_by_its_name() -> None:
 
 
 @pytest.mark.parametrize("path", [USER, "/root/.local", SITE, "/usr/local/sbin", "/usr/local/share/perl/5.36.0"])
-def test_a_new_link_in_the_place_of_a_folder_that_is_searched_is_left_behind(path: str) -> None:
+def test_a_new_link_in_the_place_of_a_folder_that_is_searched_is_left_behind(path):
     link = make_tar({}, member(path[1:], tarfile.SYMTYPE, "/app/mine"))
     assert sorted_out(link).left_behind == (path,)
 
 
-def test_modes_of_the_image_s_folders_stay_and_nothing_carried_there_is_open_to_everybody() -> None:
+def test_modes_of_the_image_s_folders_stay_and_nothing_carried_there_is_open_to_everybody():
     folders = (member(path, tarfile.DIRTYPE, mode=0o777) for path in ("usr/bin", "root/.local/bin", "app/data"))
     tar = make_tar({"/usr/local/bin/tool": "x", "/app/tool": "x"}, *folders)
     image = DEBIAN.model_copy(update={"exists": ("/usr/bin",), "folders": ("/usr/bin",)})
@@ -260,13 +259,11 @@ PASSWD = "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534::/nonexistent:/u
         ("/etc/group", "sudo:x:27:\n", "sudo:x:28:\n", "tampered"),
     ],
 )
-def test_accounts_may_be_added_and_nobody_becomes_somebody_else(
-    path: str, before: str, after: str, expected: str
-) -> None:
+def test_accounts_may_be_added_and_nobody_becomes_somebody_else(path, before, after, expected):
     assert fate(path, exists=True, text=after, image=DEBIAN.model_copy(update={"accounts": {path: before}})) == expected
 
 
-def test_everything_else_is_carried_with_its_removals() -> None:
+def test_everything_else_is_carried_with_its_removals():
     tar = make_tar({"/app/a.py": "1", "/etc/app.conf": "2", "/root/notes": "3"}, deleted=("/app/old", "/srv/x"))
     carried = sorted_out(tar)
     assert (carried.left_behind, carried.tampered, carried.reaches_out) == ((), (), True)
@@ -275,7 +272,7 @@ def test_everything_else_is_carried_with_its_removals() -> None:
     assert kept.deleted == ("/app/old", "/srv/x")
 
 
-def test_the_second_look_is_asked_for_only_where_something_lies_outside_of_the_working_directory() -> None:
+def test_the_second_look_is_asked_for_only_where_something_lies_outside_of_the_working_directory():
     assert not sorted_out(make_tar({"/app/a.py": "1", "/etc/profile.d/x": "left"})).reaches_out
     assert sorted_out(make_tar({"/app/a.py": "1"}), workdir="/").reaches_out
     program, library = make_tar({"/usr/bin/jq": ""}), make_tar({"/usr/local/lib/libjq.so.1": ""})
@@ -287,17 +284,16 @@ def test_the_second_look_is_asked_for_only_where_something_lies_outside_of_the_w
     ("path", "expected"),
     [("/root/.bashrc", "left behind"), ("/root/a.py", "carried"), (f"{USER}/requests.py", "tampered")],
 )
-def test_a_home_as_working_directory_opens_no_hooks(path: str, expected: str) -> None:
+def test_a_home_as_working_directory_opens_no_hooks(path, expected):
     assert fate(path, workdir="/root") == expected
 
 
-def test_a_verdict_names_some_of_many_paths_and_counts_the_rest() -> None:
+def test_a_verdict_names_some_of_many_paths_and_counts_the_rest():
     found = sorted_out(make_tar({f"/logs/{number:03}": "" for number in range(300)}))
-    assert len(found.left_behind) == 201
-    assert found.left_behind[-1] == "and 100 more"
+    assert len(found.left_behind) == 201 and found.left_behind[-1] == "and 100 more"
 
 
-def test_an_untouched_image_resolves_like_itself_and_like_itself_with_new_names() -> None:
+def test_an_untouched_image_resolves_like_itself_and_like_itself_with_new_names():
     grown = DEBIAN.model_copy(
         update={
             "programs": {**DEBIAN.programs, "jq": ("/usr/bin/jq",)},
@@ -320,27 +316,27 @@ def test_an_untouched_image_resolves_like_itself_and_like_itself_with_new_names(
         ({"sessions": (DEBIAN.sessions[0].model_copy(update={"mapped": ("/app/evil.so",)}),)}, "/app/evil.so"),
     ],
 )  # fmt: skip
-def test_whatever_resolves_to_something_else_is_a_difference(update: dict[str, object], named: str) -> None:
+def test_whatever_resolves_to_something_else_is_a_difference(update, named):
     assert named in differences(DEBIAN, DEBIAN.model_copy(update=update))
 
 
-def test_nothing_handed_in_is_nothing_carried() -> None:
+def test_nothing_handed_in_is_nothing_carried():
     assert sorted_out(b"") == trusted.Carried(tar=b"")
 
 
-def test_what_a_script_sources_is_trusted_unless_it_lies_in_the_working_directory() -> None:
+def test_what_a_script_sources_is_trusted_unless_it_lies_in_the_working_directory():
     image = DEBIAN.model_copy(update={"named": ("/root/.local/bin/env", "/srv/env.sh", "/app/.venv/bin/activate")})
     assert fate("/root/.local/bin/env", image=image) == fate("/srv/env.sh", image=image) == "left behind"
     assert fate("/srv/env.sh", exists=True, image=image) == "tampered"
     assert fate("/app/.venv/bin/activate", exists=True, image=image) == "carried"
 
 
-def test_settings_of_pytest_above_any_folder_that_tests_run_in_are_left_behind() -> None:
+def test_settings_of_pytest_above_any_folder_that_tests_run_in_are_left_behind():
     image = DEBIAN.model_copy(update={"modules_at": ("/srv/work/deep", "/app/sub")})
     assert fate("/srv/work/conftest.py", image=image) == fate("/srv/pytest.ini", image=image) == "left behind"
     assert fate("/app/conftest.py", image=image) == "carried"
 
 
-def test_a_working_directory_that_is_reached_through_a_link_is_known_by_its_real_place() -> None:
+def test_a_working_directory_that_is_reached_through_a_link_is_known_by_its_real_place():
     image = DEBIAN.model_copy(update={"workdir": "/data/app", "canonical": {"/app/json.py": "/data/app/json.py"}})
     assert fate("/app/json.py", image=image) == "tampered"

@@ -15,7 +15,7 @@ from tests.fakes.tasks import INSTRUCTION, TEST_SH, TOML, make_task
 
 
 @pytest.fixture
-def roots(tmp_path: Path) -> tuple[Path, Path]:
+def roots(tmp_path):
     return tmp_path / "public", tmp_path / "sealed"
 
 
@@ -24,7 +24,7 @@ def digest_of_task(folder: Path, tmp_path: Path) -> str:
     return task.digest
 
 
-def test_the_public_half_holds_no_byte_of_tests_or_solution(tmp_path: Path, roots: tuple[Path, Path]) -> None:
+def test_the_public_half_holds_no_byte_of_tests_or_solution(tmp_path, roots):
     make_task(
         tmp_path / "set",
         environment={"data/input.csv": "a,b\n"},
@@ -37,29 +37,25 @@ def test_the_public_half_holds_no_byte_of_tests_or_solution(tmp_path: Path, root
     names = {path.relative_to(public).as_posix() for path in public.rglob("*") if path.is_file()}
     assert names == {"task.json", "instruction.md", "environment/Dockerfile", "environment/data/input.csv"}
     everything = b"".join(path.read_bytes() for path in public.rglob("*") if path.is_file())
-    assert b"SECRET" not in everything
-    assert b"timeout_sec" in everything
+    assert b"SECRET" not in everything and b"timeout_sec" in everything
     assert sealed.canaries[0].encode() not in everything
     assert Task.model_validate_json((public / "task.json").read_bytes()) == task
 
 
-def test_the_sealed_half_is_closed_to_other_users_and_carries_a_canary(
-    tmp_path: Path, roots: tuple[Path, Path]
-) -> None:
+def test_the_sealed_half_is_closed_to_other_users_and_carries_a_canary(tmp_path, roots):
     make_task(tmp_path / "set")
     sealed = vault.seal(tmp_path / "set", *roots)
     place = roots[1] / sealed.tasks[0].digest
     assert oct(roots[1].stat().st_mode & 0o777) == "0o700"
     assert all(path.stat().st_mode & 0o077 == 0 for path in place.rglob("*"))
     (token,) = sealed.canaries
-    assert list(Planted(roots[1]).tokens()) == [token]
-    assert token in (place / "tests/test.sh").read_text()
+    assert list(Planted(roots[1]).tokens()) == [token] and token in (place / "tests/test.sh").read_text()
     assert token in (place / "solution/.hc-ray-canary").read_text()
     assert vault.sealed_files(roots[1], place.name, "tests")["test.sh"][1] is True
     assert ".hc-ray-canary" not in vault.sealed_files(roots[1], place.name, "tests")
 
 
-def test_the_public_half_is_readable_by_everybody_under_any_umask(tmp_path: Path, roots: tuple[Path, Path]) -> None:
+def test_the_public_half_is_readable_by_everybody_under_any_umask(tmp_path, roots):
     make_task(tmp_path / "set", environment={"run.sh": "true\n", "d/e/f.txt": "x"})
     before = os.umask(0o077)
     try:
@@ -71,7 +67,7 @@ def test_the_public_half_is_readable_by_everybody_under_any_umask(tmp_path: Path
         assert path.stat().st_mode & 0o777 == (0o755 if path.is_dir() or path.suffix == ".sh" else 0o644), path
 
 
-def test_the_public_digest_ignores_name_tags_and_everything_sealed(tmp_path: Path) -> None:
+def test_the_public_digest_ignores_name_tags_and_everything_sealed(tmp_path):
     one = make_task(tmp_path / "1", "one")
     toml = TOML.replace('["made"]', '["other"]').replace(
         "[verifier]\ntimeout_sec = 60.0", "[verifier]\ntimeout_sec = 5"
@@ -83,7 +79,7 @@ def test_the_public_digest_ignores_name_tags_and_everything_sealed(tmp_path: Pat
     assert digest_of_task(one, tmp_path / "x") == digest_of_task(two, tmp_path / "y")
 
 
-def test_the_two_spellings_of_one_task_have_one_digest(tmp_path: Path) -> None:
+def test_the_two_spellings_of_one_task_have_one_digest(tmp_path):
     old = TOML.replace('schema_version = "1.1"', 'version = "1.0"').replace("memory_mb = 512", 'memory = "512M"')
     assert old != TOML
     one, two = make_task(tmp_path / "1"), make_task(tmp_path / "2", toml=old)
@@ -100,18 +96,18 @@ def test_the_two_spellings_of_one_task_have_one_digest(tmp_path: Path) -> None:
         {"toml": TOML.replace("[agent]\ntimeout_sec = 60.0", "[agent]\ntimeout_sec = 61.0")},
     ],
 )
-def test_the_public_digest_changes_with_all_that_a_solver_sees(tmp_path: Path, change: dict[str, str]) -> None:
+def test_the_public_digest_changes_with_all_that_a_solver_sees(tmp_path, change):
     one, two = make_task(tmp_path / "1"), make_task(tmp_path / "2", **change)
     assert digest_of_task(one, tmp_path / "x") != digest_of_task(two, tmp_path / "y")
 
 
-def test_an_executable_bit_is_part_of_the_digest(tmp_path: Path) -> None:
+def test_an_executable_bit_is_part_of_the_digest(tmp_path):
     one, two = (make_task(tmp_path / n, environment={"f.txt": "x"}) for n in "12")
     (two / "environment/f.txt").chmod(0o755)
     assert digest_of_task(one, tmp_path / "x") != digest_of_task(two, tmp_path / "y")
 
 
-def test_what_running_tests_leaves_behind_changes_no_digest(tmp_path: Path, roots: tuple[Path, Path]) -> None:
+def test_what_running_tests_leaves_behind_changes_no_digest(tmp_path, roots):
     folder = make_task(tmp_path / "set")
     first = vault.seal(tmp_path / "set", *roots)
     for part in ("tests", "environment", "solution"):
@@ -121,13 +117,13 @@ def test_what_running_tests_leaves_behind_changes_no_digest(tmp_path: Path, root
     assert vault.seal(tmp_path / "set", *roots) == first
 
 
-def test_leading_canary_comments_of_an_instruction_are_no_part_of_it(tmp_path: Path, roots: tuple[Path, Path]) -> None:
+def test_leading_canary_comments_of_an_instruction_are_no_part_of_it(tmp_path, roots):
     make_task(tmp_path / "set", instruction="<!-- harbor-canary GUID x -->\n# canary two\n\n" + INSTRUCTION)
     (task,) = vault.seal(tmp_path / "set", *roots).tasks
     assert task.instruction == INSTRUCTION
 
 
-def test_one_bad_task_never_hides_the_others(tmp_path: Path, roots: tuple[Path, Path]) -> None:
+def test_one_bad_task_never_hides_the_others(tmp_path, roots):
     data = tmp_path / "set"
     make_task(data, "good")
     make_task(data, "broken", toml="[environment\n")
@@ -141,10 +137,8 @@ def test_one_bad_task_never_hides_the_others(tmp_path: Path, roots: tuple[Path, 
     assert [task.name for task in sealed.tasks] == ["good"]
     reasons = {refused.name: refused.reason for refused in sealed.refused}
     assert set(reasons) == {"broken", "stepped", "bare", "buildkit", "untested", "linked", "away"}
-    assert "line 1" in reasons["broken"]
-    assert "multi-step" in reasons["stepped"]
-    assert "points outside" in reasons["linked"]
-    assert "points outside" in reasons["away"]
+    assert "line 1" in reasons["broken"] and "multi-step" in reasons["stepped"]
+    assert "points outside" in reasons["linked"] and "points outside" in reasons["away"]
     assert all("\n" not in reason for reason in reasons.values())
 
 
@@ -164,22 +158,21 @@ def test_one_bad_task_never_hides_the_others(tmp_path: Path, roots: tuple[Path, 
     ],
 )
 def test_verifiers_that_need_services_of_their_own_or_what_sandboxes_have_not_are_refused(
-    tmp_path: Path, roots: tuple[Path, Path], verifier: str, extra: dict[str, str], taken: bool
-) -> None:
+    tmp_path, roots, verifier, extra, taken
+):
     make_task(tmp_path / "set", toml=f"[verifier]\n{verifier}\n", tests={"test.sh": TEST_SH, **extra})
     assert bool(vault.seal(tmp_path / "set", *roots).tasks) is taken
 
 
-def test_twins_are_refused_with_the_name_of_the_first(tmp_path: Path, roots: tuple[Path, Path]) -> None:
+def test_twins_are_refused_with_the_name_of_the_first(tmp_path, roots):
     make_task(tmp_path / "set", "a")
     make_task(tmp_path / "set", "b")
     sealed = vault.seal(tmp_path / "set", *roots)
-    assert [task.name for task in sealed.tasks] == ["a"]
-    assert sealed.refused[0].name == "b"
+    assert [task.name for task in sealed.tasks] == ["a"] and sealed.refused[0].name == "b"
     assert "of a" in sealed.refused[0].reason
 
 
-def test_sealing_again_changes_nothing_and_a_changed_test_is_told(tmp_path: Path, roots: tuple[Path, Path]) -> None:
+def test_sealing_again_changes_nothing_and_a_changed_test_is_told(tmp_path, roots):
     folder = make_task(tmp_path / "set")
     first = vault.seal(tmp_path / "set", *roots)
     again = vault.seal(tmp_path / "set", *roots)
@@ -187,15 +180,14 @@ def test_sealing_again_changes_nothing_and_a_changed_test_is_told(tmp_path: Path
     (folder / "tests/test.sh").write_text(TEST_SH + "# stricter\n")
     changed = vault.seal(tmp_path / "set", *roots)
     digest = first.tasks[0].digest
-    assert changed.tasks == first.tasks
-    assert changed.sealed_digests[digest] != first.sealed_digests[digest]
+    assert changed.tasks == first.tasks and changed.sealed_digests[digest] != first.sealed_digests[digest]
     assert changed.replaced == {digest: first.sealed_digests[digest]}
     assert b"stricter" in vault.sealed_files(roots[1], digest, "tests")["test.sh"][0]
     assert {path.name for path in roots[1].iterdir()} == {digest}
     assert {path.name for path in roots[0].iterdir()} == {digest}
 
 
-def test_a_shipped_archive_supplies_tests_and_solutions(tmp_path: Path, roots: tuple[Path, Path]) -> None:
+def test_a_shipped_archive_supplies_tests_and_solutions(tmp_path, roots):
     whole = tmp_path / "whole"
     make_task(whole, "add")
     expected = vault.seal(whole, tmp_path / "p", tmp_path / "s")
@@ -210,14 +202,11 @@ def test_a_shipped_archive_supplies_tests_and_solutions(tmp_path: Path, roots: t
             tar.add(whole / part, part)
     for folder in (shipped, shipped / "add"):
         sealed = vault.seal(folder, *roots)
-        assert sealed.tasks == expected.tasks
-        assert sealed.sealed_digests == expected.sealed_digests
+        assert sealed.tasks == expected.tasks and sealed.sealed_digests == expected.sealed_digests
     assert {path.name for path in roots[1].iterdir()} == {sealed.tasks[0].digest}
 
 
-def test_files_that_tasks_share_are_whole_in_each_and_change_only_its_sealed_digest(
-    tmp_path: Path, roots: tuple[Path, Path]
-) -> None:
+def test_files_that_tasks_share_are_whole_in_each_and_change_only_its_sealed_digest(tmp_path, roots):
     helper = tmp_path / "set" / "shared-tests" / "helper.py"
     helper.parent.mkdir(parents=True)
     helper.write_text("SHARED = 1\n")
@@ -232,12 +221,11 @@ def test_files_that_tasks_share_are_whole_in_each_and_change_only_its_sealed_dig
     assert not any(path.name in ("helper.py", "shared-tests") for path in roots[0].rglob("*"))
     helper.write_text("SHARED = 2\n")
     after = vault.seal(task, *roots)
-    assert after.tasks == before.tasks
-    assert after.replaced == before.sealed_digests
+    assert after.tasks == before.tasks and after.replaced == before.sealed_digests
 
 
 @pytest.mark.parametrize("target", ["../../shared-tests/../other/solution/solve.sh", "../../shared-tests/out/secret"])
-def test_a_way_through_the_shared_folder_is_refused(tmp_path: Path, roots: tuple[Path, Path], target: str) -> None:
+def test_a_way_through_the_shared_folder_is_refused(tmp_path, roots, target):
     make_task(tmp_path / "set", "other")
     (tmp_path / "away").mkdir()
     (tmp_path / "away" / "secret").write_text("x")
@@ -246,11 +234,10 @@ def test_a_way_through_the_shared_folder_is_refused(tmp_path: Path, roots: tuple
     task = make_task(tmp_path / "set")
     (task / "tests/linked").symlink_to(target)
     sealed = vault.seal(task, *roots)
-    assert sealed.tasks == ()
-    assert "is a link that points outside the task folder" in sealed.refused[0].reason
+    assert sealed.tasks == () and "is a link that points outside the task folder" in sealed.refused[0].reason
 
 
-def test_tasks_written_whole_have_the_same_digests_and_need_nothing_beside_them(tmp_path: Path) -> None:
+def test_tasks_written_whole_have_the_same_digests_and_need_nothing_beside_them(tmp_path):
     shared = tmp_path / "set" / "shared-tests" / "test.sh"
     shared.parent.mkdir(parents=True)
     shared.write_text(TEST_SH)
@@ -269,7 +256,7 @@ def test_tasks_written_whole_have_the_same_digests_and_need_nothing_beside_them(
         write_whole(task, tmp_path / "new")
 
 
-def test_harborignore_leaves_files_out_of_the_sealed_half(tmp_path: Path, roots: tuple[Path, Path]) -> None:
+def test_harborignore_leaves_files_out_of_the_sealed_half(tmp_path, roots):
     tests = {"test.sh": "exit 0\n", "cache/x.bin": "x", "keep.log": "x", "drop.log": "x"}
     folder = make_task(tmp_path / "set", tests=tests)
     (folder / ".harborignore").write_text("# noise\n*.log\n!keep.log\n/tests/cache/\n")
@@ -277,9 +264,7 @@ def test_harborignore_leaves_files_out_of_the_sealed_half(tmp_path: Path, roots:
     assert set(vault.sealed_files(roots[1], task.digest, "tests")) == {"test.sh", "keep.log"}
 
 
-def test_host_variables_are_resolved_and_a_missing_one_refuses(
-    tmp_path: Path, roots: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_host_variables_are_resolved_and_a_missing_one_refuses(tmp_path, roots, monkeypatch):
     monkeypatch.setenv("HC_TEST_SET", "here")
     monkeypatch.delenv("HC_TEST_UNSET", raising=False)
     make_task(tmp_path / "a", toml='[environment]\nenv = {A = "${HC_TEST_SET}", B = "${HC_TEST_UNSET:-dflt}"}')
@@ -289,7 +274,7 @@ def test_host_variables_are_resolved_and_a_missing_one_refuses(
     assert "HC_TEST_UNSET" in vault.seal(tmp_path / "b", *roots).refused[0].reason
 
 
-def test_roots_inside_each_other_and_empty_folders_are_refused(tmp_path: Path) -> None:
+def test_roots_inside_each_other_and_empty_folders_are_refused(tmp_path):
     make_task(tmp_path / "set")
     with pytest.raises(DatasetError, match="contain"):
         vault.seal(tmp_path / "set", tmp_path / "out", tmp_path / "out" / "sealed")
@@ -298,9 +283,7 @@ def test_roots_inside_each_other_and_empty_folders_are_refused(tmp_path: Path) -
         vault.seal(tmp_path / "empty", tmp_path / "p", tmp_path / "s")
 
 
-def test_where_the_tests_run_is_public_and_changes_no_digest_of_those_that_are_silent(
-    tmp_path: Path, roots: tuple[Path, Path]
-) -> None:
+def test_where_the_tests_run_is_public_and_changes_no_digest_of_those_that_are_silent(tmp_path, roots):
     tasks = {}
     for mode in ("", 'environment_mode = "separate"', 'environment_mode = "shared"'):
         make_task(tmp_path / "set", toml=f"[verifier]\n{mode}\n")
@@ -311,9 +294,7 @@ def test_where_the_tests_run_is_public_and_changes_no_digest_of_those_that_are_s
     assert silent.digest == fresh.digest != shared.digest
 
 
-def test_the_image_of_a_verifier_lies_on_the_sealed_side_with_what_it_is_built_from(
-    tmp_path: Path, roots: tuple[Path, Path]
-) -> None:
+def test_the_image_of_a_verifier_lies_on_the_sealed_side_with_what_it_is_built_from(tmp_path, roots):
     toml = (
         'artifacts = ["out", {source = "/srv/data", exclude = ["*.log"]}]\n[verifier]\nenvironment_mode = "separate"\n'
     )
@@ -330,9 +311,7 @@ def test_the_image_of_a_verifier_lies_on_the_sealed_side_with_what_it_is_built_f
 
 
 @pytest.mark.parametrize("source", ["/logs/artifacts", "/tmp/x", "../x", '{source = "/app/x", service = "db"}'])
-def test_artefacts_that_no_submission_can_hold_are_refused(
-    tmp_path: Path, roots: tuple[Path, Path], source: str
-) -> None:
+def test_artefacts_that_no_submission_can_hold_are_refused(tmp_path, roots, source):
     listed = source if source.startswith("{") else f'"{source}"'
     toml = f'artifacts = [{listed}]\n[verifier.environment]\ndocker_image = "x"\n'
     make_task(tmp_path / "set", toml=toml)

@@ -1,7 +1,6 @@
 """Harbor's reward rules, the second witness, and what is a fail and what is unscored."""
 
 import base64
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from hc_ray.domain.errors import VerifierError
 from hc_ray.domain.task import Task
 from tests.fakes.grading import MemoryPlace
 from tests.fakes.tars import make_tar
-from tests.fakes.tasks import TOML, make_task
+from tests.fakes.tasks import make_task, sealed_task
 
 PROBED = {"exists": [], "bash": True, "path": ["/usr/bin"], "pytest": "own"}
 
@@ -55,10 +54,9 @@ _TASK = Task(name="t", digest="d" * 64, instruction="x", environment={"dockerfil
         (b'{"score": 1.0}', None, 1.0),
     ],
 )
-def test_rewards_are_read_as_harbor_reads_them(json_file: bytes | None, text_file: bytes, expected: float) -> None:
+def test_rewards_are_read_as_harbor_reads_them(json_file, text_file, expected):
     rewards = read_rewards(json_file, text_file)
-    assert rewards is not None
-    assert headline(rewards) == expected
+    assert rewards is not None and headline(rewards) == expected
 
 
 @pytest.mark.parametrize(
@@ -71,14 +69,12 @@ def test_rewards_are_read_as_harbor_reads_them(json_file: bytes | None, text_fil
         (b'{"reward": 1' + b"0" * 400 + b"}", b"1"), pytest.param(b"[" * 100000, b"1", id="deep"),
     ],
 )  # fmt: skip
-def test_malformed_rewards_are_no_rewards_and_json_is_not_passed_over(
-    json_file: bytes | None, text_file: bytes
-) -> None:
+def test_malformed_rewards_are_no_rewards_and_json_is_not_passed_over(json_file, text_file):
     with pytest.raises(Malformed):
         read_rewards(json_file, text_file)
 
 
-def test_no_reward_file_is_no_verdict_and_two_unnamed_rewards_are_malformed() -> None:
+def test_no_reward_file_is_no_verdict_and_two_unnamed_rewards_are_malformed():
     assert read_rewards(None, None) is None
     with pytest.raises(Malformed):
         headline({"a": 1.0, "b": 1.0})
@@ -114,9 +110,7 @@ def test_no_reward_file_is_no_verdict_and_two_unnamed_rewards_are_malformed() ->
         (report(witness=[LOADED, *GOOD]), False, "passed", "agrees"),
     ],
 )
-def test_a_reward_counts_only_if_the_witness_bears_it_out(
-    given: dict[str, Any] | None, mentions: bool, cause: str, witness: str
-) -> None:
+def test_a_reward_counts_only_if_the_witness_bears_it_out(given, mentions, cause, witness):
     fields = decide(given, mentions_pytest=mentions)
     assert (fields["cause"], fields["witness"]) == (cause, witness)
     assert fields["passed"] is (cause == "passed")
@@ -128,33 +122,28 @@ def answering(run: dict[str, Any] | None, **probe: Any) -> Any:
 
 
 @pytest.fixture
-def sealed(tmp_path: Path) -> tuple[Task, Path]:
-    make_task(tmp_path / "set", tests={"test.sh": "#!/bin/bash -e\npytest /tests\n", "deep/x.txt": "x"})
-    (task,) = vault.seal(tmp_path / "set", tmp_path / "public", tmp_path / "sealed").tasks
-    return task, tmp_path / "sealed"
+def sealed(tmp_path):
+    tests = {"test.sh": "#!/bin/bash -e\npytest /tests\n", "deep/x.txt": "x"}
+    return sealed_task(tmp_path, tests=tests), tmp_path / "sealed"
 
 
-async def test_grading_looks_at_the_image_before_the_submission_and_runs_last(sealed: tuple[Task, Path]) -> None:
+async def test_grading_looks_at_the_image_before_the_submission_and_runs_last(sealed):
     task, root = sealed
     place = MemoryPlace(answering(report()))
     verdict = await verify.grade(task, submission({"/app/a.py": "1"}), sealed_root=root, place=place)
     (sandbox,) = place.made
-    assert verdict.passed is True
-    assert verdict.witness == "agrees"
-    assert sandbox.done == ["probe", "put_tar", "put", "put", "run"]
-    assert sandbox.closed
+    assert verdict.passed is True and verdict.witness == "agrees"
+    assert sandbox.done == ["probe", "put_tar", "put", "put", "run"] and sandbox.closed
     assert not sandbox.network
     order = sandbox.orders[1]
     assert order["command"] == ["bash", "-e", "/tests/test.sh"]
-    assert order["env"]["PYTEST_PLUGINS"] == "hc_witness"
-    assert order["timeout"] == 60
-    assert "/tests/deep/x.txt" in sandbox.files
-    assert sandbox.executable == {"/tests/test.sh"}
+    assert order["env"]["PYTEST_PLUGINS"] == "hc_witness" and order["timeout"] == 60
+    assert "/tests/deep/x.txt" in sandbox.files and sandbox.executable == {"/tests/test.sh"}
     assert not [path for path in sandbox.files if "canary" in path]
     assert verdict.sealed_digest == vault.load_spec(root, task.digest).sealed_digest
 
 
-async def test_the_untouched_environment_is_graded_without_a_submission(sealed: tuple[Task, Path]) -> None:
+async def test_the_untouched_environment_is_graded_without_a_submission(sealed):
     task, root = sealed
     place = MemoryPlace(answering(report(b"0")))
     verdict = await verify.grade(task, None, sealed_root=root, place=place)
@@ -162,17 +151,16 @@ async def test_the_untouched_environment_is_graded_without_a_submission(sealed: 
     assert place.made[0].tars == []
 
 
-async def test_a_tampered_submission_is_never_run(sealed: tuple[Task, Path]) -> None:
+async def test_a_tampered_submission_is_never_run(sealed):
     task, root = sealed
     there = {"exists": ["/usr/bin/python3"], "programs": {"python3": ["/usr/bin/python3"]}}
     place = MemoryPlace(answering(report(), **there))
     verdict = await verify.grade(task, submission({"/usr/bin/python3": "x"}), sealed_root=root, place=place)
     assert (verdict.passed, verdict.cause, verdict.tampered) == (False, "tampered", ("/usr/bin/python3",))
-    assert place.made[0].done == ["probe"]
-    assert place.made[0].closed
+    assert place.made[0].done == ["probe"] and place.made[0].closed
 
 
-async def test_what_a_candidate_can_break_is_a_fail_and_the_machinery_is_unscored(sealed: tuple[Task, Path]) -> None:
+async def test_what_a_candidate_can_break_is_a_fail_and_the_machinery_is_unscored(sealed):
     task, root = sealed
     lost = await verify.grade(task, submission({"/app/a": ""}), sealed_root=root, place=MemoryPlace(answering(None)))
     assert (lost.passed, lost.cause) == (False, "verifier_lost")
@@ -187,15 +175,12 @@ async def test_what_a_candidate_can_break_is_a_fail_and_the_machinery_is_unscore
         await verify.grade(task, None, sealed_root=root / "nowhere", place=MemoryPlace(answering(None)))
 
 
-async def test_output_is_kept_only_where_asked_and_for_its_owner_alone(
-    sealed: tuple[Task, Path], tmp_path: Path
-) -> None:
+async def test_output_is_kept_only_where_asked_and_for_its_owner_alone(sealed, tmp_path):
     task, root = sealed
     kept = tmp_path / "outputs" / "x.txt"
     answer = answering(report(output=base64.b64encode(b"E assert 1 == 2").decode()))
     verdict = await verify.grade(task, None, sealed_root=root, place=MemoryPlace(answer), keep_output=kept)
-    assert kept.read_bytes() == b"E assert 1 == 2"
-    assert kept.stat().st_mode & 0o777 == 0o600
+    assert kept.read_bytes() == b"E assert 1 == 2" and kept.stat().st_mode & 0o777 == 0o600
     assert "assert" not in verdict.model_dump_json()
 
 
@@ -204,14 +189,11 @@ async def test_output_is_kept_only_where_asked_and_for_its_owner_alone(
     [("", "", None, False), ("public", "", None, True), ("public", "no-network", None, False),
      ("", "public", None, True), ("", "", True, True), ("public", "public", False, False)],
 )  # fmt: skip
-def test_grading_has_the_network_that_the_verifier_asks_for(
-    tmp_path: Path, environment: str, verifier: str, override: bool | None, expected: bool
-) -> None:
+def test_grading_has_the_network_that_the_verifier_asks_for(tmp_path, environment, verifier, override, expected):
     toml = f"[environment]\n{f'network_mode = {environment!r}' if environment else ''}\n"
     toml += f"[verifier]\n{f'network_mode = {verifier!r}' if verifier else ''}\n"
-    make_task(tmp_path / "set", toml=toml)
-    (task,) = vault.seal(tmp_path / "set", tmp_path / "p", tmp_path / "s").tasks
-    spec = vault.load_spec(tmp_path / "s", task.digest)
+    task = sealed_task(tmp_path, toml=toml)
+    spec = vault.load_spec(tmp_path / "sealed", task.digest)
     assert verify.wants_network(task, spec, override) is expected
 
 
@@ -226,46 +208,41 @@ def test_grading_has_the_network_that_the_verifier_asks_for(
         (b"", False, ["sh", "/t"]),
     ],
 )
-def test_scripts_run_under_the_shell_of_their_first_line(first: bytes, bash: bool, expected: list[str]) -> None:
+def test_scripts_run_under_the_shell_of_their_first_line(first, bash, expected):
     assert verify.shell_command("/t", first, bash=bash) == expected
 
 
-async def test_the_control_is_run_once_per_sealed_digest(tmp_path: Path) -> None:
-    folder = make_task(tmp_path / "set")
+async def test_the_control_is_run_once_per_sealed_digest(tmp_path):
     place, cache = MemoryPlace(answering(report())), tmp_path / "cache"
 
     async def control() -> int:
-        (task,) = vault.seal(tmp_path / "set", tmp_path / "p", tmp_path / "s").tasks
-        verdict = await oracle.control(task, sealed_root=tmp_path / "s", place=place, cache=cache)
+        task = sealed_task(tmp_path)
+        verdict = await oracle.control(task, sealed_root=tmp_path / "sealed", place=place, cache=cache)
         assert verdict.passed is True
         return len(place.made)
 
     # One sandbox for the reference, one for its grading.
     assert [await control(), await control()] == [2, 2]
-    (folder / "tests/more.txt").write_text("changed")
+    (tmp_path / "set/add/tests/more.txt").write_text("changed")
     assert [await control(), await control()] == [4, 4]
 
 
-async def test_a_failed_machine_leaves_no_control_behind(tmp_path: Path) -> None:
-    make_task(tmp_path / "set")
-    (task,) = vault.seal(tmp_path / "set", tmp_path / "p", tmp_path / "s").tasks
-    place = MemoryPlace(answering(None), broken=True)
+async def test_a_failed_machine_leaves_no_control_behind(tmp_path):
+    task, place = sealed_task(tmp_path), MemoryPlace(answering(None), broken=True)
     with pytest.raises(VerifierError):
-        await oracle.control(task, sealed_root=tmp_path / "s", place=place, cache=tmp_path / "c")
+        await oracle.control(task, sealed_root=tmp_path / "sealed", place=place, cache=tmp_path / "c")
     assert not (tmp_path / "c").exists()
 
 
-async def test_a_task_without_a_solution_has_a_control_that_says_so(tmp_path: Path) -> None:
-    make_task(tmp_path / "set", solution={}, toml=TOML)
-    (task,) = vault.seal(tmp_path / "set", tmp_path / "p", tmp_path / "s").tasks
-    place = MemoryPlace(answering(report()))
-    verdict = await oracle.control(task, sealed_root=tmp_path / "s", place=place, cache=tmp_path / "c")
+async def test_a_task_without_a_solution_has_a_control_that_says_so(tmp_path):
+    task, place = sealed_task(tmp_path, solution={}), MemoryPlace(answering(report()))
+    verdict = await oracle.control(task, sealed_root=tmp_path / "sealed", place=place, cache=tmp_path / "c")
     assert (verdict.passed, verdict.cause) == (None, "no_reference")
     with pytest.raises(VerifierError, match="no reference solution"):
-        await oracle.reference(task, sealed_root=tmp_path / "s", place=place)
+        await oracle.reference(task, sealed_root=tmp_path / "sealed", place=place)
 
 
-def test_a_part_of_the_reward_passes_from_the_threshold_on() -> None:
+def test_a_part_of_the_reward_passes_from_the_threshold_on():
     some = [LOADED, start(), end(exit=1, passed=3, failed=2)]
     assert decide(report(b"0.6", some), mentions_pytest=True)["cause"] == "failed"
     found = decide(report(b"0.6", some), mentions_pytest=True, threshold=0.5)
@@ -273,14 +250,14 @@ def test_a_part_of_the_reward_passes_from_the_threshold_on() -> None:
     assert decide(report(b"0.4", some), mentions_pytest=True, threshold=0.5)["cause"] == "failed"
 
 
-def test_a_part_of_the_reward_is_believed_as_far_as_the_tests_bear_it_out() -> None:
+def test_a_part_of_the_reward_is_believed_as_far_as_the_tests_bear_it_out():
     few, cut_off, broken = [end(exit=1, passed=1, failed=4)], [], [end(exit=2, passed=3, failed=0)]
     for reward, told in ((b"0.6", few), (b"1", few), (b"0.6", cut_off), (b"0.6", broken)):
         found = decide(report(reward, [LOADED, start(), *told]), mentions_pytest=True, threshold=0.5)
         assert found["cause"] == "witness_disagrees"
 
 
-async def test_tests_that_were_sealed_anew_are_not_graded_with(tmp_path: Path) -> None:
+async def test_tests_that_were_sealed_anew_are_not_graded_with(tmp_path):
     make_task(tmp_path / "set")
     roots = (tmp_path / "public", tmp_path / "sealed")
     before = vault.seal(tmp_path / "set", *roots)

@@ -25,7 +25,7 @@ from tests.vocabulary import check
 STARTER = check.ROOT / "configs" / "tasks" / "starter"
 
 
-def test_words_are_taken_out_of_identifiers_and_numbers_need_four_digits() -> None:
+def test_words_are_taken_out_of_identifiers_and_numbers_need_four_digits():
     assert words_of("aFancyHoneycomb honey_badgers\\nWidget 12 2041 x20417x") == {
         "honeycomb", "badgers", "widget", "2041", "20417",
     }  # fmt: skip
@@ -33,22 +33,22 @@ def test_words_are_taken_out_of_identifiers_and_numbers_need_four_digits() -> No
 
 @pytest.mark.parametrize("word", ["temperatures", "batching", "planned", "totals", "colour", "subprocess", "8080",
                                   "catalogue", "customization", "libraries", "strcspn"])  # fmt: skip
-def test_words_of_the_standard_library_are_ordinary_in_every_form(word: str) -> None:
+def test_words_of_the_standard_library_are_ordinary_in_every_form(word):
     assert is_ordinary(word)
 
 
-def test_a_word_of_two_tasks_is_nobodys_and_a_word_of_one_is_its_own() -> None:
+def test_a_word_of_two_tasks_is_nobodys_and_a_word_of_one_is_its_own():
     tasks = {"one": ["the zorbelian sums 7129", "qwertaxi"], "two": ["qwertaxi and a library"], "zymogrel-x": []}
     assert distinctive(tasks) == {"zorbelian": "one", "7129": "one", "zymogrel": "zymogrel-x"}
 
 
-def test_a_word_of_two_datasets_stays_that_of_its_task() -> None:
+def test_a_word_of_two_datasets_stays_that_of_its_task():
     known = Vocabulary({"one": ["qwertaxi"], "two": ["zorbelian"]}, {"zorbelian-x": [], "three": []})
     assert known.words == {"qwertaxi": "one", "zorbelian": "two"}
     assert known.found("zorbelian_x") == {"zorbelian": "two", "zorbelian_x": "zorbelian-x"}
 
 
-def test_names_are_found_whole_and_in_either_spelling_where_they_are_their_own() -> None:
+def test_names_are_found_whole_and_in_either_spelling_where_they_are_their_own():
     known = Vocabulary({"zymogrel-fix": [], "sort-names": [], "greeting": []})
     assert known.found("see zymogrel_fix") == {"zymogrel": "zymogrel-fix", "zymogrel_fix": "zymogrel-fix"}
     assert list(known.found("the Sort-Names task")) == ["sort-names"]
@@ -56,15 +56,15 @@ def test_names_are_found_whole_and_in_either_spelling_where_they_are_their_own()
 
 
 @pytest.fixture(scope="module")
-def known() -> Vocabulary:
+def known():
     return check.vocabulary([STARTER])
 
 
-def test_this_tree_holds_no_words_of_tasks(known: Vocabulary) -> None:
+def test_this_tree_holds_no_words_of_tasks(known):
     assert check.faults(check.ROOT, known) == []
 
 
-def test_terminal_bench_and_every_starter_task_are_known(known: Vocabulary) -> None:
+def test_terminal_bench_and_every_starter_task_are_known(known):
     assert len(benchmark()) == 89 and {"circuit-fibsqrt", "write-compressor"} <= set(benchmark())
     everyone = [*benchmark(), *(path.parent.name for path in STARTER.glob("*/task.toml"))]
     assert [name for name in everyone if not known.found(name) and not is_ordinary(name)] == []
@@ -76,9 +76,7 @@ def test_terminal_bench_and_every_starter_task_are_known(known: Vocabulary) -> N
 @pytest.mark.parametrize("place", ["hc_ray/agent/a.py", "hc_ray/agent/prompts/a.txt",
                                    "hc_ray/agent/shipped_skills/a/SKILL.md", "actors/hc_ray_actors/a.py",
                                    "configs/a.yaml", "scripts/a"])  # fmt: skip
-def test_a_seeded_violation_is_found_wherever_it_stands(
-    tmp_path: Path, known: Vocabulary, place: str, text: str
-) -> None:
+def test_a_seeded_violation_is_found_wherever_it_stands(tmp_path, known, place, text):
     (tmp_path / place).parent.mkdir(parents=True)
     (tmp_path / place).write_text("nothing here\n")
     assert check.faults(tmp_path, known) == []
@@ -87,7 +85,7 @@ def test_a_seeded_violation_is_found_wherever_it_stands(
     assert found.startswith(f"{place}: ")
 
 
-def test_datasets_may_say_what_they_like(tmp_path: Path, known: Vocabulary) -> None:
+def test_datasets_may_say_what_they_like(tmp_path, known):
     shutil.copytree(STARTER / "c-histogram", tmp_path / "configs" / "tasks" / "starter" / "c-histogram")
     assert check.faults(tmp_path, known) == []
 
@@ -147,9 +145,7 @@ PARTS, AGAIN, SKILLS = {"decompose": "model"}, {"refinement": 2}, {"use_skills":
     ("hc", SKILLS, ("csv.DictReader",)),
     ("hc", LOOP | SKILLS, ('"purpose":"turn"', "csv.DictReader", "/tmp/skills/NAME")),
 ])  # fmt: skip
-async def test_renaming_a_task_and_its_folder_changes_no_prompt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: AgentName, knobs: dict[str, Any], shown: tuple[str, ...]
-) -> None:
+async def test_renaming_a_task_and_its_folder_changes_no_prompt(tmp_path, monkeypatch, agent, knobs, shown):
     monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
     first, second = sealed(tmp_path / "a", "zymogrel-first"), sealed(tmp_path / "b", "other-name")
     assert first.name != second.name

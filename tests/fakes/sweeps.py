@@ -1,0 +1,39 @@
+"""Whole sweeps as tests start them: by the command line in a process of its own, or in this process."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from hc_ray.domain.config import SweepConfig
+from hc_ray.domain.ports import Events
+from hc_ray_actors.cluster import InProcess
+from hc_ray_actors.driver import sweep
+from hc_ray_actors.driver.plan import Plan, prepare
+from tests.fakes.testers import Silence
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def command(*words: object) -> list[str]:
+    return [sys.executable, "-c", "from hc_ray.cli.app import main; main()", *map(str, words)]
+
+
+def hc_ray(*words: object, timeout: float = 300, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command line, run to its end; ``environment`` comes on top of this process's own."""
+    env = {**os.environ, **environment}
+    return subprocess.run(command(*words), cwd=REPOSITORY, env=env, capture_output=True, text=True, timeout=timeout)
+
+
+def swept(out: Path, dataset: Path, events: Events | None = None, **settings: Any) -> tuple[Plan, sweep.SweepSummary]:
+    """A sweep in this process, without MLflow."""
+    given = {"dataset": str(dataset), "out": str(out), "mlflow_uri": "none", **settings}
+    plan = prepare(SweepConfig.model_validate(given))
+    return plan, sweep.run(plan, events=events or Silence(), cluster=InProcess())
+
+
+def results(out: Path) -> dict[str, dict[str, Any]]:
+    """``result.json`` of every trial, by its name."""
+    return {path.parent.name: json.loads(path.read_text()) for path in out.glob("trials/*/result.json")}
