@@ -3,21 +3,25 @@
 import asyncio
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.errors import EngineError, ModelError
-from hc_ray.domain.ports import Capabilities
+from hc_ray.domain.ports import Capabilities, Model
 from hc_ray.domain.value import Value
 from hc_ray.engines.speed import request_seconds
 from hc_ray.machine.cleanup import owned_folder, remove_folder
+
+if TYPE_CHECKING:
+    from hc_ray.engines.embedded import EmbeddedServer
 
 
 class Endpoint(Value):
     """Where a role's prompts go."""
 
-    base_url: str | None
-    """None for the scripted engine, which lives in the process that asks."""
+    base_urls: tuple[str, ...]
+    """Servers of one machine that hold the same model. None for the scripted engine, which lives in the process that
+    asks."""
     model: str
     capabilities: dict[str, Any] = {}
     """What the server was seen to do when it was started."""
@@ -48,12 +52,30 @@ EMBEDDED_CONTEXT = 2048
 """Tokens of context of an embedded engine, unless the config says otherwise."""
 
 
+def open_model(config: EngineConfig, endpoint: Endpoint, *, timeout: float) -> Model:
+    """The model behind an endpoint. ``timeout``: seconds that one request may take."""
+    if config.kind == "scripted":
+        from hc_ray.engines.scripted import ScriptedModel, load_script
+
+        return ScriptedModel(load_script(config.script or ""))
+    from hc_ray.engines.http import HttpModel
+    from hc_ray.engines.spread import Spread
+
+    key = os.environ.get(config.api_key_env or "", "") or None
+    servers = [
+        HttpModel(url, endpoint.model, api_key=key, parallel=config.parallel, timeout=timeout,
+                  sampling=endpoint.capabilities.get("sampling"))
+        for url in endpoint.base_urls
+    ]  # fmt: skip
+    return servers[0] if len(servers) == 1 else Spread(servers)
+
+
 class Engine:
-    """Hosts an ``embedded`` server in a child process of this actor; a URL of somebody else's is only probed."""
+    """Hosts ``embedded`` servers in child processes of this actor; a URL of somebody else's is only probed."""
 
     def __init__(self, config: EngineConfig) -> None:
         self._config = config
-        self._server: Any = None
+        self._servers: list[EmbeddedServer] = []
         self._logs: Path | None = None
 
     async def start(self) -> Endpoint:
@@ -63,9 +85,9 @@ class Engine:
 
         config = self._config
         if config.kind == "scripted":
-            return Endpoint(base_url=None, model=config.script or "scripted")
+            return Endpoint(base_urls=(), model=config.script or "scripted")
         if config.kind == "embedded":
-            from hc_ray.engines.embedded import EmbeddedServer
+            from hc_ray.engines.embedded import EmbeddedServer, servers_of
 
             model = resolve(config.model)
             if model.path is None:
@@ -73,26 +95,30 @@ class Engine:
                     f"the weights of {config.model} are not downloaded; run: hc-ray models pull {config.model}"
                 )
             self._logs = owned_folder("engine")
-            self._server = EmbeddedServer(
-                model.path,
-                parallel=config.parallel,
-                context_tokens=config.context_tokens or EMBEDDED_CONTEXT,
-                threads=config.threads,
-                log_path=self._logs / "engine.log",
-                sha256=config.sha256 or model.digest,
-            )
-            url = await asyncio.to_thread(self._server.start)
+            threads = servers_of(model.path, config.threads)
+            self._servers = [
+                EmbeddedServer(
+                    model.path,
+                    parallel=-(-config.parallel // len(threads)),
+                    context_tokens=config.context_tokens or EMBEDDED_CONTEXT,
+                    threads=own,
+                    log_path=self._logs / f"engine-{number}.log",
+                    sha256=config.sha256 or model.digest,
+                )
+                for number, own in enumerate(threads)
+            ]
+            urls = tuple(await asyncio.gather(*(asyncio.to_thread(server.start) for server in self._servers)))
             name, profile = model.name, model.profile
         else:
-            url, name = config.base_url or "", config.model
+            urls, name = (config.base_url or "",), config.model
             profile = resolve_remote(config.model).profile
         sampling = config.sampling or profile.sampling
-        seen = await capabilities_of(config.model_copy(update={"base_url": url, "sampling": sampling}), name)
-        return Endpoint(base_url=url, model=name, capabilities=seen.model_dump(mode="json"))
+        seen = await capabilities_of(config.model_copy(update={"base_url": urls[0], "sampling": sampling}), name)
+        return Endpoint(base_urls=urls, model=name, capabilities=seen.model_dump(mode="json"))
 
     async def alive(self) -> bool:
-        """Whether the server that this actor started still runs; True where it started none."""
-        return self._server is None or bool(self._server.alive())
+        """Whether the servers that this actor started still run; True where it started none."""
+        return all(server.alive() for server in self._servers)
 
     async def fault(self) -> str | None:
         """Why somebody else's server does not answer, in one line; None if it does, or is ours."""
@@ -111,11 +137,11 @@ class Engine:
         return None
 
     async def stop(self) -> None:
-        """End the server and everything of its process group. The log of one that died by itself stays until the next
-        start or ``clean``."""
-        if self._server is None:
+        """End the servers and everything of their process groups. The logs of one that died by itself stay until the
+        next start or ``clean``."""
+        if not self._servers:
             return
-        lived = self._server.pid is not None
-        await asyncio.to_thread(self._server.stop)
+        lived = all(server.pid is not None for server in self._servers)
+        await asyncio.gather(*(asyncio.to_thread(server.stop) for server in self._servers))
         if lived and self._logs is not None:
             remove_folder(self._logs)

@@ -3,7 +3,6 @@ with the bit. What a trial does stands in ``hc_ray.solve``; here it only lives."
 
 import asyncio
 import contextlib
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,7 +24,7 @@ from hc_ray.engines.speed import request_seconds
 from hc_ray.search.trial_outcome import TrialOutcome
 from hc_ray_actors.activity import Activities, EngineQueue, Meter, TrialActivity
 from hc_ray_actors.attempts import Fault, fault_of
-from hc_ray_actors.engine import Endpoint
+from hc_ray_actors.engine import Endpoint, open_model
 from hc_ray_actors.routing import replica
 from hc_ray_actors.sandboxes import RemotePlace
 from hc_ray_actors.suite_shelf import SuiteShelf
@@ -99,7 +98,7 @@ class Trials:
         self._store_root = store_root
         self._suites = SuiteShelf(self._stored_suite)
         self._looks = Looks(self._place)
-        self._models: dict[tuple[str, str, int, str], Model] = {}
+        self._models: dict[tuple[tuple[str, ...], str, int, str], Model] = {}
         self._activities = Activities(self.record)
         self._queues: dict[tuple[EngineConfig, int], EngineQueue] = {}
         self._loads: dict[str, list[int]] = {role: [0] * len(setup.endpoints) for role, setup in roles.items()}
@@ -241,29 +240,13 @@ class Trials:
         setup = self._roles[role]
         endpoint = setup.endpoints[index]
         sampled = canonical_json(endpoint.capabilities.get("sampling"))
-        key = (endpoint.base_url or "", endpoint.model, setup.engine.parallel, sampled)
+        key = (endpoint.base_urls, endpoint.model, setup.engine.parallel, sampled)
         if usable(setup.profile, Capabilities.model_validate(endpoint.capabilities)) != setup.profile:
             raise EngineError(f"{setup.engine.label} no longer supports completions, which the sweep was planned with")
         if key not in self._models:
-            self._models[key] = self._open_model(setup.engine, endpoint, setup.profile.context_tokens)
+            timeout = request_seconds(setup.engine, setup.profile.context_tokens)
+            self._models[key] = open_model(setup.engine, endpoint, timeout=timeout)
         return RoleModel(model=self._models[key], profile=setup.profile, digest=setup.digest, label=setup.engine.label)
-
-    def _open_model(self, engine: EngineConfig, endpoint: Endpoint, context: int) -> Model:
-        if engine.kind == "scripted":
-            from hc_ray.engines.scripted import ScriptedModel, load_script
-
-            return ScriptedModel(load_script(engine.script or ""))
-        from hc_ray.engines.http import HttpModel
-
-        key = os.environ.get(engine.api_key_env or "", "") or None
-        return HttpModel(
-            endpoint.base_url or "",
-            endpoint.model,
-            api_key=key,
-            parallel=engine.parallel,
-            timeout=request_seconds(engine, context),
-            sampling=endpoint.capabilities.get("sampling"),
-        )
 
     def _stored_suite(self, key: str) -> Suite | None:
         if self._store_root is None:

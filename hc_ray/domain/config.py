@@ -173,10 +173,10 @@ class EngineConfig(Value):
     at least 600 seconds."""
     replicas: int = Field(1, ge=1)
     """Number of servers of this engine on the cluster."""
-    parallel: int = Field(8, ge=1)
+    parallel: int = Field(16, ge=1)
     """Parallel requests per replica; ``hc-ray engine bench`` measures how many pay off."""
     threads: int | None = None
-    """Threads of an embedded server; None: one per core."""
+    """Threads of an embedded engine; None: one per core. A small model runs on several servers, which share them."""
     context_tokens: int | None = Field(None, ge=256)
     """Context length of one request in tokens; None: what the server says, 2,048 for ``embedded``."""
     sampling: Sampling | None = None

@@ -43,8 +43,6 @@ class CatalogueEntry(Value):
     size_bytes: int
     context_tokens: int
     """The context that the model was trained with."""
-    parallel: int = 8
-    """The knee found by ``engine bench`` on the machine named in ``profile.measured``."""
     profile: Profile = Profile()
 
     @property

@@ -34,6 +34,21 @@ def default_threads() -> int:
     return os.cpu_count() or 1
 
 
+SMALL = 512 << 20
+"""Bytes of weights up to which a machine runs several servers."""
+MOST_SERVERS = 4
+
+
+def servers_of(model_path: Path, threads: int | None = None) -> list[int]:
+    """The servers that hold a model on this machine, as each one's number of threads. Threads of one server wait for
+    each other at every step, so that whatever takes one's core stops all of them: beside a busy process two servers of
+    one thread answer half as fast again as one server of two (docs/results.md). Large weights are read from memory at
+    every step: these are not held twice."""
+    threads = threads or default_threads()
+    servers = min(threads, MOST_SERVERS) if model_path.stat().st_size <= SMALL else 1
+    return [threads // servers + (index < threads % servers) for index in range(servers)]
+
+
 class EmbeddedServer:
     """One inference server on loopback, in a process group of its own. It dies with this process.
 

@@ -277,7 +277,7 @@ def test_a_shared_grading_that_never_works_is_tried_as_often_as_any_other(tmp_pa
 def test_what_engines_were_seen_to_do_is_recorded_with_the_sweep(tmp_path):
     from hc_ray_actors.engine import Endpoint
 
-    seen = Endpoint(base_url="http://127.0.0.1:1/v1", model="fake", capabilities={"seed": True, "n": False})
+    seen = Endpoint(base_urls=("http://127.0.0.1:1/v1",), model="fake", capabilities={"seed": True, "n": False})
     run(plan_of(tmp_path / "out", 1), Stage(engine=lambda name: seen))
     sweep = json.loads((tmp_path / "out" / "sweep.json").read_text())
     assert sweep["engines"] == {"nowhere:nothing": [{"model": "fake", "capabilities": {"seed": True, "n": False}}]}

@@ -102,7 +102,7 @@ async def counted(sides: dict[str, tuple[list[Exchange], ...]]) -> dict[str, lis
     """Task → ours and theirs, in tokens."""
     engine = Engine(EngineConfig(parallel=1))
     endpoint = await engine.start()
-    model, known = HttpModel(endpoint.base_url or "", endpoint.model), dict[str, int]()
+    model, known = HttpModel(endpoint.base_urls[0], endpoint.model), dict[str, int]()
     try:
         for text in {text for pair in sides.values() for one in pair for texts, said in one for text in (*texts, said)}:
             known[text] = await model.count_tokens(text) if text else 0

@@ -145,7 +145,7 @@ class _Engine:
         """Its answers are computed where they are asked for."""
 
     async def start(self) -> Endpoint:
-        return Endpoint(base_url=None, model="null")
+        return Endpoint(base_urls=(), model="null")
 
     async def alive(self) -> bool:
         return True

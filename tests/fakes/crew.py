@@ -120,7 +120,7 @@ class _Actor:
 
 class _Engine(_Actor):
     async def start(self) -> Endpoint:
-        found: Endpoint = await self.play("engine", "", Endpoint(base_url=None, model="fake"))
+        found: Endpoint = await self.play("engine", "", Endpoint(base_urls=(), model="fake"))
         return found
 
 

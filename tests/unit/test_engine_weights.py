@@ -7,7 +7,8 @@ import pytest
 
 from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.errors import EngineError, ModelError
-from hc_ray.engines.embedded import EmbeddedServer
+from hc_ray.engines import embedded
+from hc_ray.engines.embedded import EmbeddedServer, servers_of
 from hc_ray_actors.engine import Engine
 from hc_ray_actors.role_models import role_model
 
@@ -42,3 +43,11 @@ async def test_a_node_whose_weights_changed_since_the_plan_starts_no_engine(weig
 def test_a_config_that_names_another_digest_than_the_file_has_is_refused_when_planned(weights: Path) -> None:
     with pytest.raises(ModelError, match=r"m\.gguf has SHA-256 .*, but the config requires 0000"):
         role_model(EngineConfig(model=str(weights), sha256="0" * 64))
+
+
+def test_small_weights_are_held_by_several_servers_that_share_the_threads_and_large_ones_once(
+    weights: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert [servers_of(weights, threads) for threads in (1, 2, 4, 6)] == [[1], [1, 1], [1, 1, 1, 1], [2, 2, 1, 1]]
+    monkeypatch.setattr(embedded, "SMALL", len(GGUF) - 1)
+    assert servers_of(weights, 6) == [6]

@@ -16,6 +16,7 @@ from hc_ray.domain.prompt import Message, Prompt, ToolCall
 from hc_ray.engines.http import HttpModel, normal_base_url
 from hc_ray.engines.knee import find_knee
 from hc_ray.engines.probe import probe
+from hc_ray.engines.spread import Spread
 from tests.fakes.engine_server import Answer, EngineServer
 from tests.fakes.scripts import echo_request
 
@@ -223,3 +224,13 @@ async def test_native_calls_go_to_the_server_and_come_back_as_it_wrote_them():
     assert (answer.text, called) == ("", [("sh", {"path": "/tmp"})])
     assert body["messages"][1]["tool_calls"][0]["function"] == {"name": "sh", "arguments": '{"command": "ls"}'}
     assert body["messages"][2]["tool_call_id"] == "1" and len(body["tools"]) == len(functions())
+
+
+async def test_prompts_are_spread_over_servers_by_what_each_has_in_hand() -> None:
+    async with speaking() as (one, first), speaking() as (other, second):
+        model = Spread([first, second])
+        await asyncio.gather(*(model.complete(TEXT) for _ in range(6)))
+        assert len(one.requests) == len(other.requests) == 3
+        await model.complete(TEXT)
+        assert (len(one.requests), len(other.requests)) == (4, 3)
+        assert await model.count_tokens("abc") >= 1

@@ -140,7 +140,7 @@ async def test_an_engine_sends_the_sampling_that_its_plan_says() -> None:
 def test_two_roles_at_one_address_keep_their_own_sampling() -> None:
     setups = {}
     for role, sampling in (("tester", {"top_p": 0.5}), ("solver", {"top_p": 1.0})):
-        endpoint = Endpoint(base_url="http://127.0.0.1:1/v1", model="m", capabilities={"sampling": sampling})
+        endpoint = Endpoint(base_urls=("http://127.0.0.1:1/v1",), model="m", capabilities={"sampling": sampling})
         engine = EngineConfig(kind="openai", base_url="http://127.0.0.1:1/v1", model="m")
         setups[role] = RoleSetup(engine=engine, endpoints=(endpoint,), profile=Profile(), digest="d")
     trials = Trials(setups, [], {}, None)  # type: ignore[arg-type]

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from hc_ray.domain.config import EngineConfig, SweepConfig
 from hc_ray.domain.errors import ConfigError
-from hc_ray.domain.ports import Capabilities, SandboxPlace
+from hc_ray.domain.ports import Capabilities, Model, SandboxPlace
 from hc_ray.domain.profile import Profile
 from hc_ray.engines.catalogue import catalogue, resolve, resolve_remote, save_profile
-from hc_ray.engines.http import HttpModel
 from hc_ray.engines.knee import find_knee
 from hc_ray.engines.profiles import own_settings, settled
 from hc_ray.engines.speed import Speed, keep_speed, request_seconds
 from hc_ray.machine.paths import data_root
-from hc_ray_actors.engine import Engine
+from hc_ray_actors.engine import Engine, open_model
 from hc_ray_actors.role_models import role_model
 from hc_ray_actors.sandboxes import choose, open_place
 
@@ -53,16 +52,12 @@ def bench_engine(
 async def _bench(config: EngineConfig, measure: "_Measure", save: bool, tell: Callable[[str], None]) -> dict[str, Any]:
     config = role_model(config)[0]
     engine = Engine(config)
-    model: HttpModel | None = None
+    model: Any = None
     try:
         endpoint = await engine.start()
         seen = Capabilities.model_validate(endpoint.capabilities)
         planned = role_model(config, seen)[1]
-        key = os.environ.get(config.api_key_env or "", "") or None
-        model = HttpModel(
-            endpoint.base_url or "", endpoint.model, api_key=key, parallel=config.parallel, sampling=seen.sampling,
-            timeout=request_seconds(config),
-        )  # fmt: skip
+        model = open_model(config, endpoint, timeout=request_seconds(config))
         profile, found = await measure(model, config, planned, seen, tell)
     finally:
         if model is not None:
@@ -81,11 +76,11 @@ async def _bench(config: EngineConfig, measure: "_Measure", save: bool, tell: Ca
 
 
 _Found = tuple[Profile, dict[str, Any]]
-_Measure = Callable[[HttpModel, EngineConfig, Profile, Capabilities, Callable[[str], None]], Awaitable[_Found]]
+_Measure = Callable[[Model, EngineConfig, Profile, Capabilities, Callable[[str], None]], Awaitable[_Found]]
 
 
 async def _knee(
-    model: HttpModel, config: EngineConfig, planned: Profile, seen: Capabilities, tell: Callable[[str], None]
+    model: Model, config: EngineConfig, planned: Profile, seen: Capabilities, tell: Callable[[str], None]
 ) -> _Found:
     curve = await find_knee(model, levels=STEPS, seconds=LEVEL_SECONDS, chat=not seen.completion)
     for level in curve.levels:
@@ -104,7 +99,7 @@ async def _knee(
 
 
 async def _knee_and_format(
-    model: HttpModel, config: EngineConfig, planned: Profile, seen: Capabilities, tell: Callable[[str], None]
+    model: Model, config: EngineConfig, planned: Profile, seen: Capabilities, tell: Callable[[str], None]
 ) -> _Found:
     _, found = await _knee(model, config, planned, seen, tell)
     profile, calibration = planned, None
@@ -125,7 +120,7 @@ async def _knee_and_format(
 
 
 async def _forms(
-    model: HttpModel, config: EngineConfig, planned: Profile, seen: Capabilities, tell: Callable[[str], None]
+    model: Model, config: EngineConfig, planned: Profile, seen: Capabilities, tell: Callable[[str], None]
 ) -> _Found:
     from hc_ray.agent.asking_forms import FormFigure, action_questions, chosen, load_forms, measure
     from hc_ray.agent.loop import ActionForm
@@ -167,7 +162,7 @@ async def _forms(
     }
 
 
-async def _calibrated(model: HttpModel, config: EngineConfig, tell: Callable[[str], None]) -> "Calibration":
+async def _calibrated(model: Model, config: EngineConfig, tell: Callable[[str], None]) -> "Calibration":
     from hc_ray.agent.calibration import load_items, measure_profile
 
     tell("profile: 12 items in both prompt formats at four temperatures, about 40,000 answer tokens")
