@@ -200,6 +200,7 @@ def with_value(solver: SolverConfig, key: str, value: Any) -> SolverConfig:
     return SolverConfig.model_validate(data)
 
 
+@cache
 def field_of(key: str) -> Any:
     """The field of a dotted key."""
     *above, name = key.split(".")

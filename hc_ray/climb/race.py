@@ -16,6 +16,8 @@ from hc_ray.domain.value import Value
 from hc_ray.statistics.estimators import FEWEST_TASKS, minimal_detectable_effect, sign_flip
 
 Standing = Literal["ahead", "cheaper", "behind", "open"]
+_DRAWS = 4000
+"""Sign assignments where there are too many tasks for all of them; p is valid with any number."""
 
 
 class ClimbConfig(Value):
@@ -120,7 +122,7 @@ def weigh(
 
 def _better(differences: Sequence[float], seed: int) -> float:
     """One-sided p: either sign is as likely, so it is half of the two-sided one on the side that leads."""
-    half, total = sign_flip(differences, seed=seed) / 2, sum(differences)
+    half, total = sign_flip(differences, seed=seed, draws=_DRAWS) / 2, sum(differences)
     return half if total > 1e-12 else 1 - half if any(differences) else 1.0
 
 
