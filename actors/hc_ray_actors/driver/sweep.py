@@ -36,8 +36,9 @@ from hc_ray_actors.estimate import WITHOUT_MODEL, remember_rate
 from hc_ray_actors.tracker import Tracker
 from hc_ray_actors.verifiers import record_look
 
-TRIALS_PER_SLOT = 2
-"""Trials in flight for each request that an engine serves at once."""
+TRIALS_PER_SLOT = {"direct": 1, "loop": 2}
+"""Trials in flight for each request that an engine serves at once, by style: a trial of style ``direct`` asks for
+several answers at a time, one of style ``loop`` for one, and then works in its sandbox."""
 LOOK_SECONDS = 10.0
 """How often the machine's processor time is looked at."""
 
@@ -194,8 +195,8 @@ class _Sweep:
         """Trials in flight: enough to keep every engine replica's knee busy while some of them run tests."""
         if self._plan.config.concurrency:
             return self._plan.config.concurrency
-        engines = self._plan.engines
-        return max([TRIALS_PER_SLOT * engine.parallel * engine.replicas for engine in engines], default=4)
+        slots = max([engine.parallel * engine.replicas for engine in self._plan.engines], default=4)
+        return slots * max(TRIALS_PER_SLOT[key.solver.agent_style] for key in self._plan.trials)
 
     async def _drive(self, todo: list[TrialKey], sleep: float, crew: Crew) -> None:
         """One bounded window over the trials, refilled as they end."""
