@@ -111,16 +111,13 @@ def test_the_gate_is_judged_by_pairs_of_the_same_task():
     assert effect["false_rejection"].delta == -1.0
 
 
-@pytest.mark.parametrize(
-    ("mine", "theirs", "value"),
-    [
-        ([True, False, True], [True, False, True], 1.0),
-        ([True, False], [False, True], -1.0),
-        ([True, True, True], [True, False, True], 0.0),
-        ([True, None, False], [True, False, False], 1.0),
-        ([True, True, True, False, False, False], [True, True, False, False, False, False], 0.7071),
-    ],
-)
+@pytest.mark.parametrize(("mine", "theirs", "value"), [
+    ([True, False, True], [True, False, True], 1.0),
+    ([True, False], [False, True], -1.0),
+    ([True, True, True], [True, False, True], 0.0),
+    ([True, None, False], [True, False, False], 1.0),
+    ([True, True, True, False, False, False], [True, True, False, False, False, False], 0.7071),
+])  # fmt: skip
 def test_matthews_correlation_is_that_of_the_two_by_two_table(mine, theirs, value):
     assert matthews(mine, theirs) == pytest.approx(value, abs=1e-4)
 
@@ -199,18 +196,15 @@ def test_plain():
 """
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("test_mode", "system knowledge"),
-        ("test_empty", "implicit edge"),
-        ("test_value", "exact value"),
-        ("test_detail", "hidden detail"),
-        ("test_plain", "domain knowledge"),
-        ("test_gone", "domain knowledge"),
-        ("test_plain[-1]", "implicit edge"),
-    ],
-)
+@pytest.mark.parametrize(("name", "kind"), [
+    ("test_mode", "system knowledge"),
+    ("test_empty", "implicit edge"),
+    ("test_value", "exact value"),
+    ("test_detail", "hidden detail"),
+    ("test_plain", "domain knowledge"),
+    ("test_gone", "domain knowledge"),
+    ("test_plain[-1]", "implicit edge"),
+])  # fmt: skip
 def test_a_guess_at_the_kind_of_gap_says_what_it_stands_on(name, kind):
     guess, why = guess_of(
         f"../tests/test_outputs.py::{name}", {"test_outputs.py": SOURCE}, "Count letters: abc gives 3."

@@ -115,22 +115,19 @@ def test_a_task_writes_into_its_workdir_its_home_and_where_it_copies():
     assert written_folders(task(workdir="/w", copies=copies)) == {"/w", "/root", "/data", "/usr/share/x"}
 
 
-@pytest.mark.parametrize(
-    ("wants", "word"),
-    [
-        ({"run_steps": ("make",)}, "RUN make"),
-        ({"compose": True}, "compose"),
-        ({"gpus": 1}, "GPU"),
-        ({"network": "public"}, "network"),
-        ({"network": "allowlist"}, "network"),
-        ({"base": "python:2.7"}, "python:2.7"),
-        ({"base": "alpine:3"}, "alpine"),
-        ({"base": "node:20"}, "node"),
-        ({"docker_image": "ghcr.io/x/python:3"}, "ghcr.io"),
-        ({"base": "gcc:12"}, "compiler"),
-        ({"base": "debian:12", "dockerfile": "FROM debian:12\nUSER nobody:users\n"}, "run as the user nobody"),
-    ],
-)
+@pytest.mark.parametrize(("wants", "word"), [
+    ({"run_steps": ("make",)}, "RUN make"),
+    ({"compose": True}, "compose"),
+    ({"gpus": 1}, "GPU"),
+    ({"network": "public"}, "network"),
+    ({"network": "allowlist"}, "network"),
+    ({"base": "python:2.7"}, "python:2.7"),
+    ({"base": "alpine:3"}, "alpine"),
+    ({"base": "node:20"}, "node"),
+    ({"docker_image": "ghcr.io/x/python:3"}, "ghcr.io"),
+    ({"base": "gcc:12"}, "compiler"),
+    ({"base": "debian:12", "dockerfile": "FROM debian:12\nUSER nobody:users\n"}, "run as the user nobody"),
+])  # fmt: skip
 def test_a_task_that_needs_more_is_refused_with_the_reason(wants, word):
     assert word in (refusal(task(**wants), host_programs=()) or "")
 

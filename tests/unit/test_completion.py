@@ -28,27 +28,24 @@ def bash(monkeypatch, capsys):
     return offered
 
 
-@pytest.mark.parametrize(
-    ("line", "offers"),
-    [
-        ("hc-ray s", ["sweep", "status", "stats", "show", "skills"]),
-        ("hc-ray tasks ch", ["check"]),
-        ("hc-ray --ver", ["--version"]),
-        ("hc-ray sweep --sa", ["--sandbox"]),
-        ("hc-ray sweep -a ", list(values_at(("agents",)))),
-        ("hc-ray sweep -a raw -a b", ["best_of_n"]),
-        ("hc-ray run --agent o", ["oracle"]),
-        ("hc-ray run --sandbox ", ["auto", "docker", "bwrap"]),
-        ("hc-ray sweep --engine o", ["openai"]),
-        ("hc-ray sweep --split h", ["holdout"]),
-        ("hc-ray sweep --model smol", ["smollm2-135m-instruct"]),
-        ("hc-ray sweep --set solver.sel", ["solver.selector="]),
-        ("hc-ray run --set solver.selector=m", ["solver.selector=max_pass", "solver.selector=mbr"]),
-        ("hc-ray sweep --set solver.use_skills=t", ["solver.use_skills=true"]),
-        ("hc-ray sweep dem", ["demo"]),
-        ("hc-ray report out --replay post", ["posterior"]),
-    ],
-)
+@pytest.mark.parametrize(("line", "offers"), [
+    ("hc-ray s", ["sweep", "status", "stats", "show", "skills"]),
+    ("hc-ray tasks ch", ["check"]),
+    ("hc-ray --ver", ["--version"]),
+    ("hc-ray sweep --sa", ["--sandbox"]),
+    ("hc-ray sweep -a ", list(values_at(("agents",)))),
+    ("hc-ray sweep -a raw -a b", ["best_of_n"]),
+    ("hc-ray run --agent o", ["oracle"]),
+    ("hc-ray run --sandbox ", ["auto", "docker", "bwrap"]),
+    ("hc-ray sweep --engine o", ["openai"]),
+    ("hc-ray sweep --split h", ["holdout"]),
+    ("hc-ray sweep --model smol", ["smollm2-135m-instruct"]),
+    ("hc-ray sweep --set solver.sel", ["solver.selector="]),
+    ("hc-ray run --set solver.selector=m", ["solver.selector=max_pass", "solver.selector=mbr"]),
+    ("hc-ray sweep --set solver.use_skills=t", ["solver.use_skills=true"]),
+    ("hc-ray sweep dem", ["demo"]),
+    ("hc-ray report out --replay post", ["posterior"]),
+])  # fmt: skip
 def test_verbs_flags_and_values_are_completed(bash, line, offers):
     assert bash(line) == offers
 

@@ -59,17 +59,14 @@ def test_texts_lose_values_passwords_of_urls_keys_of_queries_and_bearer_tokens()
     )
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://user:password@host/v1",
-        "https://hf_token0123456@host/v1",
-        "https://host/v1?api_key=0123",
-        "https://host/v1?x=1&X-Auth-Token=0123",
-        "s3://KEY:SECRET@bucket/runs",
-        "s3://bucket/runs?secret_key=abc",
-    ],
-)
+@pytest.mark.parametrize("url", [
+    "http://user:password@host/v1",
+    "https://hf_token0123456@host/v1",
+    "https://host/v1?api_key=0123",
+    "https://host/v1?x=1&X-Auth-Token=0123",
+    "s3://KEY:SECRET@bucket/runs",
+    "s3://bucket/runs?secret_key=abc",
+])  # fmt: skip
 def test_a_url_with_a_secret_may_not_stand_in_a_config_and_the_answer_does_not_repeat_it(url: str) -> None:
     fault = credentials.url_fault(url)
     assert fault is not None

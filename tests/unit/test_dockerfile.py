@@ -133,19 +133,16 @@ def test_any_text_is_read_without_an_exception(text: str) -> None:
     assert parsed.workdir is None or parsed.workdir.startswith("/")
 
 
-@pytest.mark.parametrize(
-    ("line", "places"),
-    [
-        ("COPY a.txt /app/b.txt", ("/app/b.txt",)),
-        ("COPY a.txt in/c.csv ./", ("/app/a.txt", "/app/c.csv")),
-        ("COPY . /app", ("/app/a.txt", "/app/in/c.csv", "/app/in/deep/d.json")),
-        ("COPY in /data/", ("/data/c.csv", "/data/deep/d.json")),
-        ("COPY ./in/ /data", ("/data/c.csv", "/data/deep/d.json")),
-        ("COPY *.txt /app/", ("/app/a.txt",)),
-        ("COPY i? /x/", ("/x/c.csv", "/x/deep/d.json")),
-        ("COPY nothing /app/", ()),
-    ],
-)
+@pytest.mark.parametrize(("line", "places"), [
+    ("COPY a.txt /app/b.txt", ("/app/b.txt",)),
+    ("COPY a.txt in/c.csv ./", ("/app/a.txt", "/app/c.csv")),
+    ("COPY . /app", ("/app/a.txt", "/app/in/c.csv", "/app/in/deep/d.json")),
+    ("COPY in /data/", ("/data/c.csv", "/data/deep/d.json")),
+    ("COPY ./in/ /data", ("/data/c.csv", "/data/deep/d.json")),
+    ("COPY *.txt /app/", ("/app/a.txt",)),
+    ("COPY i? /x/", ("/x/c.csv", "/x/deep/d.json")),
+    ("COPY nothing /app/", ()),
+])  # fmt: skip
 def test_where_the_files_of_the_context_come_to_lie(line: str, places: tuple[str, ...]) -> None:
     files = ["a.txt", "in/c.csv", "in/deep/d.json"]
     parsed = parse_dockerfile(f"FROM x\nWORKDIR /app\n{line}\n", files=files)

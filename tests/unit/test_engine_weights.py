@@ -45,9 +45,7 @@ def test_a_config_that_names_another_digest_than_the_file_has_is_refused_when_pl
         role_model(EngineConfig(model=str(weights), sha256="0" * 64))
 
 
-def test_small_weights_are_held_by_several_servers_that_share_the_threads_and_large_ones_once(
-    weights: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_small_weights_are_held_by_several_servers_that_share_the_threads_and_large_ones_once(weights, monkeypatch):
     assert [servers_of(weights, threads) for threads in (1, 2, 4, 6)] == [[1], [1, 1], [1, 1, 1, 1], [2, 2, 1, 1]]
     monkeypatch.setattr(embedded, "SMALL", len(GGUF) - 1)
     assert servers_of(weights, 6) == [6]

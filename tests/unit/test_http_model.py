@@ -4,9 +4,7 @@ import asyncio
 import json
 import pickle
 import socket
-from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
@@ -17,7 +15,7 @@ from hc_ray.engines.http import HttpModel, normal_base_url
 from hc_ray.engines.knee import find_knee
 from hc_ray.engines.probe import probe
 from hc_ray.engines.spread import Spread
-from tests.fakes.engine_server import Answer, EngineServer
+from tests.fakes.engine_server import EngineServer
 from tests.fakes.scripts import echo_request
 
 TEXT = Prompt(role="solver", purpose="candidate", text="def f(", seed=(1 << 40) + 5, stop=("\n",), context="secret")
@@ -25,9 +23,7 @@ CHAT = Prompt(role="tester", purpose="test", messages=(Message(role="user", cont
 
 
 @asynccontextmanager
-async def speaking(
-    answer: Answer = echo_request, *, client: Mapping[str, Any] | None = None, **server: Any
-) -> AsyncIterator[tuple[EngineServer, HttpModel]]:
+async def speaking(answer=echo_request, *, client=None, **server):
     """A server and one that asks it."""
     with EngineServer(answer, **server) as running:
         model = HttpModel(running.base_url, "fake", **{"backoff": 0.01, **(client or {})})
@@ -35,19 +31,16 @@ async def speaking(
         await model.aclose()
 
 
-@pytest.mark.parametrize(
-    ("given", "meant"),
-    [
-        ("http://h:1", "http://h:1/v1"),
-        ("http://h:1/", "http://h:1/v1"),
-        ("http://h:1/v1/", "http://h:1/v1"),
-        ("localhost:11434", "http://localhost:11434/v1"),
-        ("https://h/api/v1", "https://h/api/v1"),
-        ("https://h/v1beta/openai", "https://h/v1beta/openai"),
-        ("http://h/v1/chat/completions", "http://h/v1"),
-        ("http://h/proxy", "http://h/proxy/v1"),
-    ],
-)
+@pytest.mark.parametrize(("given", "meant"), [
+    ("http://h:1", "http://h:1/v1"),
+    ("http://h:1/", "http://h:1/v1"),
+    ("http://h:1/v1/", "http://h:1/v1"),
+    ("localhost:11434", "http://localhost:11434/v1"),
+    ("https://h/api/v1", "https://h/api/v1"),
+    ("https://h/v1beta/openai", "https://h/v1beta/openai"),
+    ("http://h/v1/chat/completions", "http://h/v1"),
+    ("http://h/proxy", "http://h/proxy/v1"),
+])  # fmt: skip
 def test_a_base_url_is_taken_as_people_write_it(given, meant):
     assert normal_base_url(given) == meant
 

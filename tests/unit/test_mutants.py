@@ -50,23 +50,20 @@ def test_every_mutant_changes_one_place():
         assert len(after) == len(before) and len(changed) == 1, changed
 
 
-@pytest.mark.parametrize(
-    ("operator", "line"),
-    [
-        ("comparison", "    if a <= 3 and (not b):"),
-        ("comparison", "    for value in [v for v in (a, b) if v >= 1]:"),
-        ("arithmetic", "        total -= a * 2"),
-        ("arithmetic", "        total += a + 2"),
-        ("constant", "    if a < 4 and (not b):"),
-        ("constant", "    if a < 2 and (not b):"),
-        ("condition", "    if a < 3 or not b:"),
-        ("condition", "    if a < 3 and b:"),
-        ("condition", "    if not (a < 3 and (not b)):"),
-        ("condition", "    for value in [v for v in (a, b) if not v > 1]:"),
-        ("statement", "    return None"),
-        ("statement", "    pass"),
-    ],
-)
+@pytest.mark.parametrize(("operator", "line"), [
+    ("comparison", "    if a <= 3 and (not b):"),
+    ("comparison", "    for value in [v for v in (a, b) if v >= 1]:"),
+    ("arithmetic", "        total -= a * 2"),
+    ("arithmetic", "        total += a + 2"),
+    ("constant", "    if a < 4 and (not b):"),
+    ("constant", "    if a < 2 and (not b):"),
+    ("condition", "    if a < 3 or not b:"),
+    ("condition", "    if a < 3 and b:"),
+    ("condition", "    if not (a < 3 and (not b)):"),
+    ("condition", "    for value in [v for v in (a, b) if not v > 1]:"),
+    ("statement", "    return None"),
+    ("statement", "    pass"),
+])  # fmt: skip
 def test_an_operator_does_what_its_name_says(operator, line):
     assert any(line in source.splitlines() for source in sources(operator)), sources(operator)
 

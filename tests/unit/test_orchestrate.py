@@ -17,7 +17,6 @@ from hc_ray.domain.suite import Suite
 from hc_ray.domain.task import Environment, Task
 from hc_ray.engines.scripted import ScriptedModel
 from hc_ray.search.orchestrate import make_suite, solve
-from hc_ray.search.trial_outcome import TrialOutcome
 from tests.fakes.folder_place import FolderPlace
 
 INSTRUCTION = """Write `/app/double.py` with a function `double(n: int) -> int`.
@@ -77,8 +76,8 @@ def scripted(*bodies: str) -> Callable[[Prompt], str]:
 class Bench:
     """One trial's surroundings, all fakes but the commands that run."""
 
-    def __init__(self, answer: Callable[[Prompt], str], *, files: dict[str, str] | None = None,
-                 verdicts: tuple[bool, ...] = (True,)) -> None:  # fmt: skip
+    def __init__(self, answer, *, files = None,
+                 verdicts = (True,)):  # fmt: skip
         self.prompts: list[Prompt] = []
         self.place, self.log, self.shelf = FolderPlace(files, quick=True), Log(), Shelf()
         self.submissions: list[Submission] = []
@@ -96,8 +95,8 @@ class Bench:
         self.submissions.append(submission)
         return self.verdicts[min(len(self.submissions), len(self.verdicts)) - 1]
 
-    async def solve(self, agent: AgentName, config: SolverConfig | None = None, tokens: int = 6000,
-                    budget: BudgetConfig | None = None) -> TrialOutcome:  # fmt: skip
+    async def solve(self, agent, config = None, tokens = 6000,
+                    budget = None):  # fmt: skip
         return await solve(
             self.task, agent=agent, config=config or SolverConfig(max_answer_tokens=60), seed=0,
             budget=budget or BudgetConfig(tokens=tokens), roles={"solver": self.role, "tester": self.role},

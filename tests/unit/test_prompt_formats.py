@@ -196,20 +196,17 @@ def test_a_program_in_a_fence_is_no_data_file_but_one_line_may_be_anything() -> 
         assert read(answer, OUTPUT, "chat") == {"out.json": "[1]\n"}
 
 
-@pytest.mark.parametrize(
-    ("answer", "text", "form", "finish"),
-    [
-        ("", FUNCTION, "completion", "stop"),
-        ("  \n", FUNCTION, "completion", "stop"),
-        ("```\n", OUTPUT, "completion", "stop"),
-        ("I cannot do that.", FUNCTION, "chat", "stop"),
-        ("I cannot do that.", SHELL, "chat", "stop"),
-        ("```python\n```", FUNCTION, "chat", "stop"),
-        ("", FUNCTION, "completion", "context"),
-        ("```sh\ntrue\n```", MANY, "chat", "stop"),
-        ("I cannot do that.", NONE, "completion", "stop"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "text", "form", "finish"), [
+    ("", FUNCTION, "completion", "stop"),
+    ("  \n", FUNCTION, "completion", "stop"),
+    ("```\n", OUTPUT, "completion", "stop"),
+    ("I cannot do that.", FUNCTION, "chat", "stop"),
+    ("I cannot do that.", SHELL, "chat", "stop"),
+    ("```python\n```", FUNCTION, "chat", "stop"),
+    ("", FUNCTION, "completion", "context"),
+    ("```sh\ntrue\n```", MANY, "chat", "stop"),
+    ("I cannot do that.", NONE, "completion", "stop"),
+])  # fmt: skip
 def test_an_answer_without_a_file_is_malformed_with_a_reason(answer: str, text: str, form: str, finish: str) -> None:
     found = read(answer, text, form, finish)
     assert isinstance(found, Malformed) and found.reason

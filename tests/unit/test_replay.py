@@ -1,6 +1,5 @@
 import io
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,20 +35,7 @@ def column(name: str, *, unknown: bool = False, category: Category = "happy_path
     return call_test(name, f"f({name!r})", None if unknown else "1", category=category, **more)
 
 
-def add_pool(
-    store: MemoryStore,
-    task: str,
-    agent: str,
-    rows: Sequence[str],
-    right: Sequence[bool] | None,
-    chosen: int,
-    *,
-    tests: Sequence[SelfTest] | None = None,
-    tokens: int = 100,
-    used: int | None = None,
-    passed: bool | None = None,
-    seed: int = 0,
-) -> str:
+def add_pool(store, task, agent, rows, right, chosen, *, tests=None, tokens=100, used=None, passed=None, seed=0):
     """A committed trial whose candidates c0.0 … passed (+), failed (-) or crashed (!) under the tests; ``right`` are
     the verdicts that an audit found, None where nobody looked."""
     names = [f"c0.{i}" for i in range(len(rows))]

@@ -135,17 +135,14 @@ async def test_a_c_program_is_compiled_and_run(sandbox):
     assert "does not compile" in cells[2].detail
 
 
-@pytest.mark.parametrize(
-    ("name", "argument", "good", "bad"),
-    [
-        ("valid_json", "", b'{"a": 1}', b"{a: 1}"),
-        ("valid_csv", "", b"a,b\n1,2\n", b"a,b\n1\n"),
-        ("utf8", "", "é".encode(), b"\xff\xfe\x00"),
-        ("nonempty", "", b"x", b" \n"),
-        ("defines", "f", b"f = lambda x: x\n", b"def g(): pass\n"),
-        ("compiles", "", b"x = 1\n", b"x = (\n"),
-    ],
-)
+@pytest.mark.parametrize(("name", "argument", "good", "bad"), [
+    ("valid_json", "", b'{"a": 1}', b"{a: 1}"),
+    ("valid_csv", "", b"a,b\n1,2\n", b"a,b\n1\n"),
+    ("utf8", "", "é".encode(), b"\xff\xfe\x00"),
+    ("nonempty", "", b"x", b" \n"),
+    ("defines", "f", b"f = lambda x: x\n", b"def g(): pass\n"),
+    ("compiles", "", b"x = 1\n", b"x = (\n"),
+])  # fmt: skip
 async def test_a_file_property_holds_for_a_good_file_and_fails_for_a_bad_one(sandbox, name, argument, good, bad):
     await sandbox.put({"good.py": good, "bad.py": bad})
     expectation = Property(name=name, argument=argument)

@@ -30,22 +30,19 @@ def properties(tests: tuple[SelfTest, ...]) -> list[tuple[str, str, str]]:
             if test.expectation.kind == "property"]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        (ONE, [("f(1)", "", "2")]),
-        (ONE + " `f(-1)` raises ValueError.", [("f(1)", "", "2"), ("f(-1)", "", "rejected")]),
-        ("Write `/app/m.py`:\n\n```python\n>>> f([1,2])\n[2, 4]\n```\n", [("f([1, 2])", "", "[2, 4]")]),
-        (ONE.replace(" `f(1)` returns `2`.", ""), []),
-        ("Write `t.sh`. `bash t.sh \"it's\"` prints `Hi`.", [("'it'\"'\"'s'", "", "Hi\n")]),
-        ("Write `t.py`.\n\n```console\n$ echo 'a b' | python3 t.py\nA B\n$ ./t.py --all x\n1\n```\n",
-         [("", "a b\n", "A B\n"), ("--all x", "", "1\n")]),
-        ("Write a program `/app/p.c`.\n\nInput:\n```\n3 4\n```\nOutput:\n```\n7\n```\n", [("", "3 4\n", "7\n")]),
-        ("Write `t.sh`.\n\n```console\n$ sh t.sh a > out\nno\n$ sh other.sh a\n1\n```\n", []),
-        ("Write `a.py` and `b.py`. `f(1)` returns `2`.", []),
-        ("Write `/app/o.json`. The mean of 1 and 3 is 2.", []),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "told"), [
+    (ONE, [("f(1)", "", "2")]),
+    (ONE + " `f(-1)` raises ValueError.", [("f(1)", "", "2"), ("f(-1)", "", "rejected")]),
+    ("Write `/app/m.py`:\n\n```python\n>>> f([1,2])\n[2, 4]\n```\n", [("f([1, 2])", "", "[2, 4]")]),
+    (ONE.replace(" `f(1)` returns `2`.", ""), []),
+    ("Write `t.sh`. `bash t.sh \"it's\"` prints `Hi`.", [("'it'\"'\"'s'", "", "Hi\n")]),
+    ("Write `t.py`.\n\n```console\n$ echo 'a b' | python3 t.py\nA B\n$ ./t.py --all x\n1\n```\n",
+     [("", "a b\n", "A B\n"), ("--all x", "", "1\n")]),
+    ("Write a program `/app/p.c`.\n\nInput:\n```\n3 4\n```\nOutput:\n```\n7\n```\n", [("", "3 4\n", "7\n")]),
+    ("Write `t.sh`.\n\n```console\n$ sh t.sh a > out\nno\n$ sh other.sh a\n1\n```\n", []),
+    ("Write `a.py` and `b.py`. `f(1)` returns `2`.", []),
+    ("Write `/app/o.json`. The mean of 1 and 3 is 2.", []),
+])  # fmt: skip
 def test_only_shown_calls_runs_and_blocks_have_answers(text, told):
     assert expected(shown(text)) == told
 
@@ -56,15 +53,12 @@ def test_where_no_file_is_known_there_is_no_test_no_input_and_no_trivial_candida
     assert trivial_candidates(spec, deliverable) == {}
 
 
-@pytest.mark.parametrize(
-    ("path", "names"),
-    [
-        ("o.json", ["exists", "nonempty", "valid_json", "utf8"]),
-        ("o.csv", ["exists", "nonempty", "valid_csv", "utf8"]),
-        ("o.txt", ["exists", "nonempty", "utf8"]),
-        ("t.sh", ["exists", "nonempty", "compiles"]),
-    ],
-)
+@pytest.mark.parametrize(("path", "names"), [
+    ("o.json", ["exists", "nonempty", "valid_json", "utf8"]),
+    ("o.csv", ["exists", "nonempty", "valid_csv", "utf8"]),
+    ("o.txt", ["exists", "nonempty", "utf8"]),
+    ("t.sh", ["exists", "nonempty", "compiles"]),
+])  # fmt: skip
 def test_a_file_must_have_the_form_of_its_kind(path, names):
     tests = shown(f"Write `/app/{path}` with the totals.")
     assert [name for name, *_ in properties(tests)] == names and not any(test.guard for test in tests)
@@ -76,18 +70,15 @@ def test_a_shown_answer_weighs_more_than_a_guess_and_belongs_to_its_own_sentence
     assert example.weight > 1 and example.sentence == "For example, `f([1,2])` returns `[2,4]`."
 
 
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        (ONE, "float|int"),
-        ("Write `m.py` with `f(a)`. `f(1)` returns `'a'`. `f(2)` returns `'b'`.", "str"),
-        ("Write `m.py` with `f(a)`. `f(1)` returns `'a'`. `f(2)` returns `None`.", None),
-        ("Write `m.py` with `f(a)`.", None),
-        ("Write `m.py`:\n\n```python\ndef f(a: int) -> int:\n```\n", "int"),
-        ("Write `m.py`:\n\n```python\ndef f(a: int) -> float:\n```\n`f(1)` returns `2`.", "float|int"),
-        ("Write `m.py`:\n\n```python\ndef f(a: int) -> bool:\n```\n`f(1)` returns `2`.", None),
-    ],
-)
+@pytest.mark.parametrize(("text", "kind"), [
+    (ONE, "float|int"),
+    ("Write `m.py` with `f(a)`. `f(1)` returns `'a'`. `f(2)` returns `'b'`.", "str"),
+    ("Write `m.py` with `f(a)`. `f(1)` returns `'a'`. `f(2)` returns `None`.", None),
+    ("Write `m.py` with `f(a)`.", None),
+    ("Write `m.py`:\n\n```python\ndef f(a: int) -> int:\n```\n", "int"),
+    ("Write `m.py`:\n\n```python\ndef f(a: int) -> float:\n```\n`f(1)` returns `2`.", "float|int"),
+    ("Write `m.py`:\n\n```python\ndef f(a: int) -> bool:\n```\n`f(1)` returns `2`.", None),
+])  # fmt: skip
 def test_the_type_of_every_answer_is_that_of_all_shown_ones_or_of_the_annotation(text, kind):
     assert {argument for name, argument, _ in properties(shown(text)) if name == "type"} == ({kind} if kind else set())
 
@@ -101,19 +92,16 @@ def test_where_an_input_is_shown_to_be_refused_only_shown_inputs_are_said_to_be_
     }
 
 
-@pytest.mark.parametrize(
-    ("text", "calls"),
-    [
-        ("Write `m.py` with `f(text, n)`.", []),
-        (
-            "Write `m.py`:\n\n```python\ndef f(a: list[str]):\n```\n",
-            ["f(['b', 'a', 'c'])", "f([])", "f(['', 'a', 'A'])"],
-        ),
-        ("Write `m.py` with `f(x)`. `f({'k': 1})` returns `1`.", ["f({'k': 1})", "f({'a': 1, 'b': 2})", "f({})"]),
-        ("Write `m.py` with `f(x)`. `f('a-b')` returns `1`.", ["f('a-b')"]),
-        ("Write `m.py` with `f(x)`. `f((1, 2))` returns `1`.", ["f((1, 2))"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "calls"), [
+    ("Write `m.py` with `f(text, n)`.", []),
+    (
+        "Write `m.py`:\n\n```python\ndef f(a: list[str]):\n```\n",
+        ["f(['b', 'a', 'c'])", "f([])", "f(['', 'a', 'A'])"],
+    ),
+    ("Write `m.py` with `f(x)`. `f({'k': 1})` returns `1`.", ["f({'k': 1})", "f({'a': 1, 'b': 2})", "f({})"]),
+    ("Write `m.py` with `f(x)`. `f('a-b')` returns `1`.", ["f('a-b')"]),
+    ("Write `m.py` with `f(x)`. `f((1, 2))` returns `1`.", ["f((1, 2))"]),
+])  # fmt: skip
 def test_inputs_are_of_shown_or_annotated_types_and_there_are_none_where_a_type_is_unknown(text, calls):
     tests = generic_inputs(*read(text), count=1)
     assert {test.expectation.kind for test in tests} <= {"unknown"}

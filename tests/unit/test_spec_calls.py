@@ -20,25 +20,22 @@ def signatures(text: str) -> list[Signature]:
     return list(read_spec(text, Environment()).signatures)
 
 
-@pytest.mark.parametrize(
-    ("text", "call", "expected", "kind"),
-    [
-        ("assert f(1, 2) == 3", "f(1, 2)", "3", "value"),
-        ("`f([1])` returns `[2]`.", "f([1])", "[2]", "value"),
-        (">>> f('a')\n'b'", "f('a')", "'b'", "value"),
-        (">>> f('a')\nTraceback (most recent call last):", "f('a')", None, "rejected"),
-        ("f(3) -> 4. Then more", "f(3)", "4", "value"),
-        ("f(1) should be True, f(2) not", "f(1)", "True", "value"),
-        ("f(1) gives:\n```\n[1,\n 2]\n```", "f(1)", "[1, 2]", "value"),
-        ("with pytest.raises(ValueError):\n    f(None)", "f(None)", None, "rejected"),
-        ("f(-1) raises ValueError", "f(-1)", None, "rejected"),
-        ("assert f(1)", "f(1)", None, "unknown"),
-        ("assert not f(1)", "f(1)", "False", "value"),
-        ("f(1, f(2)) == 3", "f(1, f(2))", "3", "value"),
-        ('f("it\'s (1)") == 3', 'f("it\'s (1)")', "3", "value"),
-        ("| `f(2)` | `4` |", "f(2)", "4", "value"),
-    ],
-)
+@pytest.mark.parametrize(("text", "call", "expected", "kind"), [
+    ("assert f(1, 2) == 3", "f(1, 2)", "3", "value"),
+    ("`f([1])` returns `[2]`.", "f([1])", "[2]", "value"),
+    (">>> f('a')\n'b'", "f('a')", "'b'", "value"),
+    (">>> f('a')\nTraceback (most recent call last):", "f('a')", None, "rejected"),
+    ("f(3) -> 4. Then more", "f(3)", "4", "value"),
+    ("f(1) should be True, f(2) not", "f(1)", "True", "value"),
+    ("f(1) gives:\n```\n[1,\n 2]\n```", "f(1)", "[1, 2]", "value"),
+    ("with pytest.raises(ValueError):\n    f(None)", "f(None)", None, "rejected"),
+    ("f(-1) raises ValueError", "f(-1)", None, "rejected"),
+    ("assert f(1)", "f(1)", None, "unknown"),
+    ("assert not f(1)", "f(1)", "False", "value"),
+    ("f(1, f(2)) == 3", "f(1, f(2))", "3", "value"),
+    ('f("it\'s (1)") == 3', 'f("it\'s (1)")', "3", "value"),
+    ("| `f(2)` | `4` |", "f(2)", "4", "value"),
+])  # fmt: skip
 def test_a_call_is_found_with_what_the_text_shows_of_it(text, call, expected, kind):
     found = find_calls(text, "f")[0]
     assert (found.call, found.expected, found.kind) == (call, expected, kind)
@@ -67,19 +64,16 @@ def test_literals_and_arguments_are_read_in_normal_form():
     assert call_in_normal_form('f( "a" )', "f") == "f('a')" and call_in_normal_form("f(a)", "f") is None
 
 
-@pytest.mark.parametrize(
-    ("shown", "call", "expected"),
-    [
-        ("`f('a (b)') == ')'`", "f('a (b)')", "')'"),
-        ("`f(2)` → `[1, 2]`", "f(2)", "[1, 2]"),
-        ("f(1) is 2.5, always", "f(1)", "2.5"),
-        (f"{F}python\n>>> f('x')\n'y'\n{F}", "f('x')", "'y'"),
-        (f"{F}python\nassert f(2) == 3\n{F}", "f(2)", "3"),
-        (f"{F}\nf(2)  # 3\n{F}", "f(2)", "3"),
-        (f"{F}\nf(2) -> 3\n{F}", "f(2)", "3"),
-        ("call `f(7)` twice", "f(7)", None),
-    ],
-)
+@pytest.mark.parametrize(("shown", "call", "expected"), [
+    ("`f('a (b)') == ')'`", "f('a (b)')", "')'"),
+    ("`f(2)` → `[1, 2]`", "f(2)", "[1, 2]"),
+    ("f(1) is 2.5, always", "f(1)", "2.5"),
+    (f"{F}python\n>>> f('x')\n'y'\n{F}", "f('x')", "'y'"),
+    (f"{F}python\nassert f(2) == 3\n{F}", "f(2)", "3"),
+    (f"{F}\nf(2)  # 3\n{F}", "f(2)", "3"),
+    (f"{F}\nf(2) -> 3\n{F}", "f(2)", "3"),
+    ("call `f(7)` twice", "f(7)", None),
+])  # fmt: skip
 def test_an_example_is_read_in_every_form(shown, call, expected):
     (one,) = read_spec(f"Write a function `f(x)` in `m.py`.\n\n{shown}\n", Environment()).calls
     assert (one.call, one.expected, one.function) == (call, expected, "f") and one.sentence
@@ -103,16 +97,13 @@ def test_definitions_and_statements_of_a_program_are_no_calls():
     assert calls("Define `def f():`. `f()` returns `1`.") == [("f()", "1", False)]
 
 
-@pytest.mark.parametrize(
-    ("text", "name", "parameters", "returns"),
-    [
-        ("In `m.py`, define `f(a, b=2) -> int` that adds.", "f", "a, b=2", "int"),
-        ("In `m.py`, define `f(a: str, b: int = 2)`.", "f", "a: str, b: int = 2", None),
-        (f"{F}python\ndef f(a: str, *rest) -> list[str]:\n    ...\n{F}\n", "f", "a: str, *rest", "list[str]"),
-        (f"{F}python\ndef f(\n    a: str,\n    b: int,\n) -> None:\n    ...\n{F}\n", "f", "a: str, b: int", "None"),
-        ("The header is `def f():`.", "f", "", None),
-    ],
-)
+@pytest.mark.parametrize(("text", "name", "parameters", "returns"), [
+    ("In `m.py`, define `f(a, b=2) -> int` that adds.", "f", "a, b=2", "int"),
+    ("In `m.py`, define `f(a: str, b: int = 2)`.", "f", "a: str, b: int = 2", None),
+    (f"{F}python\ndef f(a: str, *rest) -> list[str]:\n    ...\n{F}\n", "f", "a: str, *rest", "list[str]"),
+    (f"{F}python\ndef f(\n    a: str,\n    b: int,\n) -> None:\n    ...\n{F}\n", "f", "a: str, b: int", "None"),
+    ("The header is `def f():`.", "f", "", None),
+])  # fmt: skip
 def test_a_signature_is_read_in_every_spelling(text, name, parameters, returns):
     (signature,) = signatures(text)
     assert (signature.name, signature.parameters, signature.returns) == (name, parameters, returns)

@@ -23,50 +23,44 @@ def paths(text: str, environment: Environment = APP) -> list[str]:
     return [file.path for file in named(text, environment)]
 
 
-@pytest.mark.parametrize(
-    ("text", "path"),
-    [
-        ("Write a function `f(x)` in `/app/solution.py`.", "solution.py"),
-        ("Write a shell script /app/bin/run.sh that counts lines.", "bin/run.sh"),
-        ("Store it as **/srv/out.json**.", "/srv/out.json"),
-        ("Store it (as /tmp/out.json).", "/tmp/out.json"),
-        ("Store it as '/srv/out.tar.gz', please", "/srv/out.tar.gz"),
-        ("Run `python3 x --out=/srv/out.json`.", "/srv/out.json"),
-        ("See /srv/out.py:12.", "/srv/out.py"),
-        ("Build the program /app/bin/server.", "bin/server"),
-        ("Add a rule to /etc/tool/rules.", "/etc/tool/rules"),
-        ("Add a file /etc/tool/extra beside it.", "/etc/tool/extra"),
-        ("Write src/main.rs.", "src/main.rs"),
-        ("Write `./run.sh`.", "run.sh"),
-        ("| file | what |\n|---|---|\n| `/srv/x.txt` | x |", "/srv/x.txt"),
-        ("- `/app/Makefile`", "Makefile"),
-        ("The library `/opt/lib/libz.so.1.2`.", "/opt/lib/libz.so.1.2"),
-    ],
-)
+@pytest.mark.parametrize(("text", "path"), [
+    ("Write a function `f(x)` in `/app/solution.py`.", "solution.py"),
+    ("Write a shell script /app/bin/run.sh that counts lines.", "bin/run.sh"),
+    ("Store it as **/srv/out.json**.", "/srv/out.json"),
+    ("Store it (as /tmp/out.json).", "/tmp/out.json"),
+    ("Store it as '/srv/out.tar.gz', please", "/srv/out.tar.gz"),
+    ("Run `python3 x --out=/srv/out.json`.", "/srv/out.json"),
+    ("See /srv/out.py:12.", "/srv/out.py"),
+    ("Build the program /app/bin/server.", "bin/server"),
+    ("Add a rule to /etc/tool/rules.", "/etc/tool/rules"),
+    ("Add a file /etc/tool/extra beside it.", "/etc/tool/extra"),
+    ("Write src/main.rs.", "src/main.rs"),
+    ("Write `./run.sh`.", "run.sh"),
+    ("| file | what |\n|---|---|\n| `/srv/x.txt` | x |", "/srv/x.txt"),
+    ("- `/app/Makefile`", "Makefile"),
+    ("The library `/opt/lib/libz.so.1.2`.", "/opt/lib/libz.so.1.2"),
+])  # fmt: skip
 def test_a_path_is_a_located_file(text: str, path: str) -> None:
     (file,) = named(text)
     assert file.path == path and file.located
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "See https://example.org/a/b.html and ftp://x/y.txt, or mail a@b.com.",
-        "It answers `GET /health.json` and `/api/users` and POST /items/list.xml.",
-        "Look at `/app/*.py`, `/app/<name>.txt`, `/app/{id}.json`, `/app/$X.log`, `/app/.../x.py`.",
-        "The folder `/app/data/`, the workdir /app, and `/srv/logs`.",
-        "Start with #!/usr/bin/env or `#!/bin/bash`. Write to /dev/null.txt and /proc/a.b.",
-        "Use version 3.5, `v1.2.3`, /usr/lib/python3.11 and HTTP/1.1.",
-        "Use `os.path`, `json.loads`, `df.csv()`, `a.b.c`, `console.log` and `Node.js`.",
-        "Ask example.com or `example.com/a.html`.",
-        "Yes and/or no, text/html, 3/4.",
-        "Save it to /path/to/file.txt, `filename.txt` or `log_YYYY.txt`.",
-        "The directory `/etc/nginx/conf.d` and /var/www/example.com.",
-        "The bare name out.txt in prose.",
-        "```\nout.txt\nopen('/srv/secret.txt')\n```",
-        "~/x.py and `$HOME/x.py`",
-    ],
-)
+@pytest.mark.parametrize("text", [
+    "See https://example.org/a/b.html and ftp://x/y.txt, or mail a@b.com.",
+    "It answers `GET /health.json` and `/api/users` and POST /items/list.xml.",
+    "Look at `/app/*.py`, `/app/<name>.txt`, `/app/{id}.json`, `/app/$X.log`, `/app/.../x.py`.",
+    "The folder `/app/data/`, the workdir /app, and `/srv/logs`.",
+    "Start with #!/usr/bin/env or `#!/bin/bash`. Write to /dev/null.txt and /proc/a.b.",
+    "Use version 3.5, `v1.2.3`, /usr/lib/python3.11 and HTTP/1.1.",
+    "Use `os.path`, `json.loads`, `df.csv()`, `a.b.c`, `console.log` and `Node.js`.",
+    "Ask example.com or `example.com/a.html`.",
+    "Yes and/or no, text/html, 3/4.",
+    "Save it to /path/to/file.txt, `filename.txt` or `log_YYYY.txt`.",
+    "The directory `/etc/nginx/conf.d` and /var/www/example.com.",
+    "The bare name out.txt in prose.",
+    "```\nout.txt\nopen('/srv/secret.txt')\n```",
+    "~/x.py and `$HOME/x.py`",
+])  # fmt: skip
 def test_what_may_be_something_else_is_no_file(text: str) -> None:
     assert paths(text) == []
 

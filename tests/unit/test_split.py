@@ -94,9 +94,7 @@ def test_a_named_task_with_faults_stays_held_out_once_it_is_mended(dataset: Path
     assert split.holdout["broken"] == "" and set(split.holdout) == {"broken", "t00"}
 
 
-def test_the_registered_holdout_of_terminal_bench_is_named_by_a_shipped_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_registered_holdout_of_terminal_bench_is_named_by_a_shipped_file(tmp_path, capsys):
     for name in benchmark():
         make_task(tmp_path / "tb2", name, instruction=f"{name}\n")
     assert cli.run(["tasks", "split", str(tmp_path / "tb2"), "--holdout", "tb2", "--json"]) == 0

@@ -87,15 +87,12 @@ async def test_a_purse_that_ends_early_ends_early_for_all_testers() -> None:
     assert suite.prompt_tokens + suite.completion_tokens <= 500
 
 
-@pytest.mark.parametrize(
-    ("config", "same"),
-    [
-        (SolverConfig(testgen=TestgenConfig(gate="off")), False),
-        (SolverConfig(testgen=TestgenConfig(rounds=3)), False),
-        (SolverConfig(testgen=TestgenConfig(temperature=0.4)), False),
-        (SolverConfig(samples=9, selector="codet", temperatures=(0.1,), feedback="full"), True),
-    ],
-)
+@pytest.mark.parametrize(("config", "same"), [
+    (SolverConfig(testgen=TestgenConfig(gate="off")), False),
+    (SolverConfig(testgen=TestgenConfig(rounds=3)), False),
+    (SolverConfig(testgen=TestgenConfig(temperature=0.4)), False),
+    (SolverConfig(samples=9, selector="codet", temperatures=(0.1,), feedback="full"), True),
+])  # fmt: skip
 def test_every_testgen_knob_makes_another_suite_and_no_other_knob_does(config: SolverConfig, same: bool) -> None:
     left = writer("left", "1")
     assert (suite_key(TASK, config, 0, left) == suite_key(TASK, SolverConfig(), 0, left)) is same

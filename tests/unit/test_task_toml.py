@@ -95,29 +95,26 @@ def test_a_syntax_error_names_its_line() -> None:
     assert fault.field == "task.toml" and "line 2" in fault.says
 
 
-@pytest.mark.parametrize(
-    ("text", "field"),
-    [
-        ("[environment]\ncpus = true", "environment.cpus"),
-        ("[environment]\ncpus = 'two'", "environment.cpus"),
-        ("[environment]\ncpus = nan", "environment.cpus"),
-        ("[environment]\nmemory = '2 apples'", "environment"),
-        ("[environment]\nmemory = '1G'\nmemory_mb = 2048", "environment"),
-        ("[environment]\nallow_internet = false\nnetwork_mode = 'public'", "environment"),
-        ("[environment]\nallowed_hosts = ['x']", "environment"),
-        ("[environment]\nnetwork_mode = 'sometimes'", "environment.network_mode"),
-        ("[environment]\nworkdir = 'app'", "environment.workdir"),
-        ("[environment]\nenv = {A = 1}", "environment.env.A"),
-        ("[agent]\ntimeout_sec = -1", "agent.timeout_sec"),
-        ("[verifier]\ntimeout_sec = 'long'", "verifier.timeout_sec"),
-        ("[verifier]\nenvironment_mode = 'shared'\n[verifier.environment]\ncpus = 1", "verifier"),
-        ("[task]\nname = 'no-organisation'", "task.name"),
-        ("environment = 3", "environment"),
-        ("metadata = 3", "metadata"),
-        ("version = 1", "schema_version"),
-        ("[[steps]]\nname = 'one'", "steps"),
-    ],
-)
+@pytest.mark.parametrize(("text", "field"), [
+    ("[environment]\ncpus = true", "environment.cpus"),
+    ("[environment]\ncpus = 'two'", "environment.cpus"),
+    ("[environment]\ncpus = nan", "environment.cpus"),
+    ("[environment]\nmemory = '2 apples'", "environment"),
+    ("[environment]\nmemory = '1G'\nmemory_mb = 2048", "environment"),
+    ("[environment]\nallow_internet = false\nnetwork_mode = 'public'", "environment"),
+    ("[environment]\nallowed_hosts = ['x']", "environment"),
+    ("[environment]\nnetwork_mode = 'sometimes'", "environment.network_mode"),
+    ("[environment]\nworkdir = 'app'", "environment.workdir"),
+    ("[environment]\nenv = {A = 1}", "environment.env.A"),
+    ("[agent]\ntimeout_sec = -1", "agent.timeout_sec"),
+    ("[verifier]\ntimeout_sec = 'long'", "verifier.timeout_sec"),
+    ("[verifier]\nenvironment_mode = 'shared'\n[verifier.environment]\ncpus = 1", "verifier"),
+    ("[task]\nname = 'no-organisation'", "task.name"),
+    ("environment = 3", "environment"),
+    ("metadata = 3", "metadata"),
+    ("version = 1", "schema_version"),
+    ("[[steps]]\nname = 'one'", "steps"),
+])  # fmt: skip
 def test_a_fault_names_its_field_and_a_remedy(text: str, field: str) -> None:
     (fault,) = parse_task_toml(text).faults
     assert fault.field == field and fault.says

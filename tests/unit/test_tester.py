@@ -6,11 +6,10 @@ from hypothesis import strategies as st
 
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Completion, Malformed
-from hc_ray.domain.suite import CATEGORIES, Category, SelfTest
+from hc_ray.domain.suite import CATEGORIES
 from hc_ray.selftests import tester
 from hc_ray.selftests.gate import fault_of
 from hc_ray.selftests.target import Target, targets_of
-from hc_ray.spec.spec import Spec
 from tests.fakes.specs import read
 
 SPEC, _ = read("Do this.\nThen that.")
@@ -18,9 +17,7 @@ TARGET = Target(kind="call", path="m.py", function="f", parameters=("a", "b = 2"
 FORMS: tuple[Profile, ...] = (Profile(test_form="chat"), Profile(test_form="completion"))
 
 
-def answered(
-    text: str, *, spec: Spec = SPEC, target: Target = TARGET, category: Category = "boundary", form: Profile = FORMS[1]
-) -> dict[str, SelfTest]:
+def answered(text, *, spec=SPEC, target=TARGET, category="boundary", form=FORMS[1]):
     """Input → test."""
     prompt = tester.ask(spec, target, category, profile=form, seed=1, temperature=0.5)
     made = tester.read(Completion(text=text), prompt, spec, target, category)
@@ -47,17 +44,14 @@ def test_inputs_of_another_type_than_is_shown_are_taken_as_invalid_ones_alone() 
     assert list(answered(text, spec=spec, target=target, category="invalid_input")) == ["f('y')", "f(3)"]
 
 
-@pytest.mark.parametrize(
-    ("shows", "lines", "inputs"),
-    [
-        (
-            "`sh t.sh a` prints `1`.",
-            "a b\n- 'c d'\n3. sh t.sh --x\n# no\nrm $(ls)\nx; y\nit's\n",
-            ["a b", "'c d'", "--x"],
-        ),
-        ("\n\nInput:\n```\n3\n```\nOutput:\n```\n1\n```\n", "4\n- 5 6\nit's\n", ["4\n", "5 6\n", "it's\n"]),
-    ],
-)
+@pytest.mark.parametrize(("shows", "lines", "inputs"), [
+    (
+        "`sh t.sh a` prints `1`.",
+        "a b\n- 'c d'\n3. sh t.sh --x\n# no\nrm $(ls)\nx; y\nit's\n",
+        ["a b", "'c d'", "--x"],
+    ),
+    ("\n\nInput:\n```\n3\n```\nOutput:\n```\n1\n```\n", "4\n- 5 6\nit's\n", ["4\n", "5 6\n", "it's\n"]),
+])  # fmt: skip
 def test_every_line_is_a_program_s_arguments_or_its_standard_input(shows: str, lines: str, inputs: list[str]) -> None:
     spec, deliverable = read(f"Write `t.sh`. {shows}")
     (target,) = targets_of(deliverable)

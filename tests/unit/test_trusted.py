@@ -72,35 +72,29 @@ def fate(path: str, *, exists: bool = False, text: str = "x", workdir: str = "/a
     return "tampered" if found.tampered else "left behind" if found.left_behind else "carried"
 
 
-@pytest.mark.parametrize(
-    "tar",
-    [
-        b"no tar at all",
-        make_tar({"/app/../etc/x": ""}),
-        make_tar({}, member("app/x", tarfile.SYMTYPE, "/usr"), member("app/x/python3")),
-        make_tar({}, member("app/x", tarfile.LNKTYPE, "usr/bin/python3")),
-        make_tar({"app/x": ""}, member("app/x")),
-        make_tar({}, member("app/null", tarfile.CHRTYPE)),
-        make_tar({DELETED: '{"a": 1}'}),
-        make_tar({}, deleted=("/",)),
-        make_tar({"/app/" + "d/" * 300 + "file": "x"}),
-        make_tar({}, sparse("app/big")),
-    ],
-)
+@pytest.mark.parametrize("tar", [
+    b"no tar at all",
+    make_tar({"/app/../etc/x": ""}),
+    make_tar({}, member("app/x", tarfile.SYMTYPE, "/usr"), member("app/x/python3")),
+    make_tar({}, member("app/x", tarfile.LNKTYPE, "usr/bin/python3")),
+    make_tar({"app/x": ""}, member("app/x")),
+    make_tar({}, member("app/null", tarfile.CHRTYPE)),
+    make_tar({DELETED: '{"a": 1}'}),
+    make_tar({}, deleted=("/",)),
+    make_tar({"/app/" + "d/" * 300 + "file": "x"}),
+    make_tar({}, sparse("app/big")),
+])  # fmt: skip
 def test_a_submission_that_no_difference_looks_like_is_refused(tar):
     with pytest.raises(Refused):
         read_contents(tar)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/usr/bin/python3", "/usr/bin/python3.11", "/usr/bin/dash", "/usr/lib/x86_64-linux-gnu/libc.so.6",
-        "/usr/lib/x86_64-linux-gnu/libcrypto.so.3", "/usr/lib/python3.11/os.py", "/usr/lib/python3.11/json/decoder.py",
-        "/usr/lib/python3/dist-packages/helper/__init__.py", f"{SITE}/requests/api.py", "/etc/ld.so.preload",
-        "/etc/profile", "/app/sitecustomize.py", "/opt/hc/bin/python3", "/conftest.py",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("path", [
+    "/usr/bin/python3", "/usr/bin/python3.11", "/usr/bin/dash", "/usr/lib/x86_64-linux-gnu/libc.so.6",
+    "/usr/lib/x86_64-linux-gnu/libcrypto.so.3", "/usr/lib/python3.11/os.py", "/usr/lib/python3.11/json/decoder.py",
+    "/usr/lib/python3/dist-packages/helper/__init__.py", f"{SITE}/requests/api.py", "/etc/ld.so.preload",
+    "/etc/profile", "/app/sitecustomize.py", "/opt/hc/bin/python3", "/conftest.py",
+])  # fmt: skip
 def test_changing_or_removing_what_the_tests_resolve_voids_the_trial(path):
     assert fate(path, exists=True) == "tampered"
     assert sorted_out(make_tar({}, deleted=(path,))).tampered == (path,)
@@ -116,19 +110,16 @@ def test_removing_or_replacing_a_folder_that_holds_something_trusted_voids_the_t
     assert sorted_out(link, there).tampered == (path,)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/usr/bin/vim", "/usr/share/doc/x/README", "/usr/lib/x86_64-linux-gnu/libjq.so.1", f"{SITE}/numpy/core.py",
-        f"{USER}/numpy/__init__.py", "/root/.local/bin/tool", "/usr/local/bin/nginx", "/etc/nginx/nginx.conf",
-        "/var/lib/dpkg/status", "/var/lib/dpkg/info/jq.list", "/etc/alternatives/editor", "/opt/tool/bin/python3",
-        "/usr/lib/jvm/java-17/lib/libc.so.6", "/srv/sub/conftest.py", "/app/mine/__init__.py", "/app/statistics.py",
-        "/app/sys.py", "/app/tests/conftest.py", "/usr/lib/python3.11/dist-packages/late.py",
-        f"{SITE}/numpy-2.dist-info/entry_points.txt", "/usr/share/perl5/JSON.pm", "/usr/local/sbin/bash5",
-        f"{SITE}/packaging/version.py", "/usr/lib/gcc/x86_64-linux-gnu/12/cc1plus", "/app/.venv/bin/activate",
-        "/app/openssl.cnf",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("path", [
+    "/usr/bin/vim", "/usr/share/doc/x/README", "/usr/lib/x86_64-linux-gnu/libjq.so.1", f"{SITE}/numpy/core.py",
+    f"{USER}/numpy/__init__.py", "/root/.local/bin/tool", "/usr/local/bin/nginx", "/etc/nginx/nginx.conf",
+    "/var/lib/dpkg/status", "/var/lib/dpkg/info/jq.list", "/etc/alternatives/editor", "/opt/tool/bin/python3",
+    "/usr/lib/jvm/java-17/lib/libc.so.6", "/srv/sub/conftest.py", "/app/mine/__init__.py", "/app/statistics.py",
+    "/app/sys.py", "/app/tests/conftest.py", "/usr/lib/python3.11/dist-packages/late.py",
+    f"{SITE}/numpy-2.dist-info/entry_points.txt", "/usr/share/perl5/JSON.pm", "/usr/local/sbin/bash5",
+    f"{SITE}/packaging/version.py", "/usr/lib/gcc/x86_64-linux-gnu/12/cc1plus", "/app/.venv/bin/activate",
+    "/app/openssl.cnf",
+])  # fmt: skip
 def test_what_an_honest_installation_brings_is_carried(path):
     assert fate(path) == "carried"
 
@@ -143,61 +134,52 @@ def test_code_of_the_packages_that_trusted_programs_came_in_is_trusted_too():
     assert fate(passes, exists=True, image=DEBIAN.model_copy(update={"owned": (passes,)})) == "tampered"
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/usr/local/bin/python3", "/usr/local/sbin/sh", "/root/.local/bin/python3", f"{USER}/helper/__init__.py",
-        f"{SITE}/helper.py", f"{USER}/requests.py", "/usr/local/lib/libc.so.6", "/usr/lib/libc.so.6",
-        "/app/argparse.py", "/app/json/__init__.py", "/app/pytest/__init__.py", "/app/argparse.cpython-311.so",
-        "/srv/lib/hc_witness.py", "/usr/local/share/perl/5.36.0/strict.pm",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("path", [
+    "/usr/local/bin/python3", "/usr/local/sbin/sh", "/root/.local/bin/python3", f"{USER}/helper/__init__.py",
+    f"{SITE}/helper.py", f"{USER}/requests.py", "/usr/local/lib/libc.so.6", "/usr/lib/libc.so.6",
+    "/app/argparse.py", "/app/json/__init__.py", "/app/pytest/__init__.py", "/app/argparse.cpython-311.so",
+    "/srv/lib/hc_witness.py", "/usr/local/share/perl/5.36.0/strict.pm",
+])  # fmt: skip
 def test_shadowing_what_the_tests_resolve_voids_the_trial(path):
     assert fate(path) == "tampered"
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        # Start-up files and hooks
-        "/etc/ld.so.preload", "/etc/ld.so.conf.d/x.conf", "/etc/profile.d/x.sh", "/etc/python3.11/sitecustomize.py",
-        "/etc/ssl/openssl.cnf", "/usr/lib/ssl/openssl.cnf", "/usr/share/git-core/templates/hooks/post-checkout",
-        "/etc/gitconfig", "/etc/perl/strict.pm", f"{SITE}/x.pth", "/app/x.pth",
-        f"{SITE}/sitecustomize.py", f"{USER}/usercustomize.py", "/app/usercustomize/__init__.py",
-        "/usr/bin/pyvenv.cfg", "/usr/bin/pybuilddir.txt", "/usr/bin/python311._pth", "/conftest.py", "/pytest.ini",
-        "/root/.bashrc", "/root/.gitconfig", "/root/.config/pip/pip.conf", "/root/.config/git/config",
-        "/home/someone/.profile", "/root/.cache/uv/wheels/x", "/root/.local/share/uv/python/bin/python3",
-        # The interpreter's own library, and beside trusted modules
-        "/usr/lib/python3.11/_json.so", "/usr/lib/python3.11/__pycache__/json.cpython-311.pyc",
-        "/usr/lib/python3.11/json/_speedups.so", "/usr/lib/python3.11/lib-dynload/_json.so", "/usr/lib/python311.zip",
-        "/usr/lib/python3/dist-packages/helper/_extra.py", "/usr/lib/python3.11/distutils/__init__.py",
-        # Modules that are looked for in vain
-        "/app/org/python/core.py", f"{SITE}/org/__init__.py", f"{USER}/apport_python_hook.py",
-        # What the C library and OpenSSL load by name or prefer
-        "/usr/lib/x86_64-linux-gnu/glibc-hwcaps/x86-64-v3/libfoo.so.1", "/usr/lib/x86_64-linux-gnu/gconv/UTF.so",
-        "/usr/lib/x86_64-linux-gnu/libnss_evil.so.2", "/etc/nsswitch.conf", "/etc/pam.d/su", "/usr/lib/locale/C.utf8/X",
-        "/usr/lib/x86_64-linux-gnu/security/pam_x.so", "/usr/lib/x86_64-linux-gnu/ossl-modules/legacy.so",
-        "/usr/lib/x86_64-linux-gnu/haswell/libm.so.6", "/etc/ld.so.cache",
-        # What package managers and compilers run or trust
-        "/etc/apt/apt.conf.d/99x", "/var/cache/apt/archives/x.deb", "/var/lib/dpkg/info/jq.postinst",
-        "/var/lib/dpkg/diversions", "/usr/lib/gcc/x86_64-linux-gnu/12/specs", "/usr/lib/gcc/x86_64-linux-gnu/12/ld",
-        # Programs that tests are started by, where the image has none
-        "/usr/local/bin/pytest", "/usr/bin/uv", f"{SITE}/pytest/__init__.py", f"{USER}/_pytest/config.py",
-        # Rewards and tests
-        "/logs/verifier/reward.txt", "/tests/test.sh",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("path", [
+    # Start-up files and hooks
+    "/etc/ld.so.preload", "/etc/ld.so.conf.d/x.conf", "/etc/profile.d/x.sh", "/etc/python3.11/sitecustomize.py",
+    "/etc/ssl/openssl.cnf", "/usr/lib/ssl/openssl.cnf", "/usr/share/git-core/templates/hooks/post-checkout",
+    "/etc/gitconfig", "/etc/perl/strict.pm", f"{SITE}/x.pth", "/app/x.pth",
+    f"{SITE}/sitecustomize.py", f"{USER}/usercustomize.py", "/app/usercustomize/__init__.py",
+    "/usr/bin/pyvenv.cfg", "/usr/bin/pybuilddir.txt", "/usr/bin/python311._pth", "/conftest.py", "/pytest.ini",
+    "/root/.bashrc", "/root/.gitconfig", "/root/.config/pip/pip.conf", "/root/.config/git/config",
+    "/home/someone/.profile", "/root/.cache/uv/wheels/x", "/root/.local/share/uv/python/bin/python3",
+    # The interpreter's own library, and beside trusted modules
+    "/usr/lib/python3.11/_json.so", "/usr/lib/python3.11/__pycache__/json.cpython-311.pyc",
+    "/usr/lib/python3.11/json/_speedups.so", "/usr/lib/python3.11/lib-dynload/_json.so", "/usr/lib/python311.zip",
+    "/usr/lib/python3/dist-packages/helper/_extra.py", "/usr/lib/python3.11/distutils/__init__.py",
+    # Modules that are looked for in vain
+    "/app/org/python/core.py", f"{SITE}/org/__init__.py", f"{USER}/apport_python_hook.py",
+    # What the C library and OpenSSL load by name or prefer
+    "/usr/lib/x86_64-linux-gnu/glibc-hwcaps/x86-64-v3/libfoo.so.1", "/usr/lib/x86_64-linux-gnu/gconv/UTF.so",
+    "/usr/lib/x86_64-linux-gnu/libnss_evil.so.2", "/etc/nsswitch.conf", "/etc/pam.d/su", "/usr/lib/locale/C.utf8/X",
+    "/usr/lib/x86_64-linux-gnu/security/pam_x.so", "/usr/lib/x86_64-linux-gnu/ossl-modules/legacy.so",
+    "/usr/lib/x86_64-linux-gnu/haswell/libm.so.6", "/etc/ld.so.cache",
+    # What package managers and compilers run or trust
+    "/etc/apt/apt.conf.d/99x", "/var/cache/apt/archives/x.deb", "/var/lib/dpkg/info/jq.postinst",
+    "/var/lib/dpkg/diversions", "/usr/lib/gcc/x86_64-linux-gnu/12/specs", "/usr/lib/gcc/x86_64-linux-gnu/12/ld",
+    # Programs that tests are started by, where the image has none
+    "/usr/local/bin/pytest", "/usr/bin/uv", f"{SITE}/pytest/__init__.py", f"{USER}/_pytest/config.py",
+    # Rewards and tests
+    "/logs/verifier/reward.txt", "/tests/test.sh",
+])  # fmt: skip
 def test_what_would_join_a_session_unasked_is_left_behind(path):
     assert fate(path) == "left behind"
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/etc/ld.so.cache", "/etc/alternatives/awk", "/root/.bashrc", "/etc/pam.d/common-session", "/etc/nsswitch.conf",
-        "/usr/lib/python3.11/__pycache__/os.cpython-311.pyc", "/var/lib/apt/lists/x",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("path", [
+    "/etc/ld.so.cache", "/etc/alternatives/awk", "/root/.bashrc", "/etc/pam.d/common-session", "/etc/nsswitch.conf",
+    "/usr/lib/python3.11/__pycache__/os.cpython-311.pyc", "/var/lib/apt/lists/x",
+])  # fmt: skip
 def test_what_installing_rewrites_stays_as_the_image_has_it_without_blame(path):
     assert fate(path, exists=True) == "left behind"
     removed = sorted_out(make_tar({}, deleted=(path,)))
@@ -244,21 +226,18 @@ def test_modes_of_the_image_s_folders_stay_and_nothing_carried_there_is_open_to_
 PASSWD = "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n"
 
 
-@pytest.mark.parametrize(
-    ("path", "before", "after", "expected"),
-    [
-        ("/etc/passwd", PASSWD, PASSWD + "mysql:x:101:103::/var/lib/mysql:/bin/false\n", "carried"),
-        ("/etc/passwd", PASSWD, PASSWD + "evil:x:0:0::/root:/bin/sh\n", "tampered"),
-        ("/etc/passwd", PASSWD, PASSWD + "evil:x:00:0::/root:/bin/sh\n", "tampered"),
-        ("/etc/passwd", PASSWD, PASSWD + "nobody:x:102:0::/root:/bin/sh\n", "tampered"),
-        ("/etc/passwd", PASSWD, "mysql:x:101:103::/:/bin/false\n" + PASSWD, "tampered"),
-        ("/etc/passwd", PASSWD, PASSWD.replace("nobody:x:65534", "nobody:x:0"), "tampered"),
-        ("/etc/passwd", PASSWD, PASSWD.replace("/bin/bash", "/app/shell"), "tampered"),
-        ("/etc/passwd", PASSWD, "", "tampered"),
-        ("/etc/group", "sudo:x:27:\n", "sudo:x:27:me\nme:x:1000:\n", "carried"),
-        ("/etc/group", "sudo:x:27:\n", "sudo:x:28:\n", "tampered"),
-    ],
-)
+@pytest.mark.parametrize(("path", "before", "after", "expected"), [
+    ("/etc/passwd", PASSWD, PASSWD + "mysql:x:101:103::/var/lib/mysql:/bin/false\n", "carried"),
+    ("/etc/passwd", PASSWD, PASSWD + "evil:x:0:0::/root:/bin/sh\n", "tampered"),
+    ("/etc/passwd", PASSWD, PASSWD + "evil:x:00:0::/root:/bin/sh\n", "tampered"),
+    ("/etc/passwd", PASSWD, PASSWD + "nobody:x:102:0::/root:/bin/sh\n", "tampered"),
+    ("/etc/passwd", PASSWD, "mysql:x:101:103::/:/bin/false\n" + PASSWD, "tampered"),
+    ("/etc/passwd", PASSWD, PASSWD.replace("nobody:x:65534", "nobody:x:0"), "tampered"),
+    ("/etc/passwd", PASSWD, PASSWD.replace("/bin/bash", "/app/shell"), "tampered"),
+    ("/etc/passwd", PASSWD, "", "tampered"),
+    ("/etc/group", "sudo:x:27:\n", "sudo:x:27:me\nme:x:1000:\n", "carried"),
+    ("/etc/group", "sudo:x:27:\n", "sudo:x:28:\n", "tampered"),
+])  # fmt: skip
 def test_accounts_may_be_added_and_nobody_becomes_somebody_else(path, before, after, expected):
     assert fate(path, exists=True, text=after, image=DEBIAN.model_copy(update={"accounts": {path: before}})) == expected
 
@@ -304,18 +283,15 @@ def test_an_untouched_image_resolves_like_itself_and_like_itself_with_new_names(
     assert differences(DEBIAN, DEBIAN) == differences(DEBIAN, grown) == ()
 
 
-@pytest.mark.parametrize(
-    ("update", "named"),
-    [
-        ({"programs": {**DEBIAN.programs, "sh": ("/usr/local/bin/sh",)}}, "sh"),
-        ({"libraries": {"libc.so.6": ("/usr/local/lib/libc.so.6", *DEBIAN.libraries["libc.so.6"])}}, "libc.so.6"),
-        ({"pythons": (DEBIAN.pythons[0].model_copy(update={"prefix": "/app"}),)}, "the Pythons' prefix"),
-        ({"pythons": (DEBIAN.pythons[0].model_copy(update={"path": ("/app",)}),)}, "the Pythons' path"),
-        ({"pythons": ()}, "python3"),
-        ({"sessions": (DEBIAN.sessions[0].model_copy(update={"loaded": {"forge": ("/app/forge.py",)}}),)}, "forge"),
-        ({"sessions": (DEBIAN.sessions[0].model_copy(update={"mapped": ("/app/evil.so",)}),)}, "/app/evil.so"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("update", "named"), [
+    ({"programs": {**DEBIAN.programs, "sh": ("/usr/local/bin/sh",)}}, "sh"),
+    ({"libraries": {"libc.so.6": ("/usr/local/lib/libc.so.6", *DEBIAN.libraries["libc.so.6"])}}, "libc.so.6"),
+    ({"pythons": (DEBIAN.pythons[0].model_copy(update={"prefix": "/app"}),)}, "the Pythons' prefix"),
+    ({"pythons": (DEBIAN.pythons[0].model_copy(update={"path": ("/app",)}),)}, "the Pythons' path"),
+    ({"pythons": ()}, "python3"),
+    ({"sessions": (DEBIAN.sessions[0].model_copy(update={"loaded": {"forge": ("/app/forge.py",)}}),)}, "forge"),
+    ({"sessions": (DEBIAN.sessions[0].model_copy(update={"mapped": ("/app/evil.so",)}),)}, "/app/evil.so"),
+])  # fmt: skip
 def test_whatever_resolves_to_something_else_is_a_difference(update, named):
     assert named in differences(DEBIAN, DEBIAN.model_copy(update=update))
 

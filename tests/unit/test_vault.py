@@ -86,16 +86,13 @@ def test_the_two_spellings_of_one_task_have_one_digest(tmp_path):
     assert digest_of_task(one, tmp_path / "x") == digest_of_task(two, tmp_path / "y")
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"instruction": INSTRUCTION + "And more.\n"},
-        {"environment": {"extra.txt": ""}},
-        {"dockerfile": "FROM python:3.11-slim-bookworm\nWORKDIR /srv\n"},
-        {"toml": TOML.replace("memory_mb = 512", "memory_mb = 1024")},
-        {"toml": TOML.replace("[agent]\ntimeout_sec = 60.0", "[agent]\ntimeout_sec = 61.0")},
-    ],
-)
+@pytest.mark.parametrize("change", [
+    {"instruction": INSTRUCTION + "And more.\n"},
+    {"environment": {"extra.txt": ""}},
+    {"dockerfile": "FROM python:3.11-slim-bookworm\nWORKDIR /srv\n"},
+    {"toml": TOML.replace("memory_mb = 512", "memory_mb = 1024")},
+    {"toml": TOML.replace("[agent]\ntimeout_sec = 60.0", "[agent]\ntimeout_sec = 61.0")},
+])  # fmt: skip
 def test_the_public_digest_changes_with_all_that_a_solver_sees(tmp_path, change):
     one, two = make_task(tmp_path / "1"), make_task(tmp_path / "2", **change)
     assert digest_of_task(one, tmp_path / "x") != digest_of_task(two, tmp_path / "y")
@@ -142,21 +139,18 @@ def test_one_bad_task_never_hides_the_others(tmp_path, roots):
     assert all("\n" not in reason for reason in reasons.values())
 
 
-@pytest.mark.parametrize(
-    ("verifier", "extra", "taken"),
-    [
-        ('environment_mode = "separate"', {}, True),
-        ('environment_mode = "separate"', {"Dockerfile": "FROM x\n"}, True),
-        ('environment_mode = "separate"', {"docker-compose.yaml": "services: {}\n"}, False),
-        ('environment_mode = "separate"', {"Dockerfile": "RUN --mount=type=cache true\n"}, False),
-        ('environment_mode = "shared"', {"Dockerfile": "FROM x\n"}, True),
-        ("[verifier.environment]\ncpus = 2", {}, True),
-        ('[verifier.environment]\ndocker_image = "x"', {}, True),
-        ('[verifier.environment]\ndocker_image = "x"\ngpus = 1', {}, False),
-        ('[verifier.environment]\ndocker_image = "x"\nnetwork_mode = "allowlist"\nallowed_hosts = ["a"]', {}, False),
-        ('[[verifier.collect]]\ncommand = "true"', {}, False),
-    ],
-)
+@pytest.mark.parametrize(("verifier", "extra", "taken"), [
+    ('environment_mode = "separate"', {}, True),
+    ('environment_mode = "separate"', {"Dockerfile": "FROM x\n"}, True),
+    ('environment_mode = "separate"', {"docker-compose.yaml": "services: {}\n"}, False),
+    ('environment_mode = "separate"', {"Dockerfile": "RUN --mount=type=cache true\n"}, False),
+    ('environment_mode = "shared"', {"Dockerfile": "FROM x\n"}, True),
+    ("[verifier.environment]\ncpus = 2", {}, True),
+    ('[verifier.environment]\ndocker_image = "x"', {}, True),
+    ('[verifier.environment]\ndocker_image = "x"\ngpus = 1', {}, False),
+    ('[verifier.environment]\ndocker_image = "x"\nnetwork_mode = "allowlist"\nallowed_hosts = ["a"]', {}, False),
+    ('[[verifier.collect]]\ncommand = "true"', {}, False),
+])  # fmt: skip
 def test_verifiers_that_need_services_of_their_own_or_what_sandboxes_have_not_are_refused(
     tmp_path, roots, verifier, extra, taken
 ):

@@ -43,32 +43,26 @@ def submission(files: dict[str, str]) -> Submission:
 _TASK = Task(name="t", digest="d" * 64, instruction="x", environment={"dockerfile": "FROM x"})
 
 
-@pytest.mark.parametrize(
-    ("json_file", "text_file", "expected"),
-    [
-        (None, b"1", 1.0),
-        (None, b" 0.5 \n", 0.5),
-        (None, b"0", 0.0),
-        (b'{"reward": 1}', b"0", 1.0),
-        (b'{"reward": 0.25, "speed": 3}', None, 0.25),
-        (b'{"score": 1.0}', None, 1.0),
-    ],
-)
+@pytest.mark.parametrize(("json_file", "text_file", "expected"), [
+    (None, b"1", 1.0),
+    (None, b" 0.5 \n", 0.5),
+    (None, b"0", 0.0),
+    (b'{"reward": 1}', b"0", 1.0),
+    (b'{"reward": 0.25, "speed": 3}', None, 0.25),
+    (b'{"score": 1.0}', None, 1.0),
+])  # fmt: skip
 def test_rewards_are_read_as_harbor_reads_them(json_file, text_file, expected):
     rewards = read_rewards(json_file, text_file)
     assert rewards is not None and headline(rewards) == expected
 
 
-@pytest.mark.parametrize(
-    ("json_file", "text_file"),
-    [
-        (None, b""), (None, b"yes"), (None, b"nan"), (None, b"inf"), (None, b"\xff"), (None, b"1 1"),
-        (b'{"reward": null}', b"1"),
-        (b"", b"1"), (b"{", b"1"), (b"1", b"1"), (b"[1]", b"1"), (b"{}", b"1"), (b'{"reward": true}', b"1"),
-        (b'{"reward": "1"}', b"1"), (b'{"reward": NaN}', b"1"), (b'{"reward": 1e999}', b"1"),
-        (b'{"reward": 1' + b"0" * 400 + b"}", b"1"), pytest.param(b"[" * 100000, b"1", id="deep"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("json_file", "text_file"), [
+    (None, b""), (None, b"yes"), (None, b"nan"), (None, b"inf"), (None, b"\xff"), (None, b"1 1"),
+    (b'{"reward": null}', b"1"),
+    (b"", b"1"), (b"{", b"1"), (b"1", b"1"), (b"[1]", b"1"), (b"{}", b"1"), (b'{"reward": true}', b"1"),
+    (b'{"reward": "1"}', b"1"), (b'{"reward": NaN}', b"1"), (b'{"reward": 1e999}', b"1"),
+    (b'{"reward": 1' + b"0" * 400 + b"}", b"1"), pytest.param(b"[" * 100000, b"1", id="deep"),
+])  # fmt: skip
 def test_malformed_rewards_are_no_rewards_and_json_is_not_passed_over(json_file, text_file):
     with pytest.raises(Malformed):
         read_rewards(json_file, text_file)
@@ -80,36 +74,33 @@ def test_no_reward_file_is_no_verdict_and_two_unnamed_rewards_are_malformed():
         headline({"a": 1.0, "b": 1.0})
 
 
-@pytest.mark.parametrize(
-    ("given", "mentions", "cause", "witness"),
-    [
-        (report(), True, "passed", "agrees"),
-        (report(b"0\n", [LOADED, start(), end(failed=1, exit=1)]), True, "failed", "agrees"),
-        (report(b"0.99"), True, "failed", "disagrees"),
-        (report(None), True, "no_verdict", "disagrees"),
-        (report(b""), True, "empty_verdict", "disagrees"),
-        (report(b"yes"), True, "malformed_verdict", "disagrees"),
-        (report(timed_out=True), True, "timeout", "disagrees"),
-        (None, True, "verifier_lost", "absent"),
-        ({"error": "no shell"}, True, "verifier_lost", "absent"),
-        (report(witness=[]), False, "passed", "none"),
-        (report(witness=[]), True, "witness_absent", "absent"),
-        (report(witness=[LOADED]), True, "witness_disagrees", "disagrees"),
-        (report(witness=[LOADED, start()]), True, "witness_disagrees", "disagrees"),
-        (report(witness=[LOADED, end()]), True, "witness_disagrees", "disagrees"),
-        (report(witness=[LOADED, start(), end("other")]), True, "witness_disagrees", "disagrees"),
-        (report(witness=[LOADED, start(), end(), end()]), True, "witness_disagrees", "disagrees"),
-        (report(witness=[LOADED, start(), end(passed=0, exit=5)]), True, "witness_disagrees", "disagrees"),
-        (report(witness=[LOADED, start(), end(failed=1)]), True, "witness_disagrees", "disagrees"),
-        (report(witness=[LOADED, start(), end(errors=1)]), True, "witness_disagrees", "disagrees"),
-        (report(witness=[LOADED, start(), end(exit=2)]), True, "witness_disagrees", "disagrees"),
-        (report(witness=[*GOOD, {"type": "garbled"}]), True, "witness_disagrees", "disagrees"),
-        (report(witness=[*GOOD, start("t"), end("t", passed=0, exit=5)]), True, "passed", "agrees"),
-        (report(witness=[*GOOD, start("t"), end("t", failed=1, exit=1)]), True, "witness_disagrees", "disagrees"),
-        (report(witness=[LOADED, start(), {"type": "end", "session": "s"}]), True, "witness_disagrees", "disagrees"),
-        (report(witness=[LOADED, *GOOD]), False, "passed", "agrees"),
-    ],
-)
+@pytest.mark.parametrize(("given", "mentions", "cause", "witness"), [
+    (report(), True, "passed", "agrees"),
+    (report(b"0\n", [LOADED, start(), end(failed=1, exit=1)]), True, "failed", "agrees"),
+    (report(b"0.99"), True, "failed", "disagrees"),
+    (report(None), True, "no_verdict", "disagrees"),
+    (report(b""), True, "empty_verdict", "disagrees"),
+    (report(b"yes"), True, "malformed_verdict", "disagrees"),
+    (report(timed_out=True), True, "timeout", "disagrees"),
+    (None, True, "verifier_lost", "absent"),
+    ({"error": "no shell"}, True, "verifier_lost", "absent"),
+    (report(witness=[]), False, "passed", "none"),
+    (report(witness=[]), True, "witness_absent", "absent"),
+    (report(witness=[LOADED]), True, "witness_disagrees", "disagrees"),
+    (report(witness=[LOADED, start()]), True, "witness_disagrees", "disagrees"),
+    (report(witness=[LOADED, end()]), True, "witness_disagrees", "disagrees"),
+    (report(witness=[LOADED, start(), end("other")]), True, "witness_disagrees", "disagrees"),
+    (report(witness=[LOADED, start(), end(), end()]), True, "witness_disagrees", "disagrees"),
+    (report(witness=[LOADED, start(), end(passed=0, exit=5)]), True, "witness_disagrees", "disagrees"),
+    (report(witness=[LOADED, start(), end(failed=1)]), True, "witness_disagrees", "disagrees"),
+    (report(witness=[LOADED, start(), end(errors=1)]), True, "witness_disagrees", "disagrees"),
+    (report(witness=[LOADED, start(), end(exit=2)]), True, "witness_disagrees", "disagrees"),
+    (report(witness=[*GOOD, {"type": "garbled"}]), True, "witness_disagrees", "disagrees"),
+    (report(witness=[*GOOD, start("t"), end("t", passed=0, exit=5)]), True, "passed", "agrees"),
+    (report(witness=[*GOOD, start("t"), end("t", failed=1, exit=1)]), True, "witness_disagrees", "disagrees"),
+    (report(witness=[LOADED, start(), {"type": "end", "session": "s"}]), True, "witness_disagrees", "disagrees"),
+    (report(witness=[LOADED, *GOOD]), False, "passed", "agrees"),
+])  # fmt: skip
 def test_a_reward_counts_only_if_the_witness_bears_it_out(given, mentions, cause, witness):
     fields = decide(given, mentions_pytest=mentions)
     assert (fields["cause"], fields["witness"]) == (cause, witness)
@@ -197,17 +188,14 @@ def test_grading_has_the_network_that_the_verifier_asks_for(tmp_path, environmen
     assert verify.wants_network(task, spec, override) is expected
 
 
-@pytest.mark.parametrize(
-    ("first", "bash", "expected"),
-    [
-        (b"#!/bin/bash\n", True, ["bash", "/t"]),
-        (b"#!/bin/bash -eu\n", True, ["bash", "-eu", "/t"]),
-        (b"#!/usr/bin/env bash\n", False, ["sh", "/t"]),
-        (b"echo no first line", True, ["bash", "/t"]),
-        (b"#!/usr/bin/env python3\n", True, ["/t"]),
-        (b"", False, ["sh", "/t"]),
-    ],
-)
+@pytest.mark.parametrize(("first", "bash", "expected"), [
+    (b"#!/bin/bash\n", True, ["bash", "/t"]),
+    (b"#!/bin/bash -eu\n", True, ["bash", "-eu", "/t"]),
+    (b"#!/usr/bin/env bash\n", False, ["sh", "/t"]),
+    (b"echo no first line", True, ["bash", "/t"]),
+    (b"#!/usr/bin/env python3\n", True, ["/t"]),
+    (b"", False, ["sh", "/t"]),
+])  # fmt: skip
 def test_scripts_run_under_the_shell_of_their_first_line(first, bash, expected):
     assert verify.shell_command("/t", first, bash=bash) == expected
 

@@ -27,15 +27,12 @@ def free(monkeypatch):
     return level
 
 
-@pytest.mark.parametrize(
-    ("what", "step", "sign"),
-    [
-        ("disk", -DISK_STEP, "disk"),
-        ("paths", -PATHS_STEP, "paths"),
-        ("memory", -MEMORY_STEP, "memory"),
-        ("tasks", TASKS_STEP, "tasks"),
-    ],
-)
+@pytest.mark.parametrize(("what", "step", "sign"), [
+    ("disk", -DISK_STEP, "disk"),
+    ("paths", -PATHS_STEP, "paths"),
+    ("memory", -MEMORY_STEP, "memory"),
+    ("tasks", TASKS_STEP, "tasks"),
+])  # fmt: skip
 def test_the_wire_is_pulled_by_each_step_that_is_taken_and_by_nothing_else(free, what, step, sign):
     wire = Tripwire(Path("/"))
     assert not wire.look().any
