@@ -45,12 +45,13 @@ def _python(text: str) -> str | None:
         warnings.simplefilter("ignore")
         try:
             tree = ast.parse(text)
-            names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-            for node in ast.walk(tree):
+            nodes = list(ast.walk(tree))
+            names = {node.id for node in nodes if isinstance(node, ast.Name)}
+            for node in nodes:
                 if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                     _forget_documentation(node)
             if not names & _LOOKS_AT_NAMES:
-                for node in ast.walk(tree):
+                for node in nodes:
                     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                         _rename_locals(node)
             return ast.dump(tree)

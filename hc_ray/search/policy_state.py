@@ -1,7 +1,6 @@
 """How a search stands at a barrier: from its candidates, rows and selection to the ``State`` that ``decide`` looks at,
 and which candidates a repair could better."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from hc_ray.domain.candidate import Candidate
@@ -104,18 +103,10 @@ class PolicyState:
     def repairable(self, count: int) -> tuple[Candidate, ...]:
         """At most so many candidates that a repair could better, the worst kind of fault first."""
         search = self.search
-        ranks: Mapping[str, int] = {
-            one: told[0][0]
-            for one in search.order()
-            if (
-                told := repair.faults(
-                    search.pool.rows[one], search.pool.tests, search.config.feedback, search.pool.trusted()
-                )
-            )
-        }
-        return repair.repairable(
-            search.pool.candidates, search.order(), ranks, limit=search.config.repairs, count=count
-        )
+        order, tests, trust = search.order(), search.pool.tests, search.pool.trusted()
+        worst = {one: repair.worst(search.pool.rows[one], tests, search.config.feedback, trust) for one in order}
+        ranks = {one: rank for one, rank in worst.items() if rank is not None}
+        return repair.repairable(search.pool.candidates, order, ranks, limit=search.config.repairs, count=count)
 
 
 def _alike(search: Search, best: str | None) -> int:

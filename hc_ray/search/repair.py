@@ -1,7 +1,7 @@
 """What a repair is told of its parent's failures. How much is the knob ``feedback``: crashes, missing files and format
 errors always; assertion failures only of tests that are trusted, in words that leave room for doubt."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from string import Template
 from typing import Literal
 
@@ -28,22 +28,31 @@ def faults(
     """What may be told of a candidate's failures, each with its rank: 0 for a missing file, a wrong format or what does
     not load, 1 for a crash, 2 for an answer that a test doubts; every fault once, lowest rank first. ``trust``: what
     the pass matrix says of each test (``hc_ray.selftests.trust``); a test's own confidence where it says nothing."""
-    trust = trust or {}
-    found: list[tuple[int, str]] = []
+    seen: dict[str, tuple[int, str]] = {}
+    for rank, test, cell in sorted(_ranked(row, tests, level, trust or {}), key=lambda one: one[0]):
+        line = _line(test, cell.detail, _DOUBT) if rank == 2 else _line(test, cell.detail or cell.outcome)
+        # The same fault at every input is told once.
+        seen.setdefault(normal(line.split(": ", 1)[-1]), (rank, line))
+    return tuple(seen.values())
+
+
+def worst(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level, trust: Mapping[str, float]) -> int | None:
+    """The lowest rank of ``faults``; None where there are none."""
+    return min((rank for rank, _, _ in _ranked(row, tests, level, trust)), default=None)
+
+
+def _ranked(
+    row: Sequence[Cell], tests: Sequence[SelfTest], level: Level, trust: Mapping[str, float]
+) -> Iterator[tuple[int, SelfTest, Cell]]:
     for cell, test in zip(row, tests, strict=True):
         if cell.outcome in ("pass", "skipped") or (test.category == "invalid_input" and cell.outcome == "error"):
             continue
         if _formal(test, cell) or "does not load" in cell.detail:
-            found.append((0, _line(test, cell.detail or cell.outcome)))
+            yield 0, test, cell
         elif cell.outcome in ("error", "timeout"):
-            found.append((1, _line(test, cell.detail or cell.outcome)))
+            yield 1, test, cell
         elif level == "full" or (level == "trusted" and trust.get(test.id, test.confidence) >= TRUSTED):
-            found.append((2, _line(test, cell.detail, _DOUBT)))
-    seen: dict[str, tuple[int, str]] = {}
-    for rank, line in sorted(found, key=lambda one: one[0]):
-        # The same fault at every input is told once.
-        seen.setdefault(normal(line.split(": ", 1)[-1]), (rank, line))
-    return tuple(seen.values())
+            yield 2, test, cell
 
 
 def feedback(
@@ -79,9 +88,13 @@ def notes(parent: Candidate, observed: Sequence[str]) -> str:
     )
 
 
-def tried(told: Sequence[Sequence[str]]) -> str:
+def tried(told: Iterable[Sequence[str]]) -> str:
     """What a new start is told of earlier attempts: of each, best first, the worst that was seen; empty for none."""
-    lines = tuple(dict.fromkeys(lines[0] for lines in told if lines))[:_ITEMS]
+    lines: dict[str, None] = {}
+    for seen in told:
+        lines |= dict.fromkeys(seen[:1])
+        if len(lines) == _ITEMS:
+            break
     if not lines:
         return ""
     return Template(template("tried")).substitute(tried="\n".join(f"- {line}" for line in lines)).strip("\n")

@@ -104,7 +104,7 @@ class Search:
         if slot.told == "reread":
             return repair.reread(self.missed)
         if slot.told == "tried":
-            return repair.tried([self.feedback(one) for one in self.order()])
+            return repair.tried(self.feedback(one) for one in self.order())
         told = self.parts is not None and self.config.decompose == "model"
         return repair.part(self.parts.now.told, self.carried) if self.parts and told else ""
 

@@ -173,12 +173,11 @@ def _agreement(
     """The mean share of the others that answer as a candidate does, input by input; between 0 and 1. A crash agrees
     with nobody: of two programs that differ on one input alone, the one that answers it is the better."""
     columns = _showing(tests)
-    members = [member for cluster in clusters for member in cluster]
+    cells_of = dict(zip(matrix.candidates, matrix.cells, strict=True))
     rows = {
-        candidate: tuple(
-            None if crashed(matrix.row(candidate)[i]) else matrix.row(candidate)[i].observed for i in columns
-        )
-        for candidate in members
+        member: tuple(None if crashed(cells_of[member][i]) else cells_of[member][i].observed for i in columns)
+        for cluster in clusters
+        for member in cluster
     }
     # How many give each answer, column by column: who is compared with each of the others is so in one pass.
     answers = [Counter(column) for column in zip(*rows.values(), strict=True)]

@@ -16,6 +16,7 @@ class SuiteRuns:
 
     def __init__(self, forks: SandboxForks) -> None:
         self.forks = forks
+        self._last: tuple[Sequence[SelfTest], int, Put, Exec] | None = None
 
     async def try_out(self, place: str, files: Mapping[str, str], tests: Sequence[SelfTest]) -> tuple[Cell, ...]:
         """Every test's cell on a fork that holds ``files``. ``place`` (a candidate's id) names the fork."""
@@ -27,11 +28,13 @@ class SuiteRuns:
         """As ``try_out``, each test run several times."""
         if not tests:
             return ()
-        workdir = (await self.forks.base()).workdir
+        tests, workdir = tuple(tests), (await self.forks.base()).workdir
         asked = any(runner.BEFORE in test.input for test in tests)
         keep = Exec(command=("cp", "-a", workdir, runner.BEFORE), timeout=_KEEP_SECONDS)
-        suite = Put(files=runner.payload(tests, workdir, repeats=repeats))
-        drive = _drive(tests, runner.deadline(tests, repeats=repeats))
+        if self._last is None or self._last[0] is not tests or self._last[1] != repeats:
+            suite = Put(files=runner.payload(tests, workdir, repeats=repeats))
+            self._last = tests, repeats, suite, _drive(tests, runner.deadline(tests, repeats=repeats))
+        *_, suite, drive = self._last
         try:
             done = await self.forks.in_fork(place, files, drive, before=[keep] if asked else (), after=[suite])
         except ValueError as error:  # the candidate names a place where nothing can be written, or is in the way there
