@@ -23,11 +23,11 @@ from hc_ray.stores.sweep_directory import parquet
 from hc_ray_actors.driver.trial_files import MATRIX_COLUMNS, matrix_rows
 from tests.fakes import plays_mistakes, sweepdir
 from tests.fakes.plays_mistakes import MARK, RIGHT
-from tests.fakes.sandbox import Answer, FakePlace, FakeSandbox
+from tests.fakes.sandbox import FakePlace, FakeSandbox
 from tests.fakes.sweepdir import MemoryStore
 
 
-def played(sandbox: FakeSandbox, command: tuple[str, ...], options: dict[str, Any]) -> Answer:
+def played(sandbox: FakeSandbox, command: tuple[str, ...], options: dict[str, Any]) -> bytes | None:
     """What a command does: a lineage's, a look for files, a run of the suite."""
     if command[-1].endswith("/tests.json"):
         return _suite(sandbox, json.loads(sandbox.files[command[-1]]))

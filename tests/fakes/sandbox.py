@@ -1,10 +1,9 @@
 """A sandbox place without processes: files in a dictionary, and a function that plays what commands do.
 
-``FakePlace(on_exec)`` is given ``(sandbox, command, options)`` and answers an ``ExecResult``, bytes (standard output of
-a command that ended well) or None (nothing to say, ended well). It may change ``sandbox.files``."""
+``FakePlace(on_exec)`` is given ``(sandbox, command, options)`` and answers what a command that ended well printed. It
+may change ``sandbox.files``."""
 
-import posixpath
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hc_ray.domain.errors import SandboxError
@@ -12,8 +11,7 @@ from hc_ray.domain.filetree import Member, absolute, is_outside, pack, unpack
 from hc_ray.domain.ports import Difference, ExecResult
 from hc_ray.domain.task import Task
 
-Answer = ExecResult | bytes | None
-OnExec = Callable[["FakeSandbox", tuple[str, ...], dict[str, Any]], Answer | Awaitable[Answer]]
+OnExec = Callable[["FakeSandbox", tuple[str, ...], dict[str, Any]], bytes | None]
 
 
 class FakeSandbox:
@@ -24,7 +22,6 @@ class FakeSandbox:
         self.image = dict(image)
         self.files = dict(image)
         self.modes: dict[str, int] = {}
-        self.commands: list[tuple[str, ...]] = []
         self.closed = False
 
     @property
@@ -46,16 +43,9 @@ class FakeSandbox:
         output_limit: int = 1 << 20,
     ) -> ExecResult:
         self._check()
-        argv = tuple(command)
-        self.commands.append(argv)
         options = {"timeout": timeout, "cwd": cwd or self.workdir, "env": dict(env or {}), "stdin": stdin}
-        answer = self.place.on_exec(self, argv, options)
-        if isinstance(answer, Awaitable):
-            answer = await answer
-        result = answer if isinstance(answer, ExecResult) else ExecResult(exit_code=0, stdout=answer or b"", stderr=b"")
-        cut = len(result.stdout) > output_limit or len(result.stderr) > output_limit
-        streams = {"stdout": result.stdout[:output_limit], "stderr": result.stderr[:output_limit]}
-        return result.model_copy(update={**streams, "truncated": True}) if cut else result
+        said = self.place.on_exec(self, tuple(command), options)
+        return ExecResult(exit_code=0, stdout=said or b"", stderr=b"")
 
     async def put(self, files: Mapping[str, bytes], *, mode: int = 0o644) -> None:
         self._check()
@@ -88,8 +78,6 @@ class FakeSandbox:
             for path, data in self.files.items()
             if self.image.get(path) != data and not is_outside(path)
         ]
-        if sum(len(member.data) for member in changed) > limit:
-            raise ValueError(f"the changes hold more than {limit} bytes")
         return pack(changed, [path for path in self.image if path not in self.files and not is_outside(path)])
 
     async def fork(self, name: str) -> "FakeSandbox":
@@ -102,35 +90,26 @@ class FakeSandbox:
     async def close(self) -> None:
         self.closed = True
 
-    def listing(self, folder: str) -> list[str]:
-        """Names of the files right in a folder, for an ``on_exec`` that plays ``ls``."""
-        return sorted(posixpath.basename(path) for path in self.files if posixpath.dirname(path) == folder)
-
 
 class FakePlace:
     """``ports.SandboxPlace`` that keeps every sandbox it made in ``sandboxes``, in order."""
 
-    def __init__(
-        self, on_exec: OnExec | None = None, *, image: Mapping[str, bytes] | None = None, refusal: str | None = None
-    ) -> None:
-        """``image``: the files of every new sandbox; ``refusal``: what ``refuses`` says of every task."""
+    def __init__(self, on_exec: OnExec | None = None, *, image: Mapping[str, bytes] | None = None) -> None:
+        """``image``: the files of every new sandbox."""
         self.on_exec: OnExec = on_exec or (lambda sandbox, command, options: None)
         self.image = dict(image or {})
-        self.refusal = refusal
         self.sandboxes: list[FakeSandbox] = []
-        self.networks: list[bool] = []
 
     async def create(self, task: Task, name: str, *, network: bool = False) -> FakeSandbox:
         sandbox = FakeSandbox(self, name, task, self.image)
         self.sandboxes.append(sandbox)
-        self.networks.append(network)
         return sandbox
 
     async def prepare(self, task: Task) -> None:
         """Nothing to prepare."""
 
     def refuses(self, task: Task) -> str | None:
-        return self.refusal
+        return None
 
     def limits(self) -> Mapping[str, str]:
         return dict.fromkeys(("memory", "disk", "pids", "network", "cpu"), "fake")

@@ -4,9 +4,9 @@ import pytest
 
 from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.fork_steps import Put, TakeDifference, in_fork
-from hc_ray.domain.ports import ExecResult, Sandbox, SandboxPlace
+from hc_ray.domain.ports import Sandbox, SandboxPlace
 from hc_ray.domain.task import Environment, Task
-from tests.fakes.sandbox import FakePlace, FakeSandbox
+from tests.fakes.sandbox import FakePlace
 
 TASK = Task(name="t", digest="d", instruction="", environment=Environment())
 
@@ -29,15 +29,3 @@ async def test_the_fake_sandbox_plays_files_forks_and_differences() -> None:
     await box.close()
     with pytest.raises(SandboxError):
         await box.get("old")
-
-
-async def test_commands_are_played_by_the_given_function() -> None:
-    def play(box: FakeSandbox, command: tuple[str, ...], options: dict[str, object]) -> ExecResult | bytes | None:
-        if command[0] == "fail":
-            return ExecResult(exit_code=2, stdout=b"", stderr=b"no")
-        return options["stdin"] if isinstance(options["stdin"], bytes) else None
-
-    box = await FakePlace(play).create(TASK, "a")
-    assert (await box.exec(["cat"], timeout=1, stdin=b"abc", output_limit=2)).stdout == b"ab"
-    assert (await box.exec(["fail"], timeout=1)).exit_code == 2
-    assert box.commands == [("cat",), ("fail",)]

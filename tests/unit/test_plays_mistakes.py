@@ -12,7 +12,7 @@ from hc_ray.machine.paths import configs_dir
 from hc_ray.selftests import file_tester
 from hc_ray.spec.reading import read_spec
 from tests.fakes import plays_mistakes
-from tests.fakes.plays_mistakes import QUALITIES, RIGHT, WRONG
+from tests.fakes.plays_mistakes import RIGHT, WRONG
 
 DATASET = configs_dir() / "tasks" / "terminal"
 TASKS = sorted(path.parent for path in DATASET.glob("*/task.toml"))
@@ -46,24 +46,3 @@ def test_every_task_has_mistakes_to_play_and_tests_that_can_be_read(folder: Path
     assert all(file_tester.quoted_in(test.reasoning, instruction) for test in written.tests)
     reading = plays_mistakes.good(asked("tester", "reading", f"{instruction}\n{file_tester.sources(written.tests)}"))
     assert set(file_tester.read_readings(Completion(text=reading))) == {one.id for one in written.tests}
-
-
-def test_what_failed_is_mended_insisted_on_or_spoiled_at_the_stated_rates() -> None:
-    instruction = (TASKS[0] / "instruction.md").read_text().strip("\n")
-    failed = "Your submission was run against tests that"
-    wrong = [solution(instruction, "I play solution 1.", failed, seed=seed) for seed in range(400)]
-    assert wrong.count(RIGHT) / 400 == pytest.approx(plays_mistakes.MENDS, abs=0.1)
-    assert wrong.count("submit") / 400 == pytest.approx(plays_mistakes.INSISTS, abs=0.1)
-    right = [solution(instruction, f"I play solution {RIGHT}.", failed, seed=seed) for seed in range(400)]
-    assert right.count("submit") / 400 == pytest.approx(plays_mistakes.RIGHT_INSISTS, abs=0.1)
-    assert solution(instruction, "I play solution 1.", "submitted?") == "submit"
-
-
-def test_a_comparison_names_the_right_result_at_the_stated_rate() -> None:
-    results = "\n\n".join(f"Result {i}:\nApproach: solution {one}" for i, one in enumerate(("2", RIGHT, "1"), start=1))
-    prompts = [asked("solver", "tournament", "task", "I play solution 2.", results, seed=seed) for seed in range(400)]
-    share = sum(plays_mistakes.good(one).endswith("\n2") for one in prompts) / 400
-    knows = plays_mistakes.COMPARES_RIGHT
-    assert (
-        share == pytest.approx(knows + (1 - knows) / 3, abs=0.1) and QUALITIES["good"].valid > QUALITIES["poor"].valid
-    )
