@@ -73,7 +73,7 @@ class Generation:
             for name, won in list(still.items()):
                 evidence = self._weigh(stage, self._changes[name], seen)
                 self._evidence[name] = (*self._evidence.get(name, ()), evidence)
-                stands = standing(evidence, level, self.config, last=seen == sum(parts), won=won)
+                stands = standing(evidence, level, last=seen == sum(parts), won=won)
                 if stands != "open":
                     del still[name]
                 if stands == "behind":
