@@ -50,22 +50,19 @@ class Trouble:
         )
 
 
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
-        (EngineError("dead"), "infrastructure"),
-        (SandboxError("no daemon"), "infrastructure"),
-        (VerifierError("no runner"), "infrastructure"),
-        (ActorError("killed"), "infrastructure"),
-        (StoreError("gone"), "infrastructure"),
-        (OSError(28, "No space left on device"), "infrastructure"),
-        (MemoryError(), "infrastructure"),
-        (ControlError("its reference fails"), "reference"),
-        (DatasetError("no such task"), "user"),
-        (KeyError("x"), "bug"),
-        (LeakError("a canary"), "bug"),
-    ],
-)
+@pytest.mark.parametrize(("error", "kind"), [
+    (EngineError("dead"), "infrastructure"),
+    (SandboxError("no daemon"), "infrastructure"),
+    (VerifierError("no runner"), "infrastructure"),
+    (ActorError("killed"), "infrastructure"),
+    (StoreError("gone"), "infrastructure"),
+    (OSError(28, "No space left on device"), "infrastructure"),
+    (MemoryError(), "infrastructure"),
+    (ControlError("its reference fails"), "reference"),
+    (DatasetError("no such task"), "user"),
+    (KeyError("x"), "bug"),
+    (LeakError("a canary"), "bug"),
+])  # fmt: skip
 def test_each_fault_is_of_one_kind(error: Exception, kind: str):
     assert fault_of(error).kind == kind
 
@@ -93,16 +90,14 @@ async def test_the_last_attempt_raises_what_it_met_and_says_that_it_was_the_last
     trouble = Trouble(*(EngineError(str(n)) for n in range(9)))
     with pytest.raises(EngineError, match="3"):
         await trouble.persist(RetryConfig(attempts=4))
-    assert len(trouble.notes) == 4
-    assert trouble.notes[-1].again_after_sec is None
+    assert len(trouble.notes) == 4 and trouble.notes[-1].again_after_sec is None
 
 
 async def test_a_reference_that_fails_is_looked_at_once_more():
     trouble = Trouble(*(ControlError("fails") for _ in range(9)))
     with pytest.raises(ControlError):
         await trouble.persist()
-    assert len(trouble.notes) == 2
-    assert trouble.mended == 0
+    assert len(trouble.notes) == 2 and trouble.mended == 0
 
 
 @pytest.mark.parametrize("error", [DatasetError("never"), KeyError("a bug")])
@@ -110,8 +105,7 @@ async def test_what_would_be_the_same_again_is_not_tried_again(error: Exception)
     trouble = Trouble(error, error)
     with pytest.raises(type(error)):
         await trouble.persist()
-    assert len(trouble.notes) == 1
-    assert trouble.waits == []
+    assert len(trouble.notes) == 1 and trouble.waits == []
 
 
 async def test_a_cancellation_is_no_failure():

@@ -25,15 +25,7 @@ NO_BWRAP = "bwrap cannot start\nsudo sysctl kernel.apparmor_restrict_unprivilege
 class Machine(Backends):
     """A machine whose Docker and bubblewrap are as a test says. ``missing``: image → why it cannot be pulled."""
 
-    def __init__(
-        self,
-        *,
-        docker: str | None = None,
-        bwrap: str | None = None,
-        missing: dict[str, str] | None = None,
-        without: dict[str, str] | None = None,
-        pullable: tuple[str, ...] = (),
-    ) -> None:
+    def __init__(self, *, docker=None, bwrap=None, missing=None, without=None, pullable=()):
         self.faults = {"docker": docker, "bwrap": bwrap}
         self.found = Availability(here=("x:1",), pullable=pullable, missing=missing or {}, without=without or {})
         self.looked = 0
@@ -53,23 +45,23 @@ def auto(machine: Machine, *tasks: Task) -> Choice:
     return choose("auto", tasks or (SMALL, BUILT), here=machine)
 
 
-def test_docker_with_the_images_is_taken() -> None:
+def test_docker_with_the_images_is_taken():
     choice = auto(Machine())
     assert (choice.backend, choice.why) == ("docker", "Docker responds and has the tasks' images")
 
 
-def test_docker_that_can_pull_what_it_lacks_is_taken_and_the_plan_says_what_is_pulled() -> None:
+def test_docker_that_can_pull_what_it_lacks_is_taken_and_the_plan_says_what_is_pulled():
     choice = auto(Machine(pullable=("a:1", "b:1", "c:1", "d:1")))
     assert (choice.backend, choice.why) == ("docker", "Docker responds; a:1, b:1, c:1 and 1 more will be pulled")
 
 
-def test_without_docker_bubblewrap_is_taken_with_what_docker_would_need() -> None:
+def test_without_docker_bubblewrap_is_taken_with_what_docker_would_need():
     machine = Machine(docker=NO_DOCKER)
     choice = auto(machine)
     assert choice.backend == "bwrap" and NO_DOCKER in choice.why and machine.looked == 0
 
 
-def test_docker_without_images_and_registry_gives_way_to_bubblewrap_with_the_remedy() -> None:
+def test_docker_without_images_and_registry_gives_way_to_bubblewrap_with_the_remedy():
     lacks = {"python:3.11": "no such host"}
     choice = auto(Machine(missing=lacks, without={"s": "python:3.11"}))
     assert choice.backend == "bwrap"
@@ -77,9 +69,7 @@ def test_docker_without_images_and_registry_gives_way_to_bubblewrap_with_the_rem
 
 
 @pytest.mark.parametrize(("bwrap", "tasks"), [(None, (BUILT, BUILT)), (NO_BWRAP, (SMALL, BUILT))])
-def test_docker_stays_for_the_tasks_whose_images_it_has_where_bubblewrap_can_do_nothing(
-    bwrap: str | None, tasks: tuple[Task, Task]
-) -> None:
+def test_docker_stays_for_the_tasks_whose_images_it_has_where_bubblewrap_can_do_nothing(bwrap, tasks):
     other = tasks[0].model_copy(update={"name": "other", "digest": "o"})
     machine = Machine(bwrap=bwrap, missing={"gone:1": "no such host"}, without={"o": "gone:1"})
     choice = auto(machine, other, tasks[1])
@@ -91,34 +81,34 @@ def test_docker_stays_for_the_tasks_whose_images_it_has_where_bubblewrap_can_do_
     Machine(docker=NO_DOCKER, bwrap=NO_BWRAP),
     Machine(bwrap=NO_BWRAP, missing={"x:1": "no such host"}, without={"s": "x:1", "b": "x:1"}),
 ])  # fmt: skip
-def test_where_no_sandbox_works_both_remedies_are_told(machine: Machine) -> None:
+def test_where_no_sandbox_works_both_remedies_are_told(machine):
     with pytest.raises(PlatformError) as told:
         auto(machine)
     assert "sysctl" in str(told.value) and "Docker" in str(told.value)
     assert "docker group" in str(told.value) or "docker pull x:1" in str(told.value)
 
 
-def test_docker_asked_for_by_name_stays_and_what_it_lacks_is_noted() -> None:
+def test_docker_asked_for_by_name_stays_and_what_it_lacks_is_noted():
     choice = choose("docker", [SMALL], here=Machine(missing={"x:1": "no such host"}, without={"s": "x:1"}))
     assert (choice.backend, choice.why, choice.refused) == ("docker", "asked for", {})
     assert "docker pull x:1" in choice.notes[0]
 
 
 @pytest.mark.parametrize(("wanted", "says"), [("docker", "Docker (asked for)"), ("bwrap", "bubblewrap (asked for)")])
-def test_a_backend_asked_for_by_name_that_does_not_work_is_an_error_with_the_remedy(wanted: str, says: str) -> None:
+def test_a_backend_asked_for_by_name_that_does_not_work_is_an_error_with_the_remedy(wanted, says):
     with pytest.raises(PlatformError) as told:
         choose(wanted, here=Machine(docker=NO_DOCKER, bwrap=NO_BWRAP))
     assert says in str(told.value) and ("docker group" in str(told.value) or "sysctl" in str(told.value))
 
 
-def test_tasks_that_the_chosen_sandboxes_cannot_take_are_refused_with_the_reason(tmp_path: Path) -> None:
+def test_tasks_that_the_chosen_sandboxes_cannot_take_are_refused_with_the_reason(tmp_path):
     choice = Choice(backend="bwrap", why="")
     taken, refused = fitting([SMALL, BUILT], [], choice, tmp_path)
     assert [task.name for task in taken] == ["small"]
     assert [(task.name, "runs commands (RUN" in task.reason) for task in refused] == [("built", True)]
 
 
-def test_a_resumed_sweep_goes_on_in_the_sandboxes_that_it_began_with(tmp_path: Path) -> None:
+def test_a_resumed_sweep_goes_on_in_the_sandboxes_that_it_began_with(tmp_path):
     assert plan._began_with(str(tmp_path)) is None
     (tmp_path / "sweep.json").write_text('{"sandbox": "bwrap"}')
     assert plan._began_with(str(tmp_path)) == "bwrap"

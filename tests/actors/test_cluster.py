@@ -48,10 +48,8 @@ def listener():
 def test_the_token_is_made_once_and_only_its_owner_can_read_it(home):
     path = token_file()
     first = path.read_text()
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    assert len(first) >= 32
-    assert token_file().read_text() == first
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600 and stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    assert len(first) >= 32 and token_file().read_text() == first
     assert [one.name for one in path.parent.iterdir()] == ["ray_token"]
 
 
@@ -159,8 +157,7 @@ def test_a_port_that_accepts_and_never_answers_is_given_up_after_two_seconds(lis
     stale.write_text(dumb)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setattr(address, "CURRENT_CLUSTER", stale)
-    assert address.running_cluster() is None
-    assert time.monotonic() - started < 2 * address.PROBE_SECONDS + 2
+    assert address.running_cluster() is None and time.monotonic() - started < 2 * address.PROBE_SECONDS + 2
 
 
 def test_a_port_that_speaks_something_else_is_no_cluster(listener):
@@ -179,5 +176,4 @@ def test_an_address_where_grpc_is_spoken_is_taken(listener, monkeypatch):
     there, answers = listener
     answers.append(SETTINGS)
     monkeypatch.setenv("RAY_ADDRESS", there)
-    assert address.running_cluster() == there
-    assert os.environ["RAY_ADDRESS"] == there
+    assert address.running_cluster() == there and os.environ["RAY_ADDRESS"] == there

@@ -150,8 +150,7 @@ def test_an_owner_elsewhere_lives_while_it_renews_and_what_it_writes_after_a_tak
     time.sleep(2.5)
     assert Lease(SweepStore(out)).epoch == 2
     frozen.send_signal(signal.SIGCONT)
-    assert frozen.communicate("go\n")[0] == "dropped\n"
-    assert not (tmp_path / "out" / "late").exists()
+    assert frozen.communicate("go\n")[0] == "dropped\n" and not (tmp_path / "out" / "late").exists()
 
 
 DYING = """
@@ -173,10 +172,8 @@ with lease.held():
 def test_a_resume_right_after_sigkill_waits_until_what_still_dies_has_written(tmp_path):
     out = tmp_path / "out"
     killed = subprocess.run([sys.executable, "-c", DYING, str(out)], check=False)
-    assert killed.returncode == -signal.SIGKILL
-    assert not (out / "last").exists()
-    assert Lease(SweepStore(str(out))).epoch == 2
-    assert (out / "last").exists()
+    assert killed.returncode == -signal.SIGKILL and not (out / "last").exists()
+    assert Lease(SweepStore(str(out))).epoch == 2 and (out / "last").exists()
 
 
 def test_a_lease_whose_clock_runs_ahead_is_watched_and_not_believed(tmp_path, monkeypatch):

@@ -55,8 +55,7 @@ async def test_a_task_that_is_sealed_with_other_tests_has_its_new_canary_looked_
     (digest,) = after.replaced
     (old,), (new,) = set(before.canaries) - set(after.canaries), set(after.canaries) - set(before.canaries)
     read.clear()
-    assert await verifiers.leaks([new.encode()]) == [digest]
-    assert await verifiers.leaks([old.encode()]) == []
+    assert await verifiers.leaks([new.encode()]) == [digest] and await verifiers.leaks([old.encode()]) == []
     assert [path.parent.name for path in read] == [digest]
 
 

@@ -6,16 +6,8 @@ import pytest
 
 from hc_ray.domain.config import RetryConfig
 from hc_ray.domain.errors import EngineError, SandboxError
-from hc_ray_actors.driver import concurrency_window, supervisor
 from hc_ray_actors.driver.supervisor import Broken, Crew
 from tests.fakes.crew import Stage, attempts_of, plan_of, results_of, run
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr(supervisor, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(concurrency_window, "KEPT", 0.05)
-
 
 PATIENT = RetryConfig(attempts=3, backoff_sec=0.01, outage_sec=30)
 
@@ -33,8 +25,7 @@ def test_sixty_four_trials_that_an_engine_drops_at_once_are_one_mend(tmp_path):
 
     stage = Stage(solve=drops)
     summary, _ = run(plan_of(tmp_path / "out", 8, seeds=8, concurrency=64, retries=PATIENT), stage)
-    assert (summary.done, summary.unscored) == (64, 0)
-    assert stage.made.count("Engine") == 2
+    assert (summary.done, summary.unscored) == (64, 0) and stage.made.count("Engine") == 2
     assert stage.count("alive", "_Verifiers") <= 2  # it looks once more for those that came while it looked
     assert all(len(attempts_of(result)) == 1 for result in results_of(tmp_path / "out").values())
 
@@ -73,8 +64,7 @@ def test_trials_that_have_not_begun_wait_for_the_mend_and_lose_no_attempt(tmp_pa
         return "nobody answers at /var/run/docker.sock" if len(polls) < 20 else None
 
     summary, _ = run(plan_of(tmp_path / "out", 9, retries=PATIENT), Stage(solve=drops, fault=fault))
-    assert (summary.done, summary.unscored) == (9, 0)
-    assert met == ["t0"]
+    assert (summary.done, summary.unscored) == (9, 0) and met == ["t0"]
 
 
 def test_another_outage_is_another_mend(tmp_path):
@@ -83,13 +73,12 @@ def test_another_outage_is_another_mend(tmp_path):
     def drops(name: str) -> None:
         if len(outages) < 2:
             outages.append(name)
-            stage.living["Engine"][-1].dead = True
+            stage.die("Engine")
             raise EngineError("connection refused")
 
     stage = Stage(solve=drops)
     summary, _ = run(plan_of(tmp_path / "out", 1, retries=PATIENT), stage)
-    assert (summary.done, summary.unscored) == (1, 0)
-    assert stage.made.count("Engine") == 3
+    assert (summary.done, summary.unscored) == (1, 0) and stage.made.count("Engine") == 3
     assert stage.count("alive", "_Verifiers") == 2
 
 

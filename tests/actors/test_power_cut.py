@@ -88,8 +88,7 @@ def test_what_is_written_again_or_only_looked_at_waits_for_no_disk(disk, store, 
 
 
 def test_a_claimed_epoch_is_on_the_disk(disk, store):
-    assert store.claim("epochs/000001", b"")
-    assert disk.order == ["sync epochs/000001", "sync epochs", "sync ."]
+    assert store.claim("epochs/000001", b"") and disk.order == ["sync epochs/000001", "sync epochs", "sync ."]
     assert not store.claim("epochs/000001", b"")
 
 
@@ -126,8 +125,7 @@ def test_a_result_that_is_empty_or_cut_off_is_not_finished_and_its_trial_runs_ag
     summary, _ = run(plan, stage)
     assert (summary.done, summary.unscored, summary.stopped) == (4, 0, False)
     assert sorted(name for method, name in stage.calls if method == "solve") == ["t0", "t1"]
-    assert len(results_of(cut)) == 4
-    assert plan_of(cut, 4).notes == ()
+    assert len(results_of(cut)) == 4 and plan_of(cut, 4).notes == ()
 
 
 def test_a_resume_says_in_one_line_which_trials_it_runs_again(cut):
@@ -188,8 +186,7 @@ def test_a_submission_that_was_lost_half_written_is_not_graded_for_the_one_that_
     stage = Stage()
     summary, _ = run(plan_of(out, 1), stage)
     assert (summary.done, summary.unscored) == (1, 0)
-    assert (stage.count("solve"), stage.count("grade")) == (1, 1)
-    assert stored.read_bytes() != left
+    assert (stage.count("solve"), stage.count("grade")) == (1, 1) and stored.read_bytes() != left
 
 
 @pytest.mark.parametrize("left", [b"", b'{"config": ', b"[]"])

@@ -1,32 +1,16 @@
 """Actors whose process dies are replaced, and what they were at is done again, with actors that are played."""
 
-import pytest
-
 from hc_ray.domain.config import RetryConfig
 from hc_ray.domain.errors import EngineError, SandboxError
-from hc_ray_actors.driver import concurrency_window, supervisor
+from hc_ray_actors.driver import supervisor
 from tests.fakes.crew import Stage, attempts_of, plan_of, results_of, run
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr(supervisor, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(concurrency_window, "KEPT", 0.05)
-
-
 def test_trials_whose_process_is_killed_are_made_again_by_another(tmp_path):
-    stage: Stage
-    killed = []
-
-    def dies(name: str) -> None:
-        if not killed:
-            killed.append(name)
-            stage.die("Trials")
-
-    stage = Stage(solve=dies)
+    stage = Stage()
+    stage.die_once("Trials", "solve")
     summary, _ = run(plan_of(tmp_path / "out", 3, concurrency=3), stage)
-    assert (summary.done, summary.unscored) == (3, 0)
-    assert stage.made.count("Trials") == 2
+    assert (summary.done, summary.unscored) == (3, 0) and stage.made.count("Trials") == 2
     assert summary.problems == ("processes of the sweep that died and were restarted: 1",)
     assert stage.count("clear") == 1  # the sandboxes that nobody could close any more
     for result in results_of(tmp_path / "out").values():
@@ -34,67 +18,35 @@ def test_trials_whose_process_is_killed_are_made_again_by_another(tmp_path):
 
 
 def test_a_verifier_that_is_killed_while_it_grades_is_replaced_and_the_submission_graded_there(tmp_path):
-    stage: Stage
-    killed = []
-
-    def dies(name: str) -> None:
-        if not killed:
-            killed.append(name)
-            stage.die("Verifiers")
-
-    stage = Stage(grade=dies)
+    stage = Stage()
+    killed = stage.die_once("Verifiers", "grade")
     summary, _ = run(plan_of(tmp_path / "out"), stage)
-    assert (summary.done, summary.unscored) == (2, 0)
-    assert stage.made.count("Verifiers") == 2
+    assert (summary.done, summary.unscored) == (2, 0) and stage.made.count("Verifiers") == 2
     assert stage.count("solve", killed[0]) == 1
     (attempt,) = attempts_of(results_of(tmp_path / "out")[killed[0]])
     assert (attempt["stage"], attempt["error_type"]) == ("grade", "ActorError")
 
 
 def test_nothing_is_written_unscanned_when_the_verifier_dies_before_the_scan(tmp_path):
-    stage: Stage
-    killed = []
-
-    def dies(name: str) -> None:
-        if not killed:
-            killed.append(1)
-            stage.die("Verifiers")
-
-    stage = Stage(leaks=dies)
+    stage = Stage()
+    stage.die_once("Verifiers", "leaks")
     summary, _ = run(plan_of(tmp_path / "out", 1), stage)
-    assert (summary.done, summary.stopped) == (1, False)
-    assert stage.count("leaks") >= 2
+    assert (summary.done, summary.stopped) == (1, False) and stage.count("leaks") >= 2
 
 
 def test_sandboxes_whose_process_is_killed_are_replaced_and_the_trials_told(tmp_path):
-    stage: Stage
-    killed = []
-
-    def dies(name: str) -> None:
-        if not killed:
-            killed.append(name)
-            stage.die("Sandboxes")
-            raise SandboxError("the process that answers exec is gone")
-
-    stage = Stage(solve=dies)
+    stage = Stage()
+    stage.die_once("Sandboxes", "solve", SandboxError("the process that answers exec is gone"))
     summary, _ = run(plan_of(tmp_path / "out"), stage)
-    assert summary.unscored == 0
-    assert stage.made.count("Sandboxes") == 2
+    assert summary.unscored == 0 and stage.made.count("Sandboxes") == 2
     assert stage.count("use_sandboxes") == 1
 
 
 def test_an_engine_that_dies_is_started_anew_and_the_trials_are_told_where(tmp_path):
-    alive = {"Engine": True}
-
-    def dies(name: str) -> None:
-        if alive.pop("Engine", False):
-            stage.living["Engine"][-1].dead = True
-            raise EngineError("connection refused")
-
-    stage = Stage(solve=dies)
+    stage = Stage()
+    stage.die_once("Engine", "solve", EngineError("connection refused"))
     summary, _ = run(plan_of(tmp_path / "out"), stage)
-    assert (summary.done, summary.unscored) == (2, 0)
-    assert stage.made.count("Engine") == 2
+    assert (summary.done, summary.unscored) == (2, 0) and stage.made.count("Engine") == 2
     assert stage.count("reach") == 1
 
 
@@ -107,7 +59,7 @@ def test_a_sweep_whose_engine_does_not_come_up_again_stops_and_a_resume_does_the
             raise EngineError("no memory for the weights")
 
     def dies(name: str) -> None:
-        stage.living["Engine"][-1].dead = True
+        stage.die("Engine")
         raise EngineError("connection refused")
 
     out = tmp_path / "out"
@@ -133,18 +85,10 @@ def test_an_actor_that_keeps_dying_stops_the_sweep(tmp_path):
 
 
 def test_trials_and_tracker_stand_on_the_drivers_node_and_so_do_those_that_take_their_place(tmp_path):
-    stage: Stage
-    killed = []
-
-    def dies(name: str) -> None:
-        if not killed:
-            killed.append(name)
-            stage.die("Trials")
-
-    stage = Stage(solve=dies)
+    stage = Stage()
+    stage.die_once("Trials", "solve")
     plan = plan_of(tmp_path / "out")
     plan = plan.model_copy(update={"config": plan.config.model_copy(update={"mlflow_uri": "http://tracker"})})
     summary, _ = run(plan, stage)
-    assert summary.tracked == "the run"
-    assert stage.stood["Trials"] == [stage.here, stage.here]
+    assert summary.tracked == "the run" and stage.stood["Trials"] == [stage.here, stage.here]
     assert stage.stood["Tracker"] == [stage.here]

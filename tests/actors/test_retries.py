@@ -23,12 +23,10 @@ def quick(monkeypatch):
 def test_a_grading_is_tried_again_with_what_was_handed_in(tmp_path):
     stage = Stage(grade=failing(VerifierError("the sandbox broke"), 2))
     summary, watcher = run(plan_of(tmp_path / "out"), stage)
-    assert (summary.done, summary.unscored) == (2, 0)
-    assert stage.count("solve", "t0") == 1
+    assert (summary.done, summary.unscored) == (2, 0) and stage.count("solve", "t0") == 1
     assert stage.count("grade", "t0") == 3
     result = results_of(tmp_path / "out")["t0"]
-    assert result["verifier_result"]["rewards"] == {"reward": 1.0}
-    assert result["exception_info"] is None
+    assert result["verifier_result"]["rewards"] == {"reward": 1.0} and result["exception_info"] is None
     assert [(a["stage"], a["number"], a["error"]) for a in attempts_of(result)] == [
         ("grade", 1, "the sandbox broke"),
         ("grade", 2, "the sandbox broke"),
@@ -45,31 +43,26 @@ def test_a_trial_that_cannot_be_graded_is_unscored_and_a_resume_grades_it_withou
     assert [name for method, name in broken.calls if method == "fail"] == ["no verdict could be had"]
     before = results_of(out)["t0"]
     assert before["verifier_result"] is None
-    assert before["exception_info"]["exception_message"] == "docker is off"
-    assert len(attempts_of(before)) == 3
+    assert before["exception_info"]["exception_message"] == "docker is off" and len(attempts_of(before)) == 3
     assert before["agent_result"]["n_input_tokens"] == 30
 
     plan = plan_of(out)
     assert len(plan.unscored) == 1
     mended = Stage()
     summary, _ = run(plan, mended)
-    assert (summary.done, summary.unscored) == (2, 0)
-    assert mended.count("solve") == 0
+    assert (summary.done, summary.unscored) == (2, 0) and mended.count("solve") == 0
     assert mended.count("grade") == 1
     after = results_of(out)["t0"]
     assert after["verifier_result"]["rewards"] == {"reward": 1.0}
     assert after["agent_result"]["metadata"]["score"] == 1099.0
-    assert after["agent_result"]["n_input_tokens"] == 30
-    assert attempts_of(after) == attempts_of(before)
-    assert not list(out.glob("trials/*/exception.txt"))
-    assert plan_of(out).unscored == ()
+    assert after["agent_result"]["n_input_tokens"] == 30 and attempts_of(after) == attempts_of(before)
+    assert not list(out.glob("trials/*/exception.txt")) and plan_of(out).unscored == ()
 
 
 def test_an_attempt_that_an_engine_ended_is_made_again_and_its_tokens_are_kept(tmp_path):
     stage = Stage(solve=failing(EngineError("connection refused"), 1))
     summary, _ = run(plan_of(tmp_path / "out"), stage)
-    assert summary.unscored == 0
-    assert stage.count("solve", "t0") == 2
+    assert summary.unscored == 0 and stage.count("solve", "t0") == 2
     (attempt,) = attempts_of(results_of(tmp_path / "out")["t0"])
     assert (attempt["stage"], attempt["error_type"]) == ("solve", "EngineError")
 
@@ -82,13 +75,11 @@ def test_a_verdict_is_never_asked_for_twice_even_when_its_trial_dies_of_it(tmp_p
 
     stage = Stage(resume=dies, grade=lambda name: verdict(False))
     summary, _ = run(plan_of(tmp_path / "out", 1), stage)
-    assert (summary.done, summary.unscored) == (1, 0)
-    assert stage.count("grade") == 1
+    assert (summary.done, summary.unscored) == (1, 0) and stage.count("grade") == 1
     result = results_of(tmp_path / "out")["t0"]
     assert result["verifier_result"]["rewards"] == {"reward": 0.0}
     metadata = result["agent_result"]["metadata"]
-    assert metadata["bits"] == [False]
-    assert "after the verdict is lost" in metadata["notes"][-1]
+    assert metadata["bits"] == [False] and "after the verdict is lost" in metadata["notes"][-1]
     assert result["agent_result"]["n_output_tokens"] == 12
 
 
@@ -102,8 +93,7 @@ def test_a_daemon_that_is_away_for_a_while_costs_one_attempt(tmp_path):
     stage = Stage(fault=fault, solve=failing(SandboxError("Docker: no answer from the daemon"), 1))
     patient = RetryConfig(attempts=2, backoff_sec=0.01, outage_sec=30)
     summary, _ = run(plan_of(tmp_path / "out", retries=patient), stage)
-    assert (summary.done, summary.unscored) == (2, 0)
-    assert silent[0] < 0
+    assert (summary.done, summary.unscored) == (2, 0) and silent[0] < 0
     assert len(attempts_of(results_of(tmp_path / "out")["t0"])) == 1
 
 
@@ -119,15 +109,13 @@ def test_a_daemon_that_stays_away_stops_the_sweep_with_one_line_and_a_resume_run
     assert problem.startswith("nobody answers at /var/run/docker.sock (waited 0.05 s)")
     assert "\n" not in problem
     summary, _ = run(plan_of(out, 5), Stage())
-    assert (summary.done, summary.unscored) == (5, 0)
-    assert len(attempts_of(results_of(out)["t0"])) == 1
+    assert (summary.done, summary.unscored) == (5, 0) and len(attempts_of(results_of(out)["t0"])) == 1
 
 
 def test_a_task_whose_reference_fails_is_looked_at_twice_and_all_its_trials_are_unscored(tmp_path):
     stage = Stage(control=lambda name: verdict(False) if name == "t0" else None)
     summary, _ = run(plan_of(tmp_path / "out", 3, seeds=4, concurrency=3), stage)
-    assert (summary.done, summary.unscored) == (12, 4)
-    assert stage.count("control", "t0") == 2
+    assert (summary.done, summary.unscored) == (12, 4) and stage.count("control", "t0") == 2
     assert stage.count("grade", "t0") == 0
     assert (stage.count("grade", "t1"), stage.count("grade", "t2")) == (4, 4)
     result = results_of(tmp_path / "out")["t0"]
@@ -157,16 +145,14 @@ def test_a_control_that_the_machinery_broke_is_looked_at_again_by_the_tasks_next
 
     stage = Stage(control=failing(VerifierError("no sandbox"), 3), solve=lambda name: later(name))
     summary, _ = run(plan_of(out, 1, seeds=2), stage)
-    assert (summary.done, summary.unscored) == (2, 1)
-    assert stage.count("control") == 4
+    assert (summary.done, summary.unscored) == (2, 1) and stage.count("control") == 4
 
 
 def test_an_image_that_does_not_build_is_tried_a_few_times_for_all_trials_of_the_task(tmp_path):
     fault = SandboxError("t0: its image cannot be built: exit 3; docker build shows why\nStep 1/2")
     stage = Stage(prepare=failing(fault))
     summary, watcher = run(plan_of(tmp_path / "out", 2, seeds=5, concurrency=4), stage)
-    assert (summary.done, summary.unscored) == (10, 5)
-    assert stage.count("prepare", "t0") == 3
+    assert (summary.done, summary.unscored) == (10, 5) and stage.count("prepare", "t0") == 3
     assert stage.count("solve", "t0") == 0
     assert {a["stage"] for a in attempts_of(results_of(tmp_path / "out")["t0"])} == {"environment"}
     assert all("\n" not in event.text for event in watcher.of("error"))
@@ -201,8 +187,7 @@ def test_a_back_off_keeps_nobody_else_from_working(tmp_path):
 def test_a_bug_is_unscored_at_once_with_its_traceback(tmp_path):
     stage = Stage(solve=failing(KeyError("nobody thought of this")))
     summary, _ = run(plan_of(tmp_path / "out"), stage)
-    assert (summary.done, summary.unscored) == (2, 1)
-    assert stage.count("solve", "t0") == 1
+    assert (summary.done, summary.unscored) == (2, 1) and stage.count("solve", "t0") == 1
     assert "KeyError" in results_of(tmp_path / "out")["t0"]["exception_info"]["exception_traceback"]
 
 
@@ -226,10 +211,8 @@ def test_a_full_disk_stops_the_sweep_with_one_line_and_a_resume_runs_the_rest(tm
     with monkeypatch.context() as patch:
         patch.setattr(SweepStore, "write", full)
         summary, _ = run(plan_of(out, 5), Stage())
-    assert summary.stopped
-    assert "the disk is full" in summary.problems[0]
-    assert "--resume" in summary.problems[0]
-    assert len(results_of(out)) == 2
+    assert summary.stopped and "the disk is full" in summary.problems[0]
+    assert "--resume" in summary.problems[0] and len(results_of(out)) == 2
     before = {path: path.read_bytes() for path in out.glob("trials/*/result.json")}
     summary, _ = run(plan_of(out, 5), Stage())
     assert (summary.done, summary.unscored, summary.stopped) == (5, 0, False)
@@ -241,11 +224,9 @@ def test_an_unscored_trial_of_an_earlier_start_is_solved_again_where_nothing_was
     run(plan_of(out, 1), Stage(solve=failing(EngineError("dead"))))
     stage = Stage(grade=lambda name: verdict(False))
     summary, _ = run(plan_of(out, 1), stage)
-    assert (summary.done, summary.unscored) == (1, 0)
-    assert stage.count("solve") == 1
+    assert (summary.done, summary.unscored) == (1, 0) and stage.count("solve") == 1
     result = results_of(out)["t0"]
-    assert len(attempts_of(result)) == 3
-    assert result["verifier_result"]["rewards"] == {"reward": 0.0}
+    assert len(attempts_of(result)) == 3 and result["verifier_result"]["rewards"] == {"reward": 0.0}
 
 
 def test_an_oracle_is_not_run_again_for_a_grading_that_failed(tmp_path):

@@ -59,7 +59,6 @@ def test_auto_joins_the_ray_that_is_up_and_an_actor_for_the_drivers_node_stands_
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=180, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
     told = json.loads(done.stdout.strip().splitlines()[-1])
-    assert told["where"] == told["up"]
-    assert told["here"] == told["head"]
+    assert told["where"] == told["up"] and told["here"] == told["head"]
     assert len(told["sandboxes"]) == 2 and told["here"] not in told["sandboxes"]
     assert set(told["stand"]) == {told["here"]}  # though the others have more room

@@ -21,8 +21,7 @@ async def test_no_more_hold_a_slot_than_the_window_is_wide():
 
     ended: list[int] = []
     await drive(range(30), go, width=3, done=ended.append)
-    assert most == 3
-    assert sorted(ended) == list(range(30))
+    assert most == 3 and sorted(ended) == list(range(30))
 
 
 async def test_who_waits_for_something_slow_lets_another_work(monkeypatch):
