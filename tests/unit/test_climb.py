@@ -1,0 +1,139 @@
+"""Whole climbs, in the bench's simulated world and with a scripted meta-reasoner."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from hc_ray.climb.climb import Climb
+from hc_ray.climb.evaluation import Cell, Outcome
+from hc_ray.climb.knobs import KNOBS, Site
+from hc_ray.climb.proposals import Record
+from hc_ray.climb.race import ClimbConfig
+from hc_ray.domain.config import SolverConfig
+from hc_ray.domain.errors import OutputError
+from hc_ray.domain.prompt import Completion, Prompt
+from tests.bench.climb import World
+from tests.fakes.sweepdir import MemoryStore
+
+START = Site(solver=SolverConfig())
+SHORT = ClimbConfig(generations=3, looks=(1, 1), confirm=(1,), race_alpha=0.5, alpha=0.5, tokens=10**9)
+
+
+class Recording(World):
+    """Keeps what it was asked to run."""
+
+    def evaluate(self, cells: Sequence[Cell], *, tokens: int) -> list[list[Outcome]]:
+        self.cells: list[Cell] = [*getattr(self, "cells", ()), *cells]
+        return super().evaluate(cells, tokens=tokens)
+
+
+class Written(MemoryStore):
+    """Keeps the order of what was written."""
+
+    def __init__(self, before: Sequence[tuple[str, bytes]] = ()) -> None:
+        super().__init__()
+        self.order: list[tuple[str, bytes]] = []
+        for path, data in before:
+            self.write(path, data)
+
+    def write(self, path: str, data: bytes) -> None:
+        super().write(path, data)
+        self.order.append((path, data))
+
+
+def meta(prompt: Prompt) -> Completion:
+    wanted = ("solver.repairs", 4) if prompt.seed % 2 else ("solver.hint", f"Check the edges {prompt.seed} times.")
+    text = json.dumps({"knob": wanted[0], "value": wanted[1], "reason": "The figures say that this may help."})
+    return Completion(text=text, prompt_tokens=500, completion_tokens=50)
+
+
+def climbed(config: ClimbConfig = SHORT, world: World | None = None, **more: Any) -> tuple[Climb, Written]:
+    world, store = world or World(8, 8, 3.0), more.pop("store", None) or Written()
+    climb = Climb(START, world.tasks, config, evaluator=world, store=store, **more)
+    climb.run()
+    return climb, store
+
+
+def accepted(climb: Climb) -> list[Record]:
+    return [one for one in climb.history if one.accepted]
+
+
+def test_a_climb_that_was_killed_anywhere_goes_on_to_the_same_end_and_asks_for_no_stored_proposal_again() -> None:
+    climb, store = climbed(ask=meta)
+    assert accepted(climb), "this world has something to find"
+    for count in range(len(store.order)):
+        asked: list[Prompt] = []
+        again, second = climbed(ask=lambda one, kept=asked: (kept.append(one), meta(one))[1],
+                                store=Written(store.order[:count]))  # fmt: skip
+        assert (again.site, again.history, again.tokens) == (climb.site, climb.history, climb.tokens)
+        assert second.files == store.files, f"killed after {count} writes"
+        known = {Record.model_validate_json(data).proposal.generation for path, data in store.order[:count]
+                 if path != "climb/declared.json" and b"meta-reasoner" in data}  # fmt: skip
+        assert len(asked) == 3 - len(known)
+
+
+def test_a_proposal_is_stored_before_its_first_trial() -> None:
+    told: list[tuple[str, int]] = []
+    world = Recording(8, 8, 3.0)
+    climbed(world=world, tell=lambda one: told.append((one.path, len(world.cells))))
+    assert told[:3] == [("climb/1-0.json", 1), ("climb/1-1.json", 1), ("climb/1-2.json", 1)], "only the baseline ran"
+
+
+@pytest.mark.parametrize("budget", [1, 9_000, 40_000, 111_111])
+def test_the_budget_is_passed_by_no_more_than_the_trial_in_flight_and_its_end_reverts_the_undecided(
+    budget: int,
+) -> None:
+    world = World(8, 8, 3.0)
+    climb, _ = climbed(SHORT.model_copy(update={"tokens": budget, "generations": 9}), world)
+    assert budget <= climb.tokens == world.spent < budget + 6000
+    last = [one.decision.verdict for one in climb.history[-3:] if one.decision]
+    assert "undecided" in last and "accepted" not in last
+    assert climb.site.solver == [START.solver, *(one.proposal.solver for one in accepted(climb))][-1]
+
+
+def test_proposers_take_equal_turns_and_every_comparison_has_seeds_of_its_own() -> None:
+    world = Recording(8, 8, 3.0)
+    climb, _ = climbed(world=world)
+    turns = [one.proposal.proposer for one in climb.history]
+    assert {turns.count(name) for name in ("rules", "tpe", "no change")} == {3}
+    assert len({turns[i] for i in (0, 3, 6)}) == 3, "who comes first rotates"
+    seeds: dict[str, set[int]] = {}
+    for cell in world.cells:
+        seeds.setdefault(f"{cell.stage} {cell.arm}", set()).update(cell.seeds)
+    assert seeds["race tpe"] <= seeds["race control"] and not seeds["race control"] & seeds["confirm control"]
+    assert not seeds["race no change"] & seeds["race control"]
+
+
+def test_stagnation_takes_bigger_steps_within_three_guardrails() -> None:
+    climb, _ = climbed(SHORT.model_copy(update={"generations": 8, "patience": 2, "alpha": 0.001}), World(1, 8, 0.0))
+    assert [one.proposal.reach for one in climb.history[::3]] == [1, 1, 2, 2, 3, 3, 3, 3]
+    steps = [abs(one.proposal.after - one.proposal.before) / knob.box[2] for one in climb.history
+             if one.proposal.knob and (knob := KNOBS[one.proposal.knob]).kind == "whole" and knob.box]  # fmt: skip
+    assert 1 < max(steps) <= 3
+
+
+def test_changes_that_stored_trials_speak_against_cost_no_trial() -> None:
+    asked: list[SolverConfig] = []
+    world = Recording(8, 8, 0.0)
+    climb, _ = climbed(SHORT.model_copy(update={"generations": 15}), world,
+                       replay=lambda incumbent, changed: (asked.append(changed), -0.1)[1])  # fmt: skip
+    refused = [one.proposal.solver for one in climb.history if one.decision and "stored trials" in one.decision.why]
+    assert refused == asked and asked, "some proposal was replayable"
+    assert not {one.hash for one in refused} & {cell.solver.hash for cell in world.cells}
+
+
+def test_a_folder_with_another_climb_is_refused() -> None:
+    _, store = climbed()
+    with pytest.raises(OutputError, match="another start, tasks or terms"):
+        climbed(SHORT.model_copy(update={"seed": 9}), store=store)
+
+
+def test_the_path_of_acceptances_leads_uphill_in_a_world_with_something_to_find() -> None:
+    gains = []
+    for seed in range(4):
+        world = World(seed, 16, 2.0)
+        climb, _ = climbed(ClimbConfig(generations=6, tokens=10**9, seed=seed), world)
+        gains.append(float((world.chances(climb.site.solver) - world.chances(START.solver)).mean()))
+    assert min(gains) >= 0 and sum(gains) > 0.2, gains

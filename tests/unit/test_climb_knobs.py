@@ -1,0 +1,126 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from hc_ray.climb.guardrails import neighbours, turn
+from hc_ray.climb.knobs import KNOBS, Knob, Site, live, with_value
+from hc_ray.domain.config import BudgetConfig, SolverConfig
+from hc_ray.domain.profile import Profile
+from hc_ray.domain.prompt import Malformed
+from hc_ray.tasks.vocabulary import Vocabulary
+
+TINY = Site(solver=SolverConfig())
+CAPABLE = Site(
+    solver=SolverConfig.model_validate({"agent_style": "loop", "plans": ["plain"], "testgen": {"style": "files"}}),
+    profile=Profile(name="capable", context_tokens=32_768),
+    tools=True,
+)
+CLIMBED = [knob for knob in KNOBS.values() if knob.turner == "climb"]
+
+
+def leaves(owner: type[BaseModel], above: str) -> set[str]:
+    found = set()
+    for name, field in owner.model_fields.items():
+        inner = field.annotation
+        below = isinstance(inner, type) and issubclass(inner, BaseModel)
+        found |= leaves(inner, f"{above}{name}.") if below else {above + name}  # type: ignore[arg-type]
+    return found
+
+
+def test_the_table_has_a_line_for_every_setting_of_solver_and_budget_with_its_own_description() -> None:
+    assert set(KNOBS) == leaves(SolverConfig, "solver.") | leaves(BudgetConfig, "budget.")
+    assert all(len(knob.meaning) > 10 for knob in KNOBS.values())
+    assert KNOBS["solver.testgen.rounds"].default == 2 and KNOBS["solver.testgen.rounds"].changes_suite
+    assert not {knob.key for knob in CLIMBED} & {"solver.refinement", "solver.testgen.budget_tokens", "budget.tokens"}
+
+
+def test_every_trait_that_a_knob_needs_can_hold() -> None:
+    more = {"use_skills": True, "testgen": {"style": "files", "rounds": 2}}
+    sites = [TINY, CAPABLE, CAPABLE.model_copy(update={"solver": SolverConfig.model_validate(more)})]
+    assert {trait for knob in KNOBS.values() for trait in knob.needs} <= set().union(*(one.traits for one in sites))
+
+
+def test_only_knobs_with_an_effect_where_they_are_turned_are_live() -> None:
+    tiny, capable = ({knob.key.removeprefix("solver.") for knob in live(site)} for site in (TINY, CAPABLE))
+    assert {"samples_max", "replace", "greedy"} == {"samples_max", "replace", "greedy"} & tiny - capable
+    alone = {"actions", "observation_chars", "tournament", "agent_style", "testgen.second_reading"}
+    assert alone == alone & capable - tiny
+    once = SolverConfig.model_validate({"max_rounds": 1, "samples": 2, "repairs": 0, "testgen": {"budget_tokens": 0}})
+    dead = {"temperatures", "samples_max", "patience", "repairs", "feedback"}
+    keys = {knob.key.removeprefix("solver.") for knob in live(Site(solver=once))}
+    assert not keys & dead and not any(key.startswith("testgen") for key in keys)
+
+
+def test_the_box_of_a_climb_lies_within_the_limits_of_the_field() -> None:
+    wide = SolverConfig.model_validate({"samples_max": 16, "testgen": {"tests_per_category_max": 20}})
+    for knob in CLIMBED:
+        for end in knob.box[:2] if knob.box else ():
+            value = [end] * 3 if knob.kind == "ladder" else end
+            assert knob.at(with_value(wide, knob.key, value)) == value
+
+
+@pytest.mark.parametrize(
+    ("key", "asked", "after"),
+    [
+        ("solver.temperatures", [0.9, 0.9, 0.9], [0.4, 0.6, 0.8]),
+        ("solver.temperatures", 0.45, [0.25, 0.45, 0.65]),
+        ("solver.testgen.tests_per_category_max", 17, 6),
+        ("solver.testgen.tests_per_category_min", 1, None),
+        ("solver.testgen.rounds", "1", 1),
+        ("solver.testgen.temperature", 5, 0.8),
+        ("solver.samples", True, None),
+        ("solver.samples", float("nan"), None),
+        ("solver.selector", "best", None),
+        ("solver.replace", False, False),
+        ("solver.plans", "steps", ["steps", "plain", "simple", "literal", "edge_first", "examples"]),
+        ("solver.plans", "nowhere", None),
+        ("solver.hint", "  check\nthe edges ", "check the edges"),
+        ("solver.hint", "word " * 60, ("word " * 30).strip()),
+        ("solver.hint", 7, None),
+    ],
+)
+def test_what_is_asked_for_is_clipped_to_the_nearest_legal_value(key: str, asked: Any, after: Any) -> None:
+    turned = turn(KNOBS[key], asked, TINY)
+    assert (None if isinstance(turned, Malformed) else KNOBS[key].at(turned)) == after
+
+
+def test_a_hint_that_speaks_of_one_task_is_refused_and_a_change_that_comes_to_the_same_too() -> None:
+    speaks = Vocabulary({"marmalade-sorting": ["Sort the marmalade."], "b": ["Count words."]}).found
+    assert isinstance(turn(KNOBS["solver.hint"], "think of marmalade", TINY, speaks=speaks), Malformed)
+    assert isinstance(turn(KNOBS["solver.hint"], "think of the edges", TINY, speaks=speaks), SolverConfig)
+    level = Site(solver=SolverConfig(samples=8, samples_max=8))
+    assert isinstance(turn(KNOBS["solver.samples_max"], 6, level), Malformed)
+    small = CAPABLE.model_copy(update={"profile": Profile(name="capable", context_tokens=8192)})
+    assert isinstance(turn(KNOBS["solver.observation_chars"], 9000, small), Malformed)
+
+
+values = st.one_of(
+    st.floats(-5, 60), st.integers(-100, 40_000), st.booleans(), st.text(max_size=200), st.none(),
+    st.sampled_from(["full", "mbr", "steps", "model", "off", "loop", "calls"]),
+    st.lists(st.floats(-1, 3), max_size=4), st.dictionaries(st.text(max_size=3), st.integers(), max_size=1),
+)  # fmt: skip
+
+
+@given(st.sampled_from([TINY, CAPABLE]), st.lists(st.tuples(st.sampled_from(CLIMBED), values), max_size=8),
+       st.integers(1, 3))  # fmt: skip
+def test_a_turned_knob_is_a_legal_config_within_the_guardrail_of_its_incumbent(
+    site: Site, path: list[tuple[Knob, Any]], reach: int
+) -> None:
+    for knob, asked in path:
+        turned = turn(knob, asked, site, reach=reach)
+        if isinstance(turned, Malformed):
+            continue
+        solver = SolverConfig.model_validate(turned.model_dump())
+        assert [one.key for one in CLIMBED if one.at(solver) != one.at(site.solver)] == [knob.key]
+        assert solver.testgen.tests_per_category_min >= 2 and len(solver.hint) <= 150
+        if knob.box:
+            low, high, step = knob.box
+            values = (knob.at(one) for one in (solver, site.solver))
+            for now, before in zip(*(one if isinstance(one, list) else [one] for one in values), strict=True):
+                assert abs(now - before) <= step * reach + 1e-9 and low - 1e-9 <= now
+                assert now <= max(high, before) + 1e-9
+        site = site.model_copy(update={"solver": solver})
+        assert all(one != solver for one in neighbours(knob, site, reach))
