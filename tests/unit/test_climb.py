@@ -74,13 +74,6 @@ def test_a_climb_that_was_killed_anywhere_goes_on_to_the_same_end_and_asks_for_n
         assert len(asked) == 3 - len(known)
 
 
-def test_a_proposal_is_stored_before_its_first_trial() -> None:
-    told: list[tuple[str, int]] = []
-    world = Recording(8, 8, 3.0)
-    climbed(world=world, tell=lambda one: told.append((one.path, len(world.cells))))
-    assert told[:3] == [("climb/1-0.json", 1), ("climb/1-1.json", 1), ("climb/1-2.json", 1)], "only the baseline ran"
-
-
 @pytest.mark.parametrize("budget", [1, 9_000, 40_000, 111_111])
 def test_the_budget_is_passed_by_no_more_than_the_trial_in_flight_and_its_end_reverts_the_undecided(
     budget: int,
@@ -94,8 +87,9 @@ def test_the_budget_is_passed_by_no_more_than_the_trial_in_flight_and_its_end_re
 
 
 def test_proposers_take_equal_turns_and_every_comparison_has_seeds_of_its_own() -> None:
-    world = Recording(8, 8, 3.0)
-    climb, _ = climbed(world=world)
+    world, told = Recording(8, 8, 3.0), list[tuple[str, int]]()
+    climb, _ = climbed(world=world, tell=lambda one: told.append((one.path, len(world.cells))))
+    assert told[:3] == [(f"climb/1-{place}.json", 1) for place in range(3)], "stored when only the baseline had run"
     turns = [one.proposal.proposer for one in climb.history]
     assert {turns.count(name) for name in ("rules", "tpe", "no change")} == {3}
     assert len({turns[i] for i in (0, 3, 6)}) == 3, "who comes first rotates"

@@ -59,12 +59,6 @@ def test_equal_pass_rates_are_decided_by_tokens_and_never_at_the_cost_of_a_pass(
     assert standing(evidence(same, more, 60, "confirm"), 0.01, last=True, won="ahead") == "behind"
 
 
-def test_levels_add_up_to_the_declared_chance_of_a_false_acceptance() -> None:
-    config = ClimbConfig(generations=10, race_alpha=0.25, alpha=0.1, looks=(1, 1, 2))
-    assert sum(config.look_alpha(number) for number in range(3)) == pytest.approx(0.25)
-    assert 10 * 3 * 0.25 * config.confirm_alpha(3) == pytest.approx(0.1)
-
-
 @pytest.mark.parametrize("tasks", [6, 9])
 def test_on_few_tasks_without_any_effect_at_most_the_declared_share_is_accepted(tasks: int) -> None:
     site, accepted, runs = Site(solver=SolverConfig()), 0, 300
