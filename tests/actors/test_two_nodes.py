@@ -29,10 +29,9 @@ async def stand(actors):
 nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": 80 << 20})
 crew = None
 try:
-    for number in range(2):
-        nodes.add_node(num_cpus=4, object_store_memory=80 << 20, resources={cluster.SANDBOX: 1})
+    nodes.add_node(num_cpus=4, object_store_memory=80 << 20, resources={cluster.SANDBOX: 1})
     crew = cluster.RayCluster(address="auto")
-    actors = [crew.spawn(Whereabouts, node=crew.here) for _ in range(8)]
+    actors = [crew.spawn(Whereabouts, node=crew.here) for _ in range(3)]
     print(json.dumps({
         "up": nodes.address, "head": nodes.head_node.node_id, "where": crew.where, "here": crew.here,
         "sandboxes": crew.nodes(cluster.SANDBOX), "stand": asyncio.run(stand(actors)),
@@ -60,5 +59,5 @@ def test_auto_joins_the_ray_that_is_up_and_an_actor_for_the_drivers_node_stands_
     assert done.returncode == 0, done.stderr[-3000:]
     told = json.loads(done.stdout.strip().splitlines()[-1])
     assert told["where"] == told["up"] and told["here"] == told["head"]
-    assert len(told["sandboxes"]) == 2 and told["here"] not in told["sandboxes"]
-    assert set(told["stand"]) == {told["here"]}  # though the others have more room
+    assert len(told["sandboxes"]) == 1 and told["here"] not in told["sandboxes"]
+    assert set(told["stand"]) == {told["here"]}  # though the other has more room
