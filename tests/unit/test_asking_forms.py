@@ -241,7 +241,9 @@ def test_native_tool_calls_are_never_planned_for_a_server_without_them() -> None
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(bench, "_place", FolderPlace)
+    monkeypatch.setattr(bench, "_place", lambda: FolderPlace(quick=True))
+    few = {"actions": ITEMS["actions"][:6], "tests": ITEMS["tests"][:1]}  # six: fewer could show no difference
+    monkeypatch.setattr("hc_ray.agent.asking_forms.load_forms", lambda: few)
     yield tmp_path / "home"
 
 
@@ -265,10 +267,10 @@ def test_the_command_finds_that_a_model_calls_tools_better_saves_it_and_the_plan
         done = CliRunner().invoke(app, ["engine", "bench", "--profile", "--save", *flags], catch_exceptions=False)
         notes = role_models_of(server)
     assert "solver.actions: calls\nsolver.testgen.style: files\n" in done.stdout
-    assert ["actions", "calls", "24", "24", "24"] in [line.split()[:5] for line in done.stdout.splitlines()]
+    assert ["actions", "calls", "18", "18", "18"] in [line.split()[:5] for line in done.stdout.splitlines()]
     kept = yaml.safe_load(remote_profile_path("fake").read_text())
     assert kept["name"] == "capable" and kept["settings"] == {"solver.actions": "calls"}
-    assert "actions calls 24/24" in kept["measured"]
+    assert "actions calls 18/18" in kept["measured"]
     assert notes[0] == "fake: profile `capable` (measured for this model, solver.actions: calls)"
 
 
