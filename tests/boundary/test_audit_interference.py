@@ -2,22 +2,19 @@
 the first, sends the same to its engine (in normal form: what is shown to a model is true of one run alone)."""
 
 import json
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hc_ray.domain.config import BudgetConfig, EngineConfig, SolverConfig, SweepConfig, TestgenConfig
-from hc_ray_actors.cluster import InProcess
-from hc_ray_actors.driver import sweep
+from hc_ray.domain.config import BudgetConfig, EngineConfig, SolverConfig, TestgenConfig
 from hc_ray_actors.jobs import audit as auditing
 from hc_ray_actors.jobs.audit_subjects import AuditSettings
+from tests.fakes import sweeps
 from tests.fakes.engine_server import EngineServer
 from tests.fakes.normal_form import of_body
-from tests.fakes.sandbox_home import data_home
+from tests.fakes.sandbox_home import own_home
 from tests.fakes.tasks import make_task
 from tests.fakes.unsteady_model import answer
 
@@ -34,25 +31,10 @@ INSTRUCTION = (
 CLOCKS = ("engine_seconds",)
 
 
-class Silence:
-    def emit(self, event: object) -> None:
-        """Nobody listens."""
-
-
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A data root of its own: what an audit keeps there is the test's."""
-    from hc_ray.sandboxes.runner_build import ensure_runner
-
-    with data_home() as shared:
-        ensure_runner()
-        own = shared / f"audit-interference-{os.getpid()}"
-        own.mkdir(mode=0o755)
-        shutil.copytree(shared / "runner", own / "runner", symlinks=True, copy_function=os.link)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("HC_RAY_HOME", str(own))
-            yield own
-        shutil.rmtree(own, ignore_errors=True)
+    with own_home() as home:
+        yield home
 
 
 def timeless(data: Any) -> Any:
@@ -64,18 +46,9 @@ def timeless(data: Any) -> Any:
 def swept(dataset: Path, out: Path, server: EngineServer) -> tuple[list[bytes], dict[str, Any]]:
     """What a sweep sent to its engine (a round's requests go side by side, so sorted), and what its trials made."""
     server.requests.clear()
-    config = SweepConfig(
-        dataset=str(dataset),
-        engine=EngineConfig(kind="openai", model="fake", base_url=server.base_url, context_tokens=2048),
-        sandbox="bwrap",
-        concurrency=1,
-        agents=("hc",),
-        solver=SOLVER,
-        budget=BudgetConfig(tokens=2000),
-        mlflow_uri="none",
-        out=str(out),
-    )
-    summary = sweep.run(sweep.prepare(config), events=Silence(), cluster=InProcess())
+    engine = EngineConfig(kind="openai", model="fake", base_url=server.base_url, context_tokens=2048)
+    _, summary = sweeps.swept(out, dataset, engine=engine, sandbox="bwrap", concurrency=1, agents=("hc",),
+                              solver=SOLVER, budget=BudgetConfig(tokens=2000))  # fmt: skip
     assert summary.done == 1 and not summary.unscored
     made = {
         path.relative_to(out).as_posix(): timeless(json.loads(path.read_bytes()))

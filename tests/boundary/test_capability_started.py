@@ -2,11 +2,10 @@
 hidden tests change no byte."""
 
 import shutil
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,13 @@ import yaml
 
 from hc_ray.sandboxes.bwrap.command import SYSTEM
 from tests.boundary.capability import starts, walk
-from tests.boundary.capability.figures import Figures, figures
+from tests.boundary.capability.figures import figures
 from tests.boundary.capability.starts import HC_RAY, MARKED, Ground, Spied, ground, spied
 from tests.boundary.noninterference.compare import leaks
 from tests.boundary.noninterference.datasets import KINDS, SOLVE
 from tests.boundary.test_wheel import uv
 from tests.fakes.engine_server import EngineServer
+from tests.fakes.processes import ran
 from tests.fakes.recording import Phase, Seen, files_of, stored
 from tests.fakes.unsteady_model import answer
 
@@ -46,8 +46,7 @@ def _holds_nothing(told: Spied) -> None:
     assert told.walked.processes >= 6 and told.walked.files > 50
     assert told.walked.found == []
     assert any("bwrap" in title or "hc_init" in title for title in told.titles), "no sandbox was open"
-    assert list(Path(around["directory"]).glob("*")) == []
-    assert around["sealed"] == "refused"
+    assert list(Path(around["directory"]).glob("*")) == [] and around["sealed"] == "refused"
     # Ray's own supervisor of a job has a name; nothing of ours has one that others could ask for.
     assert [one for one in around["named"] if one["namespace"] != "SUPERVISOR_ACTOR_RAY_NAMESPACE"] == []
     assert around["handles"] and all("Sandboxes" in handle for handle in around["handles"])
@@ -59,9 +58,7 @@ def _holds_nothing(told: Spied) -> None:
         assert {mode for place, mode in mounts if place != "/"} == {"ro"}
 
 
-def test_run_by_uv_in_a_checkout_no_worker_and_no_sandbox_reaches_a_hidden_test(
-    ground: Ground, figures: Figures
-) -> None:
+def test_run_by_uv_in_a_checkout_no_worker_and_no_sandbox_reaches_a_hidden_test(ground, figures):
     """Ray's hook would send the whole checkout, hidden tests included, to every worker of a driver under `uv run`."""
     venv = str(Path(sys.executable).parents[1])
     env = {"UV_PROJECT_ENVIRONMENT": venv, "UV_PYTHON_DOWNLOADS": "never"}
@@ -83,7 +80,7 @@ def _uv() -> str:
 
 
 @pytest.fixture(scope="module")
-def head(ground: Ground) -> Iterator[tuple[str, str]]:
+def head(ground):
     """A head that was started by hand in an empty directory; its processes can import the spy of later drivers."""
     empty = ground.root / "nowhere"
     empty.mkdir()
@@ -97,7 +94,7 @@ def _joining(ground: Ground, address: str) -> dict[str, str]:
     return {**token, "RAY_ADDRESS": address, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
 
-def test_on_a_head_that_was_started_by_hand_neither(ground: Ground, head: tuple[str, str], figures: Figures) -> None:
+def test_on_a_head_that_was_started_by_hand_neither(ground, head, figures):
     address, mark = head
     env = _joining(ground, address)
     told = spied(ground, HC_RAY, cwd=ground.checkout, mark=mark, env=env, place=ground.root / "spied-head")
@@ -106,7 +103,7 @@ def test_on_a_head_that_was_started_by_hand_neither(ground: Ground, head: tuple[
 
 
 @pytest.fixture(scope="module")
-def installed(ground: Ground) -> Path:
+def installed(ground):
     """The wheel in an environment of its own."""
     venv, dist, empty = ground.root / "venv", ground.root / "dist", ground.root / "empty"
     empty.mkdir()
@@ -125,13 +122,12 @@ def _install(ground: Ground, venv: Path, *what: Path | str) -> None:
         uv("pip", "install", "--quiet", *given, cwd=ground.root)
 
 
-def test_from_the_wheel_in_an_empty_environment_neither(ground: Ground, installed: Path, figures: Figures) -> None:
+def test_from_the_wheel_in_an_empty_environment_neither(ground, installed, figures):
     told = spied(ground, [str(installed / "bin/hc-ray")], cwd=ground.root / "empty", path=MARKED, alone=True)
     figures.walked("wheel", told)
     _holds_nothing(told)
     packages = next((installed / "lib").glob("python3*/site-packages"))
-    assert str(packages) in told.around["path"]
-    assert _libraries(told, ground.token).found == []
+    assert str(packages) in told.around["path"] and _libraries(told, ground.token).found == []
     # Opened, only the one sealed archive holds the hidden tests.
     thorough = walk.Walk((ground.token,))
     for part in packages.glob("hc_ray*"):
@@ -140,7 +136,7 @@ def test_from_the_wheel_in_an_empty_environment_neither(ground: Ground, installe
     assert [Path(one).name for one in thorough.found] == [f"{MARKED}.sealed.tar.gz"]
 
 
-def test_as_a_ray_job_neither(ground: Ground, installed: Path, figures: Figures) -> None:
+def test_as_a_ray_job_neither(ground, installed, figures):
     """Jobs need more of Ray than hc-ray brings; the job's processes have the environment of their head."""
     _install(ground, installed, "ray[default]")
     place, port = ground.root / "spied-job", starts.free_port()
@@ -162,7 +158,7 @@ LEFT_OUT = {"RAY_JOB_ID": "the driver's number", "RAY_RAYLET_PID": "the same nod
 """Variables of an actor's process that tell which sweep it is, by name."""
 
 
-def test_under_ray_other_hidden_tests_change_no_byte_and_no_process(ground: Ground, head: tuple[str, str]) -> None:
+def test_under_ray_other_hidden_tests_change_no_byte_and_no_process(ground, head):
     """Real actors on one head, twice: what the engine is sent, what is stored, and the processes that do it."""
     address, mark = head
     looked: list[list[Any]] = []
@@ -199,14 +195,7 @@ def _under_ray(ground: Ground, address: str, mark: str, kind: str, server: Engin
     (place / "config.yaml").write_text(yaml.safe_dump(config))
     env = _joining(ground, address)
     words = [*HC_RAY, "sweep", str(place / "config.yaml"), "-o", str(place / "out")]
-    done = subprocess.run(
-        words,
-        cwd=place,
-        env=ground.environment(mark, **env),
-        capture_output=True,
-        text=True,
-        timeout=starts.PATIENCE,
-    )
+    done = ran(*words, cwd=place, env=ground.environment(mark, **env), timeout=starts.PATIENCE)
     assert done.returncode == 0, done.stderr[-3000:]
     return stored({"": {0: Phase(requests=sorted(server.wire))}}, files_of(place / "out"), {}, [])
 

@@ -6,15 +6,14 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.boundary.cheats.cheat import IMPORTS, OWN, Cheat
+from tests.boundary.cheats.cheat import IMPORTS, OWN
 from tests.boundary.cheats.corpus import CORPUS, tried_in
 from tests.boundary.cheats.page import names_on, record
-from tests.boundary.cheats.trial import HONEST, IDLE, Outcomes, try_all
+from tests.boundary.cheats.trial import HONEST, IDLE, try_all
 from tests.fakes.sandbox_home import data_home
 
 PAGE = Path(__file__).parents[2] / "docs" / "trust-cheats.md"
@@ -33,7 +32,7 @@ needs no proofs: it tries everything anyway."""
 
 
 @pytest.fixture(scope="module", params=WAYS)
-def outcomes(request: pytest.FixtureRequest) -> Iterator[Outcomes]:
+def outcomes(request):
     """The corpus tried once per kind of sandbox and mode of grading, several gradings at a time."""
     backend, mode, everything = request.param
     ground = Path(tempfile.mkdtemp(prefix="hc-cheats-"))
@@ -48,24 +47,21 @@ def outcomes(request: pytest.FixtureRequest) -> Iterator[Outcomes]:
 
 
 @tried
-def test_honest_work_passes_and_wrong_work_fails_on_the_tasks_that_are_cheated(outcomes: Outcomes) -> None:
+def test_honest_work_passes_and_wrong_work_fails_on_the_tasks_that_are_cheated(outcomes):
     for task in (OWN, IMPORTS):
-        assert outcomes["honest", task] == (True, "passed")
-        assert outcomes["idle", task] == (False, "failed")
+        assert outcomes["honest", task] == (True, "passed") and outcomes["idle", task] == (False, "failed")
 
 
 @tried
 @each_cheat
-def test_a_cheat_earns_nothing_on_our_own_tasks(cheat: Cheat, outcomes: Outcomes) -> None:
+def test_a_cheat_earns_nothing_on_our_own_tasks(cheat, outcomes):
     if (cheat.name, OWN) in outcomes:  # of some, only the run that writes the page tries every mode
         assert outcomes[cheat.name, OWN][0] is False, outcomes[cheat.name, OWN]
 
 
 @tried
 @each_cheat
-def test_what_gets_through_on_foreign_tasks_is_listed_and_nothing_else_is(
-    cheat: Cheat, outcomes: Outcomes, request: pytest.FixtureRequest
-) -> None:
+def test_what_gets_through_on_foreign_tasks_is_listed_and_nothing_else_is(cheat, outcomes, request):
     _, mode, _ = request.node.callspec.params["outcomes"]
     found = {task: outcomes[cheat.name, task] for task in cheat.foreign if (cheat.name, task) in outcomes}
     assert {task: passed for task, (passed, _) in found.items()} == (dict(cheat.foreign) if found else {}), found
@@ -74,10 +70,10 @@ def test_what_gets_through_on_foreign_tasks_is_listed_and_nothing_else_is(
     assert bool(cheat.why) == any(cheat.foreign.values()), "what gets through needs a reason, what does not has none"
 
 
-def test_every_cheat_is_tried_in_isolated_or_in_shared_grading_by_every_run() -> None:
+def test_every_cheat_is_tried_in_isolated_or_in_shared_grading_by_every_run():
     tried_always = [*tried_in("isolated", everything=True), *tried_in("shared", everything=False)]
     assert {cheat.name for cheat in tried_always} == {cheat.name for cheat in CORPUS}
 
 
-def test_the_page_of_cheats_lists_the_corpus_that_is_tried() -> None:
+def test_the_page_of_cheats_lists_the_corpus_that_is_tried():
     assert names_on(PAGE.read_text()) == [cheat.name for cheat in CORPUS], "run scripts/cheats-table"

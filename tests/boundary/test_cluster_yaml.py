@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.fakes.processes import ran
+
 CHECKOUT = Path(__file__).parents[2]
 VALIDATE = """
 import json, sys
@@ -29,15 +31,7 @@ def cluster() -> dict[str, Any]:
 def validated(config: dict[str, Any]) -> subprocess.CompletedProcess[str]:
     """What Ray's own preparation and validation say, in a process of its own."""
     env = {**os.environ, "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "RAY_USAGE_STATS_ENABLED": "0"}
-    return subprocess.run(
-        [sys.executable, "-c", VALIDATE],
-        input=json.dumps(config),
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return ran(sys.executable, "-c", VALIDATE, input=json.dumps(config), env=env)
 
 
 def test_ray_up_takes_the_shipped_cluster_config(cluster: dict[str, Any]) -> None:
@@ -58,8 +52,7 @@ def test_every_node_is_started_with_the_slots_that_the_actors_ask_for(cluster: d
     for commands in (cluster["head_start_ray_commands"], cluster["worker_start_ray_commands"]):
         start = commands[-1]
         assert all(f'"{slot}"' in start for slot in (ENGINE, SANDBOX, VERIFIER))
-        assert "RAY_AUTH_MODE=token" in start
-        assert "RAY_ENABLE_UV_RUN_RUNTIME_ENV=0" in start
+        assert "RAY_AUTH_MODE=token" in start and "RAY_ENABLE_UV_RUN_RUNTIME_ENV=0" in start
         assert "RAY_USAGE_STATS_ENABLED=0" in start
 
 
@@ -70,7 +63,7 @@ def test_the_start_commands_hand_ray_resources_that_are_json(cluster: dict[str, 
     ray.chmod(0o755)
     for commands in (cluster["head_start_ray_commands"], cluster["worker_start_ray_commands"]):
         env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "RAY_HEAD_IP": "192.0.2.10"}
-        shown = subprocess.run(["bash", "-c", commands[-1]], env=env, capture_output=True, text=True, check=True).stdout
+        shown = ran("bash", "-c", commands[-1], env=env, check=True).stdout
         given = next(line for line in shown.splitlines() if line.startswith("--resources="))
         assert all(value >= 1 for value in json.loads(given.removeprefix("--resources=")).values())
 

@@ -1,13 +1,11 @@
 """What the tests of capability looked at, for docs/trust.md."""
 
-import json
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.boundary.capability.starts import Spied
+from tests.fakes.figures import tell
 
 
 class Figures:
@@ -31,6 +29,4 @@ class Figures:
 def figures() -> Iterator[Figures]:
     kept = Figures()
     yield kept
-    if path := os.environ.get("HC_RAY_TRUST_FIGURES"):
-        with Path(path).open("a") as file:
-            file.write(json.dumps({"capability": vars(kept)}) + "\n")
+    tell("capability", vars(kept))
