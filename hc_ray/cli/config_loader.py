@@ -2,7 +2,6 @@
 
 A mistake is answered in one or two lines that name the file, the line, the field and what is allowed there."""
 
-import copy
 import difflib
 import types
 import typing
@@ -17,7 +16,7 @@ from pydantic.fields import FieldInfo
 from hc_ray.cli.config_keys import Loc, dotted, is_known, model_at, nearest
 from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import ConfigError
-from hc_ray.domain.value import digest_of
+from hc_ray.domain.value import changed, digest_of
 from hc_ray.domain.variants import variants
 from hc_ray.machine.paths import configs_dir
 
@@ -61,7 +60,7 @@ def load_config(
     """The settings of a run. ``config`` is a file, or the name of a shipped one; without one, ``base`` (settings as
     data) or all defaults. Raises ``ConfigError``."""
     path = find_config(config) if config is not None else None
-    data, lines = _read(path) if path is not None else (copy.deepcopy(dict(base or {})), {})
+    data, lines = _read(path) if path is not None else (dict(base or {}), {})
     given: dict[Loc, str] = {}
     if any(flag.loc[:1] == ("engine",) and flag.name != SET for flag in flags):
         # It means every role: an engine of its own in the file would quietly win over it.
@@ -69,7 +68,7 @@ def load_config(
     for flag in flags:
         if flag.name == SET and given.get(flag.loc, SET) != SET:
             raise ConfigError(f"{SET} {dotted(flag.loc)}: {given[flag.loc]} sets the same field; give only one of them")
-        _set(data, flag.loc, flag.value)
+        data = changed(data, {dotted(flag.loc): flag.value})
         given[flag.loc] = flag.name
     try:
         found = SweepConfig.model_validate(data)
@@ -86,23 +85,17 @@ def load_config(
 
 
 def _check_configs(config: SweepConfig, path: Path | None, lines: Mapping[Loc, int], given: Mapping[Loc, str]) -> None:
-    """``configs`` and ``grid`` name settings that exist, and what they make of the file's are configs. Raises
-    ``ConfigError``."""
-    varied: list[tuple[Loc, str]] = [(("grid",), key) for key in config.grid]
-    varied += [(("configs", i), key) for i, one in enumerate(config.configs) for key in one if key != "name"]
-    for above, key in varied:
-        if not is_known(tuple(key.split("."))):
-            loc = (*above, key) if (*above, key) in lines else (*above, *key.split("."))
-            near = nearest(key)
-            hint = f"did you mean {near}?" if near else "a setting is named in full, such as solver.samples"
-            raise ConfigError(f"{_place(loc, path, lines, given)}unknown key {key!r} in {above[0]}; {hint}")
+    """Raises ``ConfigError`` where ``configs`` and ``grid`` make something else than configs of the settings."""
     for variant in variants(config):
         try:
             variant.validated(config)
         except ValidationError as error:
-            place = _place(("grid",) if config.grid else ("configs",), path, lines, given)
             problem = error.errors(include_url=False)[0]
-            raise ConfigError(f"{place}config {variant.name}: {_words(problem)}") from None
+            key = dotted(problem["loc"])
+            near = nearest(key) if problem["type"] == "extra_forbidden" else None
+            words = f"unknown key {key}; did you mean {near}?" if near else _words(problem)
+            place = _place(("grid",) if config.grid else ("configs",), path, lines, given)
+            raise ConfigError(f"{place}config {variant.name}: {words}") from None
 
 
 def exported_settings(file: str) -> dict[str, Any]:
@@ -114,10 +107,7 @@ def exported_settings(file: str) -> dict[str, Any]:
         raise ConfigError(f"--from {file}: not a file that `hc-ray export best` wrote")
     if digest_of({name: value for name, value in document.items() if name != "sha256"}) != document["sha256"]:
         raise ConfigError(f"--from {file}: changed since its export (its SHA-256 differs); change settings with --set")
-    data: dict[str, Any] = {}
-    for key, value in settings.items():
-        _set(data, key.split("."), value)
-    return data
+    return changed({}, settings)
 
 
 def find_config(config: str | Path) -> Path:
@@ -178,14 +168,6 @@ def _collect(node: yaml.Node, at: Loc, lines: dict[Loc, int], path: Path) -> Non
         for index, value in enumerate(node.value):
             lines[(*at, index)] = value.start_mark.line + 1
             _collect(value, (*at, index), lines, path)
-
-
-def _set(data: dict[str, Any], loc: Sequence[str], value: Any) -> None:
-    for key in loc[:-1]:
-        inner = data.get(key)
-        data[key] = dict(inner) if isinstance(inner, dict) else {}
-        data = data[key]
-    data[loc[-1]] = value
 
 
 def _line(loc: Loc, lines: Mapping[Loc, int]) -> int | None:

@@ -48,14 +48,14 @@ def report(
     from hc_ray.reports import report as reports
     from hc_ray.stores.sweep_directory import SweepStore
 
-    target = SweepStore(write) if write else None
+    stores = {name: sweep_store(name) for name in out}
     if len(out) == 1:
-        write, store = write or out[0], sweep_store(out[0])
-        summary = reports.write(store, target, replayed=_replayed(store))
+        write = write or out[0]
+        summary = reports.summarise(stores[out[0]]) | {"replay": _replayed(stores[out[0]])}
     else:
-        summary = reports.summarise_several({name: sweep_store(name) for name in out})
-        if target:
-            reports.leave(target, summary)
+        summary = reports.summarise_several(stores)
+    if write:
+        reports.leave(SweepStore(write), summary)
     if as_json:
         print_json(summary)
         return 0

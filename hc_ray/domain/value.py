@@ -37,3 +37,13 @@ def flattened(data: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     for key, value in data.items():
         flat |= flattened(value, f"{above}{key}.") if isinstance(value, Mapping) and value else {f"{above}{key}": value}
     return flat
+
+
+def changed(data: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested data with other values for some dotted keys; what is no mapping on the way to one is replaced."""
+    made = dict(data)
+    for key, value in changes.items():
+        first, _, rest = key.partition(".")
+        inner = made.get(first)
+        made[first] = changed(inner if isinstance(inner, Mapping) else {}, {rest: value}) if rest else value
+    return made

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hc_ray.domain.value import canonical_json, flattened
+from hc_ray.domain.value import canonical_json, changed, flattened
 
 if TYPE_CHECKING:
     from hc_ray.domain.config import SweepConfig
@@ -15,6 +15,7 @@ AXES = ("solver", "budget", "engine", "roles")
 _SHOWN = 40
 """Characters of a value in a label."""
 _TOLD = 4
+"""Values in a label of configs of several sweeps."""
 
 
 class Variant(NamedTuple):
@@ -41,17 +42,8 @@ def variants(config: "SweepConfig") -> tuple[Variant, ...]:
         for values in product(*config.grid.values()):
             cell = dict(zip(config.grid, values, strict=True))
             whole = flattened(changes | cell)
-            made.append(Variant(" ".join(filter(None, (name, label(cell)))), whole, _changed(given, whole)))
+            made.append(Variant(" ".join(filter(None, (name, label(cell)))), whole, changed(given, whole)))
     return tuple(made)
-
-
-def _changed(given: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    data = dict(given)
-    for key, value in changes.items():
-        first, _, rest = key.partition(".")
-        inner = data.get(first)
-        data[first] = _changed(inner if isinstance(inner, Mapping) else {}, {rest: value}) if rest else value
-    return data
 
 
 def label(settings: Mapping[str, Any]) -> str:

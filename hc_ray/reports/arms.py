@@ -26,23 +26,20 @@ def stands_for(one: Mapping[str, Any], agent: str) -> str:
 
 
 def name_configs(rows: Sequence[Data], declared: Sequence[Data], changes: Sequence[str]) -> None:
-    """Give each row its ``config``: a name, and in which values it differs from the agent's other configs; empty where
-    the agent has one config only. ``changes``: the keys that count as a difference; none: all."""
-    titles: dict[tuple[str, str], str] = {}
+    """Give each row its ``config``, a name with the values in which it differs from the agent's other configs, and its
+    ``label``, the agent and that name; without a config where the agent has only one. ``changes``: the keys that count
+    as a difference; none: all."""
+    titles: dict[tuple[str, str], tuple[str, str]] = {}
     for agent in {row["agent"] for row in rows}:
         ran = {row["config_hash"] for row in rows if row["agent"] == agent}
         own = list({one["hash"]: one for one in declared if one["hash"] in ran}.values())
         for one, label in zip(own, labels([one["settings"] for one in own], changes), strict=True):
             names = {other["name"] for other in declared if stands_for(other, agent) == one["hash"]}
-            title = titled(names.pop() if len(names) == 1 else "", label) or one["hash"][:8]
-            titles[agent, one["hash"]] = title if len(own) > 1 else ""
+            name = names.pop() if len(names) == 1 else ""
+            several = (titled(name, label) or one["hash"][:8], f"{agent} ({name or label or one['hash'][:8]})")
+            titles[agent, one["hash"]] = several if len(own) > 1 else ("", agent)
     for row in rows:
-        row["config"] = titles[row["agent"], row["config_hash"]]
-
-
-def label_of(arm: Mapping[str, Any]) -> str:
-    """``hc (samples=8)``; the agent alone where it has one config."""
-    return f"{arm['agent']} ({arm['config']})" if arm["config"] else str(arm["agent"])
+        row["config"], row["label"] = titles[row["agent"], row["config_hash"]]
 
 
 def together(sweeps: Mapping[str, Data], rows: Mapping[str, list[Data]]) -> tuple[Data, list[Data], list[Data]]:

@@ -5,7 +5,6 @@ from html import escape
 from typing import Any
 
 from hc_ray.domain.value import flattened
-from hc_ray.reports.arms import label_of
 from hc_ray.reports.audit_section import MEASURES, gate_sentence, limits_sentence, quality_rows, share_text
 from hc_ray.reports.engine_use import engine_html
 from hc_ray.reports.progress import counted
@@ -239,7 +238,7 @@ def _trials(trials: Sequence[Mapping[str, Any]]) -> str:
     rows = (
         (
             text(row["trial"]),
-            text(label_of(row)),
+            text(row["label"]),
             str(row["seed"]),
             verdicts.get(row["passed"], f"unscored: {text(row['cause'])}"),
             number(row["progress"]),

@@ -14,7 +14,7 @@ from hc_ray.domain.errors import OutputError
 from hc_ray.domain.ports import Store
 from hc_ray.domain.trial import TrialResult
 from hc_ray.domain.value import digest_of
-from hc_ray.reports.arms import declared_by, label_of, name_configs, together
+from hc_ray.reports.arms import declared_by, name_configs, together
 from hc_ray.reports.audit_section import suite_quality
 from hc_ray.reports.comparison import SUBJECTS, comparisons_of, criteria_of
 from hc_ray.reports.engine_use import engine_use
@@ -74,11 +74,11 @@ def _summary(
     }
 
 
-def write(store: Store, target: Store | None = None, *, replayed: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Summarise, and leave ``report.json`` and ``report.html`` in the sweep directory, or in ``target``. ``replayed``:
-    what ``replay`` found on the stored pools, where an audit has graded them; it goes into both."""
+def write(store: Store, *, replayed: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Summarise, and leave ``report.json`` and ``report.html`` in the sweep directory. ``replayed``: what ``replay``
+    found on the stored pools, where an audit has graded them; it goes into both."""
     summary = summarise(store) | {"replay": replayed}
-    leave(target or store, summary)
+    leave(store, summary)
     return summary
 
 
@@ -206,7 +206,7 @@ def _config(key: tuple[str, str, str], rows: Sequence[dict[str, Any]]) -> dict[s
     return {
         "agent": agent,
         "config": rows[0]["config"],
-        "label": label_of(rows[0]),
+        "label": rows[0]["label"],
         "config_hash": config_hash,
         "split": split,
         "tasks": len({row["task"] for row in rows}),

@@ -133,7 +133,7 @@ def _unread(agent: AgentName, direct: bool) -> set[str]:
     """Fields of ``SolverConfig`` that an agent does not read in its style."""
     unread: set[str] = set() if direct else {"samples_max"}
     if agent != "hc":
-        unread = _OF_HC | ({"samples", "samples_max"} if direct else set())
+        unread = set(_OF_HC) | ({"samples", "samples_max"} if direct else set())
     if agent == "raw":
         unread |= _OF_SEVERAL | ({"max_turns"} if direct else set())
     return unread
@@ -148,8 +148,8 @@ def _has_effect(changes: Collection[str], config: SweepConfig, profile: Profile)
         others |= _OF_SEVERAL - _unread("best_of_n", config.solver.agent_style == "direct")
     for key in sorted(changes):
         knob = KNOBS.get(key)
-        if knob and not knob.lives(site) and key.removeprefix("solver.") not in others:
-            raise ConfigError(f"{key} has no effect with these settings; where it has one: {knob.where}")
+        if knob and (needs := knob.lacks(site)) and key.removeprefix("solver.") not in others:
+            raise ConfigError(f"{key} has no effect with these settings; it needs: {', '.join(needs)}")
 
 
 @contextlib.contextmanager

@@ -45,7 +45,7 @@ class Plan(Value):
     config: SweepConfig
     """What all trials share, and the settings of the first config."""
     given: dict[str, Any] = {}
-    """What was set, as data: a resume begins with it."""
+    """The settings as data, a resume begins with them; of what a profile settles only what was set."""
     configs: tuple[PlannedConfig, ...] = ()
     dataset: str
     """Absolute path of the dataset's folder."""
@@ -123,7 +123,7 @@ def prepare(config: SweepConfig, *, resume: bool = False, address: str | None = 
     choice, tasks, refused = _placed(config, folder, named, refused, public_root, out if resume else None)
     configs, told = settle(drafted)
     models = configs[0].models
-    given = config.model_dump(mode="json", exclude_unset=True, exclude={"out"})
+    given = _given(config)
     config = configs[0].config.model_copy(update={"configs": config.configs, "grid": config.grid})
     trials = _trials(configs, tasks, choice.backend)
     sealed_digests = {task.digest: sealed.sealed_digests[task.digest] for task in tasks}
@@ -236,6 +236,12 @@ def anywhere(uri: str | None) -> str | None:
     if uri is None or uri == "none":
         return uri
     if uri.startswith("sqlite:///"):
+def _given(config: SweepConfig) -> dict[str, Any]:
+    settled = {"solver", "budget"}
+    given = config.model_dump(mode="json", exclude={"out", *settled})
+    return given | config.model_dump(mode="json", include=settled, exclude_unset=True)
+
+
         return f"sqlite:///{Path(uri.removeprefix('sqlite:///')).absolute()}"
     return uri if "://" in uri else Path(uri).absolute().as_uri()
 
