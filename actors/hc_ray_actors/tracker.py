@@ -23,20 +23,18 @@ class Tracker:
 
         await asyncio.to_thread(MlflowTracker(self._uri).prepare)
 
-    async def export(self, summary: dict[str, Any]) -> str:
-        """Write the sweep's runs; answers the id of the parent run. Raises whatever the tracker raises: the sweep
-        directory is the truth, the caller reports and goes on."""
-        return await asyncio.to_thread(self._export, summary)
-
-    def _export(self, summary: dict[str, Any]) -> str:
-        return export(self._uri, summary)
+    async def export(self, summary: dict[str, Any], status: str) -> str:
+        """Write the sweep's runs as they are now; ``status``: ``RUNNING``, ``FINISHED`` or ``KILLED``. Answers the id
+        of the parent run. Raises whatever the tracker raises: the sweep directory is the truth, the caller reports and
+        goes on."""
+        return await asyncio.to_thread(export, self._uri, summary, status)
 
 
-def export(uri: str, summary: dict[str, Any]) -> str:
+def export(uri: str, summary: dict[str, Any], status: str = "FINISHED") -> str:
     """Write the runs of a sweep's summary, with its report; answers the id of the parent run."""
     from hc_ray.reports.html_report import sentence_of
     from hc_ray.reports.report import html
     from hc_ray.stores.mlflow_tracker import MlflowTracker
 
     note = "\n\n".join(sentence_of(item) for item in summary["comparisons"])
-    return MlflowTracker(uri).export(summary, page=html(summary), note=note)
+    return MlflowTracker(uri).export(summary, page=html(summary), note=note, status=status)

@@ -228,9 +228,10 @@ class Store(Protocol):
 class Tracker(Protocol):
     """An experiment tracker, rebuilt from the sweep directory at any time."""
 
-    def export(self, sweep: Mapping[str, Any], *, page: str, note: str) -> str:
+    def export(self, sweep: Mapping[str, Any], *, page: str, note: str, status: str = "FINISHED") -> str:
         """Write a sweep's runs; returns the id of the parent run. ``sweep`` is the report's summary of its directory,
-        ``page`` the report as HTML, ``note`` what it lets one say."""
+        ``page`` the report as HTML, ``note`` what it lets one say, ``status`` ``RUNNING``, ``FINISHED`` or
+        ``KILLED``."""
         ...
 
 

@@ -47,9 +47,10 @@ class MlflowTracker:
         with self._alone():
             MlflowClient(tracking_uri=self._uri)
 
-    def export(self, sweep: Mapping[str, Any], *, page: str, note: str) -> str:
+    def export(self, sweep: Mapping[str, Any], *, page: str, note: str, status: str = "FINISHED") -> str:
         """Write a sweep's runs from its report summary; answers the parent run's id. ``page``: the report as HTML,
-        ``note``: what it lets one say. Raises ``StoreError``."""
+        ``note``: what it lets one say, ``status``: how the sweep stands, in MLflow's words. Metrics are written at the
+        step of the trials done. Raises ``StoreError``."""
         os.environ.update(QUIET)
         from mlflow import MlflowClient
         from mlflow.exceptions import MlflowException
@@ -57,7 +58,7 @@ class MlflowTracker:
         try:
             self.prepare()
             with self._alone():
-                return self._export(MlflowClient(tracking_uri=self._uri), sweep, page, note)
+                return self._export(MlflowClient(tracking_uri=self._uri), sweep, page, note, status)
         except (MlflowException, OSError) as error:
             raise StoreError(f"MLflow at {self._uri}: {str(error).splitlines()[0]}") from error
 
@@ -72,7 +73,7 @@ class MlflowTracker:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
-    def _export(self, client: Any, sweep: Mapping[str, Any], page: str, note: str) -> str:
+    def _export(self, client: Any, sweep: Mapping[str, Any], page: str, note: str, status: str) -> str:
         about = sweep["sweep"]
         experiment = self._experiment(client, experiment_name(about))
         known = self._known_runs(client, experiment, about["id"])
@@ -96,14 +97,15 @@ class MlflowTracker:
             "unscored": sum(config["unscored"] for config in sweep["configs"]),
             "bits": sweep["bits"],
         }
-        self._bring(client, parent, params_of(about["config"]), tags, totals, 0)
+        self._bring(client, parent, params_of(about["config"]), tags, totals, about["trials"])
         client.log_text(parent_id, page, "report.html")
         client.log_text(parent_id, json.dumps(sweep, indent=1), "report.json")
         client.log_text(parent_id, json.dumps(about["config"], indent=1), "config.json")
         client.log_text(parent_id, json.dumps(_as_table(sweep["trials"])), TRIALS)
         for config in sweep["configs"]:
-            self._child(client, experiment, parent_id, known, about, config, tags, (started, ended))
-        client.set_terminated(parent_id, "FINISHED", ended)
+            child = self._child(client, experiment, parent_id, known, about, config, tags, started)
+            _set_status(client, child, status, ended)
+        _set_status(client, parent_id, status, ended)
         return parent_id
 
     def _experiment(self, client: Any, name: str) -> str:
@@ -141,12 +143,12 @@ class MlflowTracker:
         about: Mapping[str, Any],
         config: Mapping[str, Any],
         tags: Mapping[str, Any],
-        span: tuple[int, int],
-    ) -> None:
+        started: int,
+    ) -> str:
         part = f"{config['agent']}/{config['config_hash']}/{config['split']}"
         name = f"{config['agent']} {config['split']} {config['config'] or config['config_hash'][:8]}".rstrip()
         settings = {one["hash"]: one["settings"] for one in about["configs"]}.get(config["config_hash"], {})
-        run = known.get(part) or client.create_run(experiment, start_time=span[0], run_name=name)
+        run = known.get(part) or client.create_run(experiment, start_time=started, run_name=name)
         own = {
             **{key: tags[key] for key in ("hc_ray.sweep_id", "git_sha", "public_digests", "dataset")},
             "mlflow.source.git.commit": tags["git_sha"],
@@ -161,8 +163,8 @@ class MlflowTracker:
         }
         params = {"agent": config["agent"], "config_hash": config["config_hash"]}
         params |= params_of(about["config"]) | params_of(settings)
-        self._bring(client, run, params, own, metrics_of(config), int(config.get("step") or 0))
-        client.set_terminated(run.info.run_id, "FINISHED", span[1])
+        self._bring(client, run, params, own, metrics_of(config), config["trials"])
+        return str(run.info.run_id)
 
     def _bring(
         self,
@@ -189,6 +191,13 @@ class MlflowTracker:
         for first in range(0, max(len(new_params), len(new_tags)), BATCH):
             part = slice(first, first + BATCH)
             client.log_batch(run.info.run_id, params=new_params[part], tags=new_tags[part])
+
+
+def _set_status(client: Any, run_id: str, status: str, ended: int) -> None:
+    if status == "RUNNING":
+        client.update_run(run_id, status=status)
+    else:
+        client.set_terminated(run_id, status, ended)
 
 
 def experiment_name(about: Mapping[str, Any]) -> str:

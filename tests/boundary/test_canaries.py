@@ -315,7 +315,7 @@ def test_a_planted_canary_fails_the_run_before_its_trial_is_committed(place, mon
         )
 
     _plant(monkeypatch, where, planted)
-    monkeypatch.setattr("hc_ray_actors.tracker.Tracker.export", lambda self, summary: tracked.append(summary))
+    monkeypatch.setattr("hc_ray_actors.tracker.Tracker.export", lambda self, summary, status: tracked.append(summary))
     figures.planted += 1
     with EngineServer(says) as server, pytest.raises(LeakError, match="canary") as raised:
         _run(place, server, agents=("best_of_n",), before_run=plant, solver=SOLVER.model_copy(update={"max_turns": 1}))

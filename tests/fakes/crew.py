@@ -194,7 +194,10 @@ class _Trials(_Actor):
 
 
 class _Tracker(_Actor):
-    async def export(self, summary: dict[str, Any]) -> str:
+    async def prepare(self, task: Task | None = None) -> None:
+        await self.play("prepare", "", None)
+
+    async def export(self, summary: dict[str, Any], status: str) -> str:
         found: str = await self.play("export", "", "the run")
         return found
 

@@ -9,7 +9,7 @@ import contextlib
 import itertools
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +30,10 @@ from hc_ray_actors.driver.resumption import stored_config
 from hc_ray_actors.driver.signals import cancel_on_signals
 from hc_ray_actors.driver.steps import tell_step
 from hc_ray_actors.driver.supervisor import Broken, Crew
+from hc_ray_actors.driver.tracking import Tracking
 from hc_ray_actors.driver.trial_driver import Journeys
 from hc_ray_actors.driver.trial_record import tokens as tokens_of
 from hc_ray_actors.estimate import WITHOUT_MODEL, remember_rate
-from hc_ray_actors.tracker import Tracker
 from hc_ray_actors.verifiers import record_look
 
 TRIALS_PER_SLOT = {"direct": 1, "loop": 2}
@@ -94,7 +94,7 @@ class _Sweep:
         self._problems: list[str] = []
         self._crew: Crew | None = None
         self._pump: asyncio.Task[None] | None = None
-        self._tracker: Any = None
+        self._tracking = Tracking(plan, self._store, lambda told: self._scan("", [told]))
         self._said: dict[str, list[bytes]] = {}
         """Events by trial that no scan has seen yet."""
 
@@ -127,7 +127,6 @@ class _Sweep:
     async def run(self, todo: list[TrialKey], sleep: float) -> SweepSummary:
         cancel_on_signals()
         interrupted = stopped = broken = False
-        tracked = None
         looks = self._plan.holdout_looks + self._look(todo)
         results.write_sweep(self._store, self._plan, looks)
         try:
@@ -136,6 +135,7 @@ class _Sweep:
                 self._crew = Crew(self._plan, self._cluster)
                 await self._crew.open()
                 results.record_engines(self._store, self._crew.roles())
+                self._tracking.begin(self._cluster)
                 if self._crew.trials is not None:
                     self._pump = asyncio.ensure_future(self._pump_events(self._crew))
                 await self._drive(todo, sleep, self._crew)
@@ -161,8 +161,7 @@ class _Sweep:
         except InfrastructureError:
             if not (interrupted or stopped):
                 raise
-        if not interrupted:
-            tracked = await self._track(summary, broken=broken)
+        tracked = await self._track(summary, interrupted=interrupted, broken=broken)
         return SweepSummary(
             out=self._plan.out,
             done=len(self._store.finished() & {key.name for key in self._plan.trials}),
@@ -219,28 +218,13 @@ class _Sweep:
             tokens += tokens_of(result)
 
         try:
-            await concurrency_window.drive(self._in_turn(todo), journeys.one, width=self._width(), done=count)
+            await concurrency_window.drive(todo, journeys.one, width=self._width(), done=count)
         finally:
             watch.cancel()
             await journeys.close()
         one_model = len({one.models["solver"][2] for one in self._plan.configs if one.models}) < 2
         if self._plan.models and one_model and tokens and (seconds := time.monotonic() - began) > 5:
             remember_rate(self._plan.models["solver"][2], tokens / seconds)
-
-    def _in_turn(self, todo: Sequence[TrialKey]) -> Iterator[TrialKey]:
-        """The trials; when the last one is on its way, the process that will export them gets ready."""
-        yield from todo
-        if self._tracking_uri() and self._cluster is not None and self._cluster.where != "in-process":
-            self._tracker = self._new_tracker(self._cluster)
-            preparing = asyncio.ensure_future(self._tracker.prepare())
-            preparing.add_done_callback(lambda done: done.cancelled() or done.exception())  # ``_track`` will hear of it
-
-    def _tracking_uri(self) -> str | None:
-        uri = self._plan.config.mlflow_uri or results.default_tracking_uri(self._plan.out)
-        return None if uri == "none" else uri
-
-    def _new_tracker(self, cluster: Cluster) -> Any:
-        return cluster.spawn(Tracker, self._tracking_uri(), node=cluster.here)  # where its database is
 
     async def _watch_processors(self) -> None:
         """Tell what used this machine's cores."""
@@ -281,22 +265,17 @@ class _Sweep:
             except ActorError:
                 await asyncio.sleep(0.5)  # its trials find out, and another takes its place
 
-    async def _track(self, summary: Mapping[str, Any], *, broken: bool) -> str | None:
-        """Export to MLflow from a process of its own. A tracker that fails costs no result: ``export mlflow`` mends
-        it. ``broken``: what ended may be Ray itself, and to ask it for a process would wait for ever."""
-        uri = self._tracking_uri()
-        if uri is None:
-            return None
-        if broken:
+    async def _track(self, summary: Mapping[str, Any], *, interrupted: bool, broken: bool) -> str | None:
+        """``broken``: what ended may be Ray itself, and to ask it for a process would wait for ever."""
+        if self._tracking.uri is not None and broken:
             self._problems.append(f"not exported to MLflow; to export: hc-ray export mlflow {self._plan.out}")
             return None
         tell_step(self._watcher, "exporting to MLflow")
-        if self._tracker is None:
-            self._tracker = self._new_tracker(self._cluster) if self._cluster else Tracker(uri)
         try:
-            return str(await self._tracker.export(dict(summary)))
+            return await self._tracking.end(summary, self._cluster, interrupted=interrupted)
         except Exception as fault:
-            self._problems.append(f"MLflow at {uri}: {fault}")
+            if not interrupted:
+                self._problems.append(f"MLflow at {self._tracking.uri}: {fault}")
             return None
 
     async def _close_trials(self) -> None:

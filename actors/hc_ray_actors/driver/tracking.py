@@ -1,0 +1,83 @@
+"""MLflow beside a sweep, from a process of its own: brought up to date while trials run, and once more at the end. The
+sweep directory is the truth: a tracker that fails costs no result, and ``export mlflow`` mends it."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from hc_ray.domain.value import canonical_json
+from hc_ray.reports import report
+from hc_ray.stores.sweep_directory import SweepStore
+from hc_ray_actors.cluster import Cluster
+from hc_ray_actors.driver import results
+from hc_ray_actors.driver.plan import Plan
+from hc_ray_actors.tracker import Tracker
+
+PERIOD = 30.0
+"""Seconds between two updates, at least."""
+SHARE = 0.02
+"""Of the time that updates may take altogether."""
+PATIENCE = 10.0
+"""Seconds that an interrupted sweep waits for the tracker."""
+
+Scan = Callable[[bytes], Awaitable[None]]
+
+
+class Tracking:
+    """What is told of one sweep."""
+
+    def __init__(self, plan: Plan, store: SweepStore, scan: Scan) -> None:
+        """``scan`` raises ``LeakError`` where a canary stands in what is to be told."""
+        uri = plan.config.mlflow_uri or results.default_tracking_uri(plan.out)
+        self.uri = None if uri == "none" else uri
+        self._plan, self._store, self._scan = plan, store, scan
+        self._tracker: Any = None
+        self._following: asyncio.Task[None] | None = None
+        self._update: asyncio.Future[str] | None = None
+        """The one that was begun last."""
+
+    def begin(self, cluster: Cluster) -> None:
+        """Follow the sweep from now on. In-process nothing is told before the end: MLflow would share its core."""
+        if self.uri is not None and cluster.where != "in-process":
+            self._tracker = self._spawned(cluster)
+            self._following = asyncio.ensure_future(self._follow())
+
+    async def end(self, summary: Mapping[str, Any], cluster: Cluster | None, *, interrupted: bool) -> str | None:
+        """Tell how the sweep ended; answers the id of its run, None where nothing is tracked. Raises whatever the
+        tracker raises."""
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
+        if self.uri is None or (interrupted and self._tracker is None):
+            return None
+        if self._update is not None:  # two at once would write over each other
+            await asyncio.wait([self._update], timeout=PATIENCE if interrupted else None)
+        if self._tracker is None:
+            self._tracker = self._spawned(cluster) if cluster else Tracker(self.uri)
+        status = "KILLED" if interrupted else "FINISHED"
+        return str(
+            await asyncio.wait_for(self._tracker.export(dict(summary), status), PATIENCE if interrupted else None)
+        )
+
+    def _spawned(self, cluster: Cluster) -> Any:
+        return cluster.spawn(Tracker, self.uri, node=cluster.here)  # where its database is
+
+    async def _follow(self) -> None:
+        done = -1
+        while True:
+            began = time.monotonic()
+            if done != (done := len(self._store.finished())):
+                try:
+                    await self._tell()
+                except Exception:
+                    done = -1  # the end will say what is wrong, if it still is
+            await asyncio.sleep(max(PERIOD, (time.monotonic() - began) / SHARE))
+
+    async def _tell(self) -> None:
+        if self._update is None:
+            await self._tracker.prepare()
+        summary = await asyncio.to_thread(report.summarise, self._store)
+        await self._scan(canonical_json(summary).encode())
+        self._update = asyncio.ensure_future(self._tracker.export(summary, "RUNNING"))
+        await asyncio.shield(self._update)

@@ -1,0 +1,84 @@
+"""MLflow beside a sweep: told while trials run, never of what was not scanned, and at last how the sweep ended."""
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hc_ray.domain.errors import LeakError
+from hc_ray.reports import report
+from hc_ray.stores.sweep_directory import SweepStore
+from hc_ray_actors.driver import tracking
+from hc_ray_actors.driver.tracking import Tracking
+from tests.fakes import sweepdir
+
+
+class World:
+    """``cluster.Cluster`` with one tracker, which keeps what it is told."""
+
+    where, here = "laptop", "here"
+
+    def __init__(self, fails: int = 0) -> None:
+        self.told: list[str] = []
+        self._fails = fails
+        self.heard = asyncio.Event()
+
+    def spawn(self, cls: type, uri: str, *, node: str) -> Any:
+        return self
+
+    async def prepare(self) -> None:
+        """Always ready."""
+
+    async def export(self, summary: dict[str, Any], status: str) -> str:
+        self._fails -= 1
+        if self._fails >= 0:
+            raise OSError("no server")
+        self.told.append(f"{status} {summary['sweep']['trials']}")
+        self.heard.set()
+        return "the run"
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracking, "PERIOD", 0.01)
+    monkeypatch.setattr(tracking, "SHARE", 1.0)
+
+
+def following(folder: Path, world: World, scan: Any = None) -> tuple[Tracking, dict[str, Any]]:
+    async def clean(told: bytes) -> None:
+        """Nothing is found."""
+
+    store = SweepStore(str(sweepdir.demo_like().save(folder)))
+    plan: Any = SimpleNamespace(config=SimpleNamespace(mlflow_uri="http://tracker"), out="out")
+    one = Tracking(plan, store, scan or clean)
+    one.begin(world)  # type: ignore[arg-type]
+    return one, report.summarise(store)
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+async def test_runs_are_there_while_trials_run_and_say_at_last_how_the_sweep_ended(
+    tmp_path: Path, interrupted: bool
+) -> None:
+    world = World(fails=1)
+    one, summary = following(tmp_path, world)
+    await asyncio.wait_for(world.heard.wait(), 10)
+    assert await one.end(summary, None, interrupted=interrupted) == "the run"
+    trials = summary["sweep"]["trials"]
+    assert set(world.told[:-1]) == {f"RUNNING {trials}"}
+    assert world.told[-1] == f"{'KILLED' if interrupted else 'FINISHED'} {trials}"
+
+
+async def test_nothing_is_told_of_a_sweep_in_which_the_scan_finds_a_canary(tmp_path: Path) -> None:
+    found = asyncio.Event()
+
+    async def finds(told: bytes) -> None:
+        found.set()
+        raise LeakError("a canary")
+
+    world = World()
+    one, _ = following(tmp_path, world, finds)
+    await asyncio.wait_for(found.wait(), 10)
+    assert world.told == []
+    one._following.cancel()  # type: ignore[union-attr]
