@@ -5,10 +5,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.fakes.processes import ran
 
 CHECKOUT = Path(__file__).parents[2]
 SCRIPTS = sorted(path for path in (CHECKOUT / "scripts").iterdir() if path.is_file())
@@ -16,7 +17,7 @@ NOBODY = 65534
 
 
 @pytest.fixture
-def public_folder() -> Iterator[Path]:
+def public_folder():
     """A folder that every user of the machine can enter (pytest's own are private)."""
     with tempfile.TemporaryDirectory(prefix="hc-ray-scripts-") as name:
         folder = Path(name)
@@ -28,11 +29,7 @@ def as_normal_user(*command: str | Path, cwd: Path) -> subprocess.CompletedProce
     """Runs a command as a user who is not root: this one, or nobody."""
     drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"] if os.geteuid() == 0 else []
     env = {"HOME": str(cwd), "PATH": "/usr/local/bin:/usr/bin:/bin"}
-    return subprocess.run([*drop, *command], cwd=cwd, env=env, capture_output=True, text=True, timeout=120, check=False)
-
-
-def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*command], cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+    return ran(*drop, *command, cwd=cwd, env=env)
 
 
 def program(path: Path, text: str) -> None:
@@ -43,46 +40,42 @@ def program(path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("script", [*SCRIPTS, CHECKOUT / ".ci/run"], ids=lambda path: path.name)
-def test_a_script_is_an_executable_verb_that_bash_can_parse(script: Path) -> None:
-    assert script.suffix == ""
-    assert os.access(script, os.X_OK)
+def test_a_script_is_an_executable_verb_that_bash_can_parse(script):
+    assert script.suffix == "" and os.access(script, os.X_OK)
     if script.read_text().startswith("#!/usr/bin/env bash"):
-        assert run("bash", "-n", script, cwd=CHECKOUT).returncode == 0
+        assert ran("bash", "-n", script, cwd=CHECKOUT).returncode == 0
     else:
         compile(script.read_text(), str(script), "exec")
 
 
-def test_install_refuses_a_folder_it_cannot_write_in_one_line(public_folder: Path) -> None:
+def test_install_refuses_a_folder_it_cannot_write_in_one_line(public_folder):
     (public_folder / "scripts").mkdir()
     shutil.copy(CHECKOUT / "scripts/install", public_folder / "scripts")
     public_folder.chmod(0o555)
     result = as_normal_user(public_folder / "scripts/install", cwd=public_folder)
-    assert result.returncode == 1
-    assert len(result.stderr.splitlines()) == 1
-    assert "cannot be written by" in result.stderr
-    assert "folder of your own" in result.stderr
+    assert result.returncode == 1 and len(result.stderr.splitlines()) == 1
+    assert "cannot be written by" in result.stderr and "folder of your own" in result.stderr
 
 
-def test_install_refuses_an_unknown_argument_in_one_line(tmp_path: Path) -> None:
+def test_install_refuses_an_unknown_argument_in_one_line(tmp_path):
     (tmp_path / "scripts").mkdir()
     shutil.copy(CHECKOUT / "scripts/install", tmp_path / "scripts")
-    result = run(tmp_path / "scripts/install", "--sideways", cwd=tmp_path)
+    result = ran(tmp_path / "scripts/install", "--sideways", cwd=tmp_path)
     assert result.returncode == 1
     assert result.stderr == "install: unknown argument --sideways; the only option is --dev\n"
     assert not (tmp_path / ".venv").exists()
 
 
-def test_ci_setup_refuses_a_user_who_is_not_root_in_one_line(public_folder: Path) -> None:
+def test_ci_setup_refuses_a_user_who_is_not_root_in_one_line(public_folder):
     script = public_folder / "ci-setup"
     shutil.copy(CHECKOUT / "scripts/ci-setup", script)
     result = as_normal_user(script, cwd=public_folder)
-    assert result.returncode == 1
-    assert len(result.stderr.splitlines()) == 1
+    assert result.returncode == 1 and len(result.stderr.splitlines()) == 1
     assert "needs root" in result.stderr
 
 
 @pytest.fixture
-def demo(tmp_path: Path) -> Path:
+def demo(tmp_path):
     """scripts/demo beside an installer and an hc-ray that only write down how they are called."""
     (tmp_path / "scripts").mkdir()
     shutil.copy(CHECKOUT / "scripts/demo", tmp_path / "scripts")
@@ -96,79 +89,60 @@ def calls(folder: Path) -> list[str]:
     return (folder / "calls").read_text().splitlines()
 
 
-def test_the_demo_installs_sweeps_into_a_fresh_folder_and_reports_on_it(demo: Path) -> None:
-    result = run(demo / "scripts/demo", cwd=demo)
+def test_the_demo_installs_sweeps_into_a_fresh_folder_and_reports_on_it(demo):
+    result = ran(demo / "scripts/demo", cwd=demo)
     assert result.returncode == 0, result.stderr
     install, sweep, report = calls(demo)
     out = report.removeprefix("report ")
-    assert install == "install"
-    assert out.startswith("runs/demo-")
-    assert sweep == f"sweep configs/demo.yaml -o {out}"
-    assert f"hc-ray ui {out}" in result.stdout
+    assert install == "install" and out.startswith("runs/demo-")
+    assert sweep == f"sweep configs/demo.yaml -o {out}" and f"hc-ray ui {out}" in result.stdout
 
 
 @pytest.mark.parametrize("given", [("-o", "runs/mine"), ("--out", "runs/mine"), ("--out=runs/mine",), ("-oruns/mine",)])
-def test_the_demo_reports_on_the_folder_that_its_caller_names(demo: Path, given: tuple[str, ...]) -> None:
-    run(demo / "scripts/demo", *given, "--resume", cwd=demo)
+def test_the_demo_reports_on_the_folder_that_its_caller_names(demo, given):
+    ran(demo / "scripts/demo", *given, "--resume", cwd=demo)
     assert calls(demo)[1:] == [f"sweep configs/demo.yaml {' '.join(given)} --resume", "report runs/mine"]
 
 
-def test_a_demo_with_unscored_trials_reports_and_passes_its_exit_code_on(demo: Path) -> None:
+def test_a_demo_with_unscored_trials_reports_and_passes_its_exit_code_on(demo):
     (demo / "status").write_text("3")
-    assert run(demo / "scripts/demo", cwd=demo).returncode == 3
-    assert calls(demo)[-1].startswith("report ")
+    assert ran(demo / "scripts/demo", cwd=demo).returncode == 3 and calls(demo)[-1].startswith("report ")
 
 
-def test_a_demo_that_was_interrupted_or_only_planned_reports_nothing(demo: Path) -> None:
-    assert run(demo / "scripts/demo", "--dry-run", cwd=demo).returncode == 0
+def test_a_demo_that_was_interrupted_or_only_planned_reports_nothing(demo):
+    assert ran(demo / "scripts/demo", "--dry-run", cwd=demo).returncode == 0
     (demo / "status").write_text("130")
-    assert run(demo / "scripts/demo", cwd=demo).returncode == 130
+    assert ran(demo / "scripts/demo", cwd=demo).returncode == 130
     assert not any(call.startswith("report") for call in calls(demo))
 
 
-def test_check_runs_all_five_checks_and_names_the_one_that_fails(tmp_path: Path) -> None:
+def test_check_runs_all_five_checks_and_names_the_one_that_fails(tmp_path):
     (tmp_path / "scripts").mkdir()
     shutil.copy(CHECKOUT / "scripts/check", tmp_path / "scripts")
     for tool in ("ruff", "mypy", "lint-imports"):
         program(tmp_path / ".venv/bin" / tool, f'echo "{tool} $1" >> calls; [ "$1" != format ]')
     program(tmp_path / "scripts/vocabulary", "echo vocabulary >> calls")
-    result = run(tmp_path / "scripts/check", cwd=tmp_path)
+    result = ran(tmp_path / "scripts/check", cwd=tmp_path)
     assert result.returncode == 1
-    assert [call.strip() for call in calls(tmp_path)] == [
-        "ruff format",
-        "ruff check",
-        "mypy --no-error-summary",
-        "lint-imports",
-        "vocabulary",
-    ]
+    ran_all = ["ruff format", "ruff check", "mypy --no-error-summary", "lint-imports", "vocabulary"]
+    assert [call.strip() for call in calls(tmp_path)] == ran_all
     assert result.stderr.splitlines() == ["check: failed: format (scripts/lint fixes it)"]
 
 
 @pytest.mark.parametrize(("ci", "outcome"), [("true", "1 passed, 1 error in"), ("", "1 passed, 1 skipped in")])
-def test_without_a_docker_daemon_docker_tests_fail_on_ci_and_are_skipped_elsewhere(
-    tmp_path: Path, ci: str, outcome: str
-) -> None:
+def test_without_a_docker_daemon_docker_tests_fail_on_ci_and_are_skipped_elsewhere(tmp_path, ci, outcome):
     shutil.copy(CHECKOUT / "tests/conftest.py", tmp_path)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    docker: needs Docker\n")
     (tmp_path / "test_seeded.py").write_text(
         "import pytest\n\n\n@pytest.mark.docker\ndef test_with_docker():\n    pass\n\n\ndef test_without():\n    pass\n"
     )
     env = {**os.environ, "CI": ci, "DOCKER_HOST": f"unix://{tmp_path}/none.sock", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    result = subprocess.run(
-        [sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider", tmp_path],
-        cwd=tmp_path,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert outcome in result.stdout
-    assert "scripts/ci-setup" in result.stdout
+    result = ran(sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider", tmp_path, cwd=tmp_path, env=env)
+    assert outcome in result.stdout and "scripts/ci-setup" in result.stdout
 
 
 @pytest.fixture
-def tested(tmp_path: Path) -> Path:
+def tested(tmp_path):
     """scripts/test beside an installer and a Python that only write down how they are called; Docker answers."""
     (tmp_path / "scripts").mkdir()
     shutil.copy(CHECKOUT / "scripts/test", tmp_path / "scripts")
@@ -183,26 +157,24 @@ def asked_of_pytest(folder: Path, *given: str) -> list[str]:
     """What pytest is given."""
     (folder / "words").unlink(missing_ok=True)
     env = {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "CI": ""}
-    result = subprocess.run(
-        [folder / "scripts/test", *given], cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False
-    )
+    result = ran(folder / "scripts/test", *given, cwd=folder, env=env)
     assert result.returncode == 0, result.stderr
     assert "install --dev" in calls(folder)
     return (folder / "words").read_text().splitlines()[4:]
 
 
-def test_the_tests_leave_the_proofs_out_and_all_adds_them(tested: Path) -> None:
+def test_the_tests_leave_the_proofs_out_and_all_adds_them(tested):
     beside = ["--numprocesses=2", "--dist=loadfile", "--no-loadscope-reorder"]
     assert asked_of_pytest(tested) == ["-m", "not proof", *beside]
     assert asked_of_pytest(tested, "--all") == beside
     assert asked_of_pytest(tested, "--all", "-x") == [*beside, "-x"]
 
 
-def test_other_arguments_of_the_tests_go_to_pytest_as_they_are(tested: Path) -> None:
+def test_other_arguments_of_the_tests_go_to_pytest_as_they_are(tested):
     assert asked_of_pytest(tested, "tests/unit", "-k", "suite") == ["tests/unit", "-k", "suite"]
     assert asked_of_pytest(tested, "-m", "proof") == ["-m", "proof"]
 
 
-def test_ci_calls_the_tests_as_a_person_does() -> None:
+def test_ci_calls_the_tests_as_a_person_does():
     stages = [line for line in (CHECKOUT / ".ci/run").read_text().splitlines() if "scripts/test" in line]
     assert any(line.endswith("scripts/test; then") for line in stages)

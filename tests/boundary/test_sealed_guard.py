@@ -2,10 +2,11 @@
 
 import json
 import os
-import subprocess
 import sys
 
 import pytest
+
+from tests.fakes.processes import ran
 
 WAYS = {
     "by its path": "open(sealed / 'test.sh')",
@@ -105,14 +106,8 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     os.link(sealed / "test.sh", root / "hard")
     os.link(root / "sealed-not", root / "twin")
     with (sealed / "test.sh").open() as held:
-        done = subprocess.run(
-            [sys.executable, "-c", PROBE, str(root), str(held.fileno()), json.dumps({**WAYS, **FREE})],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-            pass_fds=[held.fileno()],
-        )
+        ways = json.dumps({**WAYS, **FREE})
+        done = ran(sys.executable, "-c", PROBE, root, held.fileno(), ways, check=True, pass_fds=[held.fileno()])
     told: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
     return told
 

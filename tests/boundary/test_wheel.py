@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.processes import ran
+
 CHECKOUT = Path(__file__).parents[2]
 DATASET = "seeded_set"
 
@@ -23,9 +25,7 @@ def uv(*arguments: str | Path, cwd: Path, check: bool = True) -> subprocess.Comp
     assert program, "uv is missing: scripts/install brings it"
     env = {**os.environ, "UV_PYTHON_DOWNLOADS": "never"}
     env.pop("VIRTUAL_ENV", None)
-    return subprocess.run(
-        [program, *arguments], cwd=cwd, env=env, capture_output=True, text=True, timeout=540, check=check
-    )
+    return ran(program, *arguments, cwd=cwd, env=env, timeout=540, check=check)
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +73,7 @@ def names(wheel: Path) -> list[str]:
 
 def test_a_wheel_holds_both_packages_and_the_configs(wheel: Path) -> None:
     held = names(wheel)
-    assert "hc_ray/cli/app.py" in held
-    assert "hc_ray_actors/__init__.py" in held
+    assert "hc_ray/cli/app.py" in held and "hc_ray_actors/__init__.py" in held
     assert "hc_ray/_configs/demo.yaml" in held
     assert any(name.startswith("hc_ray/_configs/models/") for name in held)
     assert any(name.startswith("hc_ray/_configs/tasks/starter/") for name in held)
@@ -85,8 +84,7 @@ def test_a_wheel_holds_both_packages_and_the_configs(wheel: Path) -> None:
 def test_a_wheel_shows_no_test_and_no_solution_outside_the_sealed_archives(wheel: Path) -> None:
     tasks = [Path(name).parts for name in names(wheel) if name.startswith("hc_ray/_configs/tasks/")]
     exposed = [parts for parts in tasks if {"tests", "solution", "shared-tests"} & {*parts[4:6]}]
-    assert tasks
-    assert exposed == []
+    assert tasks and exposed == []
 
 
 def test_a_sealed_archive_holds_what_was_taken_out_under_the_same_names(wheel: Path, tmp_path: Path) -> None:
@@ -98,13 +96,8 @@ def test_a_sealed_archive_holds_what_was_taken_out_under_the_same_names(wheel: P
         members = {member.name: member.mode for member in sealed.getmembers()}
     plain = ("one/solution/solve.sh", "one/tests/deep/data.txt", "one/tests/helper.py")
     assert members == {**dict.fromkeys(plain, 0o644), "one/tests/test.sh": 0o755}
-    prefix = f"hc_ray/_configs/tasks/{DATASET}/one"
-    assert public == {
-        f"{prefix}/task.toml",
-        f"{prefix}/instruction.md",
-        f"{prefix}/environment/Dockerfile",
-        f"{prefix}/environment/tests/kept.txt",
-    }
+    shown = ("task.toml", "instruction.md", "environment/Dockerfile", "environment/tests/kept.txt")
+    assert public == {f"hc_ray/_configs/tasks/{DATASET}/one/{name}" for name in shown}
 
 
 def test_an_sdist_builds_the_same_wheel(source: Path, wheel: Path, tmp_path: Path) -> None:
@@ -124,20 +117,9 @@ def test_a_wheel_installed_into_an_empty_environment_runs_and_finds_its_configs(
     if uv(*arguments, "--offline", cwd=tmp_path, check=False).returncode != 0:
         uv(*arguments, cwd=tmp_path)
 
-    helped = subprocess.run(
-        [venv / "bin/hc-ray", "--help"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
-    )
-    assert "sweep" in helped.stdout
+    assert "sweep" in ran(venv / "bin/hc-ray", "--help", cwd=tmp_path, check=True).stdout
     listed = uv("pip", "list", "--format=freeze", "--python", venv / "bin/python", cwd=tmp_path).stdout.lower()
-    assert "hc-ray==" in listed
-    assert "llama-cpp-python" not in listed
-    configs = subprocess.run(
-        [venv / "bin/python", "-c", "from hc_ray.machine.paths import configs_dir; print(configs_dir())"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    ).stdout.strip()
-    assert Path(configs).is_relative_to(venv)
-    assert (Path(configs) / "demo.yaml").is_file()
+    assert "hc-ray==" in listed and "llama-cpp-python" not in listed
+    asks = "from hc_ray.machine.paths import configs_dir; print(configs_dir())"
+    configs = ran(venv / "bin/python", "-c", asks, cwd=tmp_path, check=True).stdout.strip()
+    assert Path(configs).is_relative_to(venv) and (Path(configs) / "demo.yaml").is_file()
