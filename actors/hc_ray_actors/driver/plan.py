@@ -226,6 +226,12 @@ def _trials(configs: Sequence[PlannedConfig], tasks: list[Task], backend: str) -
     ]
 
 
+def _given(config: SweepConfig) -> dict[str, Any]:
+    settled = {"solver", "budget"}
+    given = config.model_dump(mode="json", exclude={"out", *settled})
+    return given | config.model_dump(mode="json", include=settled, exclude_unset=True)
+
+
 def _default_out(folder: Path) -> str:
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%d-%H%M%S")
     return str(Path("runs").absolute() / f"{folder.name}-{stamp}")
@@ -236,12 +242,6 @@ def anywhere(uri: str | None) -> str | None:
     if uri is None or uri == "none":
         return uri
     if uri.startswith("sqlite:///"):
-def _given(config: SweepConfig) -> dict[str, Any]:
-    settled = {"solver", "budget"}
-    given = config.model_dump(mode="json", exclude={"out", *settled})
-    return given | config.model_dump(mode="json", include=settled, exclude_unset=True)
-
-
         return f"sqlite:///{Path(uri.removeprefix('sqlite:///')).absolute()}"
     return uri if "://" in uri else Path(uri).absolute().as_uri()
 
