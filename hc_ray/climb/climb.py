@@ -74,7 +74,7 @@ class Climb:
             assert one.decision is not None
             self.tokens, self._aggregates = one.decision.tokens, one.decision.control
         for one in records:
-            if one.accepted and one.decision is not None:
+            if one.accepted and one.proposal.knob and one.decision is not None:
                 self._stagnant, self._aggregates = 0, one.decision.own
                 self.site = self.site.model_copy(update={"solver": one.proposal.solver})
 
