@@ -128,6 +128,7 @@ _ONE = "name the task with -p"
 _OF_RUN = {
     "agents": "name the agent with -a", "seeds": "set the seed with --seed", "dataset": _ONE, "include": _ONE,
     "exclude": _ONE, "tags": _ONE, "limit": _ONE, "split": _ONE,
+    "configs": "set what it changes itself", "grid": "set the key itself",
 }  # fmt: skip
 """Fields that ``run`` decides itself → what takes their place."""
 
@@ -137,8 +138,8 @@ def sets_of_run(texts: Sequence[str]) -> Sequence[str]:
     from hc_ray.domain.errors import ConfigError
 
     for key in (text.partition("=")[0].strip() for text in texts):
-        if key in _OF_RUN:
-            raise ConfigError(f"--set {key}: `run` runs one trial of one task; {_OF_RUN[key]}, or use `sweep`")
+        if says := _OF_RUN.get(key.partition(".")[0]):
+            raise ConfigError(f"--set {key}: `run` runs one trial of one task; {says}, or use `sweep`")
     return texts
 
 

@@ -7,7 +7,7 @@ from typing import IO, Any
 from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.variants import labels
 from hc_ray.reports.engine_use import engine_lines
-from hc_ray.reports.html_report import NOT_MEASURED, aa_sentence, interval_of, number, sentence_of
+from hc_ray.reports.html_report import NOT_MEASURED, aa_sentence, findings, interval_of, number
 from hc_ray.reports.progress import clock, counted
 from hc_ray.reports.terminal import heading, say, table
 
@@ -112,7 +112,8 @@ def _effect(plan: Any) -> str:
     if plan.minimal_effect is None:
         are = "is" if len(plan.taken) == 1 else "are"
         return f"none: {counted(len(plan.taken), 'task')} {are} too few to detect any difference"
-    return f"{plan.minimal_effect:.2f} in blind pass rate (80 % power, α = 0.05)"  # noqa: RUF001
+    more = "; more after correction for the number of comparisons" if plan.arms > 3 else ""
+    return f"{plan.minimal_effect:.2f} in blind pass rate (80 % power, α = 0.05{more})"  # noqa: RUF001
 
 
 def tell_report(summary: Mapping[str, Any], stream: Stream = None) -> None:
@@ -215,9 +216,8 @@ def tell_comparisons(summary: Mapping[str, Any], stream: Stream = None) -> None:
         heading("Comparisons", stream=stream)
     if summary["compared"]:
         say(summary["compared"], stream=stream, style="dim")
-    for comparison in summary["comparisons"]:
-        style = {"improved": "green", "worse": "red"}.get(comparison["says"])
-        say(sentence_of(comparison), stream=stream, style=style)
+    for told, says in findings(summary["comparisons"]):
+        say(told, stream=stream, style={"improved": "green", "worse": "red"}.get(says))
 
 
 def _tell_curves(summary: Mapping[str, Any], stream: Stream) -> None:

@@ -41,7 +41,10 @@ def comparisons_of(
         made = [_comparison(a, b, scored[_key(a)], scored[_key(b)]) for a, b in pairs]
         if len(made) > HANDFUL:
             _correct(made)
-            compared = "Compared: agents under the same config, and each agent's configs with its first."
+            compared = (
+                "Compared: agents under the same config, and each agent's configs with its first. Results rest on p "
+                "after Holm's correction for the number of comparisons."
+            )
         found += made
     return found, compared
 

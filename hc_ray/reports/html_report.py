@@ -6,6 +6,7 @@ from typing import Any
 
 from hc_ray.domain.value import flattened
 from hc_ray.reports.audit_section import MEASURES, gate_sentence, limits_sentence, quality_rows, share_text
+from hc_ray.reports.comparison import HANDFUL
 from hc_ray.reports.engine_use import engine_html
 from hc_ray.reports.progress import counted
 
@@ -93,9 +94,18 @@ def sentence_of(comparison: Mapping[str, Any]) -> str:
     )
 
 
+def findings(comparisons: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Each comparison in words, with its result; of more than a few those that found a difference, and a count."""
+    many = len(comparisons) > HANDFUL
+    told = [(sentence_of(one), one["says"]) for one in comparisons if not many or one["says"] in ("improved", "worse")]
+    if rest := len(comparisons) - len(told):
+        told.append((f"In {rest} {'other ' if told else ''}comparisons no difference was detected.", ""))
+    return told
+
+
 def _corrected(comparison: Mapping[str, Any]) -> str:
     p = comparison["p_corrected"]
-    return "" if p is None else f", {p:.2f} after Holm's correction for the number of comparisons"
+    return "" if p is None else f", {p:.2f} after Holm's correction"
 
 
 def interval_of(estimate: Mapping[str, Any]) -> str:
@@ -124,7 +134,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def _claims(comparisons: Sequence[Mapping[str, Any]]) -> str:
     if not comparisons:
         return "<p class=claim>Nothing to compare: fewer than two of raw, best_of_n and hc finished a trial.</p>"
-    return "".join(f"<p class=claim>{escape(sentence_of(comparison))}</p>" for comparison in comparisons)
+    return "".join(f"<p class=claim>{escape(told)}</p>" for told, _ in findings(comparisons))
 
 
 def bar(estimate: Mapping[str, Any]) -> str:

@@ -149,7 +149,7 @@ def test_an_agent_that_cannot_tell_configs_apart_runs_under_one_of_them():
     }  # fmt: skip
     assert len({key.name for key in trials}) == len(trials) == 2 * 2 * 8
     assert told == sorted(told, key=lambda one: (one[0], one[1] == "u"))
-    assert "raw runs under 1 of 4 configs: what the others change is nothing to it" in notes
+    assert "raw runs under 1 of 4 configs: it does not use what the others change" in notes
     one, notes = settled(agents=("oracle", "nop"), grid={"solver.samples": [2, 4, 8]})
     assert len(one) == 1 and "config samples=8 is left out: for oracle, nop it is the same as another" in notes
 

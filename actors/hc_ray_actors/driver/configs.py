@@ -92,7 +92,7 @@ def settle(drafts: Sequence[PlannedConfig]) -> tuple[tuple[PlannedConfig, ...], 
     for agent in kept[0].config.agents:
         runs = len({one.stands[agent] for one in kept})
         if runs < len(kept):
-            notes[f"{agent} runs under {runs} of {len(kept)} configs: what the others change is nothing to it"] = None
+            notes[f"{agent} runs under {runs} of {len(kept)} configs: it does not use what the others change"] = None
     return tuple(kept), tuple(notes)
 
 
