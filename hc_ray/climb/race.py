@@ -10,9 +10,8 @@ gained most at equal tokens."""
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import Field
-
 from hc_ray.climb.evaluation import Outcome, Outcomes, Stage
+from hc_ray.domain.config import ClimbSettings
 from hc_ray.domain.value import Value
 from hc_ray.statistics.estimators import FEWEST_TASKS, minimal_detectable_effect, sign_flip
 
@@ -21,26 +20,8 @@ _DRAWS = 4000
 """Sign assignments where there are too many tasks for all of them; p is valid with any number."""
 
 
-class ClimbConfig(Value):
-    """What a climb declares before its first trial."""
-
-    generations: int = Field(12, ge=1, le=900)
-    """Generations at most; in each, every proposer suggests one change."""
-    tokens: int = Field(5_000_000, ge=1)
-    """Token budget of the whole climb: control, confirmations and the meta-reasoner included."""
-    looks: tuple[int, ...] = Field((1, 1), min_length=1)
-    """Seeds per task that each look of a race adds."""
-    confirm: tuple[int, ...] = Field((2, 4), min_length=1)
-    """Seeds per task that each look of a confirmation adds; only the last accepts."""
-    race_alpha: float = Field(0.15, gt=0, le=0.5)
-    """One-sided level of a race, all its looks together."""
-    alpha: float = Field(0.1, gt=0, le=0.5)
-    """Largest chance that a climb accepts anything where no change has an effect."""
-    patience: int = Field(3, ge=1)
-    """After so many generations without an acceptance changes may be twice as large, after twice as many three
-    times."""
-    seed: int = Field(0, ge=0)
-    """Of the trials' seeds and of the proposers."""
+class ClimbConfig(ClimbSettings):
+    """What a climb declares before its first trial, and what follows from it."""
 
     def look_alpha(self, number: int) -> float:
         """The share of ``race_alpha`` that a look spends: it grows with the seeds seen by then."""
@@ -51,16 +32,21 @@ class ClimbConfig(Value):
         """One-sided level of a confirmation."""
         return min(self.race_alpha, self.alpha / (self.generations * proposers * self.race_alpha))
 
+    def can_accept(self, tasks: int, proposers: int) -> bool:
+        """Whether the best evidence that so many tasks can give would be enough."""
+        level = min(self.confirm_alpha(proposers), self.look_alpha(-1))
+        return tasks >= FEWEST_TASKS and 0.5**tasks <= level
+
     def says(self, tasks: int, proposers: int) -> tuple[str, ...]:
         """The declaration for a reader, and whether so few tasks could lead to an acceptance at all."""
         level, effect = self.confirm_alpha(proposers), minimal_detectable_effect(tasks, sum(self.confirm))
-        possible = effect is not None and 0.5**tasks <= min(level, self.look_alpha(-1))
         return (
             f"{self.generations} generations of {proposers} changes on {tasks} tasks, at most {self.tokens:,} tokens",
             f"race: looks after {', '.join(map(str, self.looks))} more seeds per task, one-sided alpha "
             f"{self.race_alpha:g} in all; confirmation: both configs on {sum(self.confirm)} fresh seeds per task, "
             f"one-sided alpha {level:.4f}; chance of any acceptance where nothing is better: at most {self.alpha:g}",
-            f"a confirmation at two-sided alpha 0.05 would see a difference of {effect:.2f} (80 % power)" if possible
+            f"a confirmation at two-sided alpha 0.05 would see a difference of {effect:.2f} (80 % power)"
+            if self.can_accept(tasks, proposers)
             else f"{tasks} tasks are too few: no change can be accepted, whatever it does",
         )  # fmt: skip
 

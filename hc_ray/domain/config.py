@@ -220,6 +220,29 @@ class RetryConfig(Value):
     """Seconds to wait for a Docker daemon or an engine that does not respond, before the sweep stops."""
 
 
+class ClimbSettings(Value):
+    """What a climb declares before its first trial."""
+
+    generations: int = Field(12, ge=1, le=900)
+    """Generations at most; in each, every proposer suggests one change."""
+    tokens: int = Field(5_000_000, ge=1)
+    """Token budget of the whole climb: control, confirmations and the meta-reasoner included."""
+    looks: tuple[int, ...] = Field((1, 1), min_length=1)
+    """Seeds per task that each look of a race adds."""
+    confirm: tuple[int, ...] = Field((2, 4), min_length=1)
+    """Seeds per task that each look of a confirmation adds; only the last accepts."""
+    race_alpha: float = Field(0.15, gt=0, le=0.5)
+    """One-sided level of a race, all its looks together."""
+    alpha: float = Field(0.15, gt=0, le=0.5)
+    """Bound of the chance that a climb accepts anything where no change has an effect. It adds up the chances of all
+    changes; simulated climbs (``scripts/bench climb``) come to about half of it."""
+    patience: int = Field(3, ge=1)
+    """After so many generations without an acceptance changes may be twice as large, after twice as many three
+    times."""
+    seed: int = Field(0, ge=0)
+    """Of the trials' seeds and of the proposers."""
+
+
 class SweepConfig(BaseModel):
     """The configuration of one sweep: one YAML file."""
 
@@ -254,6 +277,8 @@ class SweepConfig(BaseModel):
     """The engine of every role that ``roles`` does not list."""
     roles: dict[RoleName, EngineConfig] = {}
     """Separate engines for single roles. ``tester`` may be a list, whose engines all write tests for the same suite."""
+    climb: ClimbSettings | None = None
+    """Terms of a climb from these settings (``hc-ray climb``); None: its defaults."""
     sandbox: Literal["auto", "docker", "bwrap"] = "auto"
     """Sandbox backend. ``auto`` uses Docker if it responds and has (or can pull) the tasks' images, else bubblewrap;
     the plan names the reason."""

@@ -16,7 +16,7 @@ from hc_ray.reports.report import summarise, summarise_several
 PASSES, PASS_RATE = 3, 0.5
 """What the best config over all must have at least."""
 _COUNTS = ("label", "split", "tasks", "trials", "passes", "unscored", "bits", "tokens", "engine_seconds", "seconds")
-_SHARED = ("dataset", "grading", "network", "pass_threshold", "sandbox", "seeds")
+SHARED = ("dataset", "grading", "network", "pass_threshold", "sandbox", "seeds")
 """Settings that all configs of a sweep share and an exported one begins with."""
 
 Found = dict[str, Any]
@@ -87,13 +87,17 @@ def exported(stores: Stores) -> Found:
         raise OutputError(f"no config has {needs} on dev; {says}")
     sweep = summary["sweep"]
     own = next(known["settings"] for known in sweep["configs"] if known["hash"] == one["config_hash"])
-    shared = {name: sweep["config"][name] for name in _SHARED if name in sweep["config"]}
-    document = {
-        "schema_version": 1,
-        "config_hash": one["config_hash"],
-        "found": {name: one[name] for name in ("blind_pass", *_COUNTS)},
-        "among": len(found["configs"]),
-        "sweeps": sweep["directories"],
-        "settings": {**shared, "agents": [one["agent"]], **own},
-    }
+    shared = {name: sweep["config"][name] for name in SHARED if name in sweep["config"]}
+    return sealed(
+        config_hash=one["config_hash"],
+        found={name: one[name] for name in ("blind_pass", *_COUNTS)},
+        among=len(found["configs"]),
+        sweeps=sweep["directories"],
+        settings={**shared, "agents": [one["agent"]], **own},
+    )
+
+
+def sealed(**parts: Any) -> Found:
+    """A document for ``sweep --from``: a change of it is noticed there."""
+    document = {"schema_version": 1, **parts}
     return {**document, "sha256": digest_of(document)}

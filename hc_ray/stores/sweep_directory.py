@@ -18,7 +18,7 @@ from hc_ray.domain.errors import OutputError, StoreError
 
 COMMITTING = frozenset({"sweep.json", "lease.json", "result.json"})
 """Files that outlast a power cut, wherever they lie; and everything in the folders below."""
-COMMITTING_FOLDERS = ("suites/",)
+COMMITTING_FOLDERS = ("suites/", "climb/")
 
 
 class SweepStore:

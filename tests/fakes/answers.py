@@ -1,5 +1,7 @@
 """Answers of the scripted engine for the task that ``tests.fakes.tasks`` makes by default: a function that adds."""
 
+import json
+
 from hc_ray.domain.prompt import Prompt
 
 
@@ -17,3 +19,11 @@ def wavers(prompt: Prompt) -> str:
         body = "\n    return a - b\n"
         return body if prompt.text is not None else f"```python\ndef add(a, b):{body}```\n"
     return adds(prompt)
+
+
+HINT = "Read the whole task before you answer."
+
+
+def has_a_hint(prompt: Prompt) -> str:
+    """What a meta-reasoner answers that knows it."""
+    return json.dumps({"knob": "solver.hint", "value": HINT, "reason": "It does not read to the end of the task."})

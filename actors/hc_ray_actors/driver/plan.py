@@ -3,7 +3,7 @@ smallest effect that it could see."""
 
 import datetime
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,8 +105,15 @@ def arms_of(configs: Sequence[PlannedConfig]) -> int:
     return len({arm for one in configs for arm in one.stands.items() if arm[0] not in WITHOUT_MODEL})
 
 
-def prepare(config: SweepConfig, *, resume: bool = False, address: str | None = None) -> Plan:
-    """Work out a sweep; nothing is written to its directory. Raises ``UserError`` for what the user can mend."""
+def prepare(
+    config: SweepConfig,
+    *,
+    resume: bool = False,
+    address: str | None = None,
+    seeds: Mapping[str, Sequence[int]] | None = None,
+) -> Plan:
+    """Work out a sweep; nothing is written to its directory. ``seeds``: of each config, by its name; without, all have
+    0 to ``config.seeds`` - 1. Raises ``UserError`` for what the user can mend."""
     folder = dataset_folder(config.dataset)
     if Path(config.dataset).expanduser().is_dir():
         # A resume from another folder must find the same tasks.
@@ -125,7 +132,7 @@ def prepare(config: SweepConfig, *, resume: bool = False, address: str | None = 
     models = configs[0].models
     given = _given(config)
     config = configs[0].config.model_copy(update={"configs": config.configs, "grid": config.grid})
-    trials = _trials(configs, tasks, choice.backend)
+    trials = _trials(configs, tasks, choice.backend, seeds or {})
     sealed_digests = {task.digest: sealed.sealed_digests[task.digest] for task in tasks}
     sealed_digest = digest_of(sealed_digests)
     found = reconcile(out, config, sealed_digest, resume, {key.name for key in trials})
@@ -202,27 +209,30 @@ def _began_with(out: str) -> str | None:
         return None
 
 
-def _trials(configs: Sequence[PlannedConfig], tasks: list[Task], backend: str) -> list[TrialKey]:
+def _trials(
+    configs: Sequence[PlannedConfig], tasks: list[Task], backend: str, seeds: Mapping[str, Sequence[int]] = {}
+) -> list[TrialKey]:
     """Seeds outermost, so that an interrupted sweep has whole repeats; a task's configs and agents side by side, so
     that they share its suites and prompt prefixes. An agent runs once under configs that it cannot tell apart."""
     shared = configs[0].config
+    own = {one.name: seeds.get(one.name, range(shared.seeds)) for one in configs}
     return [
         TrialKey(
             task=task.name,
             task_digest=task.digest,
             agent=agent,
-            seed=seed,
+            seed=own[one.name][place],
             **one.of_trials(agent),
             sandbox=backend,
             grading=task.grading,
             threshold=shared.pass_threshold,
             network=shared.network,
         )
-        for seed in range(shared.seeds)
+        for place in range(max(map(len, own.values())))
         for task in tasks
         for one in configs
         for agent in shared.agents
-        if one.stands[agent] == one.hash
+        if one.stands[agent] == one.hash and place < len(own[one.name])
     ]
 
 

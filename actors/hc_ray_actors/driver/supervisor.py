@@ -168,7 +168,7 @@ class Crew:
     async def _open_engines(self) -> None:
         """One set of replicas for each distinct engine, whatever number of roles share it."""
         for engine in self._plan.engines:
-            make = self._maker(Engine, _anywhere(engine), resource=ENGINE)
+            make = self._maker(Engine, located(engine), resource=ENGINE)
             seats = self._engines[engine] = [Seat(f"the engine {engine.label}", make) for _ in range(engine.replicas)]
             self._endpoints[engine] = list(await asyncio.gather(*(seat.actor.start() for seat in seats)))
 
@@ -290,7 +290,7 @@ class Crew:
             await asyncio.wait_for(asyncio.gather(*closing, return_exceptions=True), 20)
 
 
-def _anywhere(engine: EngineConfig) -> EngineConfig:
+def located(engine: EngineConfig) -> EngineConfig:
     """With the absolute path of a model file: actors do not work in the driver's directory."""
     if engine.kind != "embedded" or not Path(engine.model).is_file():
         return engine

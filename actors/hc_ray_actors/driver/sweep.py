@@ -24,6 +24,7 @@ from hc_ray.reports import report
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.cluster import Cluster, RayCluster
 from hc_ray_actors.driver import concurrency_window, results
+from hc_ray_actors.driver.concurrency_window import Slot
 from hc_ray_actors.driver.journal import Journal, Lease
 from hc_ray_actors.driver.plan import Plan, prepare
 from hc_ray_actors.driver.resumption import stored_config
@@ -66,13 +67,15 @@ def run(
     *,
     events: Events,
     max_trials: int | None = None,
+    max_tokens: int | None = None,
     sleep: float = 0.0,
     cluster: Cluster | None = None,
     address: str | None = None,
 ) -> SweepSummary:
-    """Run what is missing of a plan. ``max_trials`` bounds the trials of this call, ``sleep`` waits so many seconds
-    before each start. SIGINT and SIGTERM stop cleanly: nothing half-done is committed, everything started is ended."""
-    sweep = _Sweep(plan, events, cluster)
+    """Run what is missing of a plan. ``max_trials`` bounds the trials of this call; once they have cost ``max_tokens``
+    none starts; ``sleep`` waits so many seconds before each. SIGINT and SIGTERM stop cleanly: nothing half-done is
+    committed, everything started is ended."""
+    sweep = _Sweep(plan, events, cluster, max_tokens)
     try:
         todo = sweep.todo(max_trials)
         if todo:
@@ -84,8 +87,8 @@ def run(
 
 
 class _Sweep:
-    def __init__(self, plan: Plan, events: Events, cluster: Cluster | None) -> None:
-        self._plan, self._watcher, self._cluster = plan, events, cluster
+    def __init__(self, plan: Plan, events: Events, cluster: Cluster | None, max_tokens: int | None) -> None:
+        self._plan, self._watcher, self._cluster, self._max_tokens = plan, events, cluster, max_tokens
         self._store = SweepStore(plan.out)
         self._lease = Lease(self._store)
         self._journal = Journal(self._store, self._lease)
@@ -213,12 +216,19 @@ class _Sweep:
         watch = asyncio.ensure_future(self._watch_processors())
         tokens = 0
 
-        def count(result: TrialResult) -> None:
+        def count(result: TrialResult | None) -> None:
             nonlocal tokens
-            tokens += tokens_of(result)
+            tokens += tokens_of(result) if result else 0
+
+        async def one(key: TrialKey, slot: Slot) -> TrialResult | None:
+            if self._max_tokens is not None:
+                await slot.take()
+                if tokens >= self._max_tokens:
+                    return None
+            return await journeys.one(key, slot)
 
         try:
-            await concurrency_window.drive(todo, journeys.one, width=self._width(), done=count)
+            await concurrency_window.drive(todo, one, width=self._width(), done=count)
         finally:
             watch.cancel()
             await journeys.close()

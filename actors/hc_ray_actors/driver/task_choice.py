@@ -120,11 +120,14 @@ def fitting(
     return taken, refused
 
 
+def vocabulary_of(tasks: Sequence[Task]) -> Vocabulary:
+    """What no hint may say: a dataset's own words, and the benchmark's."""
+    return Vocabulary({task.name.rsplit("/", 1)[-1]: [task.instruction] for task in tasks}, benchmark())
+
+
 def hint_is_general(hint: str, tasks: Sequence[Task]) -> None:
     """Raises ``ConfigError`` for a hint that holds a task's name or a word of one task alone; the benchmark's too."""
     if not hint:
         return
-    dataset = {task.name.rsplit("/", 1)[-1]: [task.instruction] for task in tasks}
-    said = Vocabulary(dataset, benchmark()).found(hint)
-    if said:
+    if said := vocabulary_of(tasks).found(hint):
         raise ConfigError(f"solver.hint: {', '.join(said)} occur in one task only; a hint must be general")

@@ -1,0 +1,336 @@
+"""The climb over real sweeps: every evaluation is a sweep directory below the climb's own, and the results of its
+trials are all that the climb goes by."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hc_ray.climb.climb import PROPOSERS, Climb
+from hc_ray.climb.evaluation import Cell, Outcome
+from hc_ray.climb.generation import CONTROL
+from hc_ray.climb.knobs import Site
+from hc_ray.climb.proposals import Record
+from hc_ray.climb.race import ClimbConfig
+from hc_ray.domain.config import ClimbSettings, EngineConfig, SweepConfig
+from hc_ray.domain.errors import ConfigError, HcRayError, InfrastructureError, OutputError
+from hc_ray.domain.ports import Events
+from hc_ray.domain.prompt import Completion, Prompt
+from hc_ray.domain.trial import TrialResult
+from hc_ray.domain.value import Value, digest_of, flattened, readable_json
+from hc_ray.engines.speed import request_seconds
+from hc_ray.reports.best import SHARED, sealed
+from hc_ray.reports.report import row_of, rows_of, stored_json
+from hc_ray.statistics.estimators import wilson
+from hc_ray.stores.sweep_directory import SweepStore
+from hc_ray_actors import verifiers
+from hc_ray_actors.cluster import ENGINE, Cluster, RayCluster
+from hc_ray_actors.driver import sweep
+from hc_ray_actors.driver.configs import drafts, settle
+from hc_ray_actors.driver.journal import Lease
+from hc_ray_actors.driver.resumption import comparable
+from hc_ray_actors.driver.supervisor import located
+from hc_ray_actors.driver.task_choice import vocabulary_of
+from hc_ray_actors.engine import Engine, open_model
+from hc_ray_actors.role_models import role_model
+
+SETTINGS, SWEEPS = "settings.json", "sweeps.json"
+"""What the climb was started with; digest of an evaluation's cells → its folder below ``sweeps``."""
+Watch = Callable[[int], AbstractContextManager[Events]]
+"""A listener for a sweep of so many trials."""
+
+
+class ClimbPlan(Value):
+    """A climb that is ready to run."""
+
+    out: str
+    terms: ClimbConfig
+    sweep: sweep.Plan
+    """Of the first incumbent: tasks, models, sandbox, and the settings that all sweeps of the climb share."""
+    given: dict[str, Any]
+    """What was set, as data: a resume begins with it."""
+
+    @property
+    def says(self) -> tuple[str, ...]:
+        """The declaration for a reader."""
+        return self.terms.says(len(self.sweep.taken), PROPOSERS)
+
+    @property
+    def start(self) -> Site:
+        return Site(solver=self.sweep.config.solver, profile=self.sweep.models["solver"][1])
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a resume must find as it was."""
+        told = {"sandbox": self.sweep.sandbox, "sealed_digest": self.sweep.sealed_digest}
+        return {**comparable(self.sweep.config), **told}
+
+
+def prepare(config: SweepConfig, *, resume: bool = False, address: str | None = None) -> ClimbPlan:
+    """Work out a climb; nothing is written. Raises ``UserError`` for what the user can mend."""
+    _is_of_a_climb(config)
+    stored = _stored(config.out, resume) if config.out else None
+    given = config.model_dump(mode="json", exclude_unset=True, exclude={"out"})
+    own = {"agents": ["hc"], "climb": None, "mlflow_uri": config.mlflow_uri or "none"}
+    if stored and config.sandbox == "auto":
+        own["sandbox"] = stored["identity"]["sandbox"]
+    if config.out:
+        own["out"] = f"{config.out}/sweeps/0"  # there never is one: what ``out`` itself may hold was looked at
+    plan = sweep.prepare(SweepConfig.model_validate(given | own), address=address)
+    terms = ClimbConfig.model_validate((config.climb or ClimbSettings()).model_dump())
+    _can_lead_anywhere(terms, plan)
+    found = ClimbPlan(out=config.out or plan.out, terms=terms, sweep=plan, given=given)
+    if stored and stored["identity"] != found.identity:
+        differing = sorted(key for key, now in found.identity.items() if stored["identity"].get(key) != now)
+        raise OutputError(f"{found.out} holds a climb with other settings ({', '.join(differing)}); choose another -o")
+    return found
+
+
+def stored_settings(out: str) -> dict[str, Any]:
+    """What a climb was started with, as data. Raises ``OutputError`` where there is none."""
+    stored = _stored(out, resume=True)
+    return {**(stored or {})["given"], "out": out}
+
+
+def _stored(out: str, resume: bool) -> dict[str, Any] | None:
+    store = SweepStore(out)
+    found: dict[str, Any] | None = stored_json(store, SETTINGS)
+    if found is None:
+        if any(not path.startswith(("lease.json", "epochs/")) for path in store.list("")):
+            raise OutputError(f"{out} is not empty and holds no climb; choose another one with -o")
+        if resume:
+            raise OutputError(f"{out}: no climb to resume; leave out --resume to start one")
+    elif not resume:
+        raise OutputError(f"{out} already contains a climb; add --resume to continue it, or choose another -o")
+    return found
+
+
+def _is_of_a_climb(config: SweepConfig) -> None:
+    """Raises ``ConfigError`` for settings that only a sweep can have."""
+    given = config.model_fields_set
+    if config.split != "dev":
+        raise ConfigError(f"split: {config.split}: a climb tunes on its tasks, so it runs on dev only")
+    if "agents" in given and config.agents != ("hc",):
+        raise ConfigError(f"agents: a climb tunes hc alone, not {', '.join(config.agents)}; leave agents out")
+    if config.configs or config.grid:
+        raise ConfigError("configs and grid: a climb proposes its own changes; compare configs with hc-ray sweep")
+    if "seeds" in given:
+        raise ConfigError("seeds: those of a climb follow from climb.looks and climb.confirm; leave seeds out")
+
+
+def _can_lead_anywhere(terms: ClimbConfig, plan: sweep.Plan) -> None:
+    """Raises ``ConfigError`` for a climb that could accept nothing."""
+    tasks, most = len(plan.taken), plan.config.budget.tokens
+    if not terms.can_accept(tasks, PROPOSERS):
+        needs = next(number for number in count(tasks) if terms.can_accept(number, PROPOSERS))
+        raise ConfigError(f"{terms.says(tasks, PROPOSERS)[-1]}; on these terms a climb needs {needs} dev tasks")
+    trials = tasks * (PROPOSERS + 1) * terms.looks[0]
+    if terms.tokens < trials * most:
+        raise ConfigError(
+            f"climb.tokens: {terms.tokens:,} may not pay for one look, {trials} trials of up to {most:,} tokens "
+            f"(budget.tokens); give at least {trials * most:,}"
+        )
+
+
+class SweepEvaluator:
+    """``Evaluator`` by sweeps."""
+
+    def __init__(self, plan: ClimbPlan, store: SweepStore, cluster: Cluster, watch: Watch, address: str | None) -> None:
+        self._plan, self._store, self._cluster, self._watch, self._address = plan, store, cluster, watch, address
+        self._incumbent = plan.start.solver
+        self._names: dict[str, str] = stored_json(store, SWEEPS) or {}
+
+    def evaluate(self, cells: Sequence[Cell], *, tokens: int) -> list[list[Outcome]]:
+        """One sweep; an interrupted one goes on. Raises ``KeyboardInterrupt`` where the user ended it,
+        ``InfrastructureError`` where it could not go on."""
+        self._incumbent = next((cell.solver for cell in cells if cell.arm == CONTROL), self._incumbent)
+        plan = self._prepared(cells)
+        store = SweepStore(plan.out)
+        if {key.name for key in plan.trials} - (store.finished() - set(plan.torn)):
+            left = tokens - sum(one.tokens for one in _outcomes(store, plan).values())
+            if left > 0:
+                self._run(plan, left)
+        known = _outcomes(store, plan)
+        asked = [[(one.solver.hash, task, seed) for task in one.tasks for seed in one.seeds] for one in cells]
+        return [[known[key] for key in keys if key in known] for keys in asked]
+
+    def _prepared(self, cells: Sequence[Cell]) -> sweep.Plan:
+        """Each distinct solver is a config; what several cells share of one is united."""
+        named: dict[str, str] = {}
+        configs: list[dict[str, Any]] = []
+        seeds: dict[str, list[int]] = {}
+        before = flattened(self._incumbent.model_dump(mode="json"))
+        for cell in cells:
+            name = named.setdefault(cell.solver.hash, cell.arm)
+            if name not in seeds:
+                after = flattened(cell.solver.model_dump(mode="json"))
+                changes = {f"solver.{key}": value for key, value in after.items() if before.get(key) != value}
+                configs.append({"name": name, **changes})
+            seeds[name] = sorted({*seeds.get(name, ()), *cell.seeds})
+        out = f"{self._plan.out}/sweeps/{self._name(cells)}"
+        shared = self._plan.sweep.config.model_dump(mode="json")
+        own = {"solver": self._incumbent.model_dump(mode="json"), "configs": configs, "out": out,
+               "seeds": max(map(len, seeds.values())), "sandbox": self._plan.sweep.sandbox}  # fmt: skip
+        return sweep.prepare(
+            SweepConfig.model_validate(shared | own),
+            resume=SweepStore(out).exists("sweep.json"), address=self._address, seeds=seeds,
+        )  # fmt: skip
+
+    def _name(self, cells: Sequence[Cell]) -> str:
+        """The folder of these cells' sweep: the same one whenever they are asked for."""
+        digest = digest_of([cell.model_dump(mode="json") for cell in cells])
+        if digest not in self._names:
+            self._names[digest] = f"{len(self._names) + 1:03d}-{cells[0].stage}"
+            self._store.write(SWEEPS, readable_json(self._names))
+        return self._names[digest]
+
+    def _run(self, plan: sweep.Plan, tokens: int) -> None:
+        with self._watch(len(plan.trials) - plan.done) as events:
+            ended = sweep.run(plan, events=events, max_tokens=tokens, cluster=self._cluster)
+        # Ray and the sweep's event loop have taken it, and give nothing back.
+        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+        if ended.interrupted:
+            raise KeyboardInterrupt
+        if ended.stopped:
+            raise InfrastructureError("; ".join(ended.problems))
+
+
+def _outcomes(store: SweepStore, plan: sweep.Plan) -> dict[tuple[str, str, int], Outcome]:
+    """Of a sweep's trials so far, by hash of the solver's config, task and seed."""
+    there = store.finished() - set(plan.torn)
+    return {
+        (key.solver.hash, key.task, key.seed): outcome_of(
+            TrialResult.model_validate_json(store.read(f"trials/{key.name}/result.json"))
+        )
+        for key in plan.trials
+        if key.name in there
+    }
+
+
+def outcome_of(result: TrialResult) -> Outcome:
+    """What a climb takes of a trial."""
+    row, made = row_of(result), result.agent_result.metadata.get("candidates") or []
+
+    def share(field: str) -> float | None:
+        return sum(bool(one.get(field)) for one in made) / len(made) if made else None
+
+    same = {name: row[name] for name in ("task", "seed", "passed", "score", "self_pass", "weak_suite", "turns")}
+    return Outcome(**same, tokens=row["tokens"] or 0, duplicates=share("duplicate_of"), malformed=share("malformed"),
+                   stop=row["stop_reason"] or "")  # fmt: skip
+
+
+class _Lasting:
+    """A cluster that the end of a sweep does not end."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.where, self.here = cluster.where, cluster.here
+        self.nodes, self.spawn, self.kill = cluster.nodes, cluster.spawn, cluster.kill
+
+    def close(self) -> None:
+        """Whoever made the cluster closes it."""
+
+
+async def _answer(config: EngineConfig, cluster: Cluster, prompt: Prompt) -> Completion:
+    """By an engine that is up for one question only: beside a sweep it would take the others' memory and cores."""
+    engine, profile, _ = role_model(config)
+    actor = cluster.spawn(Engine, located(engine), resource=ENGINE, units=0.01)
+    try:
+        model = open_model(engine, await actor.start(), timeout=request_seconds(engine, profile.context_tokens))
+        try:
+            return await model.complete(prompt)
+        finally:
+            if close := getattr(model, "aclose", None):
+                await close()
+    finally:
+        await actor.stop()
+        cluster.kill(actor)
+
+
+def run(
+    plan: ClimbPlan, *, watch: Watch, tell: Callable[[Record], None], note: Callable[[str], None],
+    cluster: Cluster | None = None, address: str | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Climb to the end, and leave ``champion.yaml`` and ``climb.json``, which is answered. Raises ``OutputError`` where
+    another climb runs in the same place, ``KeyboardInterrupt`` on SIGINT and SIGTERM; a resume goes on from there."""
+    store = SweepStore(plan.out)
+    lease = Lease(store)
+    opened: Cluster | None = None
+    try:
+        if not store.exists(SETTINGS):
+            told = {"schema_version": 1, "given": plan.given, "identity": plan.identity}
+            store.write(SETTINGS, readable_json(told))
+        opened = cluster or RayCluster(address=address)
+        lasting, config, folders = _Lasting(opened), plan.sweep.config, (plan.sweep.public_root, plan.sweep.sealed_root)
+
+        def ask(prompt: Prompt) -> Completion | None:
+            try:
+                return asyncio.run(_answer(config.roles.get("meta", config.engine), lasting, prompt))
+            except HcRayError as fault:
+                note(f"the meta-reasoner's engine does not answer, the rules propose: {str(fault).splitlines()[0]}")
+                return None
+
+        tasks = verifiers.seal(Path(plan.sweep.dataset), *map(Path, folders)).tasks
+        climb = Climb(
+            plan.start, [task.name for task in plan.sweep.taken], plan.terms,
+            evaluator=SweepEvaluator(plan, store, lasting, watch, address), store=store,
+            ask=ask, speaks=vocabulary_of(tasks).found, tell=tell,
+        )  # fmt: skip
+        climb.run()
+        return _conclude(plan, climb, store)
+    finally:
+        if opened is not None:
+            opened.close()
+        lease.release()
+
+
+def _conclude(plan: ClimbPlan, climb: Climb, store: SweepStore) -> dict[str, Any]:
+    """``champion.yaml`` and ``climb.json``."""
+    folders = [f"{plan.out}/sweeps/{name}" for name in (stored_json(store, SWEEPS) or {}).values()]
+    rows = [row for folder in folders for row in rows_of(SweepStore(folder))]
+    path = [record for record in climb.history if record.accepted]
+    tuned = f"tuned on {len(climb.tasks)} dev tasks"
+    best = settle(drafts(plan.sweep.config.model_copy(update={"solver": climb.site.solver})))[0][0]
+    document = sealed(
+        config_hash=best.hash, found={"accepted": len(path), "says": tuned},
+        among=len({row["config_hash"] for row in rows}), sweeps=folders,
+        settings={**{name: best.config.model_dump(mode="json")[name] for name in SHARED}, "agents": ["hc"],
+                  **best.settings},
+    )  # fmt: skip
+    store.write("champion.yaml", f"# For hc-ray sweep --from: {tuned}.\n".encode()
+                + yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode())  # fmt: skip
+    summary = {
+        "schema_version": 1,
+        "dataset": plan.sweep.config.dataset,
+        "says": tuned,
+        "terms": plan.terms.model_dump(mode="json"),
+        "ended_by": "tokens" if climb.tokens >= plan.terms.tokens else "generations",
+        "tokens": climb.tokens,
+        "trials": len(rows),
+        "bits": sum(row["passed"] is not None for row in rows),
+        "config_hash": best.hash,
+        "path": [_told(record) for record in path],
+        "records": [_told(record) for record in climb.history],
+        "proposers": _wins(climb.history),
+        "sweeps": folders,
+    }
+    store.write("climb.json", readable_json(summary))
+    return summary
+
+
+def _told(record: Record) -> dict[str, Any]:
+    """A record without its whole config, which its own file holds."""
+    return {"file": record.path, **record.model_dump(mode="json", exclude={"proposal": {"solver"}})}
+
+
+def _wins(history: Sequence[Record]) -> dict[str, Any]:
+    """How many proposals of each proposer were accepted; those of no change are false alarms."""
+    found: dict[str, Any] = {}
+    for name in dict.fromkeys(record.proposal.proposer for record in history):
+        own = [record.accepted for record in history if record.proposal.proposer == name]
+        found[name] = {"proposed": len(own), "accepted": sum(own), "rate": wilson(sum(own), len(own)).model_dump()}
+    return found

@@ -1,0 +1,137 @@
+"""Climbs by sweeps with played actors: a trial passes where its config has a hint that the meta-reasoner knows of."""
+
+import json
+import signal
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hc_ray.cli.config_loader import exported_settings
+from hc_ray.domain.config import SolverConfig, SweepConfig
+from hc_ray.domain.errors import ConfigError, OutputError
+from hc_ray.domain.events import TrialComplete
+from hc_ray.reports.report import summarise
+from hc_ray.stores.sweep_directory import SweepStore
+from hc_ray_actors.jobs import climb
+from tests.fakes import crew
+from tests.fakes.answers import HINT
+from tests.fakes.sandbox_home import data_home
+from tests.fakes.tasks import INSTRUCTION, make_task
+
+TASKS = 6
+
+
+class World(crew.Stage):
+    """Whoever has the hint passes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.solvers: dict[str, SolverConfig] = {}
+
+    def spawn(self, cls: type, *args: Any, **where: Any) -> Any:
+        own = {"Trials": _Trials, "Verifiers": _Verifiers}.get(cls.__name__)
+        return own(self) if own else super().spawn(cls, *args, **where)
+
+
+class _Trials(crew._Trials):
+    async def start(self, request: Any) -> Any:
+        self.stage.solvers[request.key.name] = request.key.solver
+        return await super().start(request)
+
+
+class _Verifiers(crew._Verifiers):
+    async def grade(self, task: Any, handed_in: Any, keep_output: bool) -> Any:
+        return crew.verdict(self.stage.solvers[handed_in.trial].hint == HINT)
+
+
+class Watch:
+    """Interrupts, as Ctrl-C does, when ``last`` trials have ended; counts those that ended."""
+
+    def __init__(self, last: int = -1) -> None:
+        self.last, self.ended = last, 0
+
+    @contextmanager
+    def __call__(self, trials: int) -> Any:
+        yield self
+
+    def emit(self, event: Any) -> None:
+        if isinstance(event, TrialComplete):
+            self.ended += 1
+            if self.ended == self.last:
+                signal.raise_signal(signal.SIGINT)
+
+
+@pytest.fixture
+def given(tmp_path):
+    for number in range(TASKS):
+        make_task(tmp_path / "set", f"add{number}", instruction=f"{INSTRUCTION}It is the task number {number}.\n")
+    with data_home():
+        yield {
+            "dataset": str(tmp_path / "set"), "sandbox": "bwrap", "out": str(tmp_path / "out"),
+            "engine": {"kind": "scripted", "script": "tests.fakes.answers:has_a_hint"},
+            "climb": {"generations": 1, "looks": [1], "confirm": [1]},
+        }  # fmt: skip
+
+
+def climbed(given: dict[str, Any], watch: Watch, *, resume: bool = False) -> dict[str, Any]:
+    plan = climb.prepare(SweepConfig.model_validate(given), resume=resume)
+    return climb.run(plan, watch=watch, tell=lambda record: None, note=pytest.fail, cluster=World())
+
+
+def records(out: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in Path(out, "climb").iterdir()}
+
+
+def test_a_climb_that_was_interrupted_goes_on_to_the_same_records_and_leaves_a_champion_that_a_sweep_starts_at(
+    given: dict[str, Any], tmp_path: Path
+) -> None:
+    whole = climbed(given | {"out": str(tmp_path / "whole")}, all_of_it := Watch())
+    (path,) = whole["path"]
+    assert (path["proposal"]["knob"], path["proposal"]["after"]) == ("solver.hint", HINT)
+    assert path["decision"]["evidence"][-1]["delta"] == 1.0
+    with pytest.raises(KeyboardInterrupt):
+        climbed(given, first := Watch(TASKS + 3))
+    with pytest.raises(OutputError, match="--resume"):
+        climbed(given, Watch())
+    with pytest.raises(OutputError, match=r"other settings \(budget\)"):
+        climbed(given | {"budget": {"tokens": 5000}}, Watch(), resume=True)
+    again = climbed(climb.stored_settings(given["out"]), second := Watch(), resume=True)
+    assert records(given["out"]) == records(str(tmp_path / "whole"))
+    assert first.ended + second.ended == all_of_it.ended == whole["trials"] == whole["bits"], "no trial ran twice"
+    assert {name: again[name] for name in ("tokens", "bits", "path")} == {
+        name: whole[name] for name in ("tokens", "bits", "path")
+    }
+    told = [summarise(SweepStore(folder))["configs"] for folder in again["sweeps"]]
+    assert [len(one) for one in told] == [1, 3, 2] and {one["trials"] for one in told[0]} == {TASKS}
+    champion = SweepConfig.model_validate(exported_settings(f"{given['out']}/champion.yaml"))
+    assert (champion.solver.hint, champion.agents) == (HINT, ("hc",))
+    found = yaml.safe_load(Path(given["out"], "champion.yaml").read_text())["found"]
+    assert found == {"accepted": 1, "says": f"tuned on {TASKS} dev tasks"}
+    assert json.loads(Path(given["out"], "climb.json").read_text())["proposers"]["meta-reasoner"]["accepted"] == 1
+
+
+def test_when_the_tokens_are_spent_no_trial_starts_and_what_is_undecided_is_reverted(given: dict[str, Any]) -> None:
+    given["budget"], given["concurrency"] = {"tokens": 30}, 1
+    given["solver"] = {"testgen": {"budget_tokens": 0}}
+    given["climb"] |= {"tokens": (bound := TASKS * 4 * 30)}
+    summary = climbed(given, Watch())
+    asked = sum(one["proposal"]["tokens"] for one in summary["records"])
+    assert summary["ended_by"] == "tokens" and 0 <= summary["tokens"] - asked - bound < 42
+    assert {one["decision"]["verdict"] for one in summary["records"]} <= {"undecided", "reverted"}
+
+
+@pytest.mark.parametrize(("more", "says"), [
+    ({"split": "holdout"}, "dev only"),
+    ({"agents": ["raw", "hc"]}, "tunes hc alone"),
+    ({"grid": {"solver.samples": [1, 2]}}, "proposes its own changes"),
+    ({"seeds": 2}, "climb.looks"),
+    ({"climb": {"tokens": 1000}}, "may not pay for one look"),
+    ({"limit": 5}, "5 tasks are too few"),
+])  # fmt: skip
+def test_what_no_climb_can_be_is_refused_in_one_line(given: dict[str, Any], more: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        climb.prepare(SweepConfig.model_validate(given | more))
+    assert says in str(refused.value) and "\n" not in str(refused.value)
