@@ -11,7 +11,7 @@ import pytest
 from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import OutputError, StoreError, VerifierError
 from hc_ray.stores.sweep_directory import SweepStore
-from hc_ray_actors.driver import concurrency_window, results
+from hc_ray_actors.driver import concurrency_window, results, resumption
 from hc_ray_actors.driver.plan import prepare
 from hc_ray_actors.driver.resumption import reconcile, stored_config
 from tests.fakes.crew import Stage, failing, plan_of, results_of, run
@@ -116,6 +116,14 @@ def cut(tmp_path, monkeypatch):
     empty.write_bytes(b"")
     half.write_bytes(half.read_bytes()[:-40])
     return out
+
+
+def test_a_result_is_torn_that_lacks_its_end_or_has_zeros_in_it(store):
+    whole = b'{\n "task_name": "t",\n "agent_info": {\n  "name": "hc"\n }\n}'
+    cuts = (b"", whole[:-1], whole[:-3], whole.replace(b"hc", b"\0\0"), whole[:20] + bytes(40), b"[1]")
+    for number, data in enumerate((whole, *cuts)):
+        store.write(f"trials/{number}/result.json", data)
+    assert resumption._torn(store, set(map(str, range(7)))) == set("123456")
 
 
 def test_a_result_that_is_empty_or_cut_off_is_not_finished_and_its_trial_runs_again(cut):

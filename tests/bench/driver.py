@@ -1,10 +1,12 @@
 """``scripts/bench driver``: what orchestration itself costs. With an engine that answers at once and sandboxes that run
 nothing: candidates a second of trials alone and of a whole sweep (journal, results, report, tables) in one process,
-and of a sweep whose actors are Ray's; the processor time and the memory that it takes along the way.
+and of a sweep whose actors are Ray's; the processor time and the memory that it takes along the way. Beside that, how
+long a resume takes to find out what is left to do.
 
     scripts/bench driver --candidates 10000
     scripts/bench driver --candidates 100000 --way sweep
     scripts/bench driver --candidates 10000 --ray
+    scripts/bench driver --resume 100000
 """
 
 import argparse
@@ -22,20 +24,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
 
-from hc_ray.agent.role import RoleModel
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.events import Event
-from hc_ray.engines.scripted import ScriptedModel
+from hc_ray.domain.value import readable_json
 from hc_ray.machine.processor_use import _processes
-from hc_ray.search.orchestrate import solve
-from hc_ray_actors.driver import sweep
-from hc_ray_actors.suite_shelf import SuiteShelf
+from hc_ray.stores.sweep_directory import SweepStore
+from hc_ray_actors.driver import results, sweep, trial_files
+from hc_ray_actors.driver.trial_record import Record
 from tests.bench import null_world
+from tests.fakes.tasks import make_task
 
 GOAL = 300.0
 AT_ONCE = 4
 MARKS = 10
 """How often it is looked at on the way."""
+TASKS = 10
+"""Of the sweep that is resumed."""
 ACTORS = ("Trials", "Sandboxes", "Verifiers")
 
 
@@ -100,8 +104,6 @@ def resident(pid: int) -> float:
 
 async def trials_alone(count: int, candidates: int, meter: Meter) -> None:
     """Trials as coroutines, a few at once; nothing is kept of them."""
-    solver, budget = null_world.settings(candidates)
-    role = RoleModel(model=ScriptedModel(null_world.answers), profile=null_world.PROFILE, digest="null")
     turn = asyncio.Semaphore(AT_ONCE)
 
     async def judge(submission: Submission) -> bool:
@@ -109,11 +111,7 @@ async def trials_alone(count: int, candidates: int, meter: Meter) -> None:
 
     async def one(number: int) -> None:
         async with turn:
-            await solve(
-                null_world.task_of(number), agent="hc", config=solver, budget=budget, seed=0,
-                roles={"solver": role, "tester": role}, place=null_world.NullPlace(), name=f"t{number}",
-                suites=SuiteShelf(), judge=judge, events=meter,
-            )  # fmt: skip
+            await null_world.trial(null_world.task_of(number), candidates, judge, meter)
             meter.trials += 1
 
     meter.look()
@@ -124,6 +122,7 @@ def measure(way: str, total: int, candidates: int) -> dict[str, Any]:
     """One way. ``total``: candidates in all; ``candidates``: of each trial."""
     count, meter = max(1, total // candidates), Meter(total)
     folder = Path(tempfile.mkdtemp(prefix="hc-bench-"))
+    (folder / "home").mkdir()
     try:
         with mock.patch.dict(os.environ, HC_RAY_HOME=str(folder / "home")):
             cluster = null_world.NullRay() if way == "ray" else null_world.NullCluster()
@@ -153,6 +152,50 @@ def measure(way: str, total: int, candidates: int) -> dict[str, Any]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def resume(trials: int) -> dict[str, float]:
+    """Seconds that it takes to find out what is left to do of a sweep whose trials are all there. Each is as the driver
+    writes it, but for the disk, which is not waited for; they differ in their keys alone."""
+    folder = Path(tempfile.mkdtemp(prefix="hc-bench-"))
+    folder.chmod(0o755)  # users of sandboxes enter it
+    try:
+        with mock.patch.dict(os.environ, HC_RAY_HOME=str(folder / "home")):
+            for number in range(TASKS):
+                make_task(folder / "tasks", f"t{number}", instruction=f"Task {number}.\n{null_world.INSTRUCTION}")
+            seeds = max(1, trials // TASKS)
+            tasks = str(folder / "tasks")
+            config = null_world.config_of(folder / "out", 8, dataset=tasks, seeds=seeds, sandbox="bwrap")
+            with mock.patch("os.fsync"):
+                fabricate(sweep.prepare(config))
+            began = time.perf_counter()
+            plan = sweep.prepare(config, resume=True)
+            return {
+                "trials": len(plan.trials),
+                "left": len(plan.trials) - plan.done,
+                "seconds": time.perf_counter() - began,
+            }
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def fabricate(plan: sweep.Plan) -> None:
+    """Commit a result for every trial of a plan: of each the files that a resume looks at."""
+    store, handed = SweepStore(plan.out), list[Submission]()
+
+    async def judge(submission: Submission) -> bool:
+        handed.append(submission)
+        return False
+
+    results.write_sweep(store, plan, 0)
+    outcome = asyncio.run(null_world.trial(plan.taken[0], 8, judge, Meter(1)))
+    for key in plan.trials:
+        record = Record(key, plan.taken[0], plan, null_world.LIMITS)
+        record.submitted(handed[0], outcome)
+        record.judged(null_world.FAILED)
+        found = {"config.json": readable_json(key.model_dump(mode="json")),
+                 "result.json": record.result().model_dump_json(indent=1).encode()}  # fmt: skip
+        trial_files.commit(store, record, {"agent/suite.json": b"", **found} if key is plan.trials[0] else found)
+
+
 def growth(memory: list[float]) -> float:
     """MiB more at the end than at half way: what a longer run would go on to take."""
     return memory[-1] - memory[len(memory) // 2]
@@ -164,9 +207,13 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=80, help="candidates of a trial")
     parser.add_argument("--way", choices=["trials", "sweep", "ray", "both"], default="both")
     parser.add_argument("--ray", action="store_const", dest="way", const="ray", help="as --way ray")
+    parser.add_argument("--resume", type=int, metavar="TRIALS", help="only time a resume over so many finished trials")
     parser.add_argument("--profile", action="store_true", help="show where this process's time goes")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
+    if given.resume:
+        print(json.dumps(resume(given.resume)))
+        return
     ways = ["trials", "sweep"] if given.way == "both" else [given.way]
     profiler = cProfile.Profile(time.process_time) if given.profile else None
     found = []

@@ -9,23 +9,29 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hc_ray.agent.role import RoleModel
 from hc_ray.blind.grading.verdict import Verdict
 from hc_ray.domain.config import BudgetConfig, EngineConfig, SolverConfig, SweepConfig, TestgenConfig
-from hc_ray.domain.ports import Difference, ExecResult
+from hc_ray.domain.ports import Difference, Events, ExecResult, Judge
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Prompt
 from hc_ray.domain.task import Environment, Task
 from hc_ray.domain.trial import TrialKey
+from hc_ray.engines.scripted import ScriptedModel
+from hc_ray.search.orchestrate import solve
+from hc_ray.search.trial_outcome import TrialOutcome
 from hc_ray_actors.cluster import InProcess, RayCluster
 from hc_ray_actors.driver.plan import Plan
 from hc_ray_actors.engine import Endpoint
 from hc_ray_actors.sandboxes import Sandboxes
+from hc_ray_actors.suite_shelf import SuiteShelf
 
 INSTRUCTION = """Write `/app/double.py` with a function `double(n: int) -> int`.
 It must return twice the given number. For example, `double(4)` returns `8`.
 It must raise a ValueError if `n` is negative.
 """
 LIMITS = dict.fromkeys(("memory", "disk", "pids", "network", "cpu"), "null")
+FAILED = Verdict(passed=False, cause="failed", reward=0.0)
 PROFILE = Profile(form="completion", test_form="completion", bias_to_agreement=False)
 
 
@@ -165,7 +171,7 @@ class _Verifiers:
         return Verdict(passed=True, cause="passed", reward=1.0)
 
     async def grade(self, task: Task, submission: Any, keep_output: bool) -> Verdict:
-        return Verdict(passed=False, cause="failed", reward=0.0)
+        return FAILED
 
     async def leaks(self, blobs: Any) -> list[str]:
         return []
@@ -211,12 +217,28 @@ def task_of(number: int) -> Task:
     return Task(name=f"t{number}", digest=digest, instruction=INSTRUCTION, environment=Environment())
 
 
-def plan_of(out: Path, trials: int, candidates: int) -> Plan:
-    """A sweep of ``hc`` with so many trials, each of another task."""
+async def trial(task: Task, candidates: int, judge: Judge, events: Events) -> TrialOutcome:
+    """One trial, alone in this process."""
+    solver, budget = settings(candidates)
+    role = RoleModel(model=ScriptedModel(answers), profile=PROFILE, digest="null")
+    return await solve(
+        task, agent="hc", config=solver, budget=budget, seed=0, roles={"solver": role, "tester": role},
+        place=NullPlace(), name=task.name, suites=SuiteShelf(), judge=judge, events=events,
+    )  # fmt: skip
+
+
+def config_of(out: Path, candidates: int, **more: Any) -> SweepConfig:
     solver, budget = settings(candidates)
     engine = EngineConfig(kind="scripted", script="tests.bench.null_world:answers")
-    config = SweepConfig(dataset="null", agents=("hc",), engine=engine, solver=solver, budget=budget,
-                         mlflow_uri="none", out=str(out), concurrency=4)  # fmt: skip
+    plain = {"dataset": "null", "agents": ("hc",), "engine": engine, "solver": solver, "budget": budget,
+             "mlflow_uri": "none", "out": str(out), "concurrency": 4}  # fmt: skip
+    return SweepConfig.model_validate({**plain, **more})
+
+
+def plan_of(out: Path, trials: int, candidates: int) -> Plan:
+    """A sweep of ``hc`` with so many trials, each of another task."""
+    config = config_of(out, candidates)
+    solver, budget, engine = config.solver, config.budget, config.engine
     taken = tuple(task_of(number) for number in range(trials))
     keys = tuple(
         TrialKey(task=task.name, task_digest=task.digest, agent="hc", solver=solver, budget=budget, seed=0,

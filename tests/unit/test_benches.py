@@ -40,6 +40,11 @@ async def test_sandboxes_of_the_null_world_fail_one_test_always_and_the_others_b
     assert len(seen) == 3
 
 
+def test_a_resume_is_timed_over_trials_that_the_driver_could_have_written() -> None:
+    found = driver.resume(20)
+    assert (found["trials"], found["left"]) == (20, 0) and 0 < found["seconds"] < 60
+
+
 def test_growth_is_what_the_second_half_took() -> None:
     assert driver.growth([10.0, 20.0, 21.0, 21.5]) == 0.5
 
