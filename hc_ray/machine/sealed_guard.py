@@ -6,6 +6,7 @@ no wall (the sandbox is that): it does not see ``stat``, nor what C code opens b
 io_uring). It makes an honest mistake loud."""
 
 import contextlib
+import functools
 import os
 import stat
 import sys
@@ -59,6 +60,7 @@ def door() -> Iterator[None]:
         _here.open = before
 
 
+@functools.cache  # each hook is asked for ever
 def install(sealed_root: Path) -> None:
     """From now on, for the life of this process, raise ``LeakError`` when a path under ``sealed_root`` is opened,
     listed, copied, moved, linked or handed to a program. Cannot be undone (an audit hook never can)."""

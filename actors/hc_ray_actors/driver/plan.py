@@ -105,15 +105,8 @@ def arms_of(configs: Sequence[PlannedConfig]) -> int:
     return len({arm for one in configs for arm in one.stands.items() if arm[0] not in WITHOUT_MODEL})
 
 
-def prepare(
-    config: SweepConfig,
-    *,
-    resume: bool = False,
-    address: str | None = None,
-    seeds: Mapping[str, Sequence[int]] | None = None,
-) -> Plan:
-    """Work out a sweep; nothing is written to its directory. ``seeds``: of each config, by its name; without, all have
-    0 to ``config.seeds`` - 1. Raises ``UserError`` for what the user can mend."""
+def prepare(config: SweepConfig, *, resume: bool = False, address: str | None = None) -> Plan:
+    """Work out a sweep; nothing is written to its directory. Raises ``UserError`` for what the user can mend."""
     folder = dataset_folder(config.dataset)
     if Path(config.dataset).expanduser().is_dir():
         # A resume from another folder must find the same tasks.
@@ -132,7 +125,7 @@ def prepare(
     models = configs[0].models
     given = _given(config)
     config = configs[0].config.model_copy(update={"configs": config.configs, "grid": config.grid})
-    trials = _trials(configs, tasks, choice.backend, seeds or {})
+    trials = _trials(configs, tasks, choice.backend, {})
     sealed_digests = {task.digest: sealed.sealed_digests[task.digest] for task in tasks}
     sealed_digest = digest_of(sealed_digests)
     found = reconcile(out, config, sealed_digest, resume, {key.name for key in trials})
@@ -166,6 +159,19 @@ def prepare(
         place=running_cluster(address) or "laptop",
         notes=(*choice.notes, *told, *found.notes, *_notes(config, split)),
     )
+
+
+def varied(plan: Plan, config: SweepConfig, seeds: Mapping[str, Sequence[int]], *, resume: bool) -> Plan:
+    """Another sweep over a plan's tasks, in its sandboxes, without a look at what is sealed: a driver must not take one
+    once a sweep of its own has begun. ``config`` names its ``out``; ``seeds``: of each config, by its name."""
+    configs, told = settle(drafts(config))
+    shared = configs[0].config.model_copy(update={"configs": config.configs, "grid": config.grid})
+    trials, out = _trials(configs, list(plan.taken), plan.sandbox, seeds), config.out or plan.out
+    found = reconcile(out, shared, plan.sealed_digest, resume, {key.name for key in trials})
+    left = {part: tuple(sorted(getattr(found, part))) for part in ("finished", "unscored", "torn")}
+    given = config.model_dump(mode="json", exclude_unset=True, exclude={"out"})
+    own = {"out": out, "config": shared, "given": given, "configs": configs, "trials": tuple(trials), "notes": told}
+    return plan.model_copy(update={**own, **left, "models": configs[0].models})
 
 
 def _placed(

@@ -17,7 +17,7 @@ from hc_ray.domain.credentials import Censor, scrub, secret_values
 from hc_ray.domain.errors import ActorError, InfrastructureError, LeakError, StoreError
 from hc_ray.domain.events import ProcessorUse
 from hc_ray.domain.ports import Events
-from hc_ray.domain.trial import TrialKey, TrialResult
+from hc_ray.domain.trial import TrialKey
 from hc_ray.domain.value import Value, canonical_json
 from hc_ray.machine.processor_use import ProcessorMeter
 from hc_ray.reports import report
@@ -216,19 +216,17 @@ class _Sweep:
         watch = asyncio.ensure_future(self._watch_processors())
         tokens = 0
 
-        def count(result: TrialResult | None) -> None:
+        async def one(key: TrialKey, slot: Slot) -> None:
             nonlocal tokens
-            tokens += tokens_of(result) if result else 0
-
-        async def one(key: TrialKey, slot: Slot) -> TrialResult | None:
             if self._max_tokens is not None:
                 await slot.take()
                 if tokens >= self._max_tokens:
-                    return None
-            return await journeys.one(key, slot)
+                    return
+            result = await journeys.one(key, slot)
+            tokens += tokens_of(result)  # before the slot is given to the next
 
         try:
-            await concurrency_window.drive(todo, one, width=self._width(), done=count)
+            await concurrency_window.drive(todo, one, width=self._width(), done=lambda _: None)
         finally:
             watch.cancel()
             await journeys.close()

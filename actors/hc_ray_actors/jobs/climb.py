@@ -18,7 +18,7 @@ from hc_ray.climb.knobs import Site
 from hc_ray.climb.proposals import Record
 from hc_ray.climb.race import ClimbConfig
 from hc_ray.domain.config import ClimbSettings, EngineConfig, SweepConfig
-from hc_ray.domain.errors import ConfigError, HcRayError, InfrastructureError, OutputError
+from hc_ray.domain.errors import ConfigError, InfrastructureError, OutputError, UserError
 from hc_ray.domain.ports import Events
 from hc_ray.domain.prompt import Completion, Prompt
 from hc_ray.domain.trial import TrialResult
@@ -33,6 +33,7 @@ from hc_ray_actors.cluster import ENGINE, Cluster, RayCluster
 from hc_ray_actors.driver import sweep
 from hc_ray_actors.driver.configs import drafts, settle
 from hc_ray_actors.driver.journal import Lease
+from hc_ray_actors.driver.plan import varied
 from hc_ray_actors.driver.resumption import comparable
 from hc_ray_actors.driver.supervisor import located
 from hc_ray_actors.driver.task_choice import vocabulary_of
@@ -140,8 +141,8 @@ def _can_lead_anywhere(terms: ClimbConfig, plan: sweep.Plan) -> None:
 class SweepEvaluator:
     """``Evaluator`` by sweeps."""
 
-    def __init__(self, plan: ClimbPlan, store: SweepStore, cluster: Cluster, watch: Watch, address: str | None) -> None:
-        self._plan, self._store, self._cluster, self._watch, self._address = plan, store, cluster, watch, address
+    def __init__(self, plan: ClimbPlan, store: SweepStore, cluster: Cluster, watch: Watch) -> None:
+        self._plan, self._store, self._cluster, self._watch = plan, store, cluster, watch
         self._incumbent = plan.start.solver
         self._names: dict[str, str] = stored_json(store, SWEEPS) or {}
 
@@ -176,10 +177,8 @@ class SweepEvaluator:
         shared = self._plan.sweep.config.model_dump(mode="json")
         own = {"solver": self._incumbent.model_dump(mode="json"), "configs": configs, "out": out,
                "seeds": max(map(len, seeds.values())), "sandbox": self._plan.sweep.sandbox}  # fmt: skip
-        return sweep.prepare(
-            SweepConfig.model_validate(shared | own),
-            resume=SweepStore(out).exists("sweep.json"), address=self._address, seeds=seeds,
-        )  # fmt: skip
+        config, resume = SweepConfig.model_validate(shared | own), SweepStore(out).exists("sweep.json")
+        return varied(self._plan.sweep, config, seeds, resume=resume)
 
     def _name(self, cells: Sequence[Cell]) -> str:
         """The folder of these cells' sweep: the same one whenever they are asked for."""
@@ -270,14 +269,14 @@ def run(
         def ask(prompt: Prompt) -> Completion | None:
             try:
                 return asyncio.run(_answer(config.roles.get("meta", config.engine), lasting, prompt))
-            except HcRayError as fault:
+            except (InfrastructureError, UserError) as fault:
                 note(f"the meta-reasoner's engine does not answer, the rules propose: {str(fault).splitlines()[0]}")
                 return None
 
         tasks = verifiers.seal(Path(plan.sweep.dataset), *map(Path, folders)).tasks
         climb = Climb(
             plan.start, [task.name for task in plan.sweep.taken], plan.terms,
-            evaluator=SweepEvaluator(plan, store, lasting, watch, address), store=store,
+            evaluator=SweepEvaluator(plan, store, lasting, watch), store=store,
             ask=ask, speaks=vocabulary_of(tasks).found, tell=tell,
         )  # fmt: skip
         climb.run()
