@@ -63,26 +63,19 @@ class SandboxForks:
         """A fork that holds ``files``, closed afterwards; ``place`` (a candidate's id) names it. Raises ``ValueError``
         for files that cannot be written there."""
         async with self._slots:
-            fork = await self._fork(place, files)
-            try:
+            fork = await (await self.base()).fork(self._name(place))
+            self._open.append(fork)
+            try:  # a trial that is cut off here waits for its verdict with nothing of it alive
+                for step in self.written(files):
+                    await step.on(fork)
                 yield fork
             finally:
                 await self._shut(fork)  # nothing, for one that was given away
 
-    async def in_fork(
-        self,
-        place: str,
-        files: Mapping[str, str],
-        last: Step[T],
-        *,
-        before: Sequence[Step[Any]] = (),
-        after: Sequence[Step[Any]] = (),
-    ) -> T:
-        """What ``last`` comes to in a fork that holds ``files``, with the steps that are taken before and after they
-        are written. Raises ``ValueError`` for files that cannot be written there."""
+    async def in_fork(self, place: str, steps: Sequence[Step[Any]], last: Step[T]) -> T:
+        """What ``last`` comes to in a fork in which the steps were taken; ``place`` as in ``fork``."""
         async with self._slots:
-            base = await self.base()
-            return await in_fork(base, self._name(place), [*before, *self._written(files), *after], last)
+            return await in_fork(await self.base(), self._name(place), steps, last)
 
     def whole(self, files: Mapping[str, str]) -> bool:
         """Whether these files are all that a candidate is."""
@@ -101,7 +94,7 @@ class SandboxForks:
         if (living := self._living.pop(digest_of(dict(files)), None)) is not None:
             return await self._given(living)
         if self._task.grading != "shared":
-            return HandedIn(await self.in_fork(place, files, TakeDifference()), None)
+            return HandedIn(await self.in_fork(place, self.written(files), TakeDifference()), None)
         async with self.fork(place, files) as fork:
             return await self._given(fork)
 
@@ -112,16 +105,6 @@ class SandboxForks:
         if not isinstance(fork, HandsOver):
             raise DatasetError("shared grading needs sandboxes that can be given away: use --sandbox docker")
         return HandedIn(difference, await fork.hand_over())
-
-    async def _fork(self, place: str, files: Mapping[str, str]) -> Sandbox:
-        fork = await (await self.base()).fork(self._name(place))
-        self._open.append(fork)
-        try:
-            await self.put(fork, files)
-        except BaseException:  # a trial that is cut off here waits for its verdict with nothing of it alive
-            await self._shut(fork)
-            raise
-        return fork
 
     def _name(self, place: str) -> str:
         return sandbox_name(self._task.digest, self._identity, "fork", place)
@@ -143,13 +126,8 @@ class SandboxForks:
         with tarfile.open(fileobj=io.BytesIO(whole)) as archive:
             return tuple("/" + name for name in archive.getnames() if name != DELETED)
 
-    async def put(self, sandbox: Sandbox, files: Mapping[str, str]) -> None:
-        """Write a candidate into a sandbox. Raises ``ValueError`` for what cannot be written there."""
-        for step in self._written(files):
-            await step.on(sandbox)
-
-    def _written(self, files: Mapping[str, str]) -> list[Step[None]]:
-        """What writes a candidate."""
+    def written(self, files: Mapping[str, str]) -> list[Step[None]]:
+        """What writes a candidate into a sandbox."""
         if (whole := self._whole.get(digest_of(dict(files)))) is not None:
             return [PutTar(tar=whole)]
         programs = {path: text.encode() for path, text in files.items() if is_program(path, text)}

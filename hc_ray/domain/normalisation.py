@@ -26,16 +26,14 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
 
 def normal(text: str, *, host: str | None = None) -> str:
     """``text`` without what only says when and where it ran. ``host`` is the sandbox's host name, where known."""
-    text = _remembered(text) if len(text) <= _SHORT else _ruled(text)
+    text = _ruled(text) if len(text) <= _SHORT else _ruled.__wrapped__(text)
     if host and len(host) > 3:
         text = re.sub(rf"\b{re.escape(host)}\b", "<host>", text)
     return text
 
 
+@functools.lru_cache(4096)
 def _ruled(text: str) -> str:
     for pattern, replacement in _RULES:
         text = pattern.sub(replacement, text)
     return text
-
-
-_remembered = functools.lru_cache(4096)(_ruled)

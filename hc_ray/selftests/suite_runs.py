@@ -29,14 +29,14 @@ class SuiteRuns:
         if not tests:
             return ()
         tests, workdir = tuple(tests), (await self.forks.base()).workdir
-        asked = any(runner.BEFORE in test.input for test in tests)
         keep = Exec(command=("cp", "-a", workdir, runner.BEFORE), timeout=_KEEP_SECONDS)
+        before = [keep] if any(runner.BEFORE in test.input for test in tests) else []
         if self._last is None or self._last[0] is not tests or self._last[1] != repeats:
             suite = Put(files=runner.payload(tests, workdir, repeats=repeats))
             self._last = tests, repeats, suite, _drive(tests, runner.deadline(tests, repeats=repeats))
         *_, suite, drive = self._last
         try:
-            done = await self.forks.in_fork(place, files, drive, before=[keep] if asked else (), after=[suite])
+            done = await self.forks.in_fork(place, [*before, *self.forks.written(files), suite], drive)
         except ValueError as error:  # the candidate names a place where nothing can be written, or is in the way there
             says = f"its files cannot be written: {error}"
             return ((Cell(outcome="error", detail=says),),) * len(tests)
@@ -68,7 +68,7 @@ class SuiteRuns:
         suite = Put(files=runner.payload(tests, workdir, variants=variants))
         drive = _drive(tests, runner.deadline(tests, variants=len(variants)))
         try:
-            done = await self.forks.in_fork(place, {}, drive, after=[suite])
+            done = await self.forks.in_fork(place, [suite], drive)
         except ValueError:
             return {}
         return runner.read_variants(done.stdout, tests, tuple(variants))
