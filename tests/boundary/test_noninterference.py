@@ -5,10 +5,9 @@ Whole trials, real sandboxes, a real HTTP boundary, real verdicts, several trial
 starter set with ``hc``, and a few with every agent; ``scripts/noninterference`` takes every task with every agent and
 the tests that it has (no model is asked: this is no look at its holdout)."""
 
-import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from tests.boundary.noninterference.compare import asked, events, leaks, shown
 from tests.boundary.noninterference.datasets import CHOSEN, EVERY, Make, add_and_sub, only_add, starter, swapped
 from tests.boundary.noninterference.plants import PLANTS, peeking
 from tests.fakes.engine_server import EngineServer
+from tests.fakes.figures import tell
 from tests.fakes.recording import Seen, forget, record
 from tests.fakes.sandbox_home import data_home
 from tests.fakes.unsteady_model import answer
@@ -29,32 +29,18 @@ FULL = os.environ.get("HC_RAY_NONINTERFERENCE") == "all"
 AGENTS = ("raw", "best_of_n", "hc")
 BUDGET = BudgetConfig(tokens=4000)
 SOLVER = SolverConfig(
-    samples=2,
-    samples_max=2,
-    max_turns=6,
-    max_rounds=3,
+    samples=2, samples_max=2, max_turns=6, max_rounds=3,
     testgen=TestgenConfig(total_min=3, total_max=6, tests_per_category_max=3, budget_tokens=600, rounds=1),
-)
+)  # fmt: skip
 SMALL = SolverConfig(
-    samples=2,
-    samples_max=2,
-    max_turns=3,
-    max_rounds=2,
-    repairs=1,
-    testgen=TestgenConfig(
-        total_min=2, total_max=3, tests_per_category_max=2, budget_tokens=400, rounds=1, second_reading=True
-    ),
-)
+    samples=2, samples_max=2, max_turns=3, max_rounds=2, repairs=1,
+    testgen=TestgenConfig(total_min=2, total_max=3, tests_per_category_max=2, budget_tokens=400, rounds=1,
+                          second_reading=True),
+)  # fmt: skip
 LOOP = SolverConfig(
-    agent_style="loop",
-    samples=2,
-    samples_max=2,
-    max_turns=10,
-    max_rounds=2,
-    plans=("plain",),
-    greedy=1,
+    agent_style="loop", samples=2, samples_max=2, max_turns=10, max_rounds=2, plans=("plain",), greedy=1,
     testgen=TestgenConfig(style="files", answer_tokens=600, budget_tokens=4000, rounds=1),
-)
+)  # fmt: skip
 """Agents that act in their sandboxes, under whole test files."""
 TINY = SMALL.model_copy(update={"samples": 1, "max_turns": 2})
 """One candidate and, where a test fails, its repair: what fits fifty-odd tasks twice into CI."""
@@ -81,22 +67,20 @@ class Figures:
 
 
 @pytest.fixture(scope="module")
-def figures() -> Iterator[Figures]:
+def figures():
     kept = Figures()
     yield kept
-    if path := os.environ.get("HC_RAY_TRUST_FIGURES"):
-        with Path(path).open("a") as file:
-            file.write(json.dumps({"noninterference": kept.plain()}) + "\n")
+    tell("noninterference", kept.plain())
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[EngineServer]:
+def engine():
     with EngineServer(answer) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def run(engine: EngineServer) -> Iterator[Run]:
+def run(engine):
     """One sweep after another, each at the same place: not even a path may tell two runs apart."""
     from hc_ray.sandboxes.runner_build import ensure_runner
 
@@ -119,7 +103,7 @@ def run(engine: EngineServer) -> Iterator[Run]:
 
 
 @pytest.fixture(scope="module")
-def original(run: Run) -> Seen:
+def original(run):
     """Every agent on tasks as they are."""
     return run(_as_they_are)
 
@@ -129,7 +113,7 @@ def _as_they_are(folder: Path) -> None:
     starter(EVERY if FULL else CHOSEN)(folder)
 
 
-def test_the_engine_is_asked_for_suites_rounds_and_repairs(original: Seen) -> None:
+def test_the_engine_is_asked_for_suites_rounds_and_repairs(original):
     """What the proof is worth: the trials do all that could carry something."""
     sent = [wire.decode() for trial, phases in original.phases.items() if trial for wire in phases[0].requests]
     assert any("An earlier attempt was" in wire for wire in sent), "no repair"
@@ -142,17 +126,7 @@ def test_the_engine_is_asked_for_suites_rounds_and_repairs(original: Seen) -> No
     assert all(any(batch[part] for batch in batches) for part in ("params", "tags", "metrics"))
 
 
-def test_two_runs_of_the_same_differ_in_nothing_but_what_is_true_of_one_run(original: Seen, run: Run) -> None:
-    again = run(_as_they_are)
-    assert leaks(original, again) == [], shown(original, again)
-    assert original.verdicts == again.verdicts
-    # The prompts tell the truth: addresses, times, temporary folders stand in them as they were.
-    raw = [sorted(wire for phases in one.phases.values() for wire in phases[0].requests) for one in (original, again)]
-    assert raw[0] != raw[1]
-    assert not any(mark in wire for wire in raw[0] for mark in (b"<time>", b"<address>", b"0x?", b"/tmp/?"))
-
-
-def test_other_hidden_tests_change_no_byte_before_the_first_verdict(original: Seen, run: Run, figures: Figures) -> None:
+def test_other_hidden_tests_change_no_byte_before_the_first_verdict(original, run, figures):
     other = run(swapped(_as_they_are, "plain", "slow", "many"))
     found = leaks(original, other)
     figures.compared(original, other, found)
@@ -160,10 +134,14 @@ def test_other_hidden_tests_change_no_byte_before_the_first_verdict(original: Se
     # The swap did something: a candidate that passed fails now.
     assert {bit for bits in other.verdicts.values() for bit in bits} == {False}
     assert any(bits == [True] for bits in original.verdicts.values())
+    # The prompts tell the truth: addresses, times, temporary folders stand in them as they were.
+    raw = [sorted(wire for phases in one.phases.values() for wire in phases[0].requests) for one in (original, other)]
+    assert raw[0] != raw[1]
+    assert not any(mark in wire for wire in raw[0] for mark in (b"<time>", b"<address>", b"0x?", b"/tmp/?"))
 
 
 @pytest.mark.proof
-def test_no_task_of_the_starter_set_lets_its_tests_through(run: Run, figures: Figures) -> None:
+def test_no_task_of_the_starter_set_lets_its_tests_through(run, figures):
     settings = {"agents": ("hc",), "solver": SMALL if FULL else TINY}
     # Every seventh by name unless scripts/noninterference asks for all: some of each kind, within minutes.
     names = EVERY if FULL else EVERY[::7]
@@ -177,7 +155,7 @@ def test_no_task_of_the_starter_set_lets_its_tests_through(run: Run, figures: Fi
 
 
 @pytest.mark.proof
-def test_slow_enormous_and_illegible_tests_change_no_byte(run: Run, figures: Figures) -> None:
+def test_slow_enormous_and_illegible_tests_change_no_byte(run, figures):
     settings = {"solver": SMALL}
     one = run(swapped(datasets.three, "plain"), **settings)
     other = run(datasets.odd(datasets.three), **settings)
@@ -187,13 +165,9 @@ def test_slow_enormous_and_illegible_tests_change_no_byte(run: Run, figures: Fig
     assert all(bits == [False] for bits in other.verdicts.values())
 
 
-def test_agents_that_act_in_their_sandboxes_see_nothing_of_other_hidden_tests_either(
-    run: Run, figures: Figures
-) -> None:
+def test_agents_that_act_in_their_sandboxes_see_nothing_of_other_hidden_tests_either(run, figures):
     settings = {"solver": LOOP, "budget": BudgetConfig(tokens=60_000), "context": 16_384}
-    one, again = run(add_and_sub, **settings), run(add_and_sub, **settings)
-    assert leaks(one, again) == [], shown(one, again)
-    other = run(swapped(add_and_sub, "plain", "many"), **settings)
+    one, other = run(add_and_sub, **settings), run(swapped(add_and_sub, "plain", "many"), **settings)
     found = leaks(one, other)
     figures.compared(one, other, found)
     assert found == [], shown(one, other)
@@ -203,7 +177,7 @@ def test_agents_that_act_in_their_sandboxes_see_nothing_of_other_hidden_tests_ei
     assert any(bits == [True] for bits in one.verdicts.values())
 
 
-def test_missing_and_unreadable_tests_change_no_byte_before_the_missing_verdict(run: Run, figures: Figures) -> None:
+def test_missing_and_unreadable_tests_change_no_byte_before_the_missing_verdict(run, figures):
     def damage(plan: sweep.Plan) -> None:
         first, second, third = (Path(plan.sealed_root, task.digest) for task in plan.taken)
         shutil.rmtree(first / "tests")
@@ -223,7 +197,7 @@ def test_missing_and_unreadable_tests_change_no_byte_before_the_missing_verdict(
 
 
 @pytest.mark.proof
-def test_after_a_failed_verdict_two_failing_test_sets_cannot_be_told_apart(run: Run, figures: Figures) -> None:
+def test_after_a_failed_verdict_two_failing_test_sets_cannot_be_told_apart(run, figures):
     settings = {"agents": ("hc",), "solver": SOLVER.model_copy(update={"refinement": 1, "max_turns": 20})}
     one = run(swapped(add_and_sub, "plain"), **settings)
     other = run(swapped(add_and_sub, "many", "slow"), **settings)
@@ -241,7 +215,7 @@ def test_after_a_failed_verdict_two_failing_test_sets_cannot_be_told_apart(run: 
 
 
 @pytest.mark.docker
-def test_in_docker_other_hidden_tests_change_no_byte_either(run: Run, figures: Figures) -> None:
+def test_in_docker_other_hidden_tests_change_no_byte_either(run, figures):
     settings = {"agents": ("hc",), "solver": SMALL, "sandbox": "docker"}
     one, other = (run(swapped(only_add, kind), **settings) for kind in ("passing", "many"))
     found = leaks(one, other)
@@ -251,19 +225,22 @@ def test_in_docker_other_hidden_tests_change_no_byte_either(run: Run, figures: F
 
 
 @pytest.fixture(scope="module")
-def sound(run: Run) -> Seen:
+def sound(run):
     """The build as it is, on two test files: the doctored builds' bit is 0 there."""
     return run(only_add, agents=("hc",), solver=SMALL)
 
 
-def test_the_build_as_it_is_shows_no_difference_where_the_doctored_ones_do(sound: Seen, run: Run) -> None:
+def test_two_runs_of_the_same_differ_in_nothing_but_what_is_true_of_one_run(sound, run):
+    again = run(only_add, agents=("hc",), solver=SMALL)
+    assert leaks(sound, again) == [] and sound.verdicts == again.verdicts, shown(sound, again)
+
+
+def test_the_build_as_it_is_shows_no_difference_where_the_doctored_ones_do(sound, run):
     assert leaks(sound, run(swapped(only_add, "plain"), agents=("hc",), solver=SMALL)) == []
 
 
 @pytest.mark.parametrize("where", PLANTS)
-def test_a_planted_leak_of_one_bit_is_found(
-    request: pytest.FixtureRequest, run: Run, monkeypatch: pytest.MonkeyPatch, figures: Figures, where: str
-) -> None:
+def test_a_planted_leak_of_one_bit_is_found(request, run, monkeypatch, figures, where):
     """The proof can fail: one bit of the hidden tests in one place."""
     plant, told = PLANTS[where]
     # An observation is told where something is repaired.
