@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -30,14 +28,14 @@ LIMITS = Limits(seconds=20, most_seconds=60, shown=2000)
 
 
 @pytest.fixture
-async def place(tmp_path: Path) -> AsyncIterator[DockerPlace]:
+async def place(tmp_path):
     made = DockerPlace(tmp_path, owner=current_owner())
     yield made
     await made.close()
 
 
 @pytest.fixture
-async def box(place: DockerPlace, tmp_path: Path) -> DockerSandbox:
+async def box(place, tmp_path):
     return await place.create(task_with_environment(tmp_path, {}, dockerfile=DOCKERFILE), "box")
 
 
@@ -56,7 +54,7 @@ async def owners(box: DockerSandbox, *paths: str) -> str:
     return await as_root(box, f"import os\nfor p in {paths}: s = os.lstat(p); print(s.st_uid, s.st_gid, end=' ')")
 
 
-async def test_commands_run_as_the_images_user_with_his_home_and_groups(box: DockerSandbox) -> None:
+async def test_commands_run_as_the_images_user_with_his_home_and_groups(box):
     terminal = Terminal(box, LIMITS)
     told = await act(terminal, "sh", "id -u; id -g; id -G; echo $HOME $USER $LOGNAME; umask")
     assert told == "exit code 0\n1600\n1600\n1600 1700\n/home/worker worker worker\n0022"
@@ -65,7 +63,7 @@ async def test_commands_run_as_the_images_user_with_his_home_and_groups(box: Doc
     assert await act(terminal, "sh", service) == "exit code 0\nmine"
 
 
-async def test_the_user_that_a_task_names_comes_before_the_images(place: DockerPlace, tmp_path: Path) -> None:
+async def test_the_user_that_a_task_names_comes_before_the_images(place, tmp_path):
     task = task_with_environment(tmp_path, {}, dockerfile=DOCKERFILE)
     for named, seen in (("other", "1601 1601"), ("1601", "1601 1601"), ("root", "0 0"), ("other:crew", "1601 1700"),
                         ("4321", "4321 0")):  # fmt: skip
@@ -76,7 +74,7 @@ async def test_the_user_that_a_task_names_comes_before_the_images(place: DockerP
         await place.create(task.model_copy(update={"agent_user": "nobody-here"}), "box")
 
 
-async def test_what_is_written_belongs_to_the_user_and_needs_his_permission(box: DockerSandbox) -> None:
+async def test_what_is_written_belongs_to_the_user_and_needs_his_permission(box):
     terminal = Terminal(box, LIMITS)
     for path in ("new/a.txt", "~/b.txt", "/srv/shared/c.txt"):
         assert (await act(terminal, "write", path, "text\n")).startswith("wrote ")
@@ -91,9 +89,7 @@ async def test_what_is_written_belongs_to_the_user_and_needs_his_permission(box:
     assert edited == "edited new/a.txt" and await box.get("/app/new/a.txt") == b"word\n"
 
 
-async def test_a_difference_that_is_put_belongs_to_the_user_and_what_the_machinery_puts_to_root(
-    box: DockerSandbox, place: DockerPlace, tmp_path: Path
-) -> None:
+async def test_a_difference_that_is_put_belongs_to_the_user_and_what_the_machinery_puts_to_root(box, place, tmp_path):
     await Terminal(box, LIMITS).perform(
         Action(name="sh", body="mkdir new; echo 1 > new/a; echo 2 > theirs; ln -s a new/l")
     )
@@ -106,7 +102,7 @@ async def test_a_difference_that_is_put_belongs_to_the_user_and_what_the_machine
     assert await owners(other, "/tests", "/tests/t") == "0 0 0 0"
 
 
-async def test_a_session_goes_on_in_a_fork_and_no_root_process_trusts_its_state(box: DockerSandbox) -> None:
+async def test_a_session_goes_on_in_a_fork_and_no_root_process_trusts_its_state(box):
     terminal = Terminal(box, LIMITS)
     await act(terminal, "sh", "export A=1; mkdir d; cd d")
     assert await owners(box, PLACE, f"{PLACE}/exports") == "1600 1600 1600 1600"
@@ -121,7 +117,7 @@ async def test_a_session_goes_on_in_a_fork_and_no_root_process_trusts_its_state(
     )
 
 
-async def test_checks_run_as_the_user_and_pass_over_what_he_may_not_read(box: DockerSandbox) -> None:
+async def test_checks_run_as_the_user_and_pass_over_what_he_may_not_read(box):
     body = (
         "import os, pathlib\n\ndef test_it():\n"
         "    assert os.geteuid() == 1600 and os.environ['HOME'] == '/home/worker'\n"
@@ -137,9 +133,7 @@ async def test_checks_run_as_the_user_and_pass_over_what_he_may_not_read(box: Do
     assert await as_root(box, left) == "['secret', 'theirs'] 0"
 
 
-async def test_only_the_machinery_is_root_and_nothing_of_the_sandbox_has_a_say_in_how_it_starts(
-    box: DockerSandbox,
-) -> None:
+async def test_only_the_machinery_is_root_and_nothing_of_the_sandbox_has_a_say_in_how_it_starts(box):
     terminal = Terminal(box, LIMITS)
     site = "~/.local/lib/python3.11/site-packages"
     await act(
@@ -150,7 +144,7 @@ async def test_only_the_machinery_is_root_and_nothing_of_the_sandbox_has_a_say_i
     assert plain.stdout.strip() == b"1600"
 
 
-async def test_commands_of_several_sandboxes_at_once_keep_their_users(place: DockerPlace, tmp_path: Path) -> None:
+async def test_commands_of_several_sandboxes_at_once_keep_their_users(place, tmp_path):
     task = task_with_environment(tmp_path, {}, dockerfile=DOCKERFILE)
     boxes = [
         await place.create(task.model_copy(update={"agent_user": user}), "b") for user in ("worker", "other", None)
@@ -160,9 +154,7 @@ async def test_commands_of_several_sandboxes_at_once_keep_their_users(place: Doc
     assert os.geteuid() == os.getuid()
 
 
-async def test_a_difference_keeps_whose_the_files_are_and_tells_of_a_change_of_owner_alone(
-    place: DockerPlace, tmp_path: Path
-) -> None:
+async def test_a_difference_keeps_whose_the_files_are_and_tells_of_a_change_of_owner_alone(place, tmp_path):
     task = task_with_environment(tmp_path, {}, dockerfile=DOCKERFILE).model_copy(update={"agent_user": "root"})
     box, other = await place.create(task, "box"), await place.create(task, "other")
     script = "chown other:crew /app/theirs; chown 7:8 /srv/shared; touch /app/new; chown worker /app/new"

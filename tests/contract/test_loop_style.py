@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 import tarfile
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -20,15 +20,15 @@ from hc_ray.agent.role import Exchange, RoleModel
 from hc_ray.domain.candidate import Candidate, Submission
 from hc_ray.domain.config import AgentName, BudgetConfig, SolverConfig
 from hc_ray.domain.events import Action, Event
-from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Completion, Malformed, Prompt, ToolCall
-from hc_ray.domain.suite import ExpectedValue, SelfTest, Subject, Suite
+from hc_ray.domain.suite import Suite
 from hc_ray.domain.task import Copy, Environment, Task
 from hc_ray.engines.scripted import ScriptedModel, count_pieces
 from hc_ray.search.orchestrate import solve
 from hc_ray.search.trial_outcome import TrialOutcome
 from tests.fakes.sandbox_home import data_home, open_place
+from tests.fakes.suites import call_test
 from tests.fakes.tasks import DOCKERFILE
 from tests.fakes.time_up import ending
 from tests.unit.test_trajectory import faults, told_of
@@ -40,11 +40,7 @@ TASK = Task(
     environment=Environment(dockerfile=IMAGE, base="python:3.11-slim-bookworm",
                             copies=(Copy(sources=("given.txt",), destination="/app/"),)),
 )  # fmt: skip
-TESTS = tuple(
-    SelfTest(id=f"t{n}", category="happy_path", input=f"add({n}, 3)", expectation=ExpectedValue(value=str(n + 3)),
-             subject=Subject(kind="call", path="add.py", function="add"), confidence=0.9)
-    for n in (2, 5)
-)  # fmt: skip
+TESTS = tuple(call_test(f"t{n}", f"add({n}, 3)", str(n + 3), path="add.py", confidence=0.9) for n in (2, 5))
 RIGHT, WRONG = "def add(a, b):\n    return a + b\n", "def add(a, b):\n    return a - b\n"
 SUBMIT, WAIT = "```submit\n```", "wait"
 CLOCKS: list[Clock] = []
@@ -129,9 +125,9 @@ class Ran(NamedTuple):
         return self.asked[number].messages[-1].content
 
 
-async def trial(place: SandboxPlace, script: Script, agent: AgentName = "raw", *, tokens: int = 200_000,
-                context: int = 32_000, tests: Sequence[SelfTest] = (),
-                verdicts: Sequence[bool] = (True,), **knobs: Any) -> Ran:  # fmt: skip
+async def trial(place, script, agent = "raw", *, tokens = 200_000,
+                context = 32_000, tests = (),
+                verdicts = (True,), **knobs):  # fmt: skip
     events: list[Event] = []
     handed: list[Submission] = []
 
@@ -159,7 +155,7 @@ async def trial(place: SandboxPlace, script: Script, agent: AgentName = "raw", *
 
 
 @pytest.fixture(scope="module")
-def place() -> Iterator[SandboxPlace]:
+def place():
     with data_home() as home:
         public = home / f"public-loop-{os.getpid()}"
         folder = public / TASK.digest / "environment"
@@ -176,9 +172,7 @@ FORMS = pytest.mark.parametrize("form", ["fenced", "calls"])
 
 
 @FORMS
-async def test_raw_hands_in_its_first_submission_and_the_first_submit_is_answered_with_the_difference(
-    place: SandboxPlace, form: str
-) -> None:
+async def test_raw_hands_in_its_first_submission_and_the_first_submit_is_answered_with_the_difference(place, form):
     ran = await trial(place, says(SUBMIT, write(RIGHT) + "\n" + sh("rm given.txt; printf 'a\\0b' > odd")), actions=form)
     opening = ran.asked[0].messages
     assert INSTRUCTION in opening[1].content and "given.txt (6 bytes)" in opening[1].content
@@ -198,39 +192,37 @@ async def test_raw_hands_in_its_first_submission_and_the_first_submit_is_answere
     assert ran.outcome.chosen == "c1.0" and [one["tool"] for one in ran.told("act")] == ["write", "sh"]
 
 
-async def test_of_two_submissions_in_one_answer_the_first_is_answered_and_the_second_does_not_count(
-    place: SandboxPlace,
-) -> None:
+async def test_of_two_submissions_in_one_answer_the_first_is_answered_and_the_second_does_not_count(place):
     ran = await trial(place, says(f"{write(RIGHT)}\n{SUBMIT}\n{SUBMIT}", SUBMIT))
     assert "Not submitted yet" in ran.said(1) and "see above what you would hand in" in ran.said(1)
     assert ran.first.turns == 2 and ran.first.finish_reason == "submitted"
 
 
-async def test_the_difference_is_told_with_what_is_no_text(place: SandboxPlace) -> None:
+async def test_the_difference_is_told_with_what_is_no_text(place):
     ran = await trial(place, says(sh("rm given.txt; printf 'a\\0b' > odd; ln -s /etc/hostname link"), SUBMIT))
     for line in ("  given.txt (removed)", "  link (a link to /etc/hostname)", "  odd (a file of 3 bytes"):
         assert line in ran.said(2)
 
 
-async def test_prose_is_nudged_twice_and_then_ends_with_what_is_there(place: SandboxPlace) -> None:
+async def test_prose_is_nudged_twice_and_then_ends_with_what_is_there(place):
     ran = await trial(place, says(write(RIGHT), "Done.", "Really done.\n```python\nx\n```", then="I said so."))
     assert (ran.first.finish_reason, ran.first.turns, ran.handed) == ("prose", 4, {"app/add.py": RIGHT.encode()})
     assert all("held no action" in ran.said(number) for number in (2, 3))
 
 
-async def test_an_answer_that_was_cut_does_nothing_and_is_told(place: SandboxPlace) -> None:
+async def test_an_answer_that_was_cut_does_nothing_and_is_told(place):
     ran = await trial(place, says(cut(sh("touch half") + "\n```write add.py\ndef" + "x" * 9000), write(RIGHT)))
     assert "was cut, so nothing of it ran" in ran.said(1) and ran.handed == {"app/add.py": RIGHT.encode()}
     assert len(ran.asked[1].messages[-2].content) < 2000 and ran.first.finish_reason == "submitted"
 
 
-async def test_answers_that_cannot_be_read_end_a_lineage_as_data(place: SandboxPlace) -> None:
+async def test_answers_that_cannot_be_read_end_a_lineage_as_data(place):
     ran = await trial(place, says(then="```sh\ntouch half\n"))
     assert (ran.first.finish_reason, ran.first.turns, ran.outcome.chosen, ran.handed) == ("malformed", 3, None, {})
     assert "not closed" in ran.said(1) and "malformed" in (ran.first.malformed or "")
 
 
-async def test_what_was_thought_aloud_stays_out_of_the_history(place: SandboxPlace) -> None:
+async def test_what_was_thought_aloud_stays_out_of_the_history(place):
     ran = await trial(
         place, says("<think>\n" + sh("touch no") + "\n</think>\n" + write(RIGHT), "a secret</think>" + SUBMIT)
     )
@@ -240,7 +232,7 @@ async def test_what_was_thought_aloud_stays_out_of_the_history(place: SandboxPla
 
 
 @FORMS
-async def test_a_submit_after_a_failed_action_does_not_count(place: SandboxPlace, form: str) -> None:
+async def test_a_submit_after_a_failed_action_does_not_count(place, form):
     both = sh("cat absent") + "\n" + SUBMIT
     ran = await trial(place, says(both, SUBMIT, both, write(RIGHT)), actions=form)
     assert "failed. Look at that first" in ran.said(1) and "Not submitted yet" in ran.said(2)
@@ -248,20 +240,20 @@ async def test_a_submit_after_a_failed_action_does_not_count(place: SandboxPlace
 
 
 @FORMS
-async def test_a_lineage_that_does_the_same_again_and_again_is_warned_and_ended(place: SandboxPlace, form: str) -> None:
+async def test_a_lineage_that_does_the_same_again_and_again_is_warned_and_ended(place, form):
     ran = await trial(place, says(*["\n".join([sh("ls")] * 4)] * 2, then=write(RIGHT)), actions=form)
     assert (ran.first.finish_reason, ran.first.turns) == ("repetition", 2)
     told = "".join(message.content for message in ran.asked[1].messages)
     assert "You have done this 3 times" in told and len(ran.told("act")) == 6
 
 
-async def test_what_would_end_the_sandbox_is_refused_and_the_work_goes_on(place: SandboxPlace) -> None:
+async def test_what_would_end_the_sandbox_is_refused_and_the_work_goes_on(place):
     ran = await trial(place, says(sh("rm -rf /"), write(RIGHT)))
     assert "refused: The command removes /" in ran.said(1) and ran.handed == {"app/add.py": RIGHT.encode()}
     assert not ran.told("act")[0]["allowed"]
 
 
-async def test_hc_answers_a_failing_submission_and_the_same_conversation_goes_on(place: SandboxPlace) -> None:
+async def test_hc_answers_a_failing_submission_and_the_same_conversation_goes_on(place):
     ran = await trial(place, says(write(WRONG), SUBMIT, SUBMIT, write(RIGHT)), "hc", tests=TESTS)
     assert [(one.id, one.parent, one.turns) for one in ran.outcome.candidates] == [
         ("c1.0", None, 3),
@@ -274,18 +266,18 @@ async def test_hc_answers_a_failing_submission_and_the_same_conversation_goes_on
     assert all(prompt.shared > 0.7 for prompt in ran.asked[1:]) and ran.handed == {"app/add.py": RIGHT.encode()}
 
 
-async def test_the_same_state_again_is_a_dispute_and_ends_the_lineage(place: SandboxPlace) -> None:
+async def test_the_same_state_again_is_a_dispute_and_ends_the_lineage(place):
     ran = await trial(place, says(write(WRONG)), "hc", tests=TESTS, max_rounds=1)
     assert [one["disputed"] for one in ran.told("worked")] == [True] and len(ran.outcome.candidates) == 1
     assert ran.told("dispute") == [{"tests": ["t2", "t5"]}] and ran.outcome.chosen == "c1.0"
 
 
-async def test_a_lineage_that_has_no_turn_left_disputes_nothing(place: SandboxPlace) -> None:
+async def test_a_lineage_that_has_no_turn_left_disputes_nothing(place):
     ran = await trial(place, says(write(WRONG)), "hc", tests=TESTS, max_rounds=1, max_turns=3)
     assert [one["disputed"] for one in ran.told("worked")] == [False] and not ran.told("dispute")
 
 
-async def test_best_of_n_picks_by_agreement_and_equal_states_are_duplicates(place: SandboxPlace) -> None:
+async def test_best_of_n_picks_by_agreement_and_equal_states_are_duplicates(place):
     ran = await trial(place, each(WRONG, RIGHT, RIGHT.replace("    ", "        ")), "best_of_n")
     texts = {one.id: one.files["add.py"] for one in ran.outcome.candidates}
     assert len(texts) == 3 and [one.duplicate_of is None for one in ran.outcome.candidates].count(False) == 1
@@ -293,7 +285,7 @@ async def test_best_of_n_picks_by_agreement_and_equal_states_are_duplicates(plac
     assert ran.outcome.matrix is None and all(prompt.role == "solver" for prompt in ran.asked)
 
 
-async def test_a_lineage_works_alike_for_every_agent_up_to_its_first_submission(place: SandboxPlace) -> None:
+async def test_a_lineage_works_alike_for_every_agent_up_to_its_first_submission(place):
     script = says(sh("ls -la; echo $HOME; id"), write(WRONG) + "\n" + sh("cat *; cat absent"), SUBMIT)
     agents: tuple[AgentName, ...] = ("raw", "best_of_n", "hc")
     begun: dict[AgentName, dict[int, list[str]]] = {}
@@ -309,7 +301,7 @@ async def test_a_lineage_works_alike_for_every_agent_up_to_its_first_submission(
             assert len(prompts) == 4 and begun["hc"][seed] == prompts
 
 
-async def test_summaries_of_tied_states_are_compared_where_no_test_tells_them_apart(place: SandboxPlace) -> None:
+async def test_summaries_of_tied_states_are_compared_where_no_test_tells_them_apart(place):
     script = each(WRONG, RIGHT, RIGHT + "\n\nMORE = 1\n")
     summary = json.dumps({"approach": "a", "done": "b", "verified": "c", "doubts": "d"})
 
@@ -323,7 +315,7 @@ async def test_summaries_of_tied_states_are_compared_where_no_test_tells_them_ap
     assert sum(prompt.purpose == "summary" for prompt in ran.asked) == 3
 
 
-async def test_level_states_are_told_apart_by_the_other_lineages_own_tests(place: SandboxPlace) -> None:
+async def test_level_states_are_told_apart_by_the_other_lineages_own_tests(place):
     script = each(WRONG, RIGHT, RIGHT + "\n\nMORE = 1\n")
 
     def answer(prompt: Prompt, turn: int, lineage: int) -> str | Completion:
@@ -341,9 +333,7 @@ async def test_level_states_are_told_apart_by_the_other_lineages_own_tests(place
     assert ran.outcome.chosen == "c2.0" and "2 of 3 level states pass most" in why
 
 
-async def test_after_a_failed_verdict_another_generation_works_and_what_failed_is_not_handed_in_again(
-    place: SandboxPlace,
-) -> None:
+async def test_after_a_failed_verdict_another_generation_works_and_what_failed_is_not_handed_in_again(place):
     ran = await trial(
         place, each(WRONG, RIGHT, WRONG), "hc", verdicts=(False, True), samples=2, max_rounds=1, refinement=1
     )
@@ -352,7 +342,7 @@ async def test_after_a_failed_verdict_another_generation_works_and_what_failed_i
     assert list(found) == ["c1.0", "c2.0", "c2.1"] and ran.outcome.chosen and "a + b" in found[ran.outcome.chosen]
 
 
-async def test_a_decomposers_parts_are_told_to_the_lineages_of_hc(place: SandboxPlace) -> None:
+async def test_a_decomposers_parts_are_told_to_the_lineages_of_hc(place):
     parts = [{"name": name, "goal": f"Do {name}.", "hint": "", "files": []} for name in ("one", "two", "three")]
 
     def answer(prompt: Prompt, turn: int, lineage: int) -> str | Completion:
@@ -365,13 +355,13 @@ async def test_a_decomposers_parts_are_told_to_the_lineages_of_hc(place: Sandbox
     assert ran.outcome.stop_reason == "complete"
 
 
-async def test_a_context_too_small_for_the_instruction_hands_in_the_untouched_workspace(place: SandboxPlace) -> None:
+async def test_a_context_too_small_for_the_instruction_hands_in_the_untouched_workspace(place):
     ran = await trial(place, says(write(RIGHT)), context=600)
     assert (ran.first.finish_reason, ran.outcome.chosen, ran.handed, ran.asked) == ("context", None, {}, [])
     assert "(context)" in (ran.first.malformed or "")
 
 
-async def test_a_long_history_is_compacted_and_the_work_goes_on(place: SandboxPlace) -> None:
+async def test_a_long_history_is_compacted_and_the_work_goes_on(place):
     def answer(prompt: Prompt, turn: int, lineage: int) -> str:
         if prompt.purpose == "notes":
             return "Nothing is done yet."
@@ -388,9 +378,7 @@ async def test_a_long_history_is_compacted_and_the_work_goes_on(place: SandboxPl
 
 @pytest.mark.parametrize("agent", ["raw", "best_of_n", "hc"])
 @pytest.mark.parametrize("lineage", [1500, 9000])
-async def test_tokens_are_bounded_for_a_lineage_and_for_the_trial(
-    place: SandboxPlace, agent: AgentName, lineage: int
-) -> None:
+async def test_tokens_are_bounded_for_a_lineage_and_for_the_trial(place, agent, lineage):
     dense = says(then=sh("python3 -c 'print(\"+-\" * 700)'; date +%N") + "\n" + "because " * 40)
     ran = await trial(place, dense, agent, tokens=4 * lineage, tests=TESTS)
     assert {one.finish_reason for one in ran.outcome.candidates} == {"tokens"} and ran.outcome.turns > 0
@@ -400,9 +388,7 @@ async def test_tokens_are_bounded_for_a_lineage_and_for_the_trial(
     assert asked == sum(one.prompt_tokens for one in ran.outcome.candidates)
 
 
-async def test_where_the_time_is_over_the_workspace_is_handed_in_as_it_lies(
-    place: SandboxPlace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_where_the_time_is_over_the_workspace_is_handed_in_as_it_lies(place, monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "CLOCKS", ending(monkeypatch))
     ran = await trial(place, says(write(RIGHT), WAIT))
     assert (ran.outcome.stop_reason, ran.first.finish_reason, ran.outcome.unanswered) == ("timeout", "timeout", 1)
@@ -412,7 +398,7 @@ async def test_where_the_time_is_over_the_workspace_is_handed_in_as_it_lies(
 
 
 @FORMS
-async def test_a_trajectory_lists_each_message_once(place: SandboxPlace, form: str) -> None:
+async def test_a_trajectory_lists_each_message_once(place, form):
     answers = says(sh("ls"), "Hm.", cut("half"), "<think>no</think>" + write(WRONG), SUBMIT, SUBMIT, write(RIGHT))
     ran = await trial(place, answers, "hc", tests=TESTS, actions=form)
     told = told_of(ran.outcome)

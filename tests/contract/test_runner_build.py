@@ -12,6 +12,7 @@ import pytest
 from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_PYTHON, RUNNER_ROOT, inside_script
 from hc_ray.sandboxes.bwrap import binary as bwrap_binary
 from hc_ray.sandboxes.runner_build import ensure_runner
+from tests.fakes.processes import ran
 from tests.fakes.sandbox_home import data_home
 
 INSIDE = Path(__file__).parents[2] / "hc_ray" / "sandboxes" / "inside"
@@ -29,14 +30,7 @@ def in_an_empty_root(runner: Path, *command: str, extra: tuple[str, ...] = ()) -
     try:
         argv = [str(bwrap_binary.find_bwrap()), "--unshare-all", "--unshare-user", "--die-with-parent", "--clearenv"]
         argv += ["--ro-bind", str(runner), RUNNER_ROOT, "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", *extra]
-        return subprocess.run(
-            [*argv, "--chdir", "/tmp", "--", *command],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            **bwrap_binary.as_user(user),
-        )
+        return ran(*argv, "--chdir", "/tmp", "--", *command, **bwrap_binary.as_user(user))
     finally:
         if user:
             user.give_back()

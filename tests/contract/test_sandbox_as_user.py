@@ -5,7 +5,6 @@ import importlib.util
 import os
 import re
 import shutil
-import subprocess
 import sys
 import sysconfig
 import tempfile
@@ -13,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.fakes.processes import ran
 
 CHECKOUT = Path(__file__).parents[2]
 USER = 64_321
@@ -94,18 +95,10 @@ if os.geteuid() == 0:  # a normal user's own run of the suites is this already
         }
         version = f"python{sys.version_info.major}.{sys.version_info.minor}"
         command = [str(python / "bin" / version), "-m", "pytest", "-q", "-k", "not docker", "-p", "no:cacheprovider"]
-        done = subprocess.run(
-            [*command, *(f"tests/{name}" for name in SUITES)],
-            cwd=checkout,
-            env=environment,
-            user=USER,
-            group=USER,
-            extra_groups=[],
-            capture_output=True,
-            text=True,
-            timeout=400,
-            check=False,
-        )
+        done = ran(
+            *command, *(f"tests/{name}" for name in SUITES), timeout=400,
+            cwd=checkout, env=environment, user=USER, group=USER, extra_groups=[],
+        )  # fmt: skip
         assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
         passed = re.search(r"(\d+) passed", done.stdout)
         assert passed is not None and int(passed[1]) > 60, done.stdout

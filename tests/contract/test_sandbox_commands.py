@@ -5,12 +5,10 @@ import asyncio
 import signal
 import time
 import uuid
-from pathlib import Path
 
 import pytest
 
 from hc_ray.domain.errors import SandboxError
-from hc_ray.domain.ports import Sandbox, SandboxPlace
 from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_PYTHON, inside_script
 from tests.fakes.contract_task import TASK, running, shell
 from tests.fakes.sandbox_home import open_place
@@ -18,23 +16,22 @@ from tests.fakes.sandbox_home import open_place
 # create
 
 
-async def test_a_new_sandbox_has_the_dockerfiles_workdir_files_and_environment(box: Sandbox) -> None:
+async def test_a_new_sandbox_has_the_dockerfiles_workdir_files_and_environment(box):
     assert box.workdir == "/app"
     assert await shell(box, "pwd; cat data.txt; /opt/more/tool.sh; echo $GREETING") == "/app\none\ntool\nhello\n"
     assert (await box.difference()).changed == ()
 
 
-async def test_a_backend_says_which_limits_hold_and_what_it_refuses(place: SandboxPlace) -> None:
+async def test_a_backend_says_which_limits_hold_and_what_it_refuses(place):
     limits = place.limits()
     assert {"memory", "disk", "pids", "network", "cpu"} <= set(limits)
-    assert all(isinstance(text, str) and text for text in limits.values())
-    assert place.refuses(TASK) is None
+    assert all(isinstance(text, str) and text for text in limits.values()) and place.refuses(TASK) is None
 
 
 # exec
 
 
-async def test_exec_runs_an_argv_without_a_shell_and_keeps_streams_apart(box: Sandbox) -> None:
+async def test_exec_runs_an_argv_without_a_shell_and_keeps_streams_apart(box):
     done = await box.exec(["printf", "%s|", "$HOME", "a b", ";"], timeout=20)
     assert (done.exit_code, done.stdout, done.stderr) == (0, b"$HOME|a b|;|", b"")
     done = await box.exec(["sh", "-c", "echo out; echo err >&2; exit 3"], timeout=20)
@@ -42,7 +39,7 @@ async def test_exec_runs_an_argv_without_a_shell_and_keeps_streams_apart(box: Sa
     assert not done.timed_out and not done.truncated and 0 <= done.seconds < 20
 
 
-async def test_a_command_hears_every_signal_whatever_its_host_ignores_or_blocks(place: SandboxPlace) -> None:
+async def test_a_command_hears_every_signal_whatever_its_host_ignores_or_blocks(place):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
@@ -55,12 +52,12 @@ async def test_a_command_hears_every_signal_whatever_its_host_ignores_or_blocks(
     assert [int(line.split()[1], 16) for line in seen.splitlines()] == [0, 0], seen
 
 
-async def test_a_command_that_is_not_there_is_data_and_raises_nothing(box: Sandbox) -> None:
+async def test_a_command_that_is_not_there_is_data_and_raises_nothing(box):
     done = await box.exec(["no-such-command"], timeout=20)
     assert done.exit_code in (126, 127)
 
 
-async def test_exec_takes_a_folder_an_environment_and_standard_input(box: Sandbox) -> None:
+async def test_exec_takes_a_folder_an_environment_and_standard_input(box):
     done = await box.exec(
         ["sh", "-c", "pwd; echo $GREETING $OTHER; wc -c"],
         timeout=20,
@@ -72,15 +69,14 @@ async def test_exec_takes_a_folder_an_environment_and_standard_input(box: Sandbo
     assert (await box.exec(["cat"], timeout=20)).stdout == b""
 
 
-async def test_each_stream_is_cut_at_the_limit_while_the_command_goes_on(box: Sandbox) -> None:
+async def test_each_stream_is_cut_at_the_limit_while_the_command_goes_on(box):
     text = "import sys; sys.stdout.write('o' * 5_000_000); sys.stderr.write('e' * 10); open('/app/ended', 'w')"
     done = await box.exec([*RUNNER_PYTHON, "-c", text], timeout=20, output_limit=1000)
     assert (done.exit_code, done.truncated) == (0, True)
-    assert (done.stdout, done.stderr) == (b"o" * 1000, b"e" * 10)
-    assert await box.get("/app/ended") == b""
+    assert (done.stdout, done.stderr) == (b"o" * 1000, b"e" * 10) and await box.get("/app/ended") == b""
 
 
-async def test_commands_run_side_by_side(box: Sandbox) -> None:
+async def test_commands_run_side_by_side(box):
     started = time.monotonic()
     done = await asyncio.gather(*(box.exec(["sh", "-c", f"sleep 1; echo {i}"], timeout=20) for i in range(5)))
     assert [result.stdout for result in done] == [f"{i}\n".encode() for i in range(5)]
@@ -102,7 +98,7 @@ time.sleep(60)
 """
 
 
-async def test_past_its_deadline_a_command_is_dead_with_all_that_it_hid_within_two_seconds(box: Sandbox) -> None:
+async def test_past_its_deadline_a_command_is_dead_with_all_that_it_hid_within_two_seconds(box):
     started = time.monotonic()
     done = await box.exec([*RUNNER_PYTHON, "-c", DAEMON], timeout=1.0)
     assert (done.exit_code, done.timed_out) == (None, True)
@@ -110,11 +106,10 @@ async def test_past_its_deadline_a_command_is_dead_with_all_that_it_hid_within_t
     first = await box.get("/app/beat")
     assert first
     await asyncio.sleep(0.3)
-    assert await box.get("/app/beat") == first
-    assert "/app/beat" in (await box.difference()).changed
+    assert await box.get("/app/beat") == first and "/app/beat" in (await box.difference()).changed
 
 
-async def test_processes_live_until_close(box: Sandbox) -> None:
+async def test_processes_live_until_close(box):
     marker = f"8{uuid.uuid4().int % 10**9}.25"
     await shell(box, f"sleep {marker} >/dev/null 2>&1 &")
     await shell(box, f"setsid sleep {marker} >/dev/null 2>&1 &")
@@ -130,7 +125,7 @@ async def test_processes_live_until_close(box: Sandbox) -> None:
 # close
 
 
-async def test_close_is_idempotent_and_a_closed_sandbox_takes_no_more_commands(place: SandboxPlace) -> None:
+async def test_close_is_idempotent_and_a_closed_sandbox_takes_no_more_commands(place):
     sandbox = await place.create(TASK, "closing")
     await sandbox.close()
     await sandbox.close()
@@ -138,9 +133,7 @@ async def test_close_is_idempotent_and_a_closed_sandbox_takes_no_more_commands(p
         await sandbox.exec(["true"], timeout=5)
 
 
-async def test_a_place_closes_all_that_it_opened(
-    public_root: Path, request: pytest.FixtureRequest, place: SandboxPlace
-) -> None:
+async def test_a_place_closes_all_that_it_opened(public_root, request, place):
     second = open_place(request.node.callspec.params["place"], public_root)
     marker = f"5{uuid.uuid4().int % 10**9}.5"
     sandbox = await second.create(TASK, "left-open")
@@ -152,7 +145,7 @@ async def test_a_place_closes_all_that_it_opened(
 # the runner
 
 
-async def test_the_runner_is_there_with_pytest_and_cannot_be_written(box: Sandbox) -> None:
+async def test_the_runner_is_there_with_pytest_and_cannot_be_written(box):
     assert "pytest" in (await box.exec([*RUNNER_PYTHON, "-m", "pytest", "--version"], timeout=20)).stdout.decode()
     assert await shell(box, f"test -f {inside_script('init')}; test -d {PYTEST_PURE}/_pytest; echo $?") == "0\n"
     done = await box.exec(["sh", "-c", "touch /opt/hc/x || rm /opt/hc/bin/python3"], timeout=20)

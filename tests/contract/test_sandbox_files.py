@@ -6,36 +6,32 @@ import contextlib
 import io
 import json
 import tarfile
-from pathlib import Path
 
 import pytest
 
 from hc_ray.domain.candidate import DELETED
 from hc_ray.domain.errors import SandboxError
-from hc_ray.domain.ports import Sandbox, SandboxPlace
 from tests.fakes.contract_task import TASK, python, shell
-from tests.fakes.tars import Member, make_tar, member
+from tests.fakes.tars import make_tar, member
 
 # files
 
 
-async def test_put_writes_files_where_they_are_named_and_get_reads_them(box: Sandbox) -> None:
+async def test_put_writes_files_where_they_are_named_and_get_reads_them(box):
     await box.put({"in/a.txt": b"a", "/srv/deep/b": b"\0b", "run.sh": b"#!/bin/sh\necho ran\n"}, mode=0o755)
     assert await shell(box, "cat in/a.txt; wc -c < /srv/deep/b; ./run.sh; echo more >> in/a.txt") == "a2\nran\n"
-    assert await box.get("in/a.txt") == b"amore\n"
-    assert await box.get("/app/in/a.txt", limit=3) == b"amo"
-    assert await box.get("/srv/deep") is None
-    assert await box.get("nowhere/at/all") is None
+    assert await box.get("in/a.txt") == b"amore\n" and await box.get("/app/in/a.txt", limit=3) == b"amo"
+    assert await box.get("/srv/deep") is None and await box.get("nowhere/at/all") is None
     await box.put({"in/a.txt": b"again"})
     assert await box.get("in/a.txt") == b"again"
 
 
-async def test_get_of_a_pipe_is_nothing_and_does_not_hang(box: Sandbox) -> None:
+async def test_get_of_a_pipe_is_nothing_and_does_not_hang(box):
     await python(box, "import os; os.mkfifo('/app/pipe')")
     assert await asyncio.wait_for(box.get("/app/pipe"), 10) is None
 
 
-async def test_put_tar_writes_and_removes(box: Sandbox) -> None:
+async def test_put_tar_writes_and_removes(box):
     await shell(box, "mkdir gone; touch gone/x; mkdir becomes-file; touch becomes-file/y")
     members = (
         member("app/new", tarfile.DIRTYPE),
@@ -60,13 +56,13 @@ async def test_put_tar_writes_and_removes(box: Sandbox) -> None:
     ],
     ids=lambda bad: bad[0].name,
 )
-async def test_put_tar_refuses_members_that_leave_the_root_or_are_devices(box: Sandbox, bad: Member) -> None:
+async def test_put_tar_refuses_members_that_leave_the_root_or_are_devices(box, bad):
     with pytest.raises(ValueError):
         await box.put_tar(make_tar({"app/before": "x"}, bad))
     assert await box.get("/app/before") is None
 
 
-async def test_put_tar_refuses_to_remove_outside_and_what_is_no_tar(box: Sandbox) -> None:
+async def test_put_tar_refuses_to_remove_outside_and_what_is_no_tar(box):
     for listed in (["../etc/passwd"], ["/app/../../etc/passwd"], ["/"], {"a": 1}):
         with pytest.raises(ValueError):
             await box.put_tar(make_tar({DELETED: json.dumps(listed)}))
@@ -74,7 +70,7 @@ async def test_put_tar_refuses_to_remove_outside_and_what_is_no_tar(box: Sandbox
         await box.put_tar(b"no tar at all" * 100)
 
 
-async def test_links_that_lead_out_lead_nowhere_on_the_host(box: Sandbox, tmp_path: Path) -> None:
+async def test_links_that_lead_out_lead_nowhere_on_the_host(box, tmp_path):
     tmp_path.chmod(0o777)
     (tmp_path / "secret").write_text("host")
     await shell(box, f"ln -s {tmp_path} out; ln -s {tmp_path}/secret secret; ln -s ../../../../../../..{tmp_path} up")
@@ -90,7 +86,7 @@ async def test_links_that_lead_out_lead_nowhere_on_the_host(box: Sandbox, tmp_pa
 # difference
 
 
-async def test_a_difference_names_what_is_new_changed_and_removed(box: Sandbox) -> None:
+async def test_a_difference_names_what_is_new_changed_and_removed(box):
     await shell(
         box,
         "echo two > data.txt; mkdir -p d/e; echo f > d/e/f; ln -s data.txt l; chmod 700 /opt/more/tool.sh;"
@@ -113,15 +109,13 @@ async def test_a_difference_names_what_is_new_changed_and_removed(box: Sandbox) 
         assert tar.getnames()[0] == DELETED
 
 
-async def test_what_was_changed_and_changed_back_is_no_difference(box: Sandbox) -> None:
+async def test_what_was_changed_and_changed_back_is_no_difference(box):
     await shell(box, "cp data.txt c; echo two > data.txt; cat c > data.txt; rm c; touch data.txt")
     found = await box.difference()
     assert (found.changed, found.deleted) == ((), ())
 
 
-async def test_a_difference_put_into_a_fresh_sandbox_gives_the_same_difference(
-    place: SandboxPlace, box: Sandbox
-) -> None:
+async def test_a_difference_put_into_a_fresh_sandbox_gives_the_same_difference(place, box):
     await shell(box, "mkdir d; echo f > d/f; chmod 755 d/f; ln -s /nowhere l; rm data.txt; mkfifo p; mkdir empty")
     found = await box.difference()
     fresh = await place.create(TASK, "fresh")
@@ -133,7 +127,7 @@ async def test_a_difference_put_into_a_fresh_sandbox_gives_the_same_difference(
         await fresh.close()
 
 
-async def test_a_difference_beyond_its_limit_raises_and_holes_count(box: Sandbox) -> None:
+async def test_a_difference_beyond_its_limit_raises_and_holes_count(box):
     await shell(box, "head -c 3000 /dev/zero > small")
     with pytest.raises(ValueError):
         await box.difference(limit=1000)

@@ -6,14 +6,13 @@ import pytest
 
 from hc_ray.agent.actions import Action
 from hc_ray.agent.terminal import PLACE, Limits, Observation, Terminal
-from hc_ray.domain.ports import Sandbox
 from tests.fakes.contract_task import shell as inside
 
 LIMITS = Limits(seconds=20, most_seconds=60, shown=900)
 
 
 @pytest.fixture
-async def terminal(box: Sandbox) -> Terminal:
+async def terminal(box):
     return Terminal(box, LIMITS)
 
 
@@ -33,7 +32,7 @@ async def edit(terminal: Terminal, path: str, *hunks: str) -> Observation:
     return await terminal.perform(Action(name="edit", argument=path, body="".join(hunks)))
 
 
-async def test_working_directory_and_exported_variables_carry_over_and_nothing_else(terminal: Terminal) -> None:
+async def test_working_directory_and_exported_variables_carry_over_and_nothing_else(terminal):
     first = await sh(terminal, "export A='x y\nz'; B=2; mkdir -p 'd e'; cd 'd e'\nset -eu")
     assert not first.failed and "working directory: /app/d e" in first.says
     assert (await sh(terminal, 'pwd; echo "$A-${B-unset}-$GREETING"; cd ..')).says == (
@@ -48,7 +47,7 @@ async def test_working_directory_and_exported_variables_carry_over_and_nothing_e
     assert (await sh(terminal, "pwd; /bin/ls")).says == "exit code 0\nworking directory: /app\n/app\ndata.txt"
 
 
-async def test_both_streams_come_in_their_true_order_with_the_exit_code(terminal: Terminal) -> None:
+async def test_both_streams_come_in_their_true_order_with_the_exit_code(terminal):
     done = await sh(
         terminal, "for i in 1 2 3; do echo out $i; echo err $i >&2; done; python3 -c 'import sys; sys.exit(3)'"
     )
@@ -68,7 +67,7 @@ ASK = (
 ASK += '.read())" 2>/dev/null && break; sleep 0.2; done'
 
 
-async def test_a_service_that_one_command_starts_answers_in_the_next(terminal: Terminal) -> None:
+async def test_a_service_that_one_command_starts_answers_in_the_next(terminal):
     begun = time.monotonic()
     started = await sh(terminal, f"{SERVE} echo started")
     assert started.says == "exit code 0\nstarted" and time.monotonic() - begun < 10
@@ -76,7 +75,7 @@ async def test_a_service_that_one_command_starts_answers_in_the_next(terminal: T
     assert "GET /data.txt" in await inside(terminal.sandbox, f"cat {PLACE}/output-1.txt"), "its output has a place"
 
 
-async def test_a_command_past_its_time_is_stopped_with_what_it_said_and_the_sandbox_lives(terminal: Terminal) -> None:
+async def test_a_command_past_its_time_is_stopped_with_what_it_said_and_the_sandbox_lives(terminal):
     begun = time.monotonic()
     done = await sh(terminal, "echo begun; sleep 100 | cat; echo never", 1)
     assert done.failed and time.monotonic() - begun < 12
@@ -87,7 +86,7 @@ async def test_a_command_past_its_time_is_stopped_with_what_it_said_and_the_sand
     assert (await sh(Terminal(terminal.sandbox, Limits(seconds=0.2, most_seconds=0.5)), "sleep 9", 600)).failed
 
 
-async def test_nothing_waits_for_a_person(terminal: Terminal) -> None:
+async def test_nothing_waits_for_a_person(terminal):
     begun = time.monotonic()
     asked = await sh(terminal, "read line || echo 'no input'; cat; python3 -c 'print(input())'")
     assert asked.failed and "no input" in asked.says and "EOFError" in asked.says
@@ -95,15 +94,13 @@ async def test_nothing_waits_for_a_person(terminal: Terminal) -> None:
     assert paged.says == "exit code 0\ntext\n100\ndumb cat" and time.monotonic() - begun < 15
 
 
-async def test_output_without_end_is_stopped_and_bounded(terminal: Terminal) -> None:
+async def test_output_without_end_is_stopped_and_bounded(terminal):
     done = await sh(terminal, "yes 'over and over'")
     assert done.failed and done.says.startswith("stopped: it wrote more than 64 MiB")
     assert len(done.says) < 2 * LIMITS.shown and (await sh(terminal, "echo alive")).says == "exit code 0\nalive"
 
 
-async def test_a_long_output_shows_whole_lines_of_its_head_and_tail_and_names_a_file_with_all(
-    terminal: Terminal,
-) -> None:
+async def test_a_long_output_shows_whole_lines_of_its_head_and_tail_and_names_a_file_with_all(terminal):
     done = await sh(terminal, "seq 1 4000")
     status, *lines = done.says.split("\n")
     gap = next(i for i, line in enumerate(lines) if line.startswith("[…"))
@@ -117,13 +114,13 @@ async def test_a_long_output_shows_whole_lines_of_its_head_and_tail_and_names_a_
     assert one.says.endswith("xxxy") and "4,101 bytes left out" in one.says
 
 
-async def test_binary_output_is_named_and_not_shown(terminal: Terminal) -> None:
+async def test_binary_output_is_named_and_not_shown(terminal):
     done = await sh(terminal, "printf 'a\\0b\\377'; exit 2")
     assert done.says == f"exit code 2\n(binary output, 4 bytes, not shown; it is in {PLACE}/output-1.txt)"
     assert (await sh(terminal, "printf 'caf\\351\\n'")).says == "exit code 0\ncaf�"
 
 
-async def test_files_are_written_where_the_session_is_and_stay_as_they_may_be_run(terminal: Terminal) -> None:
+async def test_files_are_written_where_the_session_is_and_stay_as_they_may_be_run(terminal):
     await sh(terminal, "mkdir sub; cd sub; printf '#!/bin/sh\\necho 1\\n' > tool; printf x > plain; chmod 755 tool")
     assert (await write(terminal, "tool", "echo 2\n")).says == "wrote tool: 1 lines"
     for path, text in (("new/a.txt", "a\n"), ("../up", "u\n"), ("/tmp/far", ""), ("~/home", "h\n"), ("run.sh", "ls\n")):
@@ -136,7 +133,7 @@ async def test_files_are_written_where_the_session_is_and_stay_as_they_may_be_ru
     assert (await sh(terminal, "cat plain")).says == "exit code 0\nx"
 
 
-async def test_an_edit_replaces_a_passage_that_occurs_once_and_changes_nothing_otherwise(terminal: Terminal) -> None:
+async def test_an_edit_replaces_a_passage_that_occurs_once_and_changes_nothing_otherwise(terminal):
     await sh(terminal, "mkdir s; cd s; printf 'one\\ntwo\\ntwo\\nlast' > f; chmod +x f; printf '\\377' > odd")
     assert (await edit(terminal, "f", hunk("one\n", "1\n"), hunk("two\n", "2\n"))).says == (
         "error: passage 2 occurs 2 times in /app/s/f, not once; nothing was changed"
@@ -150,12 +147,12 @@ async def test_an_edit_replaces_a_passage_that_occurs_once_and_changes_nothing_o
     assert "not UTF-8" in (await edit(terminal, "odd", hunk("a\n", "b\n"))).says
 
 
-async def test_what_a_session_keeps_is_nothing_that_it_made(terminal: Terminal) -> None:
+async def test_what_a_session_keeps_is_nothing_that_it_made(terminal):
     await sh(terminal, "export A=1; cd /opt; seq 99999")
     assert (await terminal.sandbox.difference()).changed == ()
 
 
-async def test_an_edit_keeps_line_ends_that_no_output_shows_and_tells_the_nearest_lines(terminal: Terminal) -> None:
+async def test_an_edit_keeps_line_ends_that_no_output_shows_and_tells_the_nearest_lines(terminal):
     await sh(terminal, "mkdir w; cd w; printf 'first = 1\\r\\nsecond = 2\\r\\n' > f")
     assert (await edit(terminal, "f", hunk("first = 1\n", "first = 3\n"))).says == "edited f"
     assert await inside(terminal.sandbox, "od -An -c /app/w/f | tr -d ' \\n'") == "first=3\\r\\nsecond=2\\r\\n"
