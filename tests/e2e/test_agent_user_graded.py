@@ -2,10 +2,7 @@
 belongs to the user, and hidden tests that look at whose the files are and who they run as."""
 
 import io
-import shutil
 import tarfile
-import tempfile
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,19 +10,12 @@ import pytest
 from hc_ray.blind.grading import control
 from hc_ray.blind.grading.shared import grade_living
 from hc_ray.blind.grading.verify import grade
-from hc_ray.blind.sealing import vault
-from hc_ray.domain.config import EngineConfig, SweepConfig
 from hc_ray.domain.task import Task
-from hc_ray.machine.owner import current_owner
 from hc_ray.reports.report import rows_of
-from hc_ray.sandboxes.docker.sandbox import DockerPlace
 from hc_ray.stores.sweep_directory import SweepStore
-from hc_ray_actors.cluster import InProcess
-from hc_ray_actors.driver import sweep
-from hc_ray_actors.driver.plan import prepare
-from tests.e2e.test_terminal_played import Silent
-from tests.fakes.sandbox_home import data_home
-from tests.fakes.tasks import TOML, make_task
+from tests.e2e.test_terminal_played import PLAYED
+from tests.fakes.sweeps import swept
+from tests.fakes.tasks import TOML, sealed_task
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 DOCKERFILE = """FROM python:3.11-slim-bookworm
@@ -50,44 +40,18 @@ if [ "$WANTED" = 1600 ]; then [ "$(id -G)" = "1600 1700" ] && git status --short
 """
 
 
-@pytest.fixture
-def ground() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="hc-user-graded-"))
-    folder.chmod(0o755)
-    with data_home():
-        yield folder
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture
-async def places(ground: Path) -> AsyncIterator[tuple[DockerPlace, DockerPlace]]:
-    pair = tuple(DockerPlace(ground / "public", owner=f"{current_owner()}-{label}") for label in ("solve", "verify"))
-    yield pair[0], pair[1]
-    for place in pair:
-        await place.close()
-
-
-def dataset(ground: Path, *, user: str = "", shared: bool = False) -> Path:
+def sealed(ground: Path, *, user: str = "", shared: bool = False) -> Task:
     mode = '\nenvironment_mode = "shared"' if shared else ""
     wanted = "1601" if user else "1600"
     toml = TOML + f"{user}{mode}\n[verifier.env]\nWANTED = '{wanted}'\n"
-    make_task(
-        ground / "set", "notes", instruction="Commit a second note.\n", toml=toml, dockerfile=DOCKERFILE,
+    return sealed_task(
+        ground, name="notes", instruction="Commit a second note.\n", toml=toml, dockerfile=DOCKERFILE,
         tests={"test.sh": TEST_SH}, solution={"solve.sh": SOLVE},
     )  # fmt: skip
-    return ground / "set"
-
-
-def sealed(ground: Path, **parts: object) -> Task:
-    found = vault.seal(dataset(ground, **parts), ground / "public", ground / "sealed")  # type: ignore[arg-type]
-    assert not found.refused, found.refused
-    return found.tasks[0]
 
 
 @pytest.mark.parametrize("user", ["", 'user = "checker"'])
-async def test_the_submission_keeps_its_owner_and_the_tests_run_as_the_image_or_the_verifier_says(
-    places: tuple[DockerPlace, DockerPlace], ground: Path, user: str
-) -> None:
+async def test_the_submission_keeps_its_owner_and_the_tests_run_as_the_image_or_the_verifier_says(places, ground, user):
     task = sealed(ground, user=user)
     box = await places[0].create(task, "agent")
     done = await box.exec(["bash", "-c", SOLVE], timeout=60)
@@ -99,9 +63,7 @@ async def test_the_submission_keeps_its_owner_and_the_tests_run_as_the_image_or_
     assert (untouched.passed, untouched.cause) == (False, "failed"), untouched
 
 
-async def test_the_tests_run_as_the_images_user_in_shared_grading_too(
-    places: tuple[DockerPlace, DockerPlace], ground: Path
-) -> None:
+async def test_the_tests_run_as_the_images_user_in_shared_grading_too(places, ground):
     task = sealed(ground, shared=True)
     base = await places[0].create(task, "base")
     box = await base.fork("agent")
@@ -113,7 +75,7 @@ async def test_the_tests_run_as_the_images_user_in_shared_grading_too(
     assert (verdict.passed, verdict.cause) == (True, "passed"), verdict
 
 
-async def test_the_reference_runs_as_the_agents_user(places: tuple[DockerPlace, DockerPlace], ground: Path) -> None:
+async def test_the_reference_runs_as_the_agents_user(places, ground):
     task = sealed(ground)
     shown = await control.control(task, cache=ground / "cache", sealed_root=ground / "sealed", place=places[1])
     assert (shown.passed, shown.cause) == (True, "passed"), shown
@@ -123,18 +85,8 @@ async def test_the_reference_runs_as_the_agents_user(places: tuple[DockerPlace, 
     assert "srv/notes/two" in names and not [name for name in names if name.startswith("solution")]
 
 
-def test_a_loop_of_actions_in_a_repository_of_the_user_passes(ground: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = dataset(ground)
-    monkeypatch.setenv("HC_PLAYED_DATASET", str(folder))
-    settings = {
-        "dataset": str(folder),
-        "agents": ("raw",),
-        "engine": EngineConfig(kind="scripted", script="tests.fakes.plays_reference:answer", context_tokens=65_536),
-        "sandbox": "docker",
-        "solver": {"agent_style": "loop", "max_answer_tokens": 4000},
-        "budget": {"tokens": 200_000},
-        "out": str(ground / "out"),
-        "mlflow_uri": "none",
-    }
-    sweep.run(prepare(SweepConfig.model_validate(settings)), events=Silent(), cluster=InProcess())
+def test_a_loop_of_actions_in_a_repository_of_the_user_passes(ground, monkeypatch):
+    sealed(ground)
+    monkeypatch.setenv("HC_PLAYED_DATASET", str(ground / "set"))
+    swept(ground / "out", ground / "set", sandbox="docker", **PLAYED)
     assert [(row["passed"], row["turns"]) for row in rows_of(SweepStore(str(ground / "out")))] == [(True, 5)]

@@ -1,9 +1,7 @@
 """Blind grading in real sandboxes: the reference passes and doing nothing fails. What forged
 verdicts earn is tried in tests/boundary/test_cheats.py."""
 
-import shutil
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -15,9 +13,9 @@ from hc_ray.blind.sealing import vault
 from hc_ray.blind.sealing.template import new_task
 from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.task import Task
-from hc_ray.machine.owner import current_owner
+from tests.fakes.sandbox_home import BACKENDS, open_place
 from tests.fakes.tars import make_tar
-from tests.fakes.tasks import make_task
+from tests.fakes.tasks import sealed_task
 
 GOOD = "def add(a, b):\n    return a + b\n"
 IN_PROCESS = """import sys
@@ -30,34 +28,11 @@ def test_adds():
 """
 
 
-@pytest.fixture
-def ground() -> Iterator[Path]:
-    """A folder that an unprivileged sandbox user can enter (pytest's own is closed)."""
-    folder = Path(tempfile.mkdtemp(prefix="hc-grading-"))
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture(params=["bwrap", pytest.param("docker", marks=pytest.mark.docker)])
+@pytest.fixture(params=BACKENDS)
 async def place(request: pytest.FixtureRequest, ground: Path) -> AsyncIterator[SandboxPlace]:
-    made: SandboxPlace
-    if request.param == "bwrap":
-        from hc_ray.sandboxes.bwrap.sandbox import BwrapPlace
-
-        made = BwrapPlace(ground / "public", ground / "state", owner=current_owner())
-    else:
-        from hc_ray.sandboxes.docker.sandbox import DockerPlace
-
-        made = DockerPlace(ground / "public", owner=current_owner())
+    made = open_place(request.param, ground / "public")
     yield made
     await made.close()
-
-
-def sealed_task(ground: Path, **parts: object) -> Task:
-    make_task(ground / "set", **parts)  # type: ignore[arg-type]
-    (task,) = vault.seal(ground / "set", ground / "public", ground / "sealed").tasks
-    return task
 
 
 async def graded(task: Task, files: dict[str, str], place: SandboxPlace, ground: Path) -> Verdict:
@@ -74,14 +49,6 @@ async def test_the_reference_passes_and_the_untouched_environment_fails(place: S
     assert control.left_behind == ()
     nothing = await grade(task, None, **roots)  # type: ignore[arg-type]
     assert (nothing.passed, nothing.cause, nothing.witness) == (False, "failed", "agrees"), nothing
-
-
-async def test_right_and_wrong_code_is_told_apart(place: SandboxPlace, ground: Path) -> None:
-    task = sealed_task(ground)
-    right = await graded(task, {"/app/add.py": GOOD}, place, ground)
-    assert (right.passed, right.witness) == (True, "agrees")
-    wrong = await graded(task, {"/app/add.py": "def add(a, b):\n    return a\n"}, place, ground)
-    assert (wrong.passed, wrong.cause, wrong.reward) == (False, "failed", 0.0)
 
 
 async def test_a_syntax_error_under_a_script_that_stops_is_a_fail(place: SandboxPlace, ground: Path) -> None:
@@ -107,8 +74,7 @@ async def test_a_verifier_past_its_time_is_a_fail(place: SandboxPlace, ground: P
     toml = "[verifier]\ntimeout_sec = 1.0\n"
     task = sealed_task(ground, toml=toml, tests={"test.sh": "echo 1 > /logs/verifier/reward.txt\nsleep 600 & wait\n"})
     verdict = await graded(task, {"/app/a": ""}, place, ground)
-    assert (verdict.passed, verdict.cause) == (False, "timeout")
-    assert verdict.seconds < 30
+    assert (verdict.passed, verdict.cause) == (False, "timeout") and verdict.seconds < 30
 
 
 async def test_the_witness_is_found_by_scripts_that_set_the_search_path_anew(place: SandboxPlace, ground: Path) -> None:

@@ -1,11 +1,7 @@
 """Shared and separate grading in real containers: services that live, sandboxes that are given away, images of the
 verifier's own. What cheats earn there is tried in tests/boundary/test_cheats.py."""
 
-import json
-import shutil
 import subprocess
-import tempfile
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,17 +11,13 @@ from hc_ray.blind.grading.separate import grade_separate
 from hc_ray.blind.grading.shared import grade_living, grade_own
 from hc_ray.blind.grading.verify import grade
 from hc_ray.blind.sealing import vault
-from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.events import Event, VerdictEvent
 from hc_ray.domain.task import Task
 from hc_ray.machine.owner import current_owner
 from hc_ray.sandboxes.docker.sandbox import DockerPlace
-from hc_ray_actors.cluster import InProcess
-from hc_ray_actors.driver import sweep
-from hc_ray_actors.driver.plan import prepare
-from tests.fakes.sandbox_home import data_home
-from tests.fakes.tasks import make_task
+from tests.fakes.sweeps import results, swept
+from tests.fakes.tasks import make_task, sealed_task
 
 pytestmark = pytest.mark.docker
 SHARED = '[verifier]\ntimeout_sec = 60.0\nenvironment_mode = "shared"\n'
@@ -58,31 +50,6 @@ def test_the_tests_run_as_the_verifier_asks():
 """
 
 
-@pytest.fixture
-def ground() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="hc-modes-"))
-    folder.chmod(0o755)
-    with data_home():
-        yield folder
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture
-async def places(ground: Path) -> AsyncIterator[tuple[DockerPlace, DockerPlace]]:
-    """A solver's place and a verifier's, as two processes of one node have them."""
-    pair = tuple(DockerPlace(ground / "public", owner=f"{current_owner()}-{label}") for label in ("solve", "verify"))
-    yield pair[0], pair[1]
-    for place in pair:
-        await place.close()
-
-
-def sealed_task(ground: Path, **parts: object) -> Task:
-    make_task(ground / "set", **parts)  # type: ignore[arg-type]
-    sealed = vault.seal(ground / "set", ground / "public", ground / "sealed")
-    assert not sealed.refused, sealed.refused
-    return sealed.tasks[0]
-
-
 def serving(ground: Path, user: str = "") -> Task:
     wanted = "65534" if user else "0"
     toml = f"{SHARED}{user}\n[verifier.env]\nWANTED = '{wanted}'\n"
@@ -92,9 +59,7 @@ def serving(ground: Path, user: str = "") -> Task:
     return sealed_task(ground, toml=toml, tests=tests, solution={"solve.sh": SERVES})
 
 
-async def test_a_service_of_the_reference_is_alive_in_shared_grading_and_not_in_isolated(
-    places: tuple[DockerPlace, DockerPlace], ground: Path
-) -> None:
+async def test_a_service_of_the_reference_is_alive_in_shared_grading_and_not_in_isolated(places, ground):
     task = serving(ground)
     roots = {"sealed_root": ground / "sealed", "place": places[1]}
     control = await oracle.control(task, cache=ground / "cache", **roots)  # type: ignore[arg-type]
@@ -106,9 +71,7 @@ async def test_a_service_of_the_reference_is_alive_in_shared_grading_and_not_in_
     assert (isolated.passed, isolated.cause, isolated.mode) == (False, "failed", "isolated"), isolated
 
 
-async def test_a_sandbox_reaches_the_verifier_alive_and_its_giver_no_more(
-    places: tuple[DockerPlace, DockerPlace], ground: Path
-) -> None:
+async def test_a_sandbox_reaches_the_verifier_alive_and_its_giver_no_more(places, ground):
     solvers, verifiers = places
     task = serving(ground, user='user = "nobody"')
     base = await solvers.create(task, "base")
@@ -126,9 +89,7 @@ async def test_a_sandbox_reaches_the_verifier_alive_and_its_giver_no_more(
     assert sandbox.container not in left
 
 
-async def test_a_sandbox_that_its_candidate_ended_is_a_fail(
-    places: tuple[DockerPlace, DockerPlace], ground: Path
-) -> None:
+async def test_a_sandbox_that_its_candidate_ended_is_a_fail(places, ground):
     solvers, verifiers = places
     task = serving(ground)
     sandbox = await solvers.create(task, "short")
@@ -139,9 +100,7 @@ async def test_a_sandbox_that_its_candidate_ended_is_a_fail(
     assert (verdict.passed, verdict.cause) == (False, "submission_refused"), verdict
 
 
-async def test_a_verifier_with_an_image_of_its_own_gets_the_declared_artefacts_and_nothing_else(
-    places: tuple[DockerPlace, DockerPlace], ground: Path
-) -> None:
+async def test_a_verifier_with_an_image_of_its_own_gets_the_declared_artefacts_and_nothing_else(places, ground):
     toml = (
         'artifacts = ["out", {source = "/srv/given", exclude = ["*.log"]}]\n[verifier]\nenvironment_mode = "separate"\n'
     )
@@ -170,9 +129,7 @@ async def test_a_verifier_with_an_image_of_its_own_gets_the_declared_artefacts_a
         await own_place.close()
 
 
-async def test_output_without_end_neither_fills_the_verifier_nor_changes_the_verdict(
-    places: tuple[DockerPlace, DockerPlace], ground: Path
-) -> None:
+async def test_output_without_end_neither_fills_the_verifier_nor_changes_the_verdict(places, ground):
     script = "(yes 'output without end' &)\nhead -c 300000000 /dev/zero\necho 1 > /logs/verifier/reward.txt\n"
     task = sealed_task(ground, toml=SHARED, tests={"test.sh": script}, solution={"solve.sh": "true\n"})
     kept = ground / "kept.txt"
@@ -180,8 +137,7 @@ async def test_output_without_end_neither_fills_the_verifier_nor_changes_the_ver
     shared = await grade_own(task, solve=False, **roots)  # type: ignore[arg-type]
     isolated = await grade(task, None, **roots)  # type: ignore[arg-type]
     assert [(one.passed, one.cause) for one in (shared, isolated)] == [(True, "passed")] * 2
-    assert kept.stat().st_size <= 1 << 16
-    assert kept.stat().st_mode & 0o777 == 0o600
+    assert kept.stat().st_size <= 1 << 16 and kept.stat().st_mode & 0o777 == 0o600
 
 
 class Heard:
@@ -195,7 +151,7 @@ class Heard:
             self.verdicts[event.trial] = event.passed
 
 
-def test_a_sweep_grades_what_its_trials_gave_away_and_a_threshold_lets_a_part_pass(ground: Path) -> None:
+def test_a_sweep_grades_what_its_trials_gave_away_and_a_threshold_lets_a_part_pass(ground):
     half = (
         "cd /app; python3 -m pytest -q -p no:cacheprovider /tests/test_outputs.py\n"
         "[ -e add.py ] && echo 0.5 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt\n"
@@ -205,18 +161,15 @@ def test_a_sweep_grades_what_its_trials_gave_away_and_a_threshold_lets_a_part_pa
     make_task(ground / "set", instruction=instruction, tests={"test.sh": half, "test_outputs.py": parts})
     passed = {}
     for threshold in (1.0, 0.5):
-        settings = {
-            "dataset": str(ground / "set"), "agents": ("oracle", "nop", "raw"), "sandbox": "docker",
-            "grading": "shared",
-            "engine": {"kind": "scripted", "script": "tests.fakes.answers:wavers"}, "mlflow_uri": "none",
-            "out": str(ground / f"out{threshold}"), "pass_threshold": threshold, "retries": {"attempts": 1},
-        }  # fmt: skip
-        plan = prepare(SweepConfig.model_validate(settings))
-        heard = Heard()
-        sweep.run(plan, events=heard, cluster=InProcess())
+        heard, out = Heard(), ground / f"out{threshold}"
+        plan, _ = swept(
+            out, ground / "set", heard, agents=("oracle", "nop", "raw"), sandbox="docker", grading="shared",
+            engine={"kind": "scripted", "script": "tests.fakes.answers:wavers"}, pass_threshold=threshold,
+            retries={"attempts": 1},
+        )  # fmt: skip
         passed[threshold] = {key.agent: heard.verdicts.get(key.name) for key in plan.trials}
-        results = [json.loads(path.read_text()) for path in Path(plan.out).glob("trials/*/result.json")]
-        assert {one["agent_result"]["metadata"]["grading"] for one in results} <= {"shared", None}
+        modes = {one["agent_result"]["metadata"]["grading"] for one in results(out).values()}
+        assert modes <= {"shared", None}
     # A reference that does not reach the threshold proves nothing, and no model's trial is scored by it.
     assert passed[1.0] == {"oracle": False, "nop": False, "raw": None}
     assert passed[0.5] == {"oracle": True, "nop": False, "raw": True}

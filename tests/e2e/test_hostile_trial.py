@@ -6,8 +6,6 @@ import hashlib
 import shutil
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +14,6 @@ from hc_ray.domain.candidate import Submission
 from hc_ray.domain.config import BudgetConfig, SolverConfig
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Prompt
-from hc_ray.domain.suite import Suite
 from hc_ray.domain.task import Environment, Task
 from hc_ray.engines.scripted import ScriptedModel
 from hc_ray.search.orchestrate import solve
@@ -25,6 +22,8 @@ from tests.fakes.detached import Detached
 from tests.fakes.figures import tell
 from tests.fakes.machine import running
 from tests.fakes.sandbox_home import BACKENDS, data_home
+from tests.fakes.testers import Silence
+from tests.unit.test_orchestrate import Shelf
 
 WALL = {"bwrap": 5.0, "docker": 9.0}
 """Long enough for a candidate to be running when it ends."""
@@ -40,7 +39,7 @@ TASK = Task(
 
 
 @pytest.fixture(scope="module")
-def public_root() -> Iterator[Path]:
+def public_root():
     with data_home() as home:
         folder = home / "public-endless" / TASK.digest / "environment"
         folder.mkdir(parents=True, exist_ok=True)
@@ -49,20 +48,8 @@ def public_root() -> Iterator[Path]:
         shutil.rmtree(home / "public-endless")
 
 
-class Shelf:
-    async def obtain(self, key: str, make: Callable[[], Awaitable[Suite]]) -> Suite:
-        return await make()
-
-
-class Silence:
-    def emit(self, event: object) -> None:
-        """Nobody listens."""
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
-async def test_a_trial_past_its_wall_time_leaves_neither_processes_nor_sandboxes(
-    backend: str, public_root: Path
-) -> None:
+async def test_a_trial_past_its_wall_time_leaves_neither_processes_nor_sandboxes(backend, public_root):
     marker = f"7{uuid.uuid4().int % 10**9}.5"
 
     def answer(prompt: Prompt) -> str:

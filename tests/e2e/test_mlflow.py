@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def exported(tmp_path_factory):
     """A folder with an exported sweep, and its parent run's id. Creating MLflow's schema takes seconds: done once."""
     folder = tmp_path_factory.mktemp("mlflow")
     parent = written(tracker_at(folder), report.summarise(sweepdir.demo_like()))
@@ -55,29 +55,25 @@ def table_of(folder: Path, parent: str) -> dict[str, Any]:
     return table
 
 
-def test_a_sweep_is_a_parent_run_with_a_child_per_agent_in_the_experiment_of_dataset_and_model(
-    exported: tuple[Path, str],
-) -> None:
+def test_a_sweep_is_a_parent_run_with_a_child_per_agent_in_the_experiment_of_dataset_and_model(exported):
     folder, parent = exported
     runs = runs_of(folder)
-    assert set(runs) == {"sweep", "raw", "best_of_n", "hc"}
-    assert runs["sweep"].info.run_id == parent
+    assert set(runs) == {"sweep", "raw", "best_of_n", "hc"} and runs["sweep"].info.run_id == parent
     assert all(runs[agent].data.tags["mlflow.parentRunId"] == parent for agent in ("raw", "best_of_n", "hc"))
     assert all(run.info.status == "FINISHED" for run in runs.values())
 
 
-def test_the_numbers_are_those_of_the_report_and_what_was_not_measured_is_absent(exported: tuple[Path, str]) -> None:
+def test_the_numbers_are_those_of_the_report_and_what_was_not_measured_is_absent(exported):
     runs = runs_of(exported[0])
     for config in report.summarise(sweepdir.demo_like())["configs"]:
         metrics = runs[config["agent"]].data.metrics
         assert metrics["blind_pass_rate"] == config["blind_pass"]["value"]
         assert metrics["blind_pass_rate_low"] == config["blind_pass"]["low"]
         assert metrics["tokens"] == config["tokens"] and metrics["unscored"] == config["unscored"]
-    assert "self_pass_rate" in runs["hc"].data.metrics
-    assert "self_pass_rate" not in runs["raw"].data.metrics
+    assert "self_pass_rate" in runs["hc"].data.metrics and "self_pass_rate" not in runs["raw"].data.metrics
 
 
-def test_params_hold_the_resolved_config_and_tags_say_where_it_comes_from(exported: tuple[Path, str]) -> None:
+def test_params_hold_the_resolved_config_and_tags_say_where_it_comes_from(exported):
     hc = runs_of(exported[0])["hc"].data
     config = SweepConfig()
     assert hc.params["solver.selector"] == config.solver.selector
@@ -87,7 +83,7 @@ def test_params_hold_the_resolved_config_and_tags_say_where_it_comes_from(export
     assert len(hc.tags["public_digests"]) == 64
 
 
-def test_report_and_trials_are_artefacts_of_the_parent_below_the_stores_folder(exported: tuple[Path, str]) -> None:
+def test_report_and_trials_are_artefacts_of_the_parent_below_the_stores_folder(exported):
     folder, parent = exported
     client = client_of(folder)
     assert {item.path for item in client.list_artifacts(parent)} == {
@@ -97,7 +93,7 @@ def test_report_and_trials_are_artefacts_of_the_parent_below_the_stores_folder(e
     assert len(table["data"]) == 24 and "passed" in table["columns"]
 
 
-def test_exporting_again_updates_the_same_runs_and_doubles_nothing(exported: tuple[Path, str]) -> None:
+def test_exporting_again_updates_the_same_runs_and_doubles_nothing(exported):
     folder, elsewhere = exported
     tracker, client = tracker_at(folder), client_of(folder)
     store = sweepdir.sweep(sweep_id="sweep-2")
@@ -118,14 +114,14 @@ def test_exporting_again_updates_the_same_runs_and_doubles_nothing(exported: tup
     assert len(table_of(folder, parent)["data"]) == 5
 
 
-def test_a_parameter_too_long_for_mlflow_says_that_it_was_cut() -> None:
+def test_a_parameter_too_long_for_mlflow_says_that_it_was_cut():
     long = params_of({"a": {"b": "x" * 7000}, "c": None})
     assert len(long["a.b"]) == PARAM_LIMIT and "cut: 7000 characters" in long["a.b"]
     assert long["c"] == "null"
 
 
 @pytest.mark.slow
-def test_the_ui_answers_on_loopback_and_leaves_no_process_behind(exported: tuple[Path, str]) -> None:
+def test_the_ui_answers_on_loopback_and_leaves_no_process_behind(exported):
     code = (
         "import sys\nfrom hc_ray.stores.mlflow_server import serve\n"
         "with serve(sys.argv[1], port=0) as server:\n    print(server.url, server.pid, flush=True)\n    server.wait()\n"

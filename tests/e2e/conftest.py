@@ -1,0 +1,31 @@
+"""What the suites of this folder share: a folder that users of sandboxes can enter, and places in it."""
+
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from hc_ray.machine.owner import current_owner
+from hc_ray.sandboxes.docker.sandbox import DockerPlace
+from tests.fakes.sandbox_home import data_home
+
+
+@pytest.fixture
+def ground() -> Iterator[Path]:
+    """pytest's own folders are closed to them."""
+    folder = Path(tempfile.mkdtemp(prefix="hc-ground-"))
+    folder.chmod(0o755)
+    with data_home():
+        yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+async def places(ground: Path) -> AsyncIterator[tuple[DockerPlace, DockerPlace]]:
+    """A solver's place and a verifier's, as two processes of one node have them."""
+    pair = tuple(DockerPlace(ground / "public", owner=f"{current_owner()}-{label}") for label in ("solve", "verify"))
+    yield pair[0], pair[1]
+    for place in pair:
+        await place.close()
