@@ -12,7 +12,7 @@ from typing import Any
 import typer
 
 from hc_ray import __version__
-from hc_ray.cli import audit, best, machine, models, report, skills, sweep, tasks, trials
+from hc_ray.cli import audit, best, climb, machine, models, report, skills, sweep, tasks, trials
 from hc_ray.domain.errors import HcRayError, InfrastructureError, UserError
 
 NAME = "hc-ray"
@@ -49,7 +49,7 @@ def _every_verb(
     pass
 
 
-for _verbs in (sweep, report, best, trials, audit, tasks, models, skills, machine):
+for _verbs in (sweep, climb, report, best, trials, audit, tasks, models, skills, machine):
     _verbs.add_to(app)
 
 

@@ -23,6 +23,20 @@ Config = Annotated[
     str | None,
     typer.Option("--config", autocompletion=configs, help="A YAML config file, or the name of a shipped one."),
 ]
+Path = Annotated[str | None, typer.Option("--path", "-p", help="A folder of tasks, or the name of a shipped dataset.")]
+Include = Annotated[
+    list[str] | None,
+    typer.Option("--include", "-i", metavar="GLOB", help="Run only tasks whose name matches. Repeatable."),
+]
+Exclude = Annotated[
+    list[str] | None,
+    typer.Option("--exclude", "-x", metavar="GLOB", help="Leave out tasks whose name matches. Repeatable."),
+]
+Tag = Annotated[
+    list[str] | None, typer.Option("--tag", metavar="TAG", help="Run only tasks that have this tag. Repeatable.")
+]
+Limit = Annotated[int | None, typer.Option("--limit", "-l", help="Run at most this many tasks.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan; run nothing.")]
 Agents = Annotated[
     list[str] | None,
     typer.Option(

@@ -12,16 +12,22 @@ from hc_ray.cli.options import (
     BaseUrl,
     BudgetTokens,
     Config,
+    DryRun,
     Engine,
+    Exclude,
     Grading,
+    Include,
     Json,
+    Limit,
     Model,
     Network,
     Out,
+    Path,
     Sandbox,
     Script,
     Set,
     Split,
+    Tag,
     Verbose,
     config_from,
     engine_flags,
@@ -50,21 +56,11 @@ def sweep(
     from_: Annotated[
         str | None, typer.Option("--from", metavar="FILE", help="Start at a config that `export best` wrote.")
     ] = None,
-    path: Annotated[
-        str | None, typer.Option("--path", "-p", help="A folder of tasks, or the name of a shipped dataset.")
-    ] = None,
-    include: Annotated[
-        list[str] | None,
-        typer.Option("--include", "-i", metavar="GLOB", help="Run only tasks whose name matches. Repeatable."),
-    ] = None,
-    exclude: Annotated[
-        list[str] | None,
-        typer.Option("--exclude", "-x", metavar="GLOB", help="Leave out tasks whose name matches. Repeatable."),
-    ] = None,
-    tag: Annotated[
-        list[str] | None, typer.Option("--tag", metavar="TAG", help="Run only tasks that have this tag. Repeatable.")
-    ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", "-l", help="Run at most this many tasks.")] = None,
+    path: Path = None,
+    include: Include = None,
+    exclude: Exclude = None,
+    tag: Tag = None,
+    limit: Limit = None,
     concurrency: Annotated[
         int | None, typer.Option("--concurrency", "-n", help="Trials to run at the same time.")
     ] = None,
@@ -89,7 +85,7 @@ def sweep(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the sweep in -o OUT: run only missing trials.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan; run nothing.")] = False,
+    dry_run: DryRun = False,
     max_trials: Annotated[int | None, typer.Option("--max-trials", min=1, help="Stop after this many trials.")] = None,
     sleep: Annotated[float, typer.Option("--sleep", min=0, help="Seconds to wait before each trial starts.")] = 0.0,
     address: Annotated[
@@ -100,6 +96,8 @@ def sweep(
     as_json: Json = False,
 ) -> int:
     """Run agents on a dataset with blind grading: the main command. Flags override the config file."""
+    from hc_ray.domain.errors import ConfigError
+
     flags: dict[str, Any] = {
         "--path": path, "--include": include, "--exclude": exclude, "--tag": tag, "--limit": limit,
         "--concurrency": concurrency, "--seeds": seeds, "--agent": agent, "--split": split, "--out": out,
@@ -108,6 +106,8 @@ def sweep(
         **engine_flags(engine, base_url, model, script, api_key_env),
     }  # fmt: skip
     settings = _settings(config, flags, start=from_, resume=resume, out=out, sets=set_ or ())
+    if settings.climb is not None:
+        raise ConfigError("these settings have a section climb: run them with hc-ray climb")
     from hc_ray_actors.driver import sweep as sweeps
 
     plan = sweeps.prepare(settings, resume=resume, address=address)

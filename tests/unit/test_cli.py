@@ -34,7 +34,7 @@ def test_help_loads_nothing_heavy() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert ran.stdout.splitlines()[-1] == "LOADED []"
-    verbs = "sweep run show testgen report regrade status models engine tasks doctor clean ui"
+    verbs = "sweep climb run show testgen report regrade status models engine tasks doctor clean ui"
     for verb in verbs.split():
         assert f"\n  {verb} " in ran.stdout
 
@@ -50,6 +50,9 @@ def test_help_loads_nothing_heavy() -> None:
         (["sweep", "-k", "0"], "--seeds: seeds: 0 is not allowed; it must be a whole number, at least 1"),
         (["sweep", "-k", "many"], "'--seeds'"),
         (["sweep", "--resume"], "--resume needs -o OUT"),
+        (["climb", "--resume"], "--resume needs -o OUT"),
+        (["sweep", "climb"], "run them with hc-ray climb"),
+        (["climb", "--resume", "-o", "nowhere"], "nowhere: no climb to resume"),
         (["run"], "--path"),
         (["run", "-p", "x", "-a", "hcc"], "did you mean hc?"),
         (["show", "nowhere/trial"], "nowhere is not a sweep directory"),

@@ -1,0 +1,135 @@
+"""``climb``: from one solver config to the next."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from hc_ray.cli.completions import configs
+from hc_ray.cli.options import (
+    ApiKeyEnv,
+    BaseUrl,
+    DryRun,
+    Engine,
+    Exclude,
+    Include,
+    Json,
+    Limit,
+    Model,
+    Out,
+    Path,
+    Sandbox,
+    Script,
+    Set,
+    Split,
+    Tag,
+    Verbose,
+    config_from,
+    engine_flags,
+    people,
+    print_json,
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the verb."""
+    app.command()(climb)
+
+
+def climb(
+    config: Annotated[
+        str | None,
+        typer.Argument(autocompletion=configs, help="A YAML config file, or the name of a shipped one."),
+    ] = None,
+    path: Path = None,
+    include: Include = None,
+    exclude: Exclude = None,
+    tag: Tag = None,
+    limit: Limit = None,
+    split: Split = None,
+    out: Out = None,
+    sandbox: Sandbox = None,
+    engine: Engine = None,
+    base_url: BaseUrl = None,
+    model: Model = None,
+    script: Script = None,
+    api_key_env: ApiKeyEnv = None,
+    set_: Set = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the climb in -o OUT.")] = False,
+    dry_run: DryRun = False,
+    verbose: Verbose = False,
+    as_json: Json = False,
+) -> int:
+    """Improve the settings of hc step by step: changes are proposed, raced on dev tasks and accepted or reverted."""
+    from hc_ray.domain.errors import ConfigError
+    from hc_ray.reports.terminal import Progress, heading, say
+    from hc_ray_actors.jobs import climb as job
+
+    flags: dict[str, Any] = {
+        "--path": path, "--include": include, "--exclude": exclude, "--tag": tag, "--limit": limit, "--split": split,
+        "--out": out, "--sandbox": sandbox, **engine_flags(engine, base_url, model, script, api_key_env),
+    }  # fmt: skip
+    if resume and out is None:
+        raise ConfigError("--resume needs -o OUT, the folder of the climb to continue")
+    base = job.stored_settings(str(out)) if resume and config is None and path is None else None
+    if config is None and path is None and base is None:
+        config = "climb"
+    plan = job.prepare(config_from(config, flags, base=base, sets=set_ or ()), resume=resume)
+    stream = people(as_json)
+    heading(f"Climb: {plan.sweep.config.dataset} → {plan.out}", stream=stream)
+    for line in (*plan.says, f"sandbox {plan.sweep.sandbox}: {plan.sweep.sandbox_why}", *plan.sweep.notes):
+        say(line, stream=stream)
+    if dry_run:
+        if as_json:
+            print_json({"schema_version": 1, "out": plan.out, "terms": plan.terms, "says": plan.says,
+                        "tasks": [task.name for task in plan.sweep.taken], "start": plan.start.solver})  # fmt: skip
+        return 0
+
+    def tell(record: Any) -> None:
+        if record.decision or verbose:
+            say(_line(record.model_dump(mode="json")), stream=stream)
+
+    try:
+        summary = job.run(
+            plan, watch=lambda trials: Progress(trials, verbose=verbose, stream=stream), tell=tell,
+            note=lambda text: say(f"note: {text}", stream=stream, style="yellow"),
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        say(f"interrupted; to continue: hc-ray climb --resume -o {plan.out}", stream=stream, style="yellow")
+        return 130
+    if as_json:
+        print_json(summary)
+    else:
+        _tell(summary, plan.out)
+    return 0
+
+
+def _change(proposal: Mapping[str, Any]) -> str:
+    knob = proposal["knob"]
+    return f"{knob}: {proposal['before']} to {proposal['after']}" if knob else "no change"
+
+
+def _line(record: Mapping[str, Any]) -> str:
+    """A record as it is proposed or decided."""
+    proposal, decision = record["proposal"], record["decision"]
+    what = f"{proposal['generation']}-{proposal['place']} {proposal['proposer']}: {_change(proposal)}"
+    return f"{what}: {decision['verdict']}, {decision['why']}" if decision else f"{what} ({proposal['reason']})"
+
+
+def _tell(summary: Mapping[str, Any], out: str) -> None:
+    """The generations, and what came of them."""
+    from hc_ray.reports.html_report import number
+    from hc_ray.reports.terminal import heading, say, table
+
+    heading("Generations")
+    rows = []
+    for one in summary["records"]:
+        proposal, decision = one["proposal"], one["decision"]
+        last = (decision["evidence"] or [{}])[-1]
+        figures = (number(last.get(name)) for name in ("control", "changed", "p"))
+        rows.append((proposal["generation"], proposal["proposer"], _change(proposal), *figures, decision["verdict"]))
+    columns = ("generation", "proposer", "change", "incumbent", "changed", "one-sided p", "verdict")
+    table(columns, rows, numbers=columns[3:6])
+    wins = (f"{name} {one['accepted']} of {one['proposed']}" for name, one in summary["proposers"].items())
+    say(f"\nAccepted: {', '.join(wins)}. {summary['tokens']:,} tokens, {summary['bits']} verdict bits.", style="dim")
+    say(f"{len(summary['path'])} changes accepted, {summary['says']}: hc-ray sweep --from {out}/champion.yaml")
