@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from hc_ray.domain.errors import SandboxError
-from hc_ray.domain.fork_steps import Step
+from hc_ray.domain.fork_steps import ForkStep
 from hc_ray.domain.ports import Difference, ExecResult, Sandbox
 from hc_ray.domain.task import Task
 from hc_ray_actors.activity import TrialActivity
@@ -167,7 +167,7 @@ class RemoteSandbox:
         actor, parent = self._actor, self._handle
         return await self._place.make(actor, lambda handle: actor.fork(handle, parent, name))
 
-    async def in_fork(self, name: str, before: Sequence[Step[Any]], last: Step[T]) -> T:
+    async def in_fork(self, name: str, before: Sequence[ForkStep[Any]], last: ForkStep[T]) -> T:
         """As ``fork_steps.in_fork``, in one call."""
         actor, parent = self._actor, self._handle
         _, done = await self._place.open(actor, lambda handle: actor.in_fork(handle, parent, name, [*before, last]))

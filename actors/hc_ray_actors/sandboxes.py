@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hc_ray.domain.errors import SandboxError
-from hc_ray.domain.fork_steps import Exec, Step
+from hc_ray.domain.fork_steps import Exec, ForkStep
 from hc_ray.domain.ports import Difference, ExecResult, HandsOver, Sandbox
 from hc_ray.domain.task import Task
 from hc_ray.machine.paths import data_root
@@ -94,7 +94,7 @@ class Sandboxes:
     async def fork(self, handle: str, parent: str, name: str) -> str:
         return await self._keep(handle, self._find(parent).fork(name))
 
-    async def in_fork(self, handle: str, parent: str, name: str, steps: Sequence[Step[Any]]) -> Forked:
+    async def in_fork(self, handle: str, parent: str, name: str, steps: Sequence[ForkStep[Any]]) -> Forked:
         """Take steps in a fork, which is closed with the last of them, or when its caller closes ``handle``."""
         began, answer, waits = time.monotonic(), None, []
         await self.fork(handle, parent, name)

@@ -55,6 +55,8 @@ class Step(Value):
     submission: Submission | None = None
     outcome: TrialOutcome | None = None
     """All that the trial did; with a submission, up to it: should this process die, that is enough to commit it."""
+    changed: dict[str, Any] = {}
+    """Of an end after a submission, without an outcome: what is not as it was told with the submission."""
     fault: Fault | None = None
     """Of a failure."""
 
@@ -92,8 +94,8 @@ class Trials:
         limits: Mapping[str, str],
         store_root: str | None,
     ) -> None:
-        self._roles = dict(roles)
         """``roles``: by the digest that a trial's key names for a role, since configs may have engines of their own."""
+        self._roles = dict(roles)
         self._place = RemotePlace(sandboxes, limits)
         self._store_root = store_root
         self._suites = SuiteShelf(self._stored_suite)
@@ -207,7 +209,10 @@ class Trials:
                     queued=activity.queued,
                     events=_Recorder(self, request.key.name),
                 )
-            running.steps.put_nowait(Step(kind="finished", outcome=outcome))
+            told = None if running.so_far is None else outcome.changed_since(running.so_far)
+            running.steps.put_nowait(
+                Step(kind="finished", outcome=outcome) if told is None else Step(kind="finished", changed=told)
+            )
         except asyncio.CancelledError:
             interrupted = Fault(kind="infrastructure", type="Cancelled", text="interrupted")
             running.steps.put_nowait(Step(kind="failed", fault=interrupted))

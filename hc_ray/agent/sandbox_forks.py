@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from hc_ray.domain.candidate import DELETED, is_program
 from hc_ray.domain.errors import DatasetError, InfrastructureError
-from hc_ray.domain.fork_steps import Put, PutTar, Step, TakeDifference, in_fork
+from hc_ray.domain.fork_steps import ForkStep, Put, PutTar, TakeDifference, in_fork
 from hc_ray.domain.ports import Difference, HandsOver, Sandbox, SandboxPlace
 from hc_ray.domain.seeds import sandbox_name
 from hc_ray.domain.task import Task
@@ -72,7 +72,7 @@ class SandboxForks:
             finally:
                 await self._shut(fork)  # nothing, for one that was given away
 
-    async def in_fork(self, place: str, steps: Sequence[Step[Any]], last: Step[T]) -> T:
+    async def in_fork(self, place: str, steps: Sequence[ForkStep[Any]], last: ForkStep[T]) -> T:
         """What ``last`` comes to in a fork in which the steps were taken; ``place`` as in ``fork``."""
         async with self._slots:
             return await in_fork(await self.base(), self._name(place), steps, last)
@@ -126,7 +126,7 @@ class SandboxForks:
         with tarfile.open(fileobj=io.BytesIO(whole)) as archive:
             return tuple("/" + name for name in archive.getnames() if name != DELETED)
 
-    def written(self, files: Mapping[str, str]) -> list[Step[None]]:
+    def written(self, files: Mapping[str, str]) -> list[ForkStep[None]]:
         """What writes a candidate into a sandbox."""
         if (whole := self._whole.get(digest_of(dict(files)))) is not None:
             return [PutTar(tar=whole)]

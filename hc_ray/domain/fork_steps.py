@@ -11,7 +11,7 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Step(Protocol[T_co]):
+class ForkStep(Protocol[T_co]):
     """One call to a sandbox, and what comes of it; it means and raises what the call of the same name does."""
 
     async def on(self, sandbox: Sandbox) -> T_co: ...
@@ -50,10 +50,10 @@ class TakeDifference(Value):
 class ForksInOneCall(Protocol):
     """A sandbox that has a way of its own to do what ``in_fork`` does."""
 
-    async def in_fork(self, name: str, before: Sequence[Step[Any]], last: Step[T]) -> T: ...
+    async def in_fork(self, name: str, before: Sequence[ForkStep[Any]], last: ForkStep[T]) -> T: ...
 
 
-async def in_fork(sandbox: Sandbox, name: str, before: Sequence[Step[Any]], last: Step[T]) -> T:
+async def in_fork(sandbox: Sandbox, name: str, before: Sequence[ForkStep[Any]], last: ForkStep[T]) -> T:
     """Fork a sandbox, take the steps in the fork, close it whatever happens, and answer what the last step did. Raises
     what a step raises: none after it is taken."""
     if isinstance(sandbox, ForksInOneCall):

@@ -1,6 +1,7 @@
 """What comes out of a trial."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from hc_ray.agent.role import Exchange
 from hc_ray.domain.candidate import Candidate
@@ -56,3 +57,7 @@ class TrialOutcome(Value):
     exchanges: tuple[Exchange, ...] = ()
     differences: Mapping[str, bytes] = {}
     """Digest of a candidate's files → its difference from the image, where its files may not be all of it."""
+
+    def changed_since(self, earlier: "TrialOutcome") -> dict[str, Any]:
+        """The fields that are not as they were: mostly few, and none of the large ones."""
+        return {name: mine for name, mine in self if mine != getattr(earlier, name)}

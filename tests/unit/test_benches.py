@@ -6,6 +6,9 @@ from typing import Any
 import pytest
 
 from hc_ray.domain.errors import ConfigError
+from hc_ray_actors.driver.trial_record import Record
+from hc_ray_actors.engine import Endpoint
+from hc_ray_actors.trials import Request, RoleSetup, Trials
 from tests.bench import driver, null_world, solve
 from tests.fakes import sweepdir
 
@@ -38,6 +41,23 @@ async def test_sandboxes_of_the_null_world_fail_one_test_always_and_the_others_b
         assert outcomes[0] == "fail"
         seen.add(outcomes)
     assert len(seen) == 3
+
+
+async def test_the_end_of_a_trial_tells_the_driver_only_what_is_new_since_its_submission(tmp_path: Path) -> None:
+    plan = null_world.plan_of(tmp_path / "out", 1, 8)
+    (key,), (task,), engine = plan.trials, plan.taken, plan.config.engine
+    setup = RoleSetup(engine=engine, endpoints=(Endpoint(base_urls=(), model="null"),), profile=null_world.PROFILE,
+                      digest="null")  # fmt: skip
+    trials = Trials({"null": setup}, [null_world._Sandboxes("null", None, None)], null_world.LIMITS, None)
+    handed = await trials.start(Request(key=key, task=task, budget=key.budget))
+    ended = await trials.resume(key.name, False)
+    await trials.stop()
+    assert handed.outcome and (ended.kind, ended.outcome, ended.changed["bits"]) == ("finished", None, (False,))
+    assert not {"exchanges", "candidates", "matrix", "suite", "differences"} & ended.changed.keys()
+    record = Record(key, task, plan, null_world.LIMITS)
+    record.submitted(handed.submission, handed.outcome)
+    record.ended(None, ended.changed)
+    assert record.outcome == handed.outcome.model_copy(update=ended.changed)
 
 
 def test_a_resume_is_timed_over_trials_that_the_driver_could_have_written() -> None:

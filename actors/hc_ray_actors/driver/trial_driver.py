@@ -185,7 +185,7 @@ class Journeys:
             step = await self._crew.trials.resume(key.name, passed)
             if step.fault is not None:
                 raise Failed(step.fault)
-        record.ended(step.outcome)
+        record.ended(step.outcome, step.changed)
         record.enter("recording")
 
     async def _let_go(self, key: TrialKey) -> None:

@@ -53,8 +53,11 @@ def plain(record: Record, packed: Mapping[str, bytes]) -> list[bytes]:
             readable_json([one.model_dump(mode="json") for one in _asked(record)]),
         ]
     if record.key.agent not in WITHOUT_MODEL:
-        kept += [submission.tar for submission in record.submissions]
-        kept += record.outcome.differences.values() if record.outcome else ()
+        # What is handed in is mostly the whole difference of a candidate, too.
+        kept += {
+            *(submission.tar for submission in record.submissions),
+            *(record.outcome.differences.values() if record.outcome else ()),
+        }
     return kept
 
 

@@ -102,8 +102,9 @@ class Record:
         self._seconds["queue for a verdict"] -= graded
         self._seconds["grading"] += graded
 
-    def ended(self, outcome: TrialOutcome | None) -> None:
-        self.outcome = outcome
+    def ended(self, outcome: TrialOutcome | None, changed: Mapping[str, Any]) -> None:
+        """``changed``: where there is no new outcome, what has changed in the one that came with the submission."""
+        self.outcome = outcome or (self.outcome and self.outcome.model_copy(update=changed))
 
     def cut_short(self, why: str) -> None:
         """Something failed after a verdict: the verdict stands, and so does what led to it."""
