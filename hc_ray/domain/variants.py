@@ -60,10 +60,13 @@ def _shown(value: Any) -> str:
 
 def labels(settings: Sequence[Mapping[str, Any]], changes: Collection[str] = ()) -> list[str]:
     """Of each of several configs (dotted key → value) the values that not all of them share; empty where they are
-    equal. ``changes``: the keys, or beginnings of keys, that are looked at; none: all, and the first few are told."""
+    equal. ``changes``: the keys, or beginnings of keys, that are looked at; none: all that each has, of which the first
+    few are told."""
 
     def differs(key: str) -> bool:
-        looked = not changes or any(f"{key}.".startswith(f"{one}.") for one in changes)
+        looked = any(f"{key}.".startswith(f"{one}.") for one in changes) or not (
+            changes or any(key not in one for one in settings)
+        )
         return looked and len({canonical_json(one.get(key)) for one in settings}) > 1
 
     keys = [key for key in dict.fromkeys(key for one in settings for key in one) if differs(key)]

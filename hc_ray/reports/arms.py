@@ -34,9 +34,10 @@ def name_configs(rows: Sequence[Data], declared: Sequence[Data], changes: Sequen
         ran = {row["config_hash"] for row in rows if row["agent"] == agent}
         own = list({one["hash"]: one for one in declared if one["hash"] in ran}.values())
         for one, label in zip(own, labels([one["settings"] for one in own], changes), strict=True):
-            names = {other["name"] for other in declared if stands_for(other, agent) == one["hash"]}
-            name = names.pop() if len(names) == 1 else ""
-            several = (titled(name, label) or one["hash"][:8], f"{agent} ({name or label or one['hash'][:8]})")
+            names = {other["name"]: None for other in declared if stands_for(other, agent) == one["hash"]}
+            name = ", ".join(names) if len(names) < 3 else ""
+            title = titled(name, label) if len(names) == 1 else name or label
+            several = (title or one["hash"][:8], f"{agent} ({name or label or one['hash'][:8]})")
             titles[agent, one["hash"]] = several if len(own) > 1 else ("", agent)
     for row in rows:
         row["config"], row["label"] = titles[row["agent"], row["config_hash"]]

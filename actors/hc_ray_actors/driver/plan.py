@@ -169,8 +169,14 @@ def varied(plan: Plan, config: SweepConfig, seeds: Mapping[str, Sequence[int]], 
     trials, out = _trials(configs, list(plan.taken), plan.sandbox, seeds), config.out or plan.out
     found = reconcile(out, shared, plan.sealed_digest, resume, {key.name for key in trials})
     left = {part: tuple(sorted(getattr(found, part))) for part in ("finished", "unscored", "torn")}
-    given = config.model_dump(mode="json", exclude_unset=True, exclude={"out"})
-    own = {"out": out, "config": shared, "given": given, "configs": configs, "trials": tuple(trials), "notes": told}
+    own = {
+        "out": out,
+        "config": shared,
+        "given": _given(config),
+        "configs": configs,
+        "trials": tuple(trials),
+        "notes": told,
+    }
     return plan.model_copy(update={**own, **left, "models": configs[0].models})
 
 
