@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from hc_ray.agent.environment_probe import Looks
 from hc_ray.agent.role import RoleModel
 from hc_ray.domain.config import SolverConfig, TestgenConfig
 from hc_ray.domain.events import Event
@@ -37,6 +38,7 @@ async def suite_of(*testers: RoleModel, instruction: str = INSTRUCTION, files: d
     environment = Environment(files=tuple(f"/app/{path}" for path in files or {}))
     task = Task(name="t", digest="0" * 64, instruction=instruction, environment=environment)
     config = SolverConfig(testgen=TestgenConfig.model_validate({"budget_tokens": 4000, **knobs}))
+    place = FolderPlace(files, quick=True)
     suite, _ = await write_suite(task, config=config, seed=0, tester=replace(testers[0], others=testers[1:]),
-                                 place=FolderPlace(files, quick=True), events=Silence())  # fmt: skip
+                                 place=place, looks=Looks(place), events=Silence())  # fmt: skip
     return suite
