@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,12 +14,14 @@ from hc_ray.domain.candidate import Submission
 from hc_ray.domain.config import BudgetConfig, SolverConfig
 from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.prompt import Prompt
-from hc_ray.domain.suite import ExpectedValue, Property, SelfTest, Subject, Suite, Unknown
+from hc_ray.domain.suite import ExpectedValue, Property, SelfTest, Subject
 from hc_ray.domain.task import Environment, Task
 from hc_ray.search.orchestrate import solve
 from hc_ray.selftests.suite_runs import SuiteRuns
 from tests.fakes.sandbox_home import BACKENDS, data_home, open_place
+from tests.fakes.suites import call_test
 from tests.fakes.testers import Silence, a_tester
+from tests.unit.test_orchestrate import Shelf
 
 INSTRUCTION = "Write `/app/double.py` with `def double(n: int) -> int` that returns twice n. `double(4)` returns `8`."
 TEXT = "FROM python:3.11-slim-bookworm\nWORKDIR /app\n"
@@ -45,9 +47,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[SandboxPlace]:
 
 
 def call(identity: str, text: str, value: str | None) -> SelfTest:
-    return SelfTest(id=identity, category="happy_path", input=text,
-                    subject=Subject(kind="call", path="double.py", function="double"),
-                    expectation=Unknown() if value is None else ExpectedValue(value=value))  # fmt: skip
+    return call_test(identity, text, value, path="double.py")
 
 
 async def test_a_suite_runs_in_a_fork_and_leaves_no_trace_in_what_is_handed_in(place: SandboxPlace) -> None:
@@ -73,11 +73,6 @@ async def test_a_suite_runs_in_a_fork_and_leaves_no_trace_in_what_is_handed_in(p
         assert not [path for path in difference.changed if "left" in path or "hc" in path]
     finally:
         await forks.close()
-
-
-class Shelf:
-    async def obtain(self, key: str, make: Callable[[], Awaitable[Suite]]) -> Suite:
-        return await make()
 
 
 async def test_a_trial_hands_in_a_candidate_that_works_where_it_is_unpacked(place: SandboxPlace) -> None:

@@ -4,25 +4,16 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from tests.fakes.processes import alive
+from tests.fakes.sweeps import REPOSITORY, command, hc_ray, results
 from tests.fakes.tasks import make_task
 
-REPOSITORY = Path(__file__).parents[2]
-HC_RAY = [sys.executable, "-c", "from hc_ray.cli.app import main; main()"]
 SCRIPTED = ["--engine", "scripted", "--script", "tests.fakes.answers:wavers", "--sandbox", "bwrap"]
-
-
-def _command(*words: object) -> list[str]:
-    return [*HC_RAY, *map(str, words)]
-
-
-def _hc_ray(*words: object, timeout: float = 240) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(_command(*words), cwd=REPOSITORY, capture_output=True, text=True, timeout=timeout)
 
 
 def _dataset(folder: Path, count: int) -> Path:
@@ -39,60 +30,44 @@ def _instruction(number: int) -> str:
     )
 
 
-def _results(out: Path) -> dict[str, dict]:
-    return {path.parent.name: json.loads(path.read_text()) for path in out.glob("trials/*/result.json")}
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):
     """A sweep of two tasks by every agent, run once for the tests that look at it."""
     root = tmp_path_factory.mktemp("swept")
     dataset, out = _dataset(root / "tasks", 2), root / "out"
     agents = [word for agent in ("raw", "best_of_n", "hc", "nop") for word in ("-a", agent)]
-    done = _hc_ray("sweep", "-p", dataset, "-o", out, *agents, *SCRIPTED, "--budget-tokens", 4000, "--json")
+    done = hc_ray("sweep", "-p", dataset, "-o", out, *agents, *SCRIPTED, "--budget-tokens", 4000, "--json")
     assert done.returncode == 0, done.stderr[-3000:]
     return dataset, out, json.loads(done.stdout)
 
 
 def test_every_task_and_agent_has_one_committed_trial(swept):
     _, out, _ = swept
-    results = _results(out)
-    assert sorted((r["task_name"], r["agent_info"]["name"]) for r in results.values()) == sorted(
-        (f"add{n}", agent) for n in range(2) for agent in ("raw", "best_of_n", "hc", "nop")
-    )
+    ran = sorted((r["task_name"], r["agent_info"]["name"]) for r in results(out).values())
+    assert ran == sorted((f"add{n}", agent) for n in range(2) for agent in ("raw", "best_of_n", "hc", "nop"))
 
 
 def test_verdicts_are_blind_passes_or_fails_and_nop_never_passes(swept):
     _, out, _ = swept
-    for result in _results(out).values():
+    for result in results(out).values():
         reward = result["verifier_result"]["rewards"]["reward"]
-        assert reward in (0.0, 1.0)
-        assert result["exception_info"] is None
+        assert reward in (0.0, 1.0) and result["exception_info"] is None
         if result["agent_info"]["name"] == "nop":
             assert reward == 0.0
 
 
 def test_the_search_passes_where_two_samples_in_three_are_right(swept):
     _, out, _ = swept
-    rewards = [
-        r["verifier_result"]["rewards"]["reward"] for r in _results(out).values() if r["agent_info"]["name"] == "hc"
-    ]
-    assert rewards == [1.0, 1.0]
+    searched = [r for r in results(out).values() if r["agent_info"]["name"] == "hc"]
+    assert [r["verifier_result"]["rewards"]["reward"] for r in searched] == [1.0, 1.0]
 
 
 def test_the_report_says_what_the_results_say(swept):
     _, out, printed = swept
     report = json.loads((out / "report.json").read_text())
-    results = _results(out).values()
+    trials = results(out).values()
     for config in report["configs"]:
-        of_agent = [r for r in results if r["agent_info"]["name"] == config["agent"]]
+        of_agent = [r for r in trials if r["agent_info"]["name"] == config["agent"]]
         passed = sum(r["verifier_result"]["rewards"]["reward"] for r in of_agent)
         assert config["trials"] == len(of_agent)
         assert config["blind_pass"]["value"] == pytest.approx(passed / len(of_agent))
@@ -124,7 +99,7 @@ def test_a_trial_keeps_its_suite_matrix_trajectory_and_submission(swept):
 def test_events_of_every_trial_start_and_complete_in_the_journal(swept):
     _, out, _ = swept
     events = [json.loads(line) for path in sorted(out.glob("events/*.jsonl")) for line in path.read_text().splitlines()]
-    names = set(_results(out))
+    names = set(results(out))
     for kind in ("trial_start", "verdict", "trial_complete"):
         assert {event["trial"] for event in events if event["type"] == kind} == names
 
@@ -135,16 +110,16 @@ def test_tables_hold_every_candidate_test_cell_and_turn_of_the_trials(swept):
     _, out, _ = swept
     tables = {path.stem: read_parquet(path.read_bytes()) for path in out.glob("tables/*.parquet")}
     assert set(tables) == {"trials", "candidates", "tests", "matrix", "turns"}
-    results = _results(out)
-    asked = {name: len(r["agent_result"]["metadata"].get("candidates", [])) for name, r in results.items()}
+    trials = results(out)
+    asked = {name: len(r["agent_result"]["metadata"].get("candidates", [])) for name, r in trials.items()}
     for name, count in asked.items():
         assert sum(row["trial"] == name for row in tables["candidates"]) == count
-    for name, result in results.items():
+    for name, result in trials.items():
         tokens = result["agent_result"]
         if tokens["metadata"]["agent"] in ("raw", "best_of_n"):
             answered = sum(row["completion_tokens"] for row in tables["turns"] if row["trial"] == name)
             assert answered == tokens["n_output_tokens"]
-    assert {row["trial"] for row in tables["trials"]} == set(results)
+    assert {row["trial"] for row in tables["trials"]} == set(trials)
     assert any(row["admitted"] for row in tables["tests"])
     assert {row["outcome"] for row in tables["matrix"]} >= {"pass"}
 
@@ -152,41 +127,37 @@ def test_tables_hold_every_candidate_test_cell_and_turn_of_the_trials(swept):
 def test_a_finished_sweep_is_refused_without_resume_and_left_as_it_is(swept):
     dataset, out, _ = swept
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file()}
-    done = _hc_ray("sweep", "-p", dataset, "-o", out, "-a", "raw", *SCRIPTED)
-    assert done.returncode == 2
-    assert "--resume" in done.stderr
+    done = hc_ray("sweep", "-p", dataset, "-o", out, "-a", "raw", *SCRIPTED)
+    assert done.returncode == 2 and "--resume" in done.stderr
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file()} == before
 
 
 def test_a_resume_with_another_config_is_refused_with_the_difference(swept):
     dataset, out, _ = swept
-    done = _hc_ray("sweep", "-p", dataset, "-o", out, "-a", "raw", *SCRIPTED, "--resume")
-    assert done.returncode == 2
-    assert "agents" in done.stderr
+    done = hc_ray("sweep", "-p", dataset, "-o", out, "-a", "raw", *SCRIPTED, "--resume")
+    assert done.returncode == 2 and "agents" in done.stderr
 
 
 def test_a_regrade_comes_to_the_same_verdicts(swept):
     _, out, _ = swept
-    done = _hc_ray("regrade", out, "--json")
+    done = hc_ray("regrade", out, "--json")
     assert done.returncode == 0, done.stderr[-2000:]
     rows = json.loads(done.stdout)
     rows = rows["trials"] if isinstance(rows, dict) else rows
-    assert len(rows) == 8
-    assert all(row["before"] == row["after"] for row in rows)
+    assert len(rows) == 8 and all(row["before"] == row["after"] for row in rows)
 
 
 def test_a_person_can_unseal_what_the_tests_printed_and_each_look_is_counted(swept):
     _, out, _ = swept
-    trial = next(out / "trials" / name for name, r in _results(out).items() if r["agent_info"]["name"] == "raw")
-    reward = _results(out)[trial.name]["verifier_result"]["rewards"]["reward"]
+    trial = next(out / "trials" / name for name, r in results(out).items() if r["agent_info"]["name"] == "raw")
+    reward = results(out)[trial.name]["verifier_result"]["rewards"]["reward"]
     looks = []
     for _ in range(2):
-        done = _hc_ray("unseal", trial, "--json")
+        done = hc_ray("unseal", trial, "--json")
         assert done.returncode == 0, done.stderr[-2000:]
         seen = json.loads(done.stdout)
         looks.append(seen["looks"])
-        assert seen["verdict"]["passed"] is (reward == 1.0)
-        assert seen["verdict"]["rewards"]["reward"] == reward
+        assert seen["verdict"]["passed"] is (reward == 1.0) and seen["verdict"]["rewards"]["reward"] == reward
         assert "test_" in seen["output"] or "passed" in seen["output"], seen
     assert looks[1] == looks[0] + 1
 
@@ -194,28 +165,26 @@ def test_a_person_can_unseal_what_the_tests_printed_and_each_look_is_counted(swe
 def test_a_trial_can_be_shown_to_a_reader(swept):
     _, out, _ = swept
     hc = next(path for path in out.glob("trials/*") if (path / "agent" / "matrix.parquet").is_file())
-    done = _hc_ray("show", hc)
+    done = hc_ray("show", hc)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "def add" in done.stdout
 
 
 def test_a_sweep_killed_in_the_middle_is_finished_by_a_resume_with_each_trial_once(tmp_path):
-    dataset, out = _dataset(tmp_path / "tasks", 4), tmp_path / "out"
-    words = ["sweep", "-p", dataset, "-o", out, "-a", "raw", "-a", "hc", "-n", 1, *SCRIPTED]
+    dataset, out = _dataset(tmp_path / "tasks", 3), tmp_path / "out"
+    words = ["sweep", "-p", dataset, "-o", out, "-a", "raw", "-a", "hc", "-n", 1, *SCRIPTED, "--budget-tokens", 4000]
     with subprocess.Popen(
-        _command(*words), cwd=REPOSITORY, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command(*words), cwd=REPOSITORY, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as process:
         deadline = time.monotonic() + 300
-        while len(_results(out)) < 3 and time.monotonic() < deadline:
+        while len(results(out)) < 2 and time.monotonic() < deadline:
             time.sleep(0.2)
         process.send_signal(signal.SIGKILL)
     before = {path: path.read_bytes() for path in out.glob("trials/*/result.json")}
-    assert 3 <= len(before) < 8
-    done = _hc_ray(*words, "--resume")
+    assert 2 <= len(before) < 6
+    done = hc_ray(*words, "--resume")
     assert done.returncode == 0, done.stderr[-3000:]
-    results = _results(out)
-    assert len(results) == 8
-    assert {path: path.read_bytes() for path in before} == before
+    assert len(results(out)) == 6 and {path: path.read_bytes() for path in before} == before
 
 
 def test_ctrl_c_stops_cleanly_and_leaves_no_process(tmp_path):
@@ -223,21 +192,16 @@ def test_ctrl_c_stops_cleanly_and_leaves_no_process(tmp_path):
     words = ["sweep", "-p", dataset, "-o", out, "-a", "hc", "-n", 1, *SCRIPTED]
     marker = f"ctrl-c-{os.getpid()}-{time.time_ns()}"
     process = subprocess.Popen(
-        _command(*words),
-        cwd=REPOSITORY,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+        command(*words), cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "HC_RAY_TEST_MARK": marker},
-    )
+    )  # fmt: skip
     deadline = time.monotonic() + 300
-    while not _results(out) and time.monotonic() < deadline:
+    while not results(out) and time.monotonic() < deadline:
         time.sleep(0.2)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors[-3000:]
-    assert "Traceback" not in errors
-    assert (out / "report.json").is_file()
+    assert "Traceback" not in errors and (out / "report.json").is_file()
     deadline = time.monotonic() + 10
     while (left := _marked(marker)) and time.monotonic() < deadline:
         time.sleep(0.2)
@@ -249,7 +213,7 @@ def _marked(marker: str) -> list[str]:
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if marker.encode() in (folder / "environ").read_bytes() and _alive(int(folder.name)):
+            if marker.encode() in (folder / "environ").read_bytes() and alive(int(folder.name)):
                 found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()[:200])
         except OSError:
             continue

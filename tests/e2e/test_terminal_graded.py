@@ -38,8 +38,7 @@ def sealed() -> Iterator[tuple[Path, vault.SealedDataset]]:
 
 def test_no_task_is_refused_and_each_has_three_wrong_solutions(sealed):
     _, dataset = sealed
-    assert dataset.refused == ()
-    assert sorted(task.name.rpartition("/")[2] for task in dataset.tasks) == NAMES
+    assert dataset.refused == () and sorted(task.name.rpartition("/")[2] for task in dataset.tasks) == NAMES
     for name in NAMES:
         scripts = sorted((WRONG / name).iterdir())
         assert [script.name for script in scripts] == ["1.sh", "2.sh", "3.sh"]
@@ -65,15 +64,12 @@ def builds_an_image(name: str) -> bool:
     return "\nRUN " in (DATASET / name / "environment" / "Dockerfile").read_text()
 
 
-@pytest.mark.parametrize(
-    ("backend", "name"),
-    [
-        pytest.param(backend, name, marks=[*marks, *(() if name == EACH_TIME else [pytest.mark.proof])])
-        for backend, marks in (("bwrap", ()), ("docker", [pytest.mark.docker]))
-        for name in NAMES
-        if backend == "docker" or not builds_an_image(name)
-    ],
-)
+@pytest.mark.parametrize(("backend", "name"), [
+    pytest.param(backend, name, marks=[*marks, *(() if name == EACH_TIME else [pytest.mark.proof])])
+    for backend, marks in (("bwrap", ()), ("docker", [pytest.mark.docker]))
+    for name in NAMES
+    if backend == "docker" or not builds_an_image(name)
+])  # fmt: skip
 async def test_the_reference_passes_and_what_is_wrong_or_untouched_fails(sealed, backend, name):
     folder, dataset = sealed
     (task,) = [task for task in dataset.tasks if task.name.rpartition("/")[2] == name]
