@@ -275,7 +275,9 @@ class _Sweep:
 
     async def _track(self, summary: Mapping[str, Any], *, interrupted: bool, broken: bool) -> str | None:
         """``broken``: what ended may be Ray itself, and to ask it for a process would wait for ever."""
-        if self._tracking.uri is not None and broken:
+        if self._tracking.uri is None:
+            return None
+        if broken:
             self._problems.append(f"not exported to MLflow; to export: hc-ray export mlflow {self._plan.out}")
             return None
         tell_step(self._watcher, "exporting to MLflow")
