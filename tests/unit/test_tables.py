@@ -6,7 +6,7 @@ from hc_ray_actors.driver import tables
 from tests.fakes import sweepdir
 
 
-@pytest.mark.parametrize("batch", [1, 20_000])
+@pytest.mark.parametrize("batch", [1, 4_000])
 def test_tables_hold_every_trials_rows_whatever_the_batches(batch, tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "BATCH", batch)
     memory = sweepdir.demo_like()

@@ -27,7 +27,7 @@ KINDS = {
     "admitted": "bool",
 }
 """Columns that hold no text."""
-BATCH = 20_000
+BATCH = 4_000
 """Rows that are in memory at once, or those of one trial."""
 
 
