@@ -44,19 +44,11 @@ LAYERS = [[room.strip() for room in layer.split("|")] for layer in CONTRACTS["ro
 ROOMS = [room for layer in LAYERS for room in layer]
 WALLS = ("sandboxes", "engines", "stores")
 OWNERS = {
-    "ray": "hc_ray_actors.cluster",
-    "docker": "hc_ray.sandboxes.docker.connection",
-    "httpx": "hc_ray.engines.http",
-    "mlflow": "hc_ray.stores.mlflow_tracker",
-    "pyarrow": "hc_ray.stores.sweep_directory",
-    "xllamacpp": "hc_ray.engines.embedded_server",
-    "scipy": "hc_ray.statistics.estimators",
-    "optuna": "hc_ray.climb.tpe",
-    "rich": "hc_ray.reports.terminal",
-    "markdown_it": "hc_ray.spec.markdown",
-    "typer": "hc_ray.cli",
+    name.partition(" ")[0]: [line.partition(" -> ")[0] for line in contract["ignore_imports"]]
+    for name, contract in CONTRACTS.items()
+    if name.endswith(" has one owner")
 }
-"""The one module that may import a library; of typer the modules of one room."""
+"""The modules that may import a library: one, and of typer modules of one room."""
 ACTORS_MODULE = "hc_ray_actors.seeded"
 
 
@@ -76,14 +68,7 @@ def _walls() -> Iterable[tuple[str, str]]:
     for wall in WALLS:
         modules = [name for name in MODULES if name.startswith(f"hc_ray.{wall}.")]
         strangers = [seeded(room) for room in ROOMS if room not in ("cli", *WALLS)]
-        yield from ((stranger, module) for stranger in strangers for module in modules[:2])
-        yield "hc_ray", modules[0]
-
-
-def _only_the_command_line() -> Iterable[tuple[str, str]]:
-    for room in ROOMS:
-        if room != "cli":
-            yield from ((seeded(room), module) for module in ("hc_ray_actors", "hc_ray_actors.driver.sweep"))
+        yield from ((stranger, modules[0]) for stranger in ("hc_ray", *strangers))
 
 
 def _actors() -> Iterable[tuple[str, str]]:
@@ -111,11 +96,9 @@ def _inside() -> Iterable[tuple[str, str]]:
 
 
 def _owner(library: str) -> Iterable[tuple[str, str]]:
-    owner = OWNERS[library]
-    siblings = f"{owner.rpartition('.')[0]}.seeded"
-    for importer in (*(seeded(room) for room in ROOMS), ACTORS_MODULE, siblings, "hc_ray"):
-        if importer.rpartition(".")[0] != owner:
-            yield importer, library
+    home = OWNERS[library][0].rpartition(".")[0]
+    importers = (*(seeded(room) for room in ROOMS), ACTORS_MODULE, f"{home}.seeded", "hc_ray")
+    return ((importer, library) for importer in importers)
 
 
 def modules() -> tuple[str, ...]:
@@ -133,7 +116,12 @@ MODULES = modules()
 CROSSINGS: dict[str, list[tuple[str, str]]] = {
     "rooms of hc_ray": list(_rooms()),
     "walls are entered by actors and the command line alone": list(_walls()),
-    "only the command line knows the actors": list(_only_the_command_line()),
+    "only the command line knows the actors": [
+        (seeded(room), module)
+        for room in ROOMS
+        if room != "cli"
+        for module in ("hc_ray_actors", "hc_ray_actors.driver.sweep")
+    ],
     "actors know nothing of the command line": [
         (ACTORS_MODULE, "hc_ray.cli"),
         (ACTORS_MODULE, "hc_ray.cli.app"),
@@ -232,14 +220,11 @@ def test_the_rooms_are_the_folders() -> None:
     assert [path.name for path in (CHECKOUT / "hc_ray").glob("*.py")] == ["__init__.py"]
 
 
-def test_a_library_has_the_owner_that_is_named_here_and_no_other() -> None:
-    for library, owner in OWNERS.items():
-        allowed = CONTRACTS[f"{library} has one owner"]["ignore_imports"]
-        importers = [line.removesuffix(f" -> {library}") for line in allowed]
-        if library == "typer":
-            assert all(importer.startswith(f"{owner}.") and "*" not in importer for importer in importers)
-        else:
-            assert importers == [owner]
+def test_a_library_has_one_owner_and_typer_modules_of_one_room() -> None:
+    assert OWNERS.keys() >= {"ray", "docker", "httpx", "mlflow", "pyarrow", "xllamacpp", "scipy", "optuna", "rich"}
+    typer = OWNERS["typer"]
+    assert all(one.startswith("hc_ray.cli.") and "*" not in one for one in typer)
+    assert all(len(owners) == 1 or owners is typer for owners in OWNERS.values())
 
 
 SEEDS = (

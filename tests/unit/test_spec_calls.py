@@ -109,9 +109,10 @@ def test_a_signature_is_read_in_every_spelling(text, name, parameters, returns):
     assert (signature.name, signature.parameters, signature.returns) == (name, parameters, returns)
 
 
-def test_several_functions_keep_their_order_and_those_of_the_language_are_none():
+def test_several_functions_keep_their_order_and_methods_and_those_of_the_language_are_none():
     text = "Implement `pack(s)` and `unpack(s)` in `p.py`. Use `len(s)` and `print(s)` as you like."
-    assert [signature.name for signature in signatures(text)] == ["pack", "unpack"]
+    text += f"\n{F}python\nclass A:\n    def f(self, a):\n        pass\n\ndef g(a):\n    pass\n{F}"
+    assert [signature.name for signature in signatures(text)] == ["pack", "unpack", "g"]
 
 
 @pytest.mark.parametrize(
@@ -119,11 +120,6 @@ def test_several_functions_keep_their_order_and_those_of_the_language_are_none()
 )
 def test_a_span_that_is_no_definition_gives_no_signature(span):
     assert signatures(f"Look at `{span}` here.") == []
-
-
-def test_methods_are_no_functions():
-    text = f"{F}python\nclass A:\n    def f(self, a):\n        pass\n\ndef g(a):\n    pass\n{F}"
-    assert [signature.name for signature in signatures(text)] == ["g"]
 
 
 def test_names_of_parameters_are_listed_in_order():

@@ -65,44 +65,25 @@ def test_what_may_be_something_else_is_no_file(text: str) -> None:
     assert paths(text) == []
 
 
-def test_a_full_path_in_a_block_of_code_counts_where_it_lies_in_the_workdir() -> None:
-    assert paths("```\ncat /app/in.txt > /app/out.txt\ncat /etc/other.conf /etc/tool/rules\n```") == [
-        "in.txt",
-        "out.txt",
-        "/etc/tool/rules",
-    ]
+@pytest.mark.parametrize(("text", "found"), [
+    ("```\ncat /app/in.txt > /app/out.txt\ncat /etc/other.conf /etc/tool/rules\n```",
+     ["in.txt", "out.txt", "/etc/tool/rules"]),
+    ("In `/app/out` write `/app/out/a.txt`.", ["out/a.txt"]),
+    ("Write `/srv/out/report.json`. Sort `report.json` and `out/report.json`.", ["/srv/out/report.json"]),
+])  # fmt: skip
+def test_a_path_in_code_counts_where_it_lies_in_the_workdir_and_what_is_a_part_of_another_does_not(text, found):
+    assert paths(text) == found
 
 
-def test_a_bare_name_is_the_one_file_of_the_environment_that_has_it() -> None:
-    assert named("Read `core.py` and `day.log`.") == (
-        NamedFile(path="pkg/a/core.py", exists=True, located=True),
-        NamedFile(path="/srv/logs/day.log", exists=True, located=True),
-    )
-
-
-def test_a_bare_name_of_several_files_is_none() -> None:
-    assert paths("Fix `setup.cfg`.") == []
-
-
-def test_a_bare_name_that_nothing_has_is_taken_to_lie_in_the_workdir_and_not_located() -> None:
-    assert named("Write `count.txt`.") == (NamedFile(path="count.txt", exists=False, located=False),)
-    assert named("Write `count.txt`, that is /app/count.txt.")[0].located
-
-
-def test_a_bare_name_stands_for_the_full_path_that_ends_with_it() -> None:
-    text = "Write `/srv/out/report.json`. The keys of `report.json` are sorted, those of `out/report.json` too."
-    assert paths(text) == ["/srv/out/report.json"]
-
-
-def test_a_relative_path_is_the_one_file_that_ends_with_it_else_in_the_workdir() -> None:
-    assert named("Fix `a/core.py`, then `b/core.py`.") == (
-        NamedFile(path="pkg/a/core.py", exists=True, located=True),
-        NamedFile(path="b/core.py", exists=False, located=True),
-    )
-
-
-def test_a_directory_of_a_named_file_is_no_file() -> None:
-    assert paths("In `/app/out` write `/app/out/a.txt`.") == ["out/a.txt"]
+@pytest.mark.parametrize(("text", "found"), [
+    ("Read `core.py` and `day.log`.", [("pkg/a/core.py", True, True), ("/srv/logs/day.log", True, True)]),
+    ("Fix `a/core.py`, then `b/core.py`.", [("pkg/a/core.py", True, True), ("b/core.py", False, True)]),
+    ("Fix `setup.cfg`.", []),
+    ("Write `count.txt`.", [("count.txt", False, False)]),
+    ("Write `count.txt`, that is /app/count.txt.", [("count.txt", False, True)]),
+])  # fmt: skip
+def test_a_name_is_the_one_file_of_the_environment_that_ends_with_it_else_taken_to_lie_in_the_workdir(text, found):
+    assert [(file.path, file.exists, file.located) for file in named(text)] == found
 
 
 def test_files_come_in_order_of_first_mention_each_once() -> None:
