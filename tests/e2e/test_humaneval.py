@@ -69,15 +69,12 @@ async def test_an_imported_problem_passes_with_its_solution_and_fails_without_on
     assert found == {"own-000": (True, False), "own-001": (True, False), "own-012": (False, False)}
 
 
-@pytest.mark.parametrize(
-    ("lines", "says"),
-    [
-        ([], ":1: the line: Invalid JSON"),
-        ([PROBLEMS[0], PROBLEMS[0]], ":2: Own/0 is there twice"),
-        ([PROBLEMS[0], {**PROBLEMS[1], "entry_point": "a b"}], ":2: entry_point: "),
-        ([{"task_id": "Own/1"}], ":1: prompt: "),
-    ],
-)
+@pytest.mark.parametrize(("lines", "says"), [
+    ([], ":1: the line: Invalid JSON"),
+    ([PROBLEMS[0], PROBLEMS[0]], ":2: Own/0 is there twice"),
+    ([PROBLEMS[0], {**PROBLEMS[1], "entry_point": "a b"}], ":2: entry_point: "),
+    ([{"task_id": "Own/1"}], ":1: prompt: "),
+])  # fmt: skip
 def test_data_that_is_no_humaneval_is_told_by_its_line_and_nothing_is_written(tmp_path, lines, says):
     with pytest.raises(DatasetError, match=says):
         import_humaneval(tmp_path / "set", data(tmp_path, *lines))

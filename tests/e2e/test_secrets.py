@@ -17,71 +17,58 @@ from tests.fakes.engine_server import EngineServer
 from tests.fakes.figures import tell
 from tests.fakes.processes import holding, runs_inside, wait
 from tests.fakes.sandbox_home import data_home
+from tests.fakes.sweeps import REPOSITORY, command, hc_ray, results
 from tests.fakes.tasks import SOLVE_SH, TOML, make_task
 
-REPOSITORY = Path(__file__).parents[2]
-HC_RAY = [sys.executable, "-c", "from hc_ray.cli.app import main; main()"]
 LOOKS = "{ env; for one in /proc/[0-9]*; do cat $one/environ $one/cmdline; done; } 2> /dev/null | tr '\\0' '\\n'"
 """All that a sandbox can see of processes and of their environments."""
 
 
-def _hc_ray(*words: Any, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*HC_RAY, *map(str, words)], cwd=REPOSITORY, env=env, capture_output=True, text=True, timeout=300
-    )
-
-
-@pytest.mark.parametrize(
-    ("words", "names"),
-    [
-        (["--base-url", "http://me:CANARY@127.0.0.1:9/v1"], "--base-url"),
-        (["--base-url", "http://127.0.0.1:9/v1?api_key=CANARY"], "--base-url"),
-        (["--base-url", "http://127.0.0.1:9/v1", "--api-key-env", "sk-CANARY"], "--api-key-env"),
-        (["--mlflow-uri", "http://me:CANARY@127.0.0.1:9"], "--mlflow-uri"),
-        (["-o", "s3://KEY:CANARY@bucket/runs"], "--out"),
-    ],
-)
-def test_a_secret_in_a_setting_is_refused_in_one_line_that_does_not_repeat_it(
-    tmp_path: Path, words: list[str], names: str
-) -> None:
+@pytest.mark.parametrize(("words", "names"), [
+    (["--base-url", "http://me:CANARY@127.0.0.1:9/v1"], "--base-url"),
+    (["--base-url", "http://127.0.0.1:9/v1?api_key=CANARY"], "--base-url"),
+    (["--base-url", "http://127.0.0.1:9/v1", "--api-key-env", "sk-CANARY"], "--api-key-env"),
+    (["--mlflow-uri", "http://me:CANARY@127.0.0.1:9"], "--mlflow-uri"),
+    (["-o", "s3://KEY:CANARY@bucket/runs"], "--out"),
+])  # fmt: skip
+def test_a_secret_in_a_setting_is_refused_in_one_line_that_does_not_repeat_it(tmp_path, words, names):
     make_task(tmp_path / "tasks")
-    env = {**os.environ, "HC_RAY_HOME": str(tmp_path / "home")}
-    done = _hc_ray("sweep", "-p", tmp_path / "tasks", "-a", "raw", "--model", "m", *words, "--dry-run", env=env)
+    env = {"HC_RAY_HOME": str(tmp_path / "home")}
+    done = hc_ray("sweep", "-p", tmp_path / "tasks", "-a", "raw", "--model", "m", *words, "--dry-run", **env)
     assert done.returncode == 2
     assert done.stderr.startswith(f"hc-ray: {names}: ") and len(done.stderr.splitlines()) == 1
-    assert "CANARY" not in done.stderr + done.stdout
-    assert holding(tmp_path, {"canary": "CANARY"}) == []
+    assert "CANARY" not in done.stderr + done.stdout and holding(tmp_path, {"canary": "CANARY"}) == []
 
 
-def test_a_task_that_asks_for_a_secret_in_its_sandbox_is_refused(tmp_path: Path) -> None:
+def test_a_task_that_asks_for_a_secret_in_its_sandbox_is_refused(tmp_path):
     canary = secrets.token_hex(16)
     asks = TOML + '\n[environment.env]\nGREEDY = "${OPENAI_API_KEY}"\n'
     make_task(tmp_path / "tasks", toml=asks)
     with data_home() as home:
         env = {**os.environ, "HC_RAY_HOME": str(home), "OPENAI_API_KEY": canary}
-        done = _hc_ray("tasks", "check", tmp_path / "tasks", "--json", env=env)
+        done = hc_ray("tasks", "check", tmp_path / "tasks", "--json", **env)
         [fault] = [one for one in json.loads(done.stdout)["faults"] if one["field"] == "environment.env"]
         assert "OPENAI_API_KEY, which is a secret" in fault["says"]
-        done = _hc_ray("sweep", "-p", tmp_path / "tasks", "-a", "nop", "--sandbox", "bwrap", "--dry-run", env=env)
+        done = hc_ray("sweep", "-p", tmp_path / "tasks", "-a", "nop", "--sandbox", "bwrap", "--dry-run", **env)
         assert done.returncode == 2 and "OPENAI_API_KEY" in done.stderr
         assert holding(tmp_path, {"canary": canary}) == holding(home, {"canary": canary}) == []
 
 
-def test_a_key_that_a_server_repeats_in_its_refusal_is_not_told_to_anybody(tmp_path: Path) -> None:
+def test_a_key_that_a_server_repeats_in_its_refusal_is_not_told_to_anybody(tmp_path):
     key = secrets.token_hex(16)
     make_task(tmp_path / "tasks", "add")
     with data_home() as home, EngineServer(lambda body: "x", key="another") as server:
         env = {**os.environ, "HC_RAY_HOME": str(home), "MY_MODEL": key}
         words = ["--base-url", server.base_url, "--model", "fake", "--api-key-env", "MY_MODEL", "--sandbox", "bwrap",
                  "--set", "engine.context_tokens=2048"]  # fmt: skip
-        done = _hc_ray("run", "-p", tmp_path / "tasks/add", "-a", "raw", "-o", tmp_path / "out", *words, env=env)
+        done = hc_ray("run", "-p", tmp_path / "tasks/add", "-a", "raw", "-o", tmp_path / "out", *words, **env)
     assert done.returncode != 0 and "no such key" in done.stderr
     assert key not in done.stderr + done.stdout and key[:12] not in done.stderr + done.stdout
     assert holding(tmp_path, {"key": key, "part of the key": key[:12]}) == []
 
 
 @pytest.fixture(scope="module")
-def graded(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def graded(tmp_path_factory):
     """The reference of a task graded in Docker, without Ray, with secrets all around it."""
     import docker
 
@@ -105,7 +92,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Any:
         env = {**os.environ, **canaries, "HC_RAY_HOME": str(home), "DOCKER_CONFIG": str(config), "http_proxy": proxy}
         words = ["run", "-p", root / "tasks/add", "-a", "oracle", "-o", root / "out", "--sandbox", "docker", "--json"]
         with (root / "log").open("wb") as log:
-            process = subprocess.Popen([*HC_RAY, *map(str, words)], cwd=REPOSITORY, env=env, stdout=log, stderr=log)
+            process = subprocess.Popen(command(*words), cwd=REPOSITORY, env=env, stdout=log, stderr=log)
 
         def ours() -> list[dict[str, Any]]:
             found = api.containers(all=True, filters={"label": "hc-ray.owner"})
@@ -127,19 +114,18 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.mark.docker
-def test_a_secret_that_the_verifier_asks_for_reaches_the_tests_and_nothing_else(graded: dict[str, Any]) -> None:
+def test_a_secret_that_the_verifier_asks_for_reaches_the_tests_and_nothing_else(graded):
     assert graded["code"] == 0, graded["log"]
-    [result] = [json.loads(path.read_text()) for path in (graded["root"] / "out").glob("trials/*/result.json")]
+    [result] = results(graded["root"] / "out").values()
     assert result["verifier_result"]["rewards"]["reward"] == 1.0
     [submission] = (graded["root"] / "out").glob("trials/*/artifacts/submission.tar")
     assert b"PATH=" in submission.read_bytes()
     places = [*holding(graded["root"] / "out", graded["canaries"]), *holding(graded["home"], graded["canaries"])]
-    assert places == []
-    assert not any(value in graded["log"] for value in graded["canaries"].values())
+    assert places == [] and not any(value in graded["log"] for value in graded["canaries"].values())
 
 
 @pytest.mark.docker
-def test_no_secret_nor_proxy_of_the_client_is_in_what_docker_knows_of_a_container(graded: dict[str, Any]) -> None:
+def test_no_secret_nor_proxy_of_the_client_is_in_what_docker_knows_of_a_container(graded):
     assert graded["inspected"].count('"Image"') >= 2
     assert not any(value in graded["inspected"] for value in graded["canaries"].values())
     assert "proxy.invalid" not in graded["inspected"]
@@ -148,7 +134,7 @@ def test_no_secret_nor_proxy_of_the_client_is_in_what_docker_knows_of_a_containe
 
 @pytest.mark.docker
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-def test_a_run_that_is_ended_in_the_middle_leaves_no_running_container(tmp_path: Path, number: int) -> None:
+def test_a_run_that_is_ended_in_the_middle_leaves_no_running_container(tmp_path, number):
     import docker
 
     api = docker.APIClient(version="auto")
@@ -158,7 +144,7 @@ def test_a_run_that_is_ended_in_the_middle_leaves_no_running_container(tmp_path:
         env = {**os.environ, "HC_RAY_HOME": str(home)}
         words = ["run", "-p", tmp_path / "tasks/slow", "-a", "oracle", "-o", tmp_path / "out", "--sandbox", "docker"]
         # Under nohup the signal would be ignored, here as there.
-        process = subprocess.Popen([*HC_RAY, *map(str, words)], cwd=REPOSITORY, env=env, start_new_session=True,
+        process = subprocess.Popen(command(*words), cwd=REPOSITORY, env=env, start_new_session=True,
                                    preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))  # fmt: skip
 
         def ours(*, stopped: bool) -> list[str]:
@@ -175,7 +161,7 @@ def test_a_run_that_is_ended_in_the_middle_leaves_no_running_container(tmp_path:
             code = process.wait(60)
             if number == signal.SIGKILL:
                 wait(lambda: not ours(stopped=False), 15, "its containers end by themselves")
-                _hc_ray("clean", env=env)
+                hc_ray("clean", **env)
             else:
                 assert code == 130
             assert ours(stopped=True) == []
@@ -184,7 +170,7 @@ def test_a_run_that_is_ended_in_the_middle_leaves_no_running_container(tmp_path:
             process.wait()
 
 
-def test_what_hc_ray_keeps_of_its_own_secrets_only_its_user_can_read(tmp_path: Path) -> None:
+def test_what_hc_ray_keeps_of_its_own_secrets_only_its_user_can_read(tmp_path):
     script = "from hc_ray_actors.ray_token import token_file; print(token_file())"
     env = {**os.environ, "HC_RAY_HOME": str(tmp_path / "home")}
     path = Path(subprocess.check_output([sys.executable, "-c", script], env=env, text=True).strip())
