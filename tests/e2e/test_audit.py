@@ -3,8 +3,6 @@ test; right and wrong candidates; a task whose reference is no Python, and one w
 
 import asyncio
 import json
-import os
-import shutil
 import stat
 from pathlib import Path
 
@@ -24,7 +22,7 @@ from hc_ray_actors import verifiers
 from hc_ray_actors.driver.plan import sealed_folder
 from hc_ray_actors.jobs import audit as auditing
 from hc_ray_actors.jobs.audit_subjects import AuditSettings
-from tests.fakes.sandbox_home import data_home
+from tests.fakes.sandbox_home import own_home
 from tests.fakes.tasks import make_task
 
 SETTINGS = AuditSettings(mutants=6)
@@ -49,9 +47,8 @@ def of_add(identity, call, expectation, category="happy_path", **more):
 
 
 def of_file(identity, expectation, category):
-    return SelfTest(
-        id=identity, category=category, subject=Subject(kind="file", path="add.py"), expectation=expectation
-    )
+    subject = Subject(kind="file", path="add.py")
+    return SelfTest(id=identity, category=category, subject=subject, expectation=expectation)
 
 
 ADMITTED = (
@@ -99,13 +96,8 @@ def write_sweep(out: Path, dataset: Path, *, split: str = "dev", running: bool =
 
 def write_suite(store, task_digest, admitted, dropped):
     gate = [GateVerdict(id=test.id, admitted=test in admitted, reason="made") for test in (*admitted, *dropped)]
-    suite = Suite(
-        key=digest_of(task_digest),
-        task_digest=task_digest,
-        tests=admitted,
-        dropped=dropped,
-        gate=tuple(gate),
-    )
+    key = digest_of(task_digest)
+    suite = Suite(key=key, task_digest=task_digest, tests=admitted, dropped=dropped, gate=tuple(gate))
     store.write(f"suites/{suite.key}.json", suite.model_dump_json().encode())
 
 
@@ -129,19 +121,9 @@ def write_trial(store, task, seed, pool, *, chosen, passed):
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory):
-    """A data root of its own, so that nothing was looked at before; the runner is the other tests'."""
-    from hc_ray.sandboxes.runner_build import ensure_runner
-
-    with data_home() as shared:
-        ensure_runner()
-        own = shared / f"audit-{os.getpid()}"
-        own.mkdir(mode=0o755)
-        shutil.copytree(shared / "runner", own / "runner", symlinks=True, copy_function=os.link)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("HC_RAY_HOME", str(own))
-            yield own
-        shutil.rmtree(own, ignore_errors=True)
+def home():
+    with own_home() as own:
+        yield own
 
 
 @pytest.fixture(scope="module")
@@ -172,8 +154,7 @@ def audited(swept):
     prepared = auditing.prepare(str(swept), SETTINGS)
     with pytest.raises(ExceptionGroup) as stopped:
         asyncio.run(auditing.measured(prepared, stop_at_first))
-    assert stopped.group_contains(Interrupted)
-    assert not (swept / "audit.json").exists()
+    assert stopped.group_contains(Interrupted) and not (swept / "audit.json").exists()
     opened = int(lines[0].split()[-2])
     summary, outcome = auditing.run(prepared)
     return summary, outcome, opened
@@ -202,11 +183,9 @@ def test_faults_are_mutants_that_the_real_tests_fail_and_wrong_candidates(audite
         "mutants_killed": 2, "mutants_survived": 0, "candidates_failing": 4, "candidates_passing": 1,
     }  # fmt: skip
     whole, example = suite_of(summary, "add")["admitted"], summary["categories"]["happy_path"]["admitted"]
-    assert counts(whole["mutant_detection"]) == (2, 2)
-    assert counts(whole["candidate_detection"]) == (3, 3)
+    assert counts(whole["mutant_detection"]) == (2, 2) and counts(whole["candidate_detection"]) == (3, 3)
     # The one example finds both mutants and one wrong candidate of three; the other task's finds its one.
-    assert counts(example["mutant_detection"]) == (2, 2)
-    assert counts(example["candidate_detection"]) == (2, 4)
+    assert counts(example["mutant_detection"]) == (2, 2) and counts(example["candidate_detection"]) == (2, 4)
 
 
 def test_the_too_strict_test_rejects_the_right_candidate_and_the_example_does_not(audited):
@@ -227,8 +206,7 @@ def test_one_real_test_of_two_is_covered_and_a_person_may_see_which_is_not(audit
 def test_what_no_python_and_no_pytest_allow_is_not_measured(audited):
     after = suite_of(audited[0], "shout")["admitted"]
     assert (after["mutant_detection"]["value"], after["overlap"]["value"]) == (None, None)
-    assert counts(after["validity"]) == (2, 2)
-    assert counts(after["candidate_detection"]) == (1, 1)
+    assert counts(after["validity"]) == (2, 2) and counts(after["candidate_detection"]) == (1, 1)
 
 
 def test_of_a_task_whose_reference_fails_nothing_is_said(audited):
@@ -264,8 +242,7 @@ def test_an_audit_that_was_broken_off_goes_on_and_one_that_is_repeated_opens_no_
 def test_candidates_are_graded_without_their_self_tests_too(audited, swept, capsys):
     alone = auditing.prepare(str(swept), AuditSettings(mutants=0, self_tests=False))
     outcome = asyncio.run(auditing.measured(alone))
-    assert outcome.verdicts == audited[1].verdicts
-    assert not any(one.suites for one in outcome.evidence)
+    assert outcome.verdicts == audited[1].verdicts and not any(one.suites for one in outcome.evidence)
     assert run(["audit", str(swept), "--no-self-tests", "--dry-run", "--json"]) == 0
     cost = json.loads(capsys.readouterr().out)
     assert (cost["suites"], cost["tests"], cost["candidates"]) == (0, 0, 5)
@@ -294,8 +271,7 @@ def test_the_report_shows_a_stored_audit_and_says_not_measured_without_one(audit
     (swept / "audit.json").rename(swept / "aside")
     try:
         assert report.summarise(SweepStore(str(swept)))["suite_quality"] is None
-        assert run(["report", str(swept)]) == 0
-        assert "run hc-ray audit" in capsys.readouterr().out
+        assert run(["report", str(swept)]) == 0 and "run hc-ray audit" in capsys.readouterr().out
     finally:
         (swept / "aside").rename(swept / "audit.json")
 
@@ -317,8 +293,7 @@ def test_a_holdout_is_audited_only_by_name_counted_and_told_in_sums_alone(home, 
     assert verifiers.count_looks(dataset) == 0
     prepared = auditing.prepare(str(tmp_path / "out"), SETTINGS, split="holdout")
     summary, outcome = auditing.run(prepared)
-    assert verifiers.count_looks(dataset) == 1
-    assert not {"suites", "pools", "unmeasured"} & summary.keys()
+    assert verifiers.count_looks(dataset) == 1 and not {"suites", "pools", "unmeasured"} & summary.keys()
     assert not (sealed_folder(dataset) / "audit").exists()
     with pytest.raises(ConfigError, match="never shown"):
         auditing.gaps(prepared, outcome)

@@ -5,9 +5,7 @@ import asyncio
 import ensurepip
 import io
 import shutil
-import tempfile
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,7 @@ from hc_ray.blind.grading import control
 from hc_ray.blind.grading.verdict import Verdict
 from hc_ray.blind.grading.verify import grade
 from hc_ray.blind.sealing import vault
-from tests.fakes.sandbox_home import data_home, open_place
+from tests.fakes.sandbox_home import open_place
 from tests.fakes.tasks import make_task
 
 FORGE = """def pytest_runtest_logreport(report):
@@ -100,15 +98,6 @@ DEBS = {
     "shell": (1, f"printf '#!/bin/dash\\n{LEAVE}\\n' > usr/local/bin/python3; chmod 755 usr/local/bin/python3"),
     "hook": (1, "mkdir -p usr/lib/python3.11; echo 'import os; os._exit(0)' > usr/lib/python3.11/usercustomize.py"),
 }  # fmt: skip
-
-
-@pytest.fixture
-def ground() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="hc-installs-"))
-    folder.chmod(0o755)
-    with data_home():
-        yield folder
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def pip_wheel() -> Path:

@@ -11,7 +11,6 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,14 +22,13 @@ from hc_ray.machine.owner import machine
 from tests.fakes.engine_server import EngineServer, prompt_of
 from tests.fakes.figures import tell
 from tests.fakes.look_alikes import DEAD, LookAlikes
-from tests.fakes.processes import alive, born, family, holding, listening, named, runs_inside, told, wait
+from tests.fakes.processes import alive, born, family, holding, listening, named, ran, runs_inside, told, wait
 from tests.fakes.sandbox_home import data_home
+from tests.fakes.sweeps import REPOSITORY, command, hc_ray, results
 from tests.fakes.tasks import SOLVE_SH, TOML, make_task
 
 pytestmark = pytest.mark.docker
 
-REPOSITORY = Path(__file__).parents[2]
-HC_RAY = [sys.executable, "-c", "from hc_ray.cli.app import main; main()"]
 START_SECONDS = 240.0
 """Ray's own start on a busy machine, three times over."""
 ENDS_SECONDS = 15.0
@@ -50,14 +48,12 @@ SLOW = TOML.replace("[verifier]\ntimeout_sec = 60.0", "[verifier]\ntimeout_sec =
 def _start(words: list[Any], log: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
     with log.open("wb") as stream:
         return subprocess.Popen(
-            [*HC_RAY, *map(str, words)], cwd=REPOSITORY, stdout=stream, stderr=stream, env=env, start_new_session=True
+            command(*words), cwd=REPOSITORY, stdout=stream, stderr=stream, env=env, start_new_session=True
         )
 
 
 def _clean(env: dict[str, str], *words: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [*HC_RAY, "clean", "--json", *words], cwd=REPOSITORY, env=env, capture_output=True, text=True, timeout=120
-    )
+    done = hc_ray("clean", "--json", *words, timeout=120, **env)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -78,7 +74,7 @@ class Engine:
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
+def seen(tmp_path_factory):
     """What two sweeps left, did and lost, looked at while it happened."""
     import docker
 
@@ -188,14 +184,9 @@ def _ask_ray(it: SimpleNamespace, port: int, how: str) -> str:
         token.write_text(secrets.token_hex(32))
     script = "import sys; from ray._raylet import GcsClient as Client; "
     script += "print(len(Client(sys.argv[1]).get_all_node_info(timeout=20)))"
-    env = {
-        **os.environ,
-        "RAY_AUTH_MODE": "disabled" if how == "disabled" else "token",
-        "RAY_AUTH_TOKEN_PATH": str(token),
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", script, f"127.0.0.1:{port}"], env=env, capture_output=True, text=True, timeout=120
-    )
+    mode = "disabled" if how == "disabled" else "token"
+    env = {**os.environ, "RAY_AUTH_MODE": mode, "RAY_AUTH_TOKEN_PATH": str(token)}
+    done = ran(sys.executable, "-c", script, f"127.0.0.1:{port}", env=env)
     return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
 
 
@@ -254,15 +245,15 @@ def _look_after(it: SimpleNamespace) -> None:
     it.dumped = next(data for data in (path.read_bytes() for path in submissions) if b"app/seen.txt" in data)
 
 
-def test_after_sigkill_of_a_driver_its_containers_end_by_themselves(seen: SimpleNamespace) -> None:
+def test_after_sigkill_of_a_driver_its_containers_end_by_themselves(seen):
     assert seen.containers and seen.container_seconds < ENDS_SECONDS
 
 
-def test_a_start_removes_what_a_dead_owner_left(seen: SimpleNamespace) -> None:
+def test_a_start_removes_what_a_dead_owner_left(seen):
     assert seen.start_removed
 
 
-def test_clean_removes_everything_that_the_dead_sweep_left(seen: SimpleNamespace) -> None:
+def test_clean_removes_everything_that_the_dead_sweep_left(seen):
     assert seen.processes_after == [] and seen.containers_after == [], (seen.processes_after, seen.removed)
     assert not seen.folders["killed"].exists()
     removed = seen.removed["removed"]
@@ -270,30 +261,28 @@ def test_clean_removes_everything_that_the_dead_sweep_left(seen: SimpleNamespace
     assert str(seen.folders["killed"]) in removed
 
 
-def test_a_dry_run_says_what_clean_would_remove_and_removes_nothing(seen: SimpleNamespace) -> None:
+def test_a_dry_run_says_what_clean_would_remove_and_removes_nothing(seen):
     assert seen.found["dry_run"] and all(seen.after_dry)
     lasting = [line for line in seen.removed["removed"] if not line.startswith("process")]
     assert set(lasting) <= set(seen.found["removed"])
 
 
-def test_a_second_clean_finds_nothing_of_it(seen: SimpleNamespace) -> None:
+def test_a_second_clean_finds_nothing_of_it(seen):
     again = seen.again["removed"]
     assert not any(line in seen.removed["removed"] for line in again)
     assert not any(one[:12] in line for one in seen.containers for line in again)
 
 
-def test_clean_touches_nothing_that_merely_looks_alike(seen: SimpleNamespace) -> None:
+def test_clean_touches_nothing_that_merely_looks_alike(seen):
     assert all(seen.untouched), seen.untouched
 
 
-def test_the_other_sweep_lives_on_loses_nothing_though_an_actor_is_killed_and_leaves_nothing(
-    seen: SimpleNamespace,
-) -> None:
+def test_the_other_sweep_lives_on_loses_nothing_though_an_actor_is_killed_and_leaves_nothing(seen):
     assert seen.other_alive and seen.actors_killed == 1
     assert seen.code == 0, seen.other_log
-    results = [json.loads(path.read_text()) for path in (seen.root / "out" / "out").glob("trials/*/result.json")]
-    assert sorted(one["agent_info"]["name"] for one in results) == ["oracle", "raw"]
-    assert all(one["verifier_result"]["rewards"]["reward"] == 1.0 for one in results)
+    trials = results(seen.root / "out" / "out").values()
+    assert sorted(one["agent_info"]["name"] for one in trials) == ["oracle", "raw"]
+    assert all(one["verifier_result"]["rewards"]["reward"] == 1.0 for one in trials)
     assert seen.other_left == [] and not seen.folders["other"].exists()
     assert not any((seen.home / "sandboxes").glob("*/*"))
     tell(
@@ -312,26 +301,24 @@ def test_the_other_sweep_lives_on_loses_nothing_though_an_actor_is_killed_and_le
     )
 
 
-def test_no_secret_of_the_environment_is_anywhere_outside_of_it(seen: SimpleNamespace) -> None:
+def test_no_secret_of_the_environment_is_anywhere_outside_of_it(seen):
     assert b"PATH=" in seen.dumped  # the reference looked, and saw an environment
-    assert (seen.root / "out" / "mlflow.db").is_file()
-    assert seen.secret_places == []
+    assert (seen.root / "out" / "mlflow.db").is_file() and seen.secret_places == []
 
 
-def test_a_planted_secret_would_be_found(seen: SimpleNamespace, tmp_path: Path) -> None:
+def test_a_planted_secret_would_be_found(seen, tmp_path):
     (tmp_path / "log").write_text(f"key {seen.canaries[KEY_NAME]} refused")
     assert holding(tmp_path, seen.canaries) == [f"{KEY_NAME} in {tmp_path}/log"]
 
 
-def test_everything_listens_on_loopback_only(seen: SimpleNamespace) -> None:
+def test_everything_listens_on_loopback_only(seen):
     assert {name for _, _, name in seen.sockets} >= {"gcs_server", "raylet"}
     assert {address for address, _, _ in seen.sockets} <= {"127.0.0.1", "::1"}
 
 
-def test_a_client_without_the_token_is_refused_by_ray(seen: SimpleNamespace) -> None:
+def test_a_client_without_the_token_is_refused_by_ray(seen):
     assert seen.clients["right"].isdigit(), seen.clients
-    assert "InvalidAuthToken" in seen.clients["disabled"]
-    assert "InvalidAuthToken" in seen.clients["wrong"]
+    assert "InvalidAuthToken" in seen.clients["disabled"] and "InvalidAuthToken" in seen.clients["wrong"]
     tell(
         "secrets",
         {

@@ -2,6 +2,7 @@
 sweep, images and disks, each broken for real."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -10,21 +11,22 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hc_ray.domain.config import EngineConfig, RetryConfig, SweepConfig
-from hc_ray_actors.cluster import InProcess
-from hc_ray_actors.driver import sweep
+from hc_ray.domain.config import EngineConfig, RetryConfig
+from hc_ray_actors.driver.sweep import SweepSummary
 from tests.fakes.docker_daemon import OwnDaemon, may_run
 from tests.fakes.docker_tasks import task_with_environment
-from tests.fakes.engine_server import EngineServer
+from tests.fakes.engine_server import EngineServer, prompt_of
+from tests.fakes.figures import tell
+from tests.fakes.processes import ran
+from tests.fakes.sweeps import REPOSITORY, command, results, swept
 from tests.fakes.tasks import make_task
 
-REPOSITORY = Path(__file__).parents[2]
 SLIM = "FROM debian:bookworm-slim\nWORKDIR /app\n"
 TEST_SH = """#!/bin/bash
 sleep {pause}
@@ -34,18 +36,9 @@ TOML = "[environment]\nbuild_timeout_sec = 120.0\n[agent]\ntimeout_sec = 120.0\n
 
 
 def _task(folder: Path, name: str, *, dockerfile: str = SLIM, pause: float = 0) -> None:
-    make_task(
-        folder,
-        name,
-        instruction=f"Write `add.py` with a function `add(a, b)`: the sum of its two numbers. This is {name}.\n",
-        toml=TOML,
-        dockerfile=dockerfile,
-        tests={"test.sh": TEST_SH.format(pause=pause)},
-    )
-
-
-def _results(out: Path) -> dict[str, dict[str, Any]]:
-    return {path.parent.name: json.loads(path.read_text()) for path in out.glob("trials/*/result.json")}
+    text = f"Write `add.py` with a function `add(a, b)`: the sum of its two numbers. This is {name}.\n"
+    tests = {"test.sh": TEST_SH.format(pause=pause)}
+    make_task(folder, name, instruction=text, toml=TOML, dockerfile=dockerfile, tests=tests)
 
 
 def _attempts(result: dict[str, Any]) -> list[dict[str, Any]]:
@@ -61,18 +54,16 @@ def _commits(out: Path) -> list[str]:
 
 def _record(what: str, out: Path, planned: int) -> None:
     """Check that nothing was lost or doubled, and write the figures down for the page of trust."""
-    results, commits = _results(out), _commits(out)
+    found, commits = results(out), _commits(out)
     figures = {
         "broken": what,
         "trials": planned,
-        "retried": sum(bool(_attempts(result)) for result in results.values()),
-        "lost": planned - len(results),
+        "retried": sum(bool(_attempts(result)) for result in found.values()),
+        "lost": planned - len(found),
         "doubled": len(commits) - len(set(commits)),
     }
     assert (figures["lost"], figures["doubled"]) == (0, 0)
-    if path := os.environ.get("HC_RAY_TRUST_FIGURES"):
-        with Path(path).open("a") as file:
-            file.write(json.dumps({"unscored": figures}) + "\n")
+    tell("unscored", figures)
 
 
 class Watcher:
@@ -90,22 +81,17 @@ class Watcher:
         return [event for event in self.events if event.type == kind]
 
 
-def _sweep(out: Path, dataset: Path, watcher: Watcher, **settings: Any) -> sweep.SweepSummary:
+def _sweep(out: Path, dataset: Path, watcher: Watcher, **settings: Any) -> SweepSummary:
     """A scripted sweep in this process, on Docker."""
     given = {
-        "dataset": str(dataset),
-        "engine": EngineConfig(kind="scripted", script="tests.fakes.answers:adds"),
-        "sandbox": "docker",
-        "out": str(out),
-        "mlflow_uri": "none",
+        "engine": EngineConfig(kind="scripted", script="tests.fakes.answers:adds"), "sandbox": "docker",
         "retries": RetryConfig(attempts=5, backoff_sec=0.5, outage_sec=60),
-        **settings,
-    }
-    return sweep.run(sweep.prepare(SweepConfig.model_validate(given)), events=watcher, cluster=InProcess())
+    }  # fmt: skip
+    return swept(out, dataset, watcher, **{**given, **settings})[1]
 
 
 @pytest.fixture(scope="module")
-def daemon() -> Iterator[OwnDaemon]:
+def daemon():
     if not may_run():
         pytest.skip("a Docker daemon of one's own takes root")
     # A socket's path may have 108 characters.
@@ -119,7 +105,7 @@ def daemon() -> Iterator[OwnDaemon]:
 
 
 @pytest.fixture
-def on_own_daemon(daemon: OwnDaemon, monkeypatch: pytest.MonkeyPatch) -> OwnDaemon:
+def on_own_daemon(daemon, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", daemon.host)
     return daemon
 
@@ -148,9 +134,9 @@ def test_a_daemon_that_is_stopped_and_started_in_the_middle_of_a_sweep_costs_no_
     summary = _sweep(out, tmp_path / "tasks", watcher, agents=("raw", "oracle"), concurrency=3)
     thread.join()
     assert (summary.done, summary.unscored, summary.stopped) == (6, 0, False), summary
-    results = _results(out).values()
-    assert {result["verifier_result"]["rewards"]["reward"] for result in results} == {1.0}
-    told = [attempt for result in results for attempt in _attempts(result)]
+    trials = results(out).values()
+    assert {result["verifier_result"]["rewards"]["reward"] for result in trials} == {1.0}
+    told = [attempt for result in trials for attempt in _attempts(result)]
     assert told and all(attempt["error"] and attempt["at"] and attempt["again_after_sec"] for attempt in told)
     assert on_own_daemon.containers() == []
     _record("Docker daemon stopped and started", out, 6)
@@ -169,8 +155,7 @@ async def test_a_container_that_a_candidate_ends_is_its_fault_and_one_that_the_d
         task = task_with_environment(tmp_path)
         guilty, innocent, waiting = [await place.create(task, name) for name in ("guilty", "innocent", "waiting")]
         ended = await guilty.exec(["sh", "-c", "kill -9 -1; kill -9 1; sleep 9"], timeout=20)
-        assert ended.exit_code is None
-        assert (await innocent.exec(["true"], timeout=20)).exit_code == 0
+        assert ended.exit_code is None and (await innocent.exec(["true"], timeout=20)).exit_code == 0
         running = asyncio.ensure_future(innocent.exec(["sleep", "30"], timeout=60))
         await asyncio.sleep(0.5)
         await asyncio.to_thread(on_own_daemon.stop)
@@ -215,7 +200,7 @@ def test_images_that_fail_or_hang_are_told_in_one_line_and_the_other_tasks_end_m
     assert (summary.done, summary.unscored) == (6, 4)
     ends = [event.trial.partition("__")[0] for event in watcher.of("trial_complete")]
     assert ends.index("a-hangs") > max(index for index, name in enumerate(ends) if name == "good")
-    by_task = {result["task_name"]: result for result in _results(out).values()}
+    by_task = {result["task_name"]: result for result in results(out).values()}
     says = {name: result["exception_info"]["exception_message"] for name, result in by_task.items() if name != "good"}
     first = says["a-fails"].splitlines()[0]
     assert "a-fails: its image cannot be built" in first and "code: 3" in first and "docker build" in first
@@ -229,13 +214,10 @@ def _pids(marker: str, title: str) -> list[int]:
     """Live processes of a sweep (they inherited the marker) that Ray calls so."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if (folder / "cmdline").read_bytes().startswith(title.encode()) and marker.encode() in (
-                folder / "environ"
-            ).read_bytes():
+        with contextlib.suppress(OSError):
+            named = (folder / "cmdline").read_bytes().startswith(title.encode())
+            if named and marker.encode() in (folder / "environ").read_bytes():
                 found.append(int(folder.name))
-        except OSError:
-            continue
     return found
 
 
@@ -252,8 +234,6 @@ class Interrupted(EngineServer):
 
 
 def _answer(body: dict[str, Any]) -> str:
-    from tests.fakes.engine_server import prompt_of
-
     asked = prompt_of(body)
     code = "\n    return a + b\n"
     return code if "prompt" in body else f"```python\ndef add(a, b):{code}```\n" if asked else ""
@@ -262,11 +242,8 @@ def _answer(body: dict[str, Any]) -> str:
 def test_killed_processes_and_an_engine_that_is_gone_for_a_while_cost_no_trial(tmp_path):
     """One sweep on Ray: its verifier, its trials, its sandboxes and its engine are broken one after another."""
     for number in range(8):
-        make_task(
-            tmp_path / "tasks",
-            f"add{number}",
-            instruction=f"Write the file `add.py` with a function `add(a, b)`: the sum of both. This is {number}.\n",
-        )
+        text = f"Write the file `add.py` with a function `add(a, b)`: the sum of both. This is {number}.\n"
+        make_task(tmp_path / "tasks", f"add{number}", instruction=text)
     out, marker = tmp_path / "out", f"unscored-{os.getpid()}-{time.time_ns()}"
     server = Interrupted(_answer, delay=0.2)
     server.__enter__()
@@ -274,15 +251,14 @@ def test_killed_processes_and_an_engine_that_is_gone_for_a_while_cost_no_trial(t
              "none", "--engine", "openai", "--model", "fake", "--base-url", server.base_url,
              "--set", "engine.context_tokens=2048"]  # fmt: skip
     process = subprocess.Popen(
-        [sys.executable, "-c", "from hc_ray.cli.app import main; main()", *map(str, words)],
-        cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        command(*words), cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         env={**os.environ, "HC_RAY_TEST_MARK": marker},
     )  # fmt: skip
     killed = []
     try:
         for count, title in enumerate(("ray::Verifiers", "ray::Trials", "ray::Sandboxes", "engine"), start=1):
             until = time.monotonic() + 180
-            while len(_results(out)) < count and time.monotonic() < until and process.poll() is None:
+            while len(results(out)) < count and time.monotonic() < until and process.poll() is None:
                 time.sleep(0.05)
             if title == "engine":
                 server = server.again()
@@ -296,10 +272,9 @@ def test_killed_processes_and_an_engine_that_is_gone_for_a_while_cost_no_trial(t
         server.__exit__()
     assert process.returncode == 0, said[-3000:]
     assert len(killed) == 4
-    results = _results(out)
-    assert len(results) == 8
-    assert {result["verifier_result"]["rewards"]["reward"] for result in results.values()} == {1.0}
-    assert any(_attempts(result) for result in results.values())
+    trials = results(out).values()
+    assert len(trials) == 8 and {result["verifier_result"]["rewards"]["reward"] for result in trials} == {1.0}
+    assert any(_attempts(result) for result in trials)
     _record("verifier, trials and sandboxes killed, engine gone for 3 s", out, 8)
 
 
@@ -334,15 +309,12 @@ def test_a_sweep_directory_that_is_full_stops_the_sweep_cleanly_and_is_taken_up_
     room = tmp_path / "room"
     room.mkdir()
     away = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user", "--mount"]
-    done = subprocess.run(
-        [*away, sys.executable, "-c", FULL_DISK, str(room)], cwd=REPOSITORY, capture_output=True, text=True, timeout=120
-    )
+    done = ran(*away, sys.executable, "-c", FULL_DISK, room, cwd=REPOSITORY)
     assert done.returncode == 0, done.stderr[-3000:]
     told = json.loads(done.stdout.splitlines()[-1])
     assert told["first"]["stopped"]
     problem = told["first"]["problems"][0]
     assert "the disk is full" in problem and "--resume" in problem and "\n" not in problem
-    assert 0 < len(told["there"]) < 9
-    assert told["left"] == []
+    assert 0 < len(told["there"]) < 9 and told["left"] == []
     assert (told["second"]["done"], told["second"]["unscored"], told["second"]["stopped"]) == (9, 0, False)
     assert sorted(told["whole"]) == sorted(set(told["whole"]))
