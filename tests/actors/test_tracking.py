@@ -58,9 +58,7 @@ def following(folder: Path, world: World, scan: Any = None) -> tuple[Tracking, d
 
 
 @pytest.mark.parametrize("interrupted", [False, True])
-async def test_runs_are_there_while_trials_run_and_say_at_last_how_the_sweep_ended(
-    tmp_path: Path, interrupted: bool
-) -> None:
+async def test_runs_are_there_while_trials_run_and_say_at_last_how_the_sweep_ended(tmp_path, interrupted):
     world = World(fails=1)
     one, summary = following(tmp_path, world)
     await asyncio.wait_for(world.heard.wait(), 10)

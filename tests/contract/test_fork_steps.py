@@ -4,21 +4,18 @@ asks an actor."""
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator
 
 import pytest
 
 from hc_ray.domain.fork_steps import Exec, Put, PutTar, TakeDifference, in_fork
-from hc_ray.domain.ports import Sandbox, SandboxPlace
+from hc_ray.domain.ports import Sandbox
 from hc_ray_actors import sandboxes
 from tests.fakes.contract_task import TASK, running, shell
 from tests.fakes.detached import Detached
 
 
 @pytest.fixture(params=["itself", "through an actor"])
-async def base(
-    request: pytest.FixtureRequest, place: SandboxPlace, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Sandbox]:
+async def base(request, place, monkeypatch):
     if request.param != "itself":
         monkeypatch.setattr(sandboxes, "open_place", lambda *_, **__: place)
         place = sandboxes.RemotePlace([Detached(sandboxes.Sandboxes("", None, 2))], {})
@@ -42,8 +39,8 @@ async def test_steps_in_a_fork_do_what_the_calls_do_and_the_sandbox_stays_as_it_
 
 
 async def test_a_fork_is_gone_after_its_last_step_one_that_cannot_be_taken_and_one_that_is_given_up(
-    base: Sandbox,
-) -> None:
+    base,
+):
     marker = f"7{uuid.uuid4().int % 10**9}.5"
     start = Exec(command=("sh", "-c", f"sleep {marker} >/dev/null 2>&1 &"), timeout=20)
     await in_fork(base, "ended", [], start)

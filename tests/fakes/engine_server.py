@@ -37,9 +37,9 @@ class EngineServer:
     ``wire`` beside each all the bytes that came for it: request line, headers, body.
 
     ``failures`` are statuses that the first answers get instead; ``endpoints`` are those it has; without ``usage`` it
-    counts no tokens; ``key`` is the bearer token it wants. ``listed`` is what it says of its model beside the name,
-    ``props`` what it says of itself. Of a prompt beyond ``context`` tokens it cuts the beginning in silence, or refuses
-    it where it ``refuses``. With ``tools`` it calls the first tool that it is given."""
+    counts no tokens; ``key`` is the bearer token it wants. ``listed`` is what it says of each of its ``models`` beside
+    the name, ``props`` what it says of itself. Of a prompt beyond ``context`` tokens it cuts the beginning in silence,
+    or refuses it where it ``refuses``. With ``tools`` it calls the first tool that it is given."""
 
     def __init__(
         self,
@@ -51,6 +51,7 @@ class EngineServer:
         key: str | None = None,
         delay: float = 0.0,
         port: int = 0,
+        models: Sequence[str] = ("fake",),
         listed: Mapping[str, Any] | None = None,
         props: Mapping[str, Any] | None = None,
         context: int | None = None,
@@ -58,6 +59,7 @@ class EngineServer:
         tools: bool = False,
     ) -> None:
         self.listed, self.props, self.context, self.refuses, self.tools = listed or {}, props, context, refuses, tools
+        self.models = models
         self.answer, self.usage, self.key, self.delay = answer, usage, key, delay
         self.endpoints = frozenset(endpoints) | ({"/props"} if props is not None else set())
         self.failures = list(failures)
@@ -112,7 +114,7 @@ class EngineServer:
 
     def _reply(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
         if path == "/v1/models":
-            return 200, {"object": "list", "data": [{"id": "fake", **self.listed}]}
+            return 200, {"object": "list", "data": [{"id": name, **self.listed} for name in self.models]}
         if path == "/props":
             return 200, self.props
         if path == "/tokenize":
@@ -174,11 +176,7 @@ def _handler(engine: EngineServer) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(payload)
 
-        def do_GET(self) -> None:
-            self._serve()
-
-        def do_POST(self) -> None:
-            self._serve()
+        do_GET = do_POST = _serve
 
         def log_message(self, format: str, *args: Any) -> None:
             pass

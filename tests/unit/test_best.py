@@ -44,8 +44,8 @@ def two(tmp_path: Path) -> dict[str, sweepdir.MemoryStore]:
 
 
 def test_equal_configs_of_several_sweeps_are_one_and_rank_by_pass_rate_on_dev_then_tokens(
-    two: dict[str, sweepdir.MemoryStore],
-) -> None:
+    two,
+):
     found = best(two)
     assert [(one["config_hash"], one["passes"], one["trials"], one["unscored"]) for one in found["configs"]] == [
         (WIDE, 3, 5, 1),
@@ -71,9 +71,9 @@ def test_a_best_config_needs_three_passes_and_half_of_its_trials(verdicts: list[
 
 
 def test_a_sweep_starts_at_the_exported_config_unless_somebody_changed_the_file(
-    two: dict[str, sweepdir.MemoryStore], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+    two, tmp_path, monkeypatch,
+    capsys,
+):  # fmt: skip
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
     assert cli.run(["export", "best", "one", "two", "-o", "best.yaml"]) == 0
@@ -119,9 +119,7 @@ def test_what_cannot_be_ranked_is_told_in_one_line(two: dict[str, sweepdir.Memor
             best({**two, "x": store})
 
 
-def test_stats_count_every_split_and_the_trials_that_are_missing(
-    two: dict[str, sweepdir.MemoryStore], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_stats_count_every_split_and_the_trials_that_are_missing(two, tmp_path, capsys):
     other = sweepdir.sweep(SweepConfig(dataset="terminal"), sweep_id="five", planned_trials=4)
     found = stats({"two": two["two"], "five": other})
     counts = [(one["label"].split()[0], one["split"], one["trials"], one["passes"]) for one in found["configs"]]

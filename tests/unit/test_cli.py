@@ -1,9 +1,5 @@
-import http.server
 import json
-import subprocess
 import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +11,9 @@ from hc_ray.domain.errors import ConfigError, EngineError, LeakError
 from hc_ray.reports import report
 from hc_ray.stores.sweep_directory import SweepStore, parquet
 from tests.fakes import sweepdir
+from tests.fakes.engine_server import EngineServer
+from tests.fakes.processes import ran
+from tests.fakes.scripts import echo_request
 
 
 @pytest.fixture
@@ -32,38 +31,35 @@ def test_help_loads_nothing_heavy() -> None:
         "import sys\nfrom hc_ray.cli.app import run\nassert run(['--help']) == 0\n"
         f"print('LOADED', [m for m in {heavy!r} if m in sys.modules])"
     )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert ran.stdout.splitlines()[-1] == "LOADED []"
+    help_ = ran(sys.executable, "-c", code, check=True).stdout
+    assert help_.splitlines()[-1] == "LOADED []"
     verbs = "sweep climb run show testgen report regrade status models engine tasks doctor clean ui"
     for verb in verbs.split():
-        assert f"\n  {verb} " in ran.stdout
+        assert f"\n  {verb} " in help_
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["swep"], "sweep"),
-        (["sweep", "--frobnicate"], "--frobnicate"),
-        (["sweep", "nowhere.yaml"], "nowhere.yaml: no such config file"),
-        (["sweep", "-a", "hcc"], "--agent: agents.0: 'hcc' is not allowed (did you mean hc?)"),
-        (["sweep", "--sandbox", "doker"], "did you mean docker?"),
-        (["sweep", "-k", "0"], "--seeds: seeds: 0 is not allowed; it must be a whole number, at least 1"),
-        (["sweep", "-k", "many"], "'--seeds'"),
-        (["sweep", "--resume"], "--resume needs -o OUT"),
-        (["climb", "--resume"], "--resume needs -o OUT"),
-        (["sweep", "climb"], "run them with hc-ray climb"),
-        (["climb", "--resume", "-o", "nowhere"], "nowhere: no climb to resume"),
-        (["run"], "--path"),
-        (["run", "-p", "x", "-a", "hcc"], "did you mean hc?"),
-        (["show", "nowhere/trial"], "nowhere is not a sweep directory"),
-        (["report", "nowhere"], "nowhere: not a sweep directory"),
-        (["status", "nowhere"], "nowhere: not a sweep directory"),
-        (["sweep", "--base-url", "http://127.0.0.1:9/v1"], "--base-url"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "says"), [
+    (["swep"], "sweep"),
+    (["sweep", "--frobnicate"], "--frobnicate"),
+    (["sweep", "nowhere.yaml"], "nowhere.yaml: no such config file"),
+    (["sweep", "-a", "hcc"], "--agent: agents.0: 'hcc' is not allowed (did you mean hc?)"),
+    (["sweep", "--sandbox", "doker"], "did you mean docker?"),
+    (["sweep", "-k", "0"], "--seeds: seeds: 0 is not allowed; it must be a whole number, at least 1"),
+    (["sweep", "-k", "many"], "'--seeds'"),
+    (["sweep", "--resume"], "--resume needs -o OUT"),
+    (["climb", "--resume"], "--resume needs -o OUT"),
+    (["sweep", "climb"], "run them with hc-ray climb"),
+    (["climb", "--resume", "-o", "nowhere"], "nowhere: no climb to resume"),
+    (["run"], "--path"),
+    (["run", "-p", "x", "-a", "hcc"], "did you mean hc?"),
+    (["show", "nowhere/trial"], "nowhere is not a sweep directory"),
+    (["report", "nowhere"], "nowhere: not a sweep directory"),
+    (["status", "nowhere"], "nowhere: not a sweep directory"),
+    (["sweep", "--base-url", "http://127.0.0.1:9/v1"], "--base-url"),
+])  # fmt: skip
 def test_what_a_user_gets_wrong_is_one_or_two_lines_on_stderr_and_exit_code_2(
-    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    arguments, says, capsys, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     assert cli.run(arguments) == 2
     out, err = capsys.readouterr()
@@ -96,9 +92,7 @@ def test_report_prints_one_json_object_and_writes_both_files(sweep: Path, capsys
     assert (sweep / "report.html").read_text().startswith("<!doctype html>")
 
 
-def test_report_for_people_shows_the_table_the_comparisons_and_what_is_unscored(
-    sweep: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_report_for_people_shows_the_table_the_comparisons_and_what_is_unscored(sweep, capsys):
     assert cli.run(["report", str(sweep)]) == 0
     out = capsys.readouterr().out
     assert "hc vs. raw (dev): no difference detected" in out
@@ -112,8 +106,8 @@ def test_report_for_people_shows_the_table_the_comparisons_and_what_is_unscored(
 def test_a_reader_that_goes_away_is_no_fault(sweep: Path) -> None:
     program = f"'{sys.executable}' -c 'from hc_ray.cli.app import main; main()'"
     command = f"{program} report {sweep} | head -n 2; echo ${{PIPESTATUS[0]}}"
-    ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=True)
-    assert ran.stdout.splitlines()[-1] == "0" and ran.stderr == ""
+    done = ran("bash", "-c", command, check=True)
+    assert done.stdout.splitlines()[-1] == "0" and done.stderr == ""
 
 
 def test_show_reads_a_trial_from_a_sweep_directory(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,40 +137,14 @@ def test_status_counts_what_is_there(sweep: Path, capsys: pytest.CaptureFixture[
     assert found["errors"] == [{"trial": "x__1", "text": "it broke"}]
 
 
-class _Models(http.server.BaseHTTPRequestHandler):
-    names: tuple[str, ...] = ()
-
-    def do_GET(self) -> None:
-        body = json.dumps({"data": [{"id": name} for name in self.names]}).encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-@pytest.fixture
-def server() -> Iterator[tuple[str, type[_Models]]]:
-    """A server that lists models, and the class whose ``names`` it lists."""
-    handler = type("Handler", (_Models,), {})
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
-        threading.Thread(target=running.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{running.server_port}/v1", handler
-        running.shutdown()
-
-
-def test_one_flag_is_enough_for_a_server_that_holds_one_model(server: tuple[str, type[_Models]]) -> None:
-    url, handler = server
-    handler.names = ("their-model",)
-    config = config_from(None, {"--base-url": url})
-    assert (config.engine.kind, config.engine.base_url, config.engine.model) == ("openai", url, "their-model")
-    handler.names = ("one", "two")
-    with pytest.raises(ConfigError, match="serves 2 models; name one: one, two"):
-        config_from(None, {"--base-url": url})
-    assert config_from(None, {"--base-url": url, "--model": "two"}).engine.model == "two"
+def test_one_flag_is_enough_for_a_server_that_holds_one_model() -> None:
+    with EngineServer(echo_request, models=("their-model",)) as server:
+        config = config_from(None, {"--base-url": server.base_url}).engine
+        assert (config.kind, config.base_url, config.model) == ("openai", server.base_url, "their-model")
+    with EngineServer(echo_request, models=("one", "two")) as server:
+        with pytest.raises(ConfigError, match="serves 2 models; name one: one, two"):
+            config_from(None, {"--base-url": server.base_url})
+        assert config_from(None, {"--base-url": server.base_url, "--model": "two"}).engine.model == "two"
 
 
 def test_flags_that_were_not_given_leave_the_file_alone(tmp_path: Path) -> None:
@@ -212,9 +180,7 @@ def test_tasks_check_takes_several_folders_into_one_object(tmp_path: Path, capsy
     assert checked(capsys, good) == (0, {"schema_version": 1, "tasks": 1, "faults": [], "notes": []})
 
 
-def test_tasks_check_lists_every_fault_with_its_remedy_for_a_reader(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tasks_check_lists_every_fault_with_its_remedy_for_a_reader(tmp_path, capsys):
     (tmp_path / "set" / "one").mkdir(parents=True)
     (tmp_path / "set" / "one" / "task.toml").write_text("x =\n")
     assert cli.run(["tasks", "check", str(tmp_path / "set")]) == 2
@@ -222,16 +188,12 @@ def test_tasks_check_lists_every_fault_with_its_remedy_for_a_reader(
     assert "is not valid TOML" in said and "instruction.md" in said and "fault" in said.splitlines()[0]
 
 
-def test_among_several_folders_one_without_tasks_is_a_fault_and_the_others_are_checked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_among_several_folders_one_without_tasks_is_a_fault_and_the_others_are_checked(tmp_path, capsys):
     assert cli.run(["tasks", "new", str(tmp_path / "a" / "one")]) == 0
     (tmp_path / "empty").mkdir()
     code, report = checked(capsys, str(tmp_path / "a"), str(tmp_path / "empty"), str(tmp_path / "gone"))
     assert (code, report["tasks"]) == (2, 1)
-    assert ["contains no task" in fault["says"] or "no such folder" in fault["says"] for fault in report["faults"]] == [
-        True,
-        True,
-    ]
+    told = [fault["says"] for fault in report["faults"]]
+    assert len(told) == 2 and "contains no task" in "".join(told) and "no such folder" in "".join(told)
     assert cli.run(["tasks", "check", str(tmp_path / "empty")]) == 2
     assert "contains no task" in capsys.readouterr().err

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from hc_ray.cli.config_keys import known_keys
 from hc_ray.climb.guardrails import neighbours, turn
-from hc_ray.climb.knobs import KNOBS, Knob, Site, live, with_value
+from hc_ray.climb.knobs import KNOBS, Site, live, with_value
 from hc_ray.domain.config import SolverConfig
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Malformed
@@ -54,26 +54,23 @@ def test_the_box_of_a_climb_lies_within_the_limits_of_the_field() -> None:
             assert knob.at(with_value(wide, knob.key, value)) == value
 
 
-@pytest.mark.parametrize(
-    ("key", "asked", "after"),
-    [
-        ("solver.temperatures", [0.9, 0.9, 0.9], [0.4, 0.6, 0.8]),
-        ("solver.temperatures", 0.45, [0.25, 0.45, 0.65]),
-        ("solver.testgen.tests_per_category_max", 17, 6),
-        ("solver.testgen.tests_per_category_min", 1, None),
-        ("solver.testgen.rounds", "1", 1),
-        ("solver.testgen.temperature", 5, 0.8),
-        ("solver.samples", True, None),
-        ("solver.samples", float("nan"), None),
-        ("solver.selector", "best", None),
-        ("solver.replace", False, False),
-        ("solver.plans", "steps", ["steps", "plain", "simple", "literal", "edge_first", "examples"]),
-        ("solver.plans", "nowhere", None),
-        ("solver.hint", "  check\nthe edges ", "check the edges"),
-        ("solver.hint", "word " * 60, ("word " * 30).strip()),
-        ("solver.hint", 7, None),
-    ],
-)
+@pytest.mark.parametrize(("key", "asked", "after"), [
+    ("solver.temperatures", [0.9, 0.9, 0.9], [0.4, 0.6, 0.8]),
+    ("solver.temperatures", 0.45, [0.25, 0.45, 0.65]),
+    ("solver.testgen.tests_per_category_max", 17, 6),
+    ("solver.testgen.tests_per_category_min", 1, None),
+    ("solver.testgen.rounds", "1", 1),
+    ("solver.testgen.temperature", 5, 0.8),
+    ("solver.samples", True, None),
+    ("solver.samples", float("nan"), None),
+    ("solver.selector", "best", None),
+    ("solver.replace", False, False),
+    ("solver.plans", "steps", ["steps", "plain", "simple", "literal", "edge_first", "examples"]),
+    ("solver.plans", "nowhere", None),
+    ("solver.hint", "  check\nthe edges ", "check the edges"),
+    ("solver.hint", "word " * 60, ("word " * 30).strip()),
+    ("solver.hint", 7, None),
+])  # fmt: skip
 def test_what_is_asked_for_is_clipped_to_the_nearest_legal_value(key: str, asked: Any, after: Any) -> None:
     turned = turn(KNOBS[key], asked, TINY)
     assert (None if isinstance(turned, Malformed) else KNOBS[key].at(turned)) == after
@@ -98,9 +95,7 @@ values = st.one_of(
 
 @given(st.sampled_from([TINY, CAPABLE]), st.lists(st.tuples(st.sampled_from(CLIMBED), values), max_size=8),
        st.integers(1, 3))  # fmt: skip
-def test_a_turned_knob_is_a_legal_config_within_the_guardrail_of_its_incumbent(
-    site: Site, path: list[tuple[Knob, Any]], reach: int
-) -> None:
+def test_a_turned_knob_is_a_legal_config_within_the_guardrail_of_its_incumbent(site, path, reach):
     for knob, asked in path:
         turned = turn(knob, asked, site, reach=reach)
         if isinstance(turned, Malformed):

@@ -44,21 +44,16 @@ def said(knob: str, value: Any, reason: str = "Few candidates differ, so more va
     return json.dumps({"knob": knob, "value": value, "reason": reason})
 
 
-@pytest.mark.parametrize(
-    ("seen", "key", "up"),
-    [
-        ({"means": {"duplicates": 0.6}}, "solver.temperatures", True),
-        ({"means": {"malformed": 0.5}}, "solver.temperatures", False),
-        ({"means": {"weak_suite": 0.8}}, "solver.testgen.rounds", True),
-        ({"means": {"self_pass": 0.9}}, "solver.testgen.tests_per_category_max", True),
-        ({"means": {"self_pass": 0.1}, "pass_rate": 0.6}, "solver.repairs", False),
-        ({"means": {"ended by turns": 0.5}}, "solver.max_turns", True),
-        ({"means": {"ended by tokens": 0.5}}, "solver.samples", False),
-    ],
-)
-def test_rules_turn_what_the_aggregates_point_at_and_go_on_where_that_was_tried(
-    seen: dict[str, Any], key: str, up: bool
-) -> None:
+@pytest.mark.parametrize(("seen", "key", "up"), [
+    ({"means": {"duplicates": 0.6}}, "solver.temperatures", True),
+    ({"means": {"malformed": 0.5}}, "solver.temperatures", False),
+    ({"means": {"weak_suite": 0.8}}, "solver.testgen.rounds", True),
+    ({"means": {"self_pass": 0.9}}, "solver.testgen.tests_per_category_max", True),
+    ({"means": {"self_pass": 0.1}, "pass_rate": 0.6}, "solver.repairs", False),
+    ({"means": {"ended by turns": 0.5}}, "solver.max_turns", True),
+    ({"means": {"ended by tokens": 0.5}}, "solver.samples", False),
+])  # fmt: skip
+def test_rules_turn_what_the_aggregates_point_at_and_go_on_where_that_was_tried(seen, key, up):
     now = moment(aggregates=SEEN.model_copy(update=seen))
     first = rules.suggest(now)
     assert first.knob == key and (first.after > first.before) == up
@@ -88,20 +83,17 @@ def test_the_meta_reasoner_is_shown_live_knobs_aggregates_and_its_own_history_al
     assert asked.schema_ and asked.schema_["properties"]["knob"]["enum"] == [knob.key for knob in live(SITE)]
 
 
-@pytest.mark.parametrize(
-    ("answer", "note"),
-    [
-        (None, "no model answered"),
-        ("I would raise it.", "no JSON object"),
-        ('{"knob": ["x"], "value": 1, "reason": "It is good to do."}', "no JSON object"),
-        (said("solver.samples", 6, "More."), "no reason"),
-        (said("solver.tournament", True), "style loop"),
-        (said("budget.tokens", 10**9), "no knob of a climb"),
-        (said("solver.samples", 4), "change nothing"),
-        (said("solver.hint", "{" * 5000), ""),
-        (said("solver.repairs", 9), "repeats solver.repairs = 3"),
-    ],
-)
+@pytest.mark.parametrize(("answer", "note"), [
+    (None, "no model answered"),
+    ("I would raise it.", "no JSON object"),
+    ('{"knob": ["x"], "value": 1, "reason": "It is good to do."}', "no JSON object"),
+    (said("solver.samples", 6, "More."), "no reason"),
+    (said("solver.tournament", True), "style loop"),
+    (said("budget.tokens", 10**9), "no knob of a climb"),
+    (said("solver.samples", 4), "change nothing"),
+    (said("solver.hint", "{" * 5000), ""),
+    (said("solver.repairs", 9), "repeats solver.repairs = 3"),
+])  # fmt: skip
 def test_rules_take_the_turn_of_a_meta_reasoner_whose_answer_cannot_run(answer: str | None, note: str) -> None:
     found = meta_reasoner.suggest(moment(history=[decided("solver.repairs", 3, -0.1)]), Meta(answer))
     assert found.proposer == ("rules" if note else "meta-reasoner") and note in found.reason and not found.fault

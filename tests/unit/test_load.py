@@ -72,29 +72,26 @@ def test_a_folder_is_answered_with_the_flag_for_datasets(tmp_path: Path) -> None
     assert f"-p {tmp_path}" in refusal(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("seeds: [1\nagents: x\n", [":2: not valid YAML"]),
-        ("- a\n- b\n", [":1: a config must be a mapping", "not a list"]),
-        ("# c\n\nsedes: 3\n", [":3: unknown key 'sedes'", "did you mean 'seeds'?"]),
-        ("solver:\n  sample: 3\n", [":2: unknown key 'sample' in solver", "'samples'"]),
-        ("roles:\n  solver:\n    modell: x\n", [":3: unknown key 'modell' in roles.solver", "'model'"]),
-        ("zzzqqq: 1\n", [":1: unknown key 'zzzqqq'; allowed: dataset, "]),
-        (
-            "agents: [raw, besst_of_n]\n",
-            [":1: agents.1: 'besst_of_n'", "mean best_of_n?", "raw, best_of_n, hc, oracle"],
-        ),
-        ("agents:\n  - raw\n  - hd\n", [":3: agents.1: 'hd'"]),
-        ("seeds: many\n", [":1: seeds: 'many' is not allowed; it must be a whole number, at least 1"]),
-        ("solver:\n  samples: 999\n", [":2: solver.samples: 999", "a whole number, at least 1 and at most 256"]),
-        ("solver: 3\n", [":1: solver: 3 is not allowed; it must be a mapping"]),
-        ("limit: 0\n", [":1: limit: 0", "a whole number or null, at least 1"]),
-        ("roles:\n  sovler: {}\n", [":2: roles: unknown name 'sovler'", "'solver'"]),
-        ("seeds: 1\nseeds: 2\n", [":2: duplicate key seeds (first given in line 1)"]),
-        ("seeds: 0\nlimit: 0\nk: 1\n", [":1: seeds: 0", "(and 2 more errors in this config)"]),
-    ],
-)
+@pytest.mark.parametrize(("text", "parts"), [
+    ("seeds: [1\nagents: x\n", [":2: not valid YAML"]),
+    ("- a\n- b\n", [":1: a config must be a mapping", "not a list"]),
+    ("# c\n\nsedes: 3\n", [":3: unknown key 'sedes'", "did you mean 'seeds'?"]),
+    ("solver:\n  sample: 3\n", [":2: unknown key 'sample' in solver", "'samples'"]),
+    ("roles:\n  solver:\n    modell: x\n", [":3: unknown key 'modell' in roles.solver", "'model'"]),
+    ("zzzqqq: 1\n", [":1: unknown key 'zzzqqq'; allowed: dataset, "]),
+    (
+        "agents: [raw, besst_of_n]\n",
+        [":1: agents.1: 'besst_of_n'", "mean best_of_n?", "raw, best_of_n, hc, oracle"],
+    ),
+    ("agents:\n  - raw\n  - hd\n", [":3: agents.1: 'hd'"]),
+    ("seeds: many\n", [":1: seeds: 'many' is not allowed; it must be a whole number, at least 1"]),
+    ("solver:\n  samples: 999\n", [":2: solver.samples: 999", "a whole number, at least 1 and at most 256"]),
+    ("solver: 3\n", [":1: solver: 3 is not allowed; it must be a mapping"]),
+    ("limit: 0\n", [":1: limit: 0", "a whole number or null, at least 1"]),
+    ("roles:\n  sovler: {}\n", [":2: roles: unknown name 'sovler'", "'solver'"]),
+    ("seeds: 1\nseeds: 2\n", [":2: duplicate key seeds (first given in line 1)"]),
+    ("seeds: 0\nlimit: 0\nk: 1\n", [":1: seeds: 0", "(and 2 more errors in this config)"]),
+])  # fmt: skip
 def test_a_mistake_names_file_line_field_and_what_is_allowed(tmp_path: Path, text: str, parts: list[str]) -> None:
     path = written(tmp_path, text)
     message = refusal(path)

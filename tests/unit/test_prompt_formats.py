@@ -1,7 +1,6 @@
 """A solver prompt holds the whole instruction, and what is read back is the files and nothing else."""
 
 import shutil
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -89,9 +88,7 @@ def test_an_unknown_plan_is_refused_with_the_nearest_name() -> None:
         ask(FUNCTION, plan="step")
 
 
-def test_another_wording_of_a_template_is_another_digest_of_its_role(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_wording_of_a_template_is_another_digest_of_its_role(tmp_path, monkeypatch):
     copy = tmp_path / "prompts"
     shutil.copytree(prompt_templates.PROMPTS, copy)
     digest = prompt_templates.prompts_digest.__wrapped__

@@ -34,24 +34,21 @@ def test_every_key_that_is_offered_is_one_that_set_takes() -> None:
     assert len(keys) == len(set(keys)) and all(is_known(tuple(key.split("."))) for key in keys)
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("solver.samplse=8", "--set solver.samplse: unknown key; did you mean solver.samples?"),
-        ("total_max=8", "--set total_max: unknown key; did you mean solver.testgen.total_max?"),
-        ("roles.sovler.model=x", "--set roles.sovler.model: unknown key; did you mean roles.solver.model?"),
-        ("qqqq=8", "--set qqqq: unknown key; allowed: dataset, split"),
-        ("seeds", "--set seeds: give KEY=VALUE"),
-        ("=3", "--set =3: give KEY=VALUE"),
-        ("seeds=two", "--set seeds: 'two' is not allowed; it must be a whole number, at least 1"),
-        (
-            "solver.temperatures=0.3",
-            "--set solver.temperatures: 0.3 is not allowed; it must be a list, each item a number",
-        ),
-        ("split=devv", "--set split: 'devv' is not allowed (did you mean dev?)"),
-        ("seeds=[1", "--set seeds: '[1' is not valid YAML"),
-    ],
-)
+@pytest.mark.parametrize(("text", "says"), [
+    ("solver.samplse=8", "--set solver.samplse: unknown key; did you mean solver.samples?"),
+    ("total_max=8", "--set total_max: unknown key; did you mean solver.testgen.total_max?"),
+    ("roles.sovler.model=x", "--set roles.sovler.model: unknown key; did you mean roles.solver.model?"),
+    ("qqqq=8", "--set qqqq: unknown key; allowed: dataset, split"),
+    ("seeds", "--set seeds: give KEY=VALUE"),
+    ("=3", "--set =3: give KEY=VALUE"),
+    ("seeds=two", "--set seeds: 'two' is not allowed; it must be a whole number, at least 1"),
+    (
+        "solver.temperatures=0.3",
+        "--set solver.temperatures: 0.3 is not allowed; it must be a list, each item a number",
+    ),
+    ("split=devv", "--set split: 'devv' is not allowed (did you mean dev?)"),
+    ("seeds=[1", "--set seeds: '[1' is not valid YAML"),
+])  # fmt: skip
 def test_a_set_that_is_wrong_is_one_line_that_names_the_key_and_the_nearest_known_one(text: str, says: str) -> None:
     with pytest.raises(ConfigError) as told:
         with_sets(text)

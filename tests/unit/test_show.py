@@ -7,28 +7,25 @@ from hc_ray.reports import trial_text, trial_view
 from tests.fakes import sweepdir
 
 
-def told(verbose: bool = False) -> str:
+def described(*trial, of=sweepdir.add_told_trial, **more):
     store = sweepdir.sweep()
-    name = sweepdir.add_told_trial(store)
+    return trial_view.describe(store, of(store, *trial, **more), read_table=sweepdir.read_rows)
+
+
+def told(about=None, verbose=False) -> str:
     stream = io.StringIO()
-    trial_text.tell(trial_view.describe(store, name, read_table=sweepdir.read_rows), verbose=verbose, stream=stream)
+    trial_text.tell(about or described(), verbose=verbose, stream=stream)
     return stream.getvalue()
 
 
 def test_a_reader_finds_instruction_tests_with_gate_reasons_candidates_choice_and_verdict() -> None:
     text = told()
-    for part in (
-        "Write double(n) in double.py.",
-        "2 admitted of 3 generated",
-        "double(2) → 4",
-        "contradicted by a second reading",
-        "observed 1, expected 0",
-        "return n + n or 1",
-        "c0.1 by posterior: it passes 2 of 2 tests",
-        "passed (isolated; second witness: agrees)",
-        "stopped: complete",
-    ):
+    for part in ("Write double(n) in double.py.", "2 admitted of 3 generated", "double(2) → 4",
+                 "contradicted by a second reading", "observed 1, expected 0", "return n + n or 1",
+                 "c0.1 by posterior: it passes 2 of 2 tests", "passed (isolated; second witness: agrees)",
+                 "stopped: complete"):  # fmt: skip
         assert part in text
+    assert "Failures outside" not in text
 
 
 def test_the_submitted_candidate_is_marked() -> None:
@@ -55,29 +52,20 @@ def test_a_repair_is_shown_as_the_change_to_its_parent() -> None:
             '"id": "c0.1", "round": 0', '"id": "c0.1", "parent": "c0.0", "round": 0'
         )  # fmt: skip
         store.write(path, text.replace("@", '"id":"c0.1","round":0,"slot":1,"parent":"c0.0"').encode())
-    described = trial_view.describe(store, name, read_table=sweepdir.read_rows)
-    assert described["candidates"][1]["parent"] == "c0.0"
-    assert "-    return n + n or 1" in described["candidates"][1]["diff"]
-    assert "+    return 2 * n" in described["candidates"][1]["diff"]
+    repair = trial_view.describe(store, name, read_table=sweepdir.read_rows)["candidates"][1]
+    assert repair["parent"] == "c0.0"
+    assert "-    return n + n or 1" in repair["diff"] and "+    return 2 * n" in repair["diff"]
 
 
 def test_an_agent_without_model_or_tests_is_shown_without_inventing_any() -> None:
-    store = sweepdir.sweep()
-    name = sweepdir.add_trial(store, "a", "oracle", False, metadata={"cause": "1 of 6 tests failed"})
-    described = trial_view.describe(store, name, read_table=sweepdir.read_rows)
-    assert described["suite"] is None and described["matrix"] is None and described["candidates"] == []
-    stream = io.StringIO()
-    trial_text.tell(described, stream=stream)
-    assert "failed: 1 of 6 tests failed" in stream.getvalue()
-    assert "this agent writes no tests" in stream.getvalue()
+    about = described("a", "oracle", False, of=sweepdir.add_trial, metadata={"cause": "1 of 6 tests failed"})
+    assert about["suite"] is None and about["matrix"] is None and about["candidates"] == []
+    assert "failed: 1 of 6 tests failed" in told(about) and "this agent writes no tests" in told(about)
 
 
 def test_an_unscored_trial_says_why() -> None:
-    store = sweepdir.sweep()
-    name = sweepdir.add_trial(store, "a", "hc", None)
-    stream = io.StringIO()
-    trial_text.tell(trial_view.describe(store, name, read_table=sweepdir.read_rows), stream=stream)
-    assert "unscored: EngineError: the server died" in stream.getvalue()
+    about = described("a", "hc", None, of=sweepdir.add_trial)
+    assert "unscored: EngineError: the server died" in told(about)
 
 
 def test_a_trial_is_found_by_a_part_of_its_name_and_a_miss_names_the_nearest() -> None:
@@ -94,17 +82,9 @@ def test_attempts_that_failed_outside_the_sandboxes_are_told_and_their_traces_wh
     attempt = {"stage": "grade", "number": 1, "error_type": "VerifierError", "error": "no sandbox\nat all", "trace": "",
                "at": "2026-11-22T10:00:00", "again_after_sec": 2.5}  # fmt: skip
     last = {**attempt, "number": 2, "error_type": "KeyError", "trace": "TRACE-TEXT", "again_after_sec": None}
-    store = sweepdir.sweep()
-    name = sweepdir.add_trial(store, "t", "raw", None, metadata={"failed_attempts": [attempt, last]})
-    described = trial_view.describe(store, name, read_table=sweepdir.read_rows)
+    about = described("t", "raw", None, of=sweepdir.add_trial, metadata={"failed_attempts": [attempt, last]})
     for verbose in (False, True):
-        stream = io.StringIO()
-        trial_text.tell(described, verbose=verbose, stream=stream)
-        text = stream.getvalue()
+        text = told(about, verbose)
         assert "Failures outside the sandboxes: 2 attempts" in text
         assert "VerifierError" in text and "no sandbox" in text and "2.5 s" in text and "no retry" in text
         assert ("TRACE-TEXT" in text) is verbose
-
-
-def test_a_trial_without_trouble_says_nothing_of_attempts() -> None:
-    assert "Failures outside" not in told()
