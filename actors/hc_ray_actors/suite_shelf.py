@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from hc_ray.domain.suite import Suite
 
-SUITES = 256
+SUITES = 128
 """Suites that a process keeps in memory, the last used: more than trials are under way. Older ones lie in the sweep
 directory."""
 

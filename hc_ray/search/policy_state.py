@@ -4,6 +4,7 @@ and which candidates a repair could better."""
 from typing import Any
 
 from hc_ray.domain.candidate import Candidate
+from hc_ray.domain.suite import Cell
 from hc_ray.search import repair
 from hc_ray.search.policy import State, agreement
 from hc_ray.search.search import Search
@@ -79,26 +80,28 @@ class PolicyState:
         holds = parts.holds(reached)
         return {"subtask": parts.now.name, "checkpoint": holds, "overdue": parts.overdue(search.turns)}
 
+    def _believed(self) -> frozenset[int]:
+        """The columns of the judging tests that are believed. What the instruction states, or a second reading agreed
+        to, is believed however many candidates fail it: they may all share a mistake."""
+        tests, trust = self.search.pool.tests, self.search.pool.trusted()
+        return frozenset(
+            i for i in judging(tests)
+            if tests[i].confidence >= BELIEVED or trust.get(tests[i].id, tests[i].confidence) >= LIKELY
+        )  # fmt: skip
+
     def _failing(self, best: str | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The judging tests that the best fails: those that are believed, and the others."""
-        failed = self._failed(best) if best is not None else {}
-        believed = tuple(name for name, holds in failed.items() if holds)
-        return believed, tuple(name for name in failed if name not in believed)
-
-    def _failed(self, candidate: str) -> dict[str, bool]:
-        """The judging tests that a candidate fails, and whether each is believed. What the instruction states, or a
-        second reading agreed to, is believed however many candidates fail it: they may all share a mistake."""
-        search = self.search
-        row, trust = search.pool.rows[candidate], search.pool.trusted()
-        failed = [search.pool.tests[i] for i in judging(search.pool.tests) if row[i].outcome not in ("pass", "skipped")]
-        return {
-            test.id: test.confidence >= BELIEVED or trust.get(test.id, test.confidence) >= LIKELY for test in failed
-        }
+        if best is None:
+            return (), ()
+        tests, row, believed = self.search.pool.tests, self.search.pool.rows[best], self._believed()
+        failed = {tests[i].id: i in believed for i in judging(tests) if not _fine(row[i])}
+        return tuple(name for name in failed if failed[name]), tuple(name for name in failed if not failed[name])
 
     def _rivals(self, best: str | None) -> int:
         clusters = self.search.selection.clusters if self.search.selection else ()
         own = next((cluster for cluster in clusters if best in cluster), (best,))
-        return sum(not any(self._failed(one).values()) for one in self.search.pool.rows if one not in own)
+        believed = self._believed()
+        return sum(all(_fine(row[i]) for i in believed) for one, row in self.search.pool.rows.items() if one not in own)
 
     def repairable(self, count: int) -> tuple[Candidate, ...]:
         """At most so many candidates that a repair could better, the worst kind of fault first."""
@@ -107,6 +110,10 @@ class PolicyState:
         worst = {one: repair.worst(search.pool.rows[one], tests, search.config.feedback, trust) for one in order}
         ranks = {one: rank for one, rank in worst.items() if rank is not None}
         return repair.repairable(search.pool.candidates, order, ranks, limit=search.config.repairs, count=count)
+
+
+def _fine(cell: Cell) -> bool:
+    return cell.outcome in ("pass", "skipped")
 
 
 def _alike(search: Search, best: str | None) -> int:

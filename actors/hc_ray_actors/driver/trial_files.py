@@ -53,11 +53,9 @@ def plain(record: Record, packed: Mapping[str, bytes]) -> list[bytes]:
             readable_json([one.model_dump(mode="json") for one in _asked(record)]),
         ]
     if record.key.agent not in WITHOUT_MODEL:
-        # What is handed in is mostly the whole difference of a candidate, too.
-        kept += {
-            *(submission.tar for submission in record.submissions),
-            *(record.outcome.differences.values() if record.outcome else ()),
-        }
+        tars = [submission.tar for submission in record.submissions]
+        tars += record.outcome.differences.values() if record.outcome else ()
+        kept += dict.fromkeys(tars)  # what is handed in is mostly the whole difference of a candidate, too
     return kept
 
 
