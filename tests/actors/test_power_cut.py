@@ -11,7 +11,7 @@ import pytest
 from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import OutputError, StoreError, VerifierError
 from hc_ray.stores.sweep_directory import SweepStore
-from hc_ray_actors.driver import concurrency_window, results, resumption
+from hc_ray_actors.driver import results, resumption
 from hc_ray_actors.driver.plan import prepare
 from hc_ray_actors.driver.resumption import reconcile, stored_config
 from tests.fakes.crew import Stage, failing, plan_of, results_of, run
@@ -107,9 +107,8 @@ def test_a_disk_that_does_not_take_a_result_leaves_nothing_of_it(disk, store, tm
 
 
 @pytest.fixture
-def cut(tmp_path, monkeypatch):
+def cut(tmp_path):
     """A sweep of four trials; the results of two were lost with the power."""
-    monkeypatch.setattr(concurrency_window, "KEPT", 0.05)
     out = tmp_path / "out"
     run(plan_of(out, 4), Stage())
     empty, half = sorted(out.glob("trials/t[01]__*/result.json"))

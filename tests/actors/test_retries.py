@@ -10,14 +10,8 @@ import pytest
 from hc_ray.domain.config import RetryConfig
 from hc_ray.domain.errors import EngineError, LeakError, SandboxError, StoreError, VerifierError
 from hc_ray.stores.sweep_directory import SweepStore
-from hc_ray_actors.driver import concurrency_window, supervisor, task_setup, trial_driver
+from hc_ray_actors.driver import task_setup, trial_driver
 from tests.fakes.crew import Stage, attempts_of, failing, plan_of, results_of, run, verdict
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr(supervisor, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(concurrency_window, "KEPT", 0.05)
 
 
 def test_a_grading_is_tried_again_with_what_was_handed_in(tmp_path):

@@ -24,8 +24,7 @@ print(json.dumps(config))
 
 @pytest.fixture
 def cluster() -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load((CHECKOUT / "cluster.yaml").read_text())
-    return loaded
+    return yaml.safe_load((CHECKOUT / "cluster.yaml").read_text())
 
 
 def validated(config: dict[str, Any]) -> subprocess.CompletedProcess[str]:

@@ -108,8 +108,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     with (sealed / "test.sh").open() as held:
         ways = json.dumps({**WAYS, **FREE})
         done = ran(sys.executable, "-c", PROBE, root, held.fileno(), ways, check=True, pass_fds=[held.fileno()])
-    told: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
-    return told
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.mark.parametrize("way", WAYS)

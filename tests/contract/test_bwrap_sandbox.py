@@ -70,7 +70,6 @@ async def test_no_process_of_a_sandbox_is_root_on_the_host_and_two_sandboxes_of_
             status = (folder / "status").read_text() if (folder / "status").exists() else ""
             if _below(folder, box.pid):
                 numbers = re.search(r"Uid:\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)", status)
-                assert numbers is not None
                 found |= {int(number) for number in numbers.groups()}
                 groups = re.search(r"Groups:(.*)", status)
                 assert groups is not None and "0" not in groups[1].split()
@@ -219,7 +218,6 @@ async def test_a_killed_owners_processes_die_and_its_files_are_reaped(home, plac
     process = subprocess.Popen(
         [sys.executable, "-c", OWNER, str(home), marker], stdout=subprocess.PIPE, text=True, cwd=CHECKOUT
     )
-    assert process.stdout is not None
     owner = process.stdout.readline().strip()
     started = time.monotonic()
     while running(marker) < 2 and time.monotonic() < started + 10.0:

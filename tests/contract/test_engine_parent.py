@@ -35,7 +35,6 @@ def test_an_engine_outlives_the_thread_that_started_it_but_not_the_process(tmp_p
     starter = subprocess.Popen(
         [sys.executable, "-c", _STARTER, str(weights), str(tmp_path / "log")], stdout=subprocess.PIPE, text=True
     )
-    assert starter.stdout is not None
     pid = int(starter.stdout.readline())
     time.sleep(1.0)
     assert not _ended(pid)

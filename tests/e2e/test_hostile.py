@@ -10,12 +10,11 @@ import socket
 import tempfile
 import time
 import uuid
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
-from hc_ray.domain.ports import ExecResult, Sandbox, SandboxPlace
+from hc_ray.domain.ports import ExecResult, Sandbox
 from hc_ray.domain.runner_paths import RUNNER_PYTHON
 from hc_ray.domain.task import Environment, Task
 from hc_ray.machine.owner import current_owner
@@ -47,7 +46,7 @@ NEIGHBOUR = task(memory_mb=512)
 
 
 @pytest.fixture(scope="module")
-def public_root() -> Iterator[Path]:
+def public_root():
     with data_home() as home:
         folder = home / "public-hostile" / TASK.digest / "environment"
         folder.mkdir(parents=True, exist_ok=True)
@@ -56,19 +55,19 @@ def public_root() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
-def backend(request: pytest.FixtureRequest) -> str:
+def backend(request):
     return str(request.param)
 
 
 @pytest.fixture(scope="module")
-def place(backend: str, public_root: Path) -> Iterator[SandboxPlace]:
+def place(backend, public_root):
     opened = open_place(backend, public_root)
     yield opened
     asyncio.run(opened.close())
 
 
 @pytest.fixture
-async def box(place: SandboxPlace) -> AsyncIterator[Sandbox]:
+async def box(place):
     sandbox = await place.create(TASK, f"hostile-{uuid.uuid4().hex[:8]}")
     await sandbox.put({"mine.txt": b"kept"})
     yield sandbox
@@ -76,7 +75,7 @@ async def box(place: SandboxPlace) -> AsyncIterator[Sandbox]:
 
 
 @pytest.fixture(scope="module")
-def neighbour(place: SandboxPlace) -> Sandbox:
+def neighbour(place):
     """Closed with its place."""
     return asyncio.run(place.create(NEIGHBOUR, f"neighbour-{uuid.uuid4().hex[:8]}"))
 
@@ -97,8 +96,8 @@ def said(ended: ExecResult) -> str:
 
 @pytest.mark.parametrize("attack", attacks.ENDLESS)
 async def test_what_only_its_deadline_ends_is_dead_within_two_seconds_of_it(
-    place: SandboxPlace, backend: str, box: Sandbox, neighbour: Sandbox, attack: str, tmp_path: Path
-) -> None:
+    place, backend, box, neighbour, attack, tmp_path
+):
     marker = f"endless-{uuid.uuid4().hex}"
     with Watch(tmp_path) as machine:
         working = asyncio.create_task(neighbour.exec([*RUNNER_PYTHON, "-c", WORK], timeout=60))
@@ -115,15 +114,14 @@ async def test_what_only_its_deadline_ends_is_dead_within_two_seconds_of_it(
     assert ended.exit_code is None and (ended.timed_out or b"the sandbox was killed: it" in ended.stderr), ended
     assert len(ended.stdout) <= 1 << 20 and len(ended.stderr) <= 1 << 20
     assert (left, late < GRACE) == (0, True), late
-    assert work.stdout.decode().strip() == WORKED
-    assert await box.get("mine.txt") == b"kept"
+    assert work.stdout.decode().strip() == WORKED and await box.get("mine.txt") == b"kept"
     assert machine.memory_mib < MEMORY_MB + ROOM_MIB
 
 
 @pytest.mark.parametrize("attack", [*attacks.MEMORY, *attacks.DISK])
 async def test_what_takes_too_much_fails_as_data_and_the_machine_keeps_its_own(
-    place: SandboxPlace, backend: str, box: Sandbox, neighbour: Sandbox, attack: str, public_root: Path
-) -> None:
+    place, backend, box, neighbour, attack, public_root
+):
     kind = "memory" if attack in attacks.MEMORY else "disk"
     marker = f"taker-{uuid.uuid4().hex}"
     with Watch(public_root) as machine:
@@ -134,8 +132,7 @@ async def test_what_takes_too_much_fails_as_data_and_the_machine_keeps_its_own(
         )
     assert ended.exit_code != 0 and not ended.timed_out and b"unstopped" not in ended.stdout, ended
     assert machine.memory_mib < MEMORY_MB + ROOM_MIB and machine.disk_mib < STORAGE_MB + ROOM_MIB
-    assert work.stdout.decode().strip() == WORKED
-    assert await box.get("mine.txt") == b"kept"
+    assert work.stdout.decode().strip() == WORKED and await box.get("mine.txt") == b"kept"
     try:
         assert "/app/mine.txt" in (await box.difference()).changed
     except ValueError as error:  # its changes are more than any submission may hold
@@ -150,9 +147,7 @@ async def test_what_takes_too_much_fails_as_data_and_the_machine_keeps_its_own(
     assert left == 0
 
 
-async def test_a_bomb_that_a_command_left_behind_takes_no_time_from_the_neighbours(
-    place: SandboxPlace, backend: str, box: Sandbox, neighbour: Sandbox
-) -> None:
+async def test_a_bomb_that_a_command_left_behind_takes_no_time_from_the_neighbours(place, backend, box, neighbour):
     marker = f"left-{uuid.uuid4().hex}"
     done = await box.exec([*RUNNER_PYTHON, "-c", attacks.LEFT_BEHIND, marker], timeout=10)
     assert done.exit_code in (0, None), done
@@ -169,9 +164,7 @@ async def test_a_bomb_that_a_command_left_behind_takes_no_time_from_the_neighbou
 
 @pytest.mark.docker
 @pytest.mark.parametrize("attack", ["disk filler", "many files"])
-async def test_the_disk_is_kept_too_by_those_who_may_not_read_the_daemons_folders(
-    public_root: Path, attack: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_disk_is_kept_too_by_those_who_may_not_read_the_daemons_folders(public_root, attack, monkeypatch):
     monkeypatch.setattr(docker_watchdog, "_reads_folders", lambda root: False)
     place = open_place("docker", public_root)
     try:
@@ -186,7 +179,7 @@ async def test_the_disk_is_kept_too_by_those_who_may_not_read_the_daemons_folder
         await place.close()
 
 
-async def test_the_shared_memory_folder_has_a_size(box: Sandbox) -> None:
+async def test_the_shared_memory_folder_has_a_size(box):
     ended = await box.exec([*RUNNER_PYTHON, "-c", attacks.SHARED_FOLDER], timeout=20)
     assert ended.exit_code != 0 or int(ended.stdout) <= 64
 
@@ -210,9 +203,7 @@ with socket.create_server(('0.0.0.0', 34567)) as server:
 """
 
 
-async def test_no_call_reaches_the_host_its_sockets_or_another_sandbox(
-    place: SandboxPlace, backend: str, box: Sandbox, neighbour: Sandbox
-) -> None:
+async def test_no_call_reaches_the_host_its_sockets_or_another_sandbox(place, backend, box, neighbour):
     asked = await neighbour.exec(["sh", "-c", f'{" ".join(RUNNER_PYTHON)} -c "{LISTEN}" >/dev/null 2>&1 &'], timeout=9)
     assert asked.exit_code == 0
     address = await neighbour.exec(["hostname", "-i"], timeout=9)
@@ -238,7 +229,7 @@ async def test_no_call_reaches_the_host_its_sockets_or_another_sandbox(
 
 
 @pytest.mark.docker
-async def test_sandboxes_that_are_given_a_network_do_not_reach_each_other(public_root: Path) -> None:
+async def test_sandboxes_that_are_given_a_network_do_not_reach_each_other(public_root):
     place = open_place("docker", public_root)
     try:
         one, other = [await place.create(TASK, f"net-{number}", network=True) for number in range(2)]
@@ -253,9 +244,7 @@ async def test_sandboxes_that_are_given_a_network_do_not_reach_each_other(public
     assert [text for text in found if text != "names"] == []
 
 
-async def test_no_file_of_the_host_or_of_another_sandbox_can_be_found(
-    place: SandboxPlace, backend: str, box: Sandbox, neighbour: Sandbox, public_root: Path
-) -> None:
+async def test_no_file_of_the_host_or_of_another_sandbox_can_be_found(place, backend, box, neighbour, public_root):
     token = f"hostile-{uuid.uuid4().hex}"
     sealed = public_root.parent / "sealed-hostile"
     sealed.mkdir(mode=0o700, exist_ok=True)
@@ -275,7 +264,7 @@ async def test_no_file_of_the_host_or_of_another_sandbox_can_be_found(
     assert found == []
 
 
-async def test_proc_tells_of_nobody_else(place: SandboxPlace, backend: str, box: Sandbox, neighbour: Sandbox) -> None:
+async def test_proc_tells_of_nobody_else(place, backend, box, neighbour):
     token = f"hostile-{uuid.uuid4().hex}"
     await neighbour.exec(["sh", "-c", f"sleep 31 {token} >/dev/null 2>&1 &"], timeout=9, env={"HOSTILE": token})
     done = await box.exec([*RUNNER_PYTHON, "-c", attacks.REACH_PROC], timeout=20)
@@ -286,7 +275,7 @@ async def test_proc_tells_of_nobody_else(place: SandboxPlace, backend: str, box:
     assert current_owner() not in facts["mounts"] and f"/{os.getpid()}" not in facts["mounts"]
 
 
-async def test_system_calls_that_lead_out_are_refused(place: SandboxPlace, backend: str, box: Sandbox) -> None:
+async def test_system_calls_that_lead_out_are_refused(place, backend, box):
     found = await reached(box, attacks.REACH_CALLS)
     figure(backend, "system calls", place.limits()["system calls"], reached=found)
     assert found == []

@@ -55,8 +55,7 @@ def _start(words: list[Any], log: Path, env: dict[str, str]) -> subprocess.Popen
 def _clean(env: dict[str, str], *words: str) -> dict[str, Any]:
     done = hc_ray("clean", "--json", *words, timeout=120, **env)
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    return json.loads(done.stdout)
 
 
 class Engine:

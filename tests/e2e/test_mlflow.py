@@ -51,8 +51,7 @@ def runs_of(folder: Path, sweep_id: str = "sweep-1") -> dict[str, Any]:
 def table_of(folder: Path, parent: str) -> dict[str, Any]:
     """The logged table of trials, as it lies below the store's folder."""
     (file,) = (folder / "mlartifacts").rglob(f"{parent}/artifacts/trials.json")
-    table: dict[str, Any] = json.loads(file.read_text())
-    return table
+    return json.loads(file.read_text())
 
 
 def test_a_sweep_is_a_parent_run_with_a_child_per_agent_in_the_experiment_of_dataset_and_model(exported):
@@ -128,7 +127,6 @@ def test_the_ui_answers_on_loopback_and_leaves_no_process_behind(exported):
     )
     uri = f"sqlite:///{exported[0] / 'mlflow.db'}"
     with subprocess.Popen([sys.executable, "-c", code, uri], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
         url, pid = process.stdout.readline().split()
         assert url.startswith("http://127.0.0.1:")
         body = json.dumps({"max_results": 5}).encode()

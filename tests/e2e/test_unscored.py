@@ -42,8 +42,7 @@ def _task(folder: Path, name: str, *, dockerfile: str = SLIM, pause: float = 0) 
 
 
 def _attempts(result: dict[str, Any]) -> list[dict[str, Any]]:
-    attempts: list[dict[str, Any]] = result["agent_result"]["metadata"]["failed_attempts"]
-    return attempts
+    return result["agent_result"]["metadata"]["failed_attempts"]
 
 
 def _commits(out: Path) -> list[str]:

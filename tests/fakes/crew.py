@@ -102,8 +102,7 @@ class _Actor:
         return bool(await self.play("alive", type(self).__name__, True))
 
     async def fault(self) -> str | None:
-        found: str | None = await self.play("fault", type(self).__name__, None)
-        return found
+        return await self.play("fault", type(self).__name__, None)
 
     async def missing(self, digests: Any) -> list[str]:
         return []
@@ -120,8 +119,7 @@ class _Actor:
 
 class _Engine(_Actor):
     async def start(self) -> Endpoint:
-        found: Endpoint = await self.play("engine", "", Endpoint(base_urls=(), model="fake"))
-        return found
+        return await self.play("engine", "", Endpoint(base_urls=(), model="fake"))
 
 
 class _Sandboxes(_Actor):
@@ -134,20 +132,16 @@ class _Sandboxes(_Actor):
 
 class _Verifiers(_Actor):
     async def control(self, task: Task) -> Verdict:
-        found: Verdict = await self.play("control", task.name, verdict(True))
-        return found
+        return await self.play("control", task.name, verdict(True))
 
     async def reference(self, task: Task) -> Submission:
-        found: Submission = await self.play("reference", task.name, submission(task, "reference"))
-        return found
+        return await self.play("reference", task.name, submission(task, "reference"))
 
     async def grade(self, task: Task, handed_in: Submission | None, keep_output: bool) -> Verdict:
-        found: Verdict = await self.play("grade", task.name, verdict(True))
-        return found
+        return await self.play("grade", task.name, verdict(True))
 
     async def leaks(self, blobs: Any) -> list[str]:
-        found: list[str] = await self.play("leaks", "", [])
-        return found
+        return await self.play("leaks", "", [])
 
 
 class _Trials(_Actor):
@@ -198,8 +192,7 @@ class _Tracker(_Actor):
         await self.play("prepare", "", None)
 
     async def export(self, summary: dict[str, Any], status: str) -> str:
-        found: str = await self.play("export", "", "the run")
-        return found
+        return await self.play("export", "", "the run")
 
 
 def verdict(passed: bool | None, cause: Any = None) -> Verdict:
@@ -273,8 +266,7 @@ def results_of(out: Path) -> dict[str, dict[str, Any]]:
 
 
 def attempts_of(result: dict[str, Any]) -> list[dict[str, Any]]:
-    attempts: list[dict[str, Any]] = result["agent_result"]["metadata"]["failed_attempts"]
-    return attempts
+    return result["agent_result"]["metadata"]["failed_attempts"]
 
 
 def failing(fault: Exception, times: int = 1000, task: str = "t0") -> Any:

@@ -180,5 +180,4 @@ def add_told_trial(store: MemoryStore) -> str:
 
 def read_rows(data: bytes) -> list[dict[str, Any]]:
     """Reads the matrix of ``add_told_trial``: rows as JSON, where a real sweep has Parquet."""
-    rows: list[dict[str, Any]] = json.loads(data)
-    return rows
+    return json.loads(data)

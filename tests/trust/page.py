@@ -26,8 +26,7 @@ Outcomes = Mapping[str, Counter[str]]
 
 def load_locks() -> list[dict[str, Any]]:
     """The locks, in the order of the page: ``name``, ``does``, ``tests``."""
-    locks: list[dict[str, Any]] = yaml.safe_load(LOCKS.read_text())
-    return locks
+    return yaml.safe_load(LOCKS.read_text())
 
 
 def named_tests() -> list[str]:

@@ -14,7 +14,6 @@ def test_this_process_is_alive_with_or_without_a_label() -> None:
 def test_a_process_that_ended_is_dead_even_before_it_is_collected() -> None:
     script = "from hc_ray.machine.owner import current_owner; print(current_owner())"
     child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
-    assert child.stdout is not None
     owner = child.stdout.read().strip()
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     assert not is_alive(owner)

@@ -136,8 +136,7 @@ def shown(progress: Progress) -> str:
 
     console = Console(file=io.StringIO(), width=120)
     console.print(progress.render())
-    text: str = console.file.getvalue()  # type: ignore[attr-defined]
-    return text
+    return console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_after_the_last_trial_the_panel_names_what_is_done_and_for_how_long() -> None:

@@ -175,8 +175,7 @@ def _wait_for(path: Path, process: subprocess.Popen[bytes], log: Path) -> dict[s
     while not path.exists():
         assert process.poll() is None and time.monotonic() < deadline, log.read_text()[-3000:]
         time.sleep(0.2)
-    loaded: dict[str, Any] = json.loads(path.read_text())
-    return loaded
+    return json.loads(path.read_text())
 
 
 def _inside(out: Path) -> Iterator[tuple[int, list[str], list[tuple[str, str]]]]:
