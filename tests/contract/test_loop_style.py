@@ -125,9 +125,7 @@ class Ran(NamedTuple):
         return self.asked[number].messages[-1].content
 
 
-async def trial(place, script, agent = "raw", *, tokens = 200_000,
-                context = 32_000, tests = (),
-                verdicts = (True,), **knobs):  # fmt: skip
+async def trial(place, script, agent="raw", *, tokens=200_000, context=32_000, tests=(), verdicts=(True,), **knobs):
     events: list[Event] = []
     handed: list[Submission] = []
 
@@ -177,18 +175,15 @@ async def test_raw_hands_in_its_first_submission_and_the_first_submit_is_answere
     opening = ran.asked[0].messages
     assert INSTRUCTION in opening[1].content and "given.txt (6 bytes)" in opening[1].content
     assert ("```sh" in opening[0].content) == (form == "fenced") == (not ran.asked[0].tools)
-    told = ran.said(1)
-    assert (
-        "Not submitted yet" in told
-        and "(nothing)" in told
-        and "Mentioned in the task, but not there: /app/add.py. Is that intended?" in told
-    )
+    for told in (
+        "Not submitted yet",
+        "(nothing)",
+        "Mentioned in the task, but not there: /app/add.py. Is that intended?",
+    ):
+        assert told in ran.said(1)
     assert ran.first.turns == ran.outcome.turns == 3 and ran.first.finish_reason == "submitted"
-    assert ran.handed == {
-        "app/add.py": RIGHT.encode(),
-        "app/odd": b"a\0b",
-        ".hc-ray-deleted.json": b'["/app/given.txt"]',
-    }
+    removed = {".hc-ray-deleted.json": b'["/app/given.txt"]'}
+    assert ran.handed == {"app/add.py": RIGHT.encode(), "app/odd": b"a\0b", **removed}
     assert ran.outcome.chosen == "c1.0" and [one["tool"] for one in ran.told("act")] == ["write", "sh"]
 
 
@@ -223,25 +218,22 @@ async def test_answers_that_cannot_be_read_end_a_lineage_as_data(place):
 
 
 async def test_what_was_thought_aloud_stays_out_of_the_history(place):
-    ran = await trial(
-        place, says("<think>\n" + sh("touch no") + "\n</think>\n" + write(RIGHT), "a secret</think>" + SUBMIT)
-    )
+    thought = "<think>\n" + sh("touch no") + "\n</think>\n"
+    ran = await trial(place, says(thought + write(RIGHT), "a secret</think>" + SUBMIT))
     assert ran.handed == {"app/add.py": RIGHT.encode()} and ran.first.turns == 3
     text = "".join(message.content for prompt in ran.asked for message in prompt.messages)
     assert "touch no" not in text and "secret" not in text and "I write." in text
 
 
-@FORMS
-async def test_a_submit_after_a_failed_action_does_not_count(place, form):
+async def test_a_submit_after_a_failed_action_does_not_count(place):
     both = sh("cat absent") + "\n" + SUBMIT
-    ran = await trial(place, says(both, SUBMIT, both, write(RIGHT)), actions=form)
+    ran = await trial(place, says(both, SUBMIT, both, write(RIGHT)))
     assert "failed. Look at that first" in ran.said(1) and "Not submitted yet" in ran.said(2)
     assert "failed. Look at that first" in ran.said(3) and ran.first.turns == 5
 
 
-@FORMS
-async def test_a_lineage_that_does_the_same_again_and_again_is_warned_and_ended(place, form):
-    ran = await trial(place, says(*["\n".join([sh("ls")] * 4)] * 2, then=write(RIGHT)), actions=form)
+async def test_a_lineage_that_does_the_same_again_and_again_is_warned_and_ended(place):
+    ran = await trial(place, says(*["\n".join([sh("ls")] * 4)] * 2, then=write(RIGHT)))
     assert (ran.first.finish_reason, ran.first.turns) == ("repetition", 2)
     told = "".join(message.content for message in ran.asked[1].messages)
     assert "You have done this 3 times" in told and len(ran.told("act")) == 6
@@ -255,10 +247,8 @@ async def test_what_would_end_the_sandbox_is_refused_and_the_work_goes_on(place)
 
 async def test_hc_answers_a_failing_submission_and_the_same_conversation_goes_on(place):
     ran = await trial(place, says(write(WRONG), SUBMIT, SUBMIT, write(RIGHT)), "hc", tests=TESTS)
-    assert [(one.id, one.parent, one.turns) for one in ran.outcome.candidates] == [
-        ("c1.0", None, 3),
-        ("c1.1", "c1.0", 5),
-    ]
+    made = [(one.id, one.parent, one.turns) for one in ran.outcome.candidates]
+    assert made == [("c1.0", None, 3), ("c1.1", "c1.0", 5)]
     assert (ran.outcome.chosen, ran.outcome.stop_reason, ran.outcome.self_pass) == ("c1.1", "complete", True)
     told = ran.said(3)
     assert "add(2, 3)" in told and "may be wrong" in told and "written from the task's text alone" in told
@@ -266,15 +256,11 @@ async def test_hc_answers_a_failing_submission_and_the_same_conversation_goes_on
     assert all(prompt.shared > 0.7 for prompt in ran.asked[1:]) and ran.handed == {"app/add.py": RIGHT.encode()}
 
 
-async def test_the_same_state_again_is_a_dispute_and_ends_the_lineage(place):
-    ran = await trial(place, says(write(WRONG)), "hc", tests=TESTS, max_rounds=1)
-    assert [one["disputed"] for one in ran.told("worked")] == [True] and len(ran.outcome.candidates) == 1
-    assert ran.told("dispute") == [{"tests": ["t2", "t5"]}] and ran.outcome.chosen == "c1.0"
-
-
-async def test_a_lineage_that_has_no_turn_left_disputes_nothing(place):
-    ran = await trial(place, says(write(WRONG)), "hc", tests=TESTS, max_rounds=1, max_turns=3)
-    assert [one["disputed"] for one in ran.told("worked")] == [False] and not ran.told("dispute")
+@pytest.mark.parametrize("turns", [9, 3])
+async def test_the_same_state_again_is_a_dispute_and_ends_the_lineage_where_it_has_a_turn_left(place, turns):
+    ran = await trial(place, says(write(WRONG)), "hc", tests=TESTS, max_rounds=1, max_turns=turns)
+    assert [one["disputed"] for one in ran.told("worked")] == [turns > 3] and len(ran.outcome.candidates) == 1
+    assert ran.told("dispute") == [{"tests": ["t2", "t5"]}] * (turns > 3) and ran.outcome.chosen == "c1.0"
 
 
 async def test_best_of_n_picks_by_agreement_and_equal_states_are_duplicates(place):
@@ -334,9 +320,8 @@ async def test_level_states_are_told_apart_by_the_other_lineages_own_tests(place
 
 
 async def test_after_a_failed_verdict_another_generation_works_and_what_failed_is_not_handed_in_again(place):
-    ran = await trial(
-        place, each(WRONG, RIGHT, WRONG), "hc", verdicts=(False, True), samples=2, max_rounds=1, refinement=1
-    )
+    ran = await trial(place, each(WRONG, RIGHT, WRONG), "hc", verdicts=(False, True), samples=2, max_rounds=1,
+                      refinement=1)  # fmt: skip
     assert ran.outcome.bits == (False, True) and len(ran.outcome.submissions) == 2
     found = {one.id: "".join(one.files.values()) for one in ran.outcome.candidates}
     assert list(found) == ["c1.0", "c2.0", "c2.1"] and ran.outcome.chosen and "a + b" in found[ran.outcome.chosen]
@@ -346,9 +331,8 @@ async def test_a_decomposers_parts_are_told_to_the_lineages_of_hc(place):
     parts = [{"name": name, "goal": f"Do {name}.", "hint": "", "files": []} for name in ("one", "two", "three")]
 
     def answer(prompt: Prompt, turn: int, lineage: int) -> str | Completion:
-        return (
-            json.dumps({"parts": parts}) if prompt.role == "decomposer" else says(write(RIGHT))(prompt, turn, lineage)
-        )
+        told = json.dumps({"parts": parts})
+        return told if prompt.role == "decomposer" else says(write(RIGHT))(prompt, turn, lineage)
 
     ran = await trial(place, answer, "hc", tests=TESTS, decompose="model")
     assert "The work in parts:\n1. Do one.\n2. Do two." in ran.asked[1].messages[1].content
@@ -376,8 +360,7 @@ async def test_a_long_history_is_compacted_and_the_work_goes_on(place):
         assert all(a.role != b.role for a, b in pairwise(prompt.messages))
 
 
-@pytest.mark.parametrize("agent", ["raw", "best_of_n", "hc"])
-@pytest.mark.parametrize("lineage", [1500, 9000])
+@pytest.mark.parametrize(("agent", "lineage"), [("raw", 1500), ("best_of_n", 9000), ("hc", 1500), ("hc", 9000)])
 async def test_tokens_are_bounded_for_a_lineage_and_for_the_trial(place, agent, lineage):
     dense = says(then=sh("python3 -c 'print(\"+-\" * 700)'; date +%N") + "\n" + "because " * 40)
     ran = await trial(place, dense, agent, tokens=4 * lineage, tests=TESTS)

@@ -45,29 +45,12 @@ async def test_put_tar_writes_and_removes(box):
     )
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        member("../x"),
-        member("app/../../x"),
-        member("/app/x"),
-        member("app/device", tarfile.CHRTYPE),
-        member("app/pipe", tarfile.FIFOTYPE),
-    ],
-    ids=lambda bad: bad[0].name,
-)
-async def test_put_tar_refuses_members_that_leave_the_root_or_are_devices(box, bad):
-    with pytest.raises(ValueError):
-        await box.put_tar(make_tar({"app/before": "x"}, bad))
-    assert await box.get("/app/before") is None
-
-
-async def test_put_tar_refuses_to_remove_outside_and_what_is_no_tar(box):
-    for listed in (["../etc/passwd"], ["/app/../../etc/passwd"], ["/"], {"a": 1}):
+async def test_put_tar_refuses_what_leaves_the_root_and_what_is_no_tar(box):
+    out, removal = make_tar({"app/before": "x"}, member("../x")), make_tar({DELETED: json.dumps(["/"])})
+    for refused in (out, removal, b"no tar at all" * 100):
         with pytest.raises(ValueError):
-            await box.put_tar(make_tar({DELETED: json.dumps(listed)}))
-    with pytest.raises(ValueError):
-        await box.put_tar(b"no tar at all" * 100)
+            await box.put_tar(refused)
+    assert await box.get("/app/before") is None
 
 
 async def test_links_that_lead_out_lead_nowhere_on_the_host(box, tmp_path):

@@ -50,7 +50,7 @@ def test_a_difference_without_removals_has_no_list_of_them() -> None:
         assert tar.getnames() == ["a"]
 
 
-@pytest.mark.parametrize("name", ["../x", "a/../../x", "/etc/passwd", "a/../b", ".."])
+@pytest.mark.parametrize("name", ["../x", "a/../../x", "/etc/passwd", "/app/x", "a/../b", ".."])
 def test_a_member_that_would_leave_the_root_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="leaves the root"):
         unpack(one(name))
@@ -81,7 +81,7 @@ def test_more_than_the_limit_is_refused_and_holes_count() -> None:
         unpack(one("GNUSparseFile.0/big", data=b"0\n".ljust(512, b"\0"), pax_headers=headers))
 
 
-@pytest.mark.parametrize("listed", ["x", {"a": 1}, [1], ["relative"], ["/a/../../b"], ["/"], None])
+@pytest.mark.parametrize("listed", ["x", {"a": 1}, [1], ["../etc/passwd"], ["/a/../../b"], ["/"], None])
 def test_a_list_of_removals_that_is_none_is_refused(listed: object) -> None:
     with pytest.raises(ValueError):
         unpack(one(DELETED, data=json.dumps(listed).encode()))
