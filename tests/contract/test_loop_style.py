@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 import tarfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from hc_ray.agent.budget import Clock
 from hc_ray.agent.role import Exchange, RoleModel
 from hc_ray.domain.candidate import Candidate, Submission
 from hc_ray.domain.config import AgentName, BudgetConfig, SolverConfig
-from hc_ray.domain.events import Action, Event
+from hc_ray.domain.events import Action
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Completion, Malformed, Prompt, ToolCall
 from hc_ray.domain.suite import Suite
@@ -27,6 +27,8 @@ from hc_ray.domain.task import Copy, Environment, Task
 from hc_ray.engines.scripted import ScriptedModel, count_pieces
 from hc_ray.search.orchestrate import solve
 from hc_ray.search.trial_outcome import TrialOutcome
+from hc_ray_actors.suite_shelf import SuiteShelf
+from tests.fakes.listeners import Watcher
 from tests.fakes.sandbox_home import data_home, open_place
 from tests.fakes.suites import call_test
 from tests.fakes.tasks import DOCKERFILE
@@ -126,16 +128,8 @@ class Ran(NamedTuple):
 
 
 async def trial(place, script, agent="raw", *, tokens=200_000, context=32_000, tests=(), verdicts=(True,), **knobs):
-    events: list[Event] = []
+    log = Watcher()
     handed: list[Submission] = []
-
-    class Shelf:
-        async def obtain(self, key: str, make: Callable[[], Awaitable[Suite]]) -> Suite:
-            return Suite(key=key, task_digest=TASK.digest, tests=tuple(tests))
-
-    class Log:
-        def emit(self, event: Event) -> None:
-            events.append(event)
 
     async def judge(submission: Submission) -> bool:
         handed.append(submission)
@@ -144,12 +138,13 @@ async def trial(place, script, agent="raw", *, tokens=200_000, context=32_000, t
     usual = {"agent_style": "loop", "max_answer_tokens": 2000, "samples": 3, "samples_max": 3, "max_rounds": 2,
              "plans": ("plain",), "greedy": 1}  # fmt: skip
     role = RoleModel(Talker(script), Profile(context_tokens=context), "digest")
-    outcome = await solve(TASK, agent=agent, config=SolverConfig(**{**usual, **knobs}), seed=3, events=Log(),
+    outcome = await solve(TASK, agent=agent, config=SolverConfig(**{**usual, **knobs}), seed=3, events=log,
                           budget=BudgetConfig(tokens=tokens), roles={"solver": role}, place=place, name="trial",
-                          suites=Shelf(), judge=judge)  # fmt: skip
+                          suites=SuiteShelf(lambda key: Suite(key=key, task_digest=TASK.digest, tests=tuple(tests))),
+                          judge=judge)  # fmt: skip
     with tarfile.open(fileobj=io.BytesIO(handed[0].tar)) as tar:
         files = {one.name: file.read() for one in tar if one.isreg() and (file := tar.extractfile(one))}
-    return Ran(outcome, [one for one in events if isinstance(one, Action)], files)
+    return Ran(outcome, log.of("action"), files)
 
 
 @pytest.fixture(scope="module")

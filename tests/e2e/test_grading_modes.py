@@ -12,10 +12,10 @@ from hc_ray.blind.grading.shared import grade_living, grade_own
 from hc_ray.blind.grading.verify import grade
 from hc_ray.blind.sealing import vault
 from hc_ray.domain.errors import SandboxError
-from hc_ray.domain.events import Event, VerdictEvent
 from hc_ray.domain.task import Task
 from hc_ray.machine.owner import current_owner
 from hc_ray.sandboxes.docker.sandbox import DockerPlace
+from tests.fakes.listeners import Watcher
 from tests.fakes.sweeps import results, swept
 from tests.fakes.tasks import make_task, sealed_task
 
@@ -140,17 +140,6 @@ async def test_output_without_end_neither_fills_the_verifier_nor_changes_the_ver
     assert kept.stat().st_size <= 1 << 16 and kept.stat().st_mode & 0o777 == 0o600
 
 
-class Heard:
-    """``ports.Events`` that keeps what it hears."""
-
-    def __init__(self) -> None:
-        self.verdicts: dict[str, bool] = {}
-
-    def emit(self, event: Event) -> None:
-        if isinstance(event, VerdictEvent):
-            self.verdicts[event.trial] = event.passed
-
-
 def test_a_sweep_grades_what_its_trials_gave_away_and_a_threshold_lets_a_part_pass(ground):
     half = (
         "cd /app; python3 -m pytest -q -p no:cacheprovider /tests/test_outputs.py\n"
@@ -161,13 +150,14 @@ def test_a_sweep_grades_what_its_trials_gave_away_and_a_threshold_lets_a_part_pa
     make_task(ground / "set", instruction=instruction, tests={"test.sh": half, "test_outputs.py": parts})
     passed = {}
     for threshold in (1.0, 0.5):
-        heard, out = Heard(), ground / f"out{threshold}"
+        heard, out = Watcher(), ground / f"out{threshold}"
         plan, _ = swept(
             out, ground / "set", heard, agents=("oracle", "nop", "raw"), sandbox="docker", grading="shared",
             engine={"kind": "scripted", "script": "tests.fakes.answers:wavers"}, pass_threshold=threshold,
             retries={"attempts": 1},
         )  # fmt: skip
-        passed[threshold] = {key.agent: heard.verdicts.get(key.name) for key in plan.trials}
+        verdicts = {event.trial: event.passed for event in heard.of("verdict")}
+        passed[threshold] = {key.agent: verdicts.get(key.name) for key in plan.trials}
         modes = {one["agent_result"]["metadata"]["grading"] for one in results(out).values()}
         assert modes <= {"shared", None}
     # A reference that does not reach the threshold proves nothing, and no model's trial is scored by it.

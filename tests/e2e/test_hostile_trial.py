@@ -18,12 +18,12 @@ from hc_ray.domain.task import Environment, Task
 from hc_ray.engines.scripted import ScriptedModel
 from hc_ray.search.orchestrate import solve
 from hc_ray_actors.sandboxes import RemotePlace, Sandboxes
+from hc_ray_actors.suite_shelf import SuiteShelf
 from tests.fakes.detached import Detached
 from tests.fakes.figures import tell
+from tests.fakes.listeners import Watcher
 from tests.fakes.machine import running
 from tests.fakes.sandbox_home import BACKENDS, data_home
-from tests.fakes.testers import Silence
-from tests.unit.test_orchestrate import Shelf
 
 WALL = {"bwrap": 5.0, "docker": 9.0}
 """Long enough for a candidate to be running when it ends."""
@@ -83,7 +83,7 @@ async def test_a_trial_past_its_wall_time_leaves_neither_processes_nor_sandboxes
         outcome = await solve(
             TASK.model_copy(update={"agent_timeout_sec": wall}), agent="best_of_n", config=SolverConfig(), seed=0,
             budget=BudgetConfig(tokens=20_000), roles={"solver": role, "tester": role}, place=place, name="trial",
-            suites=Shelf(), judge=judge, events=Silence(),
+            suites=SuiteShelf(), judge=judge, events=Watcher(),
         )  # fmt: skip
     finally:
         looking.cancel()

@@ -18,10 +18,11 @@ from hc_ray.domain.suite import ExpectedValue, Property, SelfTest, Subject
 from hc_ray.domain.task import Environment, Task
 from hc_ray.search.orchestrate import solve
 from hc_ray.selftests.suite_runs import SuiteRuns
+from hc_ray_actors.suite_shelf import SuiteShelf
+from tests.fakes.listeners import Watcher
 from tests.fakes.sandbox_home import BACKENDS, data_home, open_place
 from tests.fakes.suites import call_test
-from tests.fakes.testers import Silence, a_tester
-from tests.unit.test_orchestrate import Shelf
+from tests.fakes.testers import a_tester
 
 INSTRUCTION = "Write `/app/double.py` with `def double(n: int) -> int` that returns twice n. `double(4)` returns `8`."
 TEXT = "FROM python:3.11-slim-bookworm\nWORKDIR /app\n"
@@ -93,8 +94,8 @@ async def test_a_trial_hands_in_a_candidate_that_works_where_it_is_unpacked(plac
     role = a_tester(answer)
     outcome = await solve(
         TASK, agent="hc", config=SolverConfig(max_rounds=2), budget=BudgetConfig(tokens=20_000), seed=0,
-        roles={"solver": role, "tester": role}, place=place, name="trial", suites=Shelf(), judge=judge,
-        events=Silence(),
+        roles={"solver": role, "tester": role}, place=place, name="trial", suites=SuiteShelf(), judge=judge,
+        events=Watcher(),
     )  # fmt: skip
     assert outcome.bits == (True,) and outcome.self_pass is True
     assert outcome.suite is not None and len(outcome.suite.tests) >= 10

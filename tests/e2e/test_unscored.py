@@ -11,7 +11,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from tests.fakes.docker_daemon import OwnDaemon, may_run
 from tests.fakes.docker_tasks import task_with_environment
 from tests.fakes.engine_server import EngineServer, prompt_of
 from tests.fakes.figures import tell
+from tests.fakes.listeners import Watcher
 from tests.fakes.processes import ran
 from tests.fakes.sweeps import REPOSITORY, command, results, swept
 from tests.fakes.tasks import make_task
@@ -63,21 +63,6 @@ def _record(what: str, out: Path, planned: int) -> None:
     }
     assert (figures["lost"], figures["doubled"]) == (0, 0)
     tell("unscored", figures)
-
-
-class Watcher:
-    """Tells ``on`` of every event, and keeps them."""
-
-    def __init__(self, on: Callable[[Any], None] = lambda event: None) -> None:
-        self.events: list[Any] = []
-        self._on = on
-
-    def emit(self, event: Any) -> None:
-        self.events.append(event)
-        self._on(event)
-
-    def of(self, kind: str) -> list[Any]:
-        return [event for event in self.events if event.type == kind]
 
 
 def _sweep(out: Path, dataset: Path, watcher: Watcher, **settings: Any) -> SweepSummary:

@@ -20,6 +20,7 @@ from hc_ray_actors.driver import sweep
 from hc_ray_actors.driver.plan import Plan
 from hc_ray_actors.engine import Endpoint
 from hc_ray_actors.trials import Step
+from tests.fakes.listeners import Watcher
 
 Script = Callable[..., Any]
 """Plays one method of an actor: it raises, answers None for the usual answer, or answers something else; it may be
@@ -240,17 +241,6 @@ def plan_of(out: Path, tasks: int = 2, *, retries: RetryConfig = QUICK, shared: 
         unscored=tuple(sorted(found.unscored)), torn=tuple(sorted(found.torn)), notes=found.notes,
         models={"solver": (engine, Profile(), "m")}, split="dev", sandbox="bwrap", sandbox_why="fake", place="laptop",
     )  # fmt: skip
-
-
-class Watcher:
-    def __init__(self) -> None:
-        self.events: list[Any] = []
-
-    def emit(self, event: Any) -> None:
-        self.events.append(event)
-
-    def of(self, kind: str) -> list[Any]:
-        return [event for event in self.events if event.type == kind]
 
 
 def run(plan: Plan, stage: Stage) -> tuple[sweep.SweepSummary, Watcher]:

@@ -4,7 +4,6 @@ reference passes and no mistake does. For figures over more trials than real san
 
 import io
 import json
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from hc_ray.agent.role import RoleModel
@@ -13,7 +12,6 @@ from hc_ray.domain.config import BudgetConfig, SolverConfig
 from hc_ray.domain.events import Event
 from hc_ray.domain.filetree import unpack
 from hc_ray.domain.profile import Profile
-from hc_ray.domain.suite import Suite
 from hc_ray.domain.task import Environment, Task
 from hc_ray.domain.value import digest_of, readable_json
 from hc_ray.engines.scripted import ScriptedModel
@@ -21,7 +19,9 @@ from hc_ray.search.orchestrate import solve
 from hc_ray.search.trial_outcome import TrialOutcome
 from hc_ray.stores.sweep_directory import parquet
 from hc_ray_actors.driver.trial_files import MATRIX_COLUMNS, matrix_rows
+from hc_ray_actors.suite_shelf import SuiteShelf
 from tests.fakes import plays_mistakes, sweepdir
+from tests.fakes.listeners import Watcher
 from tests.fakes.plays_mistakes import MARK, RIGHT
 from tests.fakes.sandbox import FakePlace, FakeSandbox
 from tests.fakes.sweepdir import MemoryStore
@@ -64,19 +64,6 @@ def _suite(sandbox: FakeSandbox, plan: dict[str, Any]) -> bytes:
     return "\n".join(lines).encode()
 
 
-class _Shelf:
-    async def obtain(self, key: str, make: Callable[[], Awaitable[Suite]]) -> Suite:
-        return await make()
-
-
-class _Log:
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-
-    def emit(self, event: Event) -> None:
-        self.events.append(event)
-
-
 async def trial(store: MemoryStore, name: str, instruction: str, quality: str, seed: int, config: SolverConfig,
                 budget: BudgetConfig) -> None:  # fmt: skip
     """One trial of ``hc``, stored with the verdict of every state."""
@@ -87,10 +74,10 @@ async def trial(store: MemoryStore, name: str, instruction: str, quality: str, s
         found = {one.path: one.data for one in unpack(submission.tar).members}
         return found.get(MARK, b"").decode().strip() == RIGHT
 
-    model, log = ScriptedModel(getattr(plays_mistakes, quality)), _Log()
+    model, log = ScriptedModel(getattr(plays_mistakes, quality)), Watcher()
     role = RoleModel(model, Profile(context_tokens=65_536), f"{quality} {name}")
     outcome = await solve(task, agent="hc", config=config, budget=budget, seed=seed, roles={"solver": role},
-                          place=FakePlace(played), name=f"{name}-{seed}", suites=_Shelf(), judge=judge,
+                          place=FakePlace(played), name=f"{name}-{seed}", suites=SuiteShelf(), judge=judge,
                           events=log)  # fmt: skip
     _store(store, task, seed, config, outcome, log.events)
 

@@ -12,7 +12,7 @@ from hc_ray.domain.ports import Events
 from hc_ray_actors.cluster import InProcess
 from hc_ray_actors.driver import sweep
 from hc_ray_actors.driver.plan import Plan, prepare
-from tests.fakes.testers import Silence
+from tests.fakes.listeners import Watcher
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -31,7 +31,7 @@ def swept(out: Path, dataset: Path, events: Events | None = None, **settings: An
     """A sweep in this process, without MLflow."""
     given = {"dataset": str(dataset), "out": str(out), "mlflow_uri": "none", **settings}
     plan = prepare(SweepConfig.model_validate(given))
-    return plan, sweep.run(plan, events=events or Silence(), cluster=InProcess())
+    return plan, sweep.run(plan, events=events or Watcher(), cluster=InProcess())
 
 
 def results(out: Path) -> dict[str, dict[str, Any]]:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from hc_ray.agent.environment_probe import Looks
 from hc_ray.agent.role import RoleModel
 from hc_ray.domain.config import SolverConfig, TestgenConfig
-from hc_ray.domain.events import Event
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Prompt
 from hc_ray.domain.suite import Suite
@@ -14,17 +13,11 @@ from hc_ray.domain.task import Environment, Task
 from hc_ray.engines.scripted import ScriptedModel
 from hc_ray.selftests.suite_writer import write_suite
 from tests.fakes.folder_place import FolderPlace
+from tests.fakes.listeners import Watcher
 
 INSTRUCTION = "Write `m.py` that defines `f(n: int) -> int`. It returns twice n. For example, `f(4)` returns `8`."
 GUESSES = "3) == 7\nassert f(0) == 0\nassert f(-2) == -4\n"
 """The first is wrong."""
-
-
-class Silence:
-    """Nobody listens."""
-
-    def emit(self, event: Event) -> None:
-        pass
 
 
 def a_tester(answer: Callable[[Prompt], str], *, label: str = "m") -> RoleModel:
@@ -40,5 +33,5 @@ async def suite_of(*testers: RoleModel, instruction: str = INSTRUCTION, files: d
     config = SolverConfig(testgen=TestgenConfig.model_validate({"budget_tokens": 4000, **knobs}))
     place = FolderPlace(files, quick=True)
     suite, _ = await write_suite(task, config=config, seed=0, tester=replace(testers[0], others=testers[1:]),
-                                 place=place, looks=Looks(place), events=Silence())  # fmt: skip
+                                 place=place, looks=Looks(place), events=Watcher())  # fmt: skip
     return suite

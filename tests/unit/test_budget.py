@@ -16,7 +16,7 @@ from hc_ray.search.trial_outcome import TrialOutcome
 from hc_ray_actors.activity import Activities, Meter
 from hc_ray_actors.trials import SuiteShelf
 from tests.fakes.folder_place import FolderPlace
-from tests.fakes.testers import Silence
+from tests.fakes.listeners import Watcher
 from tests.fakes.time_up import ending
 
 TASK = Task(
@@ -86,7 +86,7 @@ async def _trial(model: ScriptedModel) -> TrialOutcome:
         return await solve(
             TASK, agent="hc", config=SolverConfig(testgen=TestgenConfig(second_reading=False)), budget=BudgetConfig(),
             seed=0, roles={"solver": role, "tester": role}, place=place, name="t", suites=SuiteShelf(), judge=judge,
-            events=Silence(),
+            events=Watcher(),
         )  # fmt: skip
     finally:
         await place.close()

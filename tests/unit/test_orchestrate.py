@@ -1,7 +1,7 @@
 import io
 import tarfile
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import pytest
 
@@ -9,15 +9,16 @@ from hc_ray.agent.role import RoleModel
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.config import AgentName, BudgetConfig, SolverConfig, TestgenConfig
 from hc_ray.domain.errors import EngineError
-from hc_ray.domain.events import Action, Event
+from hc_ray.domain.events import Action
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Completion, Prompt
 from hc_ray.domain.runner_paths import DRIVE_PATH
-from hc_ray.domain.suite import Suite
 from hc_ray.domain.task import Environment, Task
 from hc_ray.engines.scripted import ScriptedModel
 from hc_ray.search.orchestrate import make_suite, solve
+from hc_ray_actors.suite_shelf import SuiteShelf
 from tests.fakes.folder_place import FolderPlace
+from tests.fakes.listeners import Watcher
 
 INSTRUCTION = """Write `/app/double.py` with a function `double(n: int) -> int`.
 It must return twice the given number. For example, `double(4)` returns `8`.
@@ -29,31 +30,6 @@ RIGHT = "    if n < 0:\n        raise ValueError(n)\n    return n * 2\n"
 WRONG = "    return n + 5\n"
 BROKEN = "    return n *\n"
 TESTS = "3) == 6\nassert double(0) == 0\nassert double(7) == 15\nassert double(1) == 2\n"
-
-
-class Shelf:
-    """A suite cache that counts how often a suite was made."""
-
-    def __init__(self) -> None:
-        self.suites: dict[str, Suite] = {}
-        self.made = 0
-
-    async def obtain(self, key: str, make: Callable[[], Awaitable[Suite]]) -> Suite:
-        if key not in self.suites:
-            self.suites[key] = await make()
-            self.made += 1
-        return self.suites[key]
-
-
-class Log:
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-
-    def emit(self, event: Event) -> None:
-        self.events.append(event)
-
-    def actions(self, name: str) -> list[Action]:
-        return [event for event in self.events if isinstance(event, Action) and event.name == name]
 
 
 def body_of(prompt: Prompt, body: str) -> str:
@@ -76,10 +52,9 @@ def scripted(*bodies: str) -> Callable[[Prompt], str]:
 class Bench:
     """One trial's surroundings, all fakes but the commands that run."""
 
-    def __init__(self, answer, *, files = None,
-                 verdicts = (True,)):  # fmt: skip
+    def __init__(self, answer, *, files=None, verdicts=(True,)):
         self.prompts: list[Prompt] = []
-        self.place, self.log, self.shelf = FolderPlace(files, quick=True), Log(), Shelf()
+        self.place, self.log, self.shelf = FolderPlace(files, quick=True), Watcher(), SuiteShelf()
         self.submissions: list[Submission] = []
         self.verdicts = verdicts
         self.task = TASK
@@ -95,8 +70,7 @@ class Bench:
         self.submissions.append(submission)
         return self.verdicts[min(len(self.submissions), len(self.verdicts)) - 1]
 
-    async def solve(self, agent, config = None, tokens = 6000,
-                    budget = None):  # fmt: skip
+    async def solve(self, agent, config=None, tokens=6000, budget=None):
         return await solve(
             self.task, agent=agent, config=config or SolverConfig(max_answer_tokens=60), seed=0,
             budget=budget or BudgetConfig(tokens=tokens), roles={"solver": self.role, "tester": self.role},
@@ -105,9 +79,7 @@ class Bench:
 
     def submitted(self, number: int = -1) -> str:
         with tarfile.open(fileobj=io.BytesIO(self.submissions[number].tar)) as archive:
-            member = archive.extractfile("app/double.py")
-            assert member is not None
-            return member.read().decode()
+            return archive.extractfile("app/double.py").read().decode()
 
 
 async def test_raw_asks_once_and_hands_in_what_came_back() -> None:
@@ -199,7 +171,7 @@ async def test_a_cached_suite_is_charged_in_full() -> None:
     first = await bench.solve("hc")
     testers = sum(prompt.role == "tester" for prompt in bench.prompts)
     second = await bench.solve("hc")
-    assert bench.shelf.made == 1 and sum(prompt.role == "tester" for prompt in bench.prompts) == testers
+    assert sum(prompt.role == "tester" for prompt in bench.prompts) == testers
     assert second.prompt_tokens == first.prompt_tokens
 
 

@@ -15,8 +15,9 @@ from hc_ray.domain.prompt import Prompt
 from hc_ray.domain.task import Copy, Environment, Task
 from hc_ray.engines.scripted import ScriptedModel
 from hc_ray.search.orchestrate import solve
+from hc_ray_actors.suite_shelf import SuiteShelf
 from tests.fakes.folder_place import FolderPlace
-from tests.unit.test_orchestrate import Log, Shelf
+from tests.fakes.listeners import Watcher
 
 NEVER_SENT = {"purpose", "context"}
 """What of a prompt is for the journal and for reading the answer alone."""
@@ -57,8 +58,8 @@ async def asked(agent: AgentName, what: str, form: Form, *, seed: int = 3, **kno
     role = RoleModel(ScriptedModel(answer), profile, "m")
     place = FolderPlace(FILES if environment.files else None, quick=True)
     await solve(task, agent=agent, config=config, budget=BudgetConfig(tokens=60_000), seed=seed,
-                roles={"solver": role, "tester": role}, place=place, name="t", suites=Shelf(), judge=judge,
-                events=Log())  # fmt: skip
+                roles={"solver": role, "tester": role}, place=place, name="t", suites=SuiteShelf(), judge=judge,
+                events=Watcher())  # fmt: skip
     assert all(prompt.purpose == "candidate" for prompt in prompts)
     return [prompt.model_dump_json(exclude=NEVER_SENT) for prompt in prompts]
 

@@ -15,17 +15,18 @@ from hc_ray.search.submission import hand_in
 from hc_ray.search.trial_context import TrialContext
 from hc_ray.spec.reading import read_spec
 from tests.fakes.folder_place import FolderPlace
+from tests.fakes.listeners import Watcher
 from tests.fakes.suites import call_test
 from tests.fakes.tars import make_tar
-from tests.unit.test_orchestrate import INSTRUCTION, Bench, Log, scripted
+from tests.unit.test_orchestrate import INSTRUCTION, Bench, scripted
 
 TEST = call_test("t", "double(1)", "2", path="double.py")
 
 
-def searching(*bodies: dict[str, str], instruction: str = INSTRUCTION) -> tuple[Search, Log]:
+def searching(*bodies: dict[str, str], instruction: str = INSTRUCTION) -> tuple[Search, Watcher]:
     """A search whose round has brought candidates with these files, and nothing else yet."""
     task = Task(name="t", digest="ab" * 32, instruction=instruction, environment=Environment())
-    log, config, solver = Log(), SolverConfig(), Bench(scripted("")).role
+    log, config, solver = Watcher(), SolverConfig(), Bench(scripted("")).role
 
     async def judge(submission: Submission) -> bool:
         return False

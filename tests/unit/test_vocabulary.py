@@ -16,10 +16,11 @@ from hc_ray.domain.task import Task
 from hc_ray.engines.scripted import ScriptedModel
 from hc_ray.search.orchestrate import solve
 from hc_ray.tasks.vocabulary import Vocabulary, benchmark, distinctive, is_ordinary, words_of
+from hc_ray_actors.suite_shelf import SuiteShelf
 from tests.fakes.answers import wavers
 from tests.fakes.folder_place import FolderPlace
+from tests.fakes.listeners import Watcher
 from tests.fakes.tasks import TOML, make_task
-from tests.unit.test_orchestrate import Log, Shelf
 from tests.vocabulary import check
 
 STARTER = check.ROOT / "configs" / "tasks" / "starter"
@@ -127,8 +128,9 @@ async def asked_of(task: Task, agent: AgentName, knobs: dict[str, Any]) -> list[
     role = RoleModel(ScriptedModel(answer), Profile(), "digest")
     config = SolverConfig(max_rounds=2, testgen=TestgenConfig(budget_tokens=4000), **knobs)
     place = FolderPlace(quick=True)
-    await solve(task, agent=agent, config=config, budget=BudgetConfig(tokens=20_000), seed=3, roles={"solver": role},
-                place=place, name=f"{task.name}__trial", suites=Shelf(), judge=judge, events=Log())  # fmt: skip
+    await solve(task, agent=agent, config=config, budget=BudgetConfig(tokens=20_000), seed=3, events=Watcher(),
+                name=f"{task.name}__trial", roles={"solver": role}, place=place, suites=SuiteShelf(),
+                judge=judge)  # fmt: skip
     for sandbox in place.made:
         asked = [prompt.replace(str(sandbox.root), "") for prompt in asked]
     return sorted(asked) if config.agent_style == "loop" else asked
