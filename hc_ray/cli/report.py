@@ -19,7 +19,10 @@ def add_to(app: typer.Typer) -> None:
 
 def report(
     out: Annotated[
-        list[str], typer.Argument(metavar="OUT...", help="A sweep directory, or several of the same dataset.")
+        list[str],
+        typer.Argument(
+            metavar="OUT...", help="A sweep directory, several of the same dataset, or the folder of a climb."
+        ),
     ],
     replay: Annotated[
         str | None,
@@ -42,28 +45,34 @@ def report(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Print the generalisation report of a sweep, or of several. Also writes report.json and report.html."""
+    """Print the report of a sweep, of several, or of a climb. Also writes report.json and report.html."""
     if replay is not None:
         return _replay(out, replay, as_json=as_json)
+    from hc_ray.cli.text import tell_report
+    from hc_ray.domain.errors import ConfigError
     from hc_ray.reports import report as reports
+    from hc_ray.reports.climb_page import climb_html, tell_climb
+    from hc_ray.reports.climb_report import is_climb, summarise_climb
+    from hc_ray.reports.terminal import say
     from hc_ray.stores.sweep_directory import SweepStore
 
-    stores = {name: sweep_store(name) for name in out}
-    if len(out) == 1:
-        write = write or out[0]
+    climbs = [name for name in out if is_climb(SweepStore(name))]
+    if climbs and len(out) > 1:
+        raise ConfigError(f"{climbs[0]} is a climb, which has a report of its own; name it alone")
+    stores = {name: sweep_store(name) for name in out if name not in climbs}
+    if climbs:
+        summary = summarise_climb(SweepStore(out[0]), lambda folder: SweepStore(f"{out[0]}/{folder}"))
+    elif len(out) == 1:
         summary = reports.summarise(stores[out[0]]) | {"replay": _replayed(stores[out[0]])}
     else:
         summary = reports.summarise_several(stores)
+    write = write or (out[0] if len(out) == 1 else None)
     if write:
-        reports.leave(SweepStore(write), summary)
+        reports.leave(SweepStore(write), summary, climb_html if climbs else reports.html)
     if as_json:
         print_json(summary)
         return 0
-    from hc_ray.cli.text import tell_report
-
-    tell_report(summary)
-    from hc_ray.reports.terminal import say
-
+    (tell_climb if climbs else tell_report)(summary)
     if write:
         say(f"\nAlso written to {write}/report.html and report.json.", style="dim")
     return 0

@@ -7,9 +7,11 @@ from typing import IO, Any
 from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.variants import labels
 from hc_ray.reports.engine_use import engine_lines
-from hc_ray.reports.html_report import NOT_MEASURED, aa_sentence, findings, interval_of, number
+from hc_ray.reports.html_report import aa_sentence, criteria_section, curves_section, findings, unscored_section
+from hc_ray.reports.page import NOT_MEASURED, interval_of, number
 from hc_ray.reports.progress import clock, counted
-from hc_ray.reports.terminal import heading, say, table
+from hc_ray.reports.self_to_blind import reliance_section
+from hc_ray.reports.terminal import heading, say, table, tell
 
 Stream = IO[str] | None
 
@@ -134,31 +136,18 @@ def tell_report(summary: Mapping[str, Any], stream: Stream = None) -> None:
     tell_comparisons(summary, stream)
     for told in filter(None, map(aa_sentence, summary["configs"])):
         say(told, stream=stream, style="dim")
-    _tell_curves(summary, stream)
+    tell(curves_section(summary, least=2), stream)
     if "directories" not in sweep:
         _tell_suite_quality(summary, stream)
-    if summary["criteria"]:
-        heading("Generalisation criteria", stream=stream)
-        table(
-            ("criterion", "target", "value", "result"),
-            [
-                (
-                    item["name"],
-                    "none" if item["needs"] is None else f"{item['needs']:.2f}",
-                    interval_of(item),
-                    item["says"],
-                )
-                for item in summary["criteria"]
-            ],
-            stream=stream,
-        )
+    tell(criteria_section(summary), stream)
+    tell(reliance_section(summary), stream)
     if summary["engine_use"]:
         heading("Engine", stream=stream)
         for line in engine_lines(summary["engine_use"]):
             say(line, stream=stream)
     looks = NOT_MEASURED if summary["holdout_looks"] is None else summary["holdout_looks"]
     say(f"\nHoldout looks: {looks}. Verdict bits given to trials: {summary['bits']}.", stream=stream, style="dim")
-    _tell_unscored(summary, stream)
+    tell(unscored_section(summary), stream)
 
 
 def tell_agents(summary: Mapping[str, Any], stream: Stream = None) -> None:
@@ -220,20 +209,6 @@ def tell_comparisons(summary: Mapping[str, Any], stream: Stream = None) -> None:
         say(told, stream=stream, style={"improved": "green", "worse": "red"}.get(says))
 
 
-def _tell_curves(summary: Mapping[str, Any], stream: Stream) -> None:
-    rows = [
-        (config["label"], config["split"], k, number(config["pass_at_k"][k]), number(config["best_at_k"][k]),
-         number(config["oracle_at_k"][k]), number(config["selection_efficiency"]))
-        for config in summary["configs"]
-        for k in config["pass_at_k"]
-        if len(config["pass_at_k"]) > 1
-    ]  # fmt: skip
-    if rows:
-        heading("Pass@k over repeated seeds", stream=stream)
-        columns = ("agent", "split", "k", "pass@k", "best@k by self-tests", "oracle@k", "selection efficiency")
-        table(columns, rows, stream=stream)
-
-
 def _tell_suite_quality(summary: Mapping[str, Any], stream: Stream) -> None:
     from hc_ray.cli.audit import tell_quality
 
@@ -243,17 +218,6 @@ def _tell_suite_quality(summary: Mapping[str, Any], stream: Stream) -> None:
             style="dim")  # fmt: skip
     else:
         tell_quality(summary["suite_quality"], stream)
-
-
-def _tell_unscored(summary: Mapping[str, Any], stream: Stream) -> None:
-    rows = [
-        (config["label"], count, cause)
-        for config in summary["configs"]
-        for cause, count in config["unscored_causes"].items()
-    ]
-    if rows:
-        heading("Unscored trials", stream=stream)
-        table(("agent", "trials", "cause"), rows, stream=stream)
 
 
 def tell_trial(result: Mapping[str, Any], sweep: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from hc_ray.domain.ports import Store
 from hc_ray.reports.ablations import ABLATIONS, Ablation, categories_of, without_category
 from hc_ray.reports.replay import SELECTORS, SOLVING, Pool, choose, cut, read_pools
 from hc_ray.reports.report import ReadTable
+from hc_ray.reports.self_to_blind import Judged, auroc
 from hc_ray.selftests.trust import reliability
 from hc_ray.statistics import estimators
 
@@ -45,6 +46,7 @@ def replay(store: Store, selector: SelectorName | None, *, read_table: ReadTable
         "beyond": _beyond(level, selector),
         "ablations": [row for group in groups.values() if group[0].agent == "hc" for row in _ablated(group, selector)],
         "reliability": [row for group in uncut.values() for row in _reliability(group)],
+        "auroc": [row for key, group in uncut.items() for row in _auroc(key, group)],
         "choices": [_told(pool, selector) for pool in level],
     }
 
@@ -251,6 +253,18 @@ def _reliability(group: Sequence[Pool]) -> list[dict[str, Any]]:
     found = reliability([(pool.matrix, pool.tests) for pool in group if pool.matrix is not None])
     whose = {"agent": group[0].agent, "config_hash": group[0].config_hash, "split": group[0].split}
     return [{**whose, "category": category, **one.model_dump()} for category, one in found.items()]
+
+
+def _auroc(key: tuple[str, str, str], group: Sequence[Pool]) -> list[dict[str, Any]]:
+    """How well the share of self-tests that candidates pass tells right from wrong ones of the same task."""
+    tasks: dict[str, list[Judged]] = defaultdict(list)
+    for pool in group:
+        if pool.graded and pool.matrix is not None and pool.matrix.tests:
+            bits = {one.id: bool(one.passed) for one in pool.attempts}
+            for name, row in zip(pool.matrix.candidates, pool.matrix.cells, strict=True):
+                tasks[pool.task].append((sum(cell.outcome == "pass" for cell in row) / len(row), bits[name]))
+    whose = dict(zip(("agent", "config_hash", "split"), key, strict=True))
+    return [{**whose, **auroc(list(tasks.values())).model_dump()}] if tasks else []
 
 
 def _told(pool: Pool, selector: SelectorName | None) -> dict[str, Any]:

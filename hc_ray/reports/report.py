@@ -18,8 +18,8 @@ from hc_ray.reports.arms import declared_by, name_configs, together
 from hc_ray.reports.audit_section import suite_quality
 from hc_ray.reports.comparison import SUBJECTS, comparisons_of, criteria_of
 from hc_ray.reports.engine_use import engine_use
-from hc_ray.reports.html_replay import selection
 from hc_ray.reports.html_report import html
+from hc_ray.reports.self_to_blind import by_testgen, self_to_blind
 from hc_ray.statistics import estimators
 
 __all__ = ["ReadTable", "html", "read_sweep", "row_of", "rows_of", "stored_json", "summarise", "write"]
@@ -38,9 +38,9 @@ def summarise(store: Store) -> dict[str, Any]:
     return whole | {"suite_quality": suite_quality(store), "engine_use": engine_use(store, sweep)}
 
 
-def summarise_several(stores: Mapping[str, Store]) -> dict[str, Any]:
+def summarise_several(stores: Mapping[str, Store], *, names: Mapping[str, str] | None = None) -> dict[str, Any]:
     """One summary of several sweeps of the same dataset, by the names of their directories; what audits and engines
-    say stays in the report of each. Raises ``OutputError``."""
+    say stays in the report of each. ``names``: what configs are called, by their hashes. Raises ``OutputError``."""
     sweeps, rows = {}, {}
     for name, store in stores.items():
         try:
@@ -48,6 +48,8 @@ def summarise_several(stores: Mapping[str, Store]) -> dict[str, Any]:
         except OutputError as error:
             raise OutputError(f"{name}: {error}") from None
     sweep, kept, declared = together(sweeps, rows)
+    if names is not None:
+        declared = [{**one, "name": names.get(one["hash"], one["name"])} for one in declared]
     whole = _summary(sweep, kept, declared, [])
     about = whole["sweep"] | {name: sweep[name] for name in ("directories", "repeated")}
     return whole | {"sweep": about, "suite_quality": None, "engine_use": None}
@@ -68,6 +70,8 @@ def _summary(
         "comparisons": comparisons,
         "compared": compared,
         "criteria": criteria_of(configs),
+        "self_to_blind": self_to_blind(rows),
+        "by_testgen": by_testgen(rows, declared),
         "holdout_looks": sweep.get("holdout_looks"),
         "bits": sum(len(row["bits"]) for row in rows),
         "trials": rows,
@@ -82,11 +86,10 @@ def write(store: Store, *, replayed: Mapping[str, Any] | None = None) -> dict[st
     return summary
 
 
-def leave(store: Store, summary: Mapping[str, Any]) -> None:
+def leave(store: Store, summary: Mapping[str, Any], page: Callable[[Mapping[str, Any]], str] = html) -> None:
     """Write ``report.json`` and ``report.html``."""
-    replayed = summary.get("replay")
     store.write("report.json", json.dumps(summary, indent=1).encode())
-    store.write("report.html", html(summary, selection=selection(replayed) if replayed else "").encode())
+    store.write("report.html", page(summary).encode())
 
 
 def read_sweep(store: Store) -> dict[str, Any]:

@@ -17,12 +17,13 @@ from rich.table import Table
 from rich.text import Text
 
 from hc_ray.domain.events import Event, TrialComplete
+from hc_ray.reports.page import Section
 from hc_ray.reports.progress import SweepState, clock
 
 PLAIN_WIDTH = 160
 """Columns where the output is no terminal, so that tables in files and pipes do not wrap."""
 STYLES = {"pass": "green", "fail": "red", "unscored": "yellow", "improved": "bold green", "worse": "bold red",
-          "ok": "green", "refused": "yellow"}  # fmt: skip
+          "ok": "green", "refused": "yellow", "accepted": "bold green", "met": "green"}  # fmt: skip
 
 
 class _Patient(Console):
@@ -72,6 +73,18 @@ def table(
     for row in rows:
         grid.add_row(*(_cell(value) for value in row))
     _console(stream).print(grid)
+
+
+def tell(section: Section, stream: IO[str] | None = None) -> None:
+    """A section of a report, if it tells anything."""
+    if section.rows or section.notes or section.after:
+        heading(section.title, stream=stream)
+    for note in section.notes:
+        say(note, stream=stream, style="dim")
+    if section.rows:
+        table(section.columns, section.rows, stream=stream, numbers=section.numbers)
+    for note in section.after:
+        say(note, stream=stream, style="dim")
 
 
 def _cell(value: Any) -> Text:

@@ -24,7 +24,7 @@ from hc_ray.climb.evaluation import Cell, Outcome
 from hc_ray.climb.knobs import Knob, Site, live
 from hc_ray.climb.race import ClimbConfig
 from hc_ray.domain.config import SolverConfig
-from hc_ray.reports.replay_text import estimate_text
+from hc_ray.reports.page import interval_of
 from hc_ray.reports.terminal import heading, say, table
 from hc_ray.statistics.estimators import clustered_bootstrap, wilson
 from tests.fakes.sweepdir import MemoryStore
@@ -161,7 +161,7 @@ def tell(rows: Sequence[dict[str, Any]], config: ClimbConfig) -> None:
                "of them level", "worse", "trials a climb")  # fmt: skip
     table(columns, [
         (row["world"], row["tasks"], row["climbs"], *(f"{row[key]:.3f}" for key in ("start", "end", "best")),
-         "{value:+.3f} [{low:+.3f}, {high:+.3f}]".format(**row["gain"]), estimate_text(row["accepting"]),
+         "{value:+.3f} [{low:+.3f}, {high:+.3f}]".format(**row["gain"]), interval_of(row["accepting"]),
          f"{row['accepted'] * row['climbs']:.0f}", row["level"], row["worse"], f"{row['trials']:.0f}")
         for row in rows
     ], numbers=columns[1:])  # fmt: skip

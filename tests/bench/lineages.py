@@ -21,9 +21,9 @@ from typing import Any
 from hc_ray.domain.config import EngineConfig, SweepConfig
 from hc_ray.domain.ports import Store
 from hc_ray.machine.paths import configs_dir
+from hc_ray.reports.page import difference_text, interval_of
 from hc_ray.reports.replay import choose, read_pools
 from hc_ray.reports.replay_figures import replay
-from hc_ray.reports.replay_text import difference_text, estimate_text
 from hc_ray.reports.terminal import heading, say, table
 from hc_ray.stores.sweep_directory import SweepStore, read_parquet
 from hc_ray_actors.cluster import InProcess
@@ -124,7 +124,7 @@ def tell(quality: str, found: dict[str, Any]) -> None:
         f"{found['disputed']}, a weak suite {found['weak']}); not graded: {', '.join(found['not_graded']) or 'none'}"
     )
     say(f"the replay as run hands in another state in {len(found['other_choice'])} of {found['trials']} trials")
-    say(f"a state drawn blindly {estimate_text(found['mean'])}, the ceiling {estimate_text(found['oracle'])}")
+    say(f"a state drawn blindly {interval_of(found['mean'])}, the ceiling {interval_of(found['oracle'])}")
     rows = found["ablations"]
     whole = [("as run", *_counts(rows[0], "whole"), "")] if rows else []
     table(
@@ -135,7 +135,7 @@ def tell(quality: str, found: dict[str, Any]) -> None:
 
 
 def _counts(row: dict[str, Any], name: str) -> tuple[int, int, str]:
-    return row["tasks"], row["pairs"], estimate_text(row[name])
+    return row["tasks"], row["pairs"], interval_of(row[name])
 
 
 def main() -> int:

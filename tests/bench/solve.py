@@ -22,10 +22,11 @@ from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import ConfigError, HcRayError
 from hc_ray.reports import terminal
 from hc_ray.reports.audit_section import AUDIT_FILE
+from hc_ray.reports.page import interval_of
 from hc_ray.reports.progress import clock
 from hc_ray.reports.replay import Pool, read_pools
 from hc_ray.reports.replay_figures import replay
-from hc_ray.reports.replay_text import estimate_text, tell_replay
+from hc_ray.reports.replay_text import tell_replay
 from hc_ray.reports.terminal import say
 from hc_ray.statistics import estimators
 from hc_ray.stores.sweep_directory import SweepStore, read_parquet
@@ -139,7 +140,7 @@ def tell_against(one: dict[str, Any], other: str) -> None:
     if one["delta"] is not None:
         said = f"{one['delta']:+.2f} [{one['low']:+.2f}, {one['high']:+.2f}], p {one['p']:.3f}"
     here, there = one["tokens"]
-    say(f"\nhc here minus hc in {other}: {said}; ratio {estimate_text(one['ratio'])}; {one['pairs']} pairs, "
+    say(f"\nhc here minus hc in {other}: {said}; ratio {interval_of(one['ratio'])}; {one['pairs']} pairs, "
         f"{here:,} and {there:,} tokens")  # fmt: skip
 
 

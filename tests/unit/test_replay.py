@@ -12,9 +12,10 @@ from hc_ray.domain.suite import Category, SelfTest
 from hc_ray.reports import report
 from hc_ray.reports.ablations import ABLATIONS, without_category
 from hc_ray.reports.audit_section import AUDIT_FILE
+from hc_ray.reports.page import interval_of
 from hc_ray.reports.replay import SELECTORS, Attempt, Pool, choose, cut, read_pools
 from hc_ray.reports.replay_figures import replay
-from hc_ray.reports.replay_text import estimate_text, tell_replay
+from hc_ray.reports.replay_text import tell_replay
 from hc_ray.statistics import estimators
 from hc_ray.stores.sweep_directory import parquet
 from hc_ray_actors.jobs.audit_summary import DEFINITIONS
@@ -234,9 +235,9 @@ def test_the_same_sweep_is_told_twice_in_the_same_words_and_is_plain_json() -> N
 
 
 def test_an_interval_that_the_tasks_leave_open_is_shown_open() -> None:
-    assert estimate_text({"value": 2.0, "low": 1.0, "high": None}) == "2.00 [1.00, …]"
-    assert estimate_text({"value": 2.0, "low": None, "high": None}) == "2.00"
-    assert estimate_text(estimators.NOT_MEASURED.model_dump()) == "not measured"
+    assert interval_of({"value": 2.0, "low": 1.0, "high": None}) == "2.00 [1.00, …]"
+    assert interval_of({"value": 2.0, "low": None, "high": None}) == "2.00"
+    assert interval_of(estimators.NOT_MEASURED.model_dump()) == "not measured"
 
 
 def test_the_command_prints_a_replay_and_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

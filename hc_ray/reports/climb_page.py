@@ -1,0 +1,198 @@
+"""A climb for readers: sections for terminal and page, and the page with its plots."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any
+
+from hc_ray.reports.html_figures import cost_figures, heat_map, strip_of, testgen_figure, timeline
+from hc_ray.reports.html_report import agents_html, settings_html, trials_html, unscored_section
+from hc_ray.reports.page import NOT_MEASURED, Section, document, interval_of, number, section_html, text
+from hc_ray.reports.plots import Point, Series, figure, strips, xy
+from hc_ray.reports.progress import counted
+from hc_ray.reports.self_to_blind import reliance_section
+from hc_ray.reports.terminal import tell
+
+Data = Mapping[str, Any]
+_TONES = {"meta-reasoner": "good", "rules": "good", "tpe": "third", "no change": "soft"}
+_ASIDE = {"meta-reasoner": -0.12, "rules": -0.12, "tpe": 0.0, "no change": 0.12}
+"""How far beside its generation a proposer's points stand, so that they do not hide each other."""
+
+
+def tell_climb(summary: Data, stream: IO[str] | None = None) -> None:
+    """The whole climb in a terminal."""
+    for section in _sections(summary):
+        tell(section, stream)
+
+
+def climb_html(summary: Data) -> str:
+    """The whole page."""
+    climb = summary["climb"]
+    title = f"hc-ray climb: {text(climb['dataset'])} x {text(climb['model'] or 'no model')}"
+    head, *rest = _sections(summary)
+    parts = [f"<h1>{title}</h1><p class=soft>{text(head.notes[0])}</p>",
+             *(f"<p class=claim>{text(note)}</p>" for note in head.after)]  # fmt: skip
+    for number_, section in enumerate(rest):
+        parts.append(section_html(section))
+        if number_ == 1:
+            parts.append(f"<h2>Figures ({text(climb['says'])})</h2>{_plots(summary)}")
+    if summary["trials"]:
+        parts += [
+            f"<h2>Configs ({text(climb['says'])})</h2>", agents_html(summary["configs"]),
+            heat_map(summary["trials"]), timeline(summary["trials"]),
+            _looks(summary), trials_html(summary["trials"]), settings_html(summary["sweep"]),
+        ]  # fmt: skip
+    return document(title, parts)
+
+
+def change_of(proposal: Data) -> str:
+    """``samples: 4 → 6``."""
+    before, after = (json.dumps(proposal[side], ensure_ascii=False) for side in ("before", "after"))
+    return f"{proposal['knob'].removeprefix('solver.')}: {before} → {after}" if proposal["knob"] else "none"
+
+
+def _sections(summary: Data) -> Iterator[Section]:
+    """The first is the head: what the climb was in ``notes``, what came of it ``after``."""
+    climb, terms = summary["climb"], summary["climb"]["terms"]
+    accepted = [one for one in summary["proposals"] if one["verdict"] == "accepted" and one["knob"]]
+    alarms = [one for one in summary["proposals"] if one["verdict"] == "accepted" and not one["knob"]]
+    state = f"ended by {climb['ended_by']}" if climb["ended_by"] else "not ended: hc-ray climb --resume -o OUT goes on"
+    done = len([one for one in summary["generations"] if one["trials"]])
+    came = "; ".join(f"{change_of(one)} (generation {one['generation']}, {one['proposer']})" for one in accepted)
+    said = (
+        f"Champion, {climb['says']}: {climb['champion']}, after {counted(len(accepted), 'accepted change')}: {came}."
+        if accepted
+        else f"No change was accepted: the incumbent is the start, {climb['says']}."
+    )
+    false = f" “No change” was accepted in {counted(len(alarms), 'generation')}: a false alarm." if alarms else ""
+    yield Section(
+        f"Climb: {climb['dataset']} x {climb['model'] or 'no model'}",
+        notes=[f"{done} of {counted(terms['generations'], 'generation')} decided; {state}"],
+        after=[said + false],
+    )
+    yield Section(
+        "Declared beforehand",
+        after=[
+            *(f"{line[:1].upper()}{line[1:]}." for line in climb["declared"]),
+            f"Spent: {climb['tokens']:,} of {terms['tokens']:,} tokens. Verdict bits that informed decisions: "
+            f"{climb['bits']:,}. Holdout looks: {number(summary['holdout_looks'], 0)}.",
+        ],
+    )
+    figures = ("incumbent", "changed", "difference", "one-sided p", "seeds", "tokens saved")
+    yield Section(
+        f"Proposals ({climb['says']})",
+        ("generation", "proposer", "change", "verdict", "stage", *figures, "reason"),
+        [_row(one) for one in summary["proposals"]],
+        numbers=figures,
+        words=("change", "reason"),
+    )
+    yield Section(
+        f"Incumbent by generation ({climb['says']})",
+        ("generation", "incumbent", "pass rate", "self-test pass", "weak suites", "tokens/trial", "accepted"),
+        [
+            (one["generation"], one["incumbent"], number(one["pass_rate"]), number(one["means"].get("self_pass")),
+             number(one["means"].get("weak_suite")), number(one["means"].get("tokens"), 0), one["accepted"] or "none")
+            for one in summary["generations"]
+        ],
+    )  # fmt: skip
+    yield Section(
+        "Proposers (shares with 95 % intervals)",
+        ("proposer", "proposed", "refused", "undecided", "decided", "confirmations", "accepted", "of decided",
+         "of confirmations"),
+        [
+            (name, *(one[key] for key in ("proposed", "refused", "undecided", "decided", "confirmations", "accepted")),
+             interval_of(one["of_decided"]), interval_of(one["of_confirmations"]))
+            for name, one in summary["proposers"].items()
+        ],
+        after=["What “no change” wins, luck wins: it is the rate of false alarms that the others are held to."],
+    )  # fmt: skip
+    yield reliance_section(summary)
+    yield Section(
+        "Sweeps of this climb",
+        ("sweep", "trials", "configs"),
+        [(one["sweep"], f"{one['trials']} of {one['planned'] or '?'}", "; ".join(one["configs"]))
+         for one in summary["sweeps"]],
+        words=("configs",),
+        after=["Each has a report of its own: hc-ray report OUT/sweeps/NAME"],
+    )  # fmt: skip
+    yield unscored_section(summary)
+
+
+def _row(one: Data) -> Sequence[Any]:
+    """A proposal with the look that decided it."""
+    look = one["evidence"][-1] if one["evidence"] else None
+    verdict = one["verdict"] or "open"
+    told: Sequence[str] = [""] * 7
+    if look:
+        delta = NOT_MEASURED if look["delta"] is None else f"{look['delta']:+.3f}"
+        told = (look["stage"], number(look["control"], 3), number(look["changed"], 3), delta, number(look["p"], 4),
+                str(look["seeds"]), number(look["saved"], 0))  # fmt: skip
+    reason = one["reason"] if look or not one["why"] else f"{one['reason']} ({one['why']})"
+    return (one["generation"], one["proposer"], change_of(one), verdict, *told, reason)
+
+
+def _looks(summary: Data) -> str:
+    """Every look of the races and confirmations."""
+    rows = [
+        (one["generation"], one["proposer"], look["stage"], look["seeds"], look["tasks"], number(look["control"], 3),
+         number(look["changed"], 3), number(look["p"], 4), number(look["saved"], 0), number(look["saved_p"], 4))
+        for one in summary["proposals"]
+        for look in one["evidence"]
+    ]  # fmt: skip
+    columns = ("generation", "proposer", "stage", "seeds", "tasks", "incumbent", "changed", "one-sided p",
+               "tokens saved", "p of tokens")  # fmt: skip
+    listed = section_html(Section("", columns, rows))
+    return f"<details><summary>{counted(len(rows), 'look')}</summary>{listed}</details>" if rows else ""
+
+
+def _plots(summary: Data) -> str:
+    generations = summary["generations"]
+    ticks = [float(one["generation"]) for one in generations] or [1.0]
+    ticks = ticks[:: -(-len(ticks) // 12)]
+    incumbent = Series("incumbent", [
+        Point(one["generation"], one["pass_rate"], says=f"{one['incumbent']}: {one['pass_rate']:.2f}")
+        for one in generations if one["pass_rate"] is not None
+    ])  # fmt: skip
+    proposed = [
+        Series(name, [_point(one) for one in summary["proposals"]
+                      if one["proposer"] == name and one["evidence"] and one["evidence"][-1]["changed"] is not None],
+               _TONES[name], joined=False)
+        for name in summary["proposers"]
+    ]  # fmt: skip
+    path = figure(
+        "Pass rate by generation", xy([incumbent, *proposed], "generation", "blind pass rate", ticks=ticks),
+        f"{summary['climb']['says'].capitalize()}; points are changes at their last look, large ones accepted.",
+    )  # fmt: skip
+    told = {"share of suites that can tell": "weak_suite", "validity (audit)": "validity",
+            "fault detection (audit)": "fault_detection"}  # fmt: skip
+    series = [
+        Series(name, points, tone)
+        for (name, key), tone in zip(told.items(), ("bar", "good", "other"), strict=True)
+        if (points := [point for one in generations if (point := _quality(one, key))])
+    ]
+    missing = [name for name in told if name not in {one.name for one in series}]
+    suites = figure(
+        "Suite quality by climb step", xy(series, "generation", "share", ticks=ticks),
+        f"{', '.join(missing)}: {NOT_MEASURED}." if missing else "",
+    )  # fmt: skip
+    rates = [(f"{name}: {one['accepted']} of {one['decided']}", [strip_of(one["of_decided"], _TONES[name])])
+             for name, one in summary["proposers"].items() if one["decided"]]  # fmt: skip
+    won = figure("Accepted of decided changes", strips(rates))
+    return f"<div class=plots>{path}{suites}{won}{testgen_figure(summary)}{cost_figures(summary['configs'])}</div>"
+
+
+def _point(one: Data) -> Point:
+    look = one["evidence"][-1]
+    says = f"{one['proposer']}, {change_of(one)}: {look['changed']:.2f}, {one['verdict']}"
+    size = 7 if one["verdict"] == "accepted" else 4
+    return Point(one["generation"] + _ASIDE[one["proposer"]], look["changed"], says=says, size=size)
+
+
+def _quality(one: Data, key: str) -> Point | None:
+    """A generation's point, with its interval from an audit; None where it was not measured."""
+    if key == "weak_suite":
+        weak = one["means"].get(key)
+        return None if weak is None else Point(one["generation"], 1 - weak, says=f"{1 - weak:.2f}")
+    if not one[key] or one[key]["value"] is None:
+        return None
+    value, low, high = (one[key][part] for part in ("value", "low", "high"))
+    return Point(one["generation"], value, low, high, interval_of(one[key]))

@@ -1,0 +1,177 @@
+"""The report of a climb's folder, finished or killed: what was declared, proposed, decided and spent, by its records
+and the sweeps below it. Everything was measured on tasks that the climb tuned on, and says so."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hc_ray.climb.climb import DECLARED, PROPOSERS
+from hc_ray.climb.proposals import Record
+from hc_ray.climb.race import ClimbConfig
+from hc_ray.domain.errors import OutputError
+from hc_ray.domain.ports import Store
+from hc_ray.domain.value import digest_of, flattened
+from hc_ray.reports.audit_section import suite_quality
+from hc_ray.reports.report import SCHEMA_VERSION, read_sweep, stored_json, summarise_several
+from hc_ray.statistics.estimators import wilson
+
+Data = dict[str, Any]
+_SEEDS = 1000
+"""Trials' seeds of a generation, as ``climb.generation`` deals them."""
+
+
+def is_climb(store: Store) -> bool:
+    return store.exists("settings.json") and not store.exists("sweep.json")
+
+
+def summarise_climb(store: Store, below: Callable[[str], Store]) -> Data:
+    """``report --json`` of a climb. ``below``: the store of a folder below it. Raises ``OutputError``."""
+    settings, declared = stored_json(store, "settings.json"), stored_json(store, DECLARED)
+    if declared is None:
+        raise OutputError(
+            "this climb was ended before it declared its terms; to start it: hc-ray climb --resume -o OUT"
+        )
+    ended = stored_json(store, "climb.json")
+    records = _records(store)
+    folders = (stored_json(store, "sweeps.json") or {}).values()
+    stores = {name: found for name in folders if (found := below(f"sweeps/{name}")).exists("sweep.json")}
+    names = _names(records, declared["start"]["solver"], stores)
+    whole = summarise_several(stores, names=names) if stores else _NOTHING
+    rows, terms = whole["trials"], ClimbConfig.model_validate(declared["config"])
+    tasks = max([whole["sweep"]["tasks"], *(len(read_sweep(one).get("tasks") or ()) for one in stores.values())])
+    spent = sum(row["tokens"] or 0 for row in rows) + sum(record.proposal.tokens for record in records)
+    incumbent = next((one.proposal.solver for one in reversed(records) if one.accepted and one.proposal.knob), None)
+    champion = incumbent.model_dump(mode="json") if incumbent else declared["start"]["solver"]
+    return {
+        **whole,
+        "schema_version": SCHEMA_VERSION,
+        "comparisons": [], "compared": "", "criteria": [],
+        "climb": {
+            "dataset": settings["identity"].get("dataset"),
+            "model": whole["sweep"]["model"],
+            "says": f"tuned on {tasks} dev tasks",
+            "terms": declared["config"],
+            "declared": list(terms.says(tasks, PROPOSERS)) if tasks else [],
+            "ended_by": ended["ended_by"] if ended else None,
+            "champion": names.get(_solver(champion), "start"),
+            "tasks": tasks,
+            "tokens": spent,
+            "bits": sum(row["passed"] is not None for row in rows),
+        },
+        "generations": _generations(records, names, stores),
+        "proposals": [_told(record) for record in records],
+        "proposers": _proposers(records),
+        "sweeps": [_sweep_row(name, found, whole) for name, found in stores.items()],
+    }  # fmt: skip
+
+
+_NOTHING: Data = {
+    "sweep": {"id": "", "tasks": 0, "trials": 0, "model": None, "config": {}, "versions": {}, "configs": []},
+    "configs": [], "trials": [], "self_to_blind": [], "by_testgen": [], "holdout_looks": None, "bits": 0,
+}  # fmt: skip
+
+
+def _records(store: Store) -> list[Record]:
+    """In the order of their turns. Raises ``OutputError`` for what is no record."""
+    found = []
+    for path in store.list("climb"):
+        if path != DECLARED and path.endswith(".json"):
+            try:
+                found.append(Record.model_validate_json(store.read(path)))
+            except ValueError as error:
+                raise OutputError(f"{path} is no record of a climb: {str(error).splitlines()[0]}") from None
+    return sorted(found, key=lambda record: (record.proposal.generation, record.proposal.place))
+
+
+def _solver(solver: Mapping[str, Any]) -> str:
+    """Digest of a solver's settings as data."""
+    return digest_of(flattened({"solver": solver}))
+
+
+def _names(records: Sequence[Record], start: Mapping[str, Any], stores: Mapping[str, Store]) -> dict[str, str]:
+    """What a config is called, by the digest of its solver and by the hash that its trials carry: the proposal that
+    first suggested it."""
+    found = {_solver(start): "start"}
+    for one in (record.proposal for record in records):
+        found.setdefault(_solver(one.solver.model_dump(mode="json")), f"{one.generation}-{one.place} {one.proposer}")
+    for store in stores.values():
+        for config in read_sweep(store)["configs"]:
+            solver = {key: value for key, value in config["settings"].items() if key.startswith("solver.")}
+            if name := found.get(digest_of(solver)):
+                found[config["hash"]] = name
+    return found
+
+
+def _generations(
+    records: Sequence[Record], names: Mapping[str, str], stores: Mapping[str, Store]
+) -> list[dict[str, Any]]:
+    """The incumbent of each generation, as its own trials in it show it."""
+    audited = {number: quality for number, quality in map(_audited, stores.values()) if quality}
+    found = []
+    for number in dict.fromkeys(record.proposal.generation for record in records):
+        own = [record for record in records if record.proposal.generation == number]
+        control = next((record.decision.control for record in own if record.decision), None)
+        accepted = next((record for record in own if record.accepted), None)
+        quality = audited.get(number) or {}
+        found.append({
+            "generation": number,
+            "incumbent": _incumbent(records, number),
+            "pass_rate": control.pass_rate if control else None,
+            "trials": control.trials if control else 0,
+            "means": control.means if control else {},
+            "validity": quality.get("validity"), "fault_detection": quality.get("fault_detection"),
+            "accepted": accepted.path if accepted else None,
+            "tokens": next((record.decision.tokens for record in own if record.decision), None),
+        })  # fmt: skip
+    return found
+
+
+def _incumbent(records: Sequence[Record], generation: int) -> str:
+    before = [one.proposal for one in records if one.accepted and one.proposal.knob
+              and one.proposal.generation < generation]  # fmt: skip
+    return f"{before[-1].generation}-{before[-1].place} {before[-1].proposer}" if before else "start"
+
+
+def _audited(store: Store) -> tuple[int, dict[str, Any]]:
+    """The generation of a sweep and what an audit found of its admitted tests; empty without one."""
+    audit = suite_quality(store)
+    if audit is None:
+        return 0, {}
+    seeds = [json.loads(store.read(path))["agent_result"]["metadata"]["seed"] for path in store.list("trials")
+             if path.endswith("/result.json")]  # fmt: skip
+    return max(seeds, default=0) // _SEEDS % _SEEDS, audit["whole"]["admitted"]
+
+
+def _told(record: Record) -> Data:
+    """A proposal with what decided it; its file holds the whole config and answer."""
+    none: Data = {"verdict": None, "why": None, "evidence": []}
+    proposal = record.proposal.model_dump(mode="json", exclude={"solver", "answer"})
+    decision = record.decision and record.decision.model_dump(mode="json", exclude={"control", "own", "tokens"})
+    return {"file": record.path, **proposal, **(decision or none)}
+
+
+def _proposers(records: Sequence[Record]) -> dict[str, Data]:
+    """Who won how often; what is won by no change is a false alarm."""
+    found: dict[str, Data] = {}
+    for name in dict.fromkeys(record.proposal.proposer for record in records):
+        own = [record for record in records if record.proposal.proposer == name]
+        verdicts = [record.decision.verdict for record in own if record.decision]
+        accepted, decided = verdicts.count("accepted"), verdicts.count("accepted") + verdicts.count("reverted")
+        confirmed = sum(any(look.stage == "confirm" for look in record.decision.evidence) for record in own
+                        if record.decision and record.decision.verdict != "undecided")  # fmt: skip
+        found[name] = {
+            "proposed": len(own), "refused": verdicts.count("refused"),
+            "undecided": len(own) - decided - verdicts.count("refused"), "decided": decided,
+            "confirmations": confirmed, "accepted": accepted,
+            "of_decided": wilson(accepted, decided).model_dump(),
+            "of_confirmations": wilson(accepted, confirmed).model_dump(),
+        }  # fmt: skip
+    return found
+
+
+def _sweep_row(name: str, store: Store, whole: Mapping[str, Any]) -> Data:
+    sweep = read_sweep(store)
+    hashes = {one["hash"] for one in sweep["configs"]}
+    labels = [one["label"] for one in whole["configs"] if one["config_hash"] in hashes]
+    done = sum(path.count("/") == 2 and path.endswith("/result.json") for path in store.list("trials"))
+    return {"sweep": name, "trials": done, "planned": sweep.get("planned_trials"), "configs": labels}

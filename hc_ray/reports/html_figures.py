@@ -1,0 +1,169 @@
+"""The plots of a report, from its summary: rates side by side, self-tests against hidden tests, tasks by configs, time
+and cost."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from statistics import pstdev
+from typing import Any
+
+from hc_ray.reports.page import interval_of, number, text
+from hc_ray.reports.plots import Point, Series, Strip, figure, keys, spans, strips, xy
+from hc_ray.reports.progress import clock, counted
+from hc_ray.reports.self_to_blind import reliance_section
+
+TASKS = 60
+"""Of the map of tasks; of more, those on which the configs differ most."""
+ARMS = 24
+"""Agents and configs in a plot or a map."""
+TONES = {"dev": "bar", "holdout": "other"}
+Data = Mapping[str, Any]
+
+
+def figures(summary: Data) -> str:
+    """All plots of a sweep, or of several."""
+    configs = summary["configs"]
+    return (
+        f"<div class=plots>{_rates(configs)}{_calibration(summary)}{_internal(summary)}{testgen_figure(summary)}"
+        f"{cost_figures(configs)}</div>"
+    )
+
+
+def strip_of(estimate: Data, tone: str, says: str = "") -> Strip:
+    """A pass rate with its interval."""
+    return Strip(estimate["value"], estimate["low"], estimate["high"], says or interval_of(estimate), tone)
+
+
+def _rates(configs: Sequence[Data]) -> str:
+    arms: dict[str, list[Strip]] = defaultdict(list)
+    for one in configs:
+        if one["blind_pass"]["value"] is not None:
+            arms[one["label"]].append(strip_of(one["blind_pass"], TONES.get(one["split"], "bar")))
+    shown = list(arms.items())[:ARMS]
+    names = {split: TONES.get(split, "bar") for split in dict.fromkeys(one["split"] for one in configs)}
+    names = names if "holdout" in names else {**names, "holdout (not measured)": "other"}
+    return figure("Blind pass rate", strips(shown, names), _left_out(len(arms), len(shown), "agents and configs"))
+
+
+def _left_out(there: int, shown: int, what: str) -> str:
+    return f"{shown} of {there} {what}; the tables hold all." if there > shown else ""
+
+
+def _calibration(summary: Data) -> str:
+    series = [
+        Series(
+            part["split"],
+            [
+                Point(
+                    one["self"], one["blind_pass"]["value"], one["blind_pass"]["low"], one["blind_pass"]["high"],
+                    f"{one['self']:.2f} of self-tests: blind pass {interval_of(one['blind_pass'])}, "
+                    f"{counted(one['trials'], 'trial')}",
+                )
+                for one in part["bins"]
+            ],
+            TONES.get(part["split"], "bar"),
+        )
+        for part in summary["self_to_blind"]
+    ]  # fmt: skip
+    drawn = xy(series, "self-tests passed by the submission", "blind pass rate", diagonal=True)
+    return figure("Calibration: self-tests to blind", drawn, " ".join(reliance_section(summary).after))
+
+
+def _internal(summary: Data) -> str:
+    """Internal against blind: a point for each task and config, larger where several coincide."""
+    series = []
+    for part in summary["self_to_blind"]:
+        places = Counter((round(one["self"], 2), round(one["blind"], 2)) for one in part["points"])
+        points = [
+            Point(*place, says=f"self-tests {place[0]:.2f}, blind {place[1]:.2f}: {count} times",
+                  size=min(14.0, 3 + count**0.5))
+            for place, count in places.items()
+        ]  # fmt: skip
+        series.append(Series(part["split"], points, TONES.get(part["split"], "bar"), joined=False))
+    drawn = xy(series, "mean share of self-tests passed", "blind pass share", diagonal=True)
+    return figure("Internal against blind", drawn, "One point per task and config; larger where several coincide.")
+
+
+def testgen_figure(summary: Data) -> str:
+    """Blind pass rate by how tests are generated."""
+    found: dict[str, list[Strip]] = defaultdict(list)
+    for one in summary["by_testgen"]:
+        if one["blind_pass"]["value"] is not None:
+            found[one["testgen"]].append(strip_of(one["blind_pass"], TONES.get(one["split"], "bar")))
+    shown = list(found.items())[:ARMS]
+    says = _left_out(len(found), len(shown), "ways to generate tests")
+    return figure("Blind pass rate by test generation (hc)", strips(shown), says)
+
+
+def cost_figures(configs: Sequence[Data]) -> str:
+    """What a trial of each agent and config costs on average."""
+    drawn = ""
+    for title, field in (("Tokens", "tokens"), ("Engine seconds", "engine_seconds"), ("Wall seconds", "seconds")):
+        rows = []
+        for one in configs[:ARMS]:
+            if one[field] is not None:
+                each = one[field] / one["trials"]
+                label = one["label"] if one["split"] == "dev" else f"{one['label']}, {one['split']}"
+                rows.append((label, [Strip(each, 0, each, number(each, 0 if each >= 10 else 1))]))
+        drawn += figure(f"{title} per trial", strips(rows))
+    return drawn
+
+
+def heat_map(rows: Sequence[Data]) -> str:
+    """Pass share of each task under each agent and config, as a table."""
+    cells: dict[str, dict[str, list[bool | None]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        cells[row["task"]][row["label"]].append(row["passed"])
+    shares = {task: [share for cell in own.values() if (share := _share(cell)) is not None]
+              for task, own in cells.items()}  # fmt: skip
+    told = sorted(cells, key=lambda task: (-pstdev(shares[task] or [0.0]), task))[:TASKS]
+    told.sort(key=lambda task: (-sum(shares[task]) / max(1, len(shares[task])), task))
+    arms = list(dict.fromkeys(row["label"] for row in rows))
+    head = "".join(f"<th>{text(arm)}</th>" for arm in arms[:ARMS])
+    body = "".join(
+        f"<tr><th>{text(task)}</th>{''.join(_cell(cells[task].get(arm)) for arm in arms[:ARMS])}</tr>" for task in told
+    )
+    says = "Passed of scored trials; ? marks unscored ones."
+    if len(told) < len(cells):
+        says += f" {len(told)} of {len(cells)} tasks: those on which the configs differ most."
+    says = f"{says} {_left_out(len(arms), min(len(arms), ARMS), 'agents and configs')}"
+    opened = " open" if len(told) <= TASKS // 2 else ""
+    return (f"<details{opened}><summary>Pass share by task and config</summary><p class=soft>{says}</p>"
+            f"<div class=wide><table class=heat><thead><tr><th>task</th>{head}</tr></thead><tbody>{body}</tbody>"
+            "</table></div></details>")  # fmt: skip
+
+
+def _share(cell: Sequence[bool | None]) -> float | None:
+    scored = [passed for passed in cell if passed is not None]
+    return sum(scored) / len(scored) if scored else None
+
+
+def _cell(own: Sequence[bool | None] | None) -> str:
+    if own is None or (share := _share(own)) is None:
+        return "<td></td>" if own is None else "<td>?</td>"
+    scored = [passed for passed in own if passed is not None]
+    return f'<td style="--share:{share:.2f}">{sum(scored)}/{len(scored)}{"?" if len(scored) < len(own) else ""}</td>'
+
+
+def timeline(rows: Sequence[Data]) -> str:
+    """Trials by when they ran, each in a lane that was free, coloured by outcome."""
+    times = sorted(
+        (datetime.fromisoformat(row["started_at"]).timestamp(), datetime.fromisoformat(row["finished_at"]).timestamp(),
+         str(row["passed"]))
+        for row in rows
+        if row["seconds"] is not None
+    )  # fmt: skip
+    if not times:
+        return ""
+    first, total = times[0][0], max(end for _, end, _ in times) - times[0][0] or 1.0
+    lanes: list[float] = []
+    bars: dict[str, list[tuple[int, float, float]]] = defaultdict(list)
+    for start, end, outcome in times:
+        lane = next((number for number, free in enumerate(lanes) if free <= start), len(lanes))
+        lanes[lane:lane + 1] = [end]  # fmt: skip
+        bars[outcome].append((lane, start - first, end - first))
+    kinds = {"True": ("passed", "good"), "False": ("failed", "bad"), "None": ("unscored", "soft")}
+    drawn = spans(len(lanes), {kinds[outcome][1]: own for outcome, own in sorted(bars.items())}, total)
+    legend = keys(dict(kinds.values()))
+    says = f"{counted(len(times), 'trial')} in {clock(total)}, at most {len(lanes)} at a time."
+    return figure("Trials over time", drawn + legend, says)

@@ -1,0 +1,160 @@
+"""What self-tests say about the hidden tests: how well they order trials (within-task AUROC), how far they can be
+taken at their word (calibration), and what stands on how they were generated.
+
+A trial's own figure is the share of its suite that its submission passes. numpy is imported where it is needed."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from hc_ray.domain.value import digest_of
+from hc_ray.domain.variants import labels
+from hc_ray.reports.page import NOT_MEASURED, Section, interval_of
+from hc_ray.reports.progress import counted
+from hc_ray.statistics import estimators
+
+EDGES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+"""Of the bins of the calibration curve; all tests passed is a bin of its own."""
+TESTGEN = "solver.testgen."
+_RESAMPLES = 1000
+
+Row = Mapping[str, Any]
+Judged = tuple[float, bool]
+"""What self-tests give, and the verdict."""
+
+
+def self_to_blind(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """One part a split, of the trials that have both a suite's score and a verdict."""
+    splits: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        if row["progress"] is not None and row["passed"] is not None:
+            splits[row["split"]].append(row)
+    return [{"split": split, **_of_split(own)} for split, own in sorted(splits.items())]
+
+
+def _of_split(rows: Sequence[Row]) -> dict[str, Any]:
+    tasks: dict[str, list[Judged]] = defaultdict(list)
+    bins: dict[float, list[Row]] = defaultdict(list)
+    points: dict[tuple[str, str], list[Judged]] = defaultdict(list)
+    for row in rows:
+        one = (float(row["progress"]), bool(row["passed"]))
+        tasks[row["task"]].append(one)
+        points[row["label"], row["task"]].append(one)
+        bins[max(edge for edge in EDGES if one[0] >= edge)].append(row)
+    return {
+        "trials": len(rows),
+        "tasks": len(tasks),
+        "auroc": auroc(list(tasks.values())).model_dump(),
+        "correlation": correlation(list(tasks.values())).model_dump(),
+        "bins": [
+            {
+                "from": edge,
+                "self": _mean([float(row["progress"]) for row in own]),
+                "trials": len(own),
+                "blind_pass": estimators.rate(_by_task(own)).model_dump(),
+            }
+            for edge, own in sorted(bins.items())
+        ],
+        "points": [
+            {"label": label, "task": task, "trials": len(own), "self": _mean([score for score, _ in own]),
+             "blind": _mean([passed for _, passed in own])}
+            for (label, task), own in sorted(points.items())
+        ],
+    }  # fmt: skip
+
+
+def auroc(groups: Sequence[Sequence[Judged]]) -> estimators.Estimate:
+    """The chance that of two of the same task, one right and one wrong, self-tests give the right one more; a tie
+    counts half. The interval resamples tasks; ``n`` counts those that have both."""
+    found = []
+    for group in groups:
+        right, wrong = ([score for score, passed in group if passed is side] for side in (True, False))
+        if right and wrong:
+            won = sum((a > b) + 0.5 * (a == b) for a in right for b in wrong)
+            found.append((won, float(len(right) * len(wrong))))
+    return _resampled(found, lambda sums: sums[0] / sums[1])
+
+
+def correlation(groups: Sequence[Sequence[Judged]]) -> estimators.Estimate:
+    """Pearson's, over all trials; the interval resamples tasks. Not measured where either never varies."""
+    sums = [
+        (float(len(group)), *(float(sum(term)) for term in zip(*((x, y, x * x, x * y) for x, y in group), strict=True)))
+        for group in groups
+    ]
+
+    def of(total: Any) -> Any:
+        n, x, y, xx, xy = total  # y is 0 or 1: its squares add up to y
+        return (n * xy - x * y) / ((n * xx - x * x) * (n * y - y * y)) ** 0.5
+
+    return _resampled(sums, of)
+
+
+def _resampled(terms: Sequence[tuple[float, ...]], of: Callable[[Any], Any]) -> estimators.Estimate:
+    """A figure of sums over tasks, and its interval over resampled tasks."""
+    import numpy as np
+
+    if not terms:
+        return estimators.NOT_MEASURED
+    each = np.asarray(terms)
+    drawn = each[np.random.default_rng(0).integers(0, len(terms), (_RESAMPLES, len(terms)))].sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value, several = float(of(each.sum(axis=0))), of(drawn.T)
+    if not np.isfinite(value):
+        return estimators.NOT_MEASURED
+    low, high = np.quantile(several[np.isfinite(several)], [0.025, 0.975])
+    if np.isclose(low, high):
+        # Tasks that are all alike resample to themselves: that is no certainty.
+        return estimators.Estimate(value=value, n=len(terms))
+    return estimators.Estimate(value=value, low=min(value, float(low)), high=max(value, float(high)), n=len(terms))
+
+
+def by_testgen(rows: Sequence[Row], declared: Sequence[Row]) -> list[dict[str, Any]]:
+    """Blind pass rate of ``hc`` by how its tests are generated, by split; configs that agree in it count as one."""
+    of_hash = {one["hash"]: {k: v for k, v in one["settings"].items() if k.startswith(TESTGEN)} for one in declared}
+    known = {digest_of(settings): settings for settings in of_hash.values()}
+    named = dict(zip(known, labels(list(known.values()), (TESTGEN.rstrip("."),)), strict=True))
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        if row["agent"] == "hc" and row["config_hash"] in of_hash:
+            groups[digest_of(of_hash[row["config_hash"]]), row["split"]].append(row)
+    return [
+        {"testgen": named[digest] or "the same in all configs", "split": split,
+         "configs": len({row["config_hash"] for row in own}), "trials": len(own),
+         "blind_pass": estimators.rate(_by_task(own)).model_dump()}
+        for (digest, split), own in groups.items()
+    ]  # fmt: skip
+
+
+def reliance_section(summary: Row) -> Section:
+    """What self-tests are worth, in a table of bins and a sentence a split, and what stands on how they were made."""
+    parts = summary["self_to_blind"]
+    said = [
+        f"{part['split']}: within-task AUROC {interval_of(part['auroc'])}, on {counted(part['auroc']['n'], 'task')} "
+        f"with both passes and fails; correlation {interval_of(part['correlation'])}, over "
+        f"{counted(part['trials'], 'trial')} of {counted(part['tasks'], 'task')}."
+        for part in parts
+    ]
+    said += [
+        f"Tests generated with {one['testgen']}, {one['split']}: blind pass {interval_of(one['blind_pass'])}."
+        for one in summary["by_testgen"]
+        if len(summary["by_testgen"]) > 1
+    ]
+    rows = [
+        (part["split"], f"{one['self']:.2f}", one["trials"], interval_of(one["blind_pass"]))
+        for part in parts
+        for one in part["bins"]
+    ]
+    columns = ("split", "self-tests passed", "trials", "blind pass")
+    return Section("Self-tests to blind", columns, rows, after=said or [NOT_MEASURED])
+
+
+def _by_task(rows: Iterable[Row]) -> list[list[float]]:
+    groups: dict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        if row["passed"] is not None:
+            groups[row["task"]].append(float(row["passed"]))
+    return list(groups.values())
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,93 @@
+"""The plots of the page, and what they stand on."""
+
+import re
+from itertools import product
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hc_ray.reports import report
+from hc_ray.reports.html_figures import TASKS, heat_map
+from hc_ray.reports.html_report import TRIALS
+from hc_ray.reports.plots import Point, Series, Strip, spans, strips, xy
+from hc_ray.reports.self_to_blind import auroc, correlation
+from tests.fakes import sweepdir
+
+
+def inside(drawn: str) -> None:
+    """Every drawn coordinate lies within its SVG, and its text within the width of a phone."""
+    for svg in re.findall(r"<svg.*?</svg>", drawn, re.S):
+        root = ElementTree.fromstring(svg)
+        _, _, width, height = map(float, root.attrib["viewBox"].split())
+        for part in root.iter():
+            for name, limit in {"x": width, "cx": width, "x1": width, "x2": width, "y": height, "cy": height}.items():
+                assert 0 <= float(part.attrib.get(name, 0)) <= limit, ElementTree.tostring(part)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=9), st.booleans())
+def test_a_plot_keeps_its_points_within_its_frame(places: list[tuple[float, float]], joined: bool) -> None:
+    points = [Point(x, y, y / 2, y, "<&>") for x, y in places]
+    inside(xy([Series("a <b>", points, joined=joined)], "x", "y & z", diagonal=True))
+    bars = [Strip(y, y / 2, y, f"{y}") for _, y in places]
+    inside(strips([("a label <of> a config" * 4, bars), ("other", [Strip(9000, 0, 9000, "9,000")])]))
+    inside(spans(len(places), {"good": [(i, x * y, x) for i, (x, y) in enumerate(places)]}, 1.0))
+
+
+def test_what_has_no_point_is_not_measured_and_a_single_generation_has_a_plot() -> None:
+    assert xy([Series("a", [])], "x", "y") == "" == strips([])
+    inside(xy([Series("a", [Point(1, 0.5)])], "generation", "y", ticks=[1.0]))
+    page = report.html(report.summarise(sweepdir.sweep()))
+    assert page.count("<p>not measured</p>") == 7
+
+
+def test_auroc_counts_pairs_of_one_task_and_a_tie_as_half() -> None:
+    apart = [[(0.9, True), (0.1, False)], [(0.9, True), (0.1, False), (0.9, False)]]
+    assert auroc(apart).value == pytest.approx(2.5 / 3) and auroc(apart).n == 2
+    # Across tasks the scores are upside down; within each they are right.
+    levels = [[(0.2, True), (0.1, False)], [(0.9, False), (1.0, True)]]
+    assert auroc(levels).value == 1.0 and auroc(levels).low is None
+    assert auroc([[(0.5, True)], [(0.5, False)]]).value is None
+
+
+def test_the_correlation_is_pearsons_and_unmeasured_where_nothing_varies() -> None:
+    import numpy as np
+
+    groups = [[(0.1 * i, i % 3 == 0), (0.05 * i, i % 2 == 0)] for i in range(9)]
+    flat = [one for group in groups for one in group]
+    expected = np.corrcoef(*zip(*flat, strict=True))[0, 1]
+    found = correlation(groups)
+    assert found.value == pytest.approx(expected) and found.low < expected < found.high
+    assert correlation([[(0.5, True)], [(0.7, True)]]).value is None
+
+
+def test_self_tests_are_calibrated_by_split_and_testgen_configs_are_told_apart() -> None:
+    hashes = {"a" * 64: 1, "b" * 64: 2, "c" * 64: 2}
+    configs = [{"name": name[0], "hash": name, "changes": {}, "stands": {},
+                "settings": {"solver.testgen.rounds": rounds, "solver.samples": name[0]}}
+               for name, rounds in hashes.items()]  # fmt: skip
+    store = sweepdir.sweep(configs=configs)
+    for name, split in product(hashes, ("dev", "holdout")):
+        sweepdir.add_trials(store, "hc", [True, False, name[0] == "a"], config_hash=name, split=split)
+    summary = report.summarise(store)
+    assert [(part["split"], part["trials"], part["auroc"]["value"]) for part in summary["self_to_blind"]] == [
+        ("dev", 9, 1.0), ("holdout", 9, 1.0),
+    ]  # fmt: skip
+    assert [one["trials"] for one in summary["self_to_blind"][0]["bins"]] == [5, 4]
+    dev = {one["testgen"]: one["blind_pass"]["value"] for one in summary["by_testgen"] if one["split"] == "dev"}
+    assert dev == {"rounds=1": pytest.approx(2 / 3), "rounds=2": pytest.approx(1 / 3)}
+
+
+def test_a_large_sweep_is_summarised_and_its_unscored_trials_stand_first() -> None:
+    store = sweepdir.sweep()
+    for seed in range(3):
+        sweepdir.add_trials(store, "hc", [i % 2 == 0 for i in range(200)], seed=seed)
+    sweepdir.add_trial(store, "zz", "hc", None)
+    summary = report.summarise(store)
+    page = report.html(summary)
+    assert f"{TRIALS} of 601 trials" in page and len(page) < 400_000
+    listed = page.partition(f"{TRIALS} of 601")[2]
+    assert listed.index("the server died") < listed.index(">pass<")
+    assert f"{TASKS} of 201 tasks" in page and "EngineError: the server died" in page
+    assert heat_map(summary["trials"]).count("<tr>") == TASKS + 1
