@@ -2,7 +2,8 @@
 against it, and the best that is confirmed is the next incumbent. Everything else is reverted. What happens next is a
 function of the declaration and the stored records alone, so a killed climb goes on where it was."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 from hc_ray.climb import meta_reasoner, rules, tpe
 from hc_ray.climb.evaluation import Aggregates, Evaluator, Replay
@@ -28,26 +29,30 @@ class Climb:
     def __init__(
         self, start: Site, tasks: Sequence[str], config: ClimbConfig, *, evaluator: Evaluator, store: Store,
         ask: meta_reasoner.Ask | None = None, replay: Replay | None = None, speaks: Speaks | None = None,
-        tell: Callable[[Record], None] = lambda record: None,
+        learned_from: Collection[str] = (), tell: Callable[[Record], None] = lambda record: None,
     ) -> None:  # fmt: skip
         """``ask``: the meta-reasoner's engine; None: the rules propose. ``speaks``: the vocabulary that hints must not
-        use. ``tell`` hears every record as it is written. Raises ``OutputError`` where the store holds another
+        use. ``learned_from``: the tasks that installed skills were learned from. ``tell`` hears every record as it is
+        written. Raises ``OutputError`` where the store holds another
         climb."""
         self.site, self.tasks, self.config = start, tuple(sorted(tasks)), config
         """``site``: the incumbent."""
         self._evaluator, self._store, self._ask, self._replay = evaluator, store, ask, replay
-        self._speaks, self._tell = speaks, tell
+        self._speaks, self._tell, self._learned_from = speaks, tell, frozenset(learned_from)
         self.history: list[Record] = []
         """Decided proposals; the accepted ones are the path to the incumbent, those of no change false alarms."""
         self.tokens = 0
         """What it has cost so far."""
         self._aggregates: Aggregates | None = None
-        self._stagnant = 0
-        """Generations since the last acceptance."""
-        declared = readable_json({"config": config.model_dump(mode="json"), "start": start.model_dump(mode="json"),
-                                  "tasks": digest_of(list(self.tasks))})  # fmt: skip
+        self._stagnant = self.failed = 0
+        """Generations, and confirmations, since the last acceptance."""
+        terms: dict[str, Any] = {"config": config.model_dump(mode="json"), "start": start.model_dump(mode="json"),
+                                 "tasks": digest_of(list(self.tasks))}  # fmt: skip
+        declared = readable_json(terms | ({"learned_from": sorted(self._learned_from)} if learned_from else {}))
         if store.exists(DECLARED) and store.read(DECLARED) != declared:
-            raise OutputError(f"{DECLARED} was declared with another start, tasks or terms; choose another --out")
+            raise OutputError(
+                f"{DECLARED} was declared with another start, tasks, skills or terms; choose another --out"
+            )
         store.write(DECLARED, declared)
 
     def run(self) -> None:
@@ -55,12 +60,19 @@ class Climb:
         paths = [path for path in self._store.list("climb") if path != DECLARED]
         stored = {path: Record.model_validate_json(self._store.read(path)) for path in paths}
         for number in range(1, self.config.generations + 1):
-            if self.tokens >= self.config.tokens:
+            if self.tokens >= self.config.tokens or self.failed >= self.config.confirmations:
                 return
             known = [stored[path] for place in range(PROPOSERS) if (path := f"climb/{number}-{place}.json") in stored]
             if len(known) < PROPOSERS or any(one.decision is None for one in known):
                 known = self._generation(number, [one.proposal for one in known])
             self._learn(known)
+
+    @property
+    def ended_by(self) -> str:
+        """Which of its limits ended it."""
+        if self.tokens >= self.config.tokens:
+            return "tokens"
+        return "confirmations" if self.failed >= self.config.confirmations else "generations"
 
     def _write(self, record: Record) -> None:
         self._store.write(record.path, readable_json(record))
@@ -70,6 +82,7 @@ class Climb:
         """Take over what a decided generation says."""
         self.history += records
         self._stagnant += 1
+        self.failed = 0 if any(one.accepted for one in records) else self.failed + sum(one.confirmed for one in records)
         for one in records:
             assert one.decision is not None
             self.tokens, self._aggregates = one.decision.tokens, one.decision.control
@@ -80,7 +93,8 @@ class Climb:
 
     def _generation(self, number: int, proposals: list[Proposal]) -> list[Record]:
         """``proposals``: those that are stored already."""
-        trials = Generation(number, self.site, self.tasks, self.config, self._evaluator, spent=self.tokens)
+        trials = Generation(number, self.site, self.tasks, self.config, self._evaluator,
+                            spent=self.tokens, failed=self.failed, learned_from=self._learned_from)  # fmt: skip
         if self._aggregates is None:
             trials.baseline()
             self._aggregates = trials.aggregates()

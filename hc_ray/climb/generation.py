@@ -1,7 +1,7 @@
 """One generation: its changes race against the incumbent, look after look, and what is ahead is confirmed with both on
 fresh seeds. Trials are run by the evaluator; everything else here is counting."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from hc_ray.climb.evaluation import Aggregates, Cell, Evaluator, Outcome, Replay, Stage, aggregate
 from hc_ray.climb.knobs import KNOBS, Site
@@ -9,7 +9,7 @@ from hc_ray.climb.proposals import Decision, Proposal, Verdict
 from hc_ray.climb.race import ClimbConfig, Evidence, Standing, standing, weigh
 from hc_ray.domain.seeds import seed_of
 
-CONTROL = "control"
+CONTROL, SKILLS = "control", "solver.use_skills"
 _SEEDS, _CONFIRM, _OWN = 1000, 500, 250
 """Trials' seeds of a generation; from where on they are the confirmation's, and of each half those of no change."""
 
@@ -18,13 +18,16 @@ class Generation:
     """The trials of one generation, and what they decide."""
 
     def __init__(
-        self, number: int, site: Site, tasks: tuple[str, ...], config: ClimbConfig, evaluator: Evaluator, *, spent: int
-    ) -> None:
+        self, number: int, site: Site, tasks: tuple[str, ...], config: ClimbConfig, evaluator: Evaluator, *,
+        spent: int, failed: int = 0, learned_from: Set[str] = frozenset(),
+    ) -> None:  # fmt: skip
+        """``spent``: what the climb has cost so far; ``failed``: confirmations since its last acceptance;
+        ``learned_from``: tasks that judge no change of ``use_skills``."""
         self.number, self.site, self.tasks, self.config, self._evaluator = number, site, tasks, config, evaluator
-        self.tokens = spent
-        """What the climb has cost so far."""
+        self.tokens, self._failed, self._unlearned = spent, failed, set(tasks) - learned_from
         self._outcomes: dict[str, dict[tuple[str, int], Outcome]] = {CONTROL: {}}
         self._evidence: dict[str, tuple[Evidence, ...]] = {}
+        self._replayed: dict[str, float | None] = {}
         self._decided: dict[str, Decision] = {}
 
     def aggregates(self, arm: str = CONTROL) -> Aggregates:
@@ -41,22 +44,35 @@ class Generation:
         racing: dict[str, None] = {one.proposer: None for one in proposals if not self._refused(one, replay)}
         levels = [config.look_alpha(number) for number in range(len(config.looks))]
         ahead = self._stage("race", racing, config.looks, levels)
-        levels = [*(0.0 for _ in config.confirm[1:]), config.confirm_alpha(len(proposals))]
+        order = sorted(ahead, key=lambda name: self._evidence[name][-1].p)
+        for name in order[config.confirmations - self._failed :]:
+            del ahead[name]
+            self._end(name, "reverted", "no confirmation is left for it")
+        levels = [*(0.0 for _ in config.confirm[1:]), config.confirm_alpha]
         confirmed = {name: self._evidence[name][-1] for name in self._stage("confirm", ahead, config.confirm, levels)}
         best = max(confirmed, key=lambda name: (confirmed[name].delta or 0.0, confirmed[name].saved or 0.0), default="")
         for name, last in confirmed.items():
             rest = "" if name == best else "; another of this generation leads by more"
             self._end(name, "reverted" if rest else "accepted", f"confirmed: {last}{rest}")
         common = {"control": self.aggregates(), "tokens": self.tokens}
-        return [self._decided[one.proposer].model_copy(update={**common, "own": self.aggregates(one.proposer)})
-                for one in proposals]  # fmt: skip
+        return [
+            self._decided[one.proposer].model_copy(update={
+                **common, "own": self.aggregates(one.proposer), "replayed": self._replayed.get(one.proposer),
+            })
+            for one in proposals
+        ]  # fmt: skip
 
     def _refused(self, one: Proposal, replay: Replay | None) -> bool:
         how = KNOBS[one.knob].replay if one.knob else "no"
         if one.fault:
             self._end(one.proposer, "refused", one.fault)
+        elif one.knob == SKILLS and not self.config.can_accept(len(self._unlearned)):
+            learned, left = len(self.tasks) - len(self._unlearned), len(self._unlearned)
+            self._end(one.proposer, "refused", f"skills were learned from {learned} of these tasks: "
+                                               f"on {left} others no change can be accepted")  # fmt: skip
         elif replay and (how == "yes" or (how == "less" and one.after < one.before)):
             gain = replay(self.site.solver, one.solver)
+            self._replayed[one.proposer] = gain
             if gain is not None and gain < 0:
                 self._end(one.proposer, "refused", f"worse on stored trials ({gain:+.3f} of the pools): none was run")
         return one.proposer in self._decided
@@ -110,8 +126,11 @@ class Generation:
 
     def _weigh(self, stage: Stage, one: Proposal, seeds: int) -> Evidence:
         pairs = [(self._seed(stage, place, None), self._seed(stage, place, one)) for place in range(seeds)]
+        changed = self._outcomes[one.proposer]
+        if one.knob == SKILLS:  # what a skill was learned from says nothing of it
+            changed = {key: outcome for key, outcome in changed.items() if key[0] in self._unlearned}
         return weigh(
-            stage, self._outcomes[CONTROL], self._outcomes[one.proposer], pairs,
+            stage, self._outcomes[CONTROL], changed, pairs,
             score=one.knob is None or not KNOBS[one.knob].changes_suite,
             seed=seed_of("climb", self.config.seed, stage, self.number, one.place, seeds),
         )  # fmt: skip

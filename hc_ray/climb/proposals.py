@@ -53,6 +53,9 @@ class Decision(Value):
     why: str
     evidence: tuple[Evidence, ...] = ()
     """Look after look, of the race and of the confirmation."""
+    replayed: float | None = None
+    """How much larger a share of the incumbent's stored pools it would have picked right; None where that was not
+    looked at, or could not tell."""
     control: Aggregates = Aggregates()
     """Of the incumbent's trials in this generation."""
     own: Aggregates = Aggregates()
@@ -74,6 +77,11 @@ class Record(Value):
     @property
     def accepted(self) -> bool:
         return self.decision is not None and self.decision.verdict == "accepted"
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether it came as far as a confirmation, however that ended."""
+        return any(one.stage == "confirm" for one in self.decision.evidence) if self.decision else False
 
     @property
     def worth(self) -> Evidence | None:

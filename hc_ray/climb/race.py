@@ -1,11 +1,11 @@
 """Whether a change is better than its incumbent: a race over the tasks in looks that are declared beforehand, then a
 confirmation of both on fresh seeds. What counts is the first verdict, paired by task and seed; the task is the unit.
 
-Only the confirmation accepts, on trials that no decision has seen. A change without an effect passes the race with a
-chance of at most ``race_alpha``, and the confirmation with its level; that is set by how many changes the climb may
-try, so that all of them together come to at most ``alpha``. A change that passes less often than its incumbent at
-any look ends there, which only lowers that. ``scripts/bench climb`` simulates whole climbs; the defaults are where it
-gained most at equal tokens."""
+Only the confirmation accepts, on trials that no decision has seen. The race is a filter: nothing rests on its level.
+From each incumbent on at most ``confirmations`` may fail, and each has the same share of ``alpha``, so that all of them
+together accept what is no better with a chance of at most ``alpha``, whatever the race lets through, no change and
+savings of tokens included. ``scripts/bench climb`` simulates whole climbs; the defaults are where it gained most at
+equal tokens."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -28,27 +28,35 @@ class ClimbConfig(ClimbSettings):
         seen = [sum(self.looks[: i + 1]) for i in range(len(self.looks))]
         return self.race_alpha * seen[number] / sum(seen)
 
-    def confirm_alpha(self, proposers: int) -> float:
+    @property
+    def confirm_alpha(self) -> float:
         """One-sided level of a confirmation."""
-        return min(self.race_alpha, self.alpha / (self.generations * proposers * self.race_alpha))
+        return self.alpha / self.confirmations
 
-    def can_accept(self, tasks: int, proposers: int) -> bool:
+    def can_accept(self, tasks: int) -> bool:
         """Whether the best evidence that so many tasks can give would be enough."""
-        level = min(self.confirm_alpha(proposers), self.look_alpha(-1))
+        level = min(self.confirm_alpha, self.look_alpha(-1))
         return tasks >= FEWEST_TASKS and 0.5**tasks <= level
 
     def says(self, tasks: int, proposers: int) -> tuple[str, ...]:
         """The declaration for a reader, and whether so few tasks could lead to an acceptance at all."""
-        level, effect = self.confirm_alpha(proposers), minimal_detectable_effect(tasks, sum(self.confirm))
+        effect = minimal_detectable_effect(tasks, sum(self.confirm))
         return (
-            f"{self.generations} generations of {proposers} changes on {tasks} tasks, at most {self.tokens:,} tokens",
-            f"race: looks after {', '.join(map(str, self.looks))} more seeds per task, one-sided alpha "
-            f"{self.race_alpha:g} in all; confirmation: both configs on {sum(self.confirm)} fresh seeds per task, "
-            f"one-sided alpha {level:.4f}; chance of any acceptance where nothing is better: at most {self.alpha:g}",
+            f"{_counted(self.generations, 'generation')} of {proposers} changes on {_counted(tasks, 'task')}, "
+            f"at most {self.tokens:,} tokens",
+            f"race: {_counted(sum(self.looks), 'seed')} per task in {_counted(len(self.looks), 'look')}, one-sided "
+            f"alpha {self.race_alpha:g} in all; confirmation: both configs on "
+            f"{_counted(sum(self.confirm), 'fresh seed')} per task, one-sided alpha {self.confirm_alpha:.4f}, the end "
+            f"after {self.confirmations} that fail; chance of any acceptance where nothing is better: at most "
+            f"{self.alpha:g}",
             f"a confirmation at two-sided alpha 0.05 would see a difference of {effect:.2f} (80 % power)"
-            if self.can_accept(tasks, proposers)
-            else f"{tasks} tasks are too few: no change can be accepted, whatever it does",
+            if self.can_accept(tasks)
+            else f"on {_counted(tasks, 'task')} no change can be accepted, whatever it does",
         )  # fmt: skip
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 class Evidence(Value):
@@ -74,8 +82,9 @@ class Evidence(Value):
     def __str__(self) -> str:
         if self.delta is None:
             return "no scored pair"
-        return (f"{self.control:.3f} to {self.changed:.3f} ({self.delta:+.3f}) on {self.tasks} tasks with {self.seeds} "
-                f"seeds, one-sided p {self.p:.4f}, {self.saved:+.0f} tokens saved a trial")  # fmt: skip
+        lead = f"{self.control:.3f} to {self.changed:.3f} ({self.delta:+.3f})"
+        on = f"{_counted(self.tasks, 'task')} with {_counted(self.seeds, 'seed')}"
+        return f"{lead} on {on}, one-sided p {self.p:.4f}, {self.saved:+.0f} tokens saved a trial"
 
 
 def weigh(

@@ -233,9 +233,11 @@ class ClimbSettings(Value):
     """Seeds per task that each look of a confirmation adds; only the last accepts."""
     race_alpha: float = Field(0.15, gt=0, le=0.5)
     """One-sided level of a race, all its looks together."""
-    alpha: float = Field(0.15, gt=0, le=0.5)
-    """Bound of the chance that a climb accepts anything where no change has an effect. It adds up the chances of all
-    changes; simulated climbs (``scripts/bench climb``) come to about half of it."""
+    alpha: float = Field(0.1, gt=0, le=0.5)
+    """Bound of the chance that a climb accepts anything where no change has an effect."""
+    confirmations: int = Field(4, ge=1)
+    """Confirmations that may fail before the next acceptance: they share ``alpha``, and the climb ends with the last of
+    them."""
     patience: int = Field(3, ge=1)
     """After so many generations without an acceptance changes may be twice as large, after twice as many three
     times."""

@@ -18,7 +18,7 @@ from tests.bench.climb import World
 from tests.fakes.sweepdir import MemoryStore
 
 START = Site(solver=SolverConfig())
-SHORT = ClimbConfig(generations=3, looks=(1, 1), confirm=(1,), race_alpha=0.5, alpha=0.5, tokens=10**9)
+SHORT = ClimbConfig(generations=3, looks=(1, 1), confirm=(1,), race_alpha=0.5, alpha=0.5, confirmations=9, tokens=10**9)
 
 
 class Recording(World):
@@ -79,7 +79,7 @@ def test_the_budget_is_passed_by_no_more_than_the_trial_in_flight_and_its_end_re
     budget: int,
 ) -> None:
     world = World(8, 8, 3.0)
-    climb, _ = climbed(SHORT.model_copy(update={"tokens": budget, "generations": 9}), world)
+    climb, _ = climbed(SHORT.model_copy(update={"tokens": budget, "generations": 9, "confirmations": 99}), world)
     assert budget <= climb.tokens == world.spent < budget + 6000
     last = [one.decision.verdict for one in climb.history[-3:] if one.decision]
     assert "undecided" in last and "accepted" not in last
@@ -101,11 +101,23 @@ def test_proposers_take_equal_turns_and_every_comparison_has_seeds_of_its_own() 
 
 
 def test_stagnation_takes_bigger_steps_within_three_guardrails() -> None:
-    climb, _ = climbed(SHORT.model_copy(update={"generations": 8, "patience": 2, "alpha": 0.001}), World(1, 8, 0.0))
+    climb, _ = climbed(
+        SHORT.model_copy(update={"generations": 8, "patience": 2, "confirmations": 999}), World(1, 8, 0.0)
+    )
     assert [one.proposal.reach for one in climb.history[::3]] == [1, 1, 2, 2, 3, 3, 3, 3]
     steps = [abs(one.proposal.after - one.proposal.before) / knob.box[2] for one in climb.history
              if one.proposal.knob and (knob := KNOBS[one.proposal.knob]).kind == "whole" and knob.box]  # fmt: skip
     assert 1 < max(steps) <= 3
+
+
+def test_failed_confirmations_are_counted_from_the_last_acceptance_on_and_the_last_of_them_ends_the_climb() -> None:
+    for seed in range(4):
+        terms = SHORT.model_copy(update={"generations": 30, "confirmations": 2, "alpha": 0.05, "seed": seed})
+        climb, _ = climbed(terms, World(seed, 8, 3.0 if seed % 2 else 0.0))
+        tried = [[one.accepted for one in climb.history[i : i + 3] if one.confirmed] for i in range(0, 90, 3)]
+        since = next((i for i, one in enumerate(reversed(tried)) if True in one), len(tried))
+        assert [len(one) for one in tried if True not in one].count(3) == 0, "two are left at most"
+        assert climb.ended_by == "confirmations" and sum(map(len, tried[len(tried) - since :])) == climb.failed == 2
 
 
 def test_changes_that_stored_trials_speak_against_cost_no_trial() -> None:
@@ -120,7 +132,7 @@ def test_changes_that_stored_trials_speak_against_cost_no_trial() -> None:
 
 def test_a_folder_with_another_climb_is_refused() -> None:
     _, store = climbed()
-    with pytest.raises(OutputError, match="another start, tasks or terms"):
+    with pytest.raises(OutputError, match="another start, tasks, skills or terms"):
         climbed(SHORT.model_copy(update={"seed": 9}), store=store)
 
 

@@ -8,7 +8,7 @@ from hc_ray.climb.race import ClimbConfig, Evidence, standing, weigh
 from hc_ray.domain.config import SolverConfig
 from tests.bench.climb import World
 
-ONE = ClimbConfig(generations=1, alpha=0.1, race_alpha=0.3, looks=(1, 1), confirm=(1, 2), tokens=10**9)
+ONE = ClimbConfig(generations=1, alpha=0.1, confirmations=3, race_alpha=0.5, looks=(1, 1), confirm=(1, 2), tokens=10**9)
 
 
 def outcomes(passed: dict[str, list[bool | None]], tokens: int = 100, first: int = 0) -> dict[tuple[str, int], Outcome]:
@@ -44,7 +44,7 @@ def test_a_lead_is_ahead_a_lag_is_behind_and_fewer_than_six_tasks_decide_nothing
     assert standing(lead, 0.001, last=False) == "open" and standing(lead, 0.001, last=True) == "behind"
     few = evidence({task: worse[task] for task in list(worse)[:5]}, {task: better[task] for task in list(better)[:5]})
     assert standing(few, 0.2, last=True) == "behind"
-    assert "too few" in ONE.says(5, 3)[-1] and "80 % power" in ONE.says(12, 3)[-1]
+    assert "no change" in ONE.says(5, 3)[-1] and "80 % power" in ONE.says(12, 3)[-1]
 
 
 def test_equal_pass_rates_are_decided_by_tokens_and_never_at_the_cost_of_a_pass() -> None:
@@ -72,6 +72,18 @@ def test_on_few_tasks_without_any_effect_at_most_the_declared_share_is_accepted(
         assert sum(one.verdict == "accepted" for one in decisions) <= 1
         accepted += any(one.verdict == "accepted" for one in decisions)
     assert 0 < accepted <= runs * 0.1 + 3 * (runs * 0.1 * 0.9) ** 0.5
+
+
+def test_skills_are_judged_by_the_tasks_that_they_were_not_learned_from_and_by_none_where_too_few_are_left() -> None:
+    site, world = Site(solver=SolverConfig()), World(1, 16, 0.0)
+    change = Proposal(proposer="tpe", generation=1, place=0, parent="", knob="solver.use_skills", before=False,
+                      after=True, solver=SolverConfig(use_skills=True))  # fmt: skip
+    for learned, tasks in ((0, 16), (8, 8), (11, None)):
+        trials = Generation(1, site, world.tasks, ONE, world, spent=0, learned_from=set(world.tasks[:learned]))
+        (decision,) = trials.decide([change], None)
+        assert {one.tasks for one in decision.evidence} == ({tasks} if tasks else set())
+        assert (decision.verdict == "refused") == (tasks is None), decision.why
+    assert "learned from 11 of these tasks: on 5 others" in decision.why
 
 
 def test_aggregates_hold_rates_over_tasks_and_no_task() -> None:

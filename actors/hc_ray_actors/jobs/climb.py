@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from hc_ray.agent.skills import installed
 from hc_ray.climb.climb import PROPOSERS, Climb
 from hc_ray.climb.knobs import Site
 from hc_ray.climb.proposals import Record
@@ -31,6 +32,7 @@ from hc_ray_actors.driver.resumption import comparable
 from hc_ray_actors.driver.supervisor import located
 from hc_ray_actors.driver.task_choice import vocabulary_of
 from hc_ray_actors.engine import Engine, open_model
+from hc_ray_actors.jobs.climb_replay import LOOKS, StoredTrials
 from hc_ray_actors.jobs.sweep_evaluator import SWEEPS, SweepEvaluator, Watch
 from hc_ray_actors.role_models import role_model
 
@@ -119,8 +121,8 @@ def _is_of_a_climb(config: SweepConfig) -> None:
 def _can_lead_anywhere(terms: ClimbConfig, plan: sweep.Plan) -> None:
     """Raises ``ConfigError`` for a climb that could accept nothing."""
     tasks, most = len(plan.taken), plan.config.budget.tokens
-    if not terms.can_accept(tasks, PROPOSERS):
-        needs = next(number for number in count(tasks) if terms.can_accept(number, PROPOSERS))
+    if not terms.can_accept(tasks):
+        needs = next(number for number in count(tasks) if terms.can_accept(number))
         raise ConfigError(f"{terms.says(tasks, PROPOSERS)[-1]}; on these terms a climb needs {needs} dev tasks")
     trials = tasks * (PROPOSERS + 1) * terms.looks[0]
     if terms.tokens < trials * most:
@@ -184,7 +186,8 @@ def run(
         climb = Climb(
             plan.start, [task.name for task in plan.sweep.taken], plan.terms,
             evaluator=SweepEvaluator(plan.sweep, plan.out, cluster=lasting, watch=watch), store=store,
-            ask=ask, speaks=vocabulary_of(tasks).found, tell=tell,
+            ask=ask, replay=StoredTrials(plan.out, lasting, lambda: _sweeps(plan, store), note),
+            speaks=vocabulary_of(tasks).found, learned_from=_learned_from(plan), tell=tell,
         )  # fmt: skip
         climb.run()
         return _conclude(plan, climb, store)
@@ -194,9 +197,20 @@ def run(
         lease.release()
 
 
+def _sweeps(plan: ClimbPlan, store: SweepStore) -> list[str]:
+    """The climb's sweeps so far."""
+    return [f"{plan.out}/sweeps/{name}" for name in (stored_json(store, SWEEPS) or {}).values()]
+
+
+def _learned_from(plan: ClimbPlan) -> tuple[str, ...]:
+    """The tasks of a climb that installed skills were learned from."""
+    digests = {digest for skill in installed() for came in skill.provenance for digest in came.get("tasks_digests", ())}
+    return tuple(task.name for task in plan.sweep.taken if task.digest in digests)
+
+
 def _conclude(plan: ClimbPlan, climb: Climb, store: SweepStore) -> dict[str, Any]:
     """``champion.yaml`` and ``climb.json``."""
-    folders = [f"{plan.out}/sweeps/{name}" for name in (stored_json(store, SWEEPS) or {}).values()]
+    folders = _sweeps(plan, store)
     rows = [row for folder in folders for row in rows_of(SweepStore(folder))]
     path = [record for record in climb.history if record.accepted]
     tuned = f"tuned on {len(climb.tasks)} dev tasks"
@@ -214,10 +228,11 @@ def _conclude(plan: ClimbPlan, climb: Climb, store: SweepStore) -> dict[str, Any
         "dataset": plan.sweep.config.dataset,
         "says": tuned,
         "terms": plan.terms.model_dump(mode="json"),
-        "ended_by": "tokens" if climb.tokens >= plan.terms.tokens else "generations",
+        "ended_by": climb.ended_by,
         "tokens": climb.tokens,
         "trials": len(rows),
         "bits": sum(row["passed"] is not None for row in rows),
+        "replays": len(stored_json(store, LOOKS) or ()),
         "config_hash": best.hash,
         "path": [_told(record) for record in path],
         "records": [_told(record) for record in climb.history],
