@@ -1,8 +1,11 @@
 """Climbs by sweeps with played actors: a trial passes where its config has a hint that the meta-reasoner knows of."""
 
 import json
+import os
 import signal
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,7 @@ from hc_ray.domain.errors import ConfigError, OutputError
 from hc_ray.domain.events import TrialComplete
 from hc_ray.reports.report import summarise
 from hc_ray.stores.sweep_directory import SweepStore
+from hc_ray_actors.driver.resumption import stored_config
 from hc_ray_actors.jobs import climb
 from tests.fakes import crew
 from tests.fakes.answers import HINT
@@ -57,6 +61,7 @@ class Watch:
 
     def __init__(self, last: int = -1) -> None:
         self.last, self.ended = last, 0
+        self.end: Callable[[], None] = lambda: signal.raise_signal(signal.SIGINT)
 
     @contextmanager
     def __call__(self, trials: int) -> Any:
@@ -66,7 +71,7 @@ class Watch:
         if isinstance(event, TrialComplete):
             self.ended += 1
             if self.ended == self.last:
-                signal.raise_signal(signal.SIGINT)
+                self.end()
 
 
 @pytest.fixture
@@ -118,6 +123,36 @@ def test_a_climb_that_was_interrupted_goes_on_to_the_same_records_and_leaves_a_c
     assert json.loads(Path(given["out"], "climb.json").read_text())["proposers"]["meta-reasoner"]["accepted"] == 1
 
 
+def killed(given: dict[str, Any], last: int) -> None:
+    """Climbs until ``last`` trials have ended; then this process is gone."""
+    watch = Watch(last)
+    watch.end = lambda: os.kill(os.getpid(), signal.SIGKILL)
+    climbed(given, watch, resume=Path(given["out"], climb.SETTINGS).exists())
+
+
+def test_a_driver_that_was_killed_in_a_race_and_in_a_confirmation_leaves_a_climb_that_comes_to_the_same(
+    given: dict[str, Any], tmp_path: Path
+) -> None:
+    given["climb"] |= {"generations": 2}
+    whole = climbed(given | {"out": str(tmp_path / "whole")}, Watch())
+    stored = 0
+    for stage, last in (("race", TASKS + 3), ("confirm", 3 * TASKS)):
+        code = "import json, sys; from tests.actors.test_climb import killed; killed(*json.loads(sys.argv[1]))"
+        gone = subprocess.run([sys.executable, "-c", code, json.dumps([given, last])], capture_output=True, timeout=120)
+        assert gone.returncode == -signal.SIGKILL, gone.stderr
+        inner = sorted(Path(given["out"], "sweeps").iterdir())[-1]
+        assert (
+            inner.name.endswith(stage) and not json.loads((inner.parents[1] / "climb/1-0.json").read_text())["decision"]
+        )
+        with pytest.raises(OutputError, match=f"hc-ray climb --resume -o {given['out']}"):
+            stored_config(str(inner))
+        stored = len(list(inner.parent.glob("*/trials/*/result.json")))
+        assert stored >= last
+    again = climbed(climb.stored_settings(given["out"]), rest := Watch(), resume=True)
+    assert records(given["out"]) == records(str(tmp_path / "whole")) and again["path"] == whole["path"]
+    assert stored + rest.ended == whole["trials"], "no stored trial ran again"
+
+
 def test_when_the_tokens_are_spent_no_trial_starts_and_what_is_undecided_is_reverted(given: dict[str, Any]) -> None:
     given["budget"], given["concurrency"] = {"tokens": 30}, 1
     given["solver"] = {"testgen": {"budget_tokens": 0}}
@@ -133,7 +168,7 @@ def test_when_the_tokens_are_spent_no_trial_starts_and_what_is_undecided_is_reve
     ({"grid": {"solver.samples": [1, 2]}}, "proposes its own changes"),
     ({"seeds": 2}, "climb.looks"),
     ({"climb": {"tokens": 1000}}, "may not pay for one look"),
-    ({"limit": 5}, "5 tasks are too few"),
+    ({"limit": 5}, "on 5 tasks no change can be accepted"),
 ])  # fmt: skip
 def test_what_no_climb_can_be_is_refused_in_one_line(given: dict[str, Any], more: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError) as refused:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -48,9 +49,13 @@ def comparable(config: SweepConfig) -> dict[str, Any]:
 
 
 def stored_config(out: str) -> SweepConfig:
-    """The config of a sweep directory. Raises ``OutputError`` where there is none."""
+    """The config of a sweep directory. Raises ``OutputError`` where there is none, and for a part of a climb."""
+    store = SweepStore(out)
+    climb, inner, _ = (out if "://" in out else str(Path(out).absolute())).rpartition("/sweeps/")
+    if inner and SweepStore(climb).exists("climb/declared.json"):
+        raise OutputError(f"{out} is a part of a climb; to continue that: hc-ray climb --resume -o {climb}")
     try:
-        stored = _sweep(SweepStore(out))
+        stored = _sweep(store)
     except FileNotFoundError:
         raise OutputError(f"{out}: not a sweep directory (no sweep.json), so there is nothing to resume") from None
     try:
