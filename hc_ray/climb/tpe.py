@@ -2,7 +2,6 @@
 records say was run (by whomever it was suggested, with the values as clipped) and what that was worth against its
 incumbent."""
 
-import warnings
 from typing import Any
 
 from hc_ray.climb.knobs import KNOBS
@@ -21,12 +20,8 @@ def suggest(moment: Moment) -> Proposal:
     from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        # Grouped: a knob's values are modelled by the trials that turned it.
-        sampler = optuna.samplers.TPESampler(
-            n_startup_trials=START_UP, multivariate=True, group=True, seed=moment.seed_for("tpe")
-        )
+    # Each parameter is modelled by itself, so a knob's values by the trials that turned it.
+    sampler = optuna.samplers.TPESampler(n_startup_trials=START_UP, seed=moment.seed_for("tpe"))
     study = optuna.create_study(direction="maximize", sampler=sampler)
     for record in moment.history:
         knob = _SPACE.get(record.proposal.knob or "")

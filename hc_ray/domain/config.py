@@ -223,7 +223,7 @@ class RetryConfig(Value):
 class ClimbSettings(Value):
     """What a climb declares before its first trial."""
 
-    generations: int = Field(12, ge=1, le=900)
+    generations: int = Field(20, ge=1, le=900)
     """Generations at most; in each, every proposer suggests one change."""
     tokens: int = Field(5_000_000, ge=1)
     """Token budget of the whole climb: control, confirmations and the meta-reasoner included."""
