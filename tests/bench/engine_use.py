@@ -3,19 +3,30 @@ where none is known, runs the starter's dev functions (or what is asked for) wit
 report says of the engine. ``--against``: sweep directories of other versions, of the same trials, held against the same
 speed by tokens and wall time alone, since older versions kept no account.
 
+``--played``: an engine that takes none of this machine's processors, as one on a GPU does. It is simulated: a script
+plays a model that makes mistakes on the terminal tasks, and each request takes the time that its tokens would take at
+the speed of ``PLAYED``. What is measured is whether trials, sandboxes and grading keep such an engine at work.
+
     scripts/bench engine-use -o runs/use
+    scripts/bench engine-use -o runs/played --played
     scripts/bench engine-use -o runs/use --against runs/before
 """
 
 import argparse
+import asyncio
 import json
+import os
 import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from hc_ray.domain.config import EngineConfig, SweepConfig
-from hc_ray.engines.speed import Speed, known_speed
+from hc_ray.domain.prompt import Completion, Prompt
+from hc_ray.engines.scripted import ScriptedModel
+from hc_ray.engines.speed import Speed, keep_speed, known_speed
+from hc_ray.machine.paths import configs_dir
 from hc_ray.reports import report, terminal
 from hc_ray.reports.engine_use import engine_lines
 from hc_ray.reports.terminal import say
@@ -25,16 +36,34 @@ from hc_ray_actors.driver import sweep
 from hc_ray_actors.driver.plan import prepare
 from hc_ray_actors.jobs.bench import bench_engine
 
+PLAYED = Speed(knee=8, completion_tokens_per_second=200, prompt_tokens_per_second=4000, measured="simulated")
+"""About a model of 7 billion parameters on one GPU, and of the order of what its makers' benches say."""
+_ENGINE = EngineConfig(kind="scripted", script="tests.fakes.plays_mistakes:good", context_tokens=65_536,
+                       parallel=PLAYED.knee)  # fmt: skip
+
 
 def config_of(given: argparse.Namespace) -> SweepConfig:
-    """The sweep: small budgets, as the starter's other measurements use."""
+    """The sweep: small budgets, as the starter's other measurements use; those of a capable model where one is
+    played."""
+    own: dict[str, Any] = {"budget": {"tokens": 1500},
+                           "solver": {"max_rounds": 2, "testgen": {"budget_tokens": 500, "rounds": 1}}}  # fmt: skip
+    if given.played:
+        own = {"engine": _ENGINE, "budget": {"tokens": 200_000}, "agents": ("raw", "hc"),
+               "solver": {"agent_style": "loop", "max_answer_tokens": 4000}}  # fmt: skip
     return SweepConfig.model_validate({
         "dataset": given.dataset, "tags": tuple(given.tag), "seeds": given.seeds, "limit": given.tasks,
         "sandbox": given.sandbox, "out": given.out, "mlflow_uri": "none",
-        "concurrency": given.concurrency, "sandbox_slots": given.slots,
-        "budget": {"tokens": 1500},
-        "solver": {"max_rounds": 2, "testgen": {"budget_tokens": 500, "rounds": 1}},
+        "concurrency": given.concurrency, "sandbox_slots": given.slots, **own,
     })  # fmt: skip
+
+
+class Paced(ScriptedModel):
+    """A script that takes a slot's time for its tokens: with every slot busy the engine is as fast as ``PLAYED``."""
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        said = await super().complete(prompt)
+        await asyncio.sleep(PLAYED.knee * PLAYED.seconds(said.prompt_tokens, said.completion_tokens))
+        return said
 
 
 def figures(out: str, speed: Speed) -> dict[str, Any]:
@@ -57,6 +86,7 @@ def main() -> None:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     parser.add_argument("-o", "--out", required=True, help="the sweep's directory; the same command goes on in it")
     parser.add_argument("-p", "--dataset", default="starter")
+    parser.add_argument("--played", action="store_true", help="a simulated engine on processors of its own")
     parser.add_argument("--tag", action="append", default=[], help="only tasks with this tag")
     parser.add_argument("--tasks", type=int, help="at most so many")
     parser.add_argument("--seeds", type=int, default=1)
@@ -68,13 +98,17 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     speed = known_speed(EngineConfig())
+    if given.played:
+        given.dataset, speed = str(configs_dir() / "tasks" / "terminal"), PLAYED
+        os.environ["HC_PLAYED_DATASET"] = given.dataset
+        keep_speed(_ENGINE, PLAYED)
     if speed is None:
         bench_engine(EngineConfig(), knee=True, tell=lambda line: say(line, stream=sys.stderr))
         speed = known_speed(EngineConfig())
     assert speed is not None
     plan = prepare(config_of(given), resume=Path(given.out, "sweep.json").is_file())
     progress = terminal.Progress(len(plan.trials), done=plan.done, estimated_seconds=None, stream=sys.stderr)
-    with progress:
+    with progress, mock.patch("hc_ray.engines.scripted.ScriptedModel", Paced if given.played else ScriptedModel):
         sweep.run(plan, events=progress, cluster=None if given.ray else InProcess())
     found = [figures(out, speed) for out in (given.out, *given.against)]
     if given.json:

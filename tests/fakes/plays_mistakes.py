@@ -61,6 +61,8 @@ def poor(prompt: Prompt) -> str:
 
 def answer(prompt: Prompt, quality: Quality) -> str:
     """What is said to a prompt."""
+    if len(prompt.messages) < 2:
+        return ""  # tests in a form that it does not write
     asked = prompt.messages[1].content
     chance = random.Random(f"{prompt.purpose} {prompt.seed} {asked[:200]}")
     if prompt.role == "tester":
