@@ -7,7 +7,6 @@ unscored, 130 interrupted."""
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 import typer
 
@@ -16,10 +15,7 @@ from hc_ray.cli import audit, best, climb, machine, models, report, skills, swee
 from hc_ray.domain.errors import HcRayError, InfrastructureError, UserError
 
 NAME = "hc-ray"
-COMPLETE_VARIABLE = "_HC_RAY_COMPLETE"
 DEBUG = "--debug"
-COMPLETION = ("--install-completion", "--show-completion")
-SHELLS = ("bash", "zsh", "fish")
 
 app = typer.Typer(
     name=NAME,
@@ -27,7 +23,6 @@ app = typer.Typer(
     "grading what the search gains.",
     no_args_is_help=True,
     rich_markup_mode=None,
-    epilog="To install tab completion for your shell: hc-ray --install-completion",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -57,9 +52,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command line; answers the exit code. Everything that can be raised ends here."""
     debug = DEBUG in arguments
     try:
-        command = _command()
-        if arguments and arguments[0] in COMPLETION:
-            return _completion(arguments[0], arguments[1:])
+        command = typer.main.get_command(app)
         # `--debug` may follow the verb too: it belongs to no verb, so it is taken out before typer sees it.
         kept = [argument for argument in arguments if argument != DEBUG]
         code = command.main(kept, prog_name=NAME, standalone_mode=False)
@@ -76,49 +69,6 @@ def run(arguments: Sequence[str]) -> int:
         if debug:
             raise
         return _fault(error)
-
-
-def _command() -> Any:
-    """The whole command. Its two flags for completion are told in one line of the help instead of being listed."""
-    command = typer.main.get_command(app)
-    for parameter in command.params:
-        if set(parameter.opts) & set(COMPLETION):
-            parameter.hidden = True  # type: ignore[attr-defined]
-    return command
-
-
-def _completion(flag: str, named: Sequence[str]) -> int:
-    """Install or print the completion of a shell: the one that is named, else the one that runs this."""
-    from typer import _completion_shared as completion
-
-    shell = named[0] if named else _shell_of_this_process()
-    if shell not in SHELLS or len(named) > 1:
-        return _end(2, f"{flag}: name your shell: {', '.join(f'{flag} {one}' for one in SHELLS)}")
-    script = completion.get_completion_script(prog_name=NAME, complete_var=COMPLETE_VARIABLE, shell=shell)
-    if shell == "zsh":
-        script = _at_once(script)
-    if flag == "--show-completion":
-        typer.echo(script)
-        return 0
-    _, path = completion.install(shell=shell, prog_name=NAME, complete_var=COMPLETE_VARIABLE)
-    path.write_text(f"{script}\n")
-    typer.echo(f"Installed {shell} completion in {path}. Start a new shell to use it.")
-    return 0
-
-
-def _at_once(script: str) -> str:
-    """The script for zsh, so that the first Tab completes too: it is what loads the file."""
-    *before, registers = script.splitlines()
-    complete = registers.split()[1]
-    loaded = f'if [[ $zsh_eval_context[-1] == loadautofunc ]]; then\n  {complete} "$@"\nelse\n  {registers}\nfi'
-    return "\n".join([*before, loaded])
-
-
-def _shell_of_this_process() -> str | None:
-    """The shell that this command was typed into."""
-    from typer import _completion_shared as completion
-
-    return completion._get_shell_name()
 
 
 def _usage(error: Exception) -> int:

@@ -5,29 +5,18 @@ from typing import Annotated, Any
 
 import typer
 
-from hc_ray.cli.completions import configs
 from hc_ray.cli.options import (
-    ApiKeyEnv,
-    BaseUrl,
+    ENGINE,
+    TASKS,
     DryRun,
-    Engine,
-    Exclude,
-    Include,
+    Given,
     Json,
-    Limit,
-    Model,
-    Out,
-    Path,
-    Sandbox,
-    Script,
     Set,
-    Split,
-    Tag,
     Verbose,
     config_from,
-    engine_flags,
     people,
     print_json,
+    takes,
 )
 
 
@@ -36,24 +25,10 @@ def add_to(app: typer.Typer) -> None:
     app.command()(climb)
 
 
+@takes(*TASKS, "--out", "--sandbox", *ENGINE)
 def climb(
-    config: Annotated[
-        str | None,
-        typer.Argument(autocompletion=configs, help="A YAML config file, or the name of a shipped one."),
-    ] = None,
-    path: Path = None,
-    include: Include = None,
-    exclude: Exclude = None,
-    tag: Tag = None,
-    limit: Limit = None,
-    split: Split = None,
-    out: Out = None,
-    sandbox: Sandbox = None,
-    engine: Engine = None,
-    base_url: BaseUrl = None,
-    model: Model = None,
-    script: Script = None,
-    api_key_env: ApiKeyEnv = None,
+    given: Given,
+    config: Annotated[str | None, typer.Argument(help="A YAML config file, or the name of a shipped one.")] = None,
     set_: Set = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the climb in -o OUT.")] = False,
     dry_run: DryRun = False,
@@ -65,16 +40,13 @@ def climb(
     from hc_ray.reports.terminal import Progress, heading, say
     from hc_ray_actors.jobs import climb as job
 
-    flags: dict[str, Any] = {
-        "--path": path, "--include": include, "--exclude": exclude, "--tag": tag, "--limit": limit, "--split": split,
-        "--out": out, "--sandbox": sandbox, **engine_flags(engine, base_url, model, script, api_key_env),
-    }  # fmt: skip
+    out, path = given["--out"], given["--path"]
     if resume and out is None:
         raise ConfigError("--resume needs -o OUT, the folder of the climb to continue")
     base = job.stored_settings(str(out)) if resume and config is None and path is None else None
     if config is None and path is None and base is None:
         config = "climb"
-    plan = job.prepare(config_from(config, flags, base=base, sets=set_ or ()), resume=resume)
+    plan = job.prepare(config_from(config, given, base=base, sets=set_ or ()), resume=resume)
     stream = people(as_json)
     heading(f"Climb: {plan.sweep.config.dataset} → {plan.out}", stream=stream)
     for line in (*plan.says, f"sandbox {plan.sweep.sandbox}: {plan.sweep.sandbox_why}", *plan.sweep.notes):

@@ -67,18 +67,6 @@ def model_at(loc: Loc) -> type[BaseModel] | None:
     return here if isinstance(here, type) and issubclass(here, BaseModel) else None
 
 
-def values_at(loc: Loc) -> list[str]:
-    """The values that a field may have, one of them where it takes several; none where they cannot be listed."""
-    owner = model_at(loc[:-1])
-    field = owner.model_fields.get(str(loc[-1])) if owner else None
-    annotation = _without_none(field.annotation) if field else None
-    if typing.get_origin(annotation) is tuple:
-        annotation = typing.get_args(annotation)[0]
-    if typing.get_origin(annotation) is typing.Literal:
-        return [str(value) for value in typing.get_args(annotation)]
-    return ["true", "false"] if annotation is bool else []
-
-
 def _without_none(annotation: Any) -> Any:
     if typing.get_origin(annotation) not in (typing.Union, types.UnionType):
         return annotation

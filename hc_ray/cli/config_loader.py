@@ -3,7 +3,6 @@
 A mistake is answered in one or two lines that name the file, the line, the field and what is allowed there."""
 
 import difflib
-import types
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 
 import yaml
 from pydantic import ValidationError
-from pydantic.fields import FieldInfo
 
 from hc_ray.cli.config_keys import Loc, dotted, is_known, model_at, nearest
 from hc_ray.domain.config import SweepConfig
@@ -207,8 +205,6 @@ def _words(problem: Mapping[str, Any]) -> str:
     if loc and loc[-1] == "[key]":
         loc = loc[:-1]
         return f"{dotted(loc[:-1])}: unknown name {loc[-1]!r}; allowed: {problem.get('ctx', {}).get('expected')}"
-    allowed = _allowed(loc)
-    message = str(problem["msg"]).removeprefix("Input ").removeprefix("should be ")
     got = f"{value!r}" if not isinstance(value, dict | list) else f"a {_kind(value)}"
     if len(got) > 60:
         got = got[:57] + "..."
@@ -219,7 +215,9 @@ def _words(problem: Mapping[str, Any]) -> str:
         near = difflib.get_close_matches(str(value), names, 1)
         hint = f" (did you mean {near[0]}?)" if near else ""
         return f"{dotted(loc)}: {got} is not allowed{hint}; allowed: {', '.join(names)}"
-    return f"{dotted(loc)}: {got} is not allowed; it must be {allowed or message}"
+    wanted = {"model_type": "it should be a mapping of fields", "tuple_type": "it should be a list"}
+    message = wanted.get(problem["type"]) or str(problem["msg"]).replace("Input should", "it should")
+    return f"{dotted(loc)}: {got} is not allowed: {message}"
 
 
 def _unknown_key(loc: Loc) -> str:
@@ -230,39 +228,3 @@ def _unknown_key(loc: Loc) -> str:
     if near:
         return f"unknown key {str(loc[-1])!r}{inside}; did you mean {near[0]!r}?"
     return f"unknown key {str(loc[-1])!r}{inside}; allowed: {', '.join(names)}"
-
-
-def _allowed(loc: Loc) -> str:
-    """What a field takes, in words: its type and its bounds."""
-    while loc and isinstance(loc[-1], int):
-        loc = loc[:-1]
-    owner = model_at(loc[:-1]) if loc else None
-    field = owner.model_fields.get(str(loc[-1])) if owner else None
-    return "" if field is None else f"{_type_words(field.annotation)}{_bounds(field)}"
-
-
-_BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than", "max_length": "no longer than"}
-
-
-def _bounds(field: FieldInfo) -> str:
-    words = [
-        f"{text} {getattr(item, name)}"
-        for item in field.metadata
-        for name, text in _BOUNDS.items()
-        if hasattr(item, name)
-    ]
-    return f", {' and '.join(words)}" if words else ""
-
-
-def _type_words(annotation: Any) -> str:
-    if typing.get_origin(annotation) is typing.Annotated:
-        annotation = typing.get_args(annotation)[0]
-    if annotation in (int, float, str, bool):
-        return {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}[annotation]
-    if typing.get_origin(annotation) is typing.Literal:
-        return "one of " + ", ".join(str(option) for option in typing.get_args(annotation))
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        return " or ".join("null" if o is type(None) else _type_words(o) for o in typing.get_args(annotation))
-    if typing.get_origin(annotation) is tuple:
-        return f"a list, each item {_type_words(typing.get_args(annotation)[0])}"
-    return "a mapping of fields"

@@ -4,17 +4,7 @@ from typing import IO, Annotated, Any
 
 import typer
 
-from hc_ray.cli.options import (
-    ApiKeyEnv,
-    BaseUrl,
-    Engine,
-    Json,
-    Model,
-    config_from,
-    engine_flags,
-    people,
-    print_json,
-)
+from hc_ray.cli.options import Given, Json, config_from, people, print_json, takes
 
 
 def add_to(app: typer.Typer) -> None:
@@ -72,11 +62,9 @@ def pull(
     return 0
 
 
+@takes("--engine", "--base-url", "--model", "--api-key-env")
 def bench(
-    engine: Engine = None,
-    base_url: BaseUrl = None,
-    model: Model = None,
-    api_key_env: ApiKeyEnv = None,
+    given: Given,
     knee: Annotated[
         bool, typer.Option("--knee", help="Measure only how many parallel requests pay off, within a minute.")
     ] = False,
@@ -91,7 +79,7 @@ def bench(
     calls, and tests better by single lines or whole files."""
     from hc_ray.reports.terminal import say
 
-    settings = config_from(None, engine_flags(engine, base_url, model, None, api_key_env))
+    settings = config_from(None, given)
     from hc_ray_actors.jobs.bench import bench_engine
 
     stream = people(as_json)

@@ -1,141 +1,111 @@
 """The flags that several verbs share, and how they become a config. Names follow Harbor's."""
 
+import inspect
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
-
-from hc_ray.cli.completions import choices, configs, keys, models
 
 if TYPE_CHECKING:
     from hc_ray.domain.config import SweepConfig
     from hc_ray.stores.sweep_directory import SweepStore
 
-ENGINE = "Engine"
-
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout; all other text goes to stderr.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print more detail.")]
-Out = Annotated[str | None, typer.Option("--out", "-o", help="The sweep directory: a path, or a URI such as s3://...")]
-Config = Annotated[
-    str | None,
-    typer.Option("--config", autocompletion=configs, help="A YAML config file, or the name of a shipped one."),
-]
-Path = Annotated[str | None, typer.Option("--path", "-p", help="A folder of tasks, or the name of a shipped dataset.")]
-Include = Annotated[
-    list[str] | None,
-    typer.Option("--include", "-i", metavar="GLOB", help="Run only tasks whose name matches. Repeatable."),
-]
-Exclude = Annotated[
-    list[str] | None,
-    typer.Option("--exclude", "-x", metavar="GLOB", help="Leave out tasks whose name matches. Repeatable."),
-]
-Tag = Annotated[
-    list[str] | None, typer.Option("--tag", metavar="TAG", help="Run only tasks that have this tag. Repeatable.")
-]
-Limit = Annotated[int | None, typer.Option("--limit", "-l", help="Run at most this many tasks.")]
+Config = Annotated[str | None, typer.Option("--config", help="A YAML config file, or the name of a shipped one.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan; run nothing.")]
-Agents = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--agent",
-        "-a",
-        metavar="AGENT",
-        autocompletion=choices("agents"),
-        help="Agent: raw, best_of_n, hc, oracle or nop. Repeatable.",
-    ),
-]
-Split = Annotated[
-    str | None,
-    typer.Option("--split", autocompletion=choices("split"), help="Split: dev, holdout (counted as a look) or all."),
-]
-Sandbox = Annotated[
-    str | None,
-    typer.Option("--sandbox", autocompletion=choices("sandbox"), help="Sandbox backend: auto, docker or bwrap."),
-]
-Engine = Annotated[
-    str | None,
-    typer.Option(
-        "--engine",
-        autocompletion=choices("engine", "kind"),
-        help="Inference engine: embedded, openai or scripted.",
-    ),
-]
-BaseUrl = Annotated[
-    str | None,
-    typer.Option("--base-url", help="URL of an OpenAI-compatible server, including /v1. Implies --engine openai."),
-]
-Model = Annotated[
-    str | None,
-    typer.Option(
-        "--model",
-        autocompletion=models,
-        help="Model for every role: a catalogue name, a GGUF file, or the server's model name.",
-    ),
-]
-Script = Annotated[
-    str | None, typer.Option("--script", help="MODULE:FUNCTION that answers prompts. Implies --engine scripted.")
-]
-ApiKeyEnv = Annotated[
-    str | None, typer.Option("--api-key-env", help="Name of the environment variable that holds the server's API key.")
-]
-BudgetTokens = Annotated[
-    int | None, typer.Option("--budget-tokens", help="Token budget of a trial, prompt and completion tokens together.")
-]
 Set = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        autocompletion=keys,
-        help="Set any config field, for example solver.samples=8. Repeatable.",
-    ),
+    typer.Option("--set", metavar="KEY=VALUE", help="Set any config field, for example solver.samples=8. Repeatable."),
 ]
-Network = Annotated[
-    str | None,
-    typer.Option(
-        "--network",
-        autocompletion=choices("network"),
-        help="Network policy. mention: a network only where task.toml declares one; task: Harbor's default.",
-    ),
-]
-Grading = Annotated[
-    str | None,
-    typer.Option(
-        "--grading",
-        autocompletion=choices("grading"),
-        help="Grading mode. isolated: a fresh sandbox, unless a task asks otherwise; shared: the candidate's own.",
-    ),
-]
+Given = dict[str, Any]
+"""Shared flag → what was given for it; None for nothing."""
 
-FIELDS: Mapping[str, tuple[str, ...]] = {
-    "--path": ("dataset",),
-    "--include": ("include",),
-    "--exclude": ("exclude",),
-    "--tag": ("tags",),
-    "--limit": ("limit",),
-    "--concurrency": ("concurrency",),
-    "--seeds": ("seeds",),
-    "--agent": ("agents",),
-    "--split": ("split",),
-    "--out": ("out",),
-    "--sandbox": ("sandbox",),
-    "--network": ("network",),
-    "--grading": ("grading",),
-    "--mlflow-uri": ("mlflow_uri",),
-    "--budget-tokens": ("budget", "tokens"),
-    "--timeout-multiplier": ("budget", "timeout_multiplier"),
-    "--engine": ("engine", "kind"),
-    "--base-url": ("engine", "base_url"),
-    "--model": ("engine", "model"),
-    "--script": ("engine", "script"),
-    "--api-key-env": ("engine", "api_key_env"),
-    "--min": ("solver", "testgen", "total_min"),
-    "--max": ("solver", "testgen", "total_max"),
+
+class Shared(NamedTuple):
+    """A flag that sets a field of ``SweepConfig``."""
+
+    field: str
+    kind: Any
+    help: str
+    short: str | None = None
+    metavar: str | None = None
+
+
+SHARED = {
+    "--path": Shared("dataset", str, "A folder of tasks, or the name of a shipped dataset.", "-p"),
+    "--include": Shared("include", list[str], "Run only tasks whose name matches. Repeatable.", "-i", "GLOB"),
+    "--exclude": Shared("exclude", list[str], "Leave out tasks whose name matches. Repeatable.", "-x", "GLOB"),
+    "--tag": Shared("tags", list[str], "Run only tasks that have this tag. Repeatable.", metavar="TAG"),
+    "--limit": Shared("limit", int, "Run at most this many tasks.", "-l"),
+    "--concurrency": Shared("concurrency", int, "Trials to run at the same time.", "-n"),
+    "--seeds": Shared("seeds", int, "Trials per task and agent.", "-k"),
+    "--agent": Shared("agents", list[str], "Agent: raw, best_of_n, hc, oracle or nop. Repeatable.", "-a", "AGENT"),
+    "--split": Shared("split", str, "Split: dev, holdout (counted as a look) or all."),
+    "--out": Shared("out", str, "The sweep directory: a path, or a URI such as s3://...", "-o"),
+    "--sandbox": Shared("sandbox", str, "Sandbox backend: auto, docker or bwrap."),
+    "--network": Shared(
+        "network", str, "Network policy. mention: a network only where task.toml declares one; task: Harbor's default."
+    ),
+    "--grading": Shared(
+        "grading",
+        str,
+        "Grading mode. isolated: a fresh sandbox, unless a task asks otherwise; shared: the candidate's own.",
+    ),
+    "--mlflow-uri": Shared("mlflow_uri", str, "An MLflow tracking server, or none."),
+    "--budget-tokens": Shared("budget.tokens", int, "Token budget of a trial, prompt and completion tokens together."),
+    "--timeout-multiplier": Shared("budget.timeout_multiplier", float, "Multiply each task's time limit."),
+    "--engine": Shared("engine.kind", str, "Inference engine: embedded, openai or scripted."),
+    "--base-url": Shared(
+        "engine.base_url", str, "URL of an OpenAI-compatible server, including /v1. Implies --engine openai."
+    ),
+    "--model": Shared(
+        "engine.model", str, "Model for every role: a catalogue name, a GGUF file, or the server's model name."
+    ),
+    "--script": Shared("engine.script", str, "MODULE:FUNCTION that answers prompts. Implies --engine scripted."),
+    "--api-key-env": Shared(
+        "engine.api_key_env", str, "Name of the environment variable that holds the server's API key."
+    ),
+    "--min": Shared("solver.testgen.total_min", int, "Minimum number of tests in the suite."),
+    "--max": Shared("solver.testgen.total_max", int, "Maximum number of tests in the suite."),
 }
-"""Flag → the field of ``SweepConfig`` that it sets."""
+SWEEP = tuple(name for name, flag in SHARED.items() if not flag.field.startswith("solver."))
+TASKS = ("--path", "--include", "--exclude", "--tag", "--limit", "--split")
+ENGINE = ("--engine", "--base-url", "--model", "--script", "--api-key-env")
+
+Verb = Callable[..., int]
+
+
+def takes(*names: str) -> Callable[[Verb], Verb]:
+    """Gives a verb shared flags, in the place of its parameter ``given``, which gets what was given for them."""
+
+    def parameter(name: str) -> inspect.Parameter:
+        flag = SHARED[name]
+        option = typer.Option(*filter(None, (name, flag.short)), metavar=flag.metavar, help=flag.help)
+        return inspect.Parameter(_word(name), inspect.Parameter.KEYWORD_ONLY, default=None,
+                                 annotation=Annotated[flag.kind | None, option])  # fmt: skip
+
+    def with_flags(verb: Verb) -> Verb:
+        def called(**values: Any) -> int:
+            return verb(given={name: values.pop(_word(name)) for name in names}, **values)
+
+        parameters: list[inspect.Parameter] = []
+        signature = inspect.signature(verb)
+        for one in signature.parameters.values():
+            own = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
+            parameters += map(parameter, names) if one.name == "given" else own
+        called.__name__, called.__doc__ = verb.__name__, verb.__doc__
+        called.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return called
+
+    return with_flags
+
+
+def _word(name: str) -> str:
+    return name.strip("-").replace("-", "_")
 
 
 _ONE = "name the task with -p"
@@ -170,14 +140,18 @@ def config_from(
     if given.get("--script") and not given.get("--engine"):
         given["--engine"] = "scripted"
     flags = [
-        Flag(name, FIELDS[name], list(value) if isinstance(value, list | tuple) else value)
+        Flag(name, _loc(name), list(value) if isinstance(value, list | tuple) else value)
         for name, value in given.items()
         if value not in (None, [], ())
     ] + [setting(text) for text in sets]
     config = load_config(file, flags, base=base)
     if config.engine.kind == "openai" and config.engine.base_url and "model" not in config.engine.model_fields_set:
-        return load_config(file, base=base, flags=[*flags, Flag("--model", FIELDS["--model"], _only_model(config))])
+        return load_config(file, base=base, flags=[*flags, Flag("--model", _loc("--model"), _only_model(config))])
     return config
+
+
+def _loc(name: str) -> tuple[str, ...]:
+    return tuple(SHARED[name].field.split("."))
 
 
 def _only_model(config: "SweepConfig") -> str:
@@ -207,18 +181,6 @@ def _only_model(config: "SweepConfig") -> str:
     raise ConfigError(
         f"--model: {url} " + (f"serves {len(names)} models; name one: {shown}" if names else "lists no model")
     )
-
-
-def engine_flags(
-    engine: str | None, base_url: str | None, model: str | None, script: str | None, api_key_env: str | None
-) -> dict[str, Any]:
-    return {
-        "--engine": engine,
-        "--base-url": base_url,
-        "--model": model,
-        "--script": script,
-        "--api-key-env": api_key_env,
-    }
 
 
 def print_json(data: Any) -> None:

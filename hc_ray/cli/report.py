@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hc_ray.cli.completions import selectors
 from hc_ray.cli.options import Json, print_json, sweep_store
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ def report(
         typer.Option(
             "--replay",
             metavar="SELECTOR",
-            autocompletion=selectors,
             help="Replay the stored candidates at equal tokens with this selector: max_pass, codet, mbr, posterior "
             "or all. Runs nothing.",
         ),

@@ -5,37 +5,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hc_ray.cli.completions import choices, configs
 from hc_ray.cli.options import (
-    Agents,
-    ApiKeyEnv,
-    BaseUrl,
-    BudgetTokens,
+    ENGINE,
+    SWEEP,
     Config,
     DryRun,
-    Engine,
-    Exclude,
-    Grading,
-    Include,
+    Given,
     Json,
-    Limit,
-    Model,
-    Network,
-    Out,
-    Path,
-    Sandbox,
-    Script,
     Set,
-    Split,
-    Tag,
     Verbose,
     config_from,
-    engine_flags,
     people,
     plain,
     print_json,
     sets_of_run,
     sweep_store,
+    takes,
 )
 
 if TYPE_CHECKING:
@@ -48,39 +33,15 @@ def add_to(app: typer.Typer) -> None:
     app.command()(run)
 
 
+@takes(*SWEEP)
 def sweep(
+    given: Given,
     config: Annotated[
-        str | None,
-        typer.Argument(autocompletion=configs, help="A YAML config file, or the name of a shipped one. Default: demo."),
+        str | None, typer.Argument(help="A YAML config file, or the name of a shipped one. Default: demo.")
     ] = None,
     from_: Annotated[
         str | None, typer.Option("--from", metavar="FILE", help="Start at a config that `export best` wrote.")
     ] = None,
-    path: Path = None,
-    include: Include = None,
-    exclude: Exclude = None,
-    tag: Tag = None,
-    limit: Limit = None,
-    concurrency: Annotated[
-        int | None, typer.Option("--concurrency", "-n", help="Trials to run at the same time.")
-    ] = None,
-    seeds: Annotated[int | None, typer.Option("--seeds", "-k", help="Trials per task and agent.")] = None,
-    agent: Agents = None,
-    split: Split = None,
-    out: Out = None,
-    sandbox: Sandbox = None,
-    engine: Engine = None,
-    base_url: BaseUrl = None,
-    model: Model = None,
-    script: Script = None,
-    api_key_env: ApiKeyEnv = None,
-    budget_tokens: BudgetTokens = None,
-    timeout_multiplier: Annotated[
-        float | None, typer.Option("--timeout-multiplier", help="Multiply each task's time limit.")
-    ] = None,
-    network: Network = None,
-    grading: Grading = None,
-    mlflow_uri: Annotated[str | None, typer.Option("--mlflow-uri", help="An MLflow tracking server, or none.")] = None,
     set_: Set = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue the sweep in -o OUT: run only missing trials.")
@@ -98,14 +59,7 @@ def sweep(
     """Run agents on a dataset with blind grading: the main command. Flags override the config file."""
     from hc_ray.domain.errors import ConfigError
 
-    flags: dict[str, Any] = {
-        "--path": path, "--include": include, "--exclude": exclude, "--tag": tag, "--limit": limit,
-        "--concurrency": concurrency, "--seeds": seeds, "--agent": agent, "--split": split, "--out": out,
-        "--sandbox": sandbox, "--budget-tokens": budget_tokens, "--timeout-multiplier": timeout_multiplier,
-        "--network": network, "--grading": grading, "--mlflow-uri": mlflow_uri,
-        **engine_flags(engine, base_url, model, script, api_key_env),
-    }  # fmt: skip
-    settings = _settings(config, flags, start=from_, resume=resume, out=out, sets=set_ or ())
+    settings = _settings(config, given, start=from_, resume=resume, sets=set_ or ())
     if settings.climb is not None:
         raise ConfigError("these settings have a section climb: run them with hc-ray climb")
     from hc_ray_actors.driver import sweep as sweeps
@@ -133,12 +87,13 @@ def sweep(
 
 
 def _settings(
-    config: str | None, flags: dict[str, Any], *, start: str | None, resume: bool, out: str | None, sets: Sequence[str]
+    config: str | None, flags: Given, *, start: str | None, resume: bool, sets: Sequence[str]
 ) -> "SweepConfig":
     """The settings of the file, or of an exported one (``start``), under the flags. Bare ``sweep`` is the demo; a
     resume without a file takes its own."""
     from hc_ray.domain.errors import ConfigError
 
+    out = flags["--out"]
     if start is not None:
         from hc_ray.cli.config_loader import exported_settings
 
@@ -186,26 +141,13 @@ def _show_plan(plan: Any, *, as_json: bool, whole: bool) -> None:
         tell_plan(plan, people(False), whole=whole)
 
 
+@takes("--out", "--sandbox", *ENGINE, "--budget-tokens", "--network", "--grading")
 def run(
+    given: Given,
     path: Annotated[str, typer.Option("--path", "-p", help="The folder of one task.")],
-    agent: Annotated[
-        str,
-        typer.Option(
-            "--agent", "-a", autocompletion=choices("agents"), help="Agent: raw, best_of_n, hc, oracle or nop."
-        ),
-    ] = "hc",
+    agent: Annotated[str, typer.Option("--agent", "-a", help="Agent: raw, best_of_n, hc, oracle or nop.")] = "hc",
     seed: Annotated[int, typer.Option("--seed", min=0, help="The trial's seed.")] = 0,
     config: Config = None,
-    out: Out = None,
-    sandbox: Sandbox = None,
-    engine: Engine = None,
-    base_url: BaseUrl = None,
-    model: Model = None,
-    script: Script = None,
-    api_key_env: ApiKeyEnv = None,
-    budget_tokens: BudgetTokens = None,
-    network: Network = None,
-    grading: Grading = None,
     set_: Set = None,
     verbose: Verbose = False,
     as_json: Json = False,
@@ -213,11 +155,7 @@ def run(
     """Run one trial of one task. With --json, print its result.json."""
     from hc_ray.reports import terminal
 
-    flags: dict[str, Any] = {
-        "--agent": [agent], "--out": out, "--sandbox": sandbox, "--budget-tokens": budget_tokens,
-        "--network": network, "--grading": grading, **engine_flags(engine, base_url, model, script, api_key_env),
-    }  # fmt: skip
-    settings = config_from(config, flags, sets=sets_of_run(set_ or ()))
+    settings = config_from(config, {"--agent": [agent], **given}, sets=sets_of_run(set_ or ()))
     from hc_ray_actors.jobs.single import run_trial
 
     with terminal.Progress(1, verbose=verbose, stream=people(as_json)) as progress:

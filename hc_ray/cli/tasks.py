@@ -45,7 +45,7 @@ def list_tasks(folder: Folder = None, path: PathFlag = None, as_json: Json = Fal
     where = _folder(folder or (None if path else "starter"), path)
     sealed = verifiers.seal(where, data_root() / "public", sealed_folder(where))
     fixed = verifiers.load_split(where)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "name": task.name,
             "digest": task.digest,
@@ -64,7 +64,7 @@ def list_tasks(folder: Folder = None, path: PathFlag = None, as_json: Json = Fal
 
     table(
         ("task", "split", "tags"),
-        [(row["name"], row["split"] or "not fixed", ", ".join(row["tags"] or [])) for row in rows],
+        [(row["name"], row["split"] or "not fixed", ", ".join(row["tags"])) for row in rows],
     )
     if refused:
         table(("refused", "reason"), [(row["name"], row["reason"]) for row in refused])

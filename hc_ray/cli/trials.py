@@ -1,28 +1,11 @@
 """``show``, ``testgen``, ``regrade``, ``unseal``: one trial or suite explained, stored submissions graded again, and
 the verifier's output of a dev trial."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from hc_ray.cli.options import (
-    ApiKeyEnv,
-    BaseUrl,
-    Config,
-    Engine,
-    Json,
-    Model,
-    Sandbox,
-    Script,
-    Verbose,
-    config_from,
-    engine_flags,
-    plain,
-    print_json,
-)
-
-if TYPE_CHECKING:
-    from hc_ray.domain.suite import Suite
+from hc_ray.cli.options import ENGINE, Config, Given, Json, Verbose, config_from, plain, print_json, takes
 
 
 def add_to(app: typer.Typer) -> None:
@@ -97,80 +80,45 @@ def _place(trial: str) -> tuple[str, str]:
     return out, name
 
 
+@takes("--min", "--max", "--sandbox", *ENGINE)
 def testgen(
+    given: Given,
     path: Annotated[str, typer.Option("--path", "-p", help="The folder of one task.")],
-    minimum: Annotated[int | None, typer.Option("--min", help="Minimum number of tests in the suite.")] = None,
-    maximum: Annotated[int | None, typer.Option("--max", help="Maximum number of tests in the suite.")] = None,
     config: Config = None,
-    sandbox: Sandbox = None,
-    engine: Engine = None,
-    base_url: BaseUrl = None,
-    model: Model = None,
-    script: Script = None,
-    api_key_env: ApiKeyEnv = None,
     tester: Annotated[
         str | None,
         typer.Option(
             "--tester",
-            help="Models that write the tests, comma-separated: local, claude, both, a model name, MODEL@URL or "
-            "module:function.",
+            help="Models that write the tests, comma-separated: local, a model name, MODEL@URL or module:function.",
         ),
-    ] = None,
-    pytest_file: Annotated[
-        str | None, typer.Option("--pytest", help="Also write the suite as a pytest file that you can run.")
     ] = None,
     as_json: Json = False,
 ) -> int:
     """Generate self-tests from a task's instruction alone. Shows which tests the gate admits, and why."""
-    flags: dict[str, Any] = {
-        "--min": minimum, "--max": maximum, "--sandbox": sandbox,
-        **engine_flags(engine, base_url, model, script, api_key_env),
-    }  # fmt: skip
-    settings = config_from(config, flags)
-    absent: dict[str, str] = {}
+    settings = config_from(config, given)
     from hc_ray_actors.jobs.single import make_suite
 
     if tester is not None:
         from hc_ray_actors.jobs.testers import with_testers
 
-        settings, absent = with_testers(settings, tester)
+        settings = with_testers(settings, tester)
     suite = make_suite(settings, path)
-    if pytest_file is not None:
-        _write_pytest(suite, pytest_file)
     data = plain(suite)
     gate = data.pop("gate")
     if as_json:
-        print_json(
-            {"schema_version": 1, "suite": {**data, "hash": suite.hash, "coverage": suite.covered}, "gate": gate,
-             "not_measured": absent}
-        )  # fmt: skip
+        told = {**data, "hash": suite.hash, "coverage": suite.covered}
+        print_json({"schema_version": 1, "suite": told, "gate": gate})
         return 0
     from hc_ray.reports.terminal import say
     from hc_ray.reports.trial_text import tell_suite
     from hc_ray.reports.trial_view import told_suite
 
     tell_suite(told_suite({**data, "gate": gate}))
-    for name, reason in absent.items():
-        say(f"tester {name}: not measured ({reason})")
-    if pytest_file is not None:
-        say(f"\nWrote {pytest_file}. To run it in a folder with a solution: HC_WORKDIR=. pytest {pytest_file}")
     say(
         f"\n{suite.prompt_tokens} prompt tokens, {suite.completion_tokens} completion tokens; suite {suite.hash[:12]}",
         style="dim",
     )
     return 0
-
-
-def _write_pytest(suite: "Suite", path: str) -> None:
-    from pathlib import Path
-
-    from hc_ray.domain.errors import OutputError
-    from hc_ray.selftests.pytest_export import pytest_source
-
-    try:
-        Path(path).write_text(pytest_source(suite, name=Path(path).name), encoding="utf-8")
-    except OSError as error:
-        raise OutputError(f"--pytest {path}: cannot be written: {error.strerror}") from None
 
 
 def regrade(out: Annotated[str, typer.Argument(help="A sweep directory.")], as_json: Json = False) -> int:

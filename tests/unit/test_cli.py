@@ -44,7 +44,7 @@ def test_help_loads_nothing_heavy() -> None:
     (["sweep", "nowhere.yaml"], "nowhere.yaml: no such config file"),
     (["sweep", "-a", "hcc"], "--agent: agents.0: 'hcc' is not allowed (did you mean hc?)"),
     (["sweep", "--sandbox", "doker"], "did you mean docker?"),
-    (["sweep", "-k", "0"], "--seeds: seeds: 0 is not allowed; it must be a whole number, at least 1"),
+    (["sweep", "-k", "0"], "--seeds: seeds: 0 is not allowed: it should be greater than or equal to 1"),
     (["sweep", "-k", "many"], "'--seeds'"),
     (["sweep", "--resume"], "--resume needs -o OUT"),
     (["climb", "--resume"], "--resume needs -o OUT"),

@@ -15,7 +15,7 @@ from hc_ray.domain.task import Environment, Task
 from hc_ray.selftests.suite_writer import suite_key
 from hc_ray_actors.jobs.audit_subjects import INSTRUCTION, Subject
 from hc_ray_actors.jobs.audit_subjects import tester_of as author_of
-from hc_ray_actors.jobs.testers import CLAUDE, with_testers
+from hc_ray_actors.jobs.testers import with_testers
 from hc_ray_actors.trials import together
 from tests.fakes.testers import a_tester, suite_of
 
@@ -123,21 +123,13 @@ def test_a_list_of_none_or_of_too_many_testers_is_refused(listed: list[dict[str,
         SweepConfig.model_validate({"roles": {"tester": listed}})
 
 
-def test_a_tester_without_its_key_is_left_out_and_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
-    config, absent = with_testers(SweepConfig(), "both")
-    assert absent == {"claude": "ANTHROPIC_API_KEY is not set"} and config.roles == {"tester": EngineConfig()}
-    with pytest.raises(ConfigError, match="no tester is available"):
-        with_testers(SweepConfig(), "claude")
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
-    config, absent = with_testers(SweepConfig(), "both")
-    assert config.roles == {"tester": EngineConfig(), "tester_2": CLAUDE} and not absent
-
-
 def test_testers_can_be_named_by_model_server_or_script() -> None:
-    config, _ = with_testers(SweepConfig(), "tiny,big@http://127.0.0.1:1/v1,a.b:c")
+    config = with_testers(SweepConfig(), "tiny, local,big@http://127.0.0.1:1/v1,a.b:c")
     kinds = [(engine.kind, engine.label) for engine in config.roles.values()]
-    assert kinds == [("embedded", "tiny"), ("openai", "big"), ("scripted", "a.b:c")]
+    assert kinds == [("embedded", "tiny"), ("embedded", EngineConfig().label), ("openai", "big"), ("scripted", "a.b:c")]
+    for names in (" ,", "a,b,c,d,e"):
+        with pytest.raises(ConfigError, match="name 1 to 4 testers"):
+            with_testers(SweepConfig(), names)
 
 
 async def test_the_auditor_tells_testers_and_the_instruction_apart() -> None:
