@@ -58,7 +58,8 @@ def climb(
         return 0
 
     def tell(record: Any) -> None:
-        if record.decision or verbose:
+        overruled = record.proposal.answer and record.proposal.proposer == "rules"
+        if record.decision or verbose or overruled:
             say(_line(record.model_dump(mode="json")), stream=stream)
 
     try:
@@ -91,6 +92,7 @@ def _line(record: Mapping[str, Any]) -> str:
 def _tell(summary: Mapping[str, Any], out: str) -> None:
     """The generations, and what came of them."""
     from hc_ray.reports.html_report import number
+    from hc_ray.reports.progress import counted
     from hc_ray.reports.terminal import heading, say, table
 
     heading("Generations")
@@ -104,4 +106,5 @@ def _tell(summary: Mapping[str, Any], out: str) -> None:
     table(columns, rows, numbers=columns[3:6])
     wins = (f"{name} {one['accepted']} of {one['proposed']}" for name, one in summary["proposers"].items())
     say(f"\nAccepted: {', '.join(wins)}. {summary['tokens']:,} tokens, {summary['bits']} verdict bits.", style="dim")
-    say(f"{len(summary['path'])} changes accepted, {summary['says']}: hc-ray sweep --from {out}/champion.yaml")
+    changes = counted(len(summary["path"]), "change")
+    say(f"{changes} accepted, {summary['says']}: hc-ray sweep --from {out}/champion.yaml")
