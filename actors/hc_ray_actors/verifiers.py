@@ -7,7 +7,7 @@ import io
 import os
 import shutil
 import tarfile
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from hc_ray.blind.auditing import audit as audit
 from hc_ray.blind.auditing import exposure as exposure
 from hc_ray.blind.auditing import pools as pools
 from hc_ray.blind.auditing.exposure import Auditor, Look, Seen, State
-from hc_ray.blind.auditing.uncovered_tests import Gap, gaps_of
 from hc_ray.blind.grading import control as _oracle
 from hc_ray.blind.grading import outputs as _outputs
 from hc_ray.blind.grading.separate import grade_separate
@@ -23,12 +22,16 @@ from hc_ray.blind.grading.shared import grade_living, grade_own
 from hc_ray.blind.grading.verdict import Verdict
 from hc_ray.blind.grading.verify import grade
 from hc_ray.blind.sealing import canaries
-from hc_ray.blind.sealing import check as _check
-from hc_ray.blind.sealing import humaneval as _humaneval
-from hc_ray.blind.sealing import split as _split
-from hc_ray.blind.sealing import template as _template
 from hc_ray.blind.sealing import vault as _vault
+from hc_ray.blind.sealing.check import check as check
+from hc_ray.blind.sealing.humaneval import import_humaneval as import_humaneval
 from hc_ray.blind.sealing.planted import Planted
+from hc_ray.blind.sealing.split import count_looks as count_looks
+from hc_ray.blind.sealing.split import load_split as load_split
+from hc_ray.blind.sealing.split import make_split as make_split
+from hc_ray.blind.sealing.split import record_look as record_look
+from hc_ray.blind.sealing.template import new_task as new_task
+from hc_ray.blind.sealing.vault import seal as seal
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import VerifierError
 from hc_ray.domain.ports import SandboxPlace
@@ -208,8 +211,7 @@ class Audits:
         self._place = open_place(backend, data_root() / "public", label="audit")
         self.slots = slots or audit_slots()
         self._free = asyncio.Semaphore(self.slots)
-        self._sealed = Path(sealed_root)
-        self._auditor = Auditor(sealed_root=self._sealed, place=self._place, keep=keep)
+        self._auditor = Auditor(sealed_root=Path(sealed_root), place=self._place, keep=keep)
 
     async def look(self, task: Task, state: State, look: Look) -> Seen:
         """What self-tests and real tests say of an end state. Raises ``VerifierError``."""
@@ -220,10 +222,6 @@ class Audits:
         """How many mutants of the task's reference there are; None where it leaves no Python behind."""
         async with self._free:
             return await self._auditor.mutants(task, limit)
-
-    async def gaps(self, task: Task, look: Look, aliases: Sequence[str]) -> tuple[Gap, ...]:
-        """The real tests behind ``aliases``, for a person only; that somebody looked is written down."""
-        return gaps_of(task, self._sealed, await self._auditor.names(task, look), aliases)
 
     def forget(self, task: Task) -> None:
         self._auditor.forget(task)
@@ -257,47 +255,13 @@ def sealed_digests(sealed_root: Path, digests: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def seal(dataset: Path, public_root: Path, sealed_root: Path) -> Any:
-    """``blind.vault.seal``: split a dataset into what solvers may see and what verifiers judge by."""
-    return _vault.seal(dataset, public_root, sealed_root)
-
-
 def unseal(sealed_root: Path, task_digest: str, submission: str | None, trial: str) -> Any:
     """``blind.outputs.unseal``: what the verifier saw of a dev trial, for a person; the look is written down."""
     with sealed_guard.door():
         return _outputs.unseal(sealed_root, task_digest, submission, trial)
 
 
-def check(folder: Path) -> Any:
-    """``blind.check.check``: every fault of a folder of tasks."""
-    return _check.check(folder)
-
-
-def make_split(folder: Path, *, seed: int = 0, fraction: float = 0.2, holdout: Collection[str] = ()) -> Any:
-    """``blind.split.make_split``: fix dev and holdout in a file."""
-    return _split.make_split(folder, seed=seed, fraction=fraction, holdout=holdout)
-
-
-def load_split(folder: Path) -> Any:
-    """``blind.split.load_split``: the fixed split; None where there is none."""
-    return _split.load_split(folder)
-
-
-def new_task(folder: Path, name: str) -> Path:
-    """``blind.template.new_task``: a task to start from."""
-    return _template.new_task(folder, name)
-
-
-def import_humaneval(out: Path, data: Path | None) -> int:
-    """``blind.humaneval.import_humaneval``: the benchmark as a dataset."""
-    return _humaneval.import_humaneval(out, data)
-
-
-def count_looks(folder: Path) -> int:
-    """How often the holdout of a dataset was looked at."""
-    return int(_split.count_looks(folder))
-
-
-def record_look(folder: Path, *, sweep: str, trials: int) -> None:
-    """Write a look at the holdout into the ledger beside the split file."""
-    _split.record_look(folder, sweep=sweep, trials=trials)
+def leaks(sealed_root: str, blobs: Sequence[bytes]) -> bool:
+    """Whether a canary stands in what a process without a verifier is about to tell."""
+    with sealed_guard.door():
+        return bool(canaries.find(Planted(Path(sealed_root)).tokens(), blobs))

@@ -31,9 +31,6 @@ def audit(
     split: Annotated[
         str, typer.Option("--split", help="The sweep's split: dev or holdout. A holdout audit counts as a look.")
     ] = "dev",
-    gaps: Annotated[
-        bool, typer.Option("--gaps", help="Also list the hidden tests that no self-test covers (dev only). Logged.")
-    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the cost estimate and stop.")] = False,
     as_json: Json = False,
 ) -> int:
@@ -42,10 +39,6 @@ def audit(
 
     if split not in ("dev", "holdout"):
         raise ConfigError(f"--split: {split!r} is not allowed; allowed: dev, holdout")
-    if gaps and not self_tests:
-        raise ConfigError("--gaps needs the self-tests: leave out --no-self-tests")
-    if gaps and (as_json or split == "holdout"):
-        raise ConfigError("--gaps shows hidden tests on the terminal only (no --json), and never those of a holdout")
     from hc_ray_actors.jobs import audit as auditing
     from hc_ray_actors.jobs.audit_subjects import AuditSettings
 
@@ -60,15 +53,13 @@ def audit(
         return 0
     from hc_ray.reports.terminal import say
 
-    summary, outcome = auditing.run(prepared, told=lambda line: say(line, stream=people(as_json), style="dim"))
+    summary, _ = auditing.run(prepared, told=lambda line: say(line, stream=people(as_json), style="dim"))
     if as_json:
         print_json(summary)
     else:
         tell_quality(summary)
         tell_selection(summary)
         say(f"\nSaved in {out}/audit.json; `hc-ray report {out}` includes it.", style="dim")
-    if gaps:
-        _tell_gaps(auditing.gaps(prepared, outcome))
     return 3 if summary["tasks"]["lost_end_states"] else 0
 
 
@@ -156,14 +147,3 @@ def tell_selection(audit: Mapping[str, Any], stream: Any = None) -> None:
     if audit["disagreeing_verdicts"]:
         says = f"{audit['disagreeing_verdicts']} submissions got a different verdict when they were graded again"
         say(says, stream=stream, style="yellow")
-
-
-def _tell_gaps(found: Any) -> None:
-    from hc_ray.reports.terminal import heading, say, table
-
-    heading("Hidden tests that no self-test covers (keep them out of prompts, code and skills)")
-    table(
-        ("task", "hidden test", "likely category", "reason"),
-        [(gap.task, gap.node, gap.guess, gap.why) for gap in found],
-    )
-    say("The category is a guess from the test's words. This look has been logged.", style="dim")

@@ -195,12 +195,8 @@ def test_the_too_strict_test_rejects_the_right_candidate_and_the_example_does_no
     assert counts(summary["categories"]["happy_path"]["admitted"]["false_rejection"]) == (0, 1)
 
 
-def test_one_real_test_of_two_is_covered_and_a_person_may_see_which_is_not(audited, swept):
-    summary, outcome, _ = audited
-    assert counts(suite_of(summary, "add")["admitted"]["overlap"]) == (1, 2)
-    (gap,) = auditing.gaps(auditing.prepare(str(swept), SETTINGS), outcome)
-    assert gap.node.endswith("::test_adds_negative_numbers") and gap.guess == "implicit edge"
-    assert len((audit_folder(swept) / "looks.jsonl").read_text().splitlines()) == 1
+def test_one_real_test_of_two_is_covered(audited):
+    assert counts(suite_of(audited[0], "add")["admitted"]["overlap"]) == (1, 2)
 
 
 def test_what_no_python_and_no_pytest_allow_is_not_measured(audited):
@@ -246,7 +242,6 @@ def test_candidates_are_graded_without_their_self_tests_too(audited, swept, caps
     assert run(["audit", str(swept), "--no-self-tests", "--dry-run", "--json"]) == 0
     cost = json.loads(capsys.readouterr().out)
     assert (cost["suites"], cost["tests"], cost["candidates"]) == (0, 0, 5)
-    assert run(["audit", str(swept), "--no-self-tests", "--gaps"]) == 2
 
 
 def audit_folder(swept):
@@ -292,11 +287,9 @@ def test_a_holdout_is_audited_only_by_name_counted_and_told_in_sums_alone(home, 
         auditing.prepare(str(tmp_path / "out"), SETTINGS)
     assert verifiers.count_looks(dataset) == 0
     prepared = auditing.prepare(str(tmp_path / "out"), SETTINGS, split="holdout")
-    summary, outcome = auditing.run(prepared)
+    summary, _ = auditing.run(prepared)
     assert verifiers.count_looks(dataset) == 1 and not {"suites", "pools", "unmeasured"} & summary.keys()
     assert not (sealed_folder(dataset) / "audit").exists()
-    with pytest.raises(ConfigError, match="never shown"):
-        auditing.gaps(prepared, outcome)
 
 
 def test_a_sweep_that_runs_or_is_none_is_not_audited(home, tmp_path):

@@ -5,7 +5,6 @@ import pytest
 from hc_ray.blind.auditing import audit, pools
 from hc_ray.blind.auditing.audit import AuditedSuite, AuditedTest, Evidence, matthews
 from hc_ray.blind.auditing.exposure import Seen
-from hc_ray.blind.auditing.uncovered_tests import guess_of
 
 
 def test_of(name, category="happy_path", *, admitted=True, guard=False, judges=True, tester="m"):
@@ -134,14 +133,14 @@ def states_with_nodes(count=6):
 def test_a_real_test_is_covered_by_a_self_test_that_tells_end_states_apart_alike():
     one = evidence([test_of("a"), test_of("b")], states_with_nodes())
     assert audit.informative(one) == ("first", "second")
-    assert counts(audit.stages([one]).admitted.overlap) == (1, 2) and audit.uncovered(one) == ("second",)
+    assert counts(audit.stages([one]).admitted.overlap) == (1, 2)
 
 
 def test_overlap_is_not_measured_on_few_end_states_or_without_the_real_tests_own_outcomes():
     few = evidence([test_of("a")], states_with_nodes(4))
     silent = evidence([test_of("a")], [one.model_copy(update={"nodes": None}) for one in states_with_nodes()])
     for one in (few, silent):
-        assert audit.stages([one]).generated.overlap.value is None and audit.uncovered(one) == ()
+        assert audit.stages([one]).generated.overlap.value is None
 
 
 def test_a_real_test_that_was_not_collected_has_not_passed():
@@ -173,40 +172,3 @@ def test_a_pool_without_a_right_candidate_leaves_no_efficiency_and_one_with_a_ga
 def test_pools_that_are_all_alike_give_no_interval_of_no_width():
     (one,) = pools.selected([pool([True, False], True, task=f"t{i}") for i in range(4)])
     assert (one.efficiency.value, one.efficiency.low) == (1.0, None)
-
-
-SOURCE = """
-import os
-CASES = [("abc", 3)]
-
-def test_mode():
-    assert os.stat("/app/x").st_mode & 0o777 == 0o600
-
-def test_empty():
-    assert count("") == "nothing"
-
-def test_value():
-    assert count("abc") == "4711 units"
-
-def test_detail():
-    assert "total_rows" in load("abc")
-
-def test_plain():
-    assert count("abc")
-"""
-
-
-@pytest.mark.parametrize(("name", "kind"), [
-    ("test_mode", "system knowledge"),
-    ("test_empty", "implicit edge"),
-    ("test_value", "exact value"),
-    ("test_detail", "hidden detail"),
-    ("test_plain", "domain knowledge"),
-    ("test_gone", "domain knowledge"),
-    ("test_plain[-1]", "implicit edge"),
-])  # fmt: skip
-def test_a_guess_at_the_kind_of_gap_says_what_it_stands_on(name, kind):
-    guess, why = guess_of(
-        f"../tests/test_outputs.py::{name}", {"test_outputs.py": SOURCE}, "Count letters: abc gives 3."
-    )
-    assert guess == kind and why

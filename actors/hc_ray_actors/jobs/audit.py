@@ -222,23 +222,3 @@ def audited_suite(subject: Subject, number: int) -> figures.AuditedSuite:
             for place, test in enumerate((*suite.tests, *suite.dropped))
         ),
     )
-
-
-def gaps(audit: Audit, outcome: Outcome) -> tuple[Any, ...]:
-    """The real tests of dev tasks that no admitted self-test covers, with a guess why; for a person's eyes. They are
-    never stored; each look is written down under the sealed root. Raises ``ConfigError`` for a holdout."""
-    if audit.split == "holdout":
-        raise ConfigError(f"{audit.out}: the tests of a holdout are never shown")
-    return asyncio.run(_gaps(audit, outcome))
-
-
-async def _gaps(audit: Audit, outcome: Outcome) -> tuple[Any, ...]:
-    audits = verifiers.Audits(audit.backend, audit.sealed_root)
-    found: list[Any] = []
-    try:
-        for subject, one in zip(audit.subjects, outcome.evidence, strict=True):
-            look = exposure.Look(tests=(), mutants=audit.settings.mutants)
-            found += await audits.gaps(subject.task, look, figures.uncovered(one) if not one.unmeasured else ())
-    finally:
-        await audits.close_all()
-    return tuple(found)

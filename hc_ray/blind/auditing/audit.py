@@ -197,13 +197,6 @@ def informative(one: Evidence) -> tuple[str, ...]:
     return tuple(sorted(name for name in passed if not all((seen.nodes or {}).get(name) for seen in states)))
 
 
-def uncovered(one: Evidence) -> tuple[str, ...]:
-    """Informative real tests that no admitted test of any suite covers."""
-    admitted = [test for suite in one.suites for test in suite.tests if test.admitted and test.judges]
-    covered = _covered(one, admitted)
-    return tuple(name for name in informative(one) if name not in covered)
-
-
 def _states(one: Evidence) -> list[Seen]:
     """End states that both kinds of tests looked at; mutants that the real tests pass say nothing of them."""
     kinds = ("reference", "candidate", "mutant")

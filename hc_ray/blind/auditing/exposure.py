@@ -146,12 +146,6 @@ class Auditor:
             sandboxes=opened,
         )
 
-    async def names(self, task: Task, look: Look) -> dict[str, str]:
-        """Anonymous name → node of each real test, from the kept look at the reference. For a person only."""
-        kept = await asyncio.to_thread(read_kept, self._path(task, State(kind="reference"), look), _Kept)
-        nodes = kept.judged.nodes if kept and kept.judged else None
-        return {_alias(node): node for node in nodes or ()}
-
     def forget(self, task: Task) -> None:
         """Let go of a task's reference and mutants, which may be large."""
         for key in [key for key in self._specimens if key[0] == task.digest]:
@@ -283,11 +277,9 @@ def _name(test: SelfTest, repeats: int) -> str:
 
 
 def _anonymous(nodes: dict[str, bool] | None) -> dict[str, bool] | None:
-    return None if nodes is None else {_alias(node): passed for node, passed in nodes.items()}
-
-
-def _alias(node: str) -> str:
-    return hashlib.sha256(node.encode()).hexdigest()[:12]
+    if nodes is None:
+        return None
+    return {hashlib.sha256(node.encode()).hexdigest()[:12]: passed for node, passed in nodes.items()}
 
 
 @functools.cache
