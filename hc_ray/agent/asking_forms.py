@@ -114,9 +114,10 @@ async def measure(
                 await (await forks.base()).put({path: text.encode() for path, text in item.files.items()})
             spec = await environment_probe.look_around(read_spec(item.instruction, Environment()), forks)
             asked = questions(item, task, spec, forks)
-            told = iter(await asyncio.gather(*(model.complete(one.prompt) for one in asked if one.prompt)))
+            prompts = {id(one.prompt): one.prompt for one in asked if one.prompt}  # one prompt may have several judges
+            told = dict(zip(prompts, await asyncio.gather(*map(model.complete, prompts.values())), strict=True))
             for one in asked:
-                answer = next(told) if one.prompt else Completion(text="")
+                answer = told[id(one.prompt)] if one.prompt else Completion(text="")
                 figures[one.form] = figures[one.form].plus(item.name, answer, *await one.judge(answer))
         finally:
             await forks.close()

@@ -1,8 +1,9 @@
-"""A profile follows from what was measured, on items whose own references pass their checks."""
+"""A profile follows from what was measured, in situations whose own right results pass their checks."""
 
 import ast
 
-from hc_ray.agent.calibration import STOPS, Figure, load_items, measure_profile
+from hc_ray.agent.asking_forms import measure
+from hc_ray.agent.calibration import STOPS, file_questions, load_items, profile_of, told_apart, ways
 from hc_ray.domain.prompt import Prompt
 from hc_ray.engines.scripted import ScriptedModel
 from tests.fakes.folder_place import FolderPlace
@@ -10,67 +11,46 @@ from tests.fakes.folder_place import FolderPlace
 ITEMS = {item.name: item for item in load_items()}
 
 
-def _item(prompt: Prompt):
+def _right(prompt: Prompt) -> str:
     asked = prompt.text if prompt.text is not None else prompt.messages[-1].content
-    return next(item for item in ITEMS.values() if f"`{item.name}(" in asked)
-
-
-def _body(reference: str) -> str:
-    return "".join(line + "\n" for line in reference.splitlines()[1:])
+    return next(item.right["solution.py"] for item in ITEMS.values() if f"`{item.name}(" in asked)
 
 
 def right_in_chat(prompt: Prompt) -> str:
     """Solves in chat, and only when asked warmly; its completions run on with a line that fails."""
-    item = _item(prompt)
     if prompt.text is None:
-        return f"```python\n{item.reference}```" if prompt.temperature > 0 else "no idea"
+        return f"```python\n{_right(prompt)}```" if prompt.temperature > 0 else "no idea"
     return "\n    return None\n"
 
 
 def runs_on(prompt: Prompt) -> str:
     """Solves in the completion form, then runs on into a line that ends the program with an error."""
-    item = _item(prompt)
-    return "\n" + _body(item.reference) + "\nprint(undefined_name)\n" if prompt.text is not None else "no idea"
+    body = "".join(line + "\n" for line in _right(prompt).splitlines()[1:])
+    return "\n" + body + "\nprint(undefined_name)\n" if prompt.text is not None else "no idea"
 
 
-async def test_every_reference_passes_its_check_and_the_better_form_wins() -> None:
+async def measured(script, temperatures, *names):
+    tried, items = ways(temperatures), [ITEMS[name] for name in names or ITEMS]
     place = FolderPlace()
-    found = await measure_profile(
-        ScriptedModel(right_in_chat),
-        list(ITEMS.values()),
-        place=place,
-        temperatures=(0.0, 0.5),
-        samples=1,
-        note="today",
-    )
-    rates = {(one.form, one.temperature, one.stops): one.rate for one in found.figures}
-    assert rates["chat", 0.5, False] == 1.0 and rates["chat", 0.0, False] == 0.0
-    assert rates["completion", 0.5, False] == 0.0
-    assert (found.profile.form, found.profile.temperature_best_single) == ("chat", 0.5)
-    assert found.profile.measured.startswith("today; chat T 0: 0/12") and found.told_apart
-    assert place.made[0].closed
+    figures = await measure(ScriptedModel(script), "files", [str(way) for way in tried], items, place,
+                            file_questions(tried, 1))  # fmt: skip
+    assert all(sandbox.closed for sandbox in place.made)
+    return {one.form: (one.right, one.answers) for one in figures}, figures, profile_of(figures, tried, "today")
 
 
-async def test_two_forms_that_differ_by_one_answer_are_not_told_apart_and_each_figure_is_told_as_it_comes() -> None:
-    told: list[Figure] = []
-    found = await measure_profile(
-        ScriptedModel(runs_on),
-        [ITEMS["cube"], ITEMS["smallest"]],
-        place=FolderPlace(),
-        temperatures=(0.0,),
-        samples=1,
-        tell=told.append,
-    )
-    assert not found.told_apart and tuple(told) == found.figures
+async def test_every_right_result_passes_its_check_and_the_better_form_wins() -> None:
+    counts, figures, profile = await measured(right_in_chat, (0.0, 0.5))
+    assert counts["chat T 0.5"] == (12, 12) and counts["chat T 0"] == (0, 12)
+    assert counts["completion T 0.5"] == (0, 12)
+    assert (profile.form, profile.temperature_best_single) == ("chat", 0.5)
+    assert profile.measured.startswith("today; chat T 0: 0/12") and told_apart(figures)
 
 
-async def test_stop_rules_are_kept_where_they_help() -> None:
-    items = [ITEMS["cube"], ITEMS["smallest"]]
-    found = await measure_profile(ScriptedModel(runs_on), items, place=FolderPlace(), temperatures=(0.0,), samples=1)
-    assert found.profile.form == "completion" and found.profile.stop == {"completion": STOPS}
-    by_stops = {one.stops: one.passed for one in found.figures if one.form == "completion"}
-    assert by_stops == {False: 0, True: 2}
-    assert found.profile.test_form == "completion" and "bias_to_agreement" not in found.profile.model_fields_set
+async def test_stop_rules_are_kept_where_they_help_and_few_answers_tell_no_forms_apart() -> None:
+    counts, figures, profile = await measured(runs_on, (0.0,), "cube", "smallest")
+    assert profile.form == profile.test_form == "completion" and profile.stop == {"completion": STOPS}
+    assert (counts["completion T 0"], counts["completion with stops T 0"]) == ((0, 2), (2, 2))
+    assert not told_apart(figures) and "bias_to_agreement" not in profile.model_fields_set
 
 
 def test_items_state_a_signature_and_a_file_and_are_python() -> None:
@@ -78,4 +58,4 @@ def test_items_state_a_signature_and_a_file_and_are_python() -> None:
     for item in ITEMS.values():
         assert f"`{item.name}(" in item.instruction and "`solution.py`" in item.instruction
         ast.parse(item.check)
-        ast.parse(item.reference)
+        ast.parse(item.right["solution.py"])

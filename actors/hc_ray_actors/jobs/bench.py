@@ -6,7 +6,7 @@ import datetime
 import os
 import platform
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hc_ray.domain.config import EngineConfig, SweepConfig
 from hc_ray.domain.errors import ConfigError
@@ -20,9 +20,6 @@ from hc_ray.machine.paths import data_root
 from hc_ray_actors.engine import Engine, open_model
 from hc_ray_actors.role_models import role_model
 from hc_ray_actors.sandboxes import choose, open_place
-
-if TYPE_CHECKING:
-    from hc_ray.agent.calibration import Calibration
 
 STEPS = (1, 2, 4, 8, 16)
 """Parallel requests that are tried."""
@@ -101,22 +98,31 @@ async def _knee(
 async def _knee_and_format(
     model: Model, config: EngineConfig, planned: Profile, seen: Capabilities, tell: Callable[[str], None]
 ) -> _Found:
+    from hc_ray.agent.asking_forms import measure
+    from hc_ray.agent.calibration import file_questions, load_items, profile_of, told_apart, ways
+
     _, found = await _knee(model, config, planned, seen, tell)
-    profile, calibration = planned, None
-    if seen.completion:
-        calibration = await _calibrated(model, config, tell)
-        measured = calibration.profile
-        profile = planned.model_copy(update={name: getattr(measured, name) for name in measured.model_fields_set})
-        tell(f"best prompt format: {profile.form}")
-        if not calibration.told_apart:
-            tell("the difference between the two formats is not significant")
-    else:
+    if not seen.completion:
         tell("profile: the server supports only chat, so there is only one prompt format")
-    return profile, {
-        **found,
-        "figures": [figure.model_dump(mode="json") for figure in calibration.figures] if calibration else [],
-        "forms_told_apart": calibration is not None and calibration.told_apart,
-    }
+        return planned, {**found, "figures": [], "forms_told_apart": False}
+    tell("profile: 12 situations in both prompt formats at four temperatures, about 40,000 answer tokens")
+    place, tried = _place(), ways()
+    try:
+        names, questions = [str(way) for way in tried], file_questions(tried)
+        figures = await measure(model, "files", names, load_items(), place, questions,
+                                lambda line: tell(line.partition(":")[0]))  # fmt: skip
+    finally:
+        await place.close()
+    for one in figures:
+        tell(f"{one.form}: {one.right}/{one.answers}")
+    measured = profile_of(figures, tried, _note(config))
+    profile = planned.model_copy(update={name: getattr(measured, name) for name in measured.model_fields_set})
+    tell(f"best prompt format: {profile.form}")
+    apart = told_apart(figures)
+    if not apart:
+        tell("the difference between the two formats is not significant")
+    shown = [figure.model_dump(mode="json") for figure in figures]
+    return profile, {**found, "figures": shown, "forms_told_apart": apart}
 
 
 async def _forms(
@@ -162,19 +168,6 @@ async def _forms(
     }
 
 
-async def _calibrated(model: Model, config: EngineConfig, tell: Callable[[str], None]) -> "Calibration":
-    from hc_ray.agent.calibration import load_items, measure_profile
-
-    tell("profile: 12 items in both prompt formats at four temperatures, about 40,000 answer tokens")
-    place = _place()
-    try:
-        return await measure_profile(
-            model, load_items(), place=place, note=_note(config), tell=lambda figure: tell(_words(figure))
-        )
-    finally:
-        await place.close()
-
-
 def _note(config: EngineConfig) -> str:
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     return f"{today}, {os.cpu_count()} cores {platform.machine()}, {config.kind}"
@@ -183,8 +176,3 @@ def _note(config: EngineConfig) -> str:
 def _place() -> SandboxPlace:
     # What is asked is plain Python and shell, and has no image of its own.
     return open_place(choose("bwrap").backend, data_root() / "public", label="solve")
-
-
-def _words(figure: Any) -> str:
-    stops = ", stop rules" if figure.stops else ""
-    return f"{figure.form} T {figure.temperature:g}{stops}: {figure.passed}/{figure.samples}"
