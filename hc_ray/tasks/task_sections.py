@@ -1,6 +1,5 @@
 """The sections of ``task.toml`` as values, checked by pydantic: Harbor's task format, old spelling and present one."""
 
-import math
 import re
 from typing import Any, Literal
 
@@ -35,7 +34,7 @@ class Section(BaseModel):
         return value
 
 
-_NUMBERS = {"timeout_sec", "build_timeout_sec", "cpus", "memory_mb", "storage_mb", "gpus", "min_reward", "retries"}
+_NUMBERS = {"timeout_sec", "build_timeout_sec", "cpus", "memory_mb", "storage_mb", "gpus"}
 
 
 class _Networked(Section):
@@ -67,24 +66,13 @@ class TaskSection(Section):
         return value
 
 
-class Healthcheck(Section):
-    """``[environment.healthcheck]``: a command that says when the environment is ready."""
-
-    command: str
-    interval_sec: float = 5.0
-    timeout_sec: float = 30.0
-    start_period_sec: float = 0.0
-    start_interval_sec: float = 5.0
-    retries: int = 3
-
-
 class EnvironmentSection(_Networked):
     """``[environment]``, sizes in MiB, times in seconds; None where the task is silent."""
 
     docker_image: str | None = None
     build_timeout_sec: float = Field(600.0, gt=0)
     os: Literal["linux", "windows"] = "linux"
-    cpus: float | None = Field(None, gt=0)
+    cpus: float | None = Field(None, gt=0, allow_inf_nan=False)
     memory_mb: int | None = Field(None, gt=0)
     storage_mb: int | None = Field(None, gt=0)
     gpus: int | None = Field(None, ge=0)
@@ -93,7 +81,7 @@ class EnvironmentSection(_Networked):
     env: dict[str, str] = {}
     """Templates: ``${VAR}`` and ``${VAR:-default}`` are resolved from the host when a task is sealed."""
     workdir: str | None = None
-    healthcheck: Healthcheck | None = None
+    healthcheck: dict[str, Any] | None = None
     mcp_servers: tuple[dict[str, Any], ...] = ()
     skills_dir: str | None = None
 
@@ -119,13 +107,6 @@ class EnvironmentSection(_Networked):
         if isinstance(new.get("os"), str):
             new["os"] = new["os"].lower()
         return new
-
-    @field_validator("cpus")
-    @classmethod
-    def _finite(cls, value: float | None) -> float | None:
-        if value is not None and not math.isfinite(value):
-            raise ValueError("must be finite")
-        return value
 
     @field_validator("workdir")
     @classmethod

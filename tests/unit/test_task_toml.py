@@ -85,7 +85,7 @@ env = {C = "2"}
 """
     )
     assert parsed.faults == () and parsed.notes == ()
-    assert parsed.environment.healthcheck is not None and parsed.environment.healthcheck.retries == 3
+    assert parsed.environment.healthcheck == {"command": "true"}
     assert parsed.environment.allowed_hosts == ("example.org",) and parsed.verifier.user == 1000
     assert parsed.solution.env == {"C": "2"}
 

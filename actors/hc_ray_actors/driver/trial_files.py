@@ -87,14 +87,7 @@ def matrix_rows(outcome: TrialOutcome) -> list[dict[str, Any]]:
         return []
     categories = {test.id: test.category for test in outcome.matrix_tests}
     return [
-        {
-            "candidate": candidate,
-            "test": test,
-            "category": categories.get(test),
-            "outcome": cell.outcome,
-            "observed": cell.observed,
-            "detail": cell.detail,
-        }
+        {"candidate": candidate, "test": test, "category": categories.get(test), **cell.model_dump()}
         for candidate, row in zip(matrix.candidates, matrix.cells, strict=True)
         for test, cell in zip(matrix.tests, row, strict=True)
     ]

@@ -29,6 +29,10 @@ Stretch = Literal["solving", "queue for a verdict", "grading", "queue for a slot
 """What a trial's wall time is made of, with the queues for an engine or a sandbox, which are taken out of solving."""
 
 
+_TOLD = {"id", "round", "slot", "parent", "temperature", "form", "plan", "seed", "digest", "duplicate_of", "malformed"}
+"""What a result says of each candidate, besides its tokens and what it passed."""
+
+
 def now() -> str:
     """ISO 8601 in UTC."""
     return datetime.datetime.now(datetime.UTC).isoformat()
@@ -240,19 +244,8 @@ def outcome_metadata(outcome: TrialOutcome) -> dict[str, Any]:
         "shared_tokens": outcome.shared_tokens,
         "engine_seconds": round(outcome.engine_seconds, 3),
         "candidates": [
-            {
-                "id": candidate.id,
-                "round": candidate.round,
-                "slot": candidate.slot,
-                "parent": candidate.parent,
-                "temperature": candidate.temperature,
-                "form": candidate.form,
-                "plan": candidate.plan,
-                "seed": candidate.seed,
+            candidate.model_dump(include=_TOLD) | {
                 "tokens": candidate.prompt_tokens + candidate.completion_tokens,
-                "digest": candidate.digest,
-                "duplicate_of": candidate.duplicate_of,
-                "malformed": candidate.malformed,
                 "passed": _passed(outcome, candidate.id),
             }
             for candidate in outcome.candidates
