@@ -4,17 +4,17 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
-from hc_ray.reports.html_figures import cost_figures, heat_map, strip_of, testgen_figure, timeline
+from hc_ray.reports.html_figures import cost_figures, heat_map, rates_figure, testgen_figure, timeline
 from hc_ray.reports.html_report import agents_html, settings_html, trials_html, unscored_section
 from hc_ray.reports.page import NOT_MEASURED, Section, document, interval_of, number, section_html, text
-from hc_ray.reports.plots import Point, Series, figure, strips, xy
+from hc_ray.reports.plots import Point, Series, figure, xy
 from hc_ray.reports.progress import counted
 from hc_ray.reports.self_to_blind import reliance_section
 from hc_ray.reports.terminal import tell
 
 Data = Mapping[str, Any]
 _TONES = {"meta-reasoner": "good", "rules": "good", "tpe": "third", "no change": "soft"}
-_ASIDE = {"meta-reasoner": -0.12, "rules": -0.12, "tpe": 0.0, "no change": 0.12}
+_ASIDE = {"meta-reasoner": -0.15, "rules": -0.15, "tpe": 0.1, "no change": 0.2}
 """How far beside its generation a proposer's points stand, so that they do not hide each other."""
 
 
@@ -39,7 +39,7 @@ def climb_html(summary: Data) -> str:
         parts += [
             f"<h2>Configs ({text(climb['says'])})</h2>", agents_html(summary["configs"]),
             heat_map(summary["trials"]), timeline(summary["trials"]),
-            _looks(summary), trials_html(summary["trials"]), settings_html(summary["sweep"]),
+            trials_html(summary["trials"]), settings_html(summary["sweep"]),
         ]  # fmt: skip
     return document(title, parts)
 
@@ -130,20 +130,6 @@ def _row(one: Data) -> Sequence[Any]:
     return (one["generation"], one["proposer"], change_of(one), verdict, *told, reason)
 
 
-def _looks(summary: Data) -> str:
-    """Every look of the races and confirmations."""
-    rows = [
-        (one["generation"], one["proposer"], look["stage"], look["seeds"], look["tasks"], number(look["control"], 3),
-         number(look["changed"], 3), number(look["p"], 4), number(look["saved"], 0), number(look["saved_p"], 4))
-        for one in summary["proposals"]
-        for look in one["evidence"]
-    ]  # fmt: skip
-    columns = ("generation", "proposer", "stage", "seeds", "tasks", "incumbent", "changed", "one-sided p",
-               "tokens saved", "p of tokens")  # fmt: skip
-    listed = section_html(Section("", columns, rows))
-    return f"<details><summary>{counted(len(rows), 'look')}</summary>{listed}</details>" if rows else ""
-
-
 def _plots(summary: Data) -> str:
     generations = summary["generations"]
     ticks = [float(one["generation"]) for one in generations] or [1.0]
@@ -174,9 +160,9 @@ def _plots(summary: Data) -> str:
         "Suite quality by climb step", xy(series, "generation", "share", ticks=ticks),
         f"{', '.join(missing)}: {NOT_MEASURED}." if missing else "",
     )  # fmt: skip
-    rates = [(f"{name}: {one['accepted']} of {one['decided']}", [strip_of(one["of_decided"], _TONES[name])])
-             for name, one in summary["proposers"].items() if one["decided"]]  # fmt: skip
-    won = figure("Accepted of decided changes", strips(rates))
+    rates = ((f"{name}: {one['accepted']} of {one['decided']}", _TONES[name], one["of_decided"])
+             for name, one in summary["proposers"].items())  # fmt: skip
+    won = rates_figure("Accepted of decided changes", rates)
     return f"<div class=plots>{path}{suites}{won}{testgen_figure(summary)}{cost_figures(summary['configs'])}</div>"
 
 

@@ -28,9 +28,7 @@ def summarise_climb(store: Store, below: Callable[[str], Store]) -> Data:
     """``report --json`` of a climb. ``below``: the store of a folder below it. Raises ``OutputError``."""
     settings, declared = stored_json(store, "settings.json"), stored_json(store, DECLARED)
     if declared is None:
-        raise OutputError(
-            "this climb was ended before it declared its terms; to start it: hc-ray climb --resume -o OUT"
-        )
+        raise OutputError("this climb ended before it declared its terms; to start it: hc-ray climb --resume -o OUT")
     ended = stored_json(store, "climb.json")
     records = _records(store)
     folders = (stored_json(store, "sweeps.json") or {}).values()
@@ -58,7 +56,7 @@ def summarise_climb(store: Store, below: Callable[[str], Store]) -> Data:
             "tokens": spent,
             "bits": sum(row["passed"] is not None for row in rows),
         },
-        "generations": _generations(records, names, stores),
+        "generations": _generations(records, stores),
         "proposals": [_told(record) for record in records],
         "proposers": _proposers(records),
         "sweeps": [_sweep_row(name, found, whole) for name, found in stores.items()],
@@ -102,9 +100,7 @@ def _names(records: Sequence[Record], start: Mapping[str, Any], stores: Mapping[
     return found
 
 
-def _generations(
-    records: Sequence[Record], names: Mapping[str, str], stores: Mapping[str, Store]
-) -> list[dict[str, Any]]:
+def _generations(records: Sequence[Record], stores: Mapping[str, Store]) -> list[Data]:
     """The incumbent of each generation, as its own trials in it show it."""
     audited = {number: quality for number, quality in map(_audited, stores.values()) if quality}
     found = []
@@ -169,7 +165,7 @@ def _proposers(records: Sequence[Record]) -> dict[str, Data]:
     return found
 
 
-def _sweep_row(name: str, store: Store, whole: Mapping[str, Any]) -> Data:
+def _sweep_row(name: str, store: Store, whole: Data) -> Data:
     sweep = read_sweep(store)
     hashes = {one["hash"] for one in sweep["configs"]}
     labels = [one["label"] for one in whole["configs"] if one["config_hash"] in hashes]

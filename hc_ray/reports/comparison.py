@@ -85,26 +85,15 @@ def _comparison(
     seeds = min((len(group) for group in outcomes[0].values()), default=0)
     smallest = estimators.minimal_detectable_effect(result.n, seeds)
     return {
-        "a": a["label"],
-        "b": b["label"],
-        "a_hash": a["config_hash"],
-        "b_hash": b["config_hash"],
-        "split": a["split"],
-        "tasks": result.n,
-        "pairs": len(common),
-        "delta": result.delta,
-        "low": result.low,
-        "high": result.high,
-        "p": result.p,
-        "p_corrected": None,
-        "test": result.test,
+        "a": a["label"], "b": b["label"], "a_hash": a["config_hash"], "b_hash": b["config_hash"], "split": a["split"],
+        "tasks": result.n, "pairs": len(common),
+        **result.model_dump(include={"delta", "low", "high", "p"}), "p_corrected": None, "test": result.test,
         "only_a": sum(bool(of_a[key]["passed"]) and not of_b[key]["passed"] for key in common),
         "only_b": sum(bool(of_b[key]["passed"]) and not of_a[key]["passed"] for key in common),
         "smallest_effect": smallest,
-        "tokens_a": _mean_tokens(of_a[key] for key in common),
-        "tokens_b": _mean_tokens(of_b[key] for key in common),
+        "tokens_a": _mean_tokens(of_a[key] for key in common), "tokens_b": _mean_tokens(of_b[key] for key in common),
         "says": _says(result, smallest),
-    }
+    }  # fmt: skip
 
 
 def _says(result: estimators.Paired, smallest: float | None) -> str:
@@ -166,12 +155,4 @@ def _criterion(name: str, needs: float | None, seen: estimators.Estimate) -> dic
         met, says = False, "not met"
     else:
         says = f"too few tasks ({seen.n})"
-    return {
-        "name": name,
-        "needs": needs,
-        "value": seen.value,
-        "low": seen.low,
-        "high": seen.high,
-        "met": met,
-        "says": says,
-    }
+    return {"name": name, "needs": needs, **seen.model_dump(exclude={"n"}), "met": met, "says": says}

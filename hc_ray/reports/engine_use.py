@@ -21,6 +21,7 @@ OWN = ("driver", "actor ")
 """Kinds of processes that are hc-ray's own begin like this."""
 _TOLD = (b'"type":"engine_use"', b'"type":"processor_use"', b'"type":"trial_complete"')
 _BARS = 120
+_COUNTS = ("requests", "prompt_tokens", "cached_tokens", "completion_tokens")
 
 
 def engine_use(store: Store, sweep: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -67,7 +68,7 @@ def _figures(name: str, accounts: Sequence[Mapping[str, Any]], speeds: Mapping[s
     total: defaultdict[str, float] = defaultdict(float)
     waited: defaultdict[str, float] = defaultdict(float)
     for account in accounts:
-        for key in ("seconds", "busy", "queued", "requests", "prompt_tokens", "cached_tokens", "completion_tokens"):
+        for key in ("seconds", "busy", "queued", *_COUNTS):
             total[key] += account[key]
         total["slot_seconds"] += account["seconds"] * account["slots"]
         for what, seconds in account["waited"].items():
@@ -81,19 +82,11 @@ def _figures(name: str, accounts: Sequence[Mapping[str, Any]], speeds: Mapping[s
         use = (total["completion_tokens"] / speed["completion_tokens_per_second"] + prompts) / total["seconds"]
     slots = total["slot_seconds"] or 1.0
     return {
-        "engine": name,
-        "slots": accounts[-1]["slots"],
-        "seconds": total["seconds"],
-        "requests": int(total["requests"]),
-        "prompt_tokens": int(total["prompt_tokens"]),
-        "cached_tokens": int(total["cached_tokens"]),
-        "completion_tokens": int(total["completion_tokens"]),
-        "speed": speed,
-        "use": use,
-        "busy": total["busy"] / slots,
+        "engine": name, "slots": accounts[-1]["slots"], "seconds": total["seconds"],
+        **{key: int(total[key]) for key in _COUNTS}, "speed": speed, "use": use, "busy": total["busy"] / slots,
         "queued": total["queued"] / total["seconds"] if total["seconds"] else 0.0,
         "waited": {what: seconds / slots for what, seconds in sorted(waited.items(), key=lambda one: -one[1])},
-    }
+    }  # fmt: skip
 
 
 def _processors(spans: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:

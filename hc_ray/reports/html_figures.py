@@ -2,7 +2,7 @@
 and cost."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from statistics import pstdev
 from typing import Any
@@ -23,26 +23,24 @@ Data = Mapping[str, Any]
 def figures(summary: Data) -> str:
     """All plots of a sweep, or of several."""
     configs = summary["configs"]
+    measured = "holdout" in {one["split"] for one in configs}
+    names = {"dev": "bar", "holdout" if measured else "holdout (not measured)": "other"}
+    rates = ((one["label"], one["split"], one["blind_pass"]) for one in configs)
     return (
-        f"<div class=plots>{_rates(configs)}{_calibration(summary)}{_internal(summary)}{testgen_figure(summary)}"
-        f"{cost_figures(configs)}</div>"
+        f"<div class=plots>{rates_figure('Blind pass rate', rates, names)}{_calibration(summary)}{_internal(summary)}"
+        f"{testgen_figure(summary)}{cost_figures(configs)}</div>"
     )
 
 
-def strip_of(estimate: Data, tone: str, says: str = "") -> Strip:
-    """A pass rate with its interval."""
-    return Strip(estimate["value"], estimate["low"], estimate["high"], says or interval_of(estimate), tone)
-
-
-def _rates(configs: Sequence[Data]) -> str:
-    arms: dict[str, list[Strip]] = defaultdict(list)
-    for one in configs:
-        if one["blind_pass"]["value"] is not None:
-            arms[one["label"]].append(strip_of(one["blind_pass"], TONES.get(one["split"], "bar")))
-    shown = list(arms.items())[:ARMS]
-    names = {split: TONES.get(split, "bar") for split in dict.fromkeys(one["split"] for one in configs)}
-    names = names if "holdout" in names else {**names, "holdout (not measured)": "other"}
-    return figure("Blind pass rate", strips(shown, names), _left_out(len(arms), len(shown), "agents and configs"))
+def rates_figure(title: str, rates: Iterable[tuple[str, str, Data]], names: Mapping[str, str] | None = None) -> str:
+    """Pass rates by label, in colours by split (or by the colour itself)."""
+    found: dict[str, list[Strip]] = defaultdict(list)
+    for label, split, one in rates:
+        if one["value"] is not None:
+            strip = Strip(one["value"], one["low"], one["high"], interval_of(one), TONES.get(split, split))
+            found[label].append(strip)
+    shown = list(found.items())[:ARMS]
+    return figure(title, strips(shown, names), _left_out(len(found), len(shown), "bars"))
 
 
 def _left_out(there: int, shown: int, what: str) -> str:
@@ -50,21 +48,14 @@ def _left_out(there: int, shown: int, what: str) -> str:
 
 
 def _calibration(summary: Data) -> str:
-    series = [
-        Series(
-            part["split"],
-            [
-                Point(
-                    one["self"], one["blind_pass"]["value"], one["blind_pass"]["low"], one["blind_pass"]["high"],
-                    f"{one['self']:.2f} of self-tests: blind pass {interval_of(one['blind_pass'])}, "
-                    f"{counted(one['trials'], 'trial')}",
-                )
-                for one in part["bins"]
-            ],
-            TONES.get(part["split"], "bar"),
-        )
-        for part in summary["self_to_blind"]
-    ]  # fmt: skip
+    series = []
+    for part in summary["self_to_blind"]:
+        points = []
+        for one in part["bins"]:
+            rate = one["blind_pass"]
+            says = f"{one['self']:.2f} of self-tests: blind pass {interval_of(rate)}, {counted(one['trials'], 'trial')}"
+            points.append(Point(one["self"], rate["value"], rate["low"], rate["high"], says))
+        series.append(Series(part["split"], points, TONES.get(part["split"], "bar")))
     drawn = xy(series, "self-tests passed by the submission", "blind pass rate", diagonal=True)
     return figure("Calibration: self-tests to blind", drawn, " ".join(reliance_section(summary).after))
 
@@ -86,13 +77,8 @@ def _internal(summary: Data) -> str:
 
 def testgen_figure(summary: Data) -> str:
     """Blind pass rate by how tests are generated."""
-    found: dict[str, list[Strip]] = defaultdict(list)
-    for one in summary["by_testgen"]:
-        if one["blind_pass"]["value"] is not None:
-            found[one["testgen"]].append(strip_of(one["blind_pass"], TONES.get(one["split"], "bar")))
-    shown = list(found.items())[:ARMS]
-    says = _left_out(len(found), len(shown), "ways to generate tests")
-    return figure("Blind pass rate by test generation (hc)", strips(shown), says)
+    rates = ((one["testgen"], one["split"], one["blind_pass"]) for one in summary["by_testgen"])
+    return rates_figure("Blind pass rate by test generation (hc)", rates)
 
 
 def cost_figures(configs: Sequence[Data]) -> str:

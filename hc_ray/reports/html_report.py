@@ -14,10 +14,10 @@ from hc_ray.reports.page import (
     Section,
     difference_text,
     document,
+    folded,
     interval_of,
     number,
     section_html,
-    table,
     text,
 )
 from hc_ray.reports.progress import counted
@@ -55,7 +55,7 @@ def html(summary: Mapping[str, Any]) -> str:
         _comparisons(summary["comparisons"]),
         *(f"<p class=soft>{text(told)}</p>" for told in map(aa_sentence, summary["configs"]) if told),
         section_html(curves_section(summary)),
-        *(() if "directories" in sweep else ("<h2>Self-test quality</h2>", _quality(summary["suite_quality"]))),
+        *(() if "directories" in sweep else (_quality(summary["suite_quality"]),)),
         selection_html(summary["replay"]) if summary.get("replay") else "",
         *(("<h2>Engine</h2>", engine_html(summary["engine_use"])) if summary["engine_use"] else ()),
         f"<p class=soft>Holdout looks: {number(summary['holdout_looks'], 0)}. "
@@ -178,43 +178,36 @@ def unscored_section(summary: Mapping[str, Any]) -> Section:
 
 def _quality(audit: Mapping[str, Any] | None) -> str:
     """What an audit found, where there was one."""
+    title = "Self-test quality"
     if audit is None:
-        return (
-            f"<p class=soft>{NOT_MEASURED}: run hc-ray audit, which checks the self-tests against the hidden tests.</p>"
-        )
-    rows = (
-        (text(name), stage, str(figures["judging"]), *(share_text(figures[measure]) for measure in MEASURES))
+        said = f"{NOT_MEASURED}: run hc-ray audit, which checks the self-tests against the hidden tests"
+        return section_html(Section(title, after=(said,)))
+    rows = [
+        (name, stage, figures["judging"], *(share_text(figures[measure]) for measure in MEASURES))
         for name, stage, figures in quality_rows(audit)
-    )
-    figures = table(("tests", "stage", "judging", *(name.replace("_", " ") for name in MEASURES)), rows)
-    said = f"<p>{escape(gate_sentence(audit))}</p><p class=soft>{escape(limits_sentence(audit))}</p>"
-    terms = "".join(f"<dt>{text(name.replace('_', ' '))}</dt><dd>{text(audit['definitions'][name])}</dd>"
-                    for name in MEASURES)  # fmt: skip
-    return f"{figures}{said}<details><summary>Definitions</summary><dl>{terms}</dl></details>"
+    ]
+    columns = ("tests", "stage", "judging", *(name.replace("_", " ") for name in MEASURES))
+    terms = [(name.replace("_", " "), audit["definitions"][name]) for name in MEASURES]
+    found = Section(title, columns, rows, after=(gate_sentence(audit), limits_sentence(audit)))
+    return section_html(found) + folded(Section("Definitions", ("", ""), terms, words=("",)))
 
 
 def trials_html(trials: Sequence[Mapping[str, Any]]) -> str:
-    verdicts = {True: "<span class=good>pass</span>", False: "<span class=bad>fail</span>"}
+    """The list of trials, folded; unscored ones first."""
     shown = sorted(trials, key=lambda row: row["passed"] is not None)[:TRIALS]
-    rows = (
-        (
-            text(row["trial"]),
-            text(row["label"]),
-            str(row["seed"]),
-            verdicts.get(row["passed"], f"unscored: {text(row['cause'])}"),
-            number(row["progress"]),
-            number(row["turns"], 0),
-            number(row["tokens"], 0),
-            number(row["seconds"], 1),
-        )
+    verdicts = {True: "pass", False: "fail"}
+    rows = [
+        (row["trial"], row["label"], row["seed"], verdicts.get(row["passed"], f"unscored: {row['cause']}"),
+         number(row["progress"]), number(row["turns"], 0), number(row["tokens"], 0), number(row["seconds"], 1))
         for row in shown
-    )
+    ]  # fmt: skip
     columns = ("trial", "agent", "seed", "verdict", "self-tests passed", "turns", "tokens", "seconds")
     told = f"All {len(trials)}" if len(shown) == len(trials) else f"{len(shown)} of {len(trials)}"
-    return f"<details><summary>{told} trials</summary>{table(columns, rows, words=('verdict',))}</details>"
+    return folded(Section(f"{told} trials", columns, rows, words=("verdict",)))
 
 
 def settings_html(sweep: Mapping[str, Any]) -> str:
+    """All settings, folded."""
     flat = flattened(sweep["config"]) | {f"versions.{k}": v for k, v in sweep["versions"].items()}
-    rows = ((text(name), text("none" if value is None else value)) for name, value in flat.items())
-    return f"<details><summary>Settings</summary>{table(('setting', 'value'), rows, words=('value',))}</details>"
+    rows = [(name, "none" if value is None else value) for name, value in flat.items()]
+    return folded(Section("Settings", ("setting", "value"), rows, words=("value",)))

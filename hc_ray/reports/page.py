@@ -5,7 +5,8 @@ from html import escape
 from typing import Any, NamedTuple
 
 NOT_MEASURED = "not measured"
-TONES = {"improved": "good", "worse": "bad", "met": "good", "not met": "bad", "accepted": "good"}
+TONES = {"improved": "good", "worse": "bad", "met": "good", "not met": "bad", "accepted": "good",
+         "pass": "good", "fail": "bad"}  # fmt: skip
 """Cells that say good or bad."""
 
 _STYLE = """
@@ -88,27 +89,30 @@ def number(value: float | None, digits: int = 2) -> str:
     return NOT_MEASURED if value is None else f"{value:,.{digits}f}"
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, words: Sequence[str] = ()) -> str:
-    """Cells are HTML already; those of columns in ``words`` fold."""
-    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
-    kinds = ["words" if column in words else "number" for column in columns]
-    body = "".join(
-        "<tr>" + "".join(f"<td class={kind}>{cell}</td>" for kind, cell in zip(kinds, row, strict=True)) + "</tr>"
-        for row in rows
-    )
-    return f"<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-
-
 def section_html(section: Section, level: int = 2) -> str:
     """A section of the page; empty where there is nothing to tell. Words that say good or bad are coloured."""
-    rows = [[_cell(cell) for cell in row] for row in section.rows]
     before, after = (
         "".join(f"<p class=soft>{text(note)}</p>" for note in some) for some in (section.notes, section.after)
     )
-    listed = table(section.columns, rows, words=section.words) if rows else ""
-    body = before + listed + after
+    body = before + (_table(section) if section.rows else "") + after
     head = f"<h{level}>{text(section.title)}</h{level}>" if section.title else ""
     return head + body if body else ""
+
+
+def folded(section: Section) -> str:
+    """A section that opens on a click."""
+    return f"<details><summary>{text(section.title)}</summary>{section_html(section._replace(title=''))}</details>"
+
+
+def _table(section: Section) -> str:
+    head = "".join(f"<th>{text(column)}</th>" for column in section.columns)
+    kinds = ["words" if column in section.words else "number" for column in section.columns]
+    rows = (
+        "".join(f"<td class={kind}>{_cell(cell)}</td>" for kind, cell in zip(kinds, row, strict=True))
+        for row in section.rows
+    )
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    return f"<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
 def _cell(value: Any) -> str:

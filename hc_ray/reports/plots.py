@@ -61,10 +61,11 @@ def keys(names: Mapping[str, str]) -> str:
 def xy(
     series: Sequence[Series], x_label: str, y_label: str, *, ticks: Sequence[float] = QUARTERS, diagonal: bool = False
 ) -> str:
-    """Heights from 0 to 1 over the span of ``ticks``; empty without a point. ``diagonal``: a line where both agree."""
+    """Heights from 0 to 1; empty without a point. ``diagonal``: a line where both axes agree."""
     if not any(one.points for one in series):
         return ""
-    first, last = (ticks[0], ticks[-1]) if ticks[0] < ticks[-1] else (ticks[0] - 1, ticks[0] + 1)
+    places, more = [*ticks, *(point.x for one in series for point in one.points)], 0.0 if ticks is QUARTERS else 0.4
+    first, last = min(places) - more, max(places) + more
 
     def across(x: float) -> str:
         return f"{_LEFT + 6 + (WIDTH - _LEFT - _RIGHT - 12) * (x - first) / (last - first):.1f}"

@@ -19,7 +19,7 @@ from hc_ray.reports.audit_section import suite_quality
 from hc_ray.reports.comparison import SUBJECTS, comparisons_of, criteria_of
 from hc_ray.reports.engine_use import engine_use
 from hc_ray.reports.html_report import html
-from hc_ray.reports.self_to_blind import by_testgen, self_to_blind
+from hc_ray.reports.self_to_blind import by_task, by_testgen, self_to_blind
 from hc_ray.statistics import estimators
 
 __all__ = ["ReadTable", "html", "read_sweep", "row_of", "rows_of", "stored_json", "summarise", "write"]
@@ -218,13 +218,13 @@ def _config(key: tuple[str, str, str], rows: Sequence[dict[str, Any]]) -> dict[s
         "retried": sum(row["failed_attempts"] > 0 for row in scored),
         "unscored_causes": _counted(row["cause"] for row in rows),
         "passes": passes,
-        "blind_pass": _estimate(estimators.rate(_by_task(scored, "passed"))),
-        "blind_pass_unscored_as_fail": _estimate(estimators.rate(_by_task(rows, "passed"))),
-        "self_pass": _estimate(estimators.rate(_by_task(tried, "self_pass"))),
+        "blind_pass": _estimate(estimators.rate(by_task(scored, "passed"))),
+        "blind_pass_unscored_as_fail": _estimate(estimators.rate(by_task(rows, "passed"))),
+        "self_pass": _estimate(estimators.rate(by_task(tried, "self_pass"))),
         "weak_suites": sum(bool(row["weak_suite"]) for row in rows),
         "silent": sum(bool(row["silent"]) for row in rows),
         "self_progress": _estimate(_mean_share(with_progress)),
-        "aa_false_alarms": estimators.false_alarm_rate(_by_task(scored, "passed")),
+        "aa_false_alarms": estimators.false_alarm_rate(by_task(scored, "passed")),
         **_pool(scored),
         "tokens": tokens,
         "tokens_per_trial": None if tokens is None else tokens / len(rows),
@@ -244,7 +244,7 @@ def _config(key: tuple[str, str, str], rows: Sequence[dict[str, Any]]) -> dict[s
 
 def _mean_share(rows: Sequence[dict[str, Any]]) -> estimators.Estimate:
     """Mean share of the suite that submissions pass: no coin flips, so the bootstrap over tasks in every case."""
-    groups = _by_task(rows, "progress")
+    groups = by_task(rows, "progress")
     if not groups:
         return estimators.NOT_MEASURED
     low, high = estimators.clustered_bootstrap(groups)
@@ -280,13 +280,6 @@ def _best(pool: Sequence[Mapping[str, Any]], k: int) -> float:
         return [index for index in indices if pool[index]["progress"] == top]
 
     return estimators.best_at_k([bool(row["passed"]) for row in pool], k, choose)
-
-
-def _by_task(rows: Iterable[Mapping[str, Any]], field: str) -> list[list[float]]:
-    groups: dict[str, list[float]] = defaultdict(list)
-    for row in rows:
-        groups[row["task"]].append(float(row[field] or 0))
-    return [groups[task] for task in sorted(groups)]
 
 
 def _estimate(estimate: estimators.Estimate) -> dict[str, Any]:

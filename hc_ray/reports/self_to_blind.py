@@ -51,7 +51,7 @@ def _of_split(rows: Sequence[Row]) -> dict[str, Any]:
                 "from": edge,
                 "self": _mean([float(row["progress"]) for row in own]),
                 "trials": len(own),
-                "blind_pass": estimators.rate(_by_task(own)).model_dump(),
+                "blind_pass": estimators.rate(by_task(own, "passed")).model_dump(),
             }
             for edge, own in sorted(bins.items())
         ],
@@ -115,12 +115,12 @@ def by_testgen(rows: Sequence[Row], declared: Sequence[Row]) -> list[dict[str, A
     named = dict(zip(known, labels(list(known.values()), (TESTGEN.rstrip("."),)), strict=True))
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in rows:
-        if row["agent"] == "hc" and row["config_hash"] in of_hash:
+        if row["agent"] == "hc" and row["passed"] is not None and row["config_hash"] in of_hash:
             groups[digest_of(of_hash[row["config_hash"]]), row["split"]].append(row)
     return [
         {"testgen": named[digest] or "the same in all configs", "split": split,
          "configs": len({row["config_hash"] for row in own}), "trials": len(own),
-         "blind_pass": estimators.rate(_by_task(own)).model_dump()}
+         "blind_pass": estimators.rate(by_task(own, "passed")).model_dump()}
         for (digest, split), own in groups.items()
     ]  # fmt: skip
 
@@ -148,12 +148,12 @@ def reliance_section(summary: Row) -> Section:
     return Section("Self-tests to blind", columns, rows, after=said or [NOT_MEASURED])
 
 
-def _by_task(rows: Iterable[Row]) -> list[list[float]]:
+def by_task(rows: Iterable[Row], field: str) -> list[list[float]]:
+    """A field of the rows, by task; unknown counts as 0."""
     groups: dict[str, list[float]] = defaultdict(list)
     for row in rows:
-        if row["passed"] is not None:
-            groups[row["task"]].append(float(row["passed"]))
-    return list(groups.values())
+        groups[row["task"]].append(float(row[field] or 0))
+    return [groups[task] for task in sorted(groups)]
 
 
 def _mean(values: Sequence[float]) -> float:
