@@ -52,6 +52,9 @@ class Change:
     deleted: tuple[str, ...]
 
 
+_KINDS = {"file": tarfile.REGTYPE, "folder": tarfile.DIRTYPE, "link": tarfile.SYMTYPE}
+
+
 def is_outside(path: str) -> bool:
     """Whether an absolute path never belongs to a difference."""
     return any(path == root or path.startswith(f"{root}/") for root in OUTSIDE)
@@ -75,39 +78,21 @@ def top_most(paths: Iterable[str]) -> list[str]:
     return kept
 
 
-def pack(members: Iterable[Member], deleted: Iterable[str] = ()) -> Difference:
-    """A difference of changed members and removed absolute paths."""
+def pack(members: Iterable[Member], deleted: Iterable[str] = (), *, stamp: float = STAMP) -> Difference:
+    """A difference of changed members and removed absolute paths. ``stamp``: the time that members bear."""
     changed = sorted(members, key=lambda member: member.path.split("/"))
     removed = top_most(deleted)
     buffer = io.BytesIO()
+    listing = [Member(DELETED, "file", data=json.dumps(removed).encode())] if removed else []
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        if removed:
-            _add(tar, DELETED, tarfile.REGTYPE, 0o644, json.dumps(removed).encode())
-        for member in changed:
-            name = member.path.lstrip("/")
-            if member.kind == "file":
-                _add(tar, name, tarfile.REGTYPE, member.mode, member.data, owner=member.owner)
-            elif member.kind == "folder":
-                _add(tar, name, tarfile.DIRTYPE, member.mode, owner=member.owner)
-            else:
-                _add(tar, name, tarfile.SYMTYPE, 0o777, target=member.target, owner=member.owner)
+        for member in (*listing, *changed):
+            info = tarfile.TarInfo(member.path.lstrip("/"))
+            info.type, info.linkname, info.mtime = _KINDS[member.kind], member.target, stamp
+            info.mode = 0o777 if member.kind == "link" else member.mode & 0o7777
+            info.size, (info.uid, info.gid) = len(member.data), member.owner
+            tar.addfile(info, io.BytesIO(member.data))
     paths = tuple(sorted(member.path for member in changed))
     return Difference(changed=paths, deleted=tuple(sorted(removed)), tar=buffer.getvalue())
-
-
-def _add(
-    tar: tarfile.TarFile,
-    name: str,
-    kind: bytes,
-    mode: int,
-    data: bytes = b"",
-    target: str = "",
-    owner: tuple[int, int] = (0, 0),
-) -> None:
-    info = tarfile.TarInfo(name)
-    info.uid, info.gid = owner
-    info.type, info.mode, info.size, info.linkname, info.mtime = kind, mode & 0o7777, len(data), target, STAMP
-    tar.addfile(info, io.BytesIO(data))
 
 
 def unpack(tar: bytes, *, limit: int = UNPACK_LIMIT) -> Change:

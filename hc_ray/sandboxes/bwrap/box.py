@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.filetree import Change, Member, absolute, pack, unpack
@@ -23,6 +23,9 @@ from hc_ray.sandboxes.bwrap.files import RootTree
 from hc_ray.sandboxes.bwrap.process import BwrapProcess
 from hc_ray.tasks.public_folder import environment_dir
 
+if TYPE_CHECKING:
+    from hc_ray.sandboxes.bwrap.sandbox import BwrapPlace
+
 LATE_SECONDS = 1.7
 """How long past a deadline the first process inside may be silent before the sandbox is killed from outside."""
 MEMORY_MB = 1024
@@ -33,38 +36,15 @@ MOST_PATHS = 200_000
 Result = TypeVar("Result")
 
 
-_THEIRS = frozenset(
-    getattr(errno, name)
-    for name in (
-        "EROFS",
-        "ENOTDIR",
-        "EISDIR",
-        "EACCES",
-        "EPERM",
-        "ELOOP",
-        "ENAMETOOLONG",
-        "EEXIST",
-        "ENOTEMPTY",
-        "EBUSY",
-    )
-)
+_NAMES = ("EROFS", "ENOTDIR", "EISDIR", "EACCES", "EPERM", "ELOOP", "ENAMETOOLONG", "EEXIST", "ENOTEMPTY", "EBUSY")
+_THEIRS = frozenset(getattr(errno, name) for name in _NAMES)
 """What a path, or what lies there, can bring about: the doing of who chose it, not of the machinery."""
-
-
-class Place(Protocol):
-    """Who made a sandbox, as the sandbox knows it."""
-
-    public_root: Path
-
-    async def start(self, task: Task, name: str, placed: Layout, fill: "BwrapSandbox | None") -> "BwrapSandbox": ...
-
-    def forget(self, sandbox: "BwrapSandbox") -> None: ...
 
 
 class BwrapSandbox:
     """``ports.Sandbox``. Made by ``bwrap_sandbox.BwrapPlace`` only, in a folder that it made."""
 
-    def __init__(self, place: Place, folder: Path, placed: Layout, task: Task) -> None:
+    def __init__(self, place: "BwrapPlace", folder: Path, placed: Layout, task: Task) -> None:
         self._place, self.folder, self._placed, self._task = place, folder, placed, task
         environment = task.environment
         storage = (environment.storage_mb or STORAGE_MB) << 20

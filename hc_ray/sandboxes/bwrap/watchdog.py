@@ -11,12 +11,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from hc_ray.domain.errors import SandboxError
-from hc_ray.sandboxes.bwrap.command import Limits
 from hc_ray.sandboxes.tree_size import folder_size, unlinked_size
 from hc_ray.sandboxes.tripwire import TICK, Signs, Tripwire
+
+if TYPE_CHECKING:
+    from hc_ray.sandboxes.bwrap.box import BwrapSandbox
 
 PERIOD = 1.0
 """Seconds after which all are looked at, pulled or not."""
@@ -48,19 +50,7 @@ Census = Mapping[int, list[Process]]
 """bwrap's process → processes below it."""
 
 
-class Watched(Protocol):
-    """A sandbox, as far as the watchdog needs to know it."""
-
-    folder: Path
-    limits: Limits
-
-    @property
-    def pid(self) -> int: ...
-
-    @property
-    def first(self) -> int: ...
-
-    def kill(self, why: str) -> None: ...
+Watched: TypeAlias = "BwrapSandbox"
 
 
 class Watchdog:

@@ -5,13 +5,12 @@ begin with."""
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Protocol
 
 from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.task import Task
 from hc_ray.domain.value import Value
 from hc_ray.sandboxes.docker.client import Daemon
-from hc_ray.sandboxes.docker.values import DaemonGone, ImageFacts
+from hc_ray.sandboxes.docker.values import DaemonGone
 from hc_ray.tasks.dockerfile import parse_dockerfile
 from hc_ray.tasks.public_folder import environment_dir
 
@@ -20,14 +19,6 @@ ASK_SECONDS = 5.0
 ALL_SECONDS = 10.0
 """What all of them may take together."""
 AT_ONCE = 16
-
-
-class Asked(Protocol):
-    """What is asked of a daemon here."""
-
-    def image(self, reference: str) -> ImageFacts | None: ...
-
-    def ask_registry(self, reference: str, *, seconds: float) -> None: ...
 
 
 class Availability(Value):
@@ -73,7 +64,7 @@ def bases(task: Task, public_root: Path) -> tuple[str, ...]:
 def available(
     tasks: Sequence[Task],
     public_root: Path,
-    daemon: Asked | None = None,
+    daemon: Daemon | None = None,
     *,
     ask_seconds: float = ASK_SECONDS,
     all_seconds: float = ALL_SECONDS,

@@ -8,7 +8,7 @@ import socket
 import tarfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -46,11 +46,15 @@ class Daemon:
     def pulse(self) -> Pulse:
         """A silent connection that ends with the daemon's process."""
         with faults("listening"):
-            api = self._api
             never = {"filters": json.dumps({"label": ["hc-ray.never"]})}
-            response = api._get(api._url("/events"), params=never, stream=True, timeout=None)
-            api._raise_for_status(response)
-            return Pulse(response)
+            return Pulse(self._asked("_get", "/events", params=never, stream=True, timeout=None))
+
+    def _asked(self, method: str, path: str, *parts: str, **options: Any) -> Any:
+        """A request that the SDK has no call for; an answer that is an error is raised."""
+        api = self._api
+        response = getattr(api, method)(api._url(path, *parts), **options)
+        api._raise_for_status(response)
+        return response
 
     # images
 
@@ -64,30 +68,22 @@ class Daemon:
         layers = len((found.get("RootFS") or {}).get("Layers") or ())
         volumes = tuple(sorted(config.get("Volumes") or {}))
         names = {"workdir": config.get("WorkingDir") or "", "user": config.get("User") or ""}
-        return ImageFacts(id=found["Id"], layers=layers, volumes=volumes, **names)
-
-    def image_environment(self, reference: str) -> dict[str, str]:
-        """The environment variables that an image gives to its containers."""
-        with faults(f"inspecting image {reference}"):
-            lines = (self._api.inspect_image(reference).get("Config") or {}).get("Env") or ()
-        return dict(line.split("=", 1) for line in lines if "=" in line)
+        environment = dict(line.split("=", 1) for line in config.get("Env") or () if "=" in line)
+        return ImageFacts(id=found["Id"], layers=layers, volumes=volumes, environment=environment, **names)
 
     def pull(self, reference: str, *, seconds: float) -> None:
         """Raises ``SandboxError`` when the image is not there within ``seconds``."""
         repository, _, tag = reference.partition("@") if "@" in reference else split_tag(reference)
         params = {"fromImage": repository, "tag": tag or "latest"}
         with faults(f"pulling {reference}"):
-            api = self._api
-            response = api._post(api._url("/images/create"), params=params, stream=True, timeout=seconds)
-            api._raise_for_status(response)
+            response = self._asked("_post", "/images/create", params=params, stream=True, timeout=seconds)
             follow(response, seconds, f"pulling {reference}")
 
     def ask_registry(self, reference: str, *, seconds: float) -> None:
         """Have the daemon look up the image's manifest, which is what a pull begins with. Raises ``SandboxError`` where
         the registry does not show it within ``seconds``."""
         with faults(f"asking for {reference}"):
-            api = self._api
-            api._raise_for_status(api._get(api._url("/distribution/{0}/json", reference), timeout=seconds))
+            self._asked("_get", "/distribution/{0}/json", reference, timeout=seconds)
 
     def build(
         self, folder: Path, *, tag: str, labels: Mapping[str, str], seconds: float, dockerfile: str | None = None
@@ -99,10 +95,8 @@ class Daemon:
         params = {"t": tag, "rm": True, "forcerm": True, "dockerfile": name, "labels": json.dumps(dict(labels))}
         headers = {"Content-Type": "application/tar"}
         with faults(f"building {tag}"), build_context(folder, name, text) as context:
-            api = self._api
-            url = api._url("/build")
-            response = api._post(url, data=context, params=params, headers=headers, stream=True, timeout=seconds)
-            api._raise_for_status(response)
+            sent = {"data": context, "params": params, "headers": headers}
+            response = self._asked("_post", "/build", **sent, stream=True, timeout=seconds)
             follow(response, seconds, f"building {tag}")
 
     def commit(self, container: str, labels: Mapping[str, str]) -> str:
@@ -126,17 +120,11 @@ class Daemon:
         raise DaemonRefusal(f"Docker, flattening a fork: no image in {answer!r}")
 
     def environment(self, container: str) -> list[str]:
-        with faults("inspecting a container"):
-            return list(self._api.inspect_container(container)["Config"].get("Env") or ())
+        return list(self._inspected(container)["Config"].get("Env") or ())
 
     def remove_image(self, image: str) -> bool:
         """Remove an image; False for one that is gone or still in use, which is left as it is."""
-        try:
-            with faults("removing an image"):
-                self._api.remove_image(image, force=False, noprune=False)
-        except DaemonRefusal:
-            return False
-        return True
+        return _done("removing an image", lambda: self._api.remove_image(image, force=False, noprune=False))
 
     def images(self, label: str) -> list[tuple[str, dict[str, str]]]:
         with faults("listing images"):
@@ -163,12 +151,7 @@ class Daemon:
 
     def remove_volume(self, name: str) -> bool:
         """Remove a volume; False for one that a container still uses."""
-        try:
-            with faults("removing a volume"):
-                self._api.remove_volume(name)
-        except DaemonRefusal:
-            return False
-        return True
+        return _done("removing a volume", lambda: self._api.remove_volume(name))
 
     def make_volume(self, name: str, labels: Mapping[str, str]) -> None:
         with faults("creating a volume"):
@@ -189,12 +172,7 @@ class Daemon:
 
     def remove_network(self, network: str) -> bool:
         """Remove a network; False for one that a container still uses."""
-        try:
-            with faults("removing a network"):
-                self._api.remove_network(network)
-        except DaemonRefusal:
-            return False
-        return True
+        return _done("removing a network", lambda: self._api.remove_network(network))
 
     # containers
 
@@ -218,30 +196,31 @@ class Daemon:
         with faults("starting a container"):
             self._api.start(container)
 
+    def _inspected(self, container: str) -> dict[str, Any]:
+        with faults("inspecting a container"):
+            found: dict[str, Any] = self._api.inspect_container(container)
+            return found
+
     def running(self, container: str) -> bool:
         try:
-            with faults("inspecting a container"):
-                return bool(self._api.inspect_container(container)["State"]["Running"])
+            return bool(self._inspected(container)["State"]["Running"])
         except Absent:
             return False
 
     def process(self, container: str) -> int:
         """The number of a container's first process on the daemon's machine; 0 where none runs."""
-        with faults("inspecting a container"):
-            return int(self._api.inspect_container(container)["State"].get("Pid") or 0)
+        return int(self._inspected(container)["State"].get("Pid") or 0)
 
     def written_folders(self, container: str) -> list[str]:
         """The folders of the daemon's machine that hold what a container wrote: its layer, and volumes of its own."""
-        with faults("inspecting a container"):
-            found = self._api.inspect_container(container)
+        found = self._inspected(container)
         layer = ((found.get("GraphDriver") or {}).get("Data") or {}).get("UpperDir")
         mounts = [one for one in found.get("Mounts") or () if one.get("Type") == "volume" and one.get("RW")]
         return [*([layer] if layer else []), *(one["Source"] for one in mounts if one.get("Source"))]
 
     def ended(self, container: str) -> int | None:
         """The exit status of a container's first process; None while it runs. Raises ``Absent``."""
-        with faults("inspecting a container"):
-            state = self._api.inspect_container(container)["State"]
+        state = self._inspected(container)["State"]
         return None if state["Running"] else int(state.get("ExitCode") or 0)
 
     def kill(self, container: str) -> None:
@@ -291,10 +270,8 @@ class Daemon:
         """Of the path itself: a link is not followed."""
         try:
             with faults(f"looking at {path}"):
-                api = self._api
-                url = api._url("/containers/{0}/archive", container)
-                response = api.head(url, params={"path": path}, timeout=CALL_SECONDS)
-                api._raise_for_status(response)
+                where = {"params": {"path": path}, "timeout": CALL_SECONDS}
+                response = self._asked("head", "/containers/{0}/archive", container, **where)
         except Absent:
             return None
         return path_facts(json.loads(base64.b64decode(response.headers["X-Docker-Container-Path-Stat"])))
@@ -305,11 +282,9 @@ class Daemon:
         as far as the caller reads: closing early ends the daemon's work."""
         try:
             with faults(f"reading {path}"):
-                api = self._api
-                url = api._url("/containers/{0}/archive", container)
                 plain = {"Accept-Encoding": "identity"}  # else the daemon spends its time on gzip
-                response = api._get(url, params={"path": path}, headers=plain, stream=True)
-                api._raise_for_status(response)
+                what = {"params": {"path": path}, "headers": plain, "stream": True}
+                response = self._asked("_get", "/containers/{0}/archive", container, **what)
         except Absent:
             yield None
             return
@@ -331,3 +306,13 @@ class Daemon:
             made = api.exec_create(container, argv, environment=dict(environment or {}), **how)
             raw = api.exec_start(made["Id"], socket=True)
         return own_socket(raw)
+
+
+def _done(what: str, work: Callable[[], object]) -> bool:
+    """Whether the daemon did it; False where it refuses."""
+    try:
+        with faults(what):
+            work()
+    except DaemonRefusal:
+        return False
+    return True

@@ -1,15 +1,13 @@
 """One sandbox as a Docker container: state is the writable layer, a fork is a commit."""
 
 import contextlib
-import io
 import socket
-import tarfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from hc_ray.domain.errors import SandboxError
-from hc_ray.domain.filetree import absolute, unpack
+from hc_ray.domain.filetree import Member, absolute, pack, unpack
 from hc_ray.domain.ports import Difference, ExecResult
 from hc_ray.domain.runner_paths import RUNNER_PYTHON, RUNNER_ROOT
 from hc_ray.domain.task import Task
@@ -183,20 +181,14 @@ class DockerSandbox(Living):
         )
 
     async def put(self, files: Mapping[str, bytes], *, mode: int = 0o644) -> None:
-        now = time.time()
-        buffer = io.BytesIO()
-        with tarfile.open(fileobj=buffer, mode="w") as tar:
-            for path, data in files.items():
-                info = tarfile.TarInfo(absolute(path, self.workdir).lstrip("/"))
-                info.size, info.mode, info.mtime = len(data), mode, now
-                tar.addfile(info, io.BytesIO(data))
-        await self._ground.call(self._extract, buffer.getvalue())
+        members = [Member(absolute(path, self.workdir), "file", mode, data=data) for path, data in files.items()]
+        await self._ground.call(self._extract, members)
 
-    def _extract(self, tar: bytes) -> None:
+    def _extract(self, members: Iterable[Member]) -> None:
         self._check_open()
         self._pristine = False
         try:
-            self._daemon.extract(self.container, tar)
+            self._daemon.extract(self.container, pack(members, stamp=time.time()).tar)
         except Absent:
             raise
         except DaemonRefusal as refusal:
@@ -210,19 +202,7 @@ class DockerSandbox(Living):
         change = unpack(given)
         if change.deleted:
             self._remove(change.deleted)
-        now = time.time()
-        buffer = io.BytesIO()
-        with tarfile.open(fileobj=buffer, mode="w") as tar:
-            for member in sorted(change.members, key=lambda member: member.path.split("/")):
-                if member.path == RUNNER_ROOT or member.path.startswith(f"{RUNNER_ROOT}/"):
-                    continue
-                info = tarfile.TarInfo(member.path.lstrip("/"))
-                info.mode, info.mtime, info.size, info.linkname = member.mode, now, len(member.data), member.target
-                info.uid, info.gid = member.owner
-                kinds = {"file": tarfile.REGTYPE, "folder": tarfile.DIRTYPE, "link": tarfile.SYMTYPE}
-                info.type = kinds[member.kind]
-                tar.addfile(info, io.BytesIO(member.data))
-        self._extract(buffer.getvalue())
+        self._extract(one for one in change.members if not f"{one.path}/".startswith(f"{RUNNER_ROOT}/"))
 
     def _remove(self, paths: Sequence[str]) -> None:
         self._check_open()

@@ -128,7 +128,7 @@ class Living:
         else:
             named = self._ground.account(self._task, self._image, self._image.user)
             own = {"HOME": named.variables["HOME"], "HC_IMAGE_USER": self._image.user} if named else {}
-        return {**base, **own, **self._ground.environment_of(self._image)}
+        return {**base, **own, **self._image.environment}
 
     async def sealed(self, order: bytes, *, timeout: float, limit: int) -> tuple[bytes, bytes]:
         return await self._ground.call(self._sealed, order, timeout, limit)

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 from hc_ray.domain.errors import DatasetError, SandboxError
 from hc_ray.domain.runner_paths import RUNNER_LIB, RUNNER_PYTHON, RUNNER_ROOT
@@ -19,6 +19,10 @@ from hc_ray.sandboxes.docker.difference import Baseline, Budget
 from hc_ray.sandboxes.docker.images import MACHINE_LABEL, OWNER_LABEL, Images
 from hc_ray.sandboxes.docker.stream import Pulse
 from hc_ray.sandboxes.docker.values import ImageFacts
+
+if TYPE_CHECKING:
+    from hc_ray.sandboxes.docker.container import DockerSandbox
+    from hc_ray.sandboxes.docker.living import Lifeline
 
 NAME_LABEL = "hc-ray.name"
 PLACE_LABEL = "hc-ray.place"
@@ -43,22 +47,11 @@ _USERS_BYTES = 4 << 20
 
 P = ParamSpec("P")
 T = TypeVar("T")
-S = TypeVar("S", bound="Housed")
+S = TypeVar("S", bound="DockerSandbox")
 
 
-class Housed(Protocol):
-    """A sandbox as its place sees it."""
-
-    storage_bytes: int
-
-    @property
-    def alive(self) -> bool: ...
-
-    def kill(self, reason: str) -> None: ...
-
-    def renew(self) -> None: ...
-
-    def close_now(self) -> None: ...
+Housed: TypeAlias = "DockerSandbox | Lifeline"
+"""A sandbox as its place sees it, or what stays here of one that was given away."""
 
 
 class Ground:
@@ -84,7 +77,6 @@ class Ground:
         self._baseline_lock = threading.Lock()
         self._baselines: dict[str, Baseline] = {}
         self._facts: Mapping[str, Any] | None = None
-        self._environments: dict[str, dict[str, str]] = {}
         self._accounts: dict[tuple[str, str], Account] = {}
 
     def enter(self, container: str, sandbox: Housed) -> None:
@@ -119,12 +111,6 @@ class Ground:
         if self._facts is None:
             self._facts = self.daemon.facts()
         return self._facts
-
-    def environment_of(self, image: ImageFacts) -> dict[str, str]:
-        """The environment that an image gives to its containers; asked once."""
-        if image.id not in self._environments:
-            self._environments[image.id] = self.daemon.image_environment(image.id)
-        return self._environments[image.id]
 
     def account(self, task: Task, image: ImageFacts, named: str) -> Account | None:
         """A user of the task's image; None for root. Raises ``DatasetError`` for one that the image does not have."""

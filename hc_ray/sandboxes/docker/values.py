@@ -37,6 +37,8 @@ class ImageFacts(Value):
     volumes: tuple[str, ...] = ()
     user: str = ""
     """As ``USER`` names it; empty for root."""
+    environment: dict[str, str] = {}
+    """The variables that it gives to its containers."""
 
 
 class PathFacts(Value):
