@@ -1,19 +1,29 @@
-"""The only MLflow writer of a sweep, in a process of its own: importing MLflow takes seconds, and nobody waits for
-it."""
+"""The only MLflow writer of a sweep or a climb, in a process of its own: importing MLflow takes seconds, and nobody
+waits for it."""
 
 import asyncio
 import contextlib
 import os
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from hc_ray.agent.prompt_templates import PROMPTS, role_of, template
+from hc_ray.agent.skills import prompts_of
+from hc_ray.domain.config import TESTERS
+from hc_ray.domain.trial import TrialKey
+from hc_ray.domain.value import digest_of
+from hc_ray.stores.mlflow_story import Prompts, Status, Story
+from hc_ray.stores.mlflow_sweep import sweep_story
+from hc_ray.stores.sweep_directory import SweepStore
 
 NICE = 10
 
 
 class Tracker:
-    """Exports a sweep's summary to a tracking server."""
+    """Tells a tracking server what stands in a directory."""
 
-    def __init__(self, uri: str) -> None:
-        self._uri = uri
+    def __init__(self, uri: str, out: str) -> None:
+        self._uri, self._out = uri, out
 
     async def prepare(self) -> None:
         """Import MLflow and open its database, behind everybody else who wants the processor."""
@@ -23,18 +33,55 @@ class Tracker:
 
         await asyncio.to_thread(MlflowTracker(self._uri).prepare)
 
-    async def export(self, summary: dict[str, Any], status: str) -> str:
-        """Write the sweep's runs as they are now; ``status``: ``RUNNING``, ``FINISHED`` or ``KILLED``. Answers the id
-        of the parent run. Raises whatever the tracker raises: the sweep directory is the truth, the caller reports and
-        goes on."""
-        return await asyncio.to_thread(export, self._uri, summary, status)
+    async def export(self, summary: dict[str, Any], status: Status) -> str:
+        """Write the sweep's runs as they are now. Answers the id of the parent run. Raises whatever the tracker raises:
+        the sweep directory is the truth, the caller reports and goes on."""
+        return await asyncio.to_thread(export, self._uri, self._out, summary, status)
+
+    async def tell(self, story: Story, status: Status) -> str:
+        """The same of a climb."""
+        return await asyncio.to_thread(tell, self._uri, self._out, story, status)
 
 
-def export(uri: str, summary: dict[str, Any], status: str = "FINISHED") -> str:
+def export(uri: str, out: str, summary: Mapping[str, Any], status: Status = "FINISHED") -> str:
     """Write the runs of a sweep's summary, with its report; answers the id of the parent run."""
     from hc_ray.reports.html_report import sentence_of
     from hc_ray.reports.report import html
+
+    note, store = "\n\n".join(sentence_of(item) for item in summary["comparisons"]), SweepStore(out)
+    story = sweep_story(
+        summary, page=html(summary), note=note, store=store if status == "FINISHED" else None,
+        prompts=prompts_in(store, summary["trials"]),
+    )  # fmt: skip
+    return tell(uri, out, story, status)
+
+
+def tell(uri: str, out: str, story: Story, status: Status = "FINISHED") -> str:
+    """Write a story's runs; its trajectories once all of it is there."""
     from hc_ray.stores.mlflow_tracker import MlflowTracker
 
-    note = "\n\n".join(sentence_of(item) for item in summary["comparisons"])
-    return MlflowTracker(uri).export(summary, page=html(summary), note=note, status=status)
+    return MlflowTracker(uri).tell(story, status, store=SweepStore(out) if status == "FINISHED" else None)
+
+
+def prompts_in(store: SweepStore, rows: Sequence[Mapping[str, Any]], where: str = "") -> dict[str, tuple[Prompts, ...]]:
+    """What shaped the prompts of trials, by hash of their config: all trials of one have the same."""
+    found: dict[str, tuple[Prompts, ...]] = {}
+    for row in rows:
+        if row["config_hash"] not in found and store.exists(path := f"{where}trials/{row['trial']}/config.json"):
+            key = TrialKey.model_validate_json(store.read(path))
+            found[row["config_hash"]] = tuple(_prompts(key, str(role), told) for role, told in key.prompts.items())
+    return found
+
+
+def _prompts(key: TrialKey, role: Any, told: str) -> Prompts:
+    """The templates that all of a role's prompts are made of, and the solver's hint. What an earlier hc-ray asked with,
+    or other skills, is known by its digest alone."""
+    hint = key.solver.hint if role == "solver" else ""
+    if role != "all" and prompts_of(key.solver, role) == told:
+        whose = "tester" if role in TESTERS else role
+        names = sorted(path.stem for path in PROMPTS.glob("*.txt") if role_of(path.stem) == whose)
+        text = "\n\n".join(f"# {name}\n{template(name)}" for name in names)
+    else:
+        text = f"templates or skills that this installation does not have: SHA-256 {told}"
+    text = f"# hint\n{hint}\n\n{text}" if hint else text
+    return Prompts(role=role, digest=digest_of([role, told, hint]), text=text)

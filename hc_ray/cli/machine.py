@@ -74,49 +74,59 @@ def ui(
 
     uri = _store_of(out)
     with serve(uri, port=port) as server:
+        page = server.page(_story_of(out))
         if as_json:
-            print_json({"schema_version": 1, "url": server.url, "store": uri, "pid": server.pid})
+            print_json({"schema_version": 1, "url": server.url, "page": page, "store": uri, "pid": server.pid})
         else:
-            typer.echo(f"MLflow for {uri}\n{server.url}  (Ctrl-C stops it)")
+            typer.echo(f"MLflow for {uri}\n{page}  (Ctrl-C stops it)")
         server.wait()
     return 0
 
 
 def _store_of(out: str) -> str:
-    """The SQLite store of a sweep directory, or of the folder that sweeps lie in."""
+    """The SQLite store of a sweep or a climb, or of the folder that they lie in."""
     from hc_ray.domain.errors import OutputError
     from hc_ray_actors.driver.results import default_tracking_uri
 
-    folder = Path(out).expanduser()
-    uri = f"sqlite:///{(folder / 'mlflow.db').absolute()}"
-    if (folder / "sweep.json").is_file():
-        uri = default_tracking_uri(str(folder)) or uri
+    uri = default_tracking_uri(out if "://" in out or _story_of(out) else f"{out}/any")
     if not Path(uri.removeprefix("sqlite:///")).is_file():
         raise OutputError(f"{out}: no MLflow store found (a sweep with --mlflow-uri none writes none)")
     return uri
 
 
+def _story_of(out: str) -> str:
+    """Id of the sweep or the climb that a folder holds; empty for a folder of several."""
+    from hc_ray.reports.report import stored_json
+    from hc_ray.stores.sweep_directory import SweepStore
+    from hc_ray_actors.jobs import climb_tracking
+
+    if climb_tracking.is_climb(out):
+        return climb_tracking.climb_story(out, whole=False).id
+    return str((stored_json(SweepStore(out), "sweep.json") or {}).get("sweep_id", ""))
+
+
 def export_mlflow(
-    out: Annotated[str, typer.Argument(help="A sweep directory.")],
+    out: Annotated[str, typer.Argument(help="A sweep directory, or the folder of a climb.")],
     mlflow_uri: Annotated[
         str | None, typer.Option("--mlflow-uri", help="A tracking server. Default: the sweep's own store.")
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Write a sweep's MLflow runs from its directory. Existing runs are updated."""
+    """Write the MLflow runs of a sweep or a climb from its directory. Existing runs are updated."""
     from hc_ray.domain.credentials import url_fault
     from hc_ray.domain.errors import ConfigError
     from hc_ray.reports import report
+    from hc_ray_actors import tracker
     from hc_ray_actors.driver.results import default_tracking_uri
-    from hc_ray_actors.tracker import export as write_runs
+    from hc_ray_actors.jobs import climb_tracking
 
-    summary = report.summarise(sweep_store(out))
     if mlflow_uri and (fault := url_fault(mlflow_uri)):
         raise ConfigError(f"--mlflow-uri: the URI {fault}; set MLFLOW_TRACKING_USERNAME and …_PASSWORD instead")
     uri = mlflow_uri or default_tracking_uri(out)
-    if uri is None:
-        raise ConfigError(f"{out} is not on a local disk: name a tracking server with --mlflow-uri")
-    run = write_runs(uri, summary)
+    if climb_tracking.is_climb(out):
+        run = tracker.tell(uri, out, climb_tracking.climb_story(out))
+    else:
+        run = tracker.export(uri, out, report.summarise(sweep_store(out)))
     if as_json:
         print_json({"schema_version": 1, "store": uri, "run_id": run})
     else:

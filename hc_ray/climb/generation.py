@@ -10,7 +10,7 @@ from hc_ray.climb.race import ClimbConfig, Evidence, Standing, standing, weigh
 from hc_ray.domain.seeds import seed_of
 
 CONTROL, SKILLS = "control", "solver.use_skills"
-_SEEDS, _CONFIRM, _OWN = 1000, 500, 250
+SEEDS, CONFIRM, OWN = 1000, 500, 250
 """Trials' seeds of a generation; from where on they are the confirmation's, and of each half those of no change."""
 
 
@@ -121,8 +121,8 @@ class Generation:
         return all((task, seed) in known for task in cell.tasks for seed in cell.seeds)
 
     def _seed(self, stage: Stage, place: int, one: Proposal | None) -> int:
-        first = (self.config.seed * 1000 + self.number) * _SEEDS + (_CONFIRM if stage == "confirm" else 0)
-        return first + (_OWN if one is not None and one.knob is None else 0) + place
+        first = (self.config.seed * 1000 + self.number) * SEEDS + (CONFIRM if stage == "confirm" else 0)
+        return first + (OWN if one is not None and one.knob is None else 0) + place
 
     def _weigh(self, stage: Stage, one: Proposal, seeds: int) -> Evidence:
         pairs = [(self._seed(stage, place, None), self._seed(stage, place, one)) for place in range(seeds)]

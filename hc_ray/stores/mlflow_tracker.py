@@ -1,27 +1,35 @@
-"""MLflow: experiment = dataset x model, parent run = sweep, child run = (agent, config, split).
+"""MLflow: an experiment is dataset × model, a parent run a sweep or a climb, its child runs what is compared in it.
 
-Everything is rebuilt from a report summary: exporting a sweep again finds its runs by tag and brings them up to date;
-nothing is doubled. What was not measured is not logged. MLflow is imported on first use, its telemetry off."""
+Everything follows from a story: telling it again finds its runs by tag and brings them up to date; nothing is doubled.
+What was not measured is not logged. MLflow is imported on first use, its telemetry off."""
 
 import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from hc_ray.domain.errors import StoreError
+from hc_ray.domain.ports import Store
 from hc_ray.domain.value import canonical_json, digest_of
+from hc_ray.stores.mlflow_story import ALL_STORIES, Point, Prompts, Run, Status, Story
+from hc_ray.stores.mlflow_traces import Span, spans_of, turns_of
 
 PARAM_LIMIT = 6000
 """Characters that MLflow keeps of a parameter; it cuts longer ones without a word."""
 TAG_LIMIT = 8000
 BATCH = 100
 """Parameters or tags a request may carry."""
-TRIALS = "trials.json"
+TRACES = 200
+"""Trajectories of a child run that are told."""
+COLUMNS = ("metrics.`blind_pass_rate`", "metrics.`tokens_per_trial`", "metrics.`trials`", "attributes.`Dataset`",
+           "attributes.`Source`")  # fmt: skip
+WIDTHS = {"attributes.`Run Name`": 300, "attributes.`Dataset`": 130, "attributes.`Source`": 130}
+"""Of columns, in pixels."""
 
 QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "GIT_PYTHON_REFRESH": "quiet"}
 """Set before MLflow is imported, here and in the UI's process."""
@@ -47,10 +55,9 @@ class MlflowTracker:
         with self._alone():
             MlflowClient(tracking_uri=self._uri)
 
-    def export(self, sweep: Mapping[str, Any], *, page: str, note: str, status: str = "FINISHED") -> str:
-        """Write a sweep's runs from its report summary; answers the parent run's id. ``page``: the report as HTML,
-        ``note``: what it lets one say, ``status``: how the sweep stands, in MLflow's words. Metrics are written at the
-        step of the trials done. Raises ``StoreError``."""
+    def tell(self, story: Story, status: Status = "FINISHED", *, store: Store | None = None) -> str:
+        """Write a story's runs; answers the parent run's id. ``store``: where the trials' folders are that become
+        traces. Raises ``StoreError``."""
         os.environ.update(QUIET)
         from mlflow import MlflowClient
         from mlflow.exceptions import MlflowException
@@ -58,7 +65,7 @@ class MlflowTracker:
         try:
             self.prepare()
             with self._alone():
-                return self._export(MlflowClient(tracking_uri=self._uri), sweep, page, note, status)
+                return self._tell(MlflowClient(tracking_uri=self._uri), story, status, store)
         except (MlflowException, OSError) as error:
             raise StoreError(f"MLflow at {self._uri}: {str(error).splitlines()[0]}") from error
 
@@ -73,40 +80,35 @@ class MlflowTracker:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
-    def _export(self, client: Any, sweep: Mapping[str, Any], page: str, note: str, status: str) -> str:
-        about = sweep["sweep"]
-        experiment = self._experiment(client, experiment_name(about))
-        known = self._known_runs(client, experiment, about["id"])
-        started, ended = _span(sweep["trials"])
-        parent = known.get("sweep") or client.create_run(experiment, start_time=started, run_name=_sweep_name(about))
-        parent_id = str(parent.info.run_id)
-        tags = {
-            "hc_ray.sweep_id": about["id"],
-            "hc_ray.part": "sweep",
-            "git_sha": about["git_sha"],
-            "public_digests": digest_of(about["task_digests"]),
-            "dataset": about["dataset"],
-            "split": about["split"],
-            "mlflow.source.git.commit": about["git_sha"],
-            "mlflow.note.content": note or None,
-            # What `log_table` sets: the UI then shows the file as a table. Written whole, so that it never doubles.
-            "mlflow.loggedArtifacts": json.dumps([{"path": TRIALS, "type": "table"}]),
-        }
-        totals = {
-            "trials": about["trials"],
-            "unscored": sum(config["unscored"] for config in sweep["configs"]),
-            "bits": sweep["bits"],
-        }
-        self._bring(client, parent, params_of(about["config"]), tags, totals, about["trials"])
-        client.log_text(parent_id, page, "report.html")
-        client.log_text(parent_id, json.dumps(sweep, indent=1), "report.json")
-        client.log_text(parent_id, json.dumps(about["config"], indent=1), "config.json")
-        client.log_text(parent_id, json.dumps(_as_table(sweep["trials"])), TRIALS)
-        for config in sweep["configs"]:
-            child = self._child(client, experiment, parent_id, known, about, config, tags, started)
-            _set_status(client, child, status, ended)
-        _set_status(client, parent_id, status, ended)
-        return parent_id
+    def _tell(self, client: Any, story: Story, status: Status, store: Store | None) -> str:
+        experiment = self._experiment(client, story.experiment)
+        for key, view in views(story).items():
+            client.set_experiment_tag(experiment, f"mlflow.sharedViewState.{key}", canonical_json(view))
+        known = _known_runs(client, experiment, story.id)
+        used = {one.digest: one for run in story.children for one in run.prompts}
+        linked = {digest: _registered(client, experiment, story, one) for digest, one in used.items()}
+        places = {row.get("where", "") for child in story.children for row in child.trials} if store else set()
+        turns = {where: turns_of(store, where) for where in places if store}
+        parent, ids = "", dict[str, int]()
+        for run in (story.parent, *story.children):
+            found = known.get(run.part) or client.create_run(experiment, start_time=run.started, run_name=run.name)
+            run_id = str(found.info.run_id)
+            parent = parent or run_id
+            ids[run_id] = run.ended
+            _bring(client, found, story, run, parent if run is not story.parent else None, linked)
+            if store is not None:
+                told = run.trials[:TRACES]
+                traced = (spans_of(store, row, turns[row.get("where", "")].get(row["trial"], {})) for row in told)
+                _trace(self._uri, experiment, run_id, [spans for spans in traced if spans])
+            if run.part == story.champion:
+                _crown(client, story, found)
+        # The parent at last: whoever sees it ended sees all of it.
+        for run_id, ended in reversed(ids.items()):
+            if status == "RUNNING":
+                client.update_run(run_id, status=status)
+            else:
+                client.set_terminated(run_id, status, ended)
+        return parent
 
     def _experiment(self, client: Any, name: str) -> str:
         """The experiment of that name, made with its artefacts beside the SQLite file, or brought back from the bin."""
@@ -121,116 +123,147 @@ class MlflowTracker:
             client.restore_experiment(found.experiment_id)
         return str(found.experiment_id)
 
-    def _known_runs(self, client: Any, experiment: str, sweep_id: str) -> dict[str, Any]:
-        """The runs that an earlier export of this sweep made: part → run."""
-        runs: dict[str, Any] = {}
-        token = None
-        while True:
-            page = client.search_runs(
-                [experiment], f"tags.`hc_ray.sweep_id` = '{sweep_id}'", max_results=1000, page_token=token
-            )
-            runs |= {run.data.tags.get("hc_ray.part"): run for run in page}
-            token = page.token
-            if not token:
-                return runs
 
-    def _child(
-        self,
-        client: Any,
-        experiment: str,
-        parent: str,
-        known: Mapping[str, Any],
-        about: Mapping[str, Any],
-        config: Mapping[str, Any],
-        tags: Mapping[str, Any],
-        started: int,
-    ) -> str:
-        part = f"{config['agent']}/{config['config_hash']}/{config['split']}"
-        name = f"{config['agent']} {config['split']} {config['config'] or config['config_hash'][:8]}".rstrip()
-        settings = {one["hash"]: one["settings"] for one in about["configs"]}.get(config["config_hash"], {})
-        run = known.get(part) or client.create_run(experiment, start_time=started, run_name=name)
-        own = {
-            **{key: tags[key] for key in ("hc_ray.sweep_id", "git_sha", "public_digests", "dataset")},
-            "mlflow.source.git.commit": tags["git_sha"],
-            "mlflow.parentRunId": parent,
-            "hc_ray.part": part,
-            "agent": config["agent"],
-            "split": config["split"],
-            "config": config["config"] or None,
-            "config_hash": config["config_hash"],
-            "sandbox": config["sandbox"],
-            "grading": config["grading"],
-        }
-        params = {"agent": config["agent"], "config_hash": config["config_hash"]}
-        params |= params_of(about["config"]) | params_of(settings)
-        self._bring(client, run, params, own, metrics_of(config), config["trials"])
-        return str(run.info.run_id)
-
-    def _bring(
-        self,
-        client: Any,
-        run: Any,
-        params: Mapping[str, str],
-        tags: Mapping[str, Any],
-        metrics: Mapping[str, float | None],
-        step: int,
-    ) -> None:
-        """Bring a run up to date: parameters are written once, a metric only where its value is new."""
-        from mlflow.entities import Metric, Param, RunTag
-
-        now = int(time.time() * 1000)
-        before = run.data
-        new_params = [Param(name, value) for name, value in params.items() if name not in before.params]
-        new_tags = [RunTag(name, _text(value)[:TAG_LIMIT]) for name, value in tags.items() if value is not None]
-        new_metrics = [
-            Metric(name, float(value), now, step)
-            for name, value in metrics.items()
-            if value is not None and before.metrics.get(name) != float(value)
-        ]
-        client.log_batch(run.info.run_id, metrics=new_metrics)
-        for first in range(0, max(len(new_params), len(new_tags)), BATCH):
-            part = slice(first, first + BATCH)
-            client.log_batch(run.info.run_id, params=new_params[part], tags=new_tags[part])
+def _known_runs(client: Any, experiment: str, story: str) -> dict[str, Any]:
+    """The runs that an earlier telling of this story made: part → run."""
+    runs: dict[str, Any] = {}
+    token = None
+    while True:
+        page = client.search_runs(
+            [experiment], f"tags.`hc_ray.sweep_id` = '{story}'", max_results=1000, page_token=token
+        )
+        runs |= {run.data.tags.get("hc_ray.part"): run for run in page}
+        token = page.token
+        if not token:
+            return runs
 
 
-def _set_status(client: Any, run_id: str, status: str, ended: int) -> None:
-    if status == "RUNNING":
-        client.update_run(run_id, status=status)
-    else:
-        client.set_terminated(run_id, status, ended)
+def _bring(
+    client: Any, found: Any, story: Story, run: Run, parent: str | None, linked: Mapping[str, Mapping[str, str]]
+) -> None:
+    """Bring a run up to date: parameters are written once, a metric or a tag only where its value is new."""
+    from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, RunTag
 
-
-def experiment_name(about: Mapping[str, Any]) -> str:
-    """``dataset x model``; a path counts by its last part, so that a moved checkout goes on in the same experiment."""
-    dataset = Path(str(about["dataset"] or "unknown")).name
-    return f"{dataset} x {Path(str(about['model'] or 'unknown')).name}"
-
-
-def metrics_of(config: Mapping[str, Any]) -> dict[str, float | None]:
-    """A report's config as MLflow metrics; None is left out."""
-    return {
-        "blind_pass_rate": config["blind_pass"]["value"],
-        "blind_pass_rate_low": config["blind_pass"]["low"],
-        "blind_pass_rate_high": config["blind_pass"]["high"],
-        "self_pass_rate": config["self_pass"]["value"],
-        "self_pass_rate_low": config["self_pass"]["low"],
-        "self_pass_rate_high": config["self_pass"]["high"],
-        "blind_pass_rate_unscored_as_fail": config["blind_pass_unscored_as_fail"]["value"],
-        "selection_efficiency": config["selection_efficiency"],
-        **{
-            name: config[name]
-            for name in (
-                "score",
-                "turns",
-                "tokens",
-                "tokens_per_trial",
-                "engine_seconds",
-                "seconds",
-                "trials",
-                "unscored",
-            )
-        },
+    run_id, before, now = found.info.run_id, found.data, int(time.time() * 1000)
+    tables = [{"path": file, "type": "table"} for file in run.tables]
+    tags = {
+        **run.tags,
+        "hc_ray.sweep_id": story.id,
+        "hc_ray.part": run.part,
+        "mlflow.parentRunId": parent,
+        "mlflow.source.name": story.source,
+        "mlflow.source.type": "LOCAL",
+        "mlflow.source.git.commit": run.tags.get("git_sha"),
+        "mlflow.linkedPrompts": [linked[one.digest] for one in run.prompts] or None,
+        # What `log_table` sets: the UI then shows the files as tables. Written whole, so that they never double.
+        "mlflow.loggedArtifacts": json.dumps(tables) if tables else None,
     }
+    points = _news(client, run_id, run.points, before.metrics)
+    client.log_batch(run_id, metrics=[Metric(one.name, one.value, now, one.step) for one in points])
+    params = [Param(name, text) for name, text in params_of(run.config).items() if name not in before.params]
+    told = {name: _text(value)[:TAG_LIMIT] for name, value in tags.items() if value is not None}
+    new = [RunTag(name, text) for name, text in told.items() if before.tags.get(name) != text]
+    for first in range(0, max(len(params), len(new)), BATCH):
+        client.log_batch(run_id, params=params[first : first + BATCH], tags=new[first : first + BATCH])
+    if story.digest:
+        source = Dataset(Path(story.dataset).name, story.digest[:16], "local", json.dumps({"uri": story.dataset}))
+        client.log_inputs(run_id, [DatasetInput(source, [InputTag("mlflow.data.context", story.split)])])
+    for file, text in run.files.items():
+        client.log_text(run_id, text, file)
+    for file, rows in run.tables.items():
+        client.log_text(run_id, json.dumps(_as_table(rows)), file)
+
+
+def _news(client: Any, run_id: str, points: Sequence[Point], before: Mapping[str, float]) -> list[Point]:
+    """Points that were not told before; of a metric with one point, that which is not the latest value."""
+    curves = {name for name, count in Counter(one.name for one in points).items() if count > 1 and name in before}
+    known = {(name, one.step, one.value) for name in curves for one in client.get_metric_history(run_id, name)}
+    return [one for one in points
+            if ((one.name, one.step, one.value) not in known if one.name in curves
+                else before.get(one.name) != one.value)]  # fmt: skip
+
+
+def _registered(client: Any, experiment: str, story: Story, one: Prompts) -> dict[str, str]:
+    """A role's prompts in the registry: a version a digest, and its name and number."""
+    name = f"{story.registered}.{one.role}"
+    found = client.search_model_versions(f"name = '{name}' AND tags.`mlflow.prompt.is_prompt` = 'true'")
+    for version in found:
+        if version.tags.get("digest") == one.digest:
+            return {"name": name, "version": str(version.version)}
+    if not found:
+        client.create_prompt(name, tags={"_mlflow_experiment_ids": f",{experiment},"})
+    made = client.create_prompt_version(name, one.text, tags={"digest": one.digest})
+    return {"name": name, "version": str(made.version)}
+
+
+def _crown(client: Any, story: Story, run: Any) -> None:
+    """Move the alias ``champion`` to a run that was just confirmed; one that had it before does not get it again."""
+    from mlflow.exceptions import MlflowException
+
+    name, run_id = f"{story.registered}.champion", run.info.run_id
+    try:
+        client.create_registered_model(name)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":
+            raise
+    if not client.search_model_versions(f"name = '{name}' AND run_id = '{run_id}'"):
+        made = client.create_model_version(name, run.info.artifact_uri, run_id, await_creation_for=0)
+        client.set_registered_model_alias(name, "champion", made.version)
+
+
+def _trace(uri: str, experiment: str, run_id: str, trials: Sequence[Sequence[Span]]) -> None:
+    """A trace a trial, with ids that follow from the run's: told again, it is the same trace."""
+    if not trials:
+        return
+    from mlflow.entities import Span as MlflowSpan
+    from mlflow.entities import TraceInfo, TraceLocation, TraceState
+    from mlflow.tracing.client import TracingClient
+
+    client = TracingClient(uri)
+    for spans in trials:
+        trial = spans[0]
+        key = digest_of([run_id, trial.attributes["trial"]])[:32]
+        tags = {"mlflow.traceName": trial.name, **{name: _text(value) for name, value in trial.attributes.items()}}
+        client.start_trace(
+            TraceInfo(
+                trace_id=f"tr-{key}", trace_location=TraceLocation.from_experiment_id(experiment),
+                request_time=trial.start // 1_000_000, execution_duration=(trial.end - trial.start) // 1_000_000,
+                state=TraceState.ERROR if trial.attributes["passed"] is None else TraceState.OK,
+                request_preview=str(trial.inputs)[:1000], response_preview=str(trial.outputs)[:1000],
+                trace_metadata={"mlflow.sourceRun": run_id}, tags=tags,
+            )
+        )  # fmt: skip
+        client.log_spans(experiment, [MlflowSpan.from_dict(_as_span(key, span)) for span in spans])
+
+
+def _as_span(key: str, span: Span) -> dict[str, Any]:
+    """MLflow's own form of a stored span: each attribute is JSON."""
+    attributes = {
+        "mlflow.traceRequestId": f"tr-{key}", "mlflow.spanType": span.kind, "mlflow.spanInputs": span.inputs,
+        "mlflow.spanOutputs": span.outputs, **span.attributes,
+    }  # fmt: skip
+    return {
+        "trace_id": f"tr-{key}", "span_id": _span_id(span.id), "parent_span_id": _span_id(span.parent),
+        "name": span.name, "start_time_unix_nano": span.start, "end_time_unix_nano": span.end, "events": [],
+        "status": {"code": "STATUS_CODE_OK", "message": ""},
+        "attributes": {name: json.dumps(value) for name, value in attributes.items() if value is not None},
+    }  # fmt: skip
+
+
+def _span_id(name: str | None) -> str | None:
+    return digest_of(name)[:16] if name else None
+
+
+def views(story: Story) -> dict[str, dict[str, Any]]:
+    """What an experiment's page shows, by the ``viewStateShareKey`` of its address: child runs, the best one first,
+    with the columns that tell them apart. MLflow shows runs nested, and closed, unless it is given an order."""
+    columns = [*COLUMNS, *story.columns]
+    children, own = "tags.`mlflow.parentRunId` != ''", f"tags.`hc_ray.sweep_id` = '{story.id}'"
+    shown = {"orderByKey": COLUMNS[0], "orderByAsc": False, "startTime": "ALL", "lifecycleFilter": "Active",
+             "datasetsFilter": [], "modelVersionFilter": "All Runs", "runListHidden": False, "selectedColumns": columns,
+             "columnOrder": ["attributes.`Run Name`", *columns], "columnWidths": WIDTHS}  # fmt: skip
+    filters = {ALL_STORIES: children, story.id: f"{children} and {own}"}
+    return {key: {**shown, "searchFilter": which} for key, which in filters.items()}
 
 
 def params_of(config: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
@@ -252,22 +285,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else canonical_json(value)
 
 
-def _as_table(rows: Any) -> dict[str, Any]:
+def _as_table(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """MLflow's form of a logged table."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
     return {"columns": columns, "data": [[row.get(name) for name in columns] for row in rows]}
-
-
-def _sweep_name(about: Mapping[str, Any]) -> str:
-    return f"sweep {about['started_at'] or about['id']}"[:60]
-
-
-def _span(rows: Any) -> tuple[int, int]:
-    """First start and last end of the trials, in milliseconds; now where there are none."""
-    now = int(time.time() * 1000)
-    times = [
-        int(datetime.fromisoformat(row[name]).timestamp() * 1000)
-        for row in rows
-        for name in ("started_at", "finished_at")
-    ]
-    return (min(times), max(times)) if times else (now, now)

@@ -80,15 +80,15 @@ def given(tmp_path: Path) -> Iterator[dict[str, Any]]:
         make_task(tmp_path / "set", f"add{number}", instruction=f"{INSTRUCTION}It is the task number {number}.\n")
     with data_home():
         yield {
-            "dataset": str(tmp_path / "set"), "sandbox": "bwrap", "out": str(tmp_path / "out"),
+            "dataset": str(tmp_path / "set"), "sandbox": "bwrap", "out": str(tmp_path / "out"), "mlflow_uri": "none",
             "engine": {"kind": "scripted", "script": "tests.fakes.answers:has_a_hint"},
             "climb": {"generations": 1, "looks": [1], "confirm": [1]},
         }  # fmt: skip
 
 
-def climbed(given: dict[str, Any], watch: Watch, *, resume: bool = False) -> dict[str, Any]:
+def climbed(given: dict[str, Any], watch: Watch, *, resume: bool = False, world: World | None = None) -> dict[str, Any]:
     plan = climb.prepare(SweepConfig.model_validate(given), resume=resume)
-    return climb.run(plan, watch=watch, tell=lambda record: None, note=pytest.fail, cluster=World())
+    return climb.run(plan, watch=watch, tell=lambda record: None, note=pytest.fail, cluster=world or World())
 
 
 def records(out: str) -> dict[str, bytes]:

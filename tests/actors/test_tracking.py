@@ -25,7 +25,7 @@ class World:
         self._fails = fails
         self.heard = asyncio.Event()
 
-    def spawn(self, cls: type, uri: str, *, node: str) -> Any:
+    def spawn(self, cls: type, uri: str, out: str, *, node: str) -> Any:
         return self
 
     async def prepare(self) -> None:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import pytest
 
 from hc_ray.domain.config import SweepConfig
 from hc_ray.reports import report
+from hc_ray.stores.mlflow_sweep import KEPT, sweep_story
 from hc_ray.stores.mlflow_tracker import PARAM_LIMIT, MlflowTracker, params_of
+from hc_ray.stores.sweep_directory import parquet
 from tests.fakes import sweepdir
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -23,12 +26,14 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def exported(tmp_path_factory):
     """A folder with an exported sweep, and its parent run's id. Creating MLflow's schema takes seconds: done once."""
     folder = tmp_path_factory.mktemp("mlflow")
-    parent = written(tracker_at(folder), report.summarise(sweepdir.demo_like()))
+    parent = written(tracker_at(folder), sweepdir.demo_like())
     return folder, parent
 
 
-def written(tracker: MlflowTracker, summary: dict[str, Any]) -> str:
-    return tracker.export(summary, page=report.html(summary), note="What it lets one say.")
+def written(tracker: MlflowTracker, store: sweepdir.MemoryStore) -> str:
+    summary = report.summarise(store)
+    story = sweep_story(summary, page=report.html(summary), note="What it lets one say.", store=store)
+    return tracker.tell(story, store=store)
 
 
 def tracker_at(folder: Path) -> MlflowTracker:
@@ -48,9 +53,9 @@ def runs_of(folder: Path, sweep_id: str = "sweep-1") -> dict[str, Any]:
     return {run.data.tags["hc_ray.part"].split("/")[0]: run for run in runs}
 
 
-def table_of(folder: Path, parent: str) -> dict[str, Any]:
-    """The logged table of trials, as it lies below the store's folder."""
-    (file,) = (folder / "mlartifacts").rglob(f"{parent}/artifacts/trials.json")
+def table_of(folder: Path, run: str, name: str = "trials.json") -> dict[str, Any]:
+    """A logged table, as it lies below the store's folder."""
+    (file,) = (folder / "mlartifacts").rglob(f"{run}/artifacts/{name}")
     return json.loads(file.read_text())
 
 
@@ -97,20 +102,66 @@ def test_exporting_again_updates_the_same_runs_and_doubles_nothing(exported):
     tracker, client = tracker_at(folder), client_of(folder)
     store = sweepdir.sweep(sweep_id="sweep-2")
     sweepdir.add_trials(store, "hc", [True, True, False, False])
-    parent = written(tracker, report.summarise(store))
+    parent = written(tracker, store)
     assert parent != elsewhere
     first = runs_of(folder, "sweep-2")
-    assert written(tracker, report.summarise(store)) == parent
+    assert written(tracker, store) == parent
     again = runs_of(folder, "sweep-2")
     assert {part: run.info.run_id for part, run in again.items()} == {p: r.info.run_id for p, r in first.items()}
     assert len(client.get_metric_history(first["hc"].info.run_id, "blind_pass_rate")) == 1
 
     sweepdir.add_trial(store, "t04", "hc", True)
-    written(tracker, report.summarise(store))
+    written(tracker, store)
     again = runs_of(folder, "sweep-2")
     assert set(again) == {"sweep", "hc"}
     assert again["hc"].data.metrics["blind_pass_rate"] == pytest.approx(3 / 5)
     assert len(table_of(folder, parent)["data"]) == 5
+
+
+def test_a_trial_is_a_trace_of_its_run_with_what_was_asked_and_when_and_candidates_are_a_table(exported):
+    folder = exported[0]
+    store = sweepdir.sweep(sweep_id="sweep-3")
+    trial = sweepdir.add_told_trial(store)
+    asked = {"step_id": 1, "source": "user", "message": "PROMPT"}
+    metrics = {"prompt_tokens": 5, "completion_tokens": 7, "extra": {"seed": 1, "temperature": 0.5}}
+    answer = {"step_id": 2, "source": "agent", "message": "ANSWER", "metrics": metrics}
+    search = {"trajectory_id": "c2.0", "extra": {"purpose": "candidate"}, "steps": [asked, answer]}
+    steps = [{"source": "user", "message": "Write it."}, {"source": "agent", "message": "submitted c2.0"}]
+    told = {"steps": steps, "subagent_trajectories": [search]}
+    store.write(f"trials/{trial}/agent/trajectory.json", json.dumps(told).encode())
+    began = datetime.fromisoformat("2026-11-21T10:00:00+00:00").timestamp()
+    rounds = [{"trial": trial, "at": began + 10 * n, "type": "action", "name": "round", "detail": {"number": n}}
+              for n in (1, 2)]  # fmt: skip
+    store.write("events/0.jsonl", "\n".join(map(json.dumps, rounds)).encode())
+    row = dict.fromkeys(KEPT["candidates.json"]) | {"trial": trial, "id": "c2.0", "temperature": 0.5}
+    store.write("tables/candidates.parquet", parquet([row]))
+    for _ in range(2):
+        parent = written(tracker_at(folder), store)
+    client, run = client_of(folder), runs_of(folder, "sweep-3")["hc"]
+    (trace,) = client.search_traces(
+        [run.info.experiment_id], filter_string=f"metadata.`mlflow.sourceRun` = '{run.info.run_id}'"
+    )
+    trial_span, candidate, request = trace.data.spans
+    assert trace.info.tags["passed"] == "true" and trial_span.outputs == "submitted c2.0"
+    assert [(one.start_time_ns / 1e9 - began, one.end_time_ns / 1e9 - began) for one in (trial_span, request)] == [
+        (0, 30), (10, 20),
+    ]  # fmt: skip
+    assert request.parent_id == candidate.span_id and request.attributes["temperature"] == 0.5
+    assert request.inputs["messages"] == [{"role": "user", "content": "PROMPT"}]
+    table = table_of(folder, run.info.run_id, "candidates.json")
+    assert dict(zip(table["columns"], *table["data"], strict=True))["task"] == "double"
+    assert parent == run.data.tags["mlflow.parentRunId"]
+
+
+def test_the_page_of_a_sweep_shows_its_child_runs_in_order_with_their_data_set_and_source(exported):
+    runs = runs_of(exported[0])
+    experiment = client_of(exported[0]).get_experiment_by_name("starter x smollm2-135m-instruct")
+    view = json.loads(experiment.tags["mlflow.sharedViewState.sweep-1"])
+    shown = client_of(exported[0]).search_runs([experiment.experiment_id], view["searchFilter"])
+    assert {run.info.run_id for run in shown} == {runs[name].info.run_id for name in ("raw", "best_of_n", "hc")}
+    assert view["orderByKey"] in view["selectedColumns"]
+    (dataset,) = runs["hc"].inputs.dataset_inputs
+    assert (dataset.dataset.name, runs["hc"].data.tags["mlflow.source.name"]) == ("starter", "hc-ray sweep")
 
 
 def test_a_parameter_too_long_for_mlflow_says_that_it_was_cut():

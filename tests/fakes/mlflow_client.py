@@ -31,6 +31,31 @@ class _Client:
 
         return _Page()
 
+    def set_experiment_tag(self, experiment: str, name: str, value: str) -> None:
+        self._told.append(("set_experiment_tag", {"experiment_tag": name, "experiment_value": value}))
+
+    def log_inputs(self, run: str, datasets: Any) -> None:
+        self._told.append((f"log_inputs {run}", [one.to_dictionary() for one in datasets]))
+
+    def search_model_versions(self, filter_string: str) -> list[Any]:
+        return []
+
+    def create_prompt(self, name: str, tags: Any) -> None:
+        self._told.append(("create_prompt", {"name": name, "tags": tags}))
+
+    def create_prompt_version(self, name: str, text: str, tags: Any) -> Any:
+        self._told.append(("create_prompt_version", {"name": name, "text": text, "tags": dict(tags)}))
+        return SimpleNamespace(version=1)
+
+    def start_trace(self, info: Any) -> None:
+        kept = {"tags": info.tags, "request": info.request_preview, "response": info.response_preview}
+        self._told.append(("start_trace", {**kept, "start_time": info.request_time}))
+
+    def log_spans(self, experiment: str, spans: Any) -> None:
+        for span in spans:
+            told = {"attributes": span.attributes, "start_time": span.start_time_ns, "end_time": span.end_time_ns}
+            self._told.append((f"log_spans {span.name}", told))
+
     def create_run(self, experiment: str, start_time: int, run_name: str) -> Any:
         self._runs += 1
         self._told.append(("create_run", {"start_time": start_time, "run_name": run_name}))

@@ -187,6 +187,7 @@ def record(
         patch.setenv("HC_RAY_HOME", str(home))
         if not mlflow:
             patch.setattr("mlflow.MlflowClient", calls.client)
+            patch.setattr("mlflow.tracing.client.TracingClient", calls.client)
         config = SweepConfig(
             **{
                 "dataset": str(dataset),

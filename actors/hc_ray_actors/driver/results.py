@@ -119,10 +119,16 @@ def count_unscored(summary: Mapping[str, Any]) -> int:
     return sum(config["unscored"] for config in summary["configs"])
 
 
-def default_tracking_uri(out: str) -> str | None:
-    """SQLite beside the sweep's folder, shared by sweeps of the same parent so that they can be compared; None where
-    the sweep directory is not on this machine's disk."""
-    return None if "://" in out else f"sqlite:///{Path(out).absolute().parent / 'mlflow.db'}"
+def default_tracking_uri(out: str) -> str:
+    """SQLite beside the sweep's folder, shared by sweeps of the same parent so that they can be compared; below
+    ``runs`` where the sweep directory is not on this machine's disk."""
+    folder = Path("runs").absolute() if "://" in out else Path(absolute(out)).parent
+    return f"sqlite:///{folder / 'mlflow.db'}"
+
+
+def absolute(out: str) -> str:
+    """A sweep directory as a process in another working directory finds it."""
+    return out if "://" in out else str(Path(out).expanduser().absolute())
 
 
 def _json(data: Any) -> bytes:

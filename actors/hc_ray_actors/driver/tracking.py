@@ -54,14 +54,16 @@ class Tracking:
         if self._update is not None:  # two at once would write over each other
             await asyncio.wait([self._update], timeout=PATIENCE if interrupted else None)
         if self._tracker is None:
-            self._tracker = self._spawned(cluster) if cluster else Tracker(self.uri)
+            self._tracker = self._spawned(cluster) if cluster else Tracker(self.uri, results.absolute(self._plan.out))
         status = "KILLED" if interrupted else "FINISHED"
         return str(
             await asyncio.wait_for(self._tracker.export(dict(summary), status), PATIENCE if interrupted else None)
         )
 
     def _spawned(self, cluster: Cluster) -> Any:
-        return cluster.spawn(Tracker, self.uri, node=cluster.here)  # where its database is
+        return cluster.spawn(
+            Tracker, self.uri, results.absolute(self._plan.out), node=cluster.here
+        )  # where its database is
 
     async def _follow(self) -> None:
         done = -1

@@ -25,14 +25,17 @@ from hc_ray.statistics.estimators import wilson
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors import verifiers
 from hc_ray_actors.cluster import ENGINE, Cluster, RayCluster
-from hc_ray_actors.driver import sweep
+from hc_ray_actors.driver import results, sweep
 from hc_ray_actors.driver.configs import drafts, settle
 from hc_ray_actors.driver.journal import Lease
+from hc_ray_actors.driver.plan import anywhere
 from hc_ray_actors.driver.resumption import comparable
 from hc_ray_actors.driver.supervisor import located
 from hc_ray_actors.driver.task_choice import vocabulary_of
+from hc_ray_actors.driver.trial_record import now
 from hc_ray_actors.engine import Engine, open_model
 from hc_ray_actors.jobs.climb_replay import LOOKS, StoredTrials
+from hc_ray_actors.jobs.climb_tracking import told
 from hc_ray_actors.jobs.sweep_evaluator import SWEEPS, SweepEvaluator, Watch
 from hc_ray_actors.role_models import role_model
 
@@ -49,6 +52,8 @@ class ClimbPlan(Value):
     """Of the first incumbent: tasks, models, sandbox, and the settings that all sweeps of the climb share."""
     given: dict[str, Any]
     """What was set, as data: a resume begins with it."""
+    tracked: str | None = None
+    """Where MLflow is told of it; its sweeps are parts of what is told."""
 
     @property
     def says(self) -> tuple[str, ...]:
@@ -71,7 +76,7 @@ def prepare(config: SweepConfig, *, resume: bool = False, address: str | None = 
     _is_of_a_climb(config)
     stored = _stored(config.out, resume) if config.out else None
     given = config.model_dump(mode="json", exclude_unset=True, exclude={"out"})
-    own = {"agents": ["hc"], "climb": None, "mlflow_uri": config.mlflow_uri or "none"}
+    own = {"agents": ["hc"], "climb": None, "mlflow_uri": "none"}
     if stored and config.sandbox == "auto":
         own["sandbox"] = stored["identity"]["sandbox"]
     if config.out:
@@ -79,7 +84,9 @@ def prepare(config: SweepConfig, *, resume: bool = False, address: str | None = 
     plan = sweep.prepare(SweepConfig.model_validate(given | own), address=address)
     terms = ClimbConfig.model_validate((config.climb or ClimbSettings()).model_dump())
     _can_lead_anywhere(terms, plan)
-    found = ClimbPlan(out=config.out or plan.out, terms=terms, sweep=plan, given=given)
+    out = config.out or plan.out
+    uri = anywhere(config.mlflow_uri) or results.default_tracking_uri(out)
+    found = ClimbPlan(out=out, terms=terms, sweep=plan, given=given, tracked=None if uri == "none" else uri)
     if stored and stored["identity"] != found.identity:
         differing = sorted(key for key, now in found.identity.items() if stored["identity"].get(key) != now)
         raise OutputError(f"{found.out} holds a climb with other settings ({', '.join(differing)}); choose another -o")
@@ -170,8 +177,8 @@ def run(
     opened: Cluster | None = None
     try:
         if not store.exists(SETTINGS):
-            told = {"schema_version": 1, "given": plan.given, "identity": plan.identity}
-            store.write(SETTINGS, readable_json(told))
+            about = {"schema_version": 1, "given": plan.given, "identity": plan.identity, "began": now()}
+            store.write(SETTINGS, readable_json(about))
         opened = cluster or RayCluster(address=address)
         lasting, config, folders = _Lasting(opened), plan.sweep.config, (plan.sweep.public_root, plan.sweep.sealed_root)
 
@@ -183,14 +190,20 @@ def run(
                 return None
 
         tasks = verifiers.seal(Path(plan.sweep.dataset), *map(Path, folders)).tasks
-        climb = Climb(
-            plan.start, [task.name for task in plan.sweep.taken], plan.terms,
-            evaluator=SweepEvaluator(plan.sweep, plan.out, cluster=lasting, watch=watch), store=store,
-            ask=ask, replay=StoredTrials(plan.out, lasting, lambda: _sweeps(plan, store), note),
-            speaks=vocabulary_of(tasks).found, learned_from=_learned_from(plan), tell=tell,
-        )  # fmt: skip
-        climb.run()
-        return _conclude(plan, climb, store)
+        with told(plan.tracked, plan.out, cluster=lasting, sealed_root=folders[1], note=note) as more:
+
+            def hear(record: Record) -> None:
+                tell(record)
+                more()
+
+            climb = Climb(
+                plan.start, [task.name for task in plan.sweep.taken], plan.terms,
+                evaluator=SweepEvaluator(plan.sweep, plan.out, cluster=lasting, watch=watch), store=store,
+                ask=ask, replay=StoredTrials(plan.out, lasting, lambda: _sweeps(plan, store), note),
+                speaks=vocabulary_of(tasks).found, learned_from=_learned_from(plan), tell=hear,
+            )  # fmt: skip
+            climb.run()
+            return _conclude(plan, climb, store)
     finally:
         if opened is not None:
             opened.close()

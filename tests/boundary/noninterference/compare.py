@@ -41,6 +41,8 @@ IDENTITY = {
     "tracker": {
         "run_name": "names this run, after when it began",
         "tags.hc_ray.sweep_id": "the same",
+        "experiment_tag": "the same",
+        "experiment_value": "the same",
         "tags.git_sha": "the checkout's commit",
         "tags.mlflow.source.git.commit": "the checkout's commit",
     },
@@ -78,6 +80,7 @@ DERIVED_TRACKED = {
     "report.json": "the report",
     "trials.json": "a row a trial, with its verdict",
     "tags.mlflow.note.content": "the report's comparisons of agents",
+    **dict.fromkeys((f"{part}.{name}" for part in ("tags", "attributes") for name in ("passed", "score")), "a trace"),
 }
 """The same at the tracker."""
 
@@ -118,7 +121,8 @@ def tracked(calls: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
     for call, told in calls:
         if call.startswith("log_text") and call.rsplit(" ", 1)[-1] in DERIVED_TRACKED:
             told = None
-        kept.append((call, without(told, left_out)))
+        told = without(told, left_out)  # texts, tables and traces repeat what models were shown
+        kept.append((call, of_data(told) if call.startswith(("log_text", "log_spans", "start_trace")) else told))
     return kept
 
 

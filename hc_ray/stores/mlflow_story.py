@@ -1,0 +1,116 @@
+"""What MLflow is told of a sweep or a climb, as data: made from a directory alone, so that an export tells the same as
+was told while it ran."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from hc_ray.domain.value import Value
+
+Status = Literal["RUNNING", "FINISHED", "KILLED"]
+Rows = Sequence[Mapping[str, Any]]
+
+ALL_STORIES = "hc-ray"
+"""The view of an experiment that shows all its stories."""
+
+
+class Point(NamedTuple):
+    """One value of a metric."""
+
+    name: str
+    value: float
+    step: int
+
+
+class Prompts(Value):
+    """A version of what shapes a role's prompts."""
+
+    role: str
+    digest: str
+    """Two versions differ in it."""
+    text: str
+
+
+class Run(Value):
+    """A run as it should be."""
+
+    part: str
+    """What it is of its story; a later telling finds it again by this."""
+    name: str
+    tags: dict[str, Any] = {}
+    config: dict[str, Any] = {}
+    """Its parameters, nested."""
+    points: tuple[Point, ...] = ()
+    tables: dict[str, list[dict[str, Any]]] = {}
+    """File → rows that the UI shows as a table."""
+    files: dict[str, str] = {}
+    trials: tuple[dict[str, Any], ...] = ()
+    """Rows of those whose trajectories are its traces; ``where``: the folder of their sweep, if it is not the story's
+    own."""
+    prompts: tuple[Prompts, ...] = ()
+    """Those that it was made with."""
+    started: int
+    """Milliseconds since 1970."""
+    ended: int
+
+
+class Story(Value):
+    """A parent run and its children."""
+
+    id: str
+    dataset: str
+    model: str
+    source: str
+    """What one would call to make it again."""
+    split: str
+    digest: str
+    """Of the public tasks; empty as long as they are not known."""
+    parent: Run
+    children: tuple[Run, ...] = ()
+    champion: str = ""
+    """Part of the child that stands for the config that was confirmed last."""
+    columns: tuple[str, ...] = ()
+    """What its page shows of child runs beside what it shows of any."""
+
+    @property
+    def experiment(self) -> str:
+        return experiment_name({"dataset": self.dataset, "model": self.model})
+
+    @property
+    def registered(self) -> str:
+        """What names of prompts and of the champion begin with."""
+        words = f"hc-ray.{Path(self.dataset).name}.{Path(self.model).name}"
+        return "".join(one if one.isalnum() or one in "-_." else "-" for one in words)
+
+
+def experiment_name(about: Mapping[str, Any]) -> str:
+    """``dataset x model``; a path counts by its last part, so that a moved checkout goes on in the same experiment."""
+    dataset = Path(str(about["dataset"] or "unknown")).name
+    return f"{dataset} x {Path(str(about['model'] or 'unknown')).name}"
+
+
+def points(values: Mapping[str, float | None], step: int) -> tuple[Point, ...]:
+    """What was not measured is not told."""
+    return tuple(Point(name, float(value), step) for name, value in values.items() if value is not None)
+
+
+def span_of(rows: Rows) -> tuple[int, int]:
+    """First start and last end of trials, in milliseconds; now where there are none."""
+    now = int(time.time() * 1000)
+    times = [milliseconds(row[name]) for row in rows for name in ("started_at", "finished_at")]
+    return (min(times), max(times)) if times else (now, now)
+
+
+def milliseconds(moment: str) -> int:
+    return int(datetime.fromisoformat(moment).timestamp() * 1000)
+
+
+def told_of(rows: Iterable[Mapping[str, Any]], trials: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Those rows of a sweep's table that are of some ``trials``, with what a reader needs to place them."""
+    return [
+        {"task": own["task"], "seed of the trial": own["seed"], **row}
+        for row in rows
+        if (own := trials.get(row["trial"])) is not None
+    ]

@@ -1,0 +1,80 @@
+"""A played climb on a real MLflow store: told while it runs, and told the same by an export."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hc_ray_actors import tracker
+from hc_ray_actors.jobs.climb_tracking import climb_story
+from tests.actors.test_climb import TASKS, Watch, World, climbed, given
+from tests.fakes.answers import HINT
+
+__all__ = ["given"]
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+
+
+class Tracker(tracker.Tracker):
+    async def prepare(self) -> None:
+        """Not at low priority: that is for a process of its own."""
+
+
+class Tracked(World):
+    """With a tracker that tells MLflow."""
+
+    def spawn(self, cls: type, *args: Any, **where: Any) -> Any:
+        return Tracker(*args) if cls is tracker.Tracker else super().spawn(cls, *args, **where)
+
+
+def told(database: Path) -> dict[str, Any]:
+    """What stands in a store, by part of the climb, without ids and times."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{database}")
+    experiment = client.get_experiment_by_name("set x smollm2-135m-instruct")
+    found = {}
+    for run in client.search_runs([experiment.experiment_id]):
+        traces = client.search_traces(
+            [experiment.experiment_id], filter_string=f"metadata.`mlflow.sourceRun` = '{run.info.run_id}'"
+        )
+        found[run.data.tags["hc_ray.part"]] = {
+            "params": run.data.params,
+            "tags": {name: text for name, text in run.data.tags.items() if name != "mlflow.parentRunId"},
+            "metrics": {name: [(one.value, one.step) for one in client.get_metric_history(run.info.run_id, name)]
+                        for name in run.data.metrics},
+            "artefacts": [item.path for item in client.list_artifacts(run.info.run_id)],
+            "status": run.info.status,
+            "traces": sorted(trace.info.request_preview for trace in traces),
+        }  # fmt: skip
+    prompts = client.search_model_versions("tags.`mlflow.prompt.is_prompt` = 'true'")
+    (champion,) = client.search_model_versions("name = 'hc-ray.set.smollm2-135m-instruct.champion'")
+    assert client.get_model_version_by_alias(champion.name, "champion").version == champion.version
+    crowned = client.get_run(champion.run_id).data.tags["hc_ray.part"]
+    return {
+        "runs": found,
+        "champion": crowned,
+        "prompts": sorted((one.name, one.tags["mlflow.prompt.text"]) for one in prompts),
+    }
+
+
+def test_a_climb_is_a_run_with_its_arms_below_it_and_an_export_tells_the_same_as_was_told_live(
+    given: dict[str, Any], tmp_path: Path
+) -> None:
+    live, again = tmp_path / "live.db", tmp_path / "again.db"
+    climbed(given | {"mlflow_uri": f"sqlite:///{live}"}, Watch(), world=Tracked())
+    tracker.tell(f"sqlite:///{again}", given["out"], climb_story(given["out"]))
+    found = told(live)
+    assert told(again) == found
+    runs, champion = found["runs"], found["champion"]
+    parent, best = runs.pop("climb"), runs[champion]
+    assert parent["metrics"]["incumbent/blind_pass_rate"] == [(0.0, 1), (1.0, 2)]
+    assert {"champion.yaml", "climb.json", "changes.json"} <= set(parent["artefacts"])
+    assert {one["tags"]["stage"] for one in runs.values()} == {"race", "confirm", "control"}
+    assert best["tags"] | {"knob": "solver.hint", "after": HINT, "verdict": "accepted", "champion": "yes",
+                           "stage": "confirm", "tuned on": f"{TASKS} dev tasks"} == best["tags"]  # fmt: skip
+    assert best["metrics"]["blind_pass_rate"] == [(1.0, TASKS)] and best["params"]["solver.hint"] == HINT
+    assert [one["tags"]["champion"] for one in runs.values()].count("yes") == 1
+    texts = {name.rpartition(".")[2]: text for name, text in found["prompts"] if HINT in text or "tester" in name}
+    assert set(texts) == {"solver", "tester"}, "a hint is a version of the solver's prompts"
+    assert json.loads(best["tags"]["mlflow.linkedPrompts"])
