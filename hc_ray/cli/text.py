@@ -178,18 +178,15 @@ def tell_agents(summary: Mapping[str, Any], stream: Stream = None) -> None:
         stream=stream,
         numbers=("tasks", "trials", "unscored", "tokens", "tokens/pass", "engine s", "seconds"),
     )
-    rates = (f"{config['label']} {interval_of(config['blind_pass_unscored_as_fail'])}" for config in summary["configs"])
+    rates = [f"{config['label']} {interval_of(config['blind_pass_unscored_as_fail'])}" for config in summary["configs"]]
     unscored = any(config["unscored"] for config in summary["configs"])
-    say(
-        "blind pass rate if unscored trials count as fails: " + ", ".join(rates),
-        stream=stream,
-        style="yellow" if unscored else "dim",
-    )
-    told = {
+    told = "blind pass rate if unscored trials count as fails: " + ", ".join(rates) if rates else "no finished trial"
+    say(told, stream=stream, style="yellow" if unscored else "dim")
+    had = {
         "weak_suites": "a suite that tells no state from another",
         "silent": "nothing to tell the submitted candidate from one that behaves differently",
     }
-    for name, words in told.items():
+    for name, words in had.items():
         if count := sum(config[name] for config in summary["configs"]):
             say(f"{counted(count, 'trial')} had {words}", stream=stream, style="dim")
     if retried := sum(config["retried"] for config in summary["configs"]):

@@ -56,7 +56,8 @@ def _sections(summary: Data) -> Iterator[Section]:
     accepted = [one for one in summary["proposals"] if one["verdict"] == "accepted" and one["knob"]]
     alarms = [one for one in summary["proposals"] if one["verdict"] == "accepted" and not one["knob"]]
     state = f"ended by {climb['ended_by']}" if climb["ended_by"] else "not ended: hc-ray climb --resume -o OUT goes on"
-    done = len([one for one in summary["generations"] if one["trials"]])
+    open_ = {one["generation"] for one in summary["proposals"] if one["verdict"] is None}
+    done = len({one["generation"] for one in summary["proposals"]} - open_)
     came = "; ".join(f"{change_of(one)} (generation {one['generation']}, {one['proposer']})" for one in accepted)
     said = (
         f"Champion, {climb['says']}: {climb['champion']}, after {counted(len(accepted), 'accepted change')}: {came}."
@@ -105,7 +106,7 @@ def _sections(summary: Data) -> Iterator[Section]:
         ],
         after=["What “no change” wins, luck wins: it is the rate of false alarms that the others are held to."],
     )  # fmt: skip
-    yield reliance_section(summary)
+    yield reliance_section(summary)._replace(title=f"Self-tests to blind ({climb['says']})")
     yield Section(
         "Sweeps of this climb",
         ("sweep", "trials", "configs"),

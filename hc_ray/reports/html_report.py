@@ -17,6 +17,7 @@ from hc_ray.reports.page import (
     folded,
     interval_of,
     number,
+    p_of,
     section_html,
     text,
 )
@@ -86,7 +87,7 @@ def sentence_of(comparison: Mapping[str, Any]) -> str:
     return (
         f"{comparison['a']} vs. {comparison['b']} ({comparison['split']}): {comparison['says']}. "
         f"Difference {comparison['delta']:+.2f}, 95 % interval {comparison['low']:+.2f} to {comparison['high']:+.2f}, "
-        f"p = {comparison['p']:.2f} ({comparison['test']}){_corrected(comparison)}. "
+        f"p {p_of(comparison['p'])} ({comparison['test']}){_corrected(comparison)}. "
         f"Of {comparison['pairs']} pairs, only {comparison['a']} passed {comparison['only_a']} and "
         f"only {comparison['b']} passed {comparison['only_b']}.{cost}"
     )
@@ -103,7 +104,7 @@ def findings(comparisons: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
 
 def _corrected(comparison: Mapping[str, Any]) -> str:
     p = comparison["p_corrected"]
-    return "" if p is None else f", {p:.2f} after Holm's correction"
+    return "" if p is None else f", p {p_of(p)} after Holm's correction"
 
 
 def _claims(comparisons: Sequence[Mapping[str, Any]]) -> str:
@@ -135,7 +136,8 @@ def _comparisons(comparisons: Sequence[Mapping[str, Any]]) -> str:
     rows = [
         (
             f"{one['a']} − {one['b']}", one["split"], one["tasks"], difference_text(one),
-            number(one["p"], 3) + ("" if one["p_corrected"] is None else f" → {one['p_corrected']:.3f}"), one["says"],
+            " → ".join(p_of(p).removeprefix("= ") for p in (one["p"], one["p_corrected"]) if p is not None),
+            one["says"],
         )
         for one in comparisons
     ]  # fmt: skip

@@ -27,7 +27,7 @@ th { font-weight: 600; color: var(--soft); } td.number { white-space: nowrap; }
 td.words { min-width: 11rem; max-width: 34rem; white-space: normal; }
 .good { color: var(--good); font-weight: 600; } .bad { color: var(--bad); font-weight: 600; }
 .claim { background: var(--panel); border-left: 4px solid var(--bar); padding: .6rem 1rem; margin: 1rem 0; }
-svg { display: block; } details { margin-top: 1rem; } summary { cursor: pointer; }
+svg { display: block; } details { margin: 1rem 0; } summary { cursor: pointer; }
 .plots { columns: 21rem; column-gap: 1rem; }
 figure { margin: 0 0 1rem; padding: .7rem; background: var(--panel); display: inline-block; width: 100%; }
 figcaption { font-weight: 600; margin-bottom: .3rem; } figure p { font-size: 13px; }
@@ -87,6 +87,11 @@ def text(value: Any) -> str:
 def number(value: float | None, digits: int = 2) -> str:
     """With so many digits, or that it was not measured."""
     return NOT_MEASURED if value is None else f"{value:,.{digits}f}"
+
+
+def p_of(p: float) -> str:
+    """``= 0.041`` or ``< 0.001``."""
+    return "< 0.001" if p < 0.001 else f"= {p:.3f}"
 
 
 def section_html(section: Section, level: int = 2) -> str:

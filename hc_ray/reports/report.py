@@ -102,8 +102,8 @@ def read_sweep(store: Store) -> dict[str, Any]:
         ) from None
     except ValueError as error:
         raise OutputError(f"sweep.json cannot be read: {error}") from None
-    if not isinstance(sweep, dict):
-        raise OutputError("sweep.json is damaged: it does not hold a JSON object")
+    if not isinstance(sweep, dict) or not isinstance(sweep.get("config"), dict):
+        raise OutputError("sweep.json is damaged: it does not hold a sweep's settings")
     return sweep
 
 
