@@ -1,5 +1,8 @@
 """Attempted end states of a workspace, and the one that is handed in."""
 
+from hashlib import sha256
+from typing import Any
+
 from hc_ray.domain.value import Value
 
 NO_TEXT = "(no text: "
@@ -57,6 +60,11 @@ class Submission(Value):
     """SHA-256 of ``tar``."""
     living: str | None = None
     """Shared grading: the ticket of the sandbox in which the candidate still lives."""
+
+    @classmethod
+    def of(cls, tar: bytes, **named: Any) -> "Submission":
+        """A submission of this tar."""
+        return cls(tar=tar, digest=sha256(tar).hexdigest(), **named)
 
 
 DELETED = ".hc-ray-deleted.json"

@@ -1,10 +1,7 @@
 """The end of a stretch of a search: which candidate is handed in, a last look at it, and the verdict's one bit."""
 
-import hashlib
-
 from hc_ray.domain.candidate import Candidate, Submission
 from hc_ray.domain.config import SelectorName
-from hc_ray.domain.task import Task
 from hc_ray.search.checklist import is_among
 from hc_ray.search.pool import Pool
 from hc_ray.search.search import Search
@@ -27,9 +24,9 @@ async def hand_in(search: Search) -> bool | None:
     path = search.deliverable.path
     missing = [path] if path is not None and not is_among(path, handed.difference.changed) else []
     search.journal("submit", candidate=chosen, changed=list(handed.difference.changed), missing=missing, faults=faults)
-    submission = _submission(
-        search.context.name, search.context.task, len(search.submissions), handed.difference.tar, handed.living
-    )
+    name, task = search.context.name, search.context.task
+    submission = Submission.of(handed.difference.tar, id=f"{name}-{len(search.submissions)}", trial=name,
+                               task_digest=task.digest, living=handed.living)  # fmt: skip
     if not search.submissions:
         search.first_row = search.pool.rows.get(chosen) if chosen else ()
     search.handed_in.append(search.selection)
@@ -65,9 +62,3 @@ def _failed_already(search: Search, chosen: str | None) -> bool:
     return search.pool.candidate(chosen).digest in {
         search.pool.candidate(one).digest for one in before if one is not None
     }
-
-
-def _submission(name: str, task: Task, number: int, tar: bytes, living: str | None) -> Submission:
-    """A submission of a trial: its ``number``-th."""
-    digest = hashlib.sha256(tar).hexdigest()
-    return Submission(id=f"{name}-{number}", trial=name, task_digest=task.digest, tar=tar, digest=digest, living=living)

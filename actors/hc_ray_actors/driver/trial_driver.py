@@ -3,7 +3,6 @@ what is tried again on the way (``attempts`` draws the line between fail and uns
 
 import asyncio
 import contextlib
-import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
@@ -125,10 +124,9 @@ class Journeys:
             tar = self._store.read(f"trials/{key.name}/artifacts/submission.tar")
         except FileNotFoundError:
             return None
-        digest = hashlib.sha256(tar).hexdigest()
-        if digest != earlier.agent_result.metadata.get("submission"):
-            return None  # lost half-written, with the machine's power
-        return Submission(id=f"{key.name}-0", trial=key.name, task_digest=task.digest, tar=tar, digest=digest)
+        found = Submission.of(tar, id=f"{key.name}-0", trial=key.name, task_digest=task.digest)
+        # Another digest: it was lost half-written, with the machine's power.
+        return found if found.digest == earlier.agent_result.metadata.get("submission") else None
 
     async def _without_model(self, task: Task, record: Record, slot: Slot) -> None:
         submission = None

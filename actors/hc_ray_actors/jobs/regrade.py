@@ -60,8 +60,7 @@ async def _one(store: SweepStore, verifier: Any, tasks: dict[str, Task], name: s
         if key.agent != "nop":
             return {**row, "cause": "no submission is stored"}
     else:
-        digest = hashlib.sha256(tar).hexdigest()
-        submission = Submission(id=name, trial=key.digest, task_digest=task.digest, tar=tar, digest=digest)
+        submission = Submission.of(tar, id=name, trial=key.digest, task_digest=task.digest)
     try:
         if (await verifier.control(task)).passed is False:
             return {**row, "cause": "the task's own reference does not pass, so nobody can fail it"}

@@ -3,8 +3,6 @@ files under the sealed root in which it keeps what it made and saw."""
 
 import asyncio
 import base64
-import os
-import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -13,6 +11,7 @@ from pydantic import ValidationError
 
 from hc_ray.blind.auditing.mutants import Operator, mutated, with_file
 from hc_ray.blind.grading.control import reference
+from hc_ray.blind.grading.outputs import keep
 from hc_ray.blind.sealing.vault import load_spec
 from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.suite import SelfTest
@@ -84,8 +83,4 @@ def read_kept(path: Path, kind: type[Kept]) -> Kept | None:
 
 def write_kept(path: Path, value: Value) -> None:
     """Keep a value, mode 0600; whole or not at all."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(value.model_dump_json())
-    new.replace(path)
+    keep(path, value.model_dump_json().encode())

@@ -2,13 +2,12 @@
 is believed."""
 
 import asyncio
-import secrets
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from hc_ray.blind.grading.outputs import keep
 from hc_ray.blind.grading.separate import grade_separate
 from hc_ray.blind.grading.shared import grade_own
 from hc_ray.blind.grading.verdict import Verdict
@@ -43,9 +42,9 @@ async def reference(
 
 def make_submission(task: Task, tar: bytes, trial: str) -> Submission:
     """A submission of this tar."""
-    digest = sha256(tar).hexdigest()
-    name = digest_of({"trial": trial, "task": task.digest, "tar": digest})
-    return Submission(id=name[:16], trial=trial, task_digest=task.digest, tar=tar, digest=digest)
+    made = Submission.of(tar, id="", trial=trial, task_digest=task.digest)
+    name = digest_of({"trial": trial, "task": task.digest, "tar": made.digest})
+    return made.model_copy(update={"id": name[:16]})
 
 
 async def control(
@@ -84,12 +83,5 @@ async def control(
         else:
             verdict = await grade(task, submission, **common)
     if verdict.passed:
-        await asyncio.to_thread(_write, path, verdict)
+        await asyncio.to_thread(keep, path, verdict.model_dump_json().encode())
     return verdict
-
-
-def _write(path: Path, verdict: Verdict) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
-    new.write_text(verdict.model_dump_json())
-    new.replace(path)

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -11,7 +11,7 @@ from hc_ray.blind.sealing.variables import resolve_templates
 from hc_ray.domain.errors import DatasetError
 from hc_ray.domain.task import Environment
 from hc_ray.domain.value import Value
-from hc_ray.tasks.dockerfile import parse_dockerfile
+from hc_ray.tasks.dockerfile import ParsedDockerfile, parse_dockerfile
 from hc_ray.tasks.task_sections import Artifact, EnvironmentSection, Fault, ParsedTaskToml
 
 _OUTSIDE = ("/proc", "/sys", "/dev", "/run", "/tmp", "/logs", "/tests")
@@ -53,12 +53,17 @@ def own_image(sealed: Path, parsed: ParsedTaskToml, tests: tuple[Entry, ...], wo
     faults += [fault for one in artifacts for fault in _refusals(one)]
     if faults:
         return faults
-    modes: dict[str | None, Literal["unmentioned", "none", "public", "allowlist"]] = {
-        None: "unmentioned",
-        "no-network": "none",
-        "public": "public",
-    }
-    environment = Environment(
+    return OwnImage(environment=environment_of(section, text, docker, env), artifacts=tuple(artifacts))
+
+
+def environment_of(
+    section: EnvironmentSection, text: str | None, docker: ParsedDockerfile | None, env: dict[str, str]
+) -> Environment:
+    """What a container is made of. The workdir is ``[environment] workdir``, else the Dockerfile's WORKDIR; where both
+    are silent it is the image's own, which nobody knows before the image is there: ``/`` (Docker's default) under a
+    Dockerfile (``text``), ``/app`` (the custom of Harbor's images) for a bare ``docker_image``."""
+    network: Any = {None: "unmentioned", "no-network": "none"}.get(section.network_mode, section.network_mode)
+    return Environment(
         docker_image=section.docker_image,
         dockerfile=text,
         base=(docker.base if docker else None) or section.docker_image,
@@ -69,10 +74,11 @@ def own_image(sealed: Path, parsed: ParsedTaskToml, tests: tuple[Entry, ...], wo
         cpus=section.cpus,
         memory_mb=section.memory_mb,
         storage_mb=section.storage_mb,
+        gpus=section.gpus,
         build_timeout_sec=section.build_timeout_sec,
-        network=modes[section.network_mode],
+        network=network,
+        allowed_hosts=section.allowed_hosts,
     )
-    return OwnImage(environment=environment, artifacts=tuple(artifacts))
 
 
 def _unsupported(section: EnvironmentSection, files: set[str]) -> list[str]:

@@ -5,9 +5,8 @@ Vault, check and split all read tasks here, so that what ``tasks check`` calls a
 import os
 import re
 from pathlib import Path
-from typing import Any
 
-from hc_ray.blind.sealing.own_image import OwnImage, own_image
+from hc_ray.blind.sealing.own_image import OwnImage, environment_of, own_image
 from hc_ray.blind.sealing.tree import Entry, Ignore, entries
 from hc_ray.blind.sealing.variables import VARIABLE, resolve_templates
 from hc_ray.domain.credentials import is_secret_name
@@ -220,9 +219,7 @@ def _unsupported(parsed: ParsedTaskToml, faults: list[Fault]) -> None:
 
 
 def _environment(folder: Path, parsed: ParsedTaskToml, tree: tuple[Entry, ...], faults: list[Fault]) -> Environment:
-    """What the container is made of. The workdir is ``[environment] workdir``, else the Dockerfile's WORKDIR; where
-    both are silent it is the image's own, which nobody knows before the image is there: ``/`` (Docker's default) under
-    a Dockerfile, ``/app`` (the custom of Harbor's images) for a bare ``docker_image``."""
+    """What the task's container is made of, with what is wrong in that."""
     section = parsed.environment
     paths = [entry.path for entry in tree]
     compose = any(name in paths for name in COMPOSE_FILES)
@@ -244,30 +241,9 @@ def _environment(folder: Path, parsed: ParsedTaskToml, tree: tuple[Entry, ...], 
         env.update(resolve_templates(section.env, os.environ))
     except DatasetError as error:
         faults.append(Fault(field="environment.env", says=str(error), remedy="set it, or give it a default: ${VAR:-x}"))
-    workdir = section.workdir or (docker.workdir if docker else None) or ("/app" if text is None else "/")
-    copies = docker.copies if docker else () if text is not None else (Copy(sources=(".",), destination=f"{workdir}/"),)
-    return Environment(
-        docker_image=section.docker_image,
-        dockerfile=text,
-        base=(docker.base if docker else None) or section.docker_image,
-        workdir=workdir,
-        env=env,
-        copies=docker.copies if docker else (),
-        files=placed(copies, paths)[:_FILES],
-        run_steps=docker.run_steps if docker else (),
-        compose=compose,
-        cpus=section.cpus,
-        memory_mb=section.memory_mb,
-        storage_mb=section.storage_mb,
-        gpus=section.gpus,
-        build_timeout_sec=section.build_timeout_sec,
-        network=_network(section.network_mode),
-        allowed_hosts=section.allowed_hosts,
-    )
-
-
-def _network(mode: str | None) -> Any:
-    return {None: "unmentioned", "no-network": "none"}.get(mode, mode)
+    made = environment_of(section, text, docker, env)
+    copies = made.copies if text is not None else (Copy(sources=(".",), destination=f"{made.workdir}/"),)
+    return made.model_copy(update={"files": placed(copies, paths)[:_FILES], "compose": compose})
 
 
 def _dockerfile(text: str, paths: list[str], faults: list[Fault]) -> ParsedDockerfile:
