@@ -138,7 +138,7 @@ def one_climb(job: tuple[str, int, int, ClimbConfig]) -> dict[str, Any]:
 def found_in(climbs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """What the climbs of one world came to."""
     gains = [one["end"] - one["start"] for one in climbs]
-    low, high = clustered_bootstrap([[gain] for gain in gains], within=False)
+    low, high = clustered_bootstrap([[gain] for gain in gains], bounds=(-1.0, 1.0))
     turns = {name: [sum(one["turns"].get(name, [0, 0, 0])[i] for one in climbs) for i in range(3)]
              for name in ("rules", "tpe", "no change")}  # fmt: skip
     means = {key: sum(one[key] for one in climbs) / len(climbs)
