@@ -105,6 +105,7 @@ def _tell(summary: Mapping[str, Any], out: str) -> None:
     columns = ("generation", "proposer", "change", "incumbent", "changed", "one-sided p", "verdict")
     table(columns, rows, numbers=columns[3:6])
     wins = (f"{name} {one['accepted']} of {one['proposed']}" for name, one in summary["proposers"].items())
-    say(f"\nAccepted: {', '.join(wins)}. {summary['tokens']:,} tokens, {summary['bits']} verdict bits.", style="dim")
+    cost = f"{summary['tokens']:,} tokens, {summary['bits']} verdict bits, {counted(summary['replays'], 'replay')}"
+    say(f"\nAccepted: {', '.join(wins)}. {cost}; ended by its {summary['ended_by']}.", style="dim")
     changes = counted(len(summary["path"]), "change")
     say(f"{changes} accepted, {summary['says']}: hc-ray sweep --from {out}/champion.yaml")
