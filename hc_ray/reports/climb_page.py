@@ -55,7 +55,9 @@ def _sections(summary: Data) -> Iterator[Section]:
     climb, terms = summary["climb"], summary["climb"]["terms"]
     accepted = [one for one in summary["proposals"] if one["verdict"] == "accepted" and one["knob"]]
     alarms = [one for one in summary["proposals"] if one["verdict"] == "accepted" and not one["knob"]]
-    state = f"ended by {climb['ended_by']}" if climb["ended_by"] else "not ended: hc-ray climb --resume -o OUT goes on"
+    state = "not ended: hc-ray climb --resume -o OUT goes on"
+    if climb["ended_by"]:
+        state = f"ended by {climb['ended_by']}; to run its champion: hc-ray sweep --from OUT/champion.yaml"
     open_ = {one["generation"] for one in summary["proposals"] if one["verdict"] is None}
     done = len({one["generation"] for one in summary["proposals"]} - open_)
     came = "; ".join(f"{change_of(one)} (generation {one['generation']}, {one['proposer']})" for one in accepted)
@@ -84,7 +86,7 @@ def _sections(summary: Data) -> Iterator[Section]:
         ("generation", "proposer", "change", "verdict", "stage", *figures, "reason"),
         [_row(one) for one in summary["proposals"]],
         numbers=figures,
-        words=("change", "reason"),
+        words=("change", "verdict", "reason"),
     )
     yield Section(
         f"Incumbent by generation ({climb['says']})",
@@ -121,12 +123,14 @@ def _sections(summary: Data) -> Iterator[Section]:
 def _row(one: Data) -> Sequence[Any]:
     """A proposal with the look that decided it."""
     look = one["evidence"][-1] if one["evidence"] else None
-    verdict = one["verdict"] or "open"
-    told: Sequence[str] = [""] * 7
+    verdict, told = one["verdict"] or "open", [""] * 7
+    if look and one["why"]:
+        said, _, more = one["why"].partition(":")
+        verdict += f": {said}{more[more.index(';') :] if ';' in more else ''}"
     if look:
         delta = NOT_MEASURED if look["delta"] is None else f"{look['delta']:+.3f}"
-        told = (look["stage"], number(look["control"], 3), number(look["changed"], 3), delta, number(look["p"], 4),
-                str(look["seeds"]), number(look["saved"], 0))  # fmt: skip
+        told = [look["stage"], number(look["control"], 3), number(look["changed"], 3), delta, number(look["p"], 4),
+                str(look["seeds"]), number(look["saved"], 0)]  # fmt: skip
     reason = one["reason"] if look or not one["why"] else f"{one['reason']} ({one['why']})"
     return (one["generation"], one["proposer"], change_of(one), verdict, *told, reason)
 

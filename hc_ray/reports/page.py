@@ -121,5 +121,5 @@ def _table(section: Section) -> str:
 
 
 def _cell(value: Any) -> str:
-    tone = TONES.get(str(value))
+    tone = TONES.get(str(value).partition(":")[0])
     return f"<span class={tone}>{text(value)}</span>" if tone else text("" if value is None else value)

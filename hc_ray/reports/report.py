@@ -147,9 +147,7 @@ def row_of(result: TrialResult) -> dict[str, Any]:
         "self_pass": metadata.get("self_pass"),
         "weak_suite": (metadata.get("self_tests") or {}).get("weak"),
         "silent": (metadata.get("selection") or {}).get("silent"),
-        "progress": metadata.get("progress"),
-        "score": metadata.get("score"),
-        "turns": metadata.get("turns"),
+        **{name: metadata.get(name) for name in ("progress", "score", "turns")},
         "tokens": sum(known) - (metadata.get("shared_tokens") or 0) if known else None,
         "all_tokens": sum(known) if known else None,
         "engine_seconds": metadata.get("engine_seconds"),
@@ -158,12 +156,10 @@ def row_of(result: TrialResult) -> dict[str, Any]:
         "seconds": _seconds(result.started_at, result.finished_at),
         "candidates": len(metadata["candidates"]) if "candidates" in metadata else None,
         "bits": list(metadata.get("bits") or []),
-        "sandbox": metadata.get("sandbox"),
-        "grading": metadata.get("grading"),
-        "network": metadata.get("network"),
-        "witness": metadata.get("witness"),
-        "timeout_multiplier": metadata.get("timeout_multiplier"),
-        "stop_reason": metadata.get("stop_reason"),
+        **{
+            name: metadata.get(name)
+            for name in ("sandbox", "grading", "network", "witness", "timeout_multiplier", "stop_reason")
+        },
         "failed_attempts": len(metadata.get("failed_attempts") or []),
     }
 
@@ -234,10 +230,7 @@ def _config(key: tuple[str, str, str], rows: Sequence[dict[str, Any]]) -> dict[s
         "turns": _mean(rows, "turns"),
         "score": _mean(scored, "score"),
         "bits": sum(len(row["bits"]) for row in rows),
-        "timeout_multiplier": _only(rows, "timeout_multiplier"),
-        "sandbox": _only(rows, "sandbox"),
-        "grading": _only(rows, "grading"),
-        "network": _only(rows, "network"),
+        **{name: _only(rows, name) for name in ("timeout_multiplier", "sandbox", "grading", "network")},
         "witness": _counted(row["witness"] for row in scored),
     }
 
