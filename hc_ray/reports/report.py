@@ -203,15 +203,9 @@ def _config(key: tuple[str, str, str], rows: Sequence[dict[str, Any]]) -> dict[s
     tokens, engine_seconds = _total(rows, "tokens"), _total(rows, "engine_seconds")
     passes = sum(row["passed"] for row in scored)
     return {
-        "agent": agent,
-        "config": rows[0]["config"],
-        "label": rows[0]["label"],
-        "config_hash": config_hash,
-        "split": split,
-        "tasks": len({row["task"] for row in rows}),
-        "trials": len(rows),
-        "unscored": len(rows) - len(scored),
-        "retried": sum(row["failed_attempts"] > 0 for row in scored),
+        "agent": agent, "config": rows[0]["config"], "label": rows[0]["label"], "config_hash": config_hash,
+        "split": split, "tasks": len({row["task"] for row in rows}), "trials": len(rows),
+        "unscored": len(rows) - len(scored), "retried": sum(row["failed_attempts"] > 0 for row in scored),
         "unscored_causes": _counted(row["cause"] for row in rows),
         "passes": passes,
         "blind_pass": _estimate(estimators.rate(by_task(scored, "passed"))),
@@ -219,31 +213,18 @@ def _config(key: tuple[str, str, str], rows: Sequence[dict[str, Any]]) -> dict[s
         "self_pass": _estimate(estimators.rate(by_task(tried, "self_pass"))),
         "weak_suites": sum(bool(row["weak_suite"]) for row in rows),
         "silent": sum(bool(row["silent"]) for row in rows),
-        "self_progress": _estimate(_mean_share(with_progress)),
+        "self_progress": _estimate(estimators.mean_of_shares(by_task(with_progress, "progress"))),
         "aa_false_alarms": estimators.false_alarm_rate(by_task(scored, "passed")),
         **_pool(scored),
         "tokens": tokens,
         "tokens_per_trial": None if tokens is None else tokens / len(rows),
         "tokens_per_pass": None if tokens is None or not passes else tokens / passes,
         "engine_seconds": engine_seconds,
-        "seconds": _total(rows, "seconds"),
-        "turns": _mean(rows, "turns"),
-        "score": _mean(scored, "score"),
+        "seconds": _total(rows, "seconds"), "turns": _mean(rows, "turns"), "score": _mean(scored, "score"),
         "bits": sum(len(row["bits"]) for row in rows),
         **{name: _only(rows, name) for name in ("timeout_multiplier", "sandbox", "grading", "network")},
         "witness": _counted(row["witness"] for row in scored),
-    }
-
-
-def _mean_share(rows: Sequence[dict[str, Any]]) -> estimators.Estimate:
-    """Mean share of the suite that submissions pass: no coin flips, so the bootstrap over tasks in every case."""
-    groups = by_task(rows, "progress")
-    if not groups:
-        return estimators.NOT_MEASURED
-    low, high = estimators.clustered_bootstrap(groups)
-    return estimators.Estimate(
-        value=sum(sum(g) / len(g) for g in groups) / len(groups), low=low, high=high, n=len(groups)
-    )
+    }  # fmt: skip
 
 
 def _pool(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
