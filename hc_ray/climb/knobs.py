@@ -27,30 +27,32 @@ class Site(Value):
     solver: SolverConfig
     profile: Profile = Profile()
     tools: bool = False
-    """Whether the solver's server takes native tool calls."""
+    """Whether the solver's server is known to take native tool calls; a profile that asks for them was measured so."""
 
     @cached_property
     def traits(self) -> frozenset[str]:
         """What holds here, of all that knobs need."""
         solver, testgen = self.solver, self.solver.testgen
-        loop, rounds, suite = solver.agent_style == "loop", solver.max_rounds > 1, testgen.budget_tokens > 0
-        fresh = 1 + (solver.max_rounds - 1) * solver.samples if loop else solver.max_rounds * solver.samples
+        loop, rounds, asked = solver.agent_style == "loop", solver.max_rounds > 1, testgen.budget_tokens > 0
+        repairs = solver.repairs > 0 and (loop or rounds)
         held = {
             "profile capable": self.profile.name != "tiny",
             "style loop": loop, "style direct": not loop,
-            "native tool calls": self.tools,
+            "native tool calls": self.tools or self.profile.settings.get("solver.actions") == "calls",
             "use_skills": solver.use_skills,
             "more than one round": rounds,
             "style direct or more than one round": not loop or rounds,
             "style loop or more than one round": loop or rounds,
-            "repairs": solver.repairs > 0,
+            "repairs, or new starts after more than one round": repairs or (not loop and rounds),
             "several candidates": not loop or rounds or solver.repairs > 0,
             "several plans": len(solver.plans) > 1,
-            "more candidates than greedy ones": fresh > _greedy(self),
-            "a suite": suite,
-            "test style files": suite and testgen.style == "files",
-            "test style lines": suite and testgen.style == "lines",
-            "test style lines or more than one round of tests": testgen.style == "lines" or testgen.rounds > 1,
+            "more than one fresh candidate": _fresh(self) > 1,
+            "more candidates than greedy ones": _fresh(self) > _greedy(self) or (repairs and not loop),
+            "a tester's budget": asked,
+            "test style files": testgen.style == "files",
+            "test style lines": testgen.style == "lines",
+            "test style lines or more than one round of tests":
+                testgen.style == "lines" or (asked and testgen.rounds > 1),
             "gate basic": testgen.gate == "basic",
         }  # fmt: skip
         return frozenset(trait for trait, holds in held.items() if holds)
@@ -118,6 +120,15 @@ class Knob(NamedTuple):
         return sum(value) / len(value) if self.kind == "ladder" else value[0] if self.kind == "lead" else value
 
 
+def _fresh(site: Site) -> int:
+    """Candidates that begin anew, at most."""
+    solver = site.solver
+    if solver.agent_style == "loop":
+        return 1 + (solver.max_rounds - 1) * solver.samples
+    later = (solver.max_rounds - 1) * max(solver.samples, solver.samples_max)
+    return (solver.samples + later) * (1 + solver.replace)
+
+
 def _greedy(site: Site) -> int:
     return min(max(1, site.solver.greedy), len(site.solver.plans))
 
@@ -139,38 +150,39 @@ _TABLE = (
     Knob("solver.tournament", None, ("style loop", "more than one round"), "level states"),
     Knob("solver.use_skills", when="instructions that call for an installed skill"),
     Knob("solver.temperatures", (0, 1.5, 0.1), ("more candidates than greedy ones",), "after the greedy candidates"),
-    Knob("solver.greedy", (1, 6, 1), ("several plans",), acts=_greedy),
+    Knob("solver.greedy", (1, 6, 1), ("several plans", "more than one fresh candidate"), acts=_greedy),
     Knob("solver.plans"),
     Knob("solver.samples", (1, 16, 2), ("style direct or more than one round",), replay="less"),
-    Knob("solver.samples_max", (1, 16, 2), ("style direct", "more than one round"), "mixed signals", "less",
-         lambda site: max(site.solver.samples, site.solver.samples_max)),
-    Knob("solver.replace", None, ("style direct",), "malformed or duplicate candidates", "less"),
+    Knob("solver.samples_max", (1, 16, 2), ("style direct", "more than one round"), "mixed signals",
+         acts=lambda site: max(site.solver.samples, site.solver.samples_max)),
+    Knob("solver.replace", None, ("style direct",), "malformed or duplicate candidates"),
     Knob("solver.patience", (1, 20, 2), ("style direct", "more than one round"), "no new best for so long"),
     Knob("solver.max_rounds", (1, 10, 1), (), "not complete before (style loop, from 3 on: and the suite can tell)",
          "less"),
-    Knob("solver.max_turns", (5, 100, 5), replay="less"),
+    Knob("solver.max_turns", (5, 100, 5)),
     Knob("solver.repairs", (0, 4, 1), ("style loop or more than one round",), "failed self-tests", "less"),
     Knob("solver.selector", None, ("several candidates",), "states that tests or answers tell apart", "yes"),
-    Knob("solver.feedback", None, ("repairs", "style loop or more than one round"), "failed expectations"),
+    Knob("solver.feedback", None, ("repairs, or new starts after more than one round",), "failed expectations"),
     Knob("solver.hint"),
     Knob("solver.decompose"),
     Knob("solver.testgen.tests_per_category_min", (2, 6, 1),
-         ("a suite", "test style lines or more than one round of tests"), "thin categories"),
-    Knob("solver.testgen.tests_per_category_max", (2, 12, 1), ("a suite",), "style files: full categories"),
-    Knob("solver.testgen.rounds", (1, 4, 1), ("a suite",), "the suite's budget pays for them"),
-    Knob("solver.testgen.temperature", (0, 1.5, 0.1), ("a suite",)),
-    Knob("solver.testgen.gate", None, ("a suite",)),
-    Knob("solver.testgen.second_reading", None, ("test style files", "gate basic"), "checks that can tell"),
+         ("test style lines or more than one round of tests",), "thin categories"),
+    Knob("solver.testgen.tests_per_category_max", (2, 12, 1), (), "style files: full categories"),
+    Knob("solver.testgen.rounds", (1, 4, 1), ("a tester's budget",), "the suite's budget pays for them"),
+    Knob("solver.testgen.temperature", (0, 1.5, 0.1), ("a tester's budget",)),
+    Knob("solver.testgen.gate"),
+    Knob("solver.testgen.second_reading", None, ("a tester's budget", "test style files", "gate basic"),
+         "checks that can tell"),
     _axis("solver.command_seconds", "style loop", when="commands that run longer"),
     _axis("solver.skill_tokens", "use_skills"),
     _axis("solver.max_answer_tokens", when="longer answers"),
     _axis("solver.refinement", when="failed verdicts"),
     _axis("solver.testgen.total_min", "test style lines", when="smaller suites"),
-    _axis("solver.testgen.total_max", "a suite", when="larger suites"),
-    _axis("solver.testgen.style", "a suite"),
-    _axis("solver.testgen.answer_tokens", "test style files", when="longer answers"),
+    _axis("solver.testgen.total_max", when="larger suites"),
+    _axis("solver.testgen.style"),
+    _axis("solver.testgen.answer_tokens", "a tester's budget", "test style files", when="longer answers"),
     _axis("solver.testgen.budget_tokens"),
-    _axis("solver.testgen.seconds", "a suite", when="slower suites"),
+    _axis("solver.testgen.seconds", when="slower suites"),
     _axis("budget.tokens"),
     _axis("budget.lineage_tokens", "style loop"),
     _axis("budget.timeout_multiplier", when="longer trials"),
