@@ -28,7 +28,8 @@ TRACES = 200
 """Trajectories of a child run that are told."""
 COLUMNS = ("metrics.`blind_pass_rate`", "metrics.`tokens_per_trial`", "metrics.`trials`", "attributes.`Dataset`",
            "attributes.`Source`")  # fmt: skip
-WIDTHS = {"attributes.`Run Name`": 300, "attributes.`Dataset`": 130, "attributes.`Source`": 130}
+WIDTHS = {"attributes.`Run Name`": 260, "attributes.`Created`": 100, "attributes.`Dataset`": 100,
+          "attributes.`Source`": 100, "metrics.`trials`": 60, "tags.`verdict`": 90, "tags.`stage`": 80}  # fmt: skip
 """Of columns, in pixels."""
 
 QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "GIT_PYTHON_REFRESH": "quiet"}

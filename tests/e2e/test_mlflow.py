@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,11 +13,13 @@ from typing import Any
 
 import pytest
 
+from hc_ray.cli import machine
 from hc_ray.domain.config import SweepConfig
 from hc_ray.reports import report
 from hc_ray.stores.mlflow_sweep import KEPT, sweep_story
 from hc_ray.stores.mlflow_tracker import PARAM_LIMIT, MlflowTracker, params_of
 from hc_ray.stores.sweep_directory import parquet
+from hc_ray_actors.driver.results import default_tracking_uri
 from tests.fakes import sweepdir
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -153,6 +156,18 @@ def test_a_trial_is_a_trace_of_its_run_with_what_was_asked_and_when_and_candidat
     assert parent == run.data.tags["mlflow.parentRunId"]
 
 
+def test_a_sweep_that_is_not_on_this_disk_is_told_below_runs_where_the_ui_looks(exported, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    shutil.copy(exported[0] / "mlflow.db", "runs")  # with its tables: making them takes seconds
+    store = sweepdir.sweep(sweep_id="far")
+    sweepdir.add_trials(store, "hc", [True, False])
+    out = store.save(tmp_path / "bucket").as_uri()
+    assert machine._store_of(out) == default_tracking_uri(out) == tracker_at(tmp_path / "runs")._uri
+    machine.export_mlflow(out)
+    assert runs_of(tmp_path / "runs", "far")["hc"].data.metrics["blind_pass_rate"] == 0.5
+
+
 def test_the_page_of_a_sweep_shows_its_child_runs_in_order_with_their_data_set_and_source(exported):
     runs = runs_of(exported[0])
     experiment = client_of(exported[0]).get_experiment_by_name("starter x smollm2-135m-instruct")
@@ -174,12 +189,15 @@ def test_a_parameter_too_long_for_mlflow_says_that_it_was_cut():
 def test_the_ui_answers_on_loopback_and_leaves_no_process_behind(exported):
     code = (
         "import sys\nfrom hc_ray.stores.mlflow_server import serve\n"
-        "with serve(sys.argv[1], port=0) as server:\n    print(server.url, server.pid, flush=True)\n    server.wait()\n"
+        "with serve(sys.argv[1], port=0) as server:\n    print(server.page('sweep-1'), server.page(), server.pid, flush=True)\n"
+        "    server.wait()\n"
     )
     uri = f"sqlite:///{exported[0] / 'mlflow.db'}"
     with subprocess.Popen([sys.executable, "-c", code, uri], stdout=subprocess.PIPE, text=True) as process:
-        url, pid = process.stdout.readline().split()
-        assert url.startswith("http://127.0.0.1:")
+        page, of_all, pid = process.stdout.readline().split()
+        assert page.startswith("http://127.0.0.1:") and page.endswith("/runs?viewStateShareKey=sweep-1")
+        assert of_all.endswith("/runs?viewStateShareKey=hc-ray")
+        url = page.partition("/#")[0]
         body = json.dumps({"max_results": 5}).encode()
         request = urllib.request.Request(
             f"{url}/api/2.0/mlflow/experiments/search", body, {"Content-Type": "application/json"}
