@@ -9,7 +9,7 @@ from hc_ray.domain.variants import labels
 from hc_ray.reports.engine_use import engine_lines
 from hc_ray.reports.html_report import aa_sentence, criteria_section, curves_section, findings, unscored_section
 from hc_ray.reports.page import NOT_MEASURED, interval_of, number
-from hc_ray.reports.progress import clock, counted
+from hc_ray.reports.progress import arm, clock, counted
 from hc_ray.reports.self_to_blind import reliance_section
 from hc_ray.reports.terminal import heading, say, table, tell
 
@@ -248,8 +248,8 @@ def tell_status(found: Mapping[str, Any]) -> None:
         table(
             ("running task", "agent", "seed", "turn", "best self-test score", "seconds"),
             [
-                (trial["task"], trial["agent"], trial["seed"], trial["turn"], "" if trial["best"] is None
-                 else f"{trial['best']:.0%}", f"{trial['seconds']:.0f}")
+                (trial["task"], arm(trial["agent"], trial["config"]), trial["seed"], trial["turn"],
+                 "" if trial["best"] is None else f"{trial['best']:.0%}", f"{trial['seconds']:.0f}")
                 for trial in found["running"]
             ],
         )  # fmt: skip

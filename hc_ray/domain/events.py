@@ -21,6 +21,8 @@ class TrialStart(_Event):
     task: str
     agent: str
     seed: int
+    config: str = ""
+    """The config's name; empty for the only one of a sweep, and in journals of an older hc-ray."""
 
 
 class TestgenProgress(_Event):

@@ -28,6 +28,7 @@ class RunningTrial:
 
     task: str
     agent: str
+    """With its config's name, where it has one."""
     seed: int
     started: float
     stage: str = "start"
@@ -70,7 +71,7 @@ class SweepState:
         """Move the picture on by one event. Events of unknown trials count, but open no row."""
         self.last_heard = self.now()
         if isinstance(event, TrialStart):
-            self.running[event.trial] = RunningTrial(event.task, event.agent, event.seed, self.now())
+            self.running[event.trial] = RunningTrial(event.task, arm(event.agent, event.config), event.seed, self.now())
             return
         if isinstance(event, TrialComplete):
             self._complete(event)
@@ -153,6 +154,11 @@ def _advance(trial: RunningTrial, event: Event) -> None:
         trial.stage = "verdict: " + ("pass" if event.passed else "fail")
     elif isinstance(event, ErrorEvent):
         trial.stage = "error"
+
+
+def arm(agent: str, config: str) -> str:
+    """``hc``, or ``hc (wide)`` under a config with a name, as in a report."""
+    return f"{agent} ({config})" if config else agent
 
 
 def counted(count: int, noun: str) -> str:

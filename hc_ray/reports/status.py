@@ -64,8 +64,8 @@ def _running(events: list[dict[str, Any]], done: set[str]) -> list[dict[str, Any
         name = str(event.get("trial"))
         if event["type"] == "trial_start":
             trials[name] = {
-                "trial": name, "task": event["task"], "agent": event["agent"], "seed": event["seed"],
-                "turn": None, "best": None, "since": event["at"],
+                "trial": name, "task": event["task"], "agent": event["agent"], "config": event.get("config", ""),
+                "seed": event["seed"], "turn": None, "best": None, "since": event["at"],
             }  # fmt: skip
         elif event["type"] == "trial_complete":
             trials.pop(name, None)

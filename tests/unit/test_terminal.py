@@ -17,8 +17,8 @@ class Clock:
         return self.time
 
 
-def started(name: str) -> events.TrialStart:
-    return events.TrialStart(trial=name, task=name, agent="hc", seed=0)
+def started(name: str, config: str = "") -> events.TrialStart:
+    return events.TrialStart(trial=name, task=name, agent="hc", seed=0, config=config)
 
 
 def beat(name: str, tokens: int, best: str | None = None, progress: float = 0.0) -> events.Heartbeat:
@@ -63,10 +63,16 @@ def test_every_event_is_passed_on_to_the_sink_behind_the_display() -> None:
 
 def test_the_panel_shows_running_trials_with_stage_and_best_self_score() -> None:
     progress = Progress(5, stream=io.StringIO(), estimated_seconds=600)
-    progress.emit(started("a"))
+    progress.emit(started("a", "wide"))
     progress.emit(events.VerifyComplete(trial="a", candidate="c0.1", passing=3, total=4, progress=0.75))
     text = shown(progress)
-    assert "0/5 trials" in text and "75%" in text and "verified c0.1: 3/4" in text and "about 10 min 00 s left" in text
+    assert (
+        "hc (wide)" in text
+        and "0/5 trials" in text
+        and "75%" in text
+        and "verified c0.1: 3/4" in text
+        and "about 10 min 00 s left" in text
+    )
 
 
 def test_tokens_are_counted_once_however_often_a_heartbeat_repeats_the_sum() -> None:

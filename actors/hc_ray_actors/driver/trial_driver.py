@@ -47,6 +47,7 @@ class Journeys:
         self._plan, self._crew, self._store, self._lease = plan, crew, store, lease
         self._emit, self._scan, self._pace, self._censor = emit, scan, pace, censor
         self._tasks = {task.digest: task for task in plan.taken}
+        self._configs = {one.hash: one.name for one in plan.configs}
         self._chores = Chores(plan.config.retries, crew, tell=self._tell)
         self._retried = set(plan.unscored)
 
@@ -93,7 +94,8 @@ class Journeys:
 
     async def _travel(self, key: TrialKey, task: Task, record: Record, slot: Slot, earlier: TrialResult | None) -> None:
         began = now()
-        start = TrialStart(trial=key.name, task=key.task, agent=key.agent, seed=key.seed)
+        start = TrialStart(trial=key.name, task=key.task, agent=key.agent, seed=key.seed,
+                           config=self._configs.get(key.config_hash, ""))  # fmt: skip
         solver = key.agent not in WITHOUT_MODEL
         try:
             # Without a slot: a build that hangs keeps nobody else from working.
