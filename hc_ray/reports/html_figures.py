@@ -26,9 +26,10 @@ def figures(summary: Data) -> str:
     measured = "holdout" in {one["split"] for one in configs}
     names = {"dev": "bar", "holdout" if measured else "holdout (not measured)": "other"}
     rates = ((one["label"], one["split"], one["blind_pass"]) for one in configs)
+    steps = figure("Suite quality by climb step", "", "A sweep has no steps: it stands in the report of a climb.")
     return (
         f"<div class=plots>{rates_figure('Blind pass rate', rates, names)}{_calibration(summary)}{_internal(summary)}"
-        f"{testgen_figure(summary)}{cost_figures(configs)}</div>"
+        f"{testgen_figure(summary)}{cost_figures(configs)}{steps}</div>"
     )
 
 

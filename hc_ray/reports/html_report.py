@@ -98,7 +98,9 @@ def findings(comparisons: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
     many = len(comparisons) > HANDFUL
     told = [(sentence_of(one), one["says"]) for one in comparisons if not many or one["says"] in ("improved", "worse")]
     if rest := len(comparisons) - len(told):
-        told.append((f"In {rest} {'other ' if told else ''}comparisons no difference was detected.", ""))
+        told.append(
+            (f"In {counted(rest, 'other comparison' if told else 'comparison')} no difference was detected.", "")
+        )
     return told
 
 

@@ -137,7 +137,7 @@ def reliance_section(summary: Row) -> Section:
     said += [
         f"Tests generated with {one['testgen']}, {one['split']}: blind pass {interval_of(one['blind_pass'])}."
         for one in summary["by_testgen"]
-        if len(summary["by_testgen"]) > 1
+        if len({other["testgen"] for other in summary["by_testgen"]}) > 1
     ]
     rows = [
         (part["split"], f"{one['self']:.2f}", one["trials"], interval_of(one["blind_pass"]))

@@ -126,11 +126,11 @@ def test_a_criterion_is_decided_only_when_its_interval_lies_on_one_side(passes, 
     assert (blind["met"], blind["says"], blind["needs"]) == (met, says, 0.6)
 
 
-def test_the_gap_is_measured_once_both_splits_ran() -> None:
-    store = sweepdir.sweep()
-    sweepdir.add_trials(store, "hc", [True] * 5 + [False] * 5)
-    sweepdir.add_trials(store, "hc", [True] * 2 + [False] * 8, split="holdout")
-    gap = report.summarise(store)["criteria"][-1]
+def test_the_gap_is_measured_once_both_splits_ran_each_in_a_sweep_of_its_own() -> None:
+    dev, holdout = sweepdir.sweep(), sweepdir.sweep()
+    sweepdir.add_trials(dev, "hc", [True] * 5 + [False] * 5)
+    sweepdir.add_trials(holdout, "hc", [True] * 2 + [False] * 8, split="holdout")
+    gap = report.summarise_several({"dev": dev, "holdout": holdout})["criteria"][-1]
     assert gap["value"] == pytest.approx(0.3) and gap["low"] < 0.3 < gap["high"]
     assert gap["met"] is None and gap["says"] == "reported"
 

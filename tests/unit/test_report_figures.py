@@ -39,7 +39,7 @@ def test_what_has_no_point_is_not_measured_and_a_single_generation_has_a_plot() 
     assert xy([Series("a", [])], "x", "y") == "" == strips([])
     inside(xy([Series("a", [Point(1, 0.5)])], "generation", "y", ticks=[1.0]))
     page = report.html(report.summarise(sweepdir.sweep()))
-    assert page.count("<p>not measured</p>") == 7
+    assert page.count("<p>not measured</p>") == 8
 
 
 def test_auroc_counts_pairs_of_one_task_and_a_tie_as_half() -> None:
@@ -75,6 +75,7 @@ def test_self_tests_are_calibrated_by_split_and_testgen_configs_are_told_apart()
         ("dev", 9, 1.0), ("holdout", 9, 1.0),
     ]  # fmt: skip
     assert [one["trials"] for one in summary["self_to_blind"][0]["bins"]] == [5, 4]
+    assert "holdout (not measured)" not in report.html(summary)
     dev = {one["testgen"]: one["blind_pass"]["value"] for one in summary["by_testgen"] if one["split"] == "dev"}
     assert dev == {"rounds=1": pytest.approx(2 / 3), "rounds=2": pytest.approx(1 / 3)}
 
