@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 STOP_SECONDS = 1
@@ -13,8 +14,10 @@ STOP_SECONDS = 1
 class OwnDaemon:
     """``stop`` and ``start`` are what an administrator does."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, inside: Sequence[str] = ("unshare", "--net")) -> None:
+        """``inside``: what starts a program where it is to run. By default in a network of its own: a daemon without a
+        bridge removes docker0, which is the real daemon's."""
+        self._folder, self._inside = folder, inside
         self._process: subprocess.Popen[bytes] | None = None
         self.starts = 0
 
@@ -32,8 +35,7 @@ class OwnDaemon:
         (folder / "settings").write_text("{}")  # not the machine's own
         with (folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                # In a network of its own: a daemon without a bridge removes docker0, which is the real daemon's.
-                ["unshare", "--net", "dockerd", "--config-file", folder / "settings", "--data-root", folder / "data",
+                [*self._inside, "dockerd", "--config-file", folder / "settings", "--data-root", folder / "data",
                  "--pidfile", folder / "pid", "--exec-root", folder / "run", "--host", self.host, "--bridge", "none",
                  "--iptables=false", "--shutdown-timeout", str(STOP_SECONDS)],
                 stdout=log, stderr=log, start_new_session=True,

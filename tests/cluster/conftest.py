@@ -1,0 +1,74 @@
+"""Ray on hosts, started as cluster.yaml does."""
+
+import contextlib
+import json
+import secrets
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+from tests.cluster.hosts import DATA, Host, network
+from tests.fakes.docker_daemon import OwnDaemon
+from tests.fakes.sweeps import command, results
+
+PORT = 6379
+SETTINGS = {
+    "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": f"{DATA}/keys/ray_token", "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+    # Two cores for three machines: no workers before one is asked for, no figures that nobody reads.
+    "RAY_prestart_worker_first_driver": "0", "RAY_enable_metrics_collection": "0",
+}  # fmt: skip
+
+
+class Cluster:
+    """Hosts with Ray on them; the first is the head."""
+
+    def __init__(self, hosts: list[Host]) -> None:
+        self.hosts, self.head, self._token = hosts, hosts[0], secrets.token_hex(32)
+        for host in hosts:
+            host.environment |= SETTINGS
+
+    def join(self, host: Host, **slots: float) -> None:
+        """``slots``: cluster.yaml's custom resources."""
+        token = host.folder / DATA[1:] / "keys/ray_token"
+        token.parent.mkdir(mode=0o700, exist_ok=True)
+        token.write_text(self._token)
+        token.chmod(0o600)
+        where = f"--address={self.head.name}:{PORT}"
+        if host is self.head:
+            where = f"--head --port={PORT} --include-dashboard=false"
+        words = f"--num-cpus=1 --object-store-memory={80 << 20} --include-log-monitor=false"
+        start = f"ray start {where} --node-ip-address={host.address} {words} --resources='{json.dumps(slots)}'"
+        # Ray gives up after 30 s, which a busy machine of two cores may take.
+        done = host.run(f"{start} || (ray stop --force; {start})", timeout=200)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def sweep(self, *words: object) -> "subprocess.Popen[str]":
+        """A sweep that was begun on the head."""
+        given = ["sweep", "--address", "auto", "-o", "/tmp/out", "--mlflow-uri", "none", *words]
+        both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        inside = self.head.entered('exec "$0" "$@"')
+        return subprocess.Popen(inside + command(*given), stdin=subprocess.DEVNULL, text=True, **both)
+
+    def results(self) -> dict[str, dict[str, Any]]:
+        return results(self.head.folder / "tmp/out")
+
+
+@contextlib.contextmanager
+def cluster_of(count: int, **options: Any) -> Iterator[Cluster]:
+    with network(count, **options) as hosts:
+        yield Cluster(hosts)
+
+
+@contextlib.contextmanager
+def docker_on(host: Host) -> Iterator[OwnDaemon]:
+    """A Docker daemon of a host's own, with the made tasks' image."""
+    (host.folder / "docker").mkdir()
+    own = OwnDaemon(host.folder / "docker", host.entered('exec "$0" "$@"'))
+    host.environment["DOCKER_HOST"] = own.host
+    try:
+        own.start()
+        own.load("python:3.11-slim-bookworm")
+        yield own
+    finally:
+        own.remove()
