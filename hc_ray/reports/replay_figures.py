@@ -10,6 +10,7 @@ from typing import Any
 
 from hc_ray.domain.config import SelectorName
 from hc_ray.domain.ports import Store
+from hc_ray.domain.suite import Unknown
 from hc_ray.reports.ablations import ABLATIONS, Ablation, categories_of, without_category
 from hc_ray.reports.replay import SELECTORS, SOLVING, Pool, choose, cut, read_pools
 from hc_ray.reports.report import ReadTable
@@ -256,13 +257,16 @@ def _reliability(group: Sequence[Pool]) -> list[dict[str, Any]]:
 
 
 def _auroc(key: tuple[str, str, str], group: Sequence[Pool]) -> list[dict[str, Any]]:
-    """How well the share of self-tests that candidates pass tells right from wrong ones of the same task."""
+    """How well the share of self-tests that candidates pass tells right from wrong ones of the same task. Inputs
+    without an expected answer judge nobody."""
     tasks: dict[str, list[Judged]] = defaultdict(list)
     for pool in group:
-        if pool.graded and pool.matrix is not None and pool.matrix.tests:
+        judging = [place for place, test in enumerate(pool.tests) if not isinstance(test.expectation, Unknown)]
+        if pool.graded and pool.matrix is not None and judging:
             bits = {one.id: bool(one.passed) for one in pool.attempts}
             for name, row in zip(pool.matrix.candidates, pool.matrix.cells, strict=True):
-                tasks[pool.task].append((sum(cell.outcome == "pass" for cell in row) / len(row), bits[name]))
+                share = sum(row[place].outcome == "pass" for place in judging) / len(judging)
+                tasks[pool.task].append((share, bits[name]))
     whose = dict(zip(("agent", "config_hash", "split"), key, strict=True))
     return [{**whose, **auroc(list(tasks.values())).model_dump()}] if tasks else []
 

@@ -229,6 +229,7 @@ def test_the_same_sweep_is_told_twice_in_the_same_words_and_is_plain_json() -> N
     first, second = io.StringIO(), io.StringIO()
     found = replay(store, None, read_table=read_rows)
     assert json.loads(json.dumps(found)) == found
+    assert [(one["agent"], one["value"], one["n"]) for one in found["auroc"]] == [("hc", 1.0, 1)]
     tell_replay(found, first)
     tell_replay(replay(store, None, read_table=read_rows), second)
     assert first.getvalue() == second.getvalue() and "c0.3: pass" in first.getvalue()
