@@ -208,12 +208,12 @@ def _config(key: tuple[str, str, str], rows: Sequence[dict[str, Any]]) -> dict[s
         "unscored": len(rows) - len(scored), "retried": sum(row["failed_attempts"] > 0 for row in scored),
         "unscored_causes": _counted(row["cause"] for row in rows),
         "passes": passes,
-        "blind_pass": _estimate(estimators.rate(by_task(scored, "passed"))),
-        "blind_pass_unscored_as_fail": _estimate(estimators.rate(by_task(rows, "passed"))),
-        "self_pass": _estimate(estimators.rate(by_task(tried, "self_pass"))),
+        "blind_pass": estimators.rate(by_task(scored, "passed")).model_dump(),
+        "blind_pass_unscored_as_fail": estimators.rate(by_task(rows, "passed")).model_dump(),
+        "self_pass": estimators.rate(by_task(tried, "self_pass")).model_dump(),
         "weak_suites": sum(bool(row["weak_suite"]) for row in rows),
         "silent": sum(bool(row["silent"]) for row in rows),
-        "self_progress": _estimate(estimators.mean_of_shares(by_task(with_progress, "progress"))),
+        "self_progress": estimators.mean_of_shares(by_task(with_progress, "progress")).model_dump(),
         "aa_false_alarms": estimators.false_alarm_rate(by_task(scored, "passed")),
         **_pool(scored),
         "tokens": tokens,
@@ -254,10 +254,6 @@ def _best(pool: Sequence[Mapping[str, Any]], k: int) -> float:
         return [index for index in indices if pool[index]["progress"] == top]
 
     return estimators.best_at_k([bool(row["passed"]) for row in pool], k, choose)
-
-
-def _estimate(estimate: estimators.Estimate) -> dict[str, Any]:
-    return estimate.model_dump()
 
 
 def _known(rows: Iterable[Mapping[str, Any]], field: str) -> list[float]:
@@ -304,16 +300,12 @@ def _sweep(sweep: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[
     asks = any(row["agent"] in SUBJECTS for row in rows)
     return {
         "id": sweep.get("sweep_id") or digest_of(sweep)[:16],
-        "dataset": config.get("dataset"),
-        "split": sweep.get("split") or config.get("split"),
+        "dataset": config.get("dataset"), "split": sweep.get("split") or config.get("split"),
         # What checks the harness asks no model, whatever engine stands in the settings.
         "model": _models(config) if asks or not rows else None,
-        "config": config,
-        "task_digests": sorted({str(row["task_digest"]) for row in rows}),
-        "tasks": len({row["task"] for row in rows}),
-        "trials": len(rows),
-        "planned_trials": sweep.get("planned_trials"),
-        "versions": sweep.get("versions") or {},
+        "config": config, "task_digests": sorted({str(row["task_digest"]) for row in rows}),
+        "tasks": len({row["task"] for row in rows}), "trials": len(rows),
+        "planned_trials": sweep.get("planned_trials"), "versions": sweep.get("versions") or {},
         "git_sha": sweep.get("git_sha") or (sweep.get("versions") or {}).get("git_sha"),
         "started_at": sweep.get("started_at"),
-    }
+    }  # fmt: skip
