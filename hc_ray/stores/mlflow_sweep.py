@@ -52,9 +52,8 @@ def sweep_story(
         key = {name: config[name] for name in ("agent", "config_hash", "split")}
         own, changes = settings.get(config["config_hash"], ({}, {}))
         trials = {str(row["trial"]): row for row in summary["trials"] if key.items() <= row.items()}
-        title = config["config"] or config["config_hash"][:8]
         child = Run(
-            part="/".join(key.values()), name=f"{config['agent']} {config['split']} {title}".rstrip(),
+            part="/".join(key.values()), name=f"{config['agent']} {config['split']} {config['config']}".rstrip(),
             started=started, ended=ended, points=points(metrics_of(config), config["trials"]),
             config={"agent": key["agent"], **about["config"], **own},
             tags={**common, **key, "config": config["config"] or None, "sandbox": config["sandbox"],

@@ -189,7 +189,8 @@ def test_a_parameter_too_long_for_mlflow_says_that_it_was_cut():
 def test_the_ui_answers_on_loopback_and_leaves_no_process_behind(exported):
     code = (
         "import sys\nfrom hc_ray.stores.mlflow_server import serve\n"
-        "with serve(sys.argv[1], port=0) as server:\n    print(server.page('sweep-1'), server.page(), server.pid, flush=True)\n"
+        "with serve(sys.argv[1], port=0) as server:\n\n"
+        "    print(server.page('sweep-1'), server.page(), server.pid, flush=True)\n"
         "    server.wait()\n"
     )
     uri = f"sqlite:///{exported[0] / 'mlflow.db'}"
