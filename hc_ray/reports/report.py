@@ -125,7 +125,8 @@ def rows_of(store: Store) -> list[dict[str, Any]]:
             try:
                 rows.append(row_of(TrialResult.model_validate_json(store.read(path))))
             except ValueError as error:
-                raise OutputError(f"{path} is not a trial result: {str(error).splitlines()[0]}") from None
+                why = str(error).splitlines()[0]
+                raise OutputError(f"{path} is damaged ({why}); hc-ray sweep --resume runs that trial again") from None
     return sorted(rows, key=lambda row: str(row["trial"]))
 
 

@@ -110,7 +110,7 @@ def test_what_cannot_be_ranked_is_told_in_one_line(two: dict[str, sweepdir.Memor
     for store, says in [
         (empty, "no finished trial of hc, best_of_n, raw on dev"),
         (half, "x: sweep.json cannot be read"),
-        (torn, "is not a trial result"),
+        (torn, "is damaged"),
     ]:
         with pytest.raises(OutputError, match=says):
             best({"x": store})

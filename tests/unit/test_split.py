@@ -134,3 +134,13 @@ def test_a_look_that_cannot_be_counted_is_refused(tmp_path: Path) -> None:
     (tmp_path / "split.ledger.jsonl").mkdir()
     with pytest.raises(DatasetError, match="counted"):
         record_look(tmp_path, sweep="x", trials=1)
+
+
+def test_a_task_on_both_sides_is_refused_by_name_and_by_content(dataset: Path) -> None:
+    told = json.loads(make_split(dataset, seed=7).model_dump_json())
+    name, digest = next(iter(told["holdout"].items()))
+    for twin in (name, "copy"):
+        both = {**told, "dev": {**told["dev"], twin: digest}}
+        (dataset / "split.json").write_text(json.dumps(both))
+        with pytest.raises(DatasetError, match=f"overlap: {twin}"):
+            load_split(dataset)

@@ -206,9 +206,12 @@ def _placed(
     tasks, refused = fitting(tasks, refused, choice, public_root)
     if not tasks:
         reasons = "; ".join(f"{task.name}: {task.reason}" for task in refused[:3])
+        none = f"{folder}: no task to run"
+        if reasons:
+            raise DatasetError(f"{none} ({reasons})\nsandbox {choice.backend}: {choice.why}")
+        chosen = bool(config.include or config.exclude or config.tags)
         raise DatasetError(
-            f"{folder}: no task to run"
-            + (f" ({reasons})\nsandbox {choice.backend}: {choice.why}" if reasons else " after -i, -x and --tag")
+            f"{none} " + ("after -i, -x and --tag" if chosen else f"on the {config.split} side of its split")
         )
     return choice, tasks, refused
 

@@ -12,9 +12,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import ValidationError
+from pydantic import ValidationError, model_validator
 
 from hc_ray.blind.sealing.vault import readings
 from hc_ray.domain.errors import DatasetError
@@ -33,6 +33,15 @@ class Split(Value):
     fraction: float
     dev: dict[str, str]
     holdout: dict[str, str]
+
+    @model_validator(mode="after")
+    def _sides_are_apart(self) -> Self:
+        """What is tuned on is never what shows how well it generalises."""
+        held = set(self.holdout.values())
+        if both := sorted(name for name, digest in self.dev.items() if name in self.holdout or digest in held):
+            more = f" and {len(both) - 3} more" if len(both) > 3 else ""
+            raise ValueError(f"dev and holdout overlap: {', '.join(both[:3])}{more}")
+        return self
 
     def side(self, digest: str) -> Literal["dev", "holdout"] | None:
         """Where the task with this public digest belongs; None for one that the split does not know."""
