@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hc_ray_actors import tracker
-from hc_ray_actors.jobs.climb_tracking import climb_story
+from hc_ray_actors.jobs.climb_story import climb_story
 from tests.actors.test_climb import TASKS, Watch, World, climbed, given
 from tests.fakes.answers import HINT
 

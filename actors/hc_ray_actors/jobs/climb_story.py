@@ -1,0 +1,242 @@
+"""A climb in MLflow: the parent run is the climb, a child run one arm of a generation in one stage. All of it is read
+from the climb's folder, so that an export tells what was told while it ran."""
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from hc_ray.climb.evaluation import Aggregates
+from hc_ray.climb.generation import CONFIRM, CONTROL, OWN, SEEDS
+from hc_ray.climb.proposals import Record
+from hc_ray.domain.errors import OutputError
+from hc_ray.domain.value import canonical_json, digest_of
+from hc_ray.reports.report import read_sweep, rows_of, stored_json
+from hc_ray.statistics.estimators import rate
+from hc_ray.stores.mlflow_story import Point, Prompts, Run, Story, milliseconds, points, span_of, told_of
+from hc_ray.stores.mlflow_sweep import KEPT, TRIALS, tables_of
+from hc_ray.stores.sweep_directory import SweepStore
+from hc_ray_actors.tracker import prompts_in
+
+COLUMNS = ("tags.`verdict`", "tags.`stage`", "tags.`proposer`", "tags.`knob`", "tags.`before`", "tags.`after`",
+           "tags.`champion`")  # fmt: skip
+Data = dict[str, Any]
+
+
+class Arm(NamedTuple):
+    """Whose trials they are: ``place`` None is the incumbent."""
+
+    generation: int
+    place: int | None
+    stage: str
+
+    @property
+    def part(self) -> str:
+        return f"{self.generation}-{CONTROL if self.place is None else self.place}/{self.stage}"
+
+
+class Sweep(NamedTuple):
+    """One sweep of a climb, as it was left."""
+
+    folder: str
+    about: Data
+    rows: list[Data]
+
+
+def is_climb(out: str) -> bool:
+    """Whether a folder is a climb's."""
+    return SweepStore(out).exists("climb/declared.json")
+
+
+def climb_story(out: str, *, whole: bool = True) -> Story:
+    """What MLflow is told of a climb; ``whole``: with its tables and traces. Raises ``OutputError``."""
+    store = SweepStore(out)
+    settings = stored_json(store, "settings.json")
+    if settings is None:
+        raise OutputError(f"{out}: no climb (no settings.json)")
+    paths = [path for path in store.list("climb") if path != "climb/declared.json"]
+    records = sorted((Record.model_validate_json(store.read(path)) for path in paths),
+                     key=lambda one: (one.proposal.generation, one.proposal.place))  # fmt: skip
+    sweeps = [_sweep(out, folder) for folder in _folders(store)]
+    digests = sorted({task["digest"] for one in sweeps for task in one.about["tasks"]})
+    told = stored_json(store, "climb.json") or {}
+    config = settings["identity"]
+    first = sweeps[0].about if sweeps else {}
+    common = {"git_sha": (first.get("versions") or {}).get("git_sha"), "dataset": config["dataset"], "split": "dev"}
+    if digests:
+        common |= {"public_digests": digest_of(digests), "tuned on": f"{len(digests)} dev tasks"}
+    seed = (stored_json(store, "climb/declared.json") or {"config": {"seed": 0}})["config"]["seed"]
+    prompts: dict[str, tuple[Prompts, ...]] = {}
+    for one in sweeps:
+        prompts |= prompts_in(store, one.rows, one.folder)
+    by_arm = _by_arm(sweeps, records, seed)
+    champion = _champion(records, by_arm)
+    children = [_child(store, arm, trials, records, common, prompts, sweeps, whole=whole, crowned=arm == champion)
+                for arm, trials in sorted(by_arm.items(), key=lambda item: item[0].part)]  # fmt: skip
+    rows = [row for one in sweeps for row in one.rows]
+    started, ended = span_of(rows)
+    if "began" in settings:
+        started = milliseconds(settings["began"])
+    changes = [_change(record) for record in records]
+    files = {"config.json": json.dumps(config, indent=1)}
+    files |= {name: store.read(name).decode() for name in ("champion.yaml", "climb.json") if store.exists(name)}
+    parent = Run(
+        part="climb", name=f"climb {settings.get('began') or digest_of(settings)[:8]}"[:60], started=started,
+        ended=max(started, ended), config=config, points=_by_generation(records), files=files,
+        tags={**common, "mlflow.note.content": _note(records, told)},
+        tables={"changes.json": changes} if changes else {},
+    )  # fmt: skip
+    return Story(
+        id=digest_of([settings, first.get("sweep_id") if "began" not in settings else None])[:16],
+        dataset=config["dataset"], model=config["engine"]["model"], source="hc-ray climb", split="dev",
+        digest=common.get("public_digests", ""), parent=parent, children=tuple(children), columns=COLUMNS,
+        champion=champion.part if champion and champion.stage == "confirm" else "",
+    )  # fmt: skip
+
+
+def _folders(store: SweepStore) -> list[str]:
+    """The climb's sweeps that have begun, in their order."""
+    names = (stored_json(store, "sweeps.json") or {}).values()
+    return [folder for name in names if store.exists((folder := f"sweeps/{name}/") + "sweep.json")]
+
+
+def _sweep(out: str, folder: str) -> Sweep:
+    store = SweepStore(f"{out}/{folder.rstrip('/')}")
+    return Sweep(folder, read_sweep(store), [{**row, "where": folder} for row in rows_of(store)])
+
+
+def _by_arm(sweeps: Sequence[Sweep], records: Sequence[Record], seed: int) -> dict[Arm, list[list[Data]]]:
+    """Each arm's trials, sweep after sweep. A trial's seed tells generation, stage and whether it is the control's; its
+    config tells whose change it is."""
+    places = {(one.proposal.generation, one.proposal.proposer): one.proposal.place for one in records}
+    still = {one.proposal.generation: one.proposal.place for one in records if one.proposal.knob is None}
+    found: dict[Arm, list[list[Data]]] = defaultdict(list)
+    for sweep in sweeps:
+        names = {one["stands"].get("hc", one["hash"]): one["name"] for one in sweep.about["configs"]}
+        here: dict[Arm, list[Data]] = defaultdict(list)
+        for row in sweep.rows:
+            generation, within = row["seed"] // SEEDS - seed * 1000, row["seed"] % SEEDS
+            own, name = within % CONFIRM >= OWN, names.get(row["config_hash"], CONTROL)
+            place = still.get(generation) if own else places.get((generation, name))
+            stage = "confirm" if within >= CONFIRM else "race"
+            here[Arm(generation, place, stage if place is not None else CONTROL)].append(row)
+        for arm, rows in here.items():
+            found[arm].append(rows)
+    return found
+
+
+def _champion(records: Sequence[Record], arms: Mapping[Arm, Any]) -> Arm | None:
+    """The run of the config that was confirmed last; before any was, that of the first incumbent."""
+    path = [one.proposal for one in records if one.accepted and one.proposal.knob]
+    arm = Arm(path[-1].generation, path[-1].place, "confirm") if path else Arm(1, None, CONTROL)
+    return arm if arm in arms else None
+
+
+def _child(
+    store: SweepStore, arm: Arm, parts: Sequence[Sequence[Data]], records: Sequence[Record], common: Data,
+    prompts: Mapping[str, Sequence[Prompts]], sweeps: Sequence[Sweep], *, whole: bool, crowned: bool,
+) -> Run:  # fmt: skip
+    rows: list[Data] = []
+    told: list[Point] = []
+    for part in parts:
+        rows += part
+        told += points(_metrics(rows), len(rows))
+    record = next((one for one in records
+                   if (one.proposal.generation, one.proposal.place) == (arm.generation, arm.place)), None)  # fmt: skip
+    change: Data = _change(record) if record else {"generation": arm.generation, "proposer": CONTROL}
+    what = _what(change) if change.get("knob") else ""
+    config_hash = rows[0]["config_hash"]
+    settings: Data = next((one["settings"] for sweep in sweeps for one in sweep.about["configs"]
+                     if config_hash in (one["hash"], one["stands"].get("hc"))), {})  # fmt: skip
+    started, ended = span_of(rows)
+    trials = {row["trial"]: row for row in rows}
+    tables = {file: told for file, told in _tables(store, parts, trials).items() if told} if whole else {}
+    return Run(
+        part=arm.part, name=_title(arm, change["proposer"], what),
+        started=started, ended=ended, points=tuple(told),
+        config={"agent": "hc", "change": what or "none", **settings},
+        tags={**common, **change, "agent": "hc", "stage": arm.stage, "config_hash": config_hash,
+              "champion": "yes" if crowned else "no"},
+        tables={TRIALS: rows, **tables} if whole else {},
+        trials=tuple(rows) if whole else (), prompts=tuple(prompts.get(config_hash, ())),
+    )  # fmt: skip
+
+
+def _tables(store: SweepStore, parts: Sequence[Sequence[Data]], trials: Mapping[str, Data]) -> dict[str, list[Data]]:
+    found: dict[str, list[Data]] = {file: [] for file in KEPT}
+    for where in dict.fromkeys(part[0]["where"] for part in parts):
+        for file, rows in tables_of(store, where).items():
+            found[file] += told_of(rows, trials)
+    return found
+
+
+def _title(arm: Arm, proposer: str, what: str) -> str:
+    """What one sees of a run in a list: generation, change, whose it was, and which stage."""
+    told = what.removeprefix("solver.") or ("incumbent" if arm.place is None else "")
+    return f"{arm.generation}: " + ", ".join(dict.fromkeys(word for word in (told, proposer, arm.stage) if word))
+
+
+def _what(change: Mapping[str, Any]) -> str:
+    return f"{change['knob']} {_short(change['before'])} → {_short(change['after'])}"
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else canonical_json(value)
+    return text if len(text) <= 40 else f"{text[:37]}…"
+
+
+def _metrics(rows: Sequence[Data]) -> dict[str, float | None]:
+    scored, by_task = [row for row in rows if row["passed"] is not None], defaultdict[str, list[float]](list)
+    for row in scored:
+        by_task[row["task"]].append(float(row["passed"]))
+    passed = rate([by_task[task] for task in sorted(by_task)])
+    own = {f"{name}_per_trial" if name == "tokens" else name: _mean(rows, name)
+           for name in ("tokens", "turns", "score", "engine_seconds")}  # fmt: skip
+    return {"blind_pass_rate": passed.value, "blind_pass_rate_low": passed.low, "blind_pass_rate_high": passed.high,
+            "self_pass_rate": _mean(rows, "self_pass"), "trials": len(rows), "unscored": len(rows) - len(scored),
+            **own}  # fmt: skip
+
+
+def _mean(rows: Sequence[Data], name: str) -> float | None:
+    known = [float(row[name]) for row in rows if row[name] is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _by_generation(records: Sequence[Record]) -> tuple[Point, ...]:
+    """The incumbent's figures; a change that the last generation accepted stands at the step after it."""
+    steps: dict[int, tuple[Aggregates, int]] = {}
+    for one in records:
+        if one.decision is None:
+            continue
+        number = one.proposal.generation
+        steps[number] = (one.decision.control, one.decision.tokens)
+        if one.accepted and one.proposal.knob:
+            steps[number + 1] = (one.decision.own, one.decision.tokens)
+    found: list[Point] = []
+    for number, (told, tokens) in sorted(steps.items()):
+        known = {"blind_pass_rate": told.pass_rate, "tokens_per_trial": told.means.get("tokens"),
+                 "self_pass_rate": told.means.get("self_pass"), "turns": told.means.get("turns")}  # fmt: skip
+        found += points({f"incumbent/{name}": value for name, value in known.items()}, number)
+        found += points({"tokens": tokens}, number)
+    return tuple(found)
+
+
+def _change(record: Record) -> Data:
+    """A record as tags, and as a row of the table of changes."""
+    proposal, decision, worth = record.proposal, record.decision, record.worth
+    own = proposal.model_dump(mode="json", include={"generation", "proposer", "knob", "before", "after", "reason"})
+    evidence = worth.model_dump(include={"control", "changed", "p", "saved"}) if worth else {}
+    return {**own, "parent_config": proposal.parent, "verdict": decision.verdict if decision else None,
+            "why": decision.why if decision else None, **evidence}  # fmt: skip
+
+
+def _note(records: Sequence[Record], told: Mapping[str, Any]) -> str:
+    """The climb in Markdown, for the parent run's page."""
+    lines = ["| generation | proposer | change | verdict | why |", "|---|---|---|---|---|"]
+    for record in records:
+        one = _change(record)
+        what = _what(one) if one["knob"] else "none"
+        cells = (one["generation"], one["proposer"], what, one["verdict"] or "runs", one["why"] or one["reason"])
+        lines.append("| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
+    head = f"{len(told['path'])} changes accepted, {told['says']}.\n\n" if told else ""
+    return head + "\n".join(lines)
