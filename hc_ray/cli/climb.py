@@ -37,7 +37,11 @@ def climb(
 ) -> int:
     """Improve the settings of hc step by step: changes are proposed, raced on dev tasks and accepted or reverted."""
     from hc_ray.domain.errors import ConfigError
+    from hc_ray.reports.climb_page import climb_html, tell_climb
+    from hc_ray.reports.climb_report import summarise_climb
+    from hc_ray.reports.report import leave
     from hc_ray.reports.terminal import Progress, heading, say
+    from hc_ray.stores.sweep_directory import SweepStore
     from hc_ray_actors.jobs import climb as job
 
     out, path = given["--out"], given["--path"]
@@ -70,10 +74,13 @@ def climb(
     except KeyboardInterrupt:
         say(f"interrupted; to continue: hc-ray climb --resume -o {plan.out}", stream=stream, style="yellow")
         return 130
+    told = summarise_climb(SweepStore(plan.out), lambda folder: SweepStore(f"{plan.out}/{folder}"))
+    leave(SweepStore(plan.out), told, climb_html)
     if as_json:
         print_json(summary)
     else:
-        _tell(summary, plan.out)
+        tell_climb(told)
+        say(f"\n{plan.out}  (hc-ray report {plan.out}, hc-ray ui {plan.out})")
     return 0
 
 
@@ -87,25 +94,3 @@ def _line(record: Mapping[str, Any]) -> str:
     proposal, decision = record["proposal"], record["decision"]
     what = f"{proposal['generation']}-{proposal['place']} {proposal['proposer']}: {_change(proposal)}"
     return f"{what}: {decision['verdict']}, {decision['why']}" if decision else f"{what} ({proposal['reason']})"
-
-
-def _tell(summary: Mapping[str, Any], out: str) -> None:
-    """The generations, and what came of them."""
-    from hc_ray.reports.html_report import number
-    from hc_ray.reports.progress import counted
-    from hc_ray.reports.terminal import heading, say, table
-
-    heading("Generations")
-    rows = []
-    for one in summary["records"]:
-        proposal, decision = one["proposal"], one["decision"]
-        last = (decision["evidence"] or [{}])[-1]
-        figures = (number(last.get(name)) for name in ("control", "changed", "p"))
-        rows.append((proposal["generation"], proposal["proposer"], _change(proposal), *figures, decision["verdict"]))
-    columns = ("generation", "proposer", "change", "incumbent", "changed", "one-sided p", "verdict")
-    table(columns, rows, numbers=columns[3:6])
-    wins = (f"{name} {one['accepted']} of {one['proposed']}" for name, one in summary["proposers"].items())
-    cost = f"{summary['tokens']:,} tokens, {summary['bits']} verdict bits, {counted(summary['replays'], 'replay')}"
-    say(f"\nAccepted: {', '.join(wins)}. {cost}; ended by its {summary['ended_by']}.", style="dim")
-    changes = counted(len(summary["path"]), "change")
-    say(f"{changes} accepted, {summary['says']}: hc-ray sweep --from {out}/champion.yaml")

@@ -118,4 +118,4 @@ class Climb:
             return meta_reasoner.suggest(moment, self._ask) if self._ask else rules.suggest(moment)
         if turn == 1:
             return tpe.suggest(moment)
-        return propose(moment, "no change", None, None, "what it wins, luck wins")
+        return propose(moment, "no change", None, None, "whatever it wins is luck")

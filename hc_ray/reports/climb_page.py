@@ -106,7 +106,7 @@ def _sections(summary: Data) -> Iterator[Section]:
              interval_of(one["of_decided"]), interval_of(one["of_confirmations"]))
             for name, one in summary["proposers"].items()
         ],
-        after=["What “no change” wins, luck wins: it is the rate of false alarms that the others are held to."],
+        after=["Whatever “no change” wins is luck: the rate of false alarms that the others are held to."],
     )  # fmt: skip
     yield reliance_section(summary)._replace(title=f"Self-tests to blind ({climb['says']})")
     yield Section(
