@@ -15,7 +15,7 @@ from hc_ray.agent.transcript import Transcript
 from hc_ray.agent.workspace import State, state_of
 from hc_ray.domain.candidate import NO_TEXT
 from hc_ray.domain.ports import Sandbox
-from hc_ray.domain.prompt import Completion, Malformed, Message, Prompt
+from hc_ray.domain.prompt import Completion, Malformed, Prompt
 from hc_ray.domain.value import Value
 
 _FAULTS = 3
@@ -268,15 +268,7 @@ class Lineage:
     ) -> Completion | None:
         """One request, its answer as long as the purse pays for; None where that is too little for any."""
         left = min(self.asking.purse.left, self.bounds.tokens - self.asking.purse.spent)
-        messages = self.transcript.messages
-        if question:
-            last = messages[-1]
-            # A question of ours goes to the end of what was told last, so that roles alternate.
-            messages = (
-                (*messages[:-1], last.model_copy(update={"content": f"{last.content}\n\n{question}"}))
-                if last.role == "user"
-                else (*messages, Message(role="user", content=question))
-            )
+        messages = self.transcript.ended_by(question)
         shared = self.transcript.sent(len(question))
         prompt = Prompt(
             role="solver",

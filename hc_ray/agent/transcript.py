@@ -56,6 +56,16 @@ class Transcript:
         opening = (Message(role="system", content=self._system), Message(role="user", content=task))
         return (*opening, *(message for turn in self._turns for message in (turn.answer, *turn.observations)))
 
+    def ended_by(self, question: str) -> tuple[Message, ...]:
+        """The messages with a question of ours, if there is one, at the end of what was told last, so that roles
+        alternate."""
+        *before, last = self.messages
+        if not question:
+            return (*before, last)
+        if last.role != "user":
+            return (*before, last, Message(role="user", content=question))
+        return (*before, last.model_copy(update={"content": f"{last.content}\n\n{question}"}))
+
     def add(self, answer: str, observation: str) -> None:
         self._turns.append(
             Turn(

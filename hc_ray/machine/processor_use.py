@@ -1,10 +1,16 @@
 """Processor time on this machine by what its processes are: the engine, hc-ray's own actors, what runs in sandboxes,
 Ray's and Docker's daemons, everybody else. Read from ``/proc`` as a whole, so that nobody has to report."""
 
+import asyncio
 import os
+import time
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
+from hc_ray.domain.events import ProcessorUse
+
+LOOK_SECONDS = 10.0
 SANDBOXES = "tests and commands"
 OTHER = "other processes"
 ORPHANS = "ended orphans, killed sandboxes among them"
@@ -52,6 +58,17 @@ class ProcessorMeter:
             of_children = kind if kind in (OTHER, "Ray", "Docker", "engine") else SANDBOXES
             totals[ORPHANS if pid == 1 else of_children] += reaped / tick
         return totals
+
+
+async def watch(emit: Callable[[ProcessorUse], None]) -> None:
+    """Tell every few seconds, until cancelled, what used this machine's cores."""
+    use, since = ProcessorMeter(), time.monotonic()
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        now = time.monotonic()
+        used = await asyncio.to_thread(use.since)
+        emit(ProcessorUse(seconds=round(now - since, 3), cores=os.cpu_count() or 1, used=used))
+        since = now
 
 
 def _own_kind(pid: int) -> str | None:

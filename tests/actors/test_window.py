@@ -10,17 +10,17 @@ from hc_ray_actors.driver.concurrency_window import Slot, drive
 async def test_no_more_hold_a_slot_than_the_window_is_wide():
     now = most = 0
 
-    async def go(key: int, slot: Slot) -> int:
+    async def go(key: int, slot: Slot) -> None:
         nonlocal now, most
         await slot.take()
         now += 1
         most = max(most, now)
         await asyncio.sleep(0.001)
         now -= 1
-        return key
+        ended.append(key)
 
     ended: list[int] = []
-    await drive(range(30), go, width=3, done=ended.append)
+    await drive(range(30), go, width=3)
     assert most == 3 and sorted(ended) == list(range(30))
 
 
@@ -37,23 +37,20 @@ async def test_who_waits_for_something_slow_lets_another_work(monkeypatch):
         if key == "last":
             gate.set()
 
-    await drive(["slow", "first", "last"], go, width=1, done=lambda result: None)
+    await drive(["slow", "first", "last"], go, width=1)
     assert order == ["first", "last", "slow"]
 
 
 async def test_of_several_that_end_at_once_all_are_heard_before_a_fault_ends_all(caplog):
-    ended: list[str] = []
-
-    async def go(key: str, slot: Slot) -> str:
+    async def go(key: str, slot: Slot) -> None:
         await asyncio.sleep(0)
         if key.startswith("bad"):
             raise ValueError(key)
-        return key
 
     with pytest.raises(ValueError, match="bad"):
-        await drive(["bad 1", "good", "bad 2"], go, width=3, done=ended.append)
+        await drive(["bad 1", "good", "bad 2"], go, width=3)
     gc.collect()
-    assert ended == ["good"] and "never retrieved" not in caplog.text
+    assert "never retrieved" not in caplog.text
 
 
 async def test_a_slot_is_given_back_at_once_where_there_was_trouble():
@@ -75,7 +72,7 @@ async def test_those_that_wait_without_a_slot_are_bounded():
         begun += 1
         await gate.wait()
 
-    running = asyncio.ensure_future(drive(range(1000), go, width=1, done=lambda result: None))
+    running = asyncio.ensure_future(drive(range(1000), go, width=1))
     await asyncio.sleep(0.01)
     assert begun == 1 + concurrency_window.WAITING
     gate.set()
@@ -96,5 +93,5 @@ async def test_the_first_that_raises_ends_all():
             raise
 
     with pytest.raises(RuntimeError, match="the end"):
-        await drive(range(6), go, width=2, done=lambda result: None)
+        await drive(range(6), go, width=2)
     assert sorted(cancelled) == [0, 1, 2, 4, 5]

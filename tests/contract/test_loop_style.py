@@ -267,7 +267,7 @@ async def test_best_of_n_picks_by_agreement_and_equal_states_are_duplicates(plac
 
 
 async def test_a_lineage_works_alike_for_every_agent_up_to_its_first_submission(place):
-    script = says(sh("ls -la; echo $HOME; id"), write(WRONG) + "\n" + sh("cat *; cat absent"), SUBMIT)
+    script = says(sh("ls -a; echo $HOME; id"), write(WRONG) + "\n" + sh("cat *; cat absent"), SUBMIT)
     agents: tuple[AgentName, ...] = ("raw", "best_of_n", "hc")
     begun: dict[AgentName, dict[int, list[str]]] = {}
     for agent in agents:

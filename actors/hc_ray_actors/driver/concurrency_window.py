@@ -50,21 +50,20 @@ class Slot:
 
 async def drive(
     keys: Iterable[K],
-    go: Callable[[K, Slot], Awaitable[T]],
+    go: Callable[[K, Slot], Awaitable[None]],
     *,
     width: int,
-    done: Callable[[T], None],
 ) -> None:
     """Run ``go`` for every key: ``width`` hold a slot at once, a bounded number waits beside them. The first that
     raises ends all."""
     slots = asyncio.Semaphore(width)
     most = width + max(WAITING, 4 * width)
-    flying: set[asyncio.Task[T]] = set()
+    flying: set[asyncio.Task[None]] = set()
 
-    async def one(key: K) -> T:
+    async def one(key: K) -> None:
         slot = Slot(slots)
         try:
-            return await go(key, slot)
+            await go(key, slot)
         finally:
             slot.give()
 
@@ -73,9 +72,6 @@ async def drive(
         ended, flying = await asyncio.wait(flying, return_when=asyncio.FIRST_COMPLETED)
         # Of several that end at once all are heard, whatever the first of them says.
         faults = [fault for task in ended if not task.cancelled() and (fault := task.exception())]
-        for task in ended:
-            if task.cancelled() or not task.exception():
-                done(task.result())
         if faults:
             raise faults[0]
 

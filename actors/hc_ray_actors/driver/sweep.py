@@ -7,19 +7,17 @@ it."""
 import asyncio
 import contextlib
 import itertools
-import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hc_ray.domain.credentials import Censor, scrub, secret_values
 from hc_ray.domain.errors import ActorError, InfrastructureError, LeakError, StoreError
-from hc_ray.domain.events import ProcessorUse
 from hc_ray.domain.ports import Events
 from hc_ray.domain.trial import TrialKey
 from hc_ray.domain.value import Value, canonical_json
-from hc_ray.machine.processor_use import ProcessorMeter
+from hc_ray.machine import processor_use
 from hc_ray.reports import report
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.cluster import Cluster, RayCluster
@@ -40,8 +38,6 @@ from hc_ray_actors.verifiers import record_look
 TRIALS_PER_SLOT = {"direct": 1, "loop": 2}
 """Trials in flight for each request that an engine serves at once, by style: a trial of style ``direct`` asks for
 several answers at a time, one of style ``loop`` for one, and then works in its sandbox."""
-LOOK_SECONDS = 10.0
-"""How often the machine's processor time is looked at."""
 
 __all__ = ["Plan", "SweepSummary", "prepare", "run", "stored_config"]
 
@@ -209,11 +205,11 @@ class _Sweep:
             self._lease,
             emit=self.emit,
             scan=self._scan_trial,
-            pace=_pacer(sleep),
+            sleep=sleep,
             censor=self._censor,
         )
         began = time.monotonic()
-        watch = asyncio.ensure_future(self._watch_processors())
+        watch = asyncio.ensure_future(processor_use.watch(self.emit))
         tokens = 0
 
         async def one(key: TrialKey, slot: Slot) -> None:
@@ -226,23 +222,13 @@ class _Sweep:
             tokens += tokens_of(result)  # before the slot is given to the next
 
         try:
-            await concurrency_window.drive(todo, one, width=self._width(), done=lambda _: None)
+            await concurrency_window.drive(todo, one, width=self._width())
         finally:
             watch.cancel()
             await journeys.close()
         one_model = len({one.models["solver"][2] for one in self._plan.configs if one.models}) < 2
         if self._plan.models and one_model and tokens and (seconds := time.monotonic() - began) > 5:
             remember_rate(self._plan.models["solver"][2], tokens / seconds)
-
-    async def _watch_processors(self) -> None:
-        """Tell what used this machine's cores."""
-        use, since = ProcessorMeter(), time.monotonic()
-        while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            now = time.monotonic()
-            used = await asyncio.to_thread(use.since)
-            self.emit(ProcessorUse(seconds=round(now - since, 3), cores=os.cpu_count() or 1, used=used))
-            since = now
 
     async def _scan_trial(self, trial: str, blobs: Sequence[bytes]) -> None:
         await self._scan(trial, [*blobs, *self._said.pop(trial, [])])
@@ -301,16 +287,3 @@ class _Sweep:
             await self._crew.close()
         with contextlib.suppress(InfrastructureError):
             self._journal.flush()
-
-
-def _pacer(sleep: float) -> Callable[[], Awaitable[None]]:
-    """Waits before every trial but the first."""
-    first = True
-
-    async def pace() -> None:
-        nonlocal first
-        if sleep and not first:
-            await asyncio.sleep(sleep)
-        first = False
-
-    return pace

@@ -39,13 +39,14 @@ class Journeys:
         *,
         emit: Callable[[Any], None],
         scan: Callable[[str, Sequence[bytes]], Awaitable[None]],
-        pace: Callable[[], Awaitable[None]],
+        sleep: float,
         censor: Censor,
     ) -> None:
-        """``scan`` raises ``LeakError`` where a canary stands in what is to be written; ``pace`` waits before each
-        trial's start."""
+        """``scan`` raises ``LeakError`` where a canary stands in what is to be written; ``sleep``: seconds before
+        the start of every trial but the first."""
         self._plan, self._crew, self._store, self._lease = plan, crew, store, lease
-        self._emit, self._scan, self._pace, self._censor = emit, scan, pace, censor
+        self._emit, self._scan, self._sleep, self._censor = emit, scan, sleep, censor
+        self._begun = False
         self._tasks = {task.digest: task for task in plan.taken}
         self._configs = {one.hash: one.name for one in plan.configs}
         self._chores = Chores(plan.config.retries, crew, tell=self._tell)
@@ -106,7 +107,9 @@ class Journeys:
         record.environment(began)
         await slot.take()
         await self._crew.mended()
-        await self._pace()
+        if self._sleep and self._begun:
+            await asyncio.sleep(self._sleep)
+        self._begun = True
         self._emit(start)
         record.begin()
         stored = self._handed_in(key, task, earlier)
