@@ -33,7 +33,7 @@ def climb_html(summary: Data) -> str:
              *(f"<p class=claim>{text(note)}</p>" for note in head.after)]  # fmt: skip
     for number_, section in enumerate(rest):
         parts.append(section_html(section))
-        if number_ == 1:
+        if number_ == 2:
             parts.append(f"<h2>Figures ({text(climb['says'])})</h2>{_plots(summary)}")
     if summary["trials"]:
         parts += [
@@ -83,10 +83,16 @@ def _sections(summary: Data) -> Iterator[Section]:
     figures = ("incumbent", "changed", "difference", "one-sided p", "seeds", "tokens saved")
     yield Section(
         f"Proposals ({climb['says']})",
-        ("generation", "proposer", "change", "verdict", "stage", *figures, "reason"),
+        ("generation", "proposer", "change", "verdict", "stage", *figures),
         [_row(one) for one in summary["proposals"]],
         numbers=figures,
-        words=("change", "verdict", "reason"),
+        words=("change", "verdict"),
+    )
+    yield Section(
+        "Reasons of the proposers",
+        ("generation", "proposer", "change", "reason"),
+        [(one["generation"], one["proposer"], change_of(one), _reason(one)) for one in summary["proposals"]],
+        words=("change", "reason"),
     )
     yield Section(
         f"Incumbent by generation ({climb['says']})",
@@ -131,8 +137,12 @@ def _row(one: Data) -> Sequence[Any]:
         delta = NOT_MEASURED if look["delta"] is None else f"{look['delta']:+.3f}"
         told = [look["stage"], number(look["control"], 3), number(look["changed"], 3), delta, number(look["p"], 4),
                 str(look["seeds"]), number(look["saved"], 0)]  # fmt: skip
-    reason = one["reason"] if look or not one["why"] else f"{one['reason']} ({one['why']})"
-    return (one["generation"], one["proposer"], change_of(one), verdict, *told, reason)
+    return (one["generation"], one["proposer"], change_of(one), verdict, *told)
+
+
+def _reason(one: Data) -> str:
+    """Why it was proposed, and why it was not tried."""
+    return f"{one['reason']} ({one['why']})" if one["why"] and not one["evidence"] else str(one["reason"])
 
 
 def _plots(summary: Data) -> str:
