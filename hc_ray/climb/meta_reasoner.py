@@ -80,7 +80,7 @@ def suggest(moment: Moment, complete: Ask) -> Proposal:
     said = read(answer)
     told: dict[str, Any] = {"answer": answer.text, "tokens": answer.tokens}
     if isinstance(said, Malformed):
-        return rules.suggest(moment, f"of the meta-reasoner: {said.reason}", **told)
+        return rules.suggest(moment, f"in place of the meta-reasoner: {said.reason}", **told)
     found = propose(moment, "meta-reasoner", said.knob, said.value, said.reason, **told)
     if found.fault:
         return rules.suggest(moment, f"the meta-reasoner's change cannot run: {found.fault}", **told)

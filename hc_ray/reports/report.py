@@ -289,10 +289,14 @@ def _counted(values: Iterable[str | None]) -> dict[str, int]:
     return dict(sorted(counts.items()))
 
 
-def _models(config: Mapping[str, Any]) -> str | None:
-    """The solver's model, and those of roles that have one of their own."""
-    own = [f"{role}: {engine.get('model')}" for role, engine in (config.get("roles") or {}).items()]
-    return "; ".join([config["engine"]["model"], *own]) if config.get("engine") else None
+def models_of(config: Mapping[str, Any]) -> str | None:
+    """The solver's model, and those of roles that have one of their own; of a scripted engine its script."""
+
+    def name(engine: Mapping[str, Any]) -> str:
+        return str(engine.get("script" if engine.get("kind") == "scripted" else "model"))
+
+    own = [f"{role}: {name(engine)}" for role, engine in (config.get("roles") or {}).items()]
+    return "; ".join([name(config["engine"]), *own]) if config.get("engine") else None
 
 
 def _sweep(sweep: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -303,7 +307,7 @@ def _sweep(sweep: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[
         "id": sweep.get("sweep_id") or digest_of(sweep)[:16],
         "dataset": config.get("dataset"), "split": sweep.get("split") or config.get("split"),
         # What checks the harness asks no model, whatever engine stands in the settings.
-        "model": _models(config) if asks or not rows else None,
+        "model": models_of(config) if asks or not rows else None,
         "config": config, "task_digests": sorted({str(row["task_digest"]) for row in rows}),
         "tasks": len({row["task"] for row in rows}), "trials": len(rows),
         "planned_trials": sweep.get("planned_trials"), "versions": sweep.get("versions") or {},

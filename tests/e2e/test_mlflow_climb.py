@@ -32,7 +32,7 @@ def told(database: Path) -> dict[str, Any]:
     from mlflow import MlflowClient
 
     client = MlflowClient(f"sqlite:///{database}")
-    experiment = client.get_experiment_by_name("set x smollm2-135m-instruct")
+    experiment = client.get_experiment_by_name("set x tests.fakes.answers:has_a_hint")
     found = {}
     for run in client.search_runs([experiment.experiment_id]):
         traces = client.search_traces(
@@ -48,7 +48,7 @@ def told(database: Path) -> dict[str, Any]:
             "traces": sorted(trace.info.request_preview for trace in traces),
         }  # fmt: skip
     prompts = client.search_model_versions("tags.`mlflow.prompt.is_prompt` = 'true'")
-    (champion,) = client.search_model_versions("name = 'hc-ray.set.smollm2-135m-instruct.champion'")
+    (champion,) = client.search_model_versions("name = 'hc-ray.set.tests.fakes.answers-has_a_hint.champion'")
     assert client.get_model_version_by_alias(champion.name, "champion").version == champion.version
     crowned = client.get_run(champion.run_id).data.tags["hc_ray.part"]
     return {

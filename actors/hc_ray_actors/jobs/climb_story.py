@@ -11,7 +11,7 @@ from hc_ray.climb.generation import CONFIRM, CONTROL, OWN, SEEDS
 from hc_ray.climb.proposals import Record
 from hc_ray.domain.errors import OutputError
 from hc_ray.domain.value import canonical_json, digest_of
-from hc_ray.reports.report import read_sweep, rows_of, stored_json
+from hc_ray.reports.report import models_of, read_sweep, rows_of, stored_json
 from hc_ray.statistics.estimators import rate
 from hc_ray.stores.mlflow_story import Point, Prompts, Run, Story, milliseconds, points, span_of, told_of
 from hc_ray.stores.mlflow_sweep import KEPT, TRIALS, tables_of
@@ -88,7 +88,7 @@ def climb_story(out: str, *, whole: bool = True) -> Story:
     )  # fmt: skip
     return Story(
         id=digest_of([settings, first.get("sweep_id") if "began" not in settings else None])[:16],
-        dataset=config["dataset"], model=config["engine"]["model"], source="hc-ray climb", split="dev",
+        dataset=config["dataset"], model=str(models_of(config)), source="hc-ray climb", split="dev",
         digest=common.get("public_digests", ""), parent=parent, children=tuple(children), columns=COLUMNS,
         champion=champion.part if champion and champion.stage == "confirm" else "",
     )  # fmt: skip
