@@ -18,16 +18,11 @@ from tests.fakes.sandbox_home import own_home
 from tests.fakes.tasks import make_task
 from tests.fakes.unsteady_model import answer
 
-SOLVER = SolverConfig(
-    samples=2,
-    max_turns=4,
-    max_rounds=2,
-    testgen=TestgenConfig(total_min=3, total_max=6, tests_per_category_max=3, budget_tokens=600, rounds=1),
-)
-INSTRUCTION = (
-    "Write the file `add.py` with a function `add(a, b)` that returns the sum of its two numbers.\n\n"
-    "Example: `add(3, 2)` returns `5`.\n"
-)
+SOLVER = SolverConfig(samples=2, max_turns=4, max_rounds=2,
+                      testgen=TestgenConfig(total_min=3, total_max=6, tests_per_category_max=3, budget_tokens=600,
+                                            rounds=1))  # fmt: skip
+INSTRUCTION = ("Write the file `add.py` with a function `add(a, b)` that returns the sum of its two numbers.\n\n"
+               "Example: `add(3, 2)` returns `5`.\n")  # fmt: skip
 CLOCKS = ("engine_seconds",)
 
 
@@ -50,11 +45,9 @@ def swept(dataset: Path, out: Path, server: EngineServer) -> tuple[list[bytes], 
     _, summary = sweeps.swept(out, dataset, engine=engine, sandbox="bwrap", concurrency=1, agents=("hc",),
                               solver=SOLVER, budget=BudgetConfig(tokens=2000))  # fmt: skip
     assert summary.done == 1 and not summary.unscored
-    made = {
-        path.relative_to(out).as_posix(): timeless(json.loads(path.read_bytes()))
-        for pattern in ("suites/*.json", "trials/*/agent/candidates.json")
-        for path in out.glob(pattern)
-    }
+    made = {path.relative_to(out).as_posix(): timeless(json.loads(path.read_bytes()))
+            for pattern in ("suites/*.json", "trials/*/agent/candidates.json")
+            for path in out.glob(pattern)}  # fmt: skip
     asked = (of_body(body) for path, body in server.requests if path.endswith("completions"))
     return sorted(asked), made
 

@@ -1,5 +1,3 @@
-"""Canaries: tokens that the vault plants in what it seals turn up nowhere else, and where one does, the run fails."""
-
 import base64
 import bz2
 import gzip
@@ -38,13 +36,10 @@ from tests.fakes.unsteady_model import answer
 
 TOKEN = "hc-ray-canary-0123456789abcdef0123456789abcdef"
 OTHER = "hc-ray-canary-fedcba9876543210fedcba9876543210"
-SOLVER = SolverConfig(
-    samples=2, max_turns=4, max_rounds=2, testgen=TestgenConfig(total_min=3, total_max=6, budget_tokens=600, rounds=1)
-)
-INSTRUCTION = (
-    "Write the file `add.py` with a function `add(a, b)` that returns the sum of its two numbers.\n\n"
-    "Example: `add(3, 2)` returns `5`.\n"
-)
+SOLVER = SolverConfig(samples=2, max_turns=4, max_rounds=2,
+                      testgen=TestgenConfig(total_min=3, total_max=6, budget_tokens=600, rounds=1))  # fmt: skip
+INSTRUCTION = ("Write the file `add.py` with a function `add(a, b)` that returns the sum of its two numbers.\n\n"
+               "Example: `add(3, 2)` returns `5`.\n")  # fmt: skip
 
 
 def _latin(text: bytes) -> str:
@@ -242,11 +237,8 @@ def test_a_whole_sweep_leaves_no_canary_outside_of_the_sealed_root(place, figure
     hidden = [path.read_bytes() for path in sealed.rglob("*") if path.is_file()]
     assert canaries.find(tokens, hidden) == set(tokens), "nothing was planted"
     assert len(seen.verdicts) == 4 and said
-    shown = [
-        path
-        for path in root.rglob("*")
-        if path.is_file() and not path.is_relative_to(sealed) and "runner" not in path.parts
-    ]
+    shown = [path for path in root.rglob("*") if path.is_file() and not path.is_relative_to(sealed)
+             and "runner" not in path.parts]  # fmt: skip
     kinds = {path.name for path in shown} | {path.suffix for path in shown}
     assert {"trajectory.json", "matrix.parquet", "submission.tar", "report.html", "mlflow.db", ".jsonl"} <= kinds
     leaking = [str(path) for path in shown if _in(tokens, path)]
@@ -287,16 +279,8 @@ def _gzipped(path: Path, token: str) -> str:
     return str(path)
 
 
-PLACES = (
-    "a prompt",
-    "an answer",
-    "the journal",
-    "a submission",
-    "an archive in a submission",
-    "the matrix",
-    "a note",
-    "the tracker",
-)
+PLACES = ("a prompt", "an answer", "the journal", "a submission", "an archive in a submission", "the matrix", "a note",
+          "the tracker")  # fmt: skip
 
 
 @pytest.mark.parametrize("where", PLACES)
@@ -308,11 +292,8 @@ def test_a_planted_canary_fails_the_run_before_its_trial_is_committed(place, mon
         (planted["token"],) = Planted(Path(plan.sealed_root)).tokens()
 
     def says(body: dict[str, Any]) -> str:
-        return (
-            f"```python\n# {planted['token']}\ndef add(a, b):\n    return a + b\n```"
-            if where == "an answer"
-            else answer(body)
-        )
+        return (f"```python\n# {planted['token']}\ndef add(a, b):\n    return a + b\n```" if where == "an answer"
+                else answer(body))  # fmt: skip
 
     _plant(monkeypatch, where, planted)
     monkeypatch.setattr("hc_ray_actors.tracker.Tracker.export", lambda self, summary, status: tracked.append(summary))

@@ -25,8 +25,6 @@ from tests.fakes.tars import make_tar
 from tests.fakes.unsteady_model import answer
 
 __all__ = ["figures", "ground"]
-
-
 PLANTS: dict[str, Callable[[Path, str], dict[str, Any]]] = {
     "its environment": lambda place, token: {"env": {**os.environ, "SOME": token}},
     "its command line": lambda place, token: {"args": [token[::-1]]},
@@ -103,9 +101,8 @@ async def test_a_containers_only_mount_is_the_runners_volume(ground: Ground, tmp
     finally:
         await place.close()
         client.close()
-    assert [(mount["Type"], mount["Destination"], mount["RW"]) for mount in about["Mounts"]] == [
-        ("volume", "/opt/hc", False)
-    ]
+    assert [(mount["Type"], mount["Destination"], mount["RW"])
+            for mount in about["Mounts"]] == [("volume", "/opt/hc", False)]  # fmt: skip
     assert not about["HostConfig"]["Privileged"] and not about["HostConfig"]["PidMode"]
     assert about["HostConfig"]["NetworkMode"] == "none"
 
@@ -129,9 +126,8 @@ def test_nothing_that_solvers_are_given_leads_to_a_verifier(ground: Ground, monk
     for cls, args in given:
         if cls is not Verifiers:
             assert not _reaches(args, Verifiers), f"{cls.__name__} is given a way to a verifier"
-    assert _reaches([{"deep": (lambda held: lambda: held)(Verifiers.__new__(Verifiers))}], Verifiers), (
-        "nothing is found"
-    )
+    assert _reaches([{"deep": (lambda held: lambda: held)(Verifiers.__new__(Verifiers))}],
+                    Verifiers), "nothing is found"  # fmt: skip
 
 
 def _reaches(start: Any, wanted: type) -> bool:

@@ -1,5 +1,3 @@
-"""cluster.yaml is one that `ray up` takes, and it ships what DESIGN asks for and nothing else."""
-
 import json
 import os
 import subprocess

@@ -1,5 +1,3 @@
-"""`hc-ray --help` answers at once because nothing heavy is imported before a command runs."""
-
 import json
 import subprocess
 import sys

@@ -27,27 +27,19 @@ from tests.fakes.processes import ran
 configure()
 CHECKOUT = Path(__file__).parents[2]
 OPTIONS = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["tool"]["importlinter"]
-KINDS: dict[str, type[Contract]] = {
-    "layers": LayersContract,
-    "protected": ProtectedContract,
-    "forbidden": ForbiddenContract,
-    "independence": IndependenceContract,
-}
+KINDS: dict[str, type[Contract]] = {"layers": LayersContract, "protected": ProtectedContract,
+                                    "forbidden": ForbiddenContract, "independence": IndependenceContract}  # fmt: skip
 CONTRACTS: dict[str, dict[str, Any]] = {
     # As the linter's reader of pyproject.toml hands them on.
     contract["name"]: {name: str(value) if isinstance(value, bool) else value for name, value in contract.items()}
     for contract in OPTIONS["contracts"]
 }
-
 LAYERS = [[room.strip() for room in layer.split("|")] for layer in CONTRACTS["rooms of hc_ray"]["layers"]]
 """The rooms from top to bottom; those of one layer know nothing of each other."""
 ROOMS = [room for layer in LAYERS for room in layer]
 WALLS = ("sandboxes", "engines", "stores")
-OWNERS = {
-    name.partition(" ")[0]: [line.partition(" -> ")[0] for line in contract["ignore_imports"]]
-    for name, contract in CONTRACTS.items()
-    if name.endswith(" has one owner")
-}
+OWNERS = {name.partition(" ")[0]: [line.partition(" -> ")[0] for line in contract["ignore_imports"]]
+          for name, contract in CONTRACTS.items() if name.endswith(" has one owner")}  # fmt: skip
 """The modules that may import a library: one, and of typer modules of one room."""
 ACTORS_MODULE = "hc_ray_actors.seeded"
 
@@ -112,7 +104,6 @@ def modules() -> tuple[str, ...]:
 
 
 MODULES = modules()
-
 CROSSINGS: dict[str, list[tuple[str, str]]] = {
     "rooms of hc_ray": list(_rooms()),
     "walls are entered by actors and the command line alone": list(_walls()),

@@ -1,5 +1,3 @@
-"""The verbs of scripts/: what they refuse in one line, what they pass on, and what a missing Docker means."""
-
 import os
 import shutil
 import subprocess

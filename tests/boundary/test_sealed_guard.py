@@ -1,5 +1,3 @@
-"""The audit hook: in a process that is no verifier, every way by which Python opens a sealed file raises."""
-
 import json
 import os
 import sys
@@ -56,16 +54,13 @@ folder = os.open(root, 0)
 while time.monotonic() < until: os.close(os.open('sealed-not', 0, dir_fd=folder))
 thread.join()
 """
-FREE = {
-    "a neighbour of the sealed root": "open(root / 'sealed-not')",
-    "a file with two names": "open(root / 'twin')",
-    "a relative path": "os.chdir(root); open('sealed-not')",
-    "a relative path beside open folders": "os.chdir('/'); os.open('sealed-not', 0, dir_fd=os.open(root, 0))",
-    "a relative path that an open sealed folder lacks": LACKING,
-    "a relative path while another thread looks the sealed files up": RACE,
-    "a program": "subprocess.run(['true', str(root)], check=True)",
-    "what goes through the door": "with guard.door(): open(sealed / 'test.sh')",
-}
+FREE = {"a neighbour of the sealed root": "open(root / 'sealed-not')", "a file with two names": "open(root / 'twin')",
+        "a relative path": "os.chdir(root); open('sealed-not')",
+        "a relative path beside open folders": "os.chdir('/'); os.open('sealed-not', 0, dir_fd=os.open(root, 0))",
+        "a relative path that an open sealed folder lacks": LACKING,
+        "a relative path while another thread looks the sealed files up": RACE,
+        "a program": "subprocess.run(['true', str(root)], check=True)",
+        "what goes through the door": "with guard.door(): open(sealed / 'test.sh')"}  # fmt: skip
 PROBE = """
 import ctypes, json, os, shutil, sqlite3, subprocess, sys, tarfile
 from pathlib import Path

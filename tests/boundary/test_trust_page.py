@@ -1,5 +1,3 @@
-"""The page that scripts/trust-page writes, and the tests that it names."""
-
 import ast
 import re
 from collections import Counter

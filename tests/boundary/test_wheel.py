@@ -1,5 +1,3 @@
-"""What a node of a cluster installs: both packages, the configs, no hidden test in the open, no engine from source."""
-
 import os
 import shutil
 import site
@@ -116,7 +114,6 @@ def test_a_wheel_installed_into_an_empty_environment_runs_and_finds_its_configs(
     arguments = (*install, "--constraint", pinned, wheel)
     if uv(*arguments, "--offline", cwd=tmp_path, check=False).returncode != 0:
         uv(*arguments, cwd=tmp_path)
-
     assert "sweep" in ran(venv / "bin/hc-ray", "--help", cwd=tmp_path, check=True).stdout
     listed = uv("pip", "list", "--format=freeze", "--python", venv / "bin/python", cwd=tmp_path).stdout.lower()
     assert "hc-ray==" in listed and "llama-cpp-python" not in listed

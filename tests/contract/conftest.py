@@ -1,5 +1,3 @@
-"""What the suites of this folder share: a place of each backend, and a sandbox in it."""
-
 import asyncio
 import os
 import shutil

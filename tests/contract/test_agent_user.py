@@ -1,5 +1,3 @@
-"""Whom commands run as in Docker where an image or a task names a user that is not root."""
-
 import asyncio
 import os
 
@@ -78,13 +76,11 @@ async def test_what_is_written_belongs_to_the_user_and_needs_his_permission(box)
     terminal = Terminal(box, LIMITS)
     for path in ("new/a.txt", "~/b.txt", "/srv/shared/c.txt"):
         assert (await act(terminal, "write", path, "text\n")).startswith("wrote ")
-    assert await owners(box, "/app/new", "/app/new/a.txt", "/home/worker/b.txt", "/srv/shared/c.txt") == (
-        "1600 1600 1600 1600 1600 1600 1600 1700"
-    )
+    assert await owners(box, "/app/new", "/app/new/a.txt", "/home/worker/b.txt",
+                        "/srv/shared/c.txt") == ("1600 1600 1600 1600 1600 1600 1600 1700")  # fmt: skip
     assert "Permission denied" in await act(terminal, "write", "/etc/evil", "x\n")
-    assert "Permission denied" in await act(
-        terminal, "edit", "secret", "<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n"
-    )
+    assert "Permission denied" in await act(terminal, "edit", "secret",
+                                            "<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n")  # fmt: skip
     edited = await act(terminal, "edit", "new/a.txt", "<<<<<<< SEARCH\ntext\n=======\nword\n>>>>>>> REPLACE\n")
     assert edited == "edited new/a.txt" and await box.get("/app/new/a.txt") == b"word\n"
 
@@ -112,17 +108,14 @@ async def test_a_session_goes_on_in_a_fork_and_no_root_process_trusts_its_state(
     assert (await as_root(box, "print(open('/etc/passwd').read()[:5])")) == "root:"
     await as_root(box, f"import os; os.unlink('{PLACE}/command.sh')")
     fork = await box.fork("fork")
-    assert await act(Terminal(fork, LIMITS), "sh", "echo $A; pwd; id -u") == (
-        "exit code 0\nworking directory: /app/d\n1\n/app/d\n1600"
-    )
+    assert await act(Terminal(fork, LIMITS), "sh",
+                     "echo $A; pwd; id -u") == ("exit code 0\nworking directory: /app/d\n1\n/app/d\n1600")  # fmt: skip
 
 
 async def test_checks_run_as_the_user_and_pass_over_what_he_may_not_read(box):
-    body = (
-        "import os, pathlib\n\ndef test_it():\n"
-        "    assert os.geteuid() == 1600 and os.environ['HOME'] == '/home/worker'\n"
-        "    pathlib.Path('made').write_text('x')\n    assert os.stat('made').st_uid == 1600\n"
-    )
+    body = ("import os, pathlib\n\ndef test_it():\n"
+            "    assert os.geteuid() == 1600 and os.environ['HOME'] == '/home/worker'\n"
+            "    pathlib.Path('made').write_text('x')\n    assert os.stat('made').st_uid == 1600\n")  # fmt: skip
     subject = Subject(kind="check", path="", function="test_it")
     test = SelfTest(id="a", category="happy_path", subject=subject, input=body, expectation=Property(name="holds"))
     await box.put(runner.payload([test], box.workdir))
@@ -136,9 +129,8 @@ async def test_checks_run_as_the_user_and_pass_over_what_he_may_not_read(box):
 async def test_only_the_machinery_is_root_and_nothing_of_the_sandbox_has_a_say_in_how_it_starts(box):
     terminal = Terminal(box, LIMITS)
     site = "~/.local/lib/python3.11/site-packages"
-    await act(
-        terminal, "sh", f'mkdir -p {site}; echo \'open("/tmp/ran", "w")\' > {site}/usercustomize.py; cp {site}/* .'
-    )
+    await act(terminal, "sh",
+              f'mkdir -p {site}; echo \'open("/tmp/ran", "w")\' > {site}/usercustomize.py; cp {site}/* .')  # fmt: skip
     assert await as_root(box, "import os; print(os.geteuid(), os.path.exists('/tmp/ran'))") == "0 False"
     plain = await box.exec([*RUNNER_PYTHON, "-c", "import os; print(os.geteuid())"], timeout=20)
     assert plain.stdout.strip() == b"1600"
@@ -146,9 +138,8 @@ async def test_only_the_machinery_is_root_and_nothing_of_the_sandbox_has_a_say_i
 
 async def test_commands_of_several_sandboxes_at_once_keep_their_users(place, tmp_path):
     task = task_with_environment(tmp_path, {}, dockerfile=DOCKERFILE)
-    boxes = [
-        await place.create(task.model_copy(update={"agent_user": user}), "b") for user in ("worker", "other", None)
-    ]
+    boxes = [await place.create(task.model_copy(update={"agent_user": user}), "b")
+             for user in ("worker", "other", None)]  # fmt: skip
     done = await asyncio.gather(*(box.exec(["id", "-un"], timeout=20) for box in boxes * 3))
     assert [one.stdout.decode().strip() for one in done] == ["worker", "other", "worker"] * 3
     assert os.geteuid() == os.getuid()

@@ -57,9 +57,6 @@ async def test_the_first_sandboxes_of_a_process_can_be_made_at_once(home):
     assert list((home / "sandboxes" / "at-once").iterdir()) == []
 
 
-# whom it runs as
-
-
 async def test_no_process_of_a_sandbox_is_root_on_the_host_and_two_sandboxes_of_root_are_two_users(place):
     users = []
     for name in ("a", "b"):
@@ -141,14 +138,10 @@ async def test_python_and_pytest_are_the_runners(place):
     assert "1 passed" in await shell(box, "pytest -q test_x.py && python3 -m pytest -q test_x.py")
 
 
-# what the watchdog and the rlimits kill
-
-
 async def test_a_sandbox_whose_files_outgrow_its_limit_is_killed(place):
     box = await place.create(task(storage_mb=8), "disk")
-    done = await box.exec(
-        ["sh", "-c", "for i in 1 2 3 4; do head -c 4000000 /dev/zero > f$i; done; sleep 20"], timeout=30
-    )
+    done = await box.exec(["sh", "-c", "for i in 1 2 3 4; do head -c 4000000 /dev/zero > f$i; done; sleep 20"],
+                          timeout=30)  # fmt: skip
     assert done.exit_code is None and done.seconds < 10 and b"MiB" in done.stderr
     sparse = await place.create(task(storage_mb=8), "sparse")
     done = await sparse.exec([*RUNNER_PYTHON, "-c", "open('f', 'wb').truncate(1 << 30)"], timeout=30)
@@ -162,9 +155,6 @@ async def test_a_sandbox_that_takes_too_much_memory_is_killed_or_refused(place):
     grow = "import os, time\nfor _ in range(4): os.fork() or None\nx = bytearray(os.urandom(20 << 20))\ntime.sleep(20)"
     done = await box.exec([*RUNNER_PYTHON, "-c", grow], timeout=30)
     assert done.exit_code is None and done.seconds < 15 and b"MiB" in done.stderr
-
-
-# tasks
 
 
 async def test_a_workdir_in_a_folder_of_the_host_is_the_sandboxs_own(place):
@@ -191,9 +181,6 @@ async def test_what_bubblewrap_cannot_take_is_refused_with_the_reason(place):
         await place.create(task(), "net", network=True)
 
 
-# owners
-
-
 OWNER = """
 import asyncio, sys
 from pathlib import Path
@@ -215,9 +202,8 @@ asyncio.run(main())
 
 async def test_a_killed_owners_processes_die_and_its_files_are_reaped(home, place):
     marker = f"4{os.getpid()}.125"
-    process = subprocess.Popen(
-        [sys.executable, "-c", OWNER, str(home), marker], stdout=subprocess.PIPE, text=True, cwd=CHECKOUT
-    )
+    process = subprocess.Popen([sys.executable, "-c", OWNER, str(home), marker], stdout=subprocess.PIPE, text=True,
+                               cwd=CHECKOUT)  # fmt: skip
     owner = process.stdout.readline().strip()
     started = time.monotonic()
     while running(marker) < 2 and time.monotonic() < started + 10.0:

@@ -1,5 +1,3 @@
-"""Whole test files of a tester, run on states of the workspace, in both backends."""
-
 from collections.abc import AsyncIterator
 
 import pytest

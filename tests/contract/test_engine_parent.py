@@ -32,9 +32,8 @@ def _ended(pid: int) -> bool:
 
 def test_an_engine_outlives_the_thread_that_started_it_but_not_the_process(tmp_path: Path) -> None:
     weights = catalogue.pull("smollm2-135m-instruct")
-    starter = subprocess.Popen(
-        [sys.executable, "-c", _STARTER, str(weights), str(tmp_path / "log")], stdout=subprocess.PIPE, text=True
-    )
+    starter = subprocess.Popen([sys.executable, "-c", _STARTER, str(weights), str(tmp_path / "log")],
+                               stdout=subprocess.PIPE, text=True)  # fmt: skip
     pid = int(starter.stdout.readline())
     time.sleep(1.0)
     assert not _ended(pid)

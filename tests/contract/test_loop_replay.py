@@ -17,7 +17,6 @@ from tests.contract.test_loop_style import RIGHT, SUBMIT, TESTS, WRONG, Ran, Scr
 from tests.fakes import sweepdir
 
 __all__ = ["place"]
-
 PARTS = ("suite off", "repair off", "width 1", "discrimination off", "tournament off")
 HALF = "def add(a, b):\n    return 5 if a == 2 else a - b\n"
 """Passes the first test alone."""

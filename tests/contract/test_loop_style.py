@@ -1,5 +1,3 @@
-"""Whole trials of the style ``loop`` in a real sandbox: the model alone is scripted."""
-
 import asyncio
 import io
 import json

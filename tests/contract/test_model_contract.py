@@ -26,15 +26,13 @@ NAME = "smollm2-135m-instruct"
 
 def chat(seed: int = 0, say: str = "Name three colours.", **more: object) -> Prompt:
     messages = (Message(role="user", content=say),)
-    return Prompt.model_validate(
-        {"role": "solver", "purpose": "test", "messages": messages, "max_tokens": 16, "seed": seed, **more}
-    )
+    return Prompt.model_validate({"role": "solver", "purpose": "test", "messages": messages, "max_tokens": 16,
+                                  "seed": seed, **more})  # fmt: skip
 
 
 def continuation(seed: int = 0, text: str = "def add(a, b):\n    return", **more: object) -> Prompt:
-    return Prompt.model_validate(
-        {"role": "solver", "purpose": "test", "text": text, "max_tokens": 16, "seed": seed, **more}
-    )
+    return Prompt.model_validate({"role": "solver", "purpose": "test", "text": text, "max_tokens": 16, "seed": seed,
+                                  **more})  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,3 @@
-"""The runner starts in a root that holds nothing but itself: no libc, no shell, no Python."""
-
 import json
 import os
 import subprocess
@@ -63,9 +61,8 @@ def test_pytest_runs_a_failing_and_a_passing_test_there(runner: Path, tmp_path: 
     test.write_text("def test_good(): assert 1\n\n\ndef test_bad(): assert {'a': 1} == {'a': 2}\n")
     try:
         extra = ("--ro-bind", str(test), "/tmp/test_two.py")
-        done = in_an_empty_root(
-            runner, *RUNNER_PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "/tmp/test_two.py", extra=extra
-        )
+        done = in_an_empty_root(runner, *RUNNER_PYTHON, "-m", "pytest", "-p", "no:cacheprovider", "/tmp/test_two.py",
+                                extra=extra)  # fmt: skip
         script = in_an_empty_root(runner, f"{RUNNER_ROOT}/bin/pytest", "--version")
     finally:
         test.unlink()

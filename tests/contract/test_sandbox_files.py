@@ -14,8 +14,6 @@ from hc_ray.domain.errors import SandboxError
 from tests.fakes.contract_task import TASK, python, shell
 from tests.fakes.tars import make_tar, member
 
-# files
-
 
 async def test_put_writes_files_where_they_are_named_and_get_reads_them(box):
     await box.put({"in/a.txt": b"a", "/srv/deep/b": b"\0b", "run.sh": b"#!/bin/sh\necho ran\n"}, mode=0o755)
@@ -33,12 +31,9 @@ async def test_get_of_a_pipe_is_nothing_and_does_not_hang(box):
 
 async def test_put_tar_writes_and_removes(box):
     await shell(box, "mkdir gone; touch gone/x; mkdir becomes-file; touch becomes-file/y")
-    members = (
-        member("app/new", tarfile.DIRTYPE),
-        member("app/new/file", data=b"data"),
-        member("app/becomes-file", data=b"now a file"),
-        member("app/link", tarfile.SYMTYPE, "new/file"),
-    )
+    members = (member("app/new", tarfile.DIRTYPE), member("app/new/file", data=b"data"),
+               member("app/becomes-file", data=b"now a file"),
+               member("app/link", tarfile.SYMTYPE, "new/file"))  # fmt: skip
     await box.put_tar(make_tar({}, *members, deleted=["/app/gone", "/app/data.txt", "/app/never-was"]))
     assert (
         await shell(box, "ls -a | tr '\\n' ' '; cat link becomes-file") == ". .. becomes-file link new datanow a file"
@@ -64,9 +59,6 @@ async def test_links_that_lead_out_lead_nowhere_on_the_host(box, tmp_path):
             await box.put({path: b"x"})
     assert [path.name for path in tmp_path.iterdir()] == ["secret"]
     assert b"host" not in (await box.difference()).tar
-
-
-# difference
 
 
 async def test_a_difference_names_what_is_new_changed_and_removed(box):

@@ -10,8 +10,6 @@ from pathlib import Path
 from hc_ray.domain.ports import Sandbox, SandboxPlace
 from tests.fakes.contract_task import TASK, python, running, shell
 
-# fork
-
 
 async def test_a_fork_has_a_copy_of_the_files_and_none_of_the_processes(box: Sandbox) -> None:
     marker = f"9{uuid.uuid4().int % 10**9}.75"
@@ -39,33 +37,23 @@ async def test_a_fork_has_a_copy_of_the_files_and_none_of_the_processes(box: San
     assert await shell(box, "cat f") == "mine\n"
 
 
-# walls
-
-
 async def test_there_is_no_network(box: Sandbox) -> None:
     with socket.create_server(("0.0.0.0", 0)) as server:
         server.listen()
         port = server.getsockname()[1]
-        code = (
-            "import socket, os\n"
-            "names = {name for _, name in socket.if_nameindex()} - {'tunl0', 'ip6tnl0', 'sit0', 'gre0'}\n"
-            "print(sorted(names))\n"
-            f"for host in ('127.0.0.1', '192.0.2.1', '{socket.gethostbyname('localhost')}'):\n"
-            f"    try: socket.create_connection((host, {port}), 2); print('reached')\n"
-            "    except OSError: print('no')\n"
-        )
+        code = ("import socket, os\n"
+                "names = {name for _, name in socket.if_nameindex()} - {'tunl0', 'ip6tnl0', 'sit0', 'gre0'}\n"
+                "print(sorted(names))\n"
+                f"for host in ('127.0.0.1', '192.0.2.1', '{socket.gethostbyname('localhost')}'):\n"
+                f"    try: socket.create_connection((host, {port}), 2); print('reached')\n"
+                "    except OSError: print('no')\n")  # fmt: skip
         assert (await python(box, code)).split() == ["['lo']", "no", "no", "no"]
 
 
 async def test_files_of_the_host_are_not_there(box: Sandbox, tmp_path: Path) -> None:
     (tmp_path / "marker").write_text("host")
-    places = [
-        str(Path(__file__)),
-        str(tmp_path / "marker"),
-        str(Path.home() / ".bashrc"),
-        "/etc/shadow",
-        str(Path.cwd()),
-    ]
+    places = [str(Path(__file__)), str(tmp_path / "marker"), str(Path.home() / ".bashrc"), "/etc/shadow",
+              str(Path.cwd())]  # fmt: skip
     for path in places:
         if path not in ("/root/.bashrc", "/etc/shadow"):  # an image has its own
             assert (await box.exec(["test", "-e", path], timeout=20)).exit_code == 1, path

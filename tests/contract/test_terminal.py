@@ -1,5 +1,3 @@
-"""A lineage's terminal in a real sandbox: what carries over, and that whatever happens inside is told truly."""
-
 import time
 
 import pytest

@@ -1,5 +1,3 @@
-"""What the suites of this folder share: a folder that users of sandboxes can enter, and places in it."""
-
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator

@@ -32,13 +32,10 @@ SHOUT_SH = """#!/bin/bash
 SHOUT_SOLVE = "#!/bin/bash\nprintf 'echo \"$1\" | tr a-z A-Z\\n' > /app/shout.sh\n"
 TWICE = "echo x >> /tmp/audit-count; [ $(wc -l < /tmp/audit-count) -eq 2 ] && echo yes"
 """A command that succeeds the second time only."""
-
 RIGHT = {"add.py": "def add(a, b):\n    return b + a\n"}
-WRONG = {
-    "minus": {"add.py": "def add(a, b):\n    return a - b\n"},
-    "five": {"add.py": "def add(a, b):\n    return 5\n"},
-    "absolute": {"add.py": "def add(a, b):\n    return abs(a) + abs(b)\n"},
-}
+WRONG = {"minus": {"add.py": "def add(a, b):\n    return a - b\n"},
+         "five": {"add.py": "def add(a, b):\n    return 5\n"},
+         "absolute": {"add.py": "def add(a, b):\n    return abs(a) + abs(b)\n"}}  # fmt: skip
 
 
 def of_add(identity, call, expectation, category="happy_path", **more):

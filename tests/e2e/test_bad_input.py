@@ -1,5 +1,3 @@
-"""What a user can get wrong: one or two plain lines, exit code 2, and nothing on disk is touched."""
-
 import json
 from collections.abc import Callable
 

@@ -1,5 +1,3 @@
-"""What the Docker backend does beyond the contract that every sandbox is held to."""
-
 import asyncio
 import socket
 import time
@@ -251,10 +249,8 @@ async def test_a_container_lives_while_its_owner_renews_its_lease_and_ends_when_
 async def test_nothing_inside_a_container_ends_or_freezes_its_first_process(tmp_path, daemon, monkeypatch):
     place = DockerPlace(tmp_path, owner=current_owner(), lease_seconds=2.0)
     sandbox = await place.create(task_with_environment(tmp_path), "a")
-    attack = (
-        "for name in KILL STOP TERM INT HUP; do kill -$name 1; done; (sleep 0.1 &) ; "
-        "cat /proc/1/fd/0; cat /proc/1/environ; sleep 0.3; echo over"
-    )
+    attack = ("for name in KILL STOP TERM INT HUP; do kill -$name 1; done; (sleep 0.1 &) ; "
+              "cat /proc/1/fd/0; cat /proc/1/environ; sleep 0.3; echo over")  # fmt: skip
     said = await sandbox.exec(["sh", "-c", attack], timeout=10)
     assert said.stdout.decode() == "over\n" and said.stderr.decode().count("denied") == 2
     assert daemon.running(sandbox.container)

@@ -72,12 +72,9 @@ dpkg-deb --build /tmp/d /tmp/greet.deb && dpkg -i /tmp/greet.deb
 def wheel(code: str, files: dict[str, str] | None = None) -> bytes:
     """The wheel ``greeting``, with more files in it."""
     info = "greeting-1.dist-info"
-    members = {
-        "greeting/__init__.py": code,
-        f"{info}/METADATA": "Metadata-Version: 2.1\nName: greeting\nVersion: 1\n",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        **(files or {}),
-    }
+    members = {"greeting/__init__.py": code, f"{info}/METADATA": "Metadata-Version: 2.1\nName: greeting\nVersion: 1\n",
+               f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+               **(files or {})}  # fmt: skip
     members[f"{info}/RECORD"] = "".join(f"{name},,\n" for name in members)
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:

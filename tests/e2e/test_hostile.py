@@ -126,10 +126,8 @@ async def test_what_takes_too_much_fails_as_data_and_the_machine_keeps_its_own(
     marker = f"taker-{uuid.uuid4().hex}"
     with Watch(public_root) as machine:
         program = {**attacks.MEMORY, **attacks.DISK}[attack]
-        ended, work = await asyncio.gather(
-            box.exec([*RUNNER_PYTHON, "-c", program, marker], timeout=30),
-            neighbour.exec([*RUNNER_PYTHON, "-c", WORK], timeout=60),
-        )
+        ended, work = await asyncio.gather(box.exec([*RUNNER_PYTHON, "-c", program, marker], timeout=30),
+                                           neighbour.exec([*RUNNER_PYTHON, "-c", WORK], timeout=60))  # fmt: skip
     assert ended.exit_code != 0 and not ended.timed_out and b"unstopped" not in ended.stdout, ended
     assert machine.memory_mib < MEMORY_MB + ROOM_MIB and machine.disk_mib < STORAGE_MB + ROOM_MIB
     assert work.stdout.decode().strip() == WORKED and await box.get("mine.txt") == b"kept"
@@ -184,9 +182,6 @@ async def test_the_shared_memory_folder_has_a_size(box):
     assert ended.exit_code != 0 or int(ended.stdout) <= 64
 
 
-# what is not there
-
-
 async def reached(box: Sandbox, program: str, *arguments: object) -> list[str]:
     words = [argument if isinstance(argument, str) else json.dumps(argument) for argument in arguments]
     done = await box.exec([*RUNNER_PYTHON, "-c", program, *words], timeout=60)
@@ -214,16 +209,10 @@ async def test_no_call_reaches_the_host_its_sockets_or_another_sandbox(place, ba
         local.bind(name.replace("@", "\0"))
         local.listen()
         ports = [server.getsockname()[1], 34567, 2375, 22, 80]
-        paths = [
-            "/var/run/docker.sock",
-            "/run/docker.sock",
-            "/run/containerd/containerd.sock",
-            "/run/dbus/system",
-            name,
-        ]
-        found = await reached(
-            box, attacks.REACH_NETWORK, [(host, port) for host in sorted(hosts) for port in ports], paths
-        )
+        paths = ["/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock", "/run/dbus/system",
+                 name]  # fmt: skip
+        found = await reached(box, attacks.REACH_NETWORK, [(host, port) for host in sorted(hosts) for port in ports],
+                              paths)  # fmt: skip
     figure(backend, "network calls", place.limits()["network"], reached=found)
     assert found == []
 

@@ -1,5 +1,3 @@
-"""HumanEval in Harbor's format, on three problems of our own in the form of its data."""
-
 import gzip
 import json
 from pathlib import Path
@@ -20,13 +18,9 @@ from tests.fakes.sandbox_home import open_place
 
 
 def problem(number: int, entry: str, body: str, checks: str, before: str = "", example: str = "") -> dict[str, Any]:
-    return {
-        "task_id": f"Own/{number}",
-        "prompt": f'{before}def {entry}(n):\n    """What it does.\n{example}    """\n',
-        "entry_point": entry,
-        "canonical_solution": f"    {body}\n",
-        "test": f"def check(candidate):\n    {checks}\n",
-    }
+    return {"task_id": f"Own/{number}", "prompt": f'{before}def {entry}(n):\n    """What it does.\n{example}    """\n',
+            "entry_point": entry, "canonical_solution": f"    {body}\n",
+            "test": f"def check(candidate):\n    {checks}\n"}  # fmt: skip
 
 
 PROBLEMS = [

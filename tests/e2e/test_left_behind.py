@@ -28,7 +28,6 @@ from tests.fakes.sweeps import REPOSITORY, command, hc_ray, results
 from tests.fakes.tasks import SOLVE_SH, TOML, make_task
 
 pytestmark = pytest.mark.docker
-
 START_SECONDS = 240.0
 """Ray's own start on a busy machine, three times over."""
 ENDS_SECONDS = 15.0
@@ -36,10 +35,8 @@ ENDS_SECONDS = 15.0
 SECRET_NAMES = ("OPENAI_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "ANTHROPIC_API_KEY", "MY_DB_PASSWORD")
 KEY_NAME = "HC_TEST_MODEL"
 """What the config calls the variable of the engine's key: a name that does not look like a secret's."""
-DUMP = (
-    "#!/bin/bash\n{ env; for one in /proc/[0-9]*; do tr '\\0' '\\n' < $one/environ; cat $one/cmdline; done; }"
-    " > /app/seen.txt 2> /dev/null\n"
-)
+DUMP = ("#!/bin/bash\n{ env; for one in /proc/[0-9]*; do tr '\\0' '\\n' < $one/environ; cat $one/cmdline; done; }"
+        " > /app/seen.txt 2> /dev/null\n")  # fmt: skip
 """The reference solution writes down everything that a sandbox can see of processes and their environments."""
 PATIENT = TOML.replace("[agent]\ntimeout_sec = 60.0", "[agent]\ntimeout_sec = 900.0")
 SLOW = TOML.replace("[verifier]\ntimeout_sec = 60.0", "[verifier]\ntimeout_sec = 900.0")
@@ -47,9 +44,8 @@ SLOW = TOML.replace("[verifier]\ntimeout_sec = 60.0", "[verifier]\ntimeout_sec =
 
 def _start(words: list[Any], log: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
     with log.open("wb") as stream:
-        return subprocess.Popen(
-            command(*words), cwd=REPOSITORY, stdout=stream, stderr=stream, env=env, start_new_session=True
-        )
+        return subprocess.Popen(command(*words), cwd=REPOSITORY, stdout=stream, stderr=stream, env=env,
+                                start_new_session=True)  # fmt: skip
 
 
 def _clean(env: dict[str, str], *words: str) -> dict[str, Any]:
@@ -232,14 +228,11 @@ def _look_after(it: SimpleNamespace) -> None:
     while (left := _left(it, it.other_family)) and time.monotonic() < until:
         time.sleep(0.1)
     it.other_left = left
-    it.secret_places = [
-        *holding(it.root / "out", it.canaries),
-        *holding(it.root / "killed-out", it.canaries),
-        *holding(it.home, it.canaries),
-        *it.in_logs,
-        *(f"{name} in inspect" for name, value in it.canaries.items() if value in it.inspected),
-        *(f"{name} on the terminal" for name, value in it.canaries.items() if value in it.other_log),
-    ]
+    it.secret_places = [*holding(it.root / "out", it.canaries), *holding(it.root / "killed-out", it.canaries),
+                        *holding(it.home, it.canaries), *it.in_logs,
+                        *(f"{name} in inspect" for name, value in it.canaries.items() if value in it.inspected),
+                        *(f"{name} on the terminal" for name, value in it.canaries.items()
+                          if value in it.other_log)]  # fmt: skip
     submissions = (it.root / "out" / "out" / "trials").glob("*/artifacts/submission.tar")
     it.dumped = next(data for data in (path.read_bytes() for path in submissions) if b"app/seen.txt" in data)
 
@@ -284,20 +277,13 @@ def test_the_other_sweep_lives_on_loses_nothing_though_an_actor_is_killed_and_le
     assert all(one["verifier_result"]["rewards"]["reward"] == 1.0 for one in trials)
     assert seen.other_left == [] and not seen.folders["other"].exists()
     assert not any((seen.home / "sandboxes").glob("*/*"))
-    tell(
-        "left_behind",
-        {
-            "kills": {"driver": 1, "actor": seen.actors_killed},
-            "containers": len(seen.containers),
-            "seconds_until_containers_ended": round(seen.container_seconds, 2),
-            "processes_after_kill": len(seen.left_processes),
-            "removed_by_clean": len(seen.removed["removed"]),
-            "leftovers_after_clean": len(seen.processes_after) + len(seen.containers_after),
-            "look_alikes": len(seen.untouched),
-            "look_alikes_touched": seen.untouched.count(False),
-            "trials_lost_by_the_other_sweep": 0,
-        },
-    )
+    tell("left_behind", {"kills": {"driver": 1, "actor": seen.actors_killed}, "containers": len(seen.containers),
+                         "seconds_until_containers_ended": round(seen.container_seconds, 2),
+                         "processes_after_kill": len(seen.left_processes),
+                         "removed_by_clean": len(seen.removed["removed"]),
+                         "leftovers_after_clean": len(seen.processes_after) + len(seen.containers_after),
+                         "look_alikes": len(seen.untouched), "look_alikes_touched": seen.untouched.count(False),
+                         "trials_lost_by_the_other_sweep": 0})  # fmt: skip
 
 
 def test_no_secret_of_the_environment_is_anywhere_outside_of_it(seen):

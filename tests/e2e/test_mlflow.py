@@ -1,5 +1,3 @@
-"""A summary on a real MLflow store (SQLite in a temporary folder), and the real UI server on it."""
-
 import json
 import os
 import shutil
@@ -112,7 +110,6 @@ def test_exporting_again_updates_the_same_runs_and_doubles_nothing(exported):
     again = runs_of(folder, "sweep-2")
     assert {part: run.info.run_id for part, run in again.items()} == {p: r.info.run_id for p, r in first.items()}
     assert len(client.get_metric_history(first["hc"].info.run_id, "blind_pass_rate")) == 1
-
     sweepdir.add_trial(store, "t04", "hc", True)
     written(tracker, store)
     again = runs_of(folder, "sweep-2")
@@ -141,9 +138,8 @@ def test_a_trial_is_a_trace_of_its_run_with_what_was_asked_and_when_and_candidat
     for _ in range(2):
         parent = written(tracker_at(folder), store)
     client, run = client_of(folder), runs_of(folder, "sweep-3")["hc"]
-    (trace,) = client.search_traces(
-        [run.info.experiment_id], filter_string=f"metadata.`mlflow.sourceRun` = '{run.info.run_id}'"
-    )
+    (trace,) = client.search_traces([run.info.experiment_id],
+                                    filter_string=f"metadata.`mlflow.sourceRun` = '{run.info.run_id}'")  # fmt: skip
     trial_span, candidate, request = trace.data.spans
     assert trace.info.tags["passed"] == "true" and trial_span.outputs == "submitted c2.0"
     assert [(one.start_time_ns / 1e9 - began, one.end_time_ns / 1e9 - began) for one in (trial_span, request)] == [
@@ -187,12 +183,10 @@ def test_a_parameter_too_long_for_mlflow_says_that_it_was_cut():
 
 @pytest.mark.slow
 def test_the_ui_answers_on_loopback_and_leaves_no_process_behind(exported):
-    code = (
-        "import sys\nfrom hc_ray.stores.mlflow_server import serve\n"
-        "with serve(sys.argv[1], port=0) as server:\n\n"
-        "    print(server.page('sweep-1'), server.page(), server.pid, flush=True)\n"
-        "    server.wait()\n"
-    )
+    code = ("import sys\nfrom hc_ray.stores.mlflow_server import serve\n"
+            "with serve(sys.argv[1], port=0) as server:\n\n"
+            "    print(server.page('sweep-1'), server.page(), server.pid, flush=True)\n"
+            "    server.wait()\n")  # fmt: skip
     uri = f"sqlite:///{exported[0] / 'mlflow.db'}"
     with subprocess.Popen([sys.executable, "-c", code, uri], stdout=subprocess.PIPE, text=True) as process:
         page, of_all, pid = process.stdout.readline().split()
@@ -200,9 +194,8 @@ def test_the_ui_answers_on_loopback_and_leaves_no_process_behind(exported):
         assert of_all.endswith("/runs?viewStateShareKey=hc-ray")
         url = page.partition("/#")[0]
         body = json.dumps({"max_results": 5}).encode()
-        request = urllib.request.Request(
-            f"{url}/api/2.0/mlflow/experiments/search", body, {"Content-Type": "application/json"}
-        )
+        request = urllib.request.Request(f"{url}/api/2.0/mlflow/experiments/search", body,
+                                         {"Content-Type": "application/json"})  # fmt: skip
         with urllib.request.urlopen(request, timeout=20) as answer:
             names = {item["name"] for item in json.loads(answer.read())["experiments"]}
         assert "starter x smollm2-135m-instruct" in names

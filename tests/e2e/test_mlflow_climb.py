@@ -1,5 +1,3 @@
-"""A played climb on a real MLflow store: told while it runs, and told the same by an export."""
-
 import json
 from pathlib import Path
 from typing import Any
@@ -35,9 +33,8 @@ def told(database: Path) -> dict[str, Any]:
     experiment = client.get_experiment_by_name("set x tests.fakes.answers:has_a_hint")
     found = {}
     for run in client.search_runs([experiment.experiment_id]):
-        traces = client.search_traces(
-            [experiment.experiment_id], filter_string=f"metadata.`mlflow.sourceRun` = '{run.info.run_id}'"
-        )
+        traces = client.search_traces([experiment.experiment_id],
+                                      filter_string=f"metadata.`mlflow.sourceRun` = '{run.info.run_id}'")  # fmt: skip
         found[run.data.tags["hc_ray.part"]] = {
             "params": run.data.params,
             "tags": {name: text for name, text in run.data.tags.items() if name != "mlflow.parentRunId"},

@@ -75,11 +75,9 @@ def graded(tmp_path_factory):
     root = tmp_path_factory.mktemp("graded")
     canaries = {name: secrets.token_hex(16) for name in ("OPENAI_API_KEY", "DOCKER_PROXY_PASSWORD", "TASK_TOKEN")}
     toml = TOML + '\n[verifier.env]\nGIVEN = "${TASK_TOKEN}"\n'
-    tests = {
-        "test.sh": "#!/bin/bash\nsleep 2\nif [ ${#GIVEN} = 32 ]; then python3 -m pytest -q /tests/test_it.py && "
-        "echo 1 > /logs/verifier/reward.txt; fi\n",
-        "test_it.py": "def test_it():\n    assert 'def add' in open('/app/add.py').read()\n",
-    }
+    tests = {"test.sh": "#!/bin/bash\nsleep 2\nif [ ${#GIVEN} = 32 ]; then python3 -m pytest -q /tests/test_it.py && "
+             "echo 1 > /logs/verifier/reward.txt; fi\n",
+             "test_it.py": "def test_it():\n    assert 'def add' in open('/app/add.py').read()\n"}  # fmt: skip
     solution = {"solve.sh": f"#!/bin/bash\n{LOOKS} > /app/seen.txt\n" + SOLVE_SH}
     text = f"Write add.py with a function that adds. {secrets.token_hex(8)}\n"  # an image of its own
     make_task(root / "tasks", "add", toml=toml, tests=tests, solution=solution, instruction=text)

@@ -1,5 +1,3 @@
-"""A suite and a whole trial in real sandboxes, by the runner that is built for them; the model alone is scripted."""
-
 import asyncio
 import hashlib
 import os
@@ -26,12 +24,8 @@ from tests.fakes.testers import a_tester
 
 INSTRUCTION = "Write `/app/double.py` with `def double(n: int) -> int` that returns twice n. `double(4)` returns `8`."
 TEXT = "FROM python:3.11-slim-bookworm\nWORKDIR /app\n"
-TASK = Task(
-    name="double",
-    digest=hashlib.sha256(INSTRUCTION.encode()).hexdigest(),
-    instruction=INSTRUCTION,
-    environment=Environment(dockerfile=TEXT, base="python:3.11-slim-bookworm"),
-)
+TASK = Task(name="double", digest=hashlib.sha256(INSTRUCTION.encode()).hexdigest(), instruction=INSTRUCTION,
+            environment=Environment(dockerfile=TEXT, base="python:3.11-slim-bookworm"))  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
@@ -59,10 +53,8 @@ async def test_a_suite_runs_in_a_fork_and_leaves_no_trace_in_what_is_handed_in(p
                       expectation=Property(name="compiles")),
              SelfTest(id="e", category="happy_path", subject=Subject(kind="command", path="say.sh"), input="'a b'",
                       expectation=ExpectedValue(value="a b"))]  # fmt: skip
-    files = {
-        "double.py": "def double(n):\n    open('left.txt', 'w').write('x')\n    return n * 2\n",
-        "say.sh": '#!/bin/sh\necho "$1"\n',
-    }
+    files = {"double.py": "def double(n):\n    open('left.txt', 'w').write('x')\n    return n * 2\n",
+             "say.sh": '#!/bin/sh\necho "$1"\n'}  # fmt: skip
     try:
         cells = await bench.try_out("c1.0", files, tests)
         assert [cell.outcome for cell in cells] == ["pass", "pass", "fail", "pass", "pass"], cells

@@ -1,5 +1,3 @@
-"""Whole sweeps on Ray: scripted engine, real sandboxes, real verdicts, real MLflow."""
-
 import json
 import os
 import signal
@@ -24,10 +22,8 @@ def _dataset(folder: Path, count: int) -> Path:
 
 def _instruction(number: int) -> str:
     # Another example each, so that the tasks' public digests differ.
-    return (
-        "Write the file `add.py` with a function `add(a, b)` that returns the sum of its two numbers.\n\n"
-        f"Example: `add({number}, 1)` returns `{number + 1}`.\n"
-    )
+    return ("Write the file `add.py` with a function `add(a, b)` that returns the sum of its two numbers.\n\n"
+            f"Example: `add({number}, 1)` returns `{number + 1}`.\n")  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,6 @@ WRONG = Path(__file__).parents[1] / "terminal_wrong"
 NAMES = sorted(path.parent.name for path in DATASET.glob("*/task.toml"))
 EACH_TIME = "cron-next-runs"
 SECONDS = 600.0
-
 pytestmark = pytest.mark.slow
 
 

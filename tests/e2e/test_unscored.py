@@ -54,13 +54,8 @@ def _commits(out: Path) -> list[str]:
 def _record(what: str, out: Path, planned: int) -> None:
     """Check that nothing was lost or doubled, and write the figures down for the page of trust."""
     found, commits = results(out), _commits(out)
-    figures = {
-        "broken": what,
-        "trials": planned,
-        "retried": sum(bool(_attempts(result)) for result in found.values()),
-        "lost": planned - len(found),
-        "doubled": len(commits) - len(set(commits)),
-    }
+    figures = {"broken": what, "trials": planned, "retried": sum(bool(_attempts(result)) for result in found.values()),
+               "lost": planned - len(found), "doubled": len(commits) - len(set(commits))}  # fmt: skip
     assert (figures["lost"], figures["doubled"]) == (0, 0)
     tell("unscored", figures)
 

@@ -1,5 +1,3 @@
-"""The scripted model of ``scripts/bench lineages`` says what the product can read, at the rates that it states."""
-
 from pathlib import Path
 from typing import Literal
 

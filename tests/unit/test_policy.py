@@ -1,5 +1,3 @@
-"""What a search does next is one table over what is known at a barrier, and a journal replays it."""
-
 from typing import Any
 
 import pytest

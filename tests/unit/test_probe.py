@@ -1,5 +1,3 @@
-"""The probe and what it reads, run here without a sandbox: on this machine's programs and on files made up."""
-
 import json
 import os
 import random

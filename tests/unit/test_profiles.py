@@ -1,5 +1,3 @@
-"""Which shipped profile a model gets by its context, and what follows from it for a config that sets some keys."""
-
 import json
 from typing import Any
 
@@ -53,10 +51,8 @@ def test_a_large_context_gets_the_whole_profile():
 
 
 def test_what_is_set_wins_also_where_it_is_the_default():
-    given = {
-        "solver": {"max_turns": 30, "testgen": {"style": "lines", "budget_tokens": 900}},
-        "budget": {"tokens": 5000},
-    }
+    given = {"solver": {"max_turns": 30, "testgen": {"style": "lines", "budget_tokens": 900}},
+             "budget": {"tokens": 5000}}  # fmt: skip
     config = settled(SweepConfig.model_validate(given), CAPABLE)
     assert (config.solver.max_turns, config.solver.testgen.style, config.budget.tokens) == (30, "lines", 5000)
     assert config.solver.testgen.budget_tokens == 900 and config.solver.agent_style == "loop"

@@ -1,5 +1,3 @@
-"""A solver prompt holds the whole instruction, and what is read back is the files and nothing else."""
-
 import shutil
 from typing import get_args
 
@@ -61,10 +59,8 @@ def test_a_file_that_is_there_is_to_be_changed_where_it_alone_holds_a_function_t
     image = Environment(copies=(Copy(sources=("m.py", "n.py"), destination="/app/"),), files=("/app/m.py", "/app/n.py"))
     spec = read_spec("`f(a)` in `/app/m.py` is slow; `/app/n.py` uses it.", image)
     assert deliverable_of(spec) == Deliverable(inputs=("m.py", "n.py")), "nobody has looked yet"
-    held = [
-        FileView(path="m.py", size=9, functions=("def f(a)",)),
-        FileView(path="n.py", size=9, functions=("def g()",)),
-    ]
+    held = [FileView(path="m.py", size=9, functions=("def f(a)",)),
+            FileView(path="n.py", size=9, functions=("def g()",))]  # fmt: skip
     found = deliverable_of(spec.with_snapshot(EnvironmentView(files=tuple(held))))
     assert (found.path, found.exists, found.inputs, found.kind) == ("m.py", True, ("n.py",), "function")
 
@@ -160,9 +156,8 @@ def test_code_is_never_unescaped() -> None:
 def test_python_that_was_cut_or_ran_on_is_trimmed_to_its_last_complete_statement() -> None:
     whole = "    c = a\n    return c\n"
     begun = "\n" + whole
-    assert read(begun + "def g(x):\n    retu", FUNCTION, finish="length") == {
-        "m.py": f"def f(a, b):\n{whole}def g(x):\n    retu\n"
-    }
+    assert read(begun + "def g(x):\n    retu", FUNCTION,
+                finish="length") == {"m.py": f"def f(a, b):\n{whole}def g(x):\n    retu\n"}  # fmt: skip
     assert read(begun + "x = (1,", FUNCTION, finish="length") == {"m.py": f"def f(a, b):\n{whole}"}
     chat = f"```python\ndef f(a, b):\n{whole}print(f(1"
     assert read(chat, FUNCTION, "chat", finish="length") == {"m.py": f"def f(a, b):\n{whole}"}

@@ -27,7 +27,6 @@ from tests.fakes.sweepdir import MemoryStore, read_rows
 OUTCOMES = {"+": "pass", "-": "fail", "!": "error"}
 APART = ("++---", "-++++", "-++++", "+++++", "+-+--", "+-+--", "+-+--", "+-+--")
 """c0.0 is the first, c0.1 and c0.2 agree on four tests, c0.3 alone passes all, and the largest crowd passes two."""
-
 CROWDS = ("----++", "----++", "----++", "-+--++", "-+--++", "+++++-", "++-+-+", "++-+-+")
 """The second, the fifth and the last test are passed by most; c0.3 and c0.4 pass these alone."""
 

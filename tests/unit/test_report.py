@@ -115,10 +115,9 @@ def test_harness_checks_are_reported_but_never_compared() -> None:
     assert summary["comparisons"] == []
 
 
-@pytest.mark.parametrize(
-    ("passes", "tasks", "met", "says"),
-    [(58, 60, True, "met"), (5, 60, False, "not met"), (5, 8, None, "too few tasks (8)")],
-)
+@pytest.mark.parametrize(("passes", "tasks", "met", "says"), [
+    (58, 60, True, "met"), (5, 60, False, "not met"), (5, 8, None, "too few tasks (8)"),
+])  # fmt: skip
 def test_a_criterion_is_decided_only_when_its_interval_lies_on_one_side(passes, tasks, met, says):
     store = sweepdir.sweep()
     sweepdir.add_trials(store, "hc", [True] * passes + [False] * (tasks - passes))

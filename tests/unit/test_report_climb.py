@@ -28,9 +28,8 @@ class Below(MemoryStore):
     """A folder of a store."""
 
     def __init__(self, store: MemoryStore, folder: str) -> None:
-        self.files = {
-            path.removeprefix(f"{folder}/"): data for path, data in store.files.items() if path.startswith(f"{folder}/")
-        }
+        self.files = {path.removeprefix(f"{folder}/"): data for path, data in store.files.items()
+                      if path.startswith(f"{folder}/")}  # fmt: skip
 
 
 class Folder(World):

@@ -1,5 +1,3 @@
-"""The plots of the page, and what they stand on."""
-
 import re
 from itertools import product
 from xml.etree import ElementTree

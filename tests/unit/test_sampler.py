@@ -1,5 +1,3 @@
-"""The candidates of a round really differ, cost no more than they must, and every knob of the search turns."""
-
 import asyncio
 from typing import Any, get_args
 

@@ -126,9 +126,8 @@ async def test_an_engine_sends_the_sampling_that_its_plan_says() -> None:
             EngineConfig(kind="openai", base_url=server.base_url, model="fake", sampling=sampling)
         )
         endpoint = await Engine(engine).start()
-        trials = Trials(
-            {"solver": RoleSetup(engine=engine, endpoints=(endpoint,), profile=profile, digest=digest)}, [], {}, None
-        )
+        trials = Trials({"solver": RoleSetup(engine=engine, endpoints=(endpoint,), profile=profile, digest=digest)},
+                        [], {}, None)  # fmt: skip
         asked = len(server.bodies())
         await trials.role("solver", 0).model.complete(TEXT)
         await trials.stop()

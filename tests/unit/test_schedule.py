@@ -1,5 +1,3 @@
-"""How candidates are asked for: one order for every agent, repairs, and what those are told."""
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -45,9 +43,8 @@ def test_a_fresh_candidate_is_asked_for_alike_whatever_agent_round_and_batch_it_
     rounds = [*plan.round(number=1, count=4, begin=0, next_lineage=0),
               *plan.round(number=2, count=3, begin=4, next_lineage=4, to_repair=[PARENT])[1:]]  # fmt: skip
     for slots in (batches, rounds):
-        assert [(one.plan, one.temperature, one.seed, one.form) for one in slots] == [
-            (one.plan, one.temperature, one.seed, one.form) for one in single
-        ]
+        assert [(one.plan, one.temperature, one.seed, one.form)
+                for one in slots] == [(one.plan, one.temperature, one.seed, one.form) for one in single]  # fmt: skip
     assert len({one.seed for one in single}) == 6 and {one.form for one in single} == {"completion"}
     other = plan.model_copy(update={"trial_seed": 1}).fresh(0, round=1, slot=0)
     assert ways([other]) == ways(single[:1]) and other.seed != single[0].seed

@@ -143,13 +143,9 @@ def test_any_matrix_has_a_choice_that_does_not_depend_on_the_order_of_tests(data
         }
 
 
-PUBLISHED = {
-    (0.85, 0.3): (0.23, 0.57, 0.42, 0.53),
-    (0.70, 0.3): (0.24, 0.55, 0.39, 0.49),
-    (0.50, 0.3): (0.22, 0.39, 0.30, 0.40),
-    (0.70, 0.7): (0.23, 0.40, 0.31, 0.42),
-    (0.50, 0.7): (0.24, 0.14, 0.21, 0.31),
-}
+PUBLISHED = {(0.85, 0.3): (0.23, 0.57, 0.42, 0.53), (0.70, 0.3): (0.24, 0.55, 0.39, 0.49),
+             (0.50, 0.3): (0.22, 0.39, 0.30, 0.40), (0.70, 0.7): (0.23, 0.40, 0.31, 0.42),
+             (0.50, 0.7): (0.24, 0.14, 0.21, 0.31)}  # fmt: skip
 """The toy world's outcomes: (share of valid tests, share of others that encode the commonest misreading) → how often
 mbr, max_pass, codet and posterior were right, where a random pick is right in 0.20 and an oracle in about 0.57."""
 POOLS = 300

@@ -1,5 +1,3 @@
-"""``--set KEY=VALUE``: every field of the config from the command line."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""Self-tests from what an instruction shows, and the sentences that they cover."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

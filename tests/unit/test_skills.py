@@ -1,5 +1,3 @@
-"""Skills: what is shipped, what a prompt takes of them and what that may cost, and what is learned from a sweep."""
-
 import json
 import re
 from pathlib import Path
@@ -181,18 +179,14 @@ def test_installed_skills_are_part_of_a_trials_key_where_they_are_used(monkeypat
     assert learned != prompts_of(SolverConfig(use_skills=True))
 
 
-# Learning
-
 ANSWER = (
     "import csv\n\n\ndef f(path):\n    with open(path) as file:\n        return [row for row in csv.reader(file)]\n"
 )
 
 
 def solved(count: int = 6, *, tasks: int = 3, failed: int = 0, kind: str = "csv", text: str = ANSWER) -> list[Solved]:
-    return [
-        Solved(task=f"t{i % tasks}", kind=kind, passed=i >= failed, files={"a.py": text}, plan="edge_first")
-        for i in range(count)
-    ]
+    return [Solved(task=f"t{i % tasks}", kind=kind, passed=i >= failed, files={"a.py": text}, plan="edge_first")
+            for i in range(count)]  # fmt: skip
 
 
 NOBODY = Vocabulary({"zymogrel-x": []})

@@ -1,5 +1,3 @@
-"""Calls and signatures that an instruction shows."""
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -41,10 +39,9 @@ def test_a_call_is_found_with_what_the_text_shows_of_it(text, call, expected, ki
     assert (found.call, found.expected, found.kind) == (call, expected, kind)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["f(x)", "f(open('a'))", "f(__import__('os'))", "g.f(1)", "f(1", "f(lambda: 1)", "f(10**99)", "f('a' * 10000000)"],
-)
+@pytest.mark.parametrize("text", [
+    "f(x)", "f(open('a'))", "f(__import__('os'))", "g.f(1)", "f(1", "f(lambda: 1)", "f(10**99)", "f('a' * 10000000)",
+])  # fmt: skip
 def test_a_call_with_names_or_dangers_is_none(text):
     assert find_calls(text, "f") == ()
 

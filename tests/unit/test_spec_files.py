@@ -1,5 +1,3 @@
-"""Files that an instruction names."""
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -97,9 +95,8 @@ def test_with_the_root_as_workdir_a_path_needs_a_suffix() -> None:
     assert paths("Use `/usr/bin/tool`, write /out.txt and `/srv/a.py`.", root) == ["out.txt", "srv/a.py"]
 
 
-_PIECES = st.sampled_from(
-    ["/app/", "x.py", "`", "/", ".", "..", " ", "\n", "*", "~", "a.b", "//", ":", "é", "\0", "-", "="]
-)
+_PIECES = st.sampled_from(["/app/", "x.py", "`", "/", ".", "..", " ", "\n", "*", "~", "a.b", "//", ":", "é", "\0", "-",
+                           "="])  # fmt: skip
 
 
 @settings(max_examples=200)

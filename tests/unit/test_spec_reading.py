@@ -13,7 +13,6 @@ from hc_ray.spec.reading import read_spec
 from hc_ray.spec.spec import Call, Run, Spec
 
 F = "```"
-
 TASK = f"""# Repair the booking service
 
 A small service for a boat club lives in `/srv/boats`. It stopped working after the last release. Version 2.4 of the

@@ -1,5 +1,3 @@
-"""Runs of programs and command lines that an instruction shows."""
-
 import pytest
 
 from hc_ray.domain.task import Environment

@@ -1,5 +1,3 @@
-"""A split is fixed once; looks at the holdout are counted."""
-
 import json
 from pathlib import Path
 

@@ -16,7 +16,6 @@ IMAGES = {"python:3.11-slim-bookworm", "gcc:12-bookworm"}
 KINDS = {"python": 24, "regex": 5, "data": 6, "shell": 6, "c": 5}
 """Category → the fewest tasks of it."""
 SHARED = ("child.py", "conftest.py", "test.sh")
-
 every_task = pytest.mark.parametrize("task", TASKS, ids=lambda path: path.name)
 
 
@@ -31,19 +30,13 @@ def hidden_tests(task: Path) -> str:
 def hidden_cases(task: Path) -> int:
     """How many tests pytest collects: one a function, or one a parameter where the parameters are a literal."""
     tree = ast.parse(hidden_tests(task))
-    lists = {
-        node.targets[0].id: len(node.value.elts)
-        for node in tree.body
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and isinstance(node.value, ast.List)
-    }
+    lists = {node.targets[0].id: len(node.value.elts) for node in tree.body if isinstance(node, ast.Assign)
+             and isinstance(node.targets[0], ast.Name) and isinstance(node.value, ast.List)}  # fmt: skip
     count = 0
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-            sizes = [
-                lists[mark.args[1].id] if isinstance(mark.args[1], ast.Name) else len(mark.args[1].elts)
-                for mark in node.decorator_list
-                if isinstance(mark, ast.Call)
-            ]
+            sizes = [lists[mark.args[1].id] if isinstance(mark.args[1], ast.Name) else len(mark.args[1].elts)
+                     for mark in node.decorator_list if isinstance(mark, ast.Call)]  # fmt: skip
             count += sizes[0] if sizes else 1
     return count
 
@@ -100,17 +93,9 @@ def test_the_hidden_tests_are_thorough_and_go_beyond_the_examples(task: Path) ->
 
 @every_task
 def test_the_hidden_tests_run_the_submission_only_in_child_processes(task: Path) -> None:
-    imported = {
-        name
-        for node in ast.walk(ast.parse(hidden_tests(task)))
-        for name in (
-            [alias.name for alias in node.names]
-            if isinstance(node, ast.Import)
-            else [node.module]
-            if isinstance(node, ast.ImportFrom)
-            else []
-        )
-    }
+    imported = {name for node in ast.walk(ast.parse(hidden_tests(task)))
+                for name in ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module]
+                             if isinstance(node, ast.ImportFrom) else [])}  # fmt: skip
     assert "child" in imported and imported <= {"child", "csv", "io", "json", "pytest", "re"}
     assert not re.search(r"\b(?:exec|eval|__import__)\s*\(", hidden_tests(task))
 

@@ -1,5 +1,3 @@
-"""What is handed in at the end, and the last look at it."""
-
 from typing import Any
 
 from hc_ray.agent.budget import Asking, Clock, Purse

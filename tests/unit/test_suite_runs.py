@@ -1,5 +1,3 @@
-"""Tests on states of the workspace: forks of their own, several states in one, and what cannot be written."""
-
 from collections.abc import Mapping
 
 import pytest

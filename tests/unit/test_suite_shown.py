@@ -1,5 +1,3 @@
-"""A suite for a reader."""
-
 import io
 
 from hc_ray.domain.environment import EnvironmentView, FileView

@@ -1,5 +1,3 @@
-"""How a suite is written: rounds, voices, several testers, what it costs, and which suite it is."""
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""Both spellings of task.toml, and faults as data."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

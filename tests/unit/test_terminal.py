@@ -35,11 +35,8 @@ def test_without_a_terminal_there_is_one_line_a_finished_trial_and_nothing_else(
             progress.emit(events.Action(trial=name, name="submit", detail={"candidate": "c0.0"}))
             progress.emit(events.TrialComplete(trial=name, passed=passed, progress=0.5))
     lines = stream.getvalue().splitlines()
-    assert [line.split()[:3] for line in lines] == [
-        ["pass", "a", "hc,"],
-        ["fail", "b", "hc,"],
-        ["unscored", "c", "hc,"],
-    ]
+    assert [line.split()[:3] for line in lines] == [["pass", "a", "hc,"], ["fail", "b", "hc,"],
+                                                    ["unscored", "c", "hc,"]]  # fmt: skip
     assert "[3/3]" in lines[-1]
 
 

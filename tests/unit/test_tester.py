@@ -1,5 +1,3 @@
-"""What a tester is asked, and what of its answers becomes a test."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,10 +64,8 @@ def test_an_answer_without_a_call_is_malformed() -> None:
 
 
 def test_prompts_of_one_task_share_their_beginning() -> None:
-    prompts = [
-        tester.ask(SPEC, TARGET, category, profile=FORMS[1], seed=1, temperature=0.5).text or ""
-        for category in tester.ASKED
-    ]
+    prompts = [tester.ask(SPEC, TARGET, category, profile=FORMS[1], seed=1, temperature=0.5).text or ""
+               for category in tester.ASKED]  # fmt: skip
     assert all(text.startswith("# Do this.\n# Then that.\n\nfrom m import f\n") for text in prompts)
     assert all(text.endswith("assert f(") for text in prompts) and len(set(prompts)) == len(prompts)
 

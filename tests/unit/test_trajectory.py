@@ -69,11 +69,8 @@ def test_a_trial_that_came_to_nothing_is_valid_too() -> None:
 
 
 def test_what_tools_were_called_stands_in_the_steps_and_words_put_into_a_mouth_are_marked() -> None:
-    asked = (
-        Message(role="user", content="u"),
-        Message(role="assistant", content="a"),
-        Message(role="user", content="v"),
-    )
+    asked = (Message(role="user", content="u"), Message(role="assistant", content="a"),
+             Message(role="user", content="v"))  # fmt: skip
     prompt = Prompt(role="solver", purpose="turn", messages=asked)
     answers = ("```write a.py\nx\n```", "no action")
     exchanges = tuple(Exchange(owner=f"c1.{i}", prompt=prompt, completion=Completion(text=one))
@@ -82,9 +79,8 @@ def test_what_tools_were_called_stands_in_the_steps_and_words_put_into_a_mouth_a
     assert faults(told) == []
     steps, silent = (one["steps"] for one in told["subagent_trajectories"])
     assert steps[1]["is_copied_context"] and "llm_call_count" not in steps[1]
-    assert steps[3]["tool_calls"] == [
-        {"tool_call_id": "call-4-1", "function_name": "write", "arguments": {"argument": "a.py", "body": "x\n"}}
-    ]
+    assert steps[3]["tool_calls"] == [{"tool_call_id": "call-4-1", "function_name": "write",
+                                       "arguments": {"argument": "a.py", "body": "x\n"}}]  # fmt: skip
     assert "tool_calls" not in silent[3]
 
 

@@ -1,5 +1,3 @@
-"""The history of a lineage: it grows at its end alone, and what compaction may never touch stays."""
-
 from itertools import pairwise
 
 import pytest

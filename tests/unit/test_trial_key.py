@@ -1,5 +1,3 @@
-"""A trial's key: its digest and its name."""
-
 import pickle
 
 import pytest

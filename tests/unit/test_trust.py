@@ -24,10 +24,8 @@ def drawn(seed: int, tasks: int) -> list[tuple[PassMatrix, list[SelfTest]]]:
         rows = []
         for _ in range(8):
             right = chance.random() < 0.5
-            passes = [
-                (test.id in wrong) != right if test.category == "edge_case" else right or chance.random() < 0.2
-                for test in tests
-            ]
+            passes = [(test.id in wrong) != right if test.category == "edge_case" else right or chance.random() < 0.2
+                      for test in tests]  # fmt: skip
             rows.append("".join("+" if passed else "-" for passed in passes))
         pools.append((matrix_of(rows, tests=tests), tests))
     return pools
@@ -73,7 +71,5 @@ def test_every_estimate_is_a_chance(rows: list[str]) -> None:
     tests = [judge("a", "happy_path", 0.9), judge("b"), judge("c", "edge_case")]
     told = trust(matrix_of(rows, tests=tests), tests)
     assert all(0 < value < 1 for value in told.values())
-    assert all(
-        0 < one.validity < 1 and 0 < one.false_pass < 1
-        for one in reliability([(matrix_of(rows, tests=tests), tests)]).values()
-    )
+    assert all(0 < one.validity < 1 and 0 < one.false_pass < 1
+               for one in reliability([(matrix_of(rows, tests=tests), tests)]).values())  # fmt: skip

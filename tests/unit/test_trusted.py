@@ -189,9 +189,8 @@ def test_what_installing_rewrites_stays_as_the_image_has_it_without_blame(path):
 @pytest.mark.parametrize("folder", [SITE, USER, "/app"])
 def test_a_distribution_that_makes_pytest_load_a_plugin_loses_its_entry_points_alone(folder):
     points = f"{folder}/forge-1.dist-info/entry_points.txt"
-    tar = make_tar(
-        {points: "[pytest11]\nforge = forge\n", f"{folder}/forge.py": "", f"{folder}/forge-1.dist-info/RECORD": ""}
-    )
+    tar = make_tar({points: "[pytest11]\nforge = forge\n", f"{folder}/forge.py": "",
+                    f"{folder}/forge-1.dist-info/RECORD": ""})  # fmt: skip
     found = sorted_out(tar)
     assert (found.left_behind, found.tampered) == ((points,), ())
     linked = make_tar({}, member(points[1:], tarfile.SYMTYPE, "/app/text"))
@@ -259,10 +258,9 @@ def test_the_second_look_is_asked_for_only_where_something_lies_outside_of_the_w
     assert sorted_out(library).libraries
 
 
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [("/root/.bashrc", "left behind"), ("/root/a.py", "carried"), (f"{USER}/requests.py", "tampered")],
-)
+@pytest.mark.parametrize(("path", "expected"), [
+    ("/root/.bashrc", "left behind"), ("/root/a.py", "carried"), (f"{USER}/requests.py", "tampered"),
+])  # fmt: skip
 def test_a_home_as_working_directory_opens_no_hooks(path, expected):
     assert fate(path, workdir="/root") == expected
 
@@ -273,13 +271,8 @@ def test_a_verdict_names_some_of_many_paths_and_counts_the_rest():
 
 
 def test_an_untouched_image_resolves_like_itself_and_like_itself_with_new_names():
-    grown = DEBIAN.model_copy(
-        update={
-            "programs": {**DEBIAN.programs, "jq": ("/usr/bin/jq",)},
-            "exists": ("/x",),
-            "cached": {"libjq.so.1": ("/x",)},
-        }
-    )
+    grown = DEBIAN.model_copy(update={"programs": {**DEBIAN.programs, "jq": ("/usr/bin/jq",)}, "exists": ("/x",),
+                                      "cached": {"libjq.so.1": ("/x",)}})  # fmt: skip
     assert differences(DEBIAN, DEBIAN) == differences(DEBIAN, grown) == ()
 
 

@@ -1,5 +1,3 @@
-"""The vault splits tasks into what a solver may see and what it may not."""
-
 import os
 import tarfile
 from pathlib import Path
@@ -25,12 +23,9 @@ def digest_of_task(folder: Path, tmp_path: Path) -> str:
 
 
 def test_the_public_half_holds_no_byte_of_tests_or_solution(tmp_path, roots):
-    make_task(
-        tmp_path / "set",
-        environment={"data/input.csv": "a,b\n"},
-        tests={"test.sh": "# SECRET-A\n", "data/x.txt": "SECRET-B"},
-        solution={"solve.sh": "# SECRET-C\n"},
-    )
+    make_task(tmp_path / "set", environment={"data/input.csv": "a,b\n"},
+              tests={"test.sh": "# SECRET-A\n", "data/x.txt": "SECRET-B"},
+              solution={"solve.sh": "# SECRET-C\n"})  # fmt: skip
     sealed = vault.seal(tmp_path / "set", *roots)
     (task,) = sealed.tasks
     public = roots[0] / task.digest

@@ -1,5 +1,3 @@
-"""Harbor's reward rules, the second witness, and what is a fail and what is unscored."""
-
 import base64
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""Words of one task alone, and that nothing outside the datasets uses them."""
-
 import json
 import shutil
 from pathlib import Path
@@ -102,9 +100,8 @@ def works(prompt: Prompt) -> str:
     """A model that wavers, in every role and with tools too: it writes the file wrongly and then anew."""
     said = prompt.messages[-1].content if prompt.messages else ""
     if prompt.role == "decomposer":
-        parts = [
-            {"name": name, "goal": f"Do {name}.", "hint": "", "files": ["add.py"]} for name in ("one", "two", "three")
-        ]
+        parts = [{"name": name, "goal": f"Do {name}.", "hint": "", "files": ["add.py"]}
+                 for name in ("one", "two", "three")]  # fmt: skip
         return json.dumps({"parts": parts})
     if prompt.purpose == "turn":
         turn = sum(message.role == "assistant" for message in prompt.messages)

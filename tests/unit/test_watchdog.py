@@ -1,5 +1,3 @@
-"""What the watchdogs measure, and when they look."""
-
 import os
 import subprocess
 from pathlib import Path
@@ -104,10 +102,8 @@ def test_files_without_a_name_count_once_for_all_who_hold_them(tmp_path):
         file.flush()
         named.write(b"x" * 500_000)
         named.flush()
-        holders = [
-            subprocess.Popen(["sleep", "60"], pass_fds=(file.fileno(), named.fileno()), stdin=subprocess.DEVNULL)
-            for _ in range(2)
-        ]
+        holders = [subprocess.Popen(["sleep", "60"], pass_fds=(file.fileno(), named.fileno()),
+                                    stdin=subprocess.DEVNULL) for _ in range(2)]  # fmt: skip
     try:
         found = unlinked_size([*(one.pid for one in holders), holders[0].pid, 1 << 30], 1 << 40)
         assert 300_000 <= found < 500_000

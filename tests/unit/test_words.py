@@ -16,26 +16,17 @@ from tests.fakes import sweepdir
 def plan(tasks: int = 8, refused: int = 0, **more: Any) -> Any:
     """What the verbs read of ``hc_ray_actors.driver.plan.Plan``."""
     config = more.pop("config", SweepConfig())
-    taken = tuple(
-        Task(name=f"task-{i}", digest=str(i), instruction="x", environment=Environment()) for i in range(tasks)
-    )
-    fields: dict[str, Any] = {
-        "out": "runs/x",
-        "config": config,
-        "configs": (),
-        "arms": len(set(config.agents) - {"oracle", "nop"}),
-        "taken": taken,
-        "refused": tuple(RefusedTask(name=f"bad-{i}", reason="RUN steps need Docker") for i in range(refused)),
-        "trials": tuple(SimpleNamespace(name=f"{t.name}__{a}") for t in taken for a in config.agents),
-        "done": 0,
-        "estimated_tokens": 40000,
-        "estimated_seconds": 320.0,
-        "minimal_effect": minimal_detectable_effect(tasks),
-        "sandbox": "bwrap",
-        "sandbox_why": "no Docker socket answers",
-        "place": "laptop",
-        "notes": ("no holdout is fixed",),
-    }
+    taken = tuple(Task(name=f"task-{i}", digest=str(i), instruction="x", environment=Environment())
+                  for i in range(tasks))  # fmt: skip
+    fields: dict[str, Any] = {"out": "runs/x", "config": config, "configs": (),
+                              "arms": len(set(config.agents) - {"oracle", "nop"}), "taken": taken,
+                              "refused": tuple(RefusedTask(name=f"bad-{i}", reason="RUN steps need Docker")
+                                               for i in range(refused)),
+                              "trials": tuple(SimpleNamespace(name=f"{t.name}__{a}") for t in taken
+                                              for a in config.agents), "done": 0, "estimated_tokens": 40000,
+                              "estimated_seconds": 320.0, "minimal_effect": minimal_detectable_effect(tasks),
+                              "sandbox": "bwrap", "sandbox_why": "no Docker socket answers", "place": "laptop",
+                              "notes": ("no holdout is fixed",)}  # fmt: skip
     return SimpleNamespace(**(fields | more))
 
 
@@ -93,9 +84,7 @@ def test_one_of_something_is_named_in_the_singular(count: int, told: str) -> Non
 
 
 def test_a_single_trial_says_in_which_sandbox_it_ran_and_why(capsys: pytest.CaptureFixture[str]) -> None:
-    result = {
-        "agent_result": {"metadata": {"turns": 1}, "n_input_tokens": 5, "n_output_tokens": 6},
-        "verifier_result": {"rewards": {"reward": 1.0}},
-    }
+    result = {"agent_result": {"metadata": {"turns": 1}, "n_input_tokens": 5, "n_output_tokens": 6},
+              "verifier_result": {"rewards": {"reward": 1.0}}}  # fmt: skip
     tell_trial(result, {"sandbox": "bwrap", "sandbox_why": "Docker lacks x:1"})
     assert "bwrap: Docker lacks x:1" in capsys.readouterr().out
