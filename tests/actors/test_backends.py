@@ -1,7 +1,5 @@
 """``--sandbox auto``: what is taken on which machine, and what the plan says of it."""
 
-from pathlib import Path
-
 import pytest
 
 from hc_ray.domain.errors import PlatformError
@@ -12,12 +10,8 @@ from hc_ray_actors.driver import plan
 from hc_ray_actors.driver.task_choice import fitting
 
 SMALL = Task(name="small", digest="s", instruction="", environment=Environment(dockerfile="FROM python:3.11\n"))
-BUILT = Task(
-    name="built",
-    digest="b",
-    instruction="",
-    environment=Environment(dockerfile="FROM here:1\nRUN make\n", base="here:1", run_steps=("RUN make",)),
-)
+BUILT = Task(name="built", digest="b", instruction="", environment=Environment(
+    dockerfile="FROM here:1\nRUN make\n", base="here:1", run_steps=("RUN make",)))  # fmt: skip
 NO_DOCKER = "permission denied on /var/run/docker.sock: add yourself to the docker group"
 NO_BWRAP = "bwrap cannot start\nsudo sysctl kernel.apparmor_restrict_unprivileged_userns=0"
 
@@ -30,42 +24,37 @@ class Machine(Backends):
         self.found = Availability(here=("x:1",), pullable=pullable, missing=missing or {}, without=without or {})
         self.looked = 0
 
-    def fault(self, backend: str) -> str | None:
+    def fault(self, backend):
         return self.faults[backend]
 
-    def images(self, tasks: object, public_root: Path) -> Availability:
+    def images(self, tasks, public_root):
         self.looked += 1
         return self.found
 
-    def bubblewrap_takes(self, task: Task, public_root: Path) -> bool:
+    def bubblewrap_takes(self, task, public_root):
         return not task.environment.run_steps
 
 
-def auto(machine: Machine, *tasks: Task) -> Choice:
+def auto(machine, *tasks):
     return choose("auto", tasks or (SMALL, BUILT), here=machine)
 
 
-def test_docker_with_the_images_is_taken():
-    choice = auto(Machine())
-    assert (choice.backend, choice.why) == ("docker", "Docker responds and has the tasks' images")
+@pytest.mark.parametrize(("pullable", "why"), [
+    ((), "Docker responds and has the tasks' images"),
+    (("a:1", "b:1", "c:1", "d:1"), "Docker responds; a:1, b:1, c:1 and 1 more will be pulled"),
+])  # fmt: skip
+def test_docker_that_has_or_can_pull_the_images_is_taken_and_the_plan_says_what_is_pulled(pullable, why):
+    choice = auto(Machine(pullable=pullable))
+    assert (choice.backend, choice.why) == ("docker", why)
 
 
-def test_docker_that_can_pull_what_it_lacks_is_taken_and_the_plan_says_what_is_pulled():
-    choice = auto(Machine(pullable=("a:1", "b:1", "c:1", "d:1")))
-    assert (choice.backend, choice.why) == ("docker", "Docker responds; a:1, b:1, c:1 and 1 more will be pulled")
-
-
-def test_without_docker_bubblewrap_is_taken_with_what_docker_would_need():
+def test_without_docker_or_images_bubblewrap_is_taken_with_what_docker_would_need():
     machine = Machine(docker=NO_DOCKER)
     choice = auto(machine)
     assert choice.backend == "bwrap" and NO_DOCKER in choice.why and machine.looked == 0
-
-
-def test_docker_without_images_and_registry_gives_way_to_bubblewrap_with_the_remedy():
-    lacks = {"python:3.11": "no such host"}
-    choice = auto(Machine(missing=lacks, without={"s": "python:3.11"}))
-    assert choice.backend == "bwrap"
-    assert "lacks python:3.11 and cannot pull it (no such host): docker pull python:3.11" in choice.why
+    choice = auto(Machine(missing={"python:3.11": "no such host"}, without={"s": "python:3.11"}))
+    says = "lacks python:3.11 and cannot pull it (no such host): docker pull python:3.11"
+    assert choice.backend == "bwrap" and says in choice.why
 
 
 @pytest.mark.parametrize(("bwrap", "tasks"), [(None, (BUILT, BUILT)), (NO_BWRAP, (SMALL, BUILT))])

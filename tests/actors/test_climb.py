@@ -5,16 +5,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from hc_ray.cli.config_loader import exported_settings
-from hc_ray.domain.config import SolverConfig, SweepConfig
+from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import ConfigError, OutputError
 from hc_ray.domain.events import TrialComplete
 from hc_ray.reports.report import summarise
@@ -32,11 +30,11 @@ TASKS = 6
 class World(crew.Stage):
     """Whoever has the hint passes."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.solvers: dict[str, SolverConfig] = {}
+        self.solvers = {}
 
-    def spawn(self, cls: type, *args: Any, **where: Any) -> Any:
+    def spawn(self, cls, *args, **where):
         own = {"Trials": _Trials, "Verifiers": _Verifiers}.get(cls.__name__)
         return own(self) if own else super().spawn(cls, *args, **where)
 
@@ -44,7 +42,7 @@ class World(crew.Stage):
 class _Trials(crew._Trials):
     stage: World
 
-    async def start(self, request: Any) -> Any:
+    async def start(self, request):
         self.stage.solvers[request.key.name] = request.key.solver
         return await super().start(request)
 
@@ -52,22 +50,22 @@ class _Trials(crew._Trials):
 class _Verifiers(crew._Verifiers):
     stage: World
 
-    async def grade(self, task: Any, handed_in: Any, keep_output: bool) -> Any:
+    async def grade(self, task, handed_in, keep_output):
         return crew.verdict(self.stage.solvers[handed_in.trial].hint == HINT)
 
 
 class Watch:
     """Interrupts, as Ctrl-C does, when ``last`` trials have ended; counts those that ended."""
 
-    def __init__(self, last: int = -1) -> None:
+    def __init__(self, last=-1):
         self.last, self.ended = last, 0
-        self.end: Callable[[], None] = lambda: signal.raise_signal(signal.SIGINT)
+        self.end = lambda: signal.raise_signal(signal.SIGINT)
 
     @contextmanager
-    def __call__(self, trials: int) -> Any:
+    def __call__(self, trials):
         yield self
 
-    def emit(self, event: Any) -> None:
+    def emit(self, event):
         if isinstance(event, TrialComplete):
             self.ended += 1
             if self.ended == self.last:
@@ -75,7 +73,7 @@ class Watch:
 
 
 @pytest.fixture
-def given(tmp_path: Path) -> Iterator[dict[str, Any]]:
+def given(tmp_path):
     for number in range(TASKS):
         make_task(tmp_path / "set", f"add{number}", instruction=f"{INSTRUCTION}It is the task number {number}.\n")
     with data_home():
@@ -86,25 +84,23 @@ def given(tmp_path: Path) -> Iterator[dict[str, Any]]:
         }  # fmt: skip
 
 
-def climbed(given: dict[str, Any], watch: Watch, *, resume: bool = False, world: World | None = None) -> dict[str, Any]:
+def climbed(given, watch, *, resume=False, world=None):
     plan = climb.prepare(SweepConfig.model_validate(given), resume=resume)
     return climb.run(plan, watch=watch, tell=lambda record: None, note=pytest.fail, cluster=world or World())
 
 
-def records(out: str) -> dict[str, bytes]:
+def records(out):
     return {path.name: path.read_bytes() for path in Path(out, "climb").iterdir()}
 
 
-def killed(given: dict[str, Any], last: int) -> None:
+def killed(given, last):
     """Climbs until ``last`` trials have ended; then this process is gone."""
     watch = Watch(last)
     watch.end = lambda: os.kill(os.getpid(), signal.SIGKILL)
     climbed(given, watch, resume=Path(given["out"], climb.SETTINGS).exists())
 
 
-def test_a_climb_whose_driver_was_interrupted_and_killed_goes_on_to_the_same_records_and_champion(
-    given: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_climb_whose_driver_was_interrupted_and_killed_goes_on_to_the_same_records_and_champion(given, tmp_path):
     given["climb"] |= {"generations": 2}
     whole = climbed(given | {"out": str(tmp_path / "whole")}, all_of_it := Watch())
     (path,) = whole["path"]
@@ -141,7 +137,7 @@ def test_a_climb_whose_driver_was_interrupted_and_killed_goes_on_to_the_same_rec
     assert json.loads(Path(given["out"], "climb.json").read_text())["proposers"]["meta-reasoner"]["accepted"] == 1
 
 
-def test_when_the_tokens_are_spent_no_trial_starts_and_what_is_undecided_is_reverted(given: dict[str, Any]) -> None:
+def test_when_the_tokens_are_spent_no_trial_starts_and_what_is_undecided_is_reverted(given):
     given["budget"], given["concurrency"] = {"tokens": 30}, 1
     given["solver"] = {"testgen": {"budget_tokens": 0}}
     given["climb"] |= {"tokens": 1800}
@@ -158,7 +154,7 @@ def test_when_the_tokens_are_spent_no_trial_starts_and_what_is_undecided_is_reve
     ({"climb": {"tokens": 1000}}, "may not pay for one look"),
     ({"limit": 5}, "on 5 tasks no change can be accepted"),
 ])  # fmt: skip
-def test_what_no_climb_can_be_is_refused_in_one_line(given: dict[str, Any], more: dict[str, Any], says: str) -> None:
+def test_what_no_climb_can_be_is_refused_in_one_line(given, more, says):
     with pytest.raises(ConfigError) as refused:
         climb.prepare(SweepConfig.model_validate(given | more))
     assert says in str(refused.value) and "\n" not in str(refused.value)

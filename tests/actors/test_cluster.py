@@ -1,4 +1,5 @@
 import concurrent.futures
+import contextlib
 import os
 import socket
 import stat
@@ -26,31 +27,43 @@ def home(tmp_path, monkeypatch):
 @pytest.fixture
 def listener():
     """A port that says what it was given to say to whoever comes, and nothing by itself."""
-    answers: list[bytes] = []
+    answers, held = [], []
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve():
-            held = []
-            while True:
-                try:
-                    wire, _ = server.accept()
-                except OSError:
-                    return
-                held.append(wire)
-                for answer in answers:
-                    wire.sendall(answer)
+            with contextlib.suppress(OSError):
+                while True:
+                    held.append(server.accept()[0])
+                    for answer in answers:
+                        held[-1].sendall(answer)
 
         threading.Thread(target=serve, daemon=True).start()
         yield f"127.0.0.1:{server.getsockname()[1]}", answers
         server.shutdown(socket.SHUT_RDWR)
 
 
-def test_the_token_is_made_once_and_only_its_owner_can_read_it(home):
+@pytest.fixture
+def current(tmp_path, monkeypatch):
+    """The file in which ``ray start`` notes the address of the cluster that it started or joined."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(address, "CURRENT_CLUSTER", tmp_path / "ray_current_cluster")
+    return tmp_path / "ray_current_cluster"
+
+
+@pytest.fixture
+def there(listener):
+    """The address of what greets as a cluster does."""
+    listener[1].append(SETTINGS)
+    return listener[0]
+
+
+def test_the_token_is_made_once_and_only_its_owner_can_read_it_or_enter_its_folder(home):
     path = token_file()
-    first = path.read_text()
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600 and stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    first, folder = path.read_text(), path.parent
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600 and stat.S_IMODE(folder.stat().st_mode) == 0o700
+    folder.chmod(0o755)
     assert len(first) >= 32 and token_file().read_text() == first
-    assert [one.name for one in path.parent.iterdir()] == ["ray_token"]
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700 and [one.name for one in folder.iterdir()] == ["ray_token"]
 
 
 def test_processes_that_make_the_token_at_once_get_the_same_one(home):
@@ -71,13 +84,6 @@ def test_a_token_that_others_could_read_is_refused_with_the_remedy(home, mode):
     assert stat.S_IMODE(token_file().stat().st_mode) == 0o600
 
 
-def test_a_folder_of_keys_that_others_can_enter_is_closed(home):
-    folder = token_file().parent
-    folder.chmod(0o755)
-    token_file()
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-
-
 def test_a_token_that_is_a_link_or_empty_is_refused(home, tmp_path):
     path = token_file()
     path.write_text("")
@@ -89,58 +95,41 @@ def test_a_token_that_is_a_link_or_empty_is_refused(home, tmp_path):
         token_file()
 
 
-def test_a_named_address_that_does_not_answer_is_refused_and_not_hung_on():
+def test_an_address_where_nobody_or_something_else_answers_or_of_a_ray_client_is_refused_with_the_reason(listener):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    with pytest.raises(PlatformError, match="no Ray cluster responds"):
-        address.running_cluster(f"127.0.0.1:{port}")
+    web, answers = listener
+    answers.append(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    for given, says in {f"127.0.0.1:{port}": "no Ray cluster responds", web: "is no Ray cluster",
+                        "ray://head:10001": "Ray Job"}.items():  # fmt: skip
+        with pytest.raises(PlatformError, match=says):
+            address.running_cluster(given)
 
 
-def test_a_stale_current_cluster_file_means_that_no_cluster_is_up(tmp_path, monkeypatch):
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    stale = tmp_path / "ray_current_cluster"
-    stale.write_text("127.0.0.1:1")
-    monkeypatch.setattr(address, "CURRENT_CLUSTER", stale)
-    assert address.running_cluster() is None
-
-
-@pytest.fixture
-def current(tmp_path, monkeypatch):
-    """The file in which ``ray start`` notes the address of the cluster that it started or joined."""
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr(address, "CURRENT_CLUSTER", tmp_path / "ray_current_cluster")
-    return tmp_path / "ray_current_cluster"
-
-
-def test_auto_is_the_cluster_that_is_up_on_this_machine(listener, current, monkeypatch):
-    there, answers = listener
-    answers.append(SETTINGS)
-    current.write_text(f"{there}\n")
-    assert address.running_cluster("auto") == there
-    monkeypatch.setenv("RAY_ADDRESS", "auto")
-    assert address.running_cluster() == there
-
-
-def test_auto_is_what_RAY_ADDRESS_says_as_it_is_for_ray(listener, current, monkeypatch):
-    there, answers = listener
-    answers.append(SETTINGS)
-    current.write_text("127.0.0.1:1")
-    monkeypatch.setenv("RAY_ADDRESS", there)
-    assert address.running_cluster("auto") == there
-
-
-def test_auto_where_no_cluster_is_up_starts_none_and_says_so(current):
+def test_a_stale_current_cluster_file_means_that_none_is_up_and_auto_starts_none_and_says_so(current):
     with pytest.raises(PlatformError, match="address auto: no Ray cluster is running on this machine"):
         address.running_cluster("auto")
     current.write_text("127.0.0.1:1")
+    assert address.running_cluster() is None
     with pytest.raises(PlatformError, match=r"address auto: no Ray cluster responds at 127\.0\.0\.1:1"):
         address.running_cluster("auto")
 
 
-def test_local_is_a_ray_of_this_machine_alone_whatever_else_is_up(listener, current, monkeypatch):
-    there, answers = listener
-    answers.append(SETTINGS)
+def test_auto_is_the_cluster_that_is_up_on_this_machine_or_what_RAY_ADDRESS_says_as_it_is_for_ray(
+    there, current, monkeypatch
+):
+    current.write_text(f"{there}\n")
+    assert address.running_cluster("auto") == there
+    monkeypatch.setenv("RAY_ADDRESS", "auto")
+    assert address.running_cluster() == there
+    current.write_text("127.0.0.1:1")
+    monkeypatch.setenv("RAY_ADDRESS", there)
+    assert address.running_cluster("auto") == there
+    assert address.running_cluster() == there and os.environ["RAY_ADDRESS"] == there
+
+
+def test_local_is_a_ray_of_this_machine_alone_whatever_else_is_up(there, current, monkeypatch):
     current.write_text(there)
     monkeypatch.setenv("RAY_ADDRESS", there)
     assert address.running_cluster("local") is None
@@ -148,32 +137,10 @@ def test_local_is_a_ray_of_this_machine_alone_whatever_else_is_up(listener, curr
     assert address.running_cluster() is None
 
 
-def test_a_port_that_accepts_and_never_answers_is_given_up_after_two_seconds(listener, tmp_path, monkeypatch):
+def test_a_port_that_accepts_and_never_answers_is_given_up_after_two_seconds(listener, current):
     dumb, _ = listener
     started = time.monotonic()
     with pytest.raises(PlatformError, match="no answer within 2 s"):
         address.running_cluster(dumb)
-    stale = tmp_path / "ray_current_cluster"
-    stale.write_text(dumb)
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr(address, "CURRENT_CLUSTER", stale)
+    current.write_text(dumb)
     assert address.running_cluster() is None and time.monotonic() - started < 2 * address.PROBE_SECONDS + 2
-
-
-def test_a_port_that_speaks_something_else_is_no_cluster(listener):
-    web, answers = listener
-    answers.append(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-    with pytest.raises(PlatformError, match="is no Ray cluster"):
-        address.running_cluster(web)
-
-
-def test_a_ray_client_address_is_refused_with_what_to_use_instead():
-    with pytest.raises(PlatformError, match="Ray Job"):
-        address.running_cluster("ray://head:10001")
-
-
-def test_an_address_where_grpc_is_spoken_is_taken(listener, monkeypatch):
-    there, answers = listener
-    answers.append(SETTINGS)
-    monkeypatch.setenv("RAY_ADDRESS", there)
-    assert address.running_cluster() == there and os.environ["RAY_ADDRESS"] == there

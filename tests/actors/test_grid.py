@@ -4,7 +4,6 @@ report that tells the configs apart."""
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -33,7 +32,7 @@ def given(tmp_path):
         }  # fmt: skip
 
 
-def run(given: dict[str, Any], *, resume: bool = False, **more: Any) -> sweep.SweepSummary:
+def run(given, *, resume=False, **more):
     plan = prepare(SweepConfig.model_validate(given), resume=resume)
     return sweep.run(plan, events=Watcher(), cluster=InProcess(), **more)
 

@@ -16,34 +16,27 @@ def _store(tmp_path):
     return SweepStore(str(tmp_path / "out"))
 
 
-def test_a_second_owner_is_refused_while_the_first_lives(tmp_path):
-    Lease(_store(tmp_path))
+def test_a_living_owner_refuses_a_second_and_who_released_or_died_is_followed_by_a_higher_epoch(tmp_path):
+    store = _store(tmp_path)
+    first = Lease(store)
     with pytest.raises(OutputError, match="is running this sweep"):
         Lease(_store(tmp_path))
-
-
-def test_a_released_directory_is_taken_with_a_higher_epoch(tmp_path):
-    first = Lease(_store(tmp_path))
     first.release()
-    assert Lease(_store(tmp_path)).epoch == first.epoch + 1
+    second = Lease(_store(tmp_path))
+    assert second.epoch == first.epoch + 1
+    store.write(LEASE, json.dumps({**json.loads(store.read(LEASE)), "owner": "999999-1"}).encode())
+    assert Lease(store).epoch == second.epoch + 1
 
 
-def test_the_lease_of_a_dead_process_is_taken_over(tmp_path):
-    store = _store(tmp_path)
-    lease = Lease(store)
-    held = json.loads(store.read(LEASE))
-    held["owner"] = "999999-1"
-    store.write(LEASE, json.dumps(held).encode())
-    assert Lease(store).epoch == lease.epoch + 1
-
-
-def test_a_writer_of_an_older_epoch_drops_what_it_would_write(tmp_path):
+def test_an_owner_of_an_older_epoch_writes_nothing_and_does_not_release_a_newer_lease(tmp_path):
     store = _store(tmp_path)
     old = Lease(store)
     old.release()
     Lease(store)
     with pytest.raises(StoreError, match="took over this sweep"):
         old.check()
+    old.release()
+    assert json.loads(store.read(LEASE))["released"] is False
 
 
 TAKER = """
@@ -184,52 +177,30 @@ def test_a_lease_whose_clock_runs_ahead_is_watched_and_not_believed(tmp_path, mo
     assert Lease(store).epoch == 2
 
 
-def test_an_older_owner_does_not_release_a_newer_lease(tmp_path):
-    store = _store(tmp_path)
-    old = Lease(store)
-    old.release()
-    Lease(store)
-    old.release()
-    assert json.loads(store.read(LEASE))["released"] is False
-
-
-def test_events_are_read_back_in_the_order_in_which_they_were_emitted(tmp_path):
-    store = _store(tmp_path)
-    journal = Journal(store, Lease(store))
-    for seed in range(1203):
-        journal.emit(TrialStart(trial="t", task="a", agent="raw", seed=seed))
-    journal.flush()
-    lines = [line for path in store.list("events") for line in store.read(path).decode().splitlines()]
-    assert [json.loads(line)["seed"] for line in lines] == list(range(1203))
-
-
-def test_a_later_start_writes_segments_of_its_own(tmp_path):
-    store = _store(tmp_path)
-    for seed in range(2):
+def test_events_are_read_back_in_their_order_and_a_later_start_writes_segments_of_its_own(tmp_path):
+    store, segments = _store(tmp_path), [0]
+    for seeds in (range(1203), range(1203, 1204)):
         lease = Lease(store)
         journal = Journal(store, lease)
-        journal.emit(TrialStart(trial="t", task="a", agent="raw", seed=seed))
+        for seed in seeds:
+            journal.emit(TrialStart(trial="t", task="a", agent="raw", seed=seed))
         journal.flush()
         lease.release()
-    assert len(store.list("events")) == 2
+        segments.append(len(store.list("events")))
+    lines = [line for path in store.list("events") for line in store.read(path).decode().splitlines()]
+    assert [json.loads(line)["seed"] for line in lines] == list(range(1204)) and segments[2] == segments[1] + 1
 
 
-def test_the_store_lists_only_trials_that_were_committed(tmp_path):
+def test_the_store_lists_committed_trials_refuses_paths_that_leave_it_and_says_which_file_is_not_there(tmp_path):
     store = _store(tmp_path)
     store.write("trials/a__1/config.json", b"{}")
     store.write("trials/b__2/result.json", b"{}")
     assert store.finished() == {"b__2"}
-
-
-def test_the_store_refuses_paths_that_leave_it(tmp_path):
     for path in ("../x", "/etc/passwd", "a/../../x"):
         with pytest.raises(StoreError, match="not a path inside"):
-            _store(tmp_path).write(path, b"")
-
-
-def test_a_file_that_was_never_written_is_a_file_not_found(tmp_path):
+            store.write(path, b"")
     with pytest.raises(FileNotFoundError):
-        _store(tmp_path).read("nothing.json")
+        store.read("nothing.json")
 
 
 def test_a_table_without_rows_keeps_its_columns(tmp_path):

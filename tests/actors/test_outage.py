@@ -15,7 +15,7 @@ PATIENT = RetryConfig(attempts=3, backoff_sec=0.01, outage_sec=30)
 def test_sixty_four_trials_that_an_engine_drops_at_once_are_one_mend(tmp_path):
     dropped = []
 
-    async def drops(name: str) -> None:
+    async def drops(name):
         dropped.append(name)
         if len(dropped) <= 64:
             while len(dropped) < 64:
@@ -33,13 +33,13 @@ def test_sixty_four_trials_that_an_engine_drops_at_once_are_one_mend(tmp_path):
 def test_trials_that_find_out_one_after_the_other_wait_for_the_mend_that_is_under_way(tmp_path):
     found_out, looks_after = [], []
 
-    async def drops(name: str) -> None:
+    async def drops(name):
         if len(found_out) < 40:
             found_out.append(name)
             await asyncio.sleep(0.002 * len(found_out))
             raise SandboxError("Docker: no answer from the daemon")
 
-    def fault(name: str) -> str | None:
+    def fault(name):
         if len(found_out) < 40 or len(looks_after) < 30:
             looks_after.extend([name] if len(found_out) == 40 else [])
             return "nobody answers at /var/run/docker.sock"
@@ -54,12 +54,12 @@ def test_trials_that_find_out_one_after_the_other_wait_for_the_mend_that_is_unde
 def test_trials_that_have_not_begun_wait_for_the_mend_and_lose_no_attempt(tmp_path):
     met, polls = [], []
 
-    def drops(name: str) -> None:
+    def drops(name):
         if len(polls) < 20:
             met.append(name)
             raise SandboxError("Docker: no answer from the daemon")
 
-    def fault(name: str) -> str | None:
+    def fault(name):
         polls.append(name)
         return "nobody answers at /var/run/docker.sock" if len(polls) < 20 else None
 
@@ -70,7 +70,7 @@ def test_trials_that_have_not_begun_wait_for_the_mend_and_lose_no_attempt(tmp_pa
 def test_another_outage_is_another_mend(tmp_path):
     outages = []
 
-    def drops(name: str) -> None:
+    def drops(name):
         if len(outages) < 2:
             outages.append(name)
             stage.die("Engine")
@@ -82,7 +82,7 @@ def test_another_outage_is_another_mend(tmp_path):
     assert stage.count("alive", "_Verifiers") == 2
 
 
-async def _opened(tmp_path, stage: Stage, **retries: float) -> Crew:
+async def _opened(tmp_path, stage, **retries):
     crew = Crew(plan_of(tmp_path / "out", 1, retries=PATIENT.model_copy(update=retries)), stage)
     await crew.open()
     return crew
@@ -91,7 +91,7 @@ async def _opened(tmp_path, stage: Stage, **retries: float) -> Crew:
 async def test_who_asks_while_a_mend_is_under_way_gets_a_look_that_began_after_it_asked(tmp_path):
     asking = []
 
-    async def last(name: str) -> None:
+    async def last(name):
         if name == "_Trials" and not asking:  # the engine was looked at before, and lived
             stage.die("Engine")
             asking.append(asyncio.ensure_future(crew.mend()))

@@ -23,24 +23,24 @@ class Disk:
     """The machine's own disk, with its order of writes written down: what is not synced when the power goes may be
     lost, a new name before what it names."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root):
         self._root, self._fsync, self._replace = root, os.fsync, os.replace
-        self.order: list[str] = []
-        self.refuses: dict[str, int] = {}
+        self.order = []
+        self.refuses = {}
         """What cannot be synced (``file``, ``folder``), and by which error."""
 
-    def fsync(self, file: int) -> None:
+    def fsync(self, file):
         path = Path(f"/proc/self/fd/{file}").readlink()
         if number := self.refuses.get("folder" if path.is_dir() else "file"):
             raise OSError(number, os.strerror(number))
         self._fsync(file)
         self._note("sync", path)
 
-    def replace(self, source: Path, target: Path) -> None:
+    def replace(self, source, target):
         self._replace(source, target)
         self._note("name", Path(target))
 
-    def _note(self, what: str, path: Path) -> None:
+    def _note(self, what, path):
         where = os.path.relpath(path, self._root)
         self.order.append(f"{what} {re.sub(r'[.][0-9]+[.]tmp$', ' under another name', where)}")
 
@@ -60,13 +60,8 @@ def store(tmp_path):
 
 def test_a_result_is_on_the_disk_before_its_name_and_its_name_before_the_sweep_goes_on(disk, store):
     store.write("trials/t__1/result.json", b"{}")
-    assert disk.order == [
-        "sync trials/t__1/result.json under another name",
-        "name trials/t__1/result.json",
-        "sync trials/t__1",
-        "sync trials",
-        "sync .",
-    ]
+    assert disk.order == ["sync trials/t__1/result.json under another name", "name trials/t__1/result.json",
+                          "sync trials/t__1", "sync trials", "sync ."]  # fmt: skip
 
 
 @pytest.mark.parametrize("path", ["sweep.json", "lease.json", "suites/abc.json"])
@@ -164,8 +159,7 @@ def test_what_could_not_be_read_of_a_result_is_kept_beside_the_new_one(cut):
     before = half.read_bytes()
     run(plan_of(cut, 4), Stage())
     assert half.with_name("result.unreadable").read_bytes() == before
-    assert json.loads(half.read_bytes())["task_name"] == "t1"
-    assert len(list(cut.glob("trials/*/result.unreadable"))) == 1
+    assert json.loads(half.read_bytes())["task_name"] == "t1" and len(list(cut.glob("trials/*/result.unreadable"))) == 1
 
 
 def test_a_report_after_a_resume_that_did_not_come_to_them_knows_of_no_such_results(cut):
@@ -206,7 +200,7 @@ def test_a_sweep_whose_own_file_is_lost_is_refused_in_one_line(cut, left):
         stored_config(str(cut))
 
 
-def test_a_sweep_whose_config_this_version_cannot_read_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_sweep_whose_config_this_version_cannot_read_is_refused_in_one_line(tmp_path):
     (tmp_path / "sweep.json").write_text(json.dumps({"config": {"solver": {"no_such_knob": 1}}, "placement": {}}))
     with pytest.raises(OutputError, match=r"cannot read the sweep's config \(solver\.no_such_knob\)"):
         stored_config(str(tmp_path))

@@ -1,14 +1,12 @@
 """Sandboxes behind an actor: a call that is given up goes on over there, and what it makes is closed all the same."""
 
 import asyncio
-from collections.abc import Awaitable, Sequence
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from hc_ray.domain.fork_steps import Exec
-from hc_ray.domain.ports import ExecResult, Sandbox
+from hc_ray.domain.ports import ExecResult
 from hc_ray.domain.task import Environment, Task
 from hc_ray.domain.value import Value
 from hc_ray_actors import sandboxes as module
@@ -20,16 +18,16 @@ TASK = Task(name="t", digest="d", instruction="", environment=Environment())
 
 
 class Box:
-    def __init__(self, place: "SlowPlace") -> None:
+    def __init__(self, place):
         self.place, self.closed, self.workdir = place, 0, "/app"
 
-    async def fork(self, name: str) -> "Box":
+    async def fork(self, name):
         return await self.place.create(TASK, name)
 
-    async def exec(self, command: Sequence[str], **options: Any) -> ExecResult:
+    async def exec(self, command, **options):
         return ExecResult(exit_code=0, stdout=b"", stderr=b"")
 
-    async def close(self) -> None:
+    async def close(self):
         self.closed += 1
 
 
@@ -39,7 +37,7 @@ class Waits(Value):
     seconds: float = 0.0
     refused: bool = False
 
-    async def on(self, sandbox: Sandbox) -> None:
+    async def on(self, sandbox):
         await asyncio.sleep(self.seconds)
         if self.refused:
             raise ValueError
@@ -48,25 +46,25 @@ class Waits(Value):
 class SlowPlace:
     """Makes a sandbox when it is let."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.let = asyncio.Event()
-        self.made: list[Box] = []
+        self.made = []
 
-    async def create(self, task: Task, name: str, *, network: bool = False) -> Box:
+    async def create(self, task, name, *, network=False):
         await self.let.wait()
         self.made.append(Box(self))
         return self.made[-1]
 
 
 @pytest.fixture
-async def slow(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+async def slow(monkeypatch):
     place = SlowPlace()
     monkeypatch.setattr(module, "open_place", lambda *_, **__: place)
     actor = Sandboxes("fake", None, 2)
     return SimpleNamespace(place=place, actor=actor, remote=RemotePlace([Detached(actor)], {}))
 
 
-async def given_up(call: Awaitable[Any]) -> None:
+async def given_up(call):
     waiting = asyncio.ensure_future(call)
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -75,11 +73,11 @@ async def given_up(call: Awaitable[Any]) -> None:
         await waiting
 
 
-async def settled(remote: RemotePlace) -> None:
+async def settled(remote):
     await asyncio.gather(*remote._closing)
 
 
-async def test_a_sandbox_whose_maker_gave_up_is_closed_when_it_is_there(slow: SimpleNamespace) -> None:
+async def test_a_sandbox_whose_maker_gave_up_is_closed_when_it_is_there(slow):
     await given_up(slow.remote.create(TASK, "base"))
     assert slow.place.made == []
     slow.place.let.set()
@@ -87,7 +85,7 @@ async def test_a_sandbox_whose_maker_gave_up_is_closed_when_it_is_there(slow: Si
     assert [box.closed for box in slow.place.made] == [1] and not slow.actor._open
 
 
-async def test_a_fork_whose_maker_gave_up_is_closed_and_its_parent_is_not(slow: SimpleNamespace) -> None:
+async def test_a_fork_whose_maker_gave_up_is_closed_and_its_parent_is_not(slow):
     slow.place.let.set()
     base = await slow.remote.create(TASK, "base")
     slow.place.let.clear()
@@ -99,9 +97,7 @@ async def test_a_fork_whose_maker_gave_up_is_closed_and_its_parent_is_not(slow: 
     assert [box.closed for box in slow.place.made] == [1, 1] and not slow.actor._open
 
 
-async def test_what_is_done_in_one_call_is_closed_by_it_and_at_once_where_its_caller_gave_up(
-    slow: SimpleNamespace,
-) -> None:
+async def test_what_is_done_in_one_call_is_closed_by_it_and_at_once_where_its_caller_gave_up(slow):
     slow.place.let.set()
     base = await slow.remote.create(TASK, "base")
     assert await base.in_fork("fork", [Waits()], Waits()) is None
@@ -115,9 +111,7 @@ async def test_what_is_done_in_one_call_is_closed_by_it_and_at_once_where_its_ca
     assert [box.closed for box in slow.place.made] == [0, 1, 1, 1] and slow.remote._load == [1]
 
 
-async def test_a_trial_s_time_in_queues_holds_what_its_commands_in_forks_waited_for_a_slot(
-    slow: SimpleNamespace,
-) -> None:
+async def test_a_trial_s_time_in_queues_holds_what_its_commands_in_forks_waited_for_a_slot(slow):
     slow.place.let.set()
     with Activities(lambda use: None).trial() as trial:
         base = await slow.remote.of(trial).create(TASK, "base")
@@ -130,17 +124,16 @@ async def test_a_trial_s_time_in_queues_holds_what_its_commands_in_forks_waited_
         assert 0.15 < trial.queued() < 0.5
 
 
-async def test_a_close_that_nobody_waits_for_any_more_is_done_and_done_once(slow: SimpleNamespace) -> None:
+async def test_a_close_that_nobody_waits_for_any_more_is_done_and_done_once(slow):
     slow.place.let.set()
     base = await slow.remote.create(TASK, "base")
     await given_up(base.close())
     await base.close()
     await settled(slow.remote)
-    assert [box.closed for box in slow.place.made] == [1]
-    assert slow.remote._load == [0]
+    assert [box.closed for box in slow.place.made] == [1] and slow.remote._load == [0]
 
 
-async def test_an_actor_whose_trials_are_gone_closes_what_it_is_still_making(slow: SimpleNamespace) -> None:
+async def test_an_actor_whose_trials_are_gone_closes_what_it_is_still_making(slow):
     making = asyncio.ensure_future(slow.actor.create("h", TASK, "base", False))
     await asyncio.sleep(0)
     clearing = asyncio.ensure_future(slow.actor.clear())

@@ -1,20 +1,11 @@
 """Actors whose process dies are replaced, and what they were at is done again, with actors that are played."""
 
+import pytest
+
 from hc_ray.domain.config import RetryConfig
 from hc_ray.domain.errors import EngineError, SandboxError
 from hc_ray_actors.driver import supervisor
 from tests.fakes.crew import Stage, attempts_of, plan_of, results_of, run
-
-
-def test_trials_whose_process_is_killed_are_made_again_by_another(tmp_path):
-    stage = Stage()
-    stage.die_once("Trials", "solve")
-    summary, _ = run(plan_of(tmp_path / "out", 3, concurrency=3), stage)
-    assert (summary.done, summary.unscored) == (3, 0) and stage.made.count("Trials") == 2
-    assert summary.problems == ("processes of the sweep that died and were restarted: 1",)
-    assert stage.count("clear") == 1  # the sandboxes that nobody could close any more
-    for result in results_of(tmp_path / "out").values():
-        assert all(a["error_type"] == "ActorError" for a in attempts_of(result))
 
 
 def test_a_verifier_that_is_killed_while_it_grades_is_replaced_and_the_submission_graded_there(tmp_path):
@@ -27,38 +18,34 @@ def test_a_verifier_that_is_killed_while_it_grades_is_replaced_and_the_submissio
     assert (attempt["stage"], attempt["error_type"]) == ("grade", "ActorError")
 
 
-def test_nothing_is_written_unscanned_when_the_verifier_dies_before_the_scan(tmp_path):
+@pytest.mark.parametrize(("kind", "method", "fault", "told"), [
+    ("Trials", "solve", None, {"clear": 1}),
+    ("Verifiers", "leaks", None, {}),
+    ("Sandboxes", "solve", SandboxError("the process that answers exec is gone"), {"use_sandboxes": 1}),
+    ("Engine", "solve", EngineError("connection refused"), {"reach": 1}),
+], ids=["trials are made again and their sandboxes cleared", "nothing is written unscanned",
+        "trials are told of new sandboxes", "trials are told where the new engine is"])  # fmt: skip
+def test_an_actor_whose_process_is_killed_is_replaced(tmp_path, kind, method, fault, told):
     stage = Stage()
-    stage.die_once("Verifiers", "leaks")
-    summary, _ = run(plan_of(tmp_path / "out", 1), stage)
-    assert (summary.done, summary.stopped) == (1, False) and stage.count("leaks") >= 2
-
-
-def test_sandboxes_whose_process_is_killed_are_replaced_and_the_trials_told(tmp_path):
-    stage = Stage()
-    stage.die_once("Sandboxes", "solve", SandboxError("the process that answers exec is gone"))
-    summary, _ = run(plan_of(tmp_path / "out"), stage)
-    assert summary.unscored == 0 and stage.made.count("Sandboxes") == 2
-    assert stage.count("use_sandboxes") == 1
-
-
-def test_an_engine_that_dies_is_started_anew_and_the_trials_are_told_where(tmp_path):
-    stage = Stage()
-    stage.die_once("Engine", "solve", EngineError("connection refused"))
-    summary, _ = run(plan_of(tmp_path / "out"), stage)
-    assert (summary.done, summary.unscored) == (2, 0) and stage.made.count("Engine") == 2
-    assert stage.count("reach") == 1
+    stage.die_once(kind, method, fault)
+    summary, _ = run(plan_of(tmp_path / "out", 3, concurrency=3), stage)
+    assert (summary.done, summary.unscored, summary.stopped) == (3, 0, False) and stage.made.count(kind) == 2
+    assert {name: stage.count(name) for name in told} == told
+    if kind == "Trials":
+        assert summary.problems == ("processes of the sweep that died and were restarted: 1",)
+        for result in results_of(tmp_path / "out").values():
+            assert all(a["error_type"] == "ActorError" for a in attempts_of(result))
 
 
 def test_a_sweep_whose_engine_does_not_come_up_again_stops_and_a_resume_does_the_rest(tmp_path):
     starts = []
 
-    def start(name: str) -> None:
+    def start(name):
         starts.append(1)
         if len(starts) > 1:
             raise EngineError("no memory for the weights")
 
-    def dies(name: str) -> None:
+    def dies(name):
         stage.die("Engine")
         raise EngineError("connection refused")
 
@@ -75,13 +62,9 @@ def test_a_sweep_whose_engine_does_not_come_up_again_stops_and_a_resume_does_the
 
 
 def test_an_actor_that_keeps_dying_stops_the_sweep(tmp_path):
-    def dies(name: str) -> None:
-        stage.die("Verifiers")
-
-    stage = Stage(grade=dies)
+    stage = Stage(grade=lambda name: stage.die("Verifiers"))
     summary, _ = run(plan_of(tmp_path / "out", 9, retries=RetryConfig(attempts=9, backoff_sec=0)), stage)
-    assert summary.stopped
-    assert f"the verifier's process died {supervisor.RESTARTS + 1} times" in summary.problems[0]
+    assert summary.stopped and f"the verifier's process died {supervisor.RESTARTS + 1} times" in summary.problems[0]
 
 
 def test_trials_and_tracker_stand_on_the_drivers_node_and_so_do_those_that_take_their_place(tmp_path):

@@ -1,9 +1,7 @@
 """MLflow beside a sweep: told while trials run, never of what was not scanned, and at last how the sweep ended."""
 
 import asyncio
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -20,18 +18,18 @@ class World:
 
     where, here = "laptop", "here"
 
-    def __init__(self, fails: int = 0) -> None:
-        self.told: list[str] = []
+    def __init__(self, fails=0):
+        self.told = []
         self._fails = fails
         self.heard = asyncio.Event()
 
-    def spawn(self, cls: type, uri: str, out: str, *, node: str) -> Any:
+    def spawn(self, cls, uri, out, *, node):
         return self
 
-    async def prepare(self) -> None:
+    async def prepare(self):
         """Always ready."""
 
-    async def export(self, summary: dict[str, Any], status: str) -> str:
+    async def export(self, summary, status):
         self._fails -= 1
         if self._fails >= 0:
             raise OSError("no server")
@@ -41,19 +39,19 @@ class World:
 
 
 @pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def at_once(monkeypatch):
     monkeypatch.setattr(tracking, "PERIOD", 0.01)
     monkeypatch.setattr(tracking, "SHARE", 1.0)
 
 
-def following(folder: Path, world: World, scan: Any = None) -> tuple[Tracking, dict[str, Any]]:
-    async def clean(told: bytes) -> None:
+def following(folder, world, scan=None):
+    async def clean(told):
         """Nothing is found."""
 
     store = SweepStore(str(sweepdir.demo_like().save(folder)))
-    plan: Any = SimpleNamespace(config=SimpleNamespace(mlflow_uri="http://tracker"), out="out")
+    plan = SimpleNamespace(config=SimpleNamespace(mlflow_uri="http://tracker"), out="out")
     one = Tracking(plan, store, scan or clean)
-    one.begin(world)  # type: ignore[arg-type]
+    one.begin(world)
     return one, report.summarise(store)
 
 
@@ -68,10 +66,10 @@ async def test_runs_are_there_while_trials_run_and_say_at_last_how_the_sweep_end
     assert world.told[-1] == f"{'KILLED' if interrupted else 'FINISHED'} {trials}"
 
 
-async def test_nothing_is_told_of_a_sweep_in_which_the_scan_finds_a_canary(tmp_path: Path) -> None:
+async def test_nothing_is_told_of_a_sweep_in_which_the_scan_finds_a_canary(tmp_path):
     found = asyncio.Event()
 
-    async def finds(told: bytes) -> None:
+    async def finds(told):
         found.set()
         raise LeakError("a canary")
 
@@ -79,4 +77,4 @@ async def test_nothing_is_told_of_a_sweep_in_which_the_scan_finds_a_canary(tmp_p
     one, _ = following(tmp_path, world, finds)
     await asyncio.wait_for(found.wait(), 10)
     assert world.told == []
-    one._following.cancel()  # type: ignore[union-attr]
+    one._following.cancel()

@@ -10,7 +10,7 @@ from hc_ray_actors.driver.concurrency_window import Slot, drive
 async def test_no_more_hold_a_slot_than_the_window_is_wide():
     now = most = 0
 
-    async def go(key: int, slot: Slot) -> None:
+    async def go(key, slot):
         nonlocal now, most
         await slot.take()
         now += 1
@@ -19,7 +19,7 @@ async def test_no_more_hold_a_slot_than_the_window_is_wide():
         now -= 1
         ended.append(key)
 
-    ended: list[int] = []
+    ended = []
     await drive(range(30), go, width=3)
     assert most == 3 and sorted(ended) == list(range(30))
 
@@ -27,9 +27,9 @@ async def test_no_more_hold_a_slot_than_the_window_is_wide():
 async def test_who_waits_for_something_slow_lets_another_work(monkeypatch):
     monkeypatch.setattr(concurrency_window, "KEPT", 0.01)
     gate = asyncio.Event()
-    order: list[str] = []
+    order = []
 
-    async def go(key: str, slot: Slot) -> None:
+    async def go(key, slot):
         await slot.take()
         if key == "slow":
             await slot.during(gate.wait())
@@ -42,7 +42,7 @@ async def test_who_waits_for_something_slow_lets_another_work(monkeypatch):
 
 
 async def test_of_several_that_end_at_once_all_are_heard_before_a_fault_ends_all(caplog):
-    async def go(key: str, slot: Slot) -> None:
+    async def go(key, slot):
         await asyncio.sleep(0)
         if key.startswith("bad"):
             raise ValueError(key)
@@ -67,7 +67,7 @@ async def test_those_that_wait_without_a_slot_are_bounded():
     begun = 0
     gate = asyncio.Event()
 
-    async def go(key: int, slot: Slot) -> None:
+    async def go(key, slot):
         nonlocal begun
         begun += 1
         await gate.wait()
@@ -81,9 +81,9 @@ async def test_those_that_wait_without_a_slot_are_bounded():
 
 
 async def test_the_first_that_raises_ends_all():
-    cancelled: list[int] = []
+    cancelled = []
 
-    async def go(key: int, slot: Slot) -> None:
+    async def go(key, slot):
         if key == 3:
             raise RuntimeError("the end")
         try:
