@@ -4,6 +4,7 @@ leaves them what they are, so that the same sweep runs without Ray."""
 import contextlib
 import logging
 import os
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -27,6 +28,7 @@ from hc_ray_actors.ray_token import token_file
 
 ENGINE, SANDBOX, VERIFIER = "engine_slot", "sandbox_slot", "verifier_slot"
 """Custom resources of a node. Actors take none of its CPUs: six 1-CPU actors never start on two cores."""
+LOOPBACK = "127.0.0.1"
 START_ATTEMPTS = 3
 SOCKET_PATH = 40
 """Characters that Ray's folder may have: the paths of its sockets are 67 longer, and Linux takes 107."""
@@ -124,6 +126,12 @@ def _environment() -> None:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
 
+def own_address() -> str:
+    """Where processes on other nodes reach this one: on a laptop, and without Ray, nowhere but on loopback."""
+    ray = sys.modules.get("ray")
+    return str(ray.util.get_node_ip_address()) if ray is not None and ray.is_initialized() else LOOPBACK
+
+
 def settle(*, guarded: bool) -> None:
     """What every actor's process does first. It leaves the directory that it was started in, which may be a checkout
     with its hidden tests in the open, for an empty one; and it refuses to open sealed files, unless it is one of the
@@ -211,7 +219,7 @@ class RayCluster:
                 include_dashboard=False,
                 object_store_memory=256 << 20,
                 _temp_dir=str(self._folder),
-                _node_ip_address="127.0.0.1",
+                _node_ip_address=LOOPBACK,
                 **quiet,
             )
 

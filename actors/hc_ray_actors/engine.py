@@ -2,15 +2,18 @@
 
 import asyncio
 import os
+import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hc_ray.domain.config import EngineConfig
-from hc_ray.domain.errors import EngineError, ModelError
+from hc_ray.domain.errors import EngineError, InfrastructureError, ModelError
 from hc_ray.domain.ports import Capabilities, Model
 from hc_ray.domain.value import Value
 from hc_ray.engines.speed import request_seconds
 from hc_ray.machine.cleanup import owned_folder, remove_folder
+from hc_ray_actors.cluster import ENGINE, LOOPBACK, Cluster, own_address
+from hc_ray_actors.ray_token import derived_key
 
 if TYPE_CHECKING:
     from hc_ray.engines.embedded import EmbeddedServer
@@ -23,17 +26,23 @@ class Endpoint(Value):
     """Servers of one machine that hold the same model. None for the scripted engine, which lives in the process that
     asks."""
     model: str
+    key_name: str | None = None
+    """What the servers' key is derived from (``ray_token.derived_key``); None where they have none of ours."""
     capabilities: dict[str, Any] = {}
     """What the server was seen to do when it was started."""
 
 
-async def capabilities_of(config: EngineConfig, name: str | None = None) -> Capabilities:
+def _key(config: EngineConfig, key_name: str | None) -> str | None:
+    return derived_key(key_name) if key_name else os.environ.get(config.api_key_env or "", "") or None
+
+
+async def capabilities_of(config: EngineConfig, name: str | None = None, key_name: str | None = None) -> Capabilities:
     """What the server at the engine's URL does when it is asked. Raises ``ModelError`` where somebody else's server
     does not answer, ``EngineError`` where ours does not."""
     from hc_ray.engines.http import HttpModel
     from hc_ray.engines.probe import probe
 
-    key = os.environ.get(config.api_key_env or "", "") or None
+    key = _key(config, key_name)
     model = HttpModel(config.base_url or "", name or config.model, api_key=key, timeout=request_seconds(config))
     try:
         return await probe(model, config.sampling)
@@ -61,7 +70,7 @@ def open_model(config: EngineConfig, endpoint: Endpoint, *, timeout: float) -> M
     from hc_ray.engines.http import HttpModel
     from hc_ray.engines.spread import Spread
 
-    key = os.environ.get(config.api_key_env or "", "") or None
+    key = _key(config, endpoint.key_name)
     servers = [
         HttpModel(url, endpoint.model, api_key=key, parallel=config.parallel, timeout=timeout,
                   sampling=endpoint.capabilities.get("sampling"))
@@ -83,7 +92,7 @@ class Engine:
         ``EngineError`` for other weights than were planned with and for a server that does not come up."""
         from hc_ray.engines.catalogue import resolve, resolve_remote
 
-        config = self._config
+        config, key_name = self._config, None
         if config.kind == "scripted":
             return Endpoint(base_urls=(), model=config.script or "scripted")
         if config.kind == "embedded":
@@ -95,6 +104,8 @@ class Engine:
                     f"the weights of {config.model} are not downloaded; run: hc-ray models pull {config.model}"
                 )
             self._logs = owned_folder("engine")
+            host = own_address()
+            key_name = None if host == LOOPBACK else f"engine {secrets.token_hex(16)}"
             threads = servers_of(model.path, config.threads)
             self._servers = [
                 EmbeddedServer(
@@ -104,6 +115,8 @@ class Engine:
                     threads=own,
                     log_path=self._logs / f"engine-{number}.log",
                     sha256=config.sha256 or model.digest,
+                    host=host,
+                    key=_key(config, key_name),
                 )
                 for number, own in enumerate(threads)
             ]
@@ -113,8 +126,9 @@ class Engine:
             urls, name = (config.base_url or "",), config.model
             profile = resolve_remote(config.model).profile
         sampling = config.sampling or profile.sampling
-        seen = await capabilities_of(config.model_copy(update={"base_url": urls[0], "sampling": sampling}), name)
-        return Endpoint(base_urls=urls, model=name, capabilities=seen.model_dump(mode="json"))
+        asked = config.model_copy(update={"base_url": urls[0], "sampling": sampling})
+        seen = await capabilities_of(asked, name, key_name)
+        return Endpoint(base_urls=urls, model=name, key_name=key_name, capabilities=seen.model_dump(mode="json"))
 
     async def alive(self) -> bool:
         """Whether the servers that this actor started still run; True where it started none."""
@@ -145,3 +159,17 @@ class Engine:
         await asyncio.gather(*(asyncio.to_thread(server.stop) for server in self._servers))
         if lived and self._logs is not None:
             remove_folder(self._logs)
+
+
+def spawn_engine(cluster: Cluster, engine: EngineConfig, turn: int = 0) -> Any:
+    """An engine's actor: the nodes that may hold engines take turns. Raises ``InfrastructureError`` if none is left."""
+    if not (nodes := cluster.nodes(ENGINE)):
+        raise InfrastructureError(f"no node of {cluster.where} offers {ENGINE}")
+    return cluster.spawn(Engine, located(engine), node=nodes[turn % len(nodes)], resource=ENGINE, units=0.01)
+
+
+def located(engine: EngineConfig) -> EngineConfig:
+    """With the absolute path of a model file: actors do not work in the driver's directory."""
+    if engine.kind != "embedded" or not Path(engine.model).is_file():
+        return engine
+    return engine.model_copy(update={"model": str(Path(engine.model).absolute())})

@@ -1,5 +1,6 @@
 """The token that Ray's ports ask for."""
 
+import hmac
 import os
 import secrets
 import stat
@@ -37,6 +38,17 @@ def token_file() -> Path:
     raise PlatformError(
         f"{path} {fault}; remove it, and hc-ray will create a new one (then restart clusters that use it)"
     )
+
+
+def derived_key(name: str) -> str:
+    """A key that every process with the cluster's token can work out, and nobody else: only ``name`` travels. Raises
+    ``PlatformError`` where this node has no token."""
+    path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or data_root() / "keys/ray_token")
+    try:
+        token = os.environ.get("RAY_AUTH_TOKEN") or path.read_text().strip()
+    except OSError as fault:
+        raise PlatformError(f"this node has no token of its Ray cluster ({fault}); copy the head's there") from None
+    return hmac.new(token.encode(), name.encode(), "sha256").hexdigest()
 
 
 def _make(path: Path) -> None:

@@ -100,7 +100,7 @@ class Trials:
         self._store_root = store_root
         self._suites = SuiteShelf(self._stored_suite)
         self._looks = Looks(self._place)
-        self._models: dict[tuple[tuple[str, ...], str, int, str], Model] = {}
+        self._models: dict[tuple[Any, ...], Model] = {}
         self._activities = Activities(self.record)
         self._queues: dict[tuple[EngineConfig, int], EngineQueue] = {}
         self._loads: dict[str, list[int]] = {role: [0] * len(setup.endpoints) for role, setup in roles.items()}
@@ -245,7 +245,7 @@ class Trials:
         setup = self._roles[role]
         endpoint = setup.endpoints[index]
         sampled = canonical_json(endpoint.capabilities.get("sampling"))
-        key = (endpoint.base_urls, endpoint.model, setup.engine.parallel, sampled)
+        key = (endpoint.base_urls, endpoint.key_name, endpoint.model, setup.engine.parallel, sampled)
         if usable(setup.profile, Capabilities.model_validate(endpoint.capabilities)) != setup.profile:
             raise EngineError(f"{setup.engine.label} no longer supports completions, which the sweep was planned with")
         if key not in self._models:

@@ -49,8 +49,13 @@ def servers_of(model_path: Path, threads: int | None = None) -> list[int]:
     return [threads // servers + (index < threads % servers) for index in range(servers)]
 
 
+KEY = "HC_RAY_ENGINE_KEY"
+"""The variable that gives a server its key."""
+
+
 class EmbeddedServer:
-    """One inference server on loopback, in a process group of its own. It dies with this process.
+    """One inference server, in a process group of its own. It dies with this process. It listens on ``host``, an
+    address of this machine, and answers who has ``key``, if there is one.
 
     ``parallel`` requests are served at once, each with ``context_tokens`` of context. ``sha256``: what the weights
     must be for anything to be served."""
@@ -66,6 +71,8 @@ class EmbeddedServer:
         start_timeout: float = 180.0,
         alias: str | None = None,
         sha256: str | None = None,
+        host: str = "127.0.0.1",
+        key: str | None = None,
     ) -> None:
         self._model = Path(model_path)
         self._parallel = parallel
@@ -75,6 +82,7 @@ class EmbeddedServer:
         self._start_timeout = start_timeout
         self._alias = alias or self._model.stem
         self._sha256 = sha256
+        self._host, self._key = host, key
         self._process: subprocess.Popen[bytes] | None = None
         self._base_url: str | None = None
 
@@ -109,7 +117,7 @@ class EmbeddedServer:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
-                env=owned_environment({**SPIN, **without_secrets()}),
+                env=owned_environment({**SPIN, **without_secrets(), **({KEY: self._key} if self._key else {})}),
             )
         deadline = time.monotonic() + self._start_timeout
         try:
@@ -152,7 +160,7 @@ class EmbeddedServer:
 
     def _command(self) -> list[str]:
         command = [sys.executable, "-m", "hc_ray.engines.embedded_server"]
-        command += ["--model", str(self._model), "--alias", self._alias]
+        command += ["--model", str(self._model), "--alias", self._alias, "--host", self._host]
         command += ["--parallel", str(self._parallel), "--context-tokens", str(self._context_tokens)]
         return [*command, "--threads", str(self._threads)]
 

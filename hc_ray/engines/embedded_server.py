@@ -1,4 +1,4 @@
-"""The child process of ``EmbeddedServer``: one xllamacpp server on a loopback port of the system's choice.
+"""The child process of ``EmbeddedServer``: one xllamacpp server on a port of the system's choice.
 
 It prints one JSON line on its standard output, ``{"url": …}`` or ``{"error": …}``, and ends when its standard input
 closes or its parent is gone. A parent-death signal is not used: the kernel ties it to the *thread* that started the
@@ -20,6 +20,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="hc_ray.engines.embedded_server")
     parser.add_argument("--model", required=True)
     parser.add_argument("--alias", required=True)
+    parser.add_argument("--host", required=True)
     parser.add_argument("--parallel", type=int, required=True)
     parser.add_argument("--context-tokens", type=int, required=True)
     parser.add_argument("--threads", type=int, required=True)
@@ -49,7 +50,9 @@ def _parameters(options: argparse.Namespace) -> Any:
     parameters = xllamacpp.CommonParams()
     parameters.model.path = options.model
     parameters.model_alias = {options.alias}
-    parameters.hostnames = ["127.0.0.1"]
+    parameters.hostnames = [options.host]
+    if key := os.environ.pop("HC_RAY_ENGINE_KEY", None):
+        parameters.api_keys = [key]
     parameters.port = 0
     parameters.n_parallel = options.parallel
     # llama.cpp divides the context among its slots unless the cache is unified; divided, no slot can starve another.

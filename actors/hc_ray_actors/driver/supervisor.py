@@ -3,9 +3,11 @@ given the tasks that they lack, and started anew when they die."""
 
 import asyncio
 import contextlib
+import itertools
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,9 @@ from hc_ray.domain.errors import HcRayError, InfrastructureError
 from hc_ray.domain.task import Task
 from hc_ray.machine import sealed_guard
 from hc_ray.machine.paths import data_root
-from hc_ray_actors.cluster import ENGINE, SANDBOX, VERIFIER, Cluster
+from hc_ray_actors.cluster import SANDBOX, VERIFIER, Cluster
 from hc_ray_actors.driver.plan import Plan
-from hc_ray_actors.engine import Endpoint, Engine
+from hc_ray_actors.engine import Endpoint, spawn_engine
 from hc_ray_actors.sandboxes import Sandboxes, given_by, pack_public
 from hc_ray_actors.trials import RoleSetup, Trials
 from hc_ray_actors.verifiers import Rules, Verifiers, pack_sealed, sealed_digests
@@ -135,12 +137,12 @@ class Crew:
         if plan.models:
             self._trials = Seat("the trials' process", self._make_trials)
 
-    def _maker(self, cls: type, *args: Any, node: str | None = None, resource: str) -> Callable[[], Any]:
+    def _maker(self, cls: type, *args: Any, node: str, resource: str) -> Callable[[], Any]:
         """Makes an actor on its node; on another with the same resource when that node is gone."""
 
         def make() -> Any:
             here = node
-            if node is not None and node not in (living := self._cluster.nodes(resource)):
+            if node not in (living := self._cluster.nodes(resource)):
                 if not living:
                     raise Broken(f"no node with {resource} is left")
                 here = living[0]
@@ -167,9 +169,10 @@ class Crew:
 
     async def _open_engines(self) -> None:
         """One set of replicas for each distinct engine, whatever number of roles share it."""
+        turns = itertools.count()
         for engine in self._plan.engines:
-            make = self._maker(Engine, located(engine), resource=ENGINE)
-            seats = self._engines[engine] = [Seat(f"the engine {engine.label}", make) for _ in range(engine.replicas)]
+            makers = [partial(spawn_engine, self._cluster, engine, next(turns)) for _ in range(engine.replicas)]
+            seats = self._engines[engine] = [Seat(f"the engine {engine.label}", make) for make in makers]
             self._endpoints[engine] = list(await asyncio.gather(*(seat.actor.start() for seat in seats)))
 
     def roles(self) -> dict[str, RoleSetup]:
@@ -252,9 +255,9 @@ class Crew:
     async def _renew_engine(self, engine: EngineConfig, index: int, seat: Seat) -> None:
         with contextlib.suppress(Exception):
             await asyncio.wait_for(seat.actor.stop(), 10)
-        seat.renew(self._cluster)
-        self.renewed += 1
         try:
+            seat.renew(self._cluster)
+            self.renewed += 1
             self._endpoints[engine][index] = await seat.actor.start()
         except HcRayError as fault:
             raise Broken(f"{seat.what} does not come up again: {fault}") from fault
@@ -288,10 +291,3 @@ class Crew:
         closing += [seat.actor.close_all() for seat in (*self._sandboxes, *self._verifiers)]
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.gather(*closing, return_exceptions=True), 20)
-
-
-def located(engine: EngineConfig) -> EngineConfig:
-    """With the absolute path of a model file: actors do not work in the driver's directory."""
-    if engine.kind != "embedded" or not Path(engine.model).is_file():
-        return engine
-    return engine.model_copy(update={"model": str(Path(engine.model).absolute())})

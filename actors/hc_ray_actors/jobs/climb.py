@@ -24,16 +24,15 @@ from hc_ray.reports.report import rows_of, stored_json
 from hc_ray.statistics.estimators import wilson
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors import verifiers
-from hc_ray_actors.cluster import ENGINE, Cluster, RayCluster
+from hc_ray_actors.cluster import Cluster, RayCluster
 from hc_ray_actors.driver import results, sweep
 from hc_ray_actors.driver.configs import drafts, settle
 from hc_ray_actors.driver.journal import Lease
 from hc_ray_actors.driver.plan import anywhere
 from hc_ray_actors.driver.resumption import comparable
-from hc_ray_actors.driver.supervisor import located
 from hc_ray_actors.driver.task_choice import vocabulary_of
 from hc_ray_actors.driver.trial_record import now
-from hc_ray_actors.engine import Engine, open_model
+from hc_ray_actors.engine import open_model, spawn_engine
 from hc_ray_actors.jobs.climb_replay import LOOKS, StoredTrials
 from hc_ray_actors.jobs.climb_tracking import told
 from hc_ray_actors.jobs.sweep_evaluator import SWEEPS, SweepEvaluator, Watch
@@ -153,7 +152,7 @@ class _Lasting:
 async def _answer(config: EngineConfig, cluster: Cluster, prompt: Prompt) -> Completion:
     """By an engine that is up for one question only: beside a sweep it would take the others' memory and cores."""
     engine, profile, _ = role_model(config)
-    actor = cluster.spawn(Engine, located(engine), resource=ENGINE, units=0.01)
+    actor = spawn_engine(cluster, engine)
     try:
         model = open_model(engine, await actor.start(), timeout=request_seconds(engine, profile.context_tokens))
         try:

@@ -1,0 +1,73 @@
+"""Where an engine's servers stand on a cluster, where they listen, and who may ask them."""
+
+from pathlib import Path
+
+import pytest
+
+from hc_ray.domain.errors import EngineError, InfrastructureError, PlatformError
+from hc_ray.domain.prompt import Prompt
+from hc_ray.engines import catalogue
+from hc_ray.engines.embedded import EmbeddedServer
+from hc_ray.engines.http import HttpModel
+from hc_ray_actors.cluster import ENGINE
+from hc_ray_actors.ray_token import derived_key, token_file
+from tests.fakes.crew import Stage, plan_of, run
+
+
+def test_an_engines_replicas_take_turns_on_the_nodes_for_engines_and_a_lost_nodes_goes_to_another(
+    tmp_path, monkeypatch
+):
+    stage = Stage()
+    lost = stage.die_once("Engine", "solve", EngineError("no route to host"))
+    living = {ENGINE: lambda: ["a", "b"] if lost else ["a", "b", "c"]}
+    monkeypatch.setattr(stage, "nodes", lambda resource: living.get(resource, lambda: ["here"])())
+    plan = plan_of(tmp_path / "out")
+    engine, profile, digest = plan.models["solver"]
+    models = {"solver": (engine.model_copy(update={"replicas": 3}), profile, digest)}
+    summary, _ = run(plan.model_copy(update={"models": models}), stage)
+    assert (summary.done, summary.unscored) == (2, 0) and stage.stood["Engine"] == ["a", "b", "c", "a"]
+
+
+def test_without_a_node_for_engines_a_sweep_says_so_before_its_first_trial(tmp_path, monkeypatch):
+    stage = Stage()
+    monkeypatch.setattr(stage, "nodes", lambda resource: [] if resource == ENGINE else ["here"])
+    with pytest.raises(InfrastructureError, match="no node of in-process offers engine_slot"):
+        run(plan_of(tmp_path / "out"), stage)
+    assert stage.count("solve") == 0
+
+
+def test_a_key_is_worked_out_wherever_the_token_is_and_nowhere_else(tmp_path, monkeypatch):
+    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
+    token = token_file()
+    key = derived_key("engine 1")
+    assert key != derived_key("engine 2") and token.read_text() not in key
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(token))  # as on a node of cluster.yaml
+    assert derived_key("engine 1") == key
+    token.write_text("of another cluster")
+    assert derived_key("engine 1") != key
+    token.unlink()
+    with pytest.raises(PlatformError, match="this node has no token of its Ray cluster"):
+        derived_key("engine 1")
+
+
+@pytest.mark.engine
+async def test_a_server_with_a_key_listens_where_it_is_told_and_answers_only_who_has_the_key(tmp_path):
+    log, key = tmp_path / "engine.log", "of-this-sweep-alone"
+    weights = catalogue.pull("smollm2-135m-instruct")
+    server = EmbeddedServer(weights, parallel=1, context_tokens=256, log_path=log, host="127.0.0.2", key=key)
+    prompt = Prompt(role="solver", purpose="test", text="def add(a, b):\n    return", max_tokens=4)
+    try:
+        url = server.start()
+        assert url.startswith("http://127.0.0.2:")
+        words = Path(f"/proc/{server.pid}/cmdline").read_text()
+        for given in (key, "a-guess", None):
+            client = HttpModel(url, "any", api_key=given, retries=0)
+            if given == key:
+                assert (await client.complete(prompt)).text
+            else:
+                with pytest.raises(EngineError, match="401"):
+                    await client.complete(prompt)
+            await client.aclose()
+    finally:
+        server.stop()
+    assert key not in words and key not in log.read_text()
