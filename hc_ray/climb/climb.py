@@ -33,8 +33,7 @@ class Climb:
     ) -> None:  # fmt: skip
         """``ask``: the meta-reasoner's engine; None: the rules propose. ``speaks``: the vocabulary that hints must not
         use. ``learned_from``: the tasks that installed skills were learned from. ``tell`` hears every record as it is
-        written. Raises ``OutputError`` where the store holds another
-        climb."""
+        written. Raises ``OutputError`` where the store holds another climb."""
         self.site, self.tasks, self.config = start, tuple(sorted(tasks)), config
         """``site``: the incumbent."""
         self._evaluator, self._store, self._ask, self._replay = evaluator, store, ask, replay
@@ -45,7 +44,7 @@ class Climb:
         """What it has cost so far."""
         self._aggregates: Aggregates | None = None
         self._stagnant = self.failed = 0
-        """Generations, and confirmations, since the last acceptance."""
+        """Generations, and confirmations, since the incumbent last changed; an accepted “no change” is none."""
         terms: dict[str, Any] = {"config": config.model_dump(mode="json"), "start": start.model_dump(mode="json"),
                                  "tasks": digest_of(list(self.tasks))}  # fmt: skip
         declared = readable_json(terms | ({"learned_from": sorted(self._learned_from)} if learned_from else {}))
@@ -82,7 +81,8 @@ class Climb:
         """Take over what a decided generation says."""
         self.history += records
         self._stagnant += 1
-        self.failed = 0 if any(one.accepted for one in records) else self.failed + sum(one.confirmed for one in records)
+        moved = any(one.accepted and one.proposal.knob for one in records)
+        self.failed = 0 if moved else self.failed + sum(one.confirmed for one in records)
         for one in records:
             assert one.decision is not None
             self.tokens, self._aggregates = one.decision.tokens, one.decision.control

@@ -21,7 +21,7 @@ class Generation:
         self, number: int, site: Site, tasks: tuple[str, ...], config: ClimbConfig, evaluator: Evaluator, *,
         spent: int, failed: int = 0, learned_from: Set[str] = frozenset(),
     ) -> None:  # fmt: skip
-        """``spent``: what the climb has cost so far; ``failed``: confirmations since its last acceptance;
+        """``spent``: what the climb has cost so far; ``failed``: confirmations since its incumbent changed;
         ``learned_from``: tasks that judge no change of ``use_skills``."""
         self.number, self.site, self.tasks, self.config, self._evaluator = number, site, tasks, config, evaluator
         self.tokens, self._failed, self._unlearned = spent, failed, set(tasks) - learned_from
@@ -38,7 +38,7 @@ class Generation:
         self._run("race", [], range(self.config.looks[0]))
 
     def decide(self, proposals: Sequence[Proposal], replay: Replay | None) -> list[Decision]:
-        """What becomes of each proposal; at most one is accepted."""
+        """What becomes of each proposal; at most one change is accepted, and no change where it is a false alarm."""
         config, self._changes = self.config, {str(one.proposer): one for one in proposals}
         self.tokens += sum(one.tokens for one in proposals)
         racing: dict[str, None] = {one.proposer: None for one in proposals if not self._refused(one, replay)}
@@ -47,12 +47,13 @@ class Generation:
         order = sorted(ahead, key=lambda name: self._evidence[name][-1].p)
         for name in order[config.confirmations - self._failed :]:
             del ahead[name]
-            self._end(name, "reverted", "no confirmation is left for it")
+            self._end(name, "reverted", "the climb has no confirmation left")
         levels = [*(0.0 for _ in config.confirm[1:]), config.confirm_alpha]
         confirmed = {name: self._evidence[name][-1] for name in self._stage("confirm", ahead, config.confirm, levels)}
-        best = max(confirmed, key=lambda name: (confirmed[name].delta or 0.0, confirmed[name].saved or 0.0), default="")
+        changes = [name for name in confirmed if self._changes[name].knob]
+        best = max(changes, key=lambda name: (confirmed[name].delta or 0.0, confirmed[name].saved or 0.0), default="")
         for name, last in confirmed.items():
-            rest = "" if name == best else "; another of this generation leads by more"
+            rest = "; another change of this generation gains more" if name in changes and name != best else ""
             self._end(name, "reverted" if rest else "accepted", f"confirmed: {last}{rest}")
         common = {"control": self.aggregates(), "tokens": self.tokens}
         return [

@@ -3,9 +3,10 @@ confirmation of both on fresh seeds. What counts is the first verdict, paired by
 
 Only the confirmation accepts, on trials that no decision has seen. The race is a filter: nothing rests on its level.
 From each incumbent on at most ``confirmations`` may fail, and each has the same share of ``alpha``, so that all of them
-together accept what is no better with a chance of at most ``alpha``, whatever the race lets through, no change and
-savings of tokens included. ``scripts/bench climb`` simulates whole climbs; the defaults are where it gained most at
-equal tokens."""
+together accept what neither passes more nor costs less with a chance of at most ``alpha``, whatever the race lets
+through, no change included. A change that is accepted for its tokens has lost no passes on these trials; that it truly
+loses none is not tested (docs/decisions.md). ``scripts/bench climb`` simulates whole climbs; the defaults are where it
+gained most at equal tokens."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -16,8 +17,8 @@ from hc_ray.domain.value import Value
 from hc_ray.statistics.estimators import FEWEST_TASKS, minimal_detectable_effect, sign_flip
 
 Standing = Literal["ahead", "cheaper", "behind", "open"]
-_DRAWS = 4000
-"""Sign assignments where there are too many tasks for all of them; p is valid with any number."""
+_EXACT, _DRAWS = 14, 4000
+"""``sign_flip`` tries all assignments of signs to so many tasks that differ; of more tasks, so many at random."""
 
 
 class ClimbConfig(ClimbSettings):
@@ -36,7 +37,7 @@ class ClimbConfig(ClimbSettings):
     def can_accept(self, tasks: int) -> bool:
         """Whether the best evidence that so many tasks can give would be enough."""
         level = min(self.confirm_alpha, self.look_alpha(-1))
-        return tasks >= FEWEST_TASKS and 0.5**tasks <= level
+        return tasks >= FEWEST_TASKS and 0.5 ** min(tasks, _EXACT) <= level
 
     def says(self, tasks: int, proposers: int) -> tuple[str, ...]:
         """The declaration for a reader, and whether so few tasks could lead to an acceptance at all."""
@@ -46,9 +47,9 @@ class ClimbConfig(ClimbSettings):
             f"at most {self.tokens:,} tokens",
             f"race: {_counted(sum(self.looks), 'seed')} per task in {_counted(len(self.looks), 'look')}, one-sided "
             f"alpha {self.race_alpha:g} in all; confirmation: both configs on "
-            f"{_counted(sum(self.confirm), 'fresh seed')} per task, one-sided alpha {self.confirm_alpha:.4f}, the end "
-            f"after {self.confirmations} that fail; chance of any acceptance where nothing is better: at most "
-            f"{self.alpha:g}",
+            f"{_counted(sum(self.confirm), 'fresh seed')} per task, one-sided alpha {self.confirm_alpha:.4f}; the "
+            f"climb ends after {_counted(self.confirmations, 'failed confirmation')}; chance of any acceptance from "
+            f"an incumbent that nothing beats: at most {self.alpha:g}",
             f"a confirmation at two-sided alpha 0.05 would see a difference of {effect:.2f} (80 % power)"
             if self.can_accept(tasks)
             else f"on {_counted(tasks, 'task')} no change can be accepted, whatever it does",

@@ -150,6 +150,10 @@ class RetryConfig(Value):
     """Seconds to wait for a Docker daemon or an engine that does not respond, before the sweep stops."""
 
 
+SeedsPerLook = Annotated[int, Field(ge=1, le=50)]
+"""Five looks of them stay apart from the seeds of other parts of a generation (``climb.generation``)."""
+
+
 class ClimbSettings(Value):
     """What a climb declares before its first trial."""
 
@@ -157,14 +161,14 @@ class ClimbSettings(Value):
     """Generations at most; in each, every proposer suggests one change."""
     tokens: int = Field(5_000_000, ge=1)
     """Token budget of the whole climb: control, confirmations and the meta-reasoner included."""
-    looks: tuple[int, ...] = Field((1, 1), min_length=1)
+    looks: tuple[SeedsPerLook, ...] = Field((1, 1), min_length=1, max_length=5)
     """Seeds per task that each look of a race adds."""
-    confirm: tuple[int, ...] = Field((2, 4), min_length=1)
+    confirm: tuple[SeedsPerLook, ...] = Field((2, 4), min_length=1, max_length=5)
     """Seeds per task that each look of a confirmation adds; only the last accepts."""
     race_alpha: float = Field(0.15, gt=0, le=0.5)
     """One-sided level of a race, all its looks together."""
     alpha: float = Field(0.1, gt=0, le=0.5)
-    """Bound of the chance that a climb accepts anything where no change has an effect."""
+    """Bound of the chance to accept anything from an incumbent that no change beats in passes or in tokens."""
     confirmations: int = Field(4, ge=1)
     """Confirmations that may fail before the next acceptance: they share ``alpha``, and the climb ends with the last of
     them."""

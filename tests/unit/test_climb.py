@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from hc_ray.climb.climb import Climb
 from hc_ray.climb.evaluation import Cell, Outcome
@@ -118,6 +119,35 @@ def test_failed_confirmations_are_counted_from_the_last_acceptance_on_and_the_la
         since = next((i for i, one in enumerate(reversed(tried)) if True in one), len(tried))
         assert [len(one) for one in tried if True not in one].count(3) == 0, "two are left at most"
         assert climb.ended_by == "confirmations" and sum(map(len, tried[len(tried) - since :])) == climb.failed == 2
+
+
+class Rigged(World):
+    """Only these arms pass."""
+
+    passing: tuple[str, ...] = ()
+
+    def evaluate(self, cells: Sequence[Cell], *, tokens: int) -> list[list[Outcome]]:
+        return [[one.model_copy(update={"passed": cell.arm in self.passing}) for one in made]
+                for cell, made in zip(cells, super().evaluate(cells, tokens=tokens), strict=True)]  # fmt: skip
+
+
+def test_a_false_alarm_uses_up_a_confirmation_and_is_no_reason_to_revert_a_change() -> None:
+    world = Rigged(1, 8, 0.0)
+    world.passing = ("no change",)
+    climb, _ = climbed(SHORT.model_copy(update={"generations": 9, "confirmations": 2}), world)
+    assert [one.proposal.proposer for one in accepted(climb)] == ["no change"] * 2 and climb.failed == 2
+    assert climb.ended_by == "confirmations" and climb.site == START
+    world.passing = ("no change", "tpe", "rules")
+    climb, _ = climbed(SHORT.model_copy(update={"generations": 1}), world)
+    assert sorted(bool(one.proposal.knob) for one in accepted(climb)) == [False, True] and climb.failed == 0
+    assert climb.site != START
+
+
+@pytest.mark.parametrize("looks", [(), (0,), (-1, 2), (51,), (50,) * 6])
+def test_looks_that_are_none_or_reach_the_seeds_of_other_trials_are_refused(looks) -> None:
+    for name in ("looks", "confirm"):
+        with pytest.raises(ValidationError):
+            ClimbConfig(**{name: looks})
 
 
 def test_changes_that_stored_trials_speak_against_cost_no_trial() -> None:

@@ -135,6 +135,8 @@ async def measured(audit: Audit, told: Told = lambda line: None) -> Outcome:
     try:
         async with asyncio.TaskGroup() as group:
             running = [group.create_task(one(subject)) for subject in audit.subjects]
+    except ExceptionGroup as faults:
+        raise faults.exceptions[0] from None
     finally:
         await audits.close_all()
     found = [task.result() for task in running]

@@ -211,7 +211,7 @@ def run(
 
 def _sweeps(plan: ClimbPlan, store: SweepStore) -> list[str]:
     """The climb's sweeps so far."""
-    return [f"{plan.out}/sweeps/{name}" for name in (stored_json(store, SWEEPS) or {}).values()]
+    return [f"{results.absolute(plan.out)}/sweeps/{name}" for name in (stored_json(store, SWEEPS) or {}).values()]
 
 
 def _learned_from(plan: ClimbPlan) -> tuple[str, ...]:

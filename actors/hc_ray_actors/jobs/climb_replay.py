@@ -50,6 +50,9 @@ class StoredTrials:
         return gain
 
     async def _look(self, incumbent: SolverConfig, changed: SolverConfig) -> Look:
+        if self._cluster.here not in self._cluster.nodes(VERIFIER):
+            self._note("stored trials were not looked at: the driver's node has no verifier_slot")
+            return Look()
         actor = self._cluster.spawn(Auditing, node=self._cluster.here, resource=VERIFIER, units=0.01)
         try:
             found: Look = await actor.look(self._sweeps(), incumbent, changed)
