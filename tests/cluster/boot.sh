@@ -1,5 +1,4 @@
-# The first process of a host (hosts.py), in new mount, pid, uts, ipc and net namespaces: makes them a machine and turns
-# into its ssh server.
+# A host's first process, in namespaces of its own (hosts.py): makes them a machine and turns into its ssh server.
 #   boot.sh FOLDER NAME NUMBER BRIDGE_PID CHANGED_ROOT READ_ONLY...
 set -eu
 folder=$1 name=$2 number=$3 bridge=/proc/$4/ns/net change=$5

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import secrets
+import shlex
 import subprocess
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,7 @@ from tests.fakes.docker_daemon import OwnDaemon
 from tests.fakes.sweeps import command, results
 
 PORT = 6379
+WORK = {"sandbox_slot": 1, "verifier_slot": 1}
 SETTINGS = {
     "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": f"{DATA}/keys/ray_token", "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
@@ -34,9 +36,8 @@ class Cluster:
         token.parent.mkdir(mode=0o700, exist_ok=True)
         token.write_text(self._token)
         token.chmod(0o600)
-        where = f"--address={self.head.name}:{PORT}"
-        if host is self.head:
-            where = f"--head --port={PORT} --include-dashboard=false"
+        head = f"--head --port={PORT} --include-dashboard=false"
+        where = head if host is self.head else f"--address={self.head.name}:{PORT}"
         words = f"--num-cpus=1 --object-store-memory={80 << 20} --include-log-monitor=false"
         start = f"ray start {where} --node-ip-address={host.address} {words} --resources='{json.dumps(slots)}'"
         # Ray gives up after 30 s, which a busy machine of two cores may take.
@@ -46,11 +47,17 @@ class Cluster:
     def sweep(self, *words: object) -> "subprocess.Popen[str]":
         """A sweep that was begun on the head."""
         given = ["sweep", "--address", "auto", "-o", "/tmp/out", "--mlflow-uri", "none", *words]
-        both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        inside = self.head.entered('exec "$0" "$@"')
-        return subprocess.Popen(inside + command(*given), stdin=subprocess.DEVNULL, text=True, **both)
+        return self.head.start(shlex.join(command(*given)))
 
-    def results(self) -> dict[str, dict[str, Any]]:
+    def scored(self, sweep: "subprocess.Popen[str]") -> dict[str, dict[str, Any]]:
+        """The sweep's results by name; fails the test unless it ends well and all trials were scored."""
+        said, _ = sweep.communicate(timeout=300)
+        found = self.results()
+        faults = {r["exception_info"]["exception_message"] for r in found.values() if r["verifier_result"] is None}
+        assert (sweep.returncode, faults) == (0, set()), said[-1500:]
+        return found
+
+    def results(self) -> Any:
         return results(self.head.folder / "tmp/out")
 
 
