@@ -42,8 +42,8 @@ def html(summary: Mapping[str, Any]) -> str:
         section_html(criteria_section(summary)),
         "<h2>Agents</h2>",
         agents_html(summary["configs"]),
-        "<p class=soft>Intervals are 95 % confidence intervals: Wilson for one trial per task, a bootstrap over tasks "
-        "for several. Unscored trials (something failed outside the sandbox) are left out of every rate except "
+        "<p class=soft>Intervals are 95 % confidence intervals: Wilson's, with as many trials for repeats as the "
+        "spread over tasks is worth. Unscored trials (something failed outside the sandbox) are left out of all but "
         "“unscored as fails”. Weak suites: trials whose suite tells no state from another, so that it neither repairs "
         "nor selects. Ties: trials in which nothing told the submission from a candidate that behaves differently.</p>",
         section_html(unscored_section(summary)),

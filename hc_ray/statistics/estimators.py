@@ -7,7 +7,6 @@ import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
-from typing import Any
 
 from hc_ray.domain.value import Value
 
@@ -44,64 +43,48 @@ def _score(share: float, n: float, z: float, *, tasks: int) -> Estimate:
 
 def rate(groups: Sequence[Sequence[float]]) -> Estimate:
     """A pass rate: the mean of the tasks' mean outcomes (each 0 … 1). Wilson's interval for one trial a task, else that
-    of clustered shares, of no more trials than there were."""
+    of clustered shares."""
     filled = [group for group in groups if group]
-    trials = sum(map(len, filled))
-    return wilson(sum(map(sum, filled)), trials) if trials == len(filled) else mean_of_shares(filled, most=trials)
+    single = all(len(group) == 1 for group in filled)
+    return wilson(sum(map(sum, filled)), len(filled)) if single else mean_of_shares(filled)
 
 
-def mean_of_shares(groups: Sequence[Sequence[float]], *, most: float = math.inf) -> Estimate:
-    """The mean of tasks' mean shares: Wilson's interval of as many trials as the spread over tasks is worth, with
-    Student's quantile (Korn and Graubard 1998). A bootstrap's percentiles cover too rarely for 20 tasks and for rates
-    near 0 or 1 (docs/results.md). Tasks that are all alike say nothing of their spread: they are worth a trial each."""
-    means = [sum(group) / len(group) for group in groups if group]
-    if not means:
+def mean_of_shares(groups: Sequence[Sequence[float]]) -> Estimate:
+    """The mean of tasks' mean shares: Wilson's interval of as many trials as the spread over tasks is worth, of no more
+    than there were, with Student's quantile (Korn and Graubard 1998). A bootstrap's percentiles cover too rarely for 20
+    tasks and for rates near 0 or 1 (docs/results.md). Tasks that are all alike say nothing of their spread: they are
+    worth a trial each."""
+    filled = [group for group in groups if group]
+    if not filled:
         return NOT_MEASURED
+    means = [sum(group) / len(group) for group in filled]
     share, count = sum(means) / len(means), len(means)
     spread = sum((mean - share) ** 2 for mean in means)
     if len(set(means)) < 2 or share * (1 - share) == 0:
         return wilson(sum(means), count)
     from scipy.special import stdtrit
 
-    worth = min(most, share * (1 - share) * count * (count - 1) / spread)
+    worth = min(sum(map(len, filled)), share * (1 - share) * count * (count - 1) / spread)
     return _score(share, worth, float(stdtrit(count - 1, 0.975)), tasks=count)
 
 
-def clustered_bootstrap(
-    groups: Sequence[Sequence[float]],
-    *,
-    seed: int = 0,
-    resamples: int = RESAMPLES,
-    bounds: tuple[float, float] = (0.0, 1.0),
-) -> tuple[float, float]:
-    """95 % interval of the mean of group means, which lie within ``bounds``. Groups are resampled whole: what varies
-    within them varies their means already. Where all means are equal there is nothing to resample: Wilson's interval
-    over groups stands in, for differences (``bounds`` below 0) his bound of 0 of n."""
-    import numpy as np
-
-    means = np.asarray([sum(group) / len(group) for group in groups], dtype=float)
-    count, value = len(means), float(means.mean())
-    if len(set(means)) < 2:
-        equal = wilson(value * count if bounds[0] == 0 else 0, count)
-        low, high = (
-            (equal.low, equal.high) if bounds[0] == 0 else (value - (equal.high or 1), value + (equal.high or 1))
-        )
-    else:
-        drawn = means[np.random.default_rng(seed).integers(0, count, (resamples, count))].mean(axis=1)
-        low, high = _stretched(value, drawn, count)
-    return max(bounds[0], low or 0.0), min(bounds[1], high or 0.0)
-
-
-def _stretched(value: float, drawn: Any, count: int) -> tuple[float, float]:
-    """The resamples' 95 % percentiles, stretched about ``value`` for few groups (Hesterberg 2015, "expanded
-    percentile"): resamples vary by the spread over n, not n - 1, and their quantiles are a normal's, not Student's.
-    For 20 tasks by a tenth."""
+def mean_difference(differences: Sequence[float], *, seed: int = 0) -> tuple[float, float]:
+    """95 % interval of the mean of tasks' differences (-1 … 1): the percentiles of resampled tasks, stretched about the
+    mean for few tasks (Hesterberg 2015, "expanded percentile"), since resamples vary by the spread over n, not n - 1,
+    and their quantiles are a normal's, not Student's. For 20 tasks by a tenth. Where all are equal there is nothing to
+    resample: Wilson's bound of 0 of n stands in."""
     import numpy as np
     from scipy.special import stdtrit
 
-    low, high = np.quantile(drawn, [0.025, 0.975])
+    each, count = np.asarray(differences, dtype=float), len(differences)
+    value = sum(differences) / count
+    if len(set(differences)) < 2:
+        half = wilson(0, count).high or 1.0
+        return max(-1.0, value - half), min(1.0, value + half)
+    drawn = each[np.random.default_rng(seed).integers(0, count, (RESAMPLES, count))].mean(axis=1)
     stretch = math.sqrt(count / (count - 1)) * float(stdtrit(count - 1, 0.975)) / Z95
-    return value - (value - float(low)) * stretch, value + (float(high) - value) * stretch
+    low, high = (value + (float(end) - value) * stretch for end in np.quantile(drawn, [0.025, 0.975]))
+    return max(-1.0, low), min(1.0, high)
 
 
 def pass_at_k(n: int, passes: int, k: int) -> float:
@@ -149,9 +132,7 @@ def efficiency(rows: Sequence[tuple[float, float, float]], *, seed: int = 0, res
     """Selection efficiency of tasks' ``(chosen, mean, oracle)``. The interval resamples tasks, all three together."""
     import numpy as np
 
-    if not rows:
-        return NOT_MEASURED
-    value = selection_efficiency(*(sum(row[i] for row in rows) / len(rows) for i in range(3)))
+    value = selection_efficiency(*(sum(row[i] for row in rows) / len(rows) for i in range(3))) if rows else None
     if value is None:
         return NOT_MEASURED
     drawn = np.random.default_rng(seed).integers(0, len(rows), (resamples, len(rows)))
@@ -247,7 +228,7 @@ def paired(a: Mapping[str, Sequence[float]], b: Mapping[str, Sequence[float]], *
         p, test = mcnemar(only_a, only_b), "exact McNemar"
     else:
         p, test = sign_flip(differences, seed=seed), "sign-flip permutation"
-        low, high = clustered_bootstrap([[one] for one in differences], seed=seed, bounds=(-1.0, 1.0))
+        low, high = mean_difference(differences, seed=seed)
     return Paired(delta=delta, low=low, high=high, p=p, test=test, n=len(common))
 
 

@@ -26,7 +26,7 @@ from hc_ray.climb.race import ClimbConfig
 from hc_ray.domain.config import SolverConfig
 from hc_ray.reports.page import interval_of
 from hc_ray.reports.terminal import heading, say, table
-from hc_ray.statistics.estimators import clustered_bootstrap, wilson
+from hc_ray.statistics.estimators import mean_difference, wilson
 from tests.fakes.sweepdir import MemoryStore
 
 WORLDS = {"A/A": 0.0, "small": 0.5, "large": 1.0}
@@ -138,7 +138,7 @@ def one_climb(job: tuple[str, int, int, ClimbConfig]) -> dict[str, Any]:
 def found_in(climbs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """What the climbs of one world came to."""
     gains = [one["end"] - one["start"] for one in climbs]
-    low, high = clustered_bootstrap([[gain] for gain in gains], bounds=(-1.0, 1.0))
+    low, high = mean_difference(gains)
     turns = {name: [sum(one["turns"].get(name, [0, 0, 0])[i] for one in climbs) for i in range(3)]
              for name in ("rules", "tpe", "no change")}  # fmt: skip
     means = {key: sum(one[key] for one in climbs) / len(climbs)

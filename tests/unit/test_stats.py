@@ -20,8 +20,7 @@ def test_wilson_stays_within_0_and_1_and_holds_the_share(case: tuple[int, int]) 
     passes, n = case
     estimate = estimators.wilson(passes, n)
     assert estimate.low is not None and estimate.high is not None
-    assert 0 <= estimate.low <= passes / n <= estimate.high <= 1
-    assert estimate.high > estimate.low
+    assert 0 <= estimate.low <= passes / n <= estimate.high <= 1 and estimate.high > estimate.low
 
 
 def test_a_rate_of_nothing_is_not_measured_and_never_zero() -> None:
@@ -29,12 +28,11 @@ def test_a_rate_of_nothing_is_not_measured_and_never_zero() -> None:
     assert estimators.NOT_MEASURED.value is None
 
 
-def test_one_trial_a_task_takes_wilson_and_repeats_take_the_task_bootstrap() -> None:
+def test_a_rate_has_wilsons_interval_and_repeats_count_as_many_trials_as_their_tasks_differ() -> None:
     assert estimators.rate([[1.0]] * 6 + [[0.0]] * 14) == estimators.wilson(6, 20)
     # 20 tasks, wholly passed or wholly failed: ten repeats of each add nothing, and the interval must not shrink.
     repeated = estimators.rate([[1.0] * 10] * 6 + [[0.0] * 10] * 14)
-    assert repeated.low is not None and repeated.high is not None
-    assert repeated.value == pytest.approx(0.3)
+    assert repeated.low is not None and repeated.high is not None and repeated.value == pytest.approx(0.3)
     assert repeated.high - repeated.low > 0.3
     naive = estimators.wilson(60, 200)
     assert repeated.high - repeated.low > 2 * ((naive.high or 0) - (naive.low or 0))
@@ -85,8 +83,7 @@ def test_selection_efficiency_is_unknown_where_nothing_can_be_selected() -> None
 
 
 def test_mcnemar_gives_the_binomial_values() -> None:
-    assert estimators.mcnemar(0, 0) == 1.0
-    assert estimators.mcnemar(5, 0) == pytest.approx(0.0625)
+    assert estimators.mcnemar(0, 0) == 1.0 and estimators.mcnemar(5, 0) == pytest.approx(0.0625)
     assert estimators.mcnemar(6, 0) == pytest.approx(0.03125)
     assert estimators.mcnemar(8, 2) == pytest.approx(2 * (1 + 10 + 45) / 1024)
 
@@ -101,8 +98,7 @@ def test_on_single_trials_sign_flip_and_mcnemar_agree(differences: list[float]) 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=40), st.integers(0, 3))
 def test_sign_flip_does_not_care_which_side_is_which(differences: list[float], seed: int) -> None:
     p = estimators.sign_flip(differences, seed=seed, draws=500)
-    assert 0 < p <= 1
-    assert p == pytest.approx(estimators.sign_flip([-d for d in differences], seed=seed, draws=500))
+    assert 0 < p <= 1 and p == pytest.approx(estimators.sign_flip([-d for d in differences], seed=seed, draws=500))
 
 
 def test_a_paired_comparison_uses_common_tasks_only() -> None:
@@ -126,8 +122,7 @@ def test_the_interval_of_paired_shares_holds_the_difference_and_mirrors(case: tu
 def test_a_few_discordant_pairs_leave_zero_inside_the_interval() -> None:
     # Two of eight: exact McNemar says p = 0.5, so an interval that begins at zero would contradict it.
     low, high = estimators.paired_shares(2, 0, 8)
-    assert low < -0.1 and high > 0.5
-    assert estimators.paired_shares(12, 1, 20)[0] > 0
+    assert low < -0.1 and high > 0.5 and estimators.paired_shares(12, 1, 20)[0] > 0
 
 
 def test_agents_that_never_differ_still_get_an_interval_with_width() -> None:
@@ -151,15 +146,13 @@ def test_the_a_a_check_rarely_raises_an_alarm_and_needs_repeats() -> None:
     chance = random.Random(3)
     groups = [[float(chance.random() < 0.4) for _ in range(6)] for _ in range(20)]
     alarms = estimators.false_alarm_rate(groups, repeats=100)
-    assert alarms is not None and alarms <= 0.12
-    assert estimators.false_alarm_rate([[1.0], [0.0]]) is None
+    assert alarms is not None and alarms <= 0.12 and estimators.false_alarm_rate([[1.0], [0.0]]) is None
 
 
 def test_the_gap_of_two_rates_has_an_interval_wider_than_either() -> None:
     dev, holdout = estimators.wilson(20, 40), estimators.wilson(4, 10)
     gap = estimators.difference_of(dev, holdout)
-    assert gap.value == pytest.approx(0.1)
-    assert gap.low is not None and gap.high is not None
+    assert gap.value == pytest.approx(0.1) and gap.low is not None and gap.high is not None
     assert math.isclose(gap.low, 0.1 - math.hypot(0.5 - dev.low, holdout.high - 0.4))  # type: ignore[operator]
     assert estimators.difference_of(dev, estimators.NOT_MEASURED) == estimators.NOT_MEASURED
 
@@ -176,10 +169,10 @@ def test_a_ratio_has_an_interval_over_tasks_and_says_where_it_is_open() -> None:
     assert estimators.ratio({"t": [1.0]}, {"u": [1.0]}) == estimators.NOT_MEASURED
 
 
-def test_efficiency_and_mean_shares_resample_tasks_and_claim_no_certainty_where_all_are_alike() -> None:
+def test_efficiency_and_mean_shares_look_at_tasks_and_claim_no_certainty_where_all_are_alike() -> None:
     mixed = estimators.efficiency([(1.0, 0.5, 1.0), (0.0, 0.25, 1.0), (1.0, 0.5, 1.0), (0.0, 0.0, 0.0)])
     assert mixed.value == pytest.approx((0.5 - 0.3125) / (0.75 - 0.3125))
-    assert mixed.low is not None and mixed.high is not None and mixed.low < mixed.value < mixed.high
+    assert mixed.low is not None and mixed.high is not None and mixed.low < 0.42 < 0.43 < mixed.high
     alike = estimators.efficiency([(1.0, 0.5, 1.0)] * 4)
     assert (alike.value, alike.low) == (1.0, None)
     lone = estimators.efficiency([(0.5, 0.6, 1.0), (1.0, 1.0, 1.0)])  # one task has room: every resample says the same
@@ -187,3 +180,6 @@ def test_efficiency_and_mean_shares_resample_tasks_and_claim_no_certainty_where_
     assert estimators.efficiency([(1.0, 1.0, 1.0)]) == estimators.efficiency([]) == estimators.NOT_MEASURED
     assert estimators.mean_of_shares([[0.5], [0.5]]) == estimators.wilson(1.0, 2)
     assert estimators.mean_of_shares([[], []]) == estimators.NOT_MEASURED
+    nearly = estimators.mean_of_shares([[0.5], [0.500001], [0.5], [0.5]])  # worth four trials, as equal shares are
+    equal = estimators.wilson(2.0, 4)
+    assert (nearly.low or 1) <= (equal.low or 0) and (nearly.high or 0) >= (equal.high or 1)

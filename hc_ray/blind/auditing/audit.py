@@ -21,7 +21,6 @@ COVERED = 0.7
 """Matthews' correlation of two tests' outcomes over end states, from which one is taken to cover the other."""
 FEWEST_STATES = 5
 """With fewer end states nearly any two tests agree: overlap is then not measured."""
-RESAMPLES = 1000
 
 
 class Share(Value):
@@ -227,22 +226,11 @@ def matthews(mine: Sequence[bool | None], theirs: Sequence[bool]) -> float:
 
 
 def share(groups: Mapping[str, Sequence[bool]]) -> Share:
-    """The mean of the tasks' shares, with an interval that resamples tasks (Wilson's where it would have no width, and
-    over the single yes-and-nos of one task alone)."""
+    """The mean of the tasks' shares; of one task alone with the interval of its single yes-and-nos."""
     filled = [[float(value) for value in group] for _, group in sorted(groups.items()) if group]
     hits, of = int(sum(map(sum, filled))), sum(map(len, filled))
-    if not filled:
-        return Share()
-    if len(filled) == 1:
-        estimate = estimators.wilson(hits, of)
-    elif all(len(group) == 1 for group in filled) or len({value for group in filled for value in group}) == 1:
-        estimate = estimators.wilson(sum(sum(group) / len(group) for group in filled), len(filled))
-    else:
-        low, high = estimators.clustered_bootstrap(filled, resamples=RESAMPLES)
-        mean = sum(sum(group) / len(group) for group in filled) / len(filled)
-        estimate = estimators.Estimate(value=mean, low=low, high=high)
-    bounds = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
-    return Share(**bounds, n=len(filled), hits=hits, of=of)
+    found = estimators.wilson(hits, of) if len(filled) == 1 else estimators.rate(filled)
+    return Share(value=found.value, low=found.low, high=found.high, n=len(filled), hits=hits, of=of)
 
 
 def gate_effect(evidence: Sequence[Evidence]) -> dict[str, estimators.Paired]:
