@@ -51,7 +51,8 @@ def _new_lock() -> None:
 @contextlib.contextmanager
 def door() -> Iterator[None]:
     """In this thread, for a while, sealed files may be opened. Only ``hc_ray_actors.verifiers`` goes through it: a
-    driver packs the sealed parts for its verifiers."""
+    driver packs the sealed parts for its verifiers, and a climb's driver looks for canaries in what it tells MLflow,
+    of which it learns yes or no."""
     before = getattr(_here, "open", False)
     _here.open = True
     try:

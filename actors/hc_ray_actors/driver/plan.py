@@ -162,8 +162,9 @@ def prepare(config: SweepConfig, *, resume: bool = False, address: str | None = 
 
 
 def varied(plan: Plan, config: SweepConfig, seeds: Mapping[str, Sequence[int]], *, resume: bool) -> Plan:
-    """Another sweep over a plan's tasks, in its sandboxes, without a look at what is sealed: a driver must not take one
-    once a sweep of its own has begun. ``config`` names its ``out``; ``seeds``: of each config, by its name."""
+    """Another sweep over a plan's tasks, in its sandboxes, without a look at what is sealed: once a sweep of its own
+    has begun, a driver may look for canaries in what it tells, and no more. ``config`` names its ``out``;
+    ``seeds``: of each config, by its name."""
     configs, told = settle(drafts(config))
     shared = configs[0].config.model_copy(update={"configs": config.configs, "grid": config.grid})
     trials, out = _trials(configs, list(plan.taken), plan.sandbox, seeds), config.out or plan.out
