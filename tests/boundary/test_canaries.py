@@ -75,14 +75,12 @@ ENCODINGS: dict[str, Callable[[bytes], bytes]] = {
 @examples(deadline=None)
 @given(before=st.binary(max_size=90), after=st.binary(max_size=90))
 def test_a_token_is_found_however_it_is_written_and_whatever_stands_around_it(encoding, before, after):
-    blob = encoding(before + TOKEN.encode() + after)
-    assert canaries.find([TOKEN, OTHER], [b"nothing", blob]) == {TOKEN}
+    assert canaries.find([TOKEN, OTHER], [b"nothing", encoding(before + TOKEN.encode() + after)]) == {TOKEN}
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS.values(), ids=ENCODINGS)
 def test_what_is_no_token_is_not_found(encoding):
-    near = TOKEN[:-1] + "0"
-    assert canaries.find([TOKEN], [encoding(near.encode()), b"hc-ray-canary-", b""]) == frozenset()
+    assert canaries.find([TOKEN], [encoding((TOKEN[:-1] + "0").encode()), b"hc-ray-canary-", b""]) == frozenset()
 
 
 def _zip(data: bytes) -> bytes:
@@ -129,8 +127,7 @@ def test_a_token_is_found_in_a_database_whose_pages_cut_it(tmp_path):
         connection.execute('create table "odd ""name" (number integer, text text, data blob)')
         for start in range(4000, 4100):
             connection.execute('insert into "odd ""name" values (1, ?, ?)', ("q" * start + TOKEN, OTHER.encode()))
-    whole = canaries.find([TOKEN, OTHER], [path.read_bytes()], databases=True)
-    assert whole == {TOKEN, OTHER}
+    assert canaries.find([TOKEN, OTHER], [path.read_bytes()], databases=True) == {TOKEN, OTHER}
     path.write_bytes(path.read_bytes()[:-5000])
     canaries.find([TOKEN], [path.read_bytes()], databases=True)  # a damaged one raises nothing
 
@@ -302,8 +299,7 @@ def test_a_planted_canary_fails_the_run_before_its_trial_is_committed(place, mon
         _run(place, server, agents=("best_of_n",), before_run=plant, solver=SOLVER.model_copy(update={"max_turns": 1}))
     figures.found += 1
     # The message names task and trial, and is no leak itself.
-    assert planted["token"] and planted["token"] not in str(raised.value)
-    assert tracked == []
+    assert planted["token"] and planted["token"] not in str(raised.value) and tracked == []
     newest = max(place[1].iterdir(), key=lambda path: path.stat().st_mtime_ns)
     if where != "the tracker":  # what the tracker is told comes after the trials
         assert not list(newest.glob("out/trials/*/result.json"))

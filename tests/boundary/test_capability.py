@@ -121,8 +121,7 @@ def test_nothing_that_solvers_are_given_leads_to_a_verifier(ground: Ground, monk
     monkeypatch.setattr(InProcess, "spawn", noting)
     with EngineServer(answer) as server:
         record(ground.root / "handles", ground.home, server, only_add, agents=("raw",))
-    classes = {cls.__name__ for cls, _ in given}
-    assert {"Sandboxes", "Trials", "Verifiers", "Engine"} <= classes
+    assert {"Sandboxes", "Trials", "Verifiers", "Engine"} <= {cls.__name__ for cls, _ in given}
     for cls, args in given:
         if cls is not Verifiers:
             assert not _reaches(args, Verifiers), f"{cls.__name__} is given a way to a verifier"

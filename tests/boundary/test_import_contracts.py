@@ -158,8 +158,7 @@ def graph() -> grimp.ImportGraph:
 def lint_imports(tree: Path) -> subprocess.CompletedProcess[str]:
     """Runs import-linter on the copy; the copy's packages come before the installed ones."""
     env = {**os.environ, "PYTHONPATH": f"{tree}:{tree / 'actors'}", "NO_COLOR": "1", "COLUMNS": "200"}
-    linter = Path(sys.executable).parent / "lint-imports"
-    return ran(linter, "--no-cache", cwd=tree, env=env)
+    return ran(Path(sys.executable).parent / "lint-imports", "--no-cache", cwd=tree, env=env)
 
 
 def append(module: Path, line: str) -> None:
@@ -174,20 +173,17 @@ def keeps(graph: grimp.ImportGraph, name: str, *crossing: str) -> bool:
     seen = deepcopy(graph)
     for module in crossing:
         if module not in seen.modules:
-            squashed = module.partition(".")[0] not in OPTIONS["root_packages"]
-            seen.add_module(module, is_squashed=squashed)
+            seen.add_module(module, is_squashed=module.partition(".")[0] not in OPTIONS["root_packages"])
     if len(crossing) == 2:
         importer, imported = crossing
         seen.add_import(importer=importer, imported=imported, line_number=1, line_contents=f"import {imported}")
-    contract = KINDS[CONTRACTS[name]["type"]](name, OPTIONS, CONTRACTS[name])
-    return bool(contract.check(seen, verbose=False).kept)
+    return bool(KINDS[CONTRACTS[name]["type"]](name, OPTIONS, CONTRACTS[name]).check(seen, verbose=False).kept)
 
 
 def test_the_tree_as_it_is_keeps_every_contract(tree: Path, graph: grimp.ImportGraph) -> None:
     result = lint_imports(tree)
     assert result.returncode == 0, result.stdout + result.stderr
-    assert f"{len(CONTRACTS)} kept, 0 broken." in result.stdout
-    assert all(keeps(graph, name) for name in CONTRACTS)
+    assert f"{len(CONTRACTS)} kept, 0 broken." in result.stdout and all(keeps(graph, name) for name in CONTRACTS)
 
 
 def test_every_contract_is_broken_by_some_seed() -> None:
@@ -196,8 +192,7 @@ def test_every_contract_is_broken_by_some_seed() -> None:
 
 @pytest.mark.parametrize("name", CROSSINGS)
 def test_an_import_through_a_wall_breaks_the_contract_of_that_wall(graph: grimp.ImportGraph, name: str) -> None:
-    kept = [" -> ".join(crossing) for crossing in CROSSINGS[name] if keeps(graph, name, *crossing)]
-    assert kept == []
+    assert [" -> ".join(crossing) for crossing in CROSSINGS[name] if keeps(graph, name, *crossing)] == []
 
 
 @pytest.mark.parametrize("module", ["hc_ray.seeded", "hc_ray.solve", "hc_ray.utils"])

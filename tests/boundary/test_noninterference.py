@@ -248,8 +248,7 @@ def test_a_planted_leak_of_one_bit_is_found(request, run, monkeypatch, figures, 
     sound: Seen = request.getfixturevalue("original" if repairs else "sound")
     settings = {} if repairs else {"agents": ("hc",), "solver": SMALL}
     peeking(monkeypatch, plant, in_prompt="prompt" in where)
-    other = run(swapped(_as_they_are if repairs else only_add, "plain"), **settings)
-    found = leaks(sound, other)
+    found = leaks(sound, run(swapped(_as_they_are if repairs else only_add, "plain"), **settings))
     figures.planted += 1
     figures.found += bool(found)
     assert any(line.endswith(told) for line in found), found

@@ -26,8 +26,7 @@ def public_folder():
 def as_normal_user(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Runs a command as a user who is not root: this one, or nobody."""
     drop = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"] if os.geteuid() == 0 else []
-    env = {"HOME": str(cwd), "PATH": "/usr/local/bin:/usr/bin:/bin"}
-    return ran(*drop, *command, cwd=cwd, env=env)
+    return ran(*drop, *command, cwd=cwd, env={"HOME": str(cwd), "PATH": "/usr/local/bin:/usr/bin:/bin"})
 
 
 def program(path: Path, text: str) -> None:
@@ -68,8 +67,7 @@ def test_ci_setup_refuses_a_user_who_is_not_root_in_one_line(public_folder):
     script = public_folder / "ci-setup"
     shutil.copy(CHECKOUT / "scripts/ci-setup", script)
     result = as_normal_user(script, cwd=public_folder)
-    assert result.returncode == 1 and len(result.stderr.splitlines()) == 1
-    assert "needs root" in result.stderr
+    assert result.returncode == 1 and len(result.stderr.splitlines()) == 1 and "needs root" in result.stderr
 
 
 @pytest.fixture
@@ -163,8 +161,7 @@ def asked_of_pytest(folder: Path, *given: str) -> list[str]:
 
 def test_the_tests_leave_the_proofs_out_and_all_adds_them(tested):
     beside = ["--numprocesses=2", "--dist=loadfile", "--no-loadscope-reorder"]
-    assert asked_of_pytest(tested) == ["-m", "not proof", *beside]
-    assert asked_of_pytest(tested, "--all") == beside
+    assert asked_of_pytest(tested) == ["-m", "not proof", *beside] and asked_of_pytest(tested, "--all") == beside
     assert asked_of_pytest(tested, "--all", "-x") == [*beside, "-x"]
 
 

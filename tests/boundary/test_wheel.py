@@ -71,8 +71,7 @@ def names(wheel: Path) -> list[str]:
 
 def test_a_wheel_holds_both_packages_and_the_configs(wheel: Path) -> None:
     held = names(wheel)
-    assert "hc_ray/cli/app.py" in held and "hc_ray_actors/__init__.py" in held
-    assert "hc_ray/_configs/demo.yaml" in held
+    assert "hc_ray/cli/app.py" in held and "hc_ray_actors/__init__.py" in held and "hc_ray/_configs/demo.yaml" in held
     assert any(name.startswith("hc_ray/_configs/models/") for name in held)
     assert any(name.startswith("hc_ray/_configs/tasks/starter/") for name in held)
     assert "hc_ray/_configs/tasks/starter.sealed.tar.gz" in held

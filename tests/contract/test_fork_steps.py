@@ -33,8 +33,7 @@ async def test_steps_in_a_fork_do_what_the_calls_do_and_the_sandbox_stays_as_it_
     assert taken.changed == ("/app/f", "/app/run.sh")
     again = await in_fork(base, "again", [PutTar(tar=taken.tar)],
                           Exec(command=("./run.sh",), timeout=20, output_limit=2))  # fmt: skip
-    assert (again.stdout, again.truncated) == (b"yo", True)
-    assert await shell(base, "cat f; ls") == "minedata.txt\nf\n"
+    assert (again.stdout, again.truncated) == (b"yo", True) and await shell(base, "cat f; ls") == "minedata.txt\nf\n"
 
 
 async def test_a_fork_is_gone_after_its_last_step_one_that_cannot_be_taken_and_one_that_is_given_up(base):  # fmt: skip

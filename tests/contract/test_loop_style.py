@@ -349,8 +349,7 @@ async def test_a_long_history_is_compacted_and_the_work_goes_on(place):
     long = await trial(place, answer, context=4096, max_turns=60, tokens=10**7)
     assert long.first.finish_reason == "submitted" and long.told("worked")[0]["compactions"] > 1
     for prompt in long.asked:
-        assert INSTRUCTION in prompt.messages[1].content
-        assert all(a.role != b.role for a, b in pairwise(prompt.messages))
+        assert INSTRUCTION in prompt.messages[1].content and all(a.role != b.role for a, b in pairwise(prompt.messages))
 
 
 @pytest.mark.parametrize(("agent", "lineage"), [("raw", 1500), ("best_of_n", 9000), ("hc", 1500), ("hc", 9000)])

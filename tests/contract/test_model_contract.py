@@ -68,18 +68,15 @@ async def model(request: pytest.FixtureRequest) -> AsyncIterator[Model]:
 @pytest.mark.parametrize("ask", [chat, continuation])
 async def test_a_prompt_gets_a_text_and_token_counts_in_both_forms(model: Model, ask) -> None:
     answer = await model.complete(ask())
-    assert answer.text.strip()
-    assert answer.prompt_tokens is not None and answer.prompt_tokens > 0
-    assert answer.completion_tokens is not None and 0 < answer.completion_tokens <= 16 + 1
-    assert answer.finish_reason
+    assert answer.text.strip() and answer.prompt_tokens is not None and answer.prompt_tokens > 0
+    assert answer.completion_tokens is not None and 0 < answer.completion_tokens <= 16 + 1 and answer.finish_reason
 
 
 @pytest.mark.parametrize("ask", [chat, continuation])
 async def test_the_same_prompt_and_seed_give_the_same_text_alone_and_under_load(model: Model, ask) -> None:
     prompts = [ask(seed, temperature=0.9) for seed in range(4)]
     alone = [(await model.complete(prompt)).text for prompt in prompts]
-    loaded = [answer.text for answer in await asyncio.gather(*(model.complete(prompt) for prompt in prompts))]
-    assert alone == loaded
+    assert alone == [answer.text for answer in await asyncio.gather(*(model.complete(prompt) for prompt in prompts))]
 
 
 async def test_another_seed_gives_another_text(model: Model) -> None:
@@ -94,8 +91,7 @@ async def test_tokens_of_a_longer_text_are_more(model: Model) -> None:
 
 async def test_a_real_server_cuts_at_stop_sequences_and_at_the_token_limit(embedded: EmbeddedServer) -> None:
     client = HttpModel(embedded.base_url, NAME)
-    counting = continuation(text="1, 2, 3, 4, 5, 6,", stop=(" 9",), max_tokens=40)
-    stopped = await client.complete(counting)
+    stopped = await client.complete(continuation(text="1, 2, 3, 4, 5, 6,", stop=(" 9",), max_tokens=40))
     assert "9" not in stopped.text and stopped.finish_reason == "stop"
     limited = await client.complete(continuation(text="1, 2, 3, 4, 5, 6,", max_tokens=5))
     assert limited.finish_reason == "length" and limited.completion_tokens == 5
@@ -106,8 +102,7 @@ async def test_a_real_server_cuts_at_stop_sequences_and_at_the_token_limit(embed
 async def test_a_real_server_obeys_a_schema_in_both_forms(embedded: EmbeddedServer, ask) -> None:
     client = HttpModel(embedded.base_url, NAME)
     schema = {"type": "object", "properties": {"n": {"enum": [417]}}, "required": ["n"], "additionalProperties": False}
-    answer = await client.complete(ask(schema_=schema, max_tokens=30))
-    assert "".join(answer.text.split()) == '{"n":417}'
+    assert "".join((await client.complete(ask(schema_=schema, max_tokens=30))).text.split()) == '{"n":417}'
     await client.aclose()
 
 
@@ -128,8 +123,7 @@ async def test_the_probe_of_a_real_server_sees_what_it_can_do(embedded: Embedded
 
 async def test_a_real_server_samples_by_what_is_sent_and_by_nothing_of_its_own(embedded: EmbeddedServer) -> None:
     async def texts(sampling: Sampling | None = None, *, seeds: int = 1, temperature: float = 0.0) -> set[str]:
-        fields = None if sampling is None else sampling_fields(sampling)
-        client = HttpModel(embedded.base_url, NAME, sampling=fields)
+        client = HttpModel(embedded.base_url, NAME, sampling=None if sampling is None else sampling_fields(sampling))
         prompts = [continuation(seed, "My favourite", temperature=temperature) for seed in range(seeds)]
         found = {(await client.complete(prompt)).text for prompt in prompts}
         await client.aclose()

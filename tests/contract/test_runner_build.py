@@ -75,8 +75,7 @@ def test_every_module_that_runs_inside_is_there_and_byte_compiled(runner: Path) 
     assert "init" in modules
     for name, module in modules.items():
         copy = runner / Path(inside_script(name)).relative_to(RUNNER_ROOT)
-        assert copy.read_bytes() == module.read_bytes()
-        assert list((copy.parent / "__pycache__").glob(f"hc_{name}.*.pyc"))
+        assert copy.read_bytes() == module.read_bytes() and list((copy.parent / "__pycache__").glob(f"hc_{name}.*.pyc"))
     assert (runner / Path(inside_script("init")).relative_to(RUNNER_ROOT)).is_file()
 
 
@@ -96,6 +95,5 @@ def test_everybody_may_read_the_runner_and_nobody_has_to_compile_it(runner: Path
 def test_a_second_call_builds_nothing_and_parallel_calls_agree(runner: Path) -> None:
     before = runner.stat().st_ctime_ns
     started = time.monotonic()
-    assert ensure_runner() == runner
-    assert time.monotonic() - started < 1.0 and runner.stat().st_ctime_ns == before
+    assert ensure_runner() == runner and time.monotonic() - started < 1.0 and runner.stat().st_ctime_ns == before
     assert not list(runner.parent.glob(".build-*"))

@@ -48,8 +48,7 @@ async def test_a_command_hears_every_signal_whatever_its_host_ignores_or_blocks(
 
 
 async def test_a_command_that_is_not_there_is_data_and_raises_nothing(box):
-    done = await box.exec(["no-such-command"], timeout=20)
-    assert done.exit_code in (126, 127)
+    assert (await box.exec(["no-such-command"], timeout=20)).exit_code in (126, 127)
 
 
 async def test_exec_takes_a_folder_an_environment_and_standard_input(box):
@@ -123,8 +122,7 @@ async def test_close_is_idempotent_and_a_closed_sandbox_takes_no_more_commands(p
 async def test_a_place_closes_all_that_it_opened(public_root, request, place):
     second = open_place(request.node.callspec.params["place"], public_root)
     marker = f"5{uuid.uuid4().int % 10**9}.5"
-    sandbox = await second.create(TASK, "left-open")
-    await shell(sandbox, f"sleep {marker} >/dev/null 2>&1 &")
+    await shell(await second.create(TASK, "left-open"), f"sleep {marker} >/dev/null 2>&1 &")
     await second.close()
     assert running(marker) == 0
 
@@ -132,5 +130,4 @@ async def test_a_place_closes_all_that_it_opened(public_root, request, place):
 async def test_the_runner_is_there_with_pytest_and_cannot_be_written(box):
     assert "pytest" in (await box.exec([*RUNNER_PYTHON, "-m", "pytest", "--version"], timeout=20)).stdout.decode()
     assert await shell(box, f"test -f {inside_script('init')}; test -d {PYTEST_PURE}/_pytest; echo $?") == "0\n"
-    done = await box.exec(["sh", "-c", "touch /opt/hc/x || rm /opt/hc/bin/python3"], timeout=20)
-    assert done.exit_code != 0
+    assert (await box.exec(["sh", "-c", "touch /opt/hc/x || rm /opt/hc/bin/python3"], timeout=20)).exit_code != 0

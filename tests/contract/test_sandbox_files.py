@@ -57,8 +57,7 @@ async def test_links_that_lead_out_lead_nowhere_on_the_host(box, tmp_path):
     for path in ("out/new", "up/new"):
         with contextlib.suppress(SandboxError, ValueError):
             await box.put({path: b"x"})
-    assert [path.name for path in tmp_path.iterdir()] == ["secret"]
-    assert b"host" not in (await box.difference()).tar
+    assert [path.name for path in tmp_path.iterdir()] == ["secret"] and b"host" not in (await box.difference()).tar
 
 
 async def test_a_difference_names_what_is_new_changed_and_removed(box):
@@ -73,8 +72,7 @@ async def test_a_difference_names_what_is_new_changed_and_removed(box):
     }  # fmt: skip
     assert list(found.changed) == sorted(found.changed) and found.deleted == ()
     with tarfile.open(fileobj=io.BytesIO(found.tar)) as tar:
-        assert tar.getmember("opt/more/tool.sh").mode & 0o777 == 0o700
-        assert tar.getmember("app/l").linkname == "data.txt"
+        assert tar.getmember("opt/more/tool.sh").mode & 0o777 == 0o700 and tar.getmember("app/l").linkname == "data.txt"
         content = tar.extractfile("app/data.txt")
         assert content is not None and content.read() == b"two\n"
     await shell(box, "rm -r data.txt /opt/more")

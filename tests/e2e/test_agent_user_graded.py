@@ -65,8 +65,7 @@ async def test_the_submission_keeps_its_owner_and_the_tests_run_as_the_image_or_
 
 async def test_the_tests_run_as_the_images_user_in_shared_grading_too(places, ground):
     task = sealed(ground, shared=True)
-    base = await places[0].create(task, "base")
-    box = await base.fork("agent")
+    box = await (await places[0].create(task, "base")).fork("agent")
     done = await box.exec(["bash", "-c", f"{SOLVE}\nid -u; echo $HOME"], timeout=60)
     assert (done.exit_code, done.stdout) == (0, b"1600\n/home/worker\n"), done
     submission = control.make_submission(task, (await box.difference()).tar, "agent")

@@ -218,8 +218,7 @@ def test_every_candidate_has_a_verdict_and_a_stored_one_that_cannot_be_is_notice
     assert (first["disagrees"], second["disagrees"], shout["disagrees"]) == (False, True, False)
     assert summary["disagreeing_verdicts"] == 1
     (selection,) = summary["selection"]
-    assert selection["mean"]["value"] == pytest.approx((2 / 6 + 0) / 2)
-    assert selection["oracle"]["value"] == 0.5
+    assert selection["mean"]["value"] == pytest.approx((2 / 6 + 0) / 2) and selection["oracle"]["value"] == 0.5
 
 
 def test_an_audit_that_was_broken_off_goes_on_and_one_that_is_repeated_opens_no_sandbox(audited, swept, capsys):
@@ -233,8 +232,7 @@ def test_an_audit_that_was_broken_off_goes_on_and_one_that_is_repeated_opens_no_
 
 
 def test_candidates_are_graded_without_their_self_tests_too(audited, swept, capsys):
-    alone = auditing.prepare(str(swept), AuditSettings(mutants=0, self_tests=False))
-    outcome = asyncio.run(auditing.measured(alone))
+    outcome = asyncio.run(auditing.measured(auditing.prepare(str(swept), AuditSettings(mutants=0, self_tests=False))))
     assert outcome.verdicts == audited[1].verdicts and not any(one.suites for one in outcome.evidence)
     assert run(["audit", str(swept), "--no-self-tests", "--dry-run", "--json"]) == 0
     cost = json.loads(capsys.readouterr().out)
@@ -283,8 +281,7 @@ def test_a_holdout_is_audited_only_by_name_counted_and_told_in_sums_alone(home, 
     with pytest.raises(ConfigError, match="--split holdout"):
         auditing.prepare(str(tmp_path / "out"), SETTINGS)
     assert verifiers.count_looks(dataset) == 0
-    prepared = auditing.prepare(str(tmp_path / "out"), SETTINGS, split="holdout")
-    summary, _ = auditing.run(prepared)
+    summary, _ = auditing.run(auditing.prepare(str(tmp_path / "out"), SETTINGS, split="holdout"))
     assert verifiers.count_looks(dataset) == 1 and not {"suites", "pools", "unmeasured"} & summary.keys()
     assert not (sealed_folder(dataset) / "audit").exists()
 

@@ -105,8 +105,7 @@ async def test_who_fills_the_disk_is_killed_and_the_files_stay_readable(place, t
     script = "i=0; while :; do head -c 5000000 /dev/zero > f$i; i=$((i+1)); sleep 0.05; done"
     result = await sandbox.exec(["sh", "-c", script], timeout=20)
     assert result.exit_code is None and result.seconds < 15
-    assert b"20 MB" in (await sandbox.exec(["true"], timeout=20)).stderr
-    assert await sandbox.get("mine.txt") == b"kept"
+    assert b"20 MB" in (await sandbox.exec(["true"], timeout=20)).stderr and await sandbox.get("mine.txt") == b"kept"
 
 
 async def test_a_command_that_kills_its_own_watcher_ends_the_sandbox(place, tmp_path):

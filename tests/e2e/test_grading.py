@@ -56,8 +56,7 @@ async def test_a_syntax_error_under_a_script_that_stops_is_a_fail(place: Sandbox
     task = sealed_task(ground, tests={"test.sh": script, "test_outputs.py": IN_PROCESS})
     broken = await graded(task, {"/app/add.py": "def add(a, b:\n"}, place, ground)
     assert (broken.passed, broken.cause) == (False, "no_verdict")
-    right = await graded(task, {"/app/add.py": GOOD}, place, ground)
-    assert right.passed is True
+    assert (await graded(task, {"/app/add.py": GOOD}, place, ground)).passed is True
 
 
 async def test_a_shell_only_verifier_passes_without_a_witness(place: SandboxPlace, ground: Path) -> None:

@@ -158,8 +158,7 @@ def test_a_sweep_grades_what_its_trials_gave_away_and_a_threshold_lets_a_part_pa
         )  # fmt: skip
         verdicts = {event.trial: event.passed for event in heard.of("verdict")}
         passed[threshold] = {key.agent: verdicts.get(key.name) for key in plan.trials}
-        modes = {one["agent_result"]["metadata"]["grading"] for one in results(out).values()}
-        assert modes <= {"shared", None}
+        assert {one["agent_result"]["metadata"]["grading"] for one in results(out).values()} <= {"shared", None}
     # A reference that does not reach the threshold proves nothing, and no model's trial is scored by it.
     assert passed[1.0] == {"oracle": False, "nop": False, "raw": None}
     assert passed[0.5] == {"oracle": True, "nop": False, "raw": True}

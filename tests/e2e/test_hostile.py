@@ -256,8 +256,7 @@ async def test_no_file_of_the_host_or_of_another_sandbox_can_be_found(place, bac
 async def test_proc_tells_of_nobody_else(place, backend, box, neighbour):
     token = f"hostile-{uuid.uuid4().hex}"
     await neighbour.exec(["sh", "-c", f"sleep 31 {token} >/dev/null 2>&1 &"], timeout=9, env={"HOSTILE": token})
-    done = await box.exec([*RUNNER_PYTHON, "-c", attacks.REACH_PROC], timeout=20)
-    facts = json.loads(done.stdout)
+    facts = json.loads((await box.exec([*RUNNER_PYTHON, "-c", attacks.REACH_PROC], timeout=20)).stdout)
     assert len(facts["others"]) < 10 and not facts["first"]
     assert token not in json.dumps(facts) and "pytest" not in json.dumps(facts["others"])
     figure(backend, "other processes, by /proc", "a PID namespace", reached=facts["others"][10:])

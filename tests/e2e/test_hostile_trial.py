@@ -59,8 +59,7 @@ async def test_a_trial_past_its_wall_time_leaves_neither_processes_nor_sandboxes
 
     wall = WALL[backend]
     sandboxes = Sandboxes(backend, str(public_root), 2)
-    actor = Detached(sandboxes)
-    place = RemotePlace([actor], {})
+    place = RemotePlace([Detached(sandboxes)], {})
     role = RoleModel(model=ScriptedModel(answer), profile=Profile(form="completion"), digest="m")
     seen: list[float] = []
     """When something of the trial's candidates was alive."""
@@ -95,7 +94,6 @@ async def test_a_trial_past_its_wall_time_leaves_neither_processes_nor_sandboxes
         "limit": "wall time of the trial", "overshoot_seconds": round(late, 2), "leftovers": left,
         "sandboxes_left": len(sandboxes._open),
     })  # fmt: skip
-    assert outcome.stop_reason == "timeout"
-    assert late < GRACE and left == 0
+    assert outcome.stop_reason == "timeout" and late < GRACE and left == 0
     assert not sandboxes._open and not sandboxes._making
     await sandboxes.close_all()

@@ -46,8 +46,7 @@ async def test_an_imported_problem_passes_with_its_solution_and_fails_without_on
     words = ["tasks", "import", "humaneval", str(ground / "set"), "--data", str(data(ground, *PROBLEMS)), "--json"]
     assert cli.run(words) == 0 and json.loads(capsys.readouterr().out)["tasks"] == 3
     assert check(ground / "set").faults == () == check(ground / "set").notes
-    asked = (ground / "set" / "own-000" / "instruction.md").read_text()
-    (call,) = read_spec(asked, Environment(workdir="/app")).calls
+    (call,) = read_spec((ground / "set" / "own-000" / "instruction.md").read_text(), Environment(workdir="/app")).calls
     assert (call.call, call.expected) == ("twice(2)", "4")
     tasks = vault.seal(ground / "set", ground / "public", ground / "sealed").tasks
     place = open_place("bwrap", ground / "public")

@@ -35,15 +35,13 @@ def test_a_secret_in_a_setting_is_refused_in_one_line_that_does_not_repeat_it(tm
     make_task(tmp_path / "tasks")
     env = {"HC_RAY_HOME": str(tmp_path / "home")}
     done = hc_ray("sweep", "-p", tmp_path / "tasks", "-a", "raw", "--model", "m", *words, "--dry-run", **env)
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"hc-ray: {names}: ") and len(done.stderr.splitlines()) == 1
+    assert done.returncode == 2 and done.stderr.startswith(f"hc-ray: {names}: ") and len(done.stderr.splitlines()) == 1
     assert "CANARY" not in done.stderr + done.stdout and holding(tmp_path, {"canary": "CANARY"}) == []
 
 
 def test_a_task_that_asks_for_a_secret_in_its_sandbox_is_refused(tmp_path):
     canary = secrets.token_hex(16)
-    asks = TOML + '\n[environment.env]\nGREEDY = "${OPENAI_API_KEY}"\n'
-    make_task(tmp_path / "tasks", toml=asks)
+    make_task(tmp_path / "tasks", toml=TOML + '\n[environment.env]\nGREEDY = "${OPENAI_API_KEY}"\n')
     with data_home() as home:
         env = {**os.environ, "HC_RAY_HOME": str(home), "OPENAI_API_KEY": canary}
         done = hc_ray("tasks", "check", tmp_path / "tasks", "--json", **env)

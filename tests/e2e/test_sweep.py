@@ -115,8 +115,7 @@ def test_tables_hold_every_candidate_test_cell_and_turn_of_the_trials(swept):
         if tokens["metadata"]["agent"] in ("raw", "best_of_n"):
             answered = sum(row["completion_tokens"] for row in tables["turns"] if row["trial"] == name)
             assert answered == tokens["n_output_tokens"]
-    assert {row["trial"] for row in tables["trials"]} == set(trials)
-    assert any(row["admitted"] for row in tables["tests"])
+    assert {row["trial"] for row in tables["trials"]} == set(trials) and any(row["admitted"] for row in tables["tests"])
     assert {row["outcome"] for row in tables["matrix"]} >= {"pass"}
 
 
@@ -160,8 +159,7 @@ def test_a_person_can_unseal_what_the_tests_printed_and_each_look_is_counted(swe
 
 def test_a_trial_can_be_shown_to_a_reader(swept):
     _, out, _ = swept
-    hc = next(path for path in out.glob("trials/*") if (path / "agent" / "matrix.parquet").is_file())
-    done = hc_ray("show", hc)
+    done = hc_ray("show", next(path for path in out.glob("trials/*") if (path / "agent" / "matrix.parquet").is_file()))
     assert done.returncode == 0, done.stderr[-2000:]
     assert "def add" in done.stdout
 

@@ -109,8 +109,7 @@ def test_a_daemon_that_is_stopped_and_started_in_the_middle_of_a_sweep_costs_no_
             thread.start()
 
     out = tmp_path / "out"
-    watcher = Watcher(on)
-    summary = _sweep(out, tmp_path / "tasks", watcher, agents=("raw", "oracle"), concurrency=3)
+    summary = _sweep(out, tmp_path / "tasks", Watcher(on), agents=("raw", "oracle"), concurrency=3)
     thread.join()
     assert (summary.done, summary.unscored, summary.stopped) == (6, 0, False), summary
     trials = results(out).values()
@@ -143,8 +142,7 @@ async def test_a_container_that_a_candidate_ends_is_its_fault_and_one_that_the_d
         await asyncio.to_thread(on_own_daemon.start)
         with pytest.raises(SandboxError, match="stopped or restarted"):
             await waiting.exec(["true"], timeout=20)
-        fresh = await place.create(task, "fresh")
-        assert (await fresh.exec(["true"], timeout=20)).exit_code == 0
+        assert (await (await place.create(task, "fresh")).exec(["true"], timeout=20)).exit_code == 0
     finally:
         await place.close()
 

@@ -94,8 +94,7 @@ async def test_an_answer_without_a_file_hands_in_the_untouched_workspace() -> No
     bench = Bench(lambda prompt: "")
     bench.verdicts = (False,)
     outcome = await bench.solve("raw")
-    assert outcome.chosen is None and outcome.bits == (False,)
-    assert outcome.candidates[0].malformed
+    assert outcome.chosen is None and outcome.bits == (False,) and outcome.candidates[0].malformed
     with tarfile.open(fileobj=io.BytesIO(bench.submissions[0].tar)) as archive:
         assert archive.getnames() == []
 
@@ -125,8 +124,7 @@ async def test_hc_writes_a_suite_first_and_ends_when_a_candidate_is_clearly_good
 async def test_identical_candidates_cost_one_run_and_keep_their_votes() -> None:
     bench = Bench(scripted(WRONG, WRONG + "    # said again\n"))
     outcome = await bench.solve("best_of_n", SolverConfig(max_answer_tokens=60, greedy=1), tokens=900)
-    runs = [command for _, command in bench.place.commands if DRIVE_PATH in command]
-    assert len(runs) == 1 and outcome.turns > 3
+    assert len([command for _, command in bench.place.commands if DRIVE_PATH in command]) == 1 and outcome.turns > 3
     assert outcome.candidates[1].duplicate_of == outcome.candidates[0].id
     assert outcome.matrix is not None and len(outcome.matrix.candidates) == outcome.turns
 
@@ -179,10 +177,8 @@ async def test_a_failed_verdict_is_refined_only_where_the_config_allows_it() -> 
     bench = Bench(scripted(WRONG, RIGHT), verdicts=(False, True))
     assert (await bench.solve("hc", SolverConfig(max_answer_tokens=60, max_rounds=1))).bits == (False,)
     bench = Bench(scripted(RIGHT, WRONG), verdicts=(False, True))
-    config = SolverConfig(max_answer_tokens=60, max_rounds=1, refinement=1)
-    outcome = await bench.solve("hc", config, tokens=9000)
-    assert outcome.bits == (False, True) and len(outcome.submissions) == 2
-    assert bench.submitted(0) != bench.submitted(1)
+    outcome = await bench.solve("hc", SolverConfig(max_answer_tokens=60, max_rounds=1, refinement=1), tokens=9000)
+    assert outcome.bits == (False, True) and len(outcome.submissions) == 2 and bench.submitted(0) != bench.submitted(1)
     assert outcome.suite is not None and not {test.id for test in outcome.added_tests} & {
         test.id for test in outcome.suite.tests
     }
@@ -209,8 +205,7 @@ async def test_the_wall_time_ends_a_search_that_still_hands_in_its_best() -> Non
     bench = Bench(scripted(RIGHT))
     bench.role = RoleModel(model=Slow(scripted(RIGHT, WRONG)), profile=bench.role.profile, digest="m")
     outcome = await bench.solve("best_of_n", budget=BudgetConfig(tokens=6000, default_timeout_sec=2))
-    assert outcome.stop_reason == "timeout" and outcome.bits == (True,)
-    assert "def double" in bench.submitted()
+    assert outcome.stop_reason == "timeout" and outcome.bits == (True,) and "def double" in bench.submitted()
 
 
 @pytest.mark.parametrize("agent", ["hc", "best_of_n"])

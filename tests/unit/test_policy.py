@@ -57,8 +57,7 @@ def test_mixed_signals_buy_more_candidates_and_an_end_buys_none() -> None:
         return decide(State(**{**ORDINARY, "failing": ("t1",), **differs})).samples
 
     assert samples(confidence=0.5) == 8 and samples(alike=2) == 8
-    assert samples() == 4 and samples(best=None, runnable=0, alike=0) == 4
-    assert samples(turns_left=0) == 0
+    assert samples() == 4 and samples(best=None, runnable=0, alike=0) == 4 and samples(turns_left=0) == 0
 
 
 def test_a_new_start_is_made_of_fresh_candidates_only() -> None:
@@ -90,8 +89,7 @@ async def test_every_round_of_a_journal_is_what_its_decision_asked_for() -> None
             decided = event.detail
         elif event.name == "round" and decided is not None:
             slots = event.detail["slots"]
-            assert len(slots) <= decided["samples"]
-            assert not (decided["fresh"] and any(slot["parent"] for slot in slots))
+            assert len(slots) <= decided["samples"] and not (decided["fresh"] and any(slot["parent"] for slot in slots))
             assert any(slot["told"] == "tried" for slot in slots) == decided["fresh"]
             seen.add(decided["action"])
             decided = None

@@ -44,8 +44,7 @@ def test_the_probe_says_what_the_image_holds_and_lends_it_the_witness(tmp_path):
     assert found.exists == ("/bin/sh", "/bin") and found.path[0] == search[0]
     assert (found.bash, found.pytest, found.home) == (True, "pure", str(tmp_path))
     assert found.programs["python3"][0] == f"{search[0]}/python3"
-    assert found.programs["python3"][-1] == os.path.realpath(sys.executable)
-    assert "absent-program" not in found.programs
+    assert found.programs["python3"][-1] == os.path.realpath(sys.executable) and "absent-program" not in found.programs
     (python,) = found.pythons
     assert python.installed & set(python.order) and not python.closed & python.installed
     assert str(Path(json.__file__).parent.parent) in python.closed
@@ -54,8 +53,7 @@ def test_the_probe_says_what_the_image_holds_and_lends_it_the_witness(tmp_path):
 
 
 def test_a_session_names_what_it_loads_and_what_it_looks_for_in_vain():
-    pure = str(Path(pytest.__file__).parent.parent)
-    env = {"PYTHONPATH": pure, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    env = {"PYTHONPATH": str(Path(pytest.__file__).parent.parent), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     found = interpreters.session(sys.executable, env, ["sqlite3", "absent_module"])
     assert found is not None and found["loaded"]["argparse"] == [__import__("argparse").__file__]
     assert found["loaded"]["pytest"] == [str(Path(pytest.__file__).parent)] and found["loaded"]["sys"] == []
@@ -69,8 +67,7 @@ def test_a_python_that_is_none_says_nothing(tmp_path):
     fake = tmp_path / "python3"
     fake.write_text("#!/bin/sh\necho '[1]'\n")
     fake.chmod(0o755)
-    assert interpreters.facts(str(fake), {}) is None
-    assert interpreters.session(str(tmp_path / "absent"), {}, []) is None
+    assert interpreters.facts(str(fake), {}) is None and interpreters.session(str(tmp_path / "absent"), {}, []) is None
 
 
 def test_every_link_on_the_way_to_a_program_is_named(tmp_path):
@@ -90,8 +87,7 @@ def test_what_libraries_are_found_does_not_hang_on_the_order_of_programs():
     programs = sorted(map(str, Path("/usr/bin").iterdir()))[:300]
     told = libraries.closure(programs, folders)
     for seed in range(3):
-        shuffled = random.Random(seed).sample(programs, len(programs))
-        assert libraries.closure(shuffled, folders) == told
+        assert libraries.closure(random.Random(seed).sample(programs, len(programs)), folders) == told
     assert all(len(files) == len(set(files)) for files in told[0].values())
 
 

@@ -75,8 +75,7 @@ def test_every_line_of_the_instruction_stands_in_the_prompt_and_every_part_chang
     prompts = [asked(ask(text, form, plan=plan)) for plan in prompt_formats.plans()]
     prompts += [asked(ask(text, form, hint="Be brief.")), asked(ask(text, form, notes="It failed.\nTwice."))]
     prompts += [asked(ask(text, form, inputs={"in.txt": "1\n2"}))]
-    assert len(set(prompts)) == len(prompts)
-    assert all(f"{line}" in prompts[-1] for line in ("in.txt", "1", "2"))
+    assert len(set(prompts)) == len(prompts) and all(f"{line}" in prompts[-1] for line in ("in.txt", "1", "2"))
 
 
 def test_an_unknown_plan_is_refused_with_the_nearest_name() -> None:
@@ -98,8 +97,7 @@ def test_another_wording_of_a_template_is_another_digest_of_its_role(tmp_path, m
 def test_the_completion_form_ends_in_the_beginning_of_the_file() -> None:
     ends = {FUNCTION: "def f(a, b):", SHELL: "#!/bin/sh\n", PROGRAM: "\n", OUTPUT: "```json\n", SCRIPT: "\n"}
     for text, end in ends.items():
-        assert asked(ask(text)).endswith(end)
-        assert ask(text).context == ("" if end in ("\n", "```json\n") else end)
+        assert asked(ask(text)).endswith(end) and ask(text).context == ("" if end in ("\n", "```json\n") else end)
     assert "*/" not in asked(ask(PROGRAM)) and f"`{deliverable(OUTPUT).path}`:\n\n```" in asked(ask(OUTPUT))
 
 
@@ -212,5 +210,4 @@ def test_an_answer_without_a_file_is_malformed_with_a_reason(answer: str, text: 
 def test_any_answer_is_read_or_malformed(answer: str, text: str, form: str, finish: str) -> None:
     found = read(answer, text, form, finish)
     if not isinstance(found, Malformed):
-        assert found and all(one.strip() for one in found.values())
-        assert deliverable(text).path in (None, *found)
+        assert found and all(one.strip() for one in found.values()) and deliverable(text).path in (None, *found)

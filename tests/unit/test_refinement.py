@@ -55,8 +55,7 @@ async def test_a_refinement_that_is_cut_off_leaves_what_was_measured() -> None:
 
 async def test_tests_added_after_a_verdict_leave_the_frozen_suite_as_it_was() -> None:
     plain = await Bench(scripted(WRONG, RIGHT)).solve("hc", CONFIG, tokens=30_000)
-    bench = Bench(scripted(WRONG, RIGHT), verdicts=(False, True))
-    outcome = await bench.solve("hc", CONFIG, tokens=30_000)
+    outcome = await Bench(scripted(WRONG, RIGHT), verdicts=(False, True)).solve("hc", CONFIG, tokens=30_000)
     assert outcome.suite is not None and plain.suite is not None and outcome.suite.hash == plain.suite.hash
     frozen = [test.id for test in outcome.suite.tests]
     added = [test.id for test in outcome.added_tests]

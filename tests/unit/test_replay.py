@@ -165,8 +165,7 @@ def test_where_hc_passes_and_no_sample_does_is_told_beside_the_opposite() -> Non
 def test_the_ceiling_the_mean_and_the_efficiency_come_from_the_same_graded_pools() -> None:
     store = sweepdir.sweep()
     for number in range(6):
-        right = [number < 3, number < 5, False, False]
-        add_pool(store, f"t{number}", "hc", ["++", "+-", "--", "--"], right, 0)
+        add_pool(store, f"t{number}", "hc", ["++", "+-", "--", "--"], [number < 3, number < 5, False, False], 0)
     row = row_of(replay(store, None, read_table=read_rows), "hc", "max_pass")
     assert row["blind_pass"]["value"] == pytest.approx(3 / 6)
     assert row["mean"]["value"] == pytest.approx(8 / 24) and row["oracle"]["value"] == pytest.approx(5 / 6)

@@ -53,8 +53,7 @@ def test_repeated_seeds_get_an_a_a_check_and_single_ones_say_nothing() -> None:
     sweepdir.add_trials(store, "raw", [True, False, True, True])
     summary = report.summarise(store)
     share = config_of(summary, "hc")["aa_false_alarms"]
-    assert share is not None and share <= 0.1
-    assert config_of(summary, "raw")["aa_false_alarms"] is None
+    assert share is not None and share <= 0.1 and config_of(summary, "raw")["aa_false_alarms"] is None
     assert report.html(summary).count("A/A check of") == 1
 
 
@@ -93,13 +92,11 @@ def test_improved_is_said_only_above_the_threshold() -> None:
         sweepdir.add_trials(store, "raw", [False] * 20)
         sweepdir.add_trials(store, "hc", [True] * wins + [False] * (20 - wins))
         comparison = comparison_of(report.summarise(store), "hc", "raw")
-        assert comparison["says"].startswith(says)
-        assert (comparison["p"] < 0.05) == (says == "improved")
+        assert comparison["says"].startswith(says) and (comparison["p"] < 0.05) == (says == "improved")
 
 
 def test_a_comparison_pairs_by_task_and_seed_and_leaves_unscored_partners_out() -> None:
-    comparison = comparison_of(report.summarise(sweepdir.demo_like()), "hc", "best_of_n")
-    assert comparison["tasks"] == 7
+    assert comparison_of(report.summarise(sweepdir.demo_like()), "hc", "best_of_n")["tasks"] == 7
     store = sweepdir.sweep()
     sweepdir.add_trial(store, "a", "raw", True, seed=0)
     sweepdir.add_trial(store, "a", "hc", True, seed=1)
@@ -111,8 +108,7 @@ def test_harness_checks_are_reported_but_never_compared() -> None:
     sweepdir.add_trials(store, "oracle", [True] * 8)
     sweepdir.add_trials(store, "nop", [False] * 8)
     summary = report.summarise(store)
-    assert [c["agent"] for c in summary["configs"]] == ["oracle", "nop"]
-    assert summary["comparisons"] == []
+    assert [c["agent"] for c in summary["configs"]] == ["oracle", "nop"] and summary["comparisons"] == []
 
 
 @pytest.mark.parametrize(("passes", "tasks", "met", "says"), [
@@ -140,8 +136,7 @@ def test_repeated_seeds_give_pass_at_k_and_selection_efficiency_from_one_pool() 
         for seed in range(4):
             sweepdir.add_trial(store, task, "hc", seed == 2 and task != "c", seed=seed)
     hc = config_of(report.summarise(store), "hc")
-    assert set(hc["pass_at_k"]) == {"1", "2", "3", "4"}
-    assert hc["pass_at_k"]["1"] == pytest.approx(1 / 6)
+    assert set(hc["pass_at_k"]) == {"1", "2", "3", "4"} and hc["pass_at_k"]["1"] == pytest.approx(1 / 6)
     assert hc["oracle_at_k"]["4"] == pytest.approx(2 / 3)
     # The passing seed is the one with the best self-tests, so selection reaches the ceiling.
     assert hc["best_at_k"]["4"] == pytest.approx(2 / 3) and hc["selection_efficiency"] == pytest.approx(1.0)
@@ -178,8 +173,7 @@ def test_writing_twice_gives_the_same_bytes() -> None:
     report.write(store)
     first = dict(store.files)
     report.write(store)
-    assert store.files == first
-    assert json.loads(store.read("report.json"))["configs"]
+    assert store.files == first and json.loads(store.read("report.json"))["configs"]
 
 
 def test_the_page_is_self_contained_and_escapes_what_it_shows(tmp_path: Path) -> None:
@@ -187,8 +181,7 @@ def test_the_page_is_self_contained_and_escapes_what_it_shows(tmp_path: Path) ->
     sweepdir.add_trial(store, "<script>alert(1)</script>", "hc", False)
     page = report.html(report.summarise(store))
     assert "<script" not in page and not re.search(r"""(src|href)\s*=|url\(|@import""", page)
-    assert "prefers-color-scheme: dark" in page
-    assert "no difference detected" in page
+    assert "prefers-color-scheme: dark" in page and "no difference detected" in page
 
 
 class _Balance(html.parser.HTMLParser):
@@ -229,15 +222,13 @@ def test_both_rates_stand_in_every_form_of_the_report(last: bool | None) -> None
     sweepdir.add_trials(store, "raw", [True, True, False, last])
     summary = report.write(store)
     (config,) = json.loads(store.read("report.json"))["configs"]
-    value = 3 / 4 if last else 2 / 3
-    assert config["blind_pass"]["value"] == pytest.approx(value)
+    assert config["blind_pass"]["value"] == pytest.approx(3 / 4 if last else 2 / 3)
     assert config["blind_pass_unscored_as_fail"]["value"] == pytest.approx(3 / 4 if last else 2 / 4)
     page = store.read("report.html").decode()
     stream = io.StringIO()
     tell_report(summary, stream)
     for told in (page, stream.getvalue()):
-        assert interval_of(config["blind_pass"]) in told
-        assert interval_of(config["blind_pass_unscored_as_fail"]) in told
+        assert interval_of(config["blind_pass"]) in told and interval_of(config["blind_pass_unscored_as_fail"]) in told
 
 
 def test_a_check_of_the_harness_names_no_model_and_has_no_criteria() -> None:

@@ -123,8 +123,7 @@ def test_a_climb_that_was_killed_is_told_as_far_as_it_came(climbed) -> None:
         if path.startswith("sweeps/001") or path in ("settings.json", "sweeps.json", "climb/declared.json"):
             store.write(path, data)
     assert "0 of 3 generations decided" in told(summary_of(store))[0]
-    record = json.loads(whole.read("climb/1-0.json"))
-    store.write("climb/1-0.json", json.dumps({**record, "decision": None}).encode())
+    store.write("climb/1-0.json", json.dumps({**json.loads(whole.read("climb/1-0.json")), "decision": None}).encode())
     for words in told(summary_of(store)):
         assert "not ended" in words and "open" in words and "No change was accepted" in words
     store.write("climb/1-1.json", b"{")
@@ -137,12 +136,10 @@ def test_a_climb_that_was_killed_is_told_as_far_as_it_came(climbed) -> None:
 
 def test_the_report_command_knows_a_climb_by_its_folder(climbed, tmp_path: Path, capsys) -> None:
     folder = climbed[0].save(tmp_path / "climb")
-    assert cli.run(["report", str(folder)]) == 0
-    assert "Incumbent by generation" in capsys.readouterr().out
+    assert cli.run(["report", str(folder)]) == 0 and "Incumbent by generation" in capsys.readouterr().out
     assert (folder / "report.html").read_text().startswith("<!doctype html>")
     assert json.loads((folder / "report.json").read_text())["climb"]["ended_by"] == "generations"
     assert cli.run(["report", str(folder), str(folder / "sweeps/001-race")]) == 2
     assert "is a climb" in capsys.readouterr().err
     (tmp_path / "empty").mkdir()
-    assert cli.run(["report", str(tmp_path / "empty")]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+    assert cli.run(["report", str(tmp_path / "empty")]) == 2 and capsys.readouterr().err.count("\n") == 1

@@ -36,8 +36,7 @@ def test_a_plot_keeps_its_points_within_its_frame(places: list[tuple[float, floa
 def test_what_has_no_point_is_not_measured_and_a_single_generation_has_a_plot() -> None:
     assert xy([Series("a", [])], "x", "y") == "" == strips([])
     inside(xy([Series("a", [Point(1, 0.5)])], "generation", "y", ticks=[1.0]))
-    page = report.html(report.summarise(sweepdir.sweep()))
-    assert page.count("<p>not measured</p>") == 8
+    assert report.html(report.summarise(sweepdir.sweep())).count("<p>not measured</p>") == 8
 
 
 def test_auroc_counts_pairs_of_one_task_and_a_tie_as_half() -> None:
@@ -53,8 +52,7 @@ def test_the_correlation_is_pearsons_and_unmeasured_where_nothing_varies() -> No
     import numpy as np
 
     groups = [[(0.1 * i, i % 3 == 0), (0.05 * i, i % 2 == 0)] for i in range(9)]
-    flat = [one for group in groups for one in group]
-    expected = np.corrcoef(*zip(*flat, strict=True))[0, 1]
+    expected = np.corrcoef(*zip(*[one for group in groups for one in group], strict=True))[0, 1]
     found = correlation(groups)
     assert found.value == pytest.approx(expected) and found.low < expected < found.high
     assert correlation([[(0.5, True)], [(0.7, True)]]).value is None

@@ -62,8 +62,7 @@ async def test_a_module_that_does_not_load_shows_no_behaviour(sandbox):
     tests = [call("a", "f(1)", Unknown()), call("b", "f(1)", Unknown(), "n.py"), call("c", "f(1)", Unknown(), "o.py"),
              call("d", "f(1)", Unknown(), "absent.py")]  # fmt: skip
     cells = await run(sandbox, tests)
-    assert [cell.outcome for cell in cells] == ["error"] * 4
-    assert [cell.observed for cell in cells] == [None] * 4
+    assert [cell.outcome for cell in cells] == ["error"] * 4 and [cell.observed for cell in cells] == [None] * 4
     assert "SyntaxError" in cells[0].detail and "defines no f" in cells[1].detail and "there is no" in cells[3].detail
 
 
@@ -154,8 +153,7 @@ async def test_repeats_run_every_test_so_often(sandbox):
     await sandbox.put({"m.py": b"import time\ndef f(x):\n    return time.monotonic_ns() % 10**12\n"})
     tests = [call("a", "f(1)", Unknown())]
     await sandbox.put(runner.payload(tests, sandbox.workdir, repeats=3))
-    result = await sandbox.exec(runner.command(tests), timeout=60)
-    (runs,) = runner.read_runs(result.stdout, tests)
+    (runs,) = runner.read_runs((await sandbox.exec(runner.command(tests), timeout=60)).stdout, tests)
     assert len(runs) == 3 and len({cell.observed for cell in runs}) == 3
 
 
@@ -200,8 +198,7 @@ async def test_a_candidate_that_kills_the_server_is_run_without_it(sandbox, tmp_
     )
     await sandbox.put({"m.py": source.encode()})
     tests = [call("a", "f(1)", ExpectedValue(value="1")), call("b", "f(2)", ExpectedValue(value="2"))]
-    assert [cell.outcome for cell in await run(sandbox, tests)] == ["pass", "pass"]
-    assert (tmp_path / "mark").exists()
+    assert [cell.outcome for cell in await run(sandbox, tests)] == ["pass", "pass"] and (tmp_path / "mark").exists()
 
 
 async def test_several_candidates_share_a_run_and_leave_each_other_nothing(sandbox):
@@ -211,8 +208,7 @@ async def test_several_candidates_share_a_run_and_leave_each_other_nothing(sandb
     variants = {"first": {"m.py": leaves, "more.txt": "y"}, "second": {"m.py": looks}, "broken": {"m.py": "def f("}}
     tests = [call("a", "f(1)", Unknown()), about("file", "kept.txt", ExpectedValue(value="as it was"))]
     await sandbox.put(runner.payload(tests, sandbox.workdir, variants=variants))
-    result = await sandbox.exec(runner.command(tests), timeout=60)
-    found = runner.read_variants(result.stdout, tests, tuple(variants))
+    found = runner.read_variants((await sandbox.exec(runner.command(tests), timeout=60)).stdout, tests, tuple(variants))
     assert [cell.outcome for cells in found.values() for cell in cells] == ["pass"] * 4 + ["error", "pass"]
     assert found["first"][0].observed == "1" and found["second"][0].observed == "['kept.txt']"
     assert (await sandbox.get("m.py", limit=99) or b"").endswith(b"return 0\n"), "the workdir was put back"

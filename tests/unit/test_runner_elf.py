@@ -12,8 +12,7 @@ def test_a_program_gets_the_loader_and_the_folder_of_libraries_that_it_is_told()
     length = len(elf.data)
     elf.set_loader("/opt/hc/ld.so", "/opt/hc/lib")
     again = ElfFile(bytes(elf.data))
-    assert again.interpreter == "/opt/hc/ld.so" and len(again.data) == length
-    assert "/opt/hc/lib" in again.search_paths
+    assert again.interpreter == "/opt/hc/ld.so" and len(again.data) == length and "/opt/hc/lib" in again.search_paths
 
 
 def test_a_program_so_edited_asks_for_that_loader_when_it_starts(tmp_path: Path) -> None:

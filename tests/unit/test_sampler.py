@@ -124,8 +124,7 @@ def test_copies_of_a_crash_never_outvote_one_candidate_that_answers(name):
         call_test("call", "f(4)", "8"),
     )  # fmt: skip
     names = tuple(f"c1.{i}" for i in range(21))
-    cells = ((there, crash),) * 20 + ((there, answer),)
-    matrix = PassMatrix(candidates=names, tests=("file", "call"), cells=cells)
+    matrix = PassMatrix(candidates=names, tests=("file", "call"), cells=((there, crash),) * 20 + ((there, answer),))
     assert select(matrix, name, tests=tests).chosen == "c1.20"
 
 
@@ -133,8 +132,7 @@ def test_copies_of_a_crash_never_outvote_one_candidate_that_answers(name):
 @pytest.mark.parametrize(("confidence", "right"), [(0.6, True), (0.5, False)])
 def test_copies_never_outvote_who_passes_all_that_they_pass_and_a_believed_test_besides(name, confidence, right):
     tests = [call_test(f"t{i}", f"f({i})", confidence=confidence) for i in range(3)]
-    matrix = matrix_of(["+--"] * 30 + ["+++"], [["1", "2", "2"]] * 30 + [["1"] * 3])
-    chosen = select(matrix, name, tests=tests).chosen
+    chosen = select(matrix_of(["+--"] * 30 + ["+++"], [["1", "2", "2"]] * 30 + [["1"] * 3]), name, tests=tests).chosen
     assert chosen == "c30" if right or name == "max_pass" else chosen == "c0"
 
 

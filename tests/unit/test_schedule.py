@@ -114,8 +114,7 @@ def test_the_same_crash_at_every_input_is_told_once() -> None:
 def test_a_lineage_is_repaired_so_often_and_no_more() -> None:
     ranks = {"c1.0": 1}
     assert repairable([PARENT], ["c1.0"], ranks, limit=2, count=1) == (PARENT,)
-    worn = PARENT.model_copy(update={"repairs": 2})
-    assert repairable([worn], ["c1.0"], ranks, limit=2, count=1) == ()
+    assert repairable([PARENT.model_copy(update={"repairs": 2})], ["c1.0"], ranks, limit=2, count=1) == ()
     child = PARENT.model_copy(update={"id": "c2.0", "parent": "c1.0"})
     assert repairable([PARENT, child], ["c1.0", "c2.0"], ranks, limit=2, count=1) == ()
 

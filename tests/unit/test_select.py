@@ -71,8 +71,7 @@ def test_the_posterior_of_a_clear_winner_is_near_one_and_of_equals_is_shared() -
 
 def test_a_stated_example_outweighs_two_guesses() -> None:
     matrix = matrix_of(["+--", "-++"])
-    tests = [column(0, weight=3.0), column(1), column(2)]
-    assert select(matrix, "max_pass", tests=tests).chosen == "c0"
+    assert select(matrix, "max_pass", tests=[column(0, weight=3.0), column(1), column(2)]).chosen == "c0"
 
 
 def guess(number: int) -> SelfTest:
@@ -86,16 +85,13 @@ def stated(number: int) -> SelfTest:
 
 def test_a_guess_that_one_candidate_alone_passes_beats_nobody() -> None:
     # A crowd fails the stated answer; a group passes it; one passes it and a guess that everybody else fails.
-    rows = ["+--"] * 12 + ["++-"] * 6 + ["+++"]
-    matrix = matrix_of(rows)
-    tests = [column(0), stated(1), guess(2)]
-    assert select(matrix, "posterior", tests=tests).chosen == "c12"
+    matrix = matrix_of(["+--"] * 12 + ["++-"] * 6 + ["+++"])
+    assert select(matrix, "posterior", tests=[column(0), stated(1), guess(2)]).chosen == "c12"
 
 
 def test_a_guess_that_the_others_bear_out_is_believed() -> None:
     rows = ["+--"] * 3 + ["++-"] * 2 + ["+++"] * 4
-    matrix = matrix_of(rows)
-    assert select(matrix, "posterior", tests=[column(0), stated(1), guess(2)]).chosen == "c5"
+    assert select(matrix_of(rows), "posterior", tests=[column(0), stated(1), guess(2)]).chosen == "c5"
 
 
 def test_inputs_alone_judge_nobody() -> None:
@@ -129,8 +125,7 @@ def test_any_matrix_has_a_choice_that_does_not_depend_on_the_order_of_tests(data
     cells = tuple(tuple(data.draw(cell) for _ in range(width)) for _ in range(height))
     names = tuple(f"c{i}" for i in range(height))
     matrix = PassMatrix(candidates=names, tests=tuple(f"t{j}" for j in range(width)), cells=cells)
-    unknown = tuple(j for j in range(width) if data.draw(st.booleans()))
-    tests = columns_of(matrix, unknown)
+    tests = columns_of(matrix, tuple(j for j in range(width) if data.draw(st.booleans())))
     order = list(itertools.islice(itertools.cycle(range(width)), 1, width + 1)) if width else []
     turned = PassMatrix(candidates=names, tests=tuple(matrix.tests[j] for j in order),
                         cells=tuple(tuple(row[j] for j in order) for row in cells))  # fmt: skip

@@ -64,8 +64,7 @@ def test_an_agent_without_model_or_tests_is_shown_without_inventing_any() -> Non
 
 
 def test_an_unscored_trial_says_why() -> None:
-    about = described("a", "hc", None, of=sweepdir.add_trial)
-    assert "unscored: EngineError: the server died" in told(about)
+    assert "unscored: EngineError: the server died" in told(described("a", "hc", None, of=sweepdir.add_trial))
 
 
 def test_a_trial_is_found_by_a_part_of_its_name_and_a_miss_names_the_nearest() -> None:

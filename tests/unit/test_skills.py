@@ -198,8 +198,7 @@ def lesson(trials: list[Solved], known: Vocabulary = NOBODY, skills: tuple[Skill
 
 
 def test_a_kind_is_learned_from_above_nine_in_ten_with_five_trials_of_two_tasks():
-    assert lesson(solved(5)).skill and not lesson(solved(4)).skill
-    assert not lesson(solved(6, tasks=1)).skill
+    assert lesson(solved(5)).skill and not lesson(solved(4)).skill and not lesson(solved(6, tasks=1)).skill
     assert not lesson(solved(10, failed=1)).skill and lesson(solved(11, failed=1)).skill
 
 
@@ -239,8 +238,7 @@ def test_of_tasks_that_ask_for_no_file_of_one_suffix_nothing_is_learned(kind):
 def test_a_line_with_a_word_of_one_task_is_left_out():
     assert "They open files in a with block." in common(solved())
     blocked = lesson(solved(), _says("They open files in a with block."))
-    assert blocked.skill and "with block" not in blocked.skill.body
-    assert "held words of one task" in blocked.why
+    assert blocked.skill and "with block" not in blocked.skill.body and "held words of one task" in blocked.why
 
 
 def _says(sentence: str) -> Vocabulary:
@@ -266,8 +264,7 @@ def finished(folder: Path, answer: str = ANSWER, **config: Any) -> Path:
         (trial,) = {path.split("/")[1] for path in store.list("trials")} - {
             path.split("/")[1] for path in store.files if path.endswith("/config.json") and path.startswith("trials")
         }  # fmt: skip
-        key = {"task_digest": task.digest, "agent": "hc"}
-        store.write(f"trials/{trial}/config.json", json.dumps(key).encode())
+        store.write(f"trials/{trial}/config.json", json.dumps({"task_digest": task.digest, "agent": "hc"}).encode())
         store.write(f"trials/{trial}/agent/trajectory.json", json.dumps({"extra": {"chosen": "c1.0"}}).encode())
         handed = [{"id": "c1.0", "files": {"total.py" if answer == ANSWER else "total.c": answer}, "plan": "steps"}]
         store.write(f"trials/{trial}/agent/candidates.json", json.dumps(handed).encode())

@@ -118,8 +118,7 @@ def test_an_instruction_falls_into_its_blocks() -> None:
         ("prose", "One."), ("code", "    a\n  b"), ("prose", "Two:"), ("table", "h | i\n`a|b` | c"), ("code", "code"),
         ("item", "x"), ("item", "y"), ("item", "z"),
     ]  # fmt: skip
-    assert [one.language for one in blocks(text)][1] == "py"
-    assert blocks(text)[3].rows == (("h", "i"), ("`a|b`", "c"))
+    assert [one.language for one in blocks(text)][1] == "py" and blocks(text)[3].rows == (("h", "i"), ("`a|b`", "c"))
 
 
 def test_code_spans_end_at_as_many_backticks_as_opened_them() -> None:

@@ -19,15 +19,12 @@ def dataset(tmp_path: Path) -> Path:
 
 def test_a_fifth_is_held_out_and_the_file_says_which(dataset: Path) -> None:
     split = make_split(dataset, seed=7)
-    assert (len(split.dev), len(split.holdout)) == (16, 4)
-    assert load_split(dataset) == split
+    assert (len(split.dev), len(split.holdout)) == (16, 4) and load_split(dataset) == split
     written = json.loads((dataset / "split.json").read_text())
     assert written["schema_version"] == 1
     assert set(written["dev"]) | set(written["holdout"]) == {f"t{number:02}" for number in range(20)}
-    digest = next(iter(split.holdout.values()))
-    assert split.side(digest) == "holdout"
-    assert split.side(next(iter(split.dev.values()))) == "dev"
-    assert split.side("0" * 64) is None
+    assert split.side(next(iter(split.holdout.values()))) == "holdout"
+    assert split.side(next(iter(split.dev.values()))) == "dev" and split.side("0" * 64) is None
 
 
 def test_a_split_depends_on_content_and_seed_and_not_on_names(dataset: Path, tmp_path: Path) -> None:
@@ -49,16 +46,14 @@ def test_a_split_is_never_overwritten(dataset: Path) -> None:
     make_task(dataset, "t99", instruction="New.\n")
     with pytest.raises(DatasetError, match="another split"):
         make_split(dataset, seed=7)
-    assert load_split(dataset) == first
-    assert not [path for path in dataset.iterdir() if path.name.startswith(".")]
+    assert load_split(dataset) == first and not [path for path in dataset.iterdir() if path.name.startswith(".")]
 
 
 def test_equal_tasks_fall_on_one_side(dataset: Path) -> None:
     for number in range(20):
         make_task(dataset, f"twin{number:02}", instruction=f"Task {number}.\n")
     split = make_split(dataset, seed=1)
-    assert not set(split.dev.values()) & set(split.holdout.values())
-    assert len(split.holdout) == 8
+    assert not set(split.dev.values()) & set(split.holdout.values()) and len(split.holdout) == 8
 
 
 def test_broken_tasks_are_on_no_side_and_too_few_are_refused(tmp_path: Path) -> None:
@@ -124,8 +119,7 @@ def test_looks_are_counted_one_by_one(dataset: Path) -> None:
     record_look(dataset, sweep="runs/b", trials=2)
     assert count_looks(dataset) == 2
     last = json.loads((dataset / "split.ledger.jsonl").read_text().splitlines()[-1])
-    assert (last["sweep"], last["trials"]) == ("runs/b", 2)
-    assert last["when"]
+    assert (last["sweep"], last["trials"]) == ("runs/b", 2) and last["when"]
 
 
 def test_a_look_that_cannot_be_counted_is_refused(tmp_path: Path) -> None:
@@ -138,7 +132,6 @@ def test_a_task_on_both_sides_is_refused_by_name_and_by_content(dataset: Path) -
     told = json.loads(make_split(dataset, seed=7).model_dump_json())
     name, digest = next(iter(told["holdout"].items()))
     for twin in (name, "copy"):
-        both = {**told, "dev": {**told["dev"], twin: digest}}
-        (dataset / "split.json").write_text(json.dumps(both))
+        (dataset / "split.json").write_text(json.dumps({**told, "dev": {**told["dev"], twin: digest}}))
         with pytest.raises(DatasetError, match=f"overlap: {twin}"):
             load_split(dataset)

@@ -28,8 +28,7 @@ async def asked_of(reply: str, least: int = 2) -> tuple[list[Prompt], Suite]:
         asked.append(prompt)
         return reply.replace("#", str(len(prompt.purpose)))
 
-    suite = await suite_of(a_tester(answer), rounds=3, tests_per_category_max=6, tests_per_category_min=least)
-    return asked, suite
+    return asked, await suite_of(a_tester(answer), rounds=3, tests_per_category_max=6, tests_per_category_min=least)
 
 
 async def test_rounds_change_their_voice_and_the_last_asks_for_what_a_careless_solution_gets_wrong() -> None:
@@ -38,8 +37,7 @@ async def test_rounds_change_their_voice_and_the_last_asks_for_what_a_careless_s
     assert any("a careless solution fails" in text for text in texts) and any(
         "a reviewer who" in text for text in texts
     )
-    assert any(suite.reflections[0] in text for text in texts)
-    assert len({prompt.temperature for prompt in asked}) >= 3
+    assert any(suite.reflections[0] in text for text in texts) and len({prompt.temperature for prompt in asked}) >= 3
 
 
 async def test_once_no_category_is_short_only_the_adversarial_round_is_left() -> None:
@@ -98,8 +96,7 @@ def test_every_testgen_knob_makes_another_suite_and_no_other_knob_does(config: S
 
 def test_every_set_of_testers_has_a_suite_of_its_own() -> None:
     left, right = writer("left", "1"), writer("right", "2")
-    keys = {suite_key(TASK, SolverConfig(), 0, one) for one in (left, right, replace(left, others=(right,)))}
-    assert len(keys) == 3
+    assert len({suite_key(TASK, SolverConfig(), 0, one) for one in (left, right, replace(left, others=(right,)))}) == 3
 
 
 def test_a_list_of_testers_takes_their_places_and_a_trial_knows_them_as_fellows(tmp_path: Path) -> None:

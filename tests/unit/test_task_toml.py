@@ -82,8 +82,7 @@ environment_mode = "separate"
 env = {C = "2"}
 """
     )
-    assert parsed.faults == () and parsed.notes == ()
-    assert parsed.environment.healthcheck == {"command": "true"}
+    assert parsed.faults == () and parsed.notes == () and parsed.environment.healthcheck == {"command": "true"}
     assert parsed.environment.allowed_hosts == ("example.org",) and parsed.verifier.user == 1000
     assert parsed.solution.env == {"C": "2"}
 
@@ -115,8 +114,7 @@ def test_a_syntax_error_names_its_line() -> None:
 ])  # fmt: skip
 def test_a_fault_names_its_field_and_a_remedy(text: str, field: str) -> None:
     (fault,) = parse_task_toml(text).faults
-    assert fault.field == field and fault.says
-    assert fault.remedy
+    assert fault.field == field and fault.says and fault.remedy
 
 
 def test_several_faults_are_all_told_and_sound_sections_still_read() -> None:
@@ -164,8 +162,7 @@ def test_no_file_makes_the_parser_raise(sections: dict[str, dict[str, str]]) -> 
     for section, table in sections.items():
         text += f"[{section}]\n" + "".join(f"{key} = {value}\n" for key, value in table.items())
     for fault in parse_task_toml(text).faults:
-        assert fault.field and fault.says
-        assert "\n" not in fault.says
+        assert fault.field and fault.says and "\n" not in fault.says
 
 
 @given(st.text())

@@ -46,8 +46,7 @@ def test_errors_are_always_told_and_actions_only_when_asked_for() -> None:
         progress.emit(started("a"))
         progress.emit(events.Action(trial="a", name="submit", detail={"candidate": "c0.0"}))
         progress.emit(events.ErrorEvent(trial="a", text="the engine died", cause="EngineError"))
-    assert "submit candidate=c0.0" in stream.getvalue()
-    assert "the engine died (EngineError)" in stream.getvalue()
+    assert "submit candidate=c0.0" in stream.getvalue() and "the engine died (EngineError)" in stream.getvalue()
 
 
 def test_every_event_is_passed_on_to_the_sink_behind_the_display() -> None:
@@ -95,8 +94,7 @@ def test_time_left_follows_the_plan_first_and_then_this_runs_own_pace() -> None:
         state.take(events.TrialComplete(trial=str(index), passed=True))
     now.time = 20
     # Five of this run in 20 s, five to go; the ten found done say nothing.
-    assert state.remaining_seconds() == pytest.approx(20)
-    assert SweepState(total=3, now=now).remaining_seconds() is None
+    assert state.remaining_seconds() == pytest.approx(20) and SweepState(total=3, now=now).remaining_seconds() is None
 
 
 def test_a_plan_that_was_too_hopeful_never_promises_an_end_at_once() -> None:

@@ -51,8 +51,7 @@ def told_of(outcome: TrialOutcome, agent: AgentName = "hc", model: str | None = 
 
 @pytest.mark.parametrize("agent", ["raw", "best_of_n", "hc"])
 async def test_every_agents_trajectory_is_valid_atif_with_its_candidates_as_subagents(agent: AgentName) -> None:
-    bench = Bench(scripted(WRONG, RIGHT))
-    outcome = await bench.solve(agent, SolverConfig(max_answer_tokens=60, max_rounds=2))
+    outcome = await Bench(scripted(WRONG, RIGHT)).solve(agent, SolverConfig(max_answer_tokens=60, max_rounds=2))
     told = told_of(outcome, agent)
     assert faults(told) == [] and told["schema_version"] == SCHEMA
     subagents = {one["trajectory_id"]: one for one in told["subagent_trajectories"]}

@@ -35,8 +35,7 @@ def test_every_prompt_begins_with_the_one_before_it_and_nearly_all_of_a_long_run
 
 def test_what_is_asked_besides_counts_as_new() -> None:
     made = grown(3)
-    assert made.sent() == 0.0 and made.sent() == 1.0
-    assert 0.0 < made.sent(10_000) < 0.7
+    assert made.sent() == 0.0 and made.sent() == 1.0 and 0.0 < made.sent(10_000) < 0.7
 
 
 def test_a_turn_of_native_calls_has_an_answer_to_each_call_and_the_last_says_what_is_left() -> None:

@@ -164,8 +164,7 @@ def test_twins_are_refused_with_the_name_of_the_first(tmp_path, roots):
 def test_sealing_again_changes_nothing_and_a_changed_test_is_told(tmp_path, roots):
     folder = make_task(tmp_path / "set")
     first = vault.seal(tmp_path / "set", *roots)
-    again = vault.seal(tmp_path / "set", *roots)
-    assert again == first
+    assert vault.seal(tmp_path / "set", *roots) == first
     (folder / "tests/test.sh").write_text(TEST_SH + "# stricter\n")
     changed = vault.seal(tmp_path / "set", *roots)
     digest = first.tasks[0].digest
@@ -234,8 +233,7 @@ def test_tasks_written_whole_have_the_same_digests_and_need_nothing_beside_them(
     task = make_task(tmp_path / "set", tests={"data/x.txt": "x"}, environment={"a.txt": "x"})
     (task / "tests/test.sh").symlink_to("../../shared-tests/test.sh")
     (whole,) = write_whole(tmp_path / "set", tmp_path / "out")
-    assert not any(path.is_symlink() for path in whole.rglob("*"))
-    assert os.access(whole / "tests/test.sh", os.X_OK)
+    assert not any(path.is_symlink() for path in whole.rglob("*")) and os.access(whole / "tests/test.sh", os.X_OK)
     of = [vault.seal(folder, tmp_path / "p", tmp_path / "s") for folder in (tmp_path / "set", whole)]
     assert of[0].tasks == of[1].tasks and of[0].sealed_digests == of[1].sealed_digests
     with pytest.raises(DatasetError, match="already"):
@@ -292,8 +290,7 @@ def test_the_image_of_a_verifier_lies_on_the_sealed_side_with_what_it_is_built_f
     (task,) = vault.seal(tmp_path / "set", *roots).tasks
     own = vault.load_spec(roots[1], task.digest).own
     assert task.grading == "separate" and own is not None
-    assert [one.source for one in own.artifacts] == ["/app/out", "/srv/data"]
-    assert own.environment.workdir == "/grade"
+    assert [one.source for one in own.artifacts] == ["/app/out", "/srv/data"] and own.environment.workdir == "/grade"
     (context,) = vault.own_image_folder(roots[1], task.digest).glob("*/environment")
     assert sorted(path.name for path in context.iterdir()) == ["Dockerfile", "test.sh"]
     assert not list(roots[0].rglob("test.sh"))
@@ -302,7 +299,6 @@ def test_the_image_of_a_verifier_lies_on_the_sealed_side_with_what_it_is_built_f
 @pytest.mark.parametrize("source", ["/logs/artifacts", "/tmp/x", "../x", '{source = "/app/x", service = "db"}'])
 def test_artefacts_that_no_submission_can_hold_are_refused(tmp_path, roots, source):
     listed = source if source.startswith("{") else f'"{source}"'
-    toml = f'artifacts = [{listed}]\n[verifier.environment]\ndocker_image = "x"\n'
-    make_task(tmp_path / "set", toml=toml)
+    make_task(tmp_path / "set", toml=f'artifacts = [{listed}]\n[verifier.environment]\ndocker_image = "x"\n')
     sealed = vault.seal(tmp_path / "set", *roots)
     assert not sealed.tasks and sealed.refused[0].reason.startswith("artifacts: ")

@@ -101,8 +101,7 @@ def test_no_reward_file_is_no_verdict_and_two_unnamed_rewards_are_malformed():
 ])  # fmt: skip
 def test_a_reward_counts_only_if_the_witness_bears_it_out(given, mentions, cause, witness):
     fields = decide(given, mentions_pytest=mentions)
-    assert (fields["cause"], fields["witness"]) == (cause, witness)
-    assert fields["passed"] is (cause == "passed")
+    assert (fields["cause"], fields["witness"]) == (cause, witness) and fields["passed"] is (cause == "passed")
     Verdict(**fields)
 
 
@@ -122,8 +121,7 @@ async def test_grading_looks_at_the_image_before_the_submission_and_runs_last(se
     verdict = await verify.grade(task, submission({"/app/a.py": "1"}), sealed_root=root, place=place)
     (sandbox,) = place.made
     assert verdict.passed is True and verdict.witness == "agrees"
-    assert sandbox.done == ["probe", "put_tar", "put", "put", "run"] and sandbox.closed
-    assert not sandbox.network
+    assert sandbox.done == ["probe", "put_tar", "put", "put", "run"] and sandbox.closed and not sandbox.network
     order = sandbox.orders[1]
     assert order["command"] == ["bash", "-e", "/tests/test.sh"]
     assert order["env"]["PYTEST_PLUGINS"] == "hc_witness" and order["timeout"] == 60
@@ -136,8 +134,7 @@ async def test_the_untouched_environment_is_graded_without_a_submission(sealed):
     task, root = sealed
     place = MemoryPlace(answering(report(b"0")))
     verdict = await verify.grade(task, None, sealed_root=root, place=place)
-    assert (verdict.passed, verdict.cause, verdict.submission) == (False, "failed", None)
-    assert place.made[0].tars == []
+    assert (verdict.passed, verdict.cause, verdict.submission) == (False, "failed", None) and place.made[0].tars == []
 
 
 async def test_a_tampered_submission_is_never_run(sealed):
@@ -182,8 +179,7 @@ def test_grading_has_the_network_that_the_verifier_asks_for(tmp_path, environmen
     toml = f"[environment]\n{f'network_mode = {environment!r}' if environment else ''}\n"
     toml += f"[verifier]\n{f'network_mode = {verifier!r}' if verifier else ''}\n"
     task = sealed_task(tmp_path, toml=toml)
-    spec = vault.load_spec(tmp_path / "sealed", task.digest)
-    assert verify.wants_network(task, spec, override) is expected
+    assert verify.wants_network(task, vault.load_spec(tmp_path / "sealed", task.digest), override) is expected
 
 
 @pytest.mark.parametrize(("first", "bash", "expected"), [
@@ -203,8 +199,7 @@ async def test_the_control_is_run_once_per_sealed_digest(tmp_path):
 
     async def control() -> int:
         task = sealed_task(tmp_path)
-        verdict = await oracle.control(task, sealed_root=tmp_path / "sealed", place=place, cache=cache)
-        assert verdict.passed is True
+        assert (await oracle.control(task, sealed_root=tmp_path / "sealed", place=place, cache=cache)).passed is True
         return len(place.made)
 
     # One sandbox for the reference, one for its grading.
