@@ -86,9 +86,19 @@ def ui(
 def _store_of(out: str) -> str:
     """The SQLite store of a sweep or a climb, or of the folder that they lie in."""
     from hc_ray.domain.errors import OutputError
+    from hc_ray.reports.report import stored_json
+    from hc_ray.stores.sweep_directory import SweepStore
     from hc_ray_actors.driver.results import default_tracking_uri
 
-    uri = default_tracking_uri(out if "://" in out or _story_of(out) else f"{out}/any")
+    store = SweepStore(out)
+    config = (stored_json(store, "sweep.json") or {}).get("config") or (stored_json(store, "settings.json") or {}).get(
+        "given"
+    )
+    uri = (config or {}).get("mlflow_uri") or "none"
+    if uri.startswith("http"):
+        raise OutputError(f"{out} is on the tracking server {uri}; open that address in a browser")
+    if uri == "none":
+        uri = default_tracking_uri(out if "://" in out or _story_of(out) else f"{out}/any")
     if not Path(uri.removeprefix("sqlite:///")).is_file():
         raise OutputError(f"{out}: no MLflow store found (a sweep with --mlflow-uri none writes none)")
     return uri

@@ -13,6 +13,7 @@ import pytest
 
 from hc_ray.cli import machine
 from hc_ray.domain.config import SweepConfig
+from hc_ray.domain.errors import OutputError
 from hc_ray.reports import report
 from hc_ray.stores.mlflow_sweep import KEPT, sweep_story
 from hc_ray.stores.mlflow_tracker import PARAM_LIMIT, MlflowTracker, params_of
@@ -160,6 +161,17 @@ def test_a_sweep_that_is_not_on_this_disk_is_told_below_runs_where_the_ui_looks(
     assert machine._store_of(out) == default_tracking_uri(out) == tracker_at(tmp_path / "runs")._uri
     machine.export_mlflow(out)
     assert runs_of(tmp_path / "runs", "far")["hc"].data.metrics["blind_pass_rate"] == 0.5
+
+
+def test_the_ui_opens_the_store_that_a_sweep_names_and_leaves_a_server_to_the_browser(tmp_path):
+    (tmp_path / "own.db").touch()
+    for number, uri in enumerate((f"sqlite:///{tmp_path / 'own.db'}", "http://tracking:5000")):
+        out = str(sweepdir.sweep(SweepConfig(mlflow_uri=uri)).save(tmp_path / f"out{number}"))
+        if number:
+            with pytest.raises(OutputError, match="http://tracking:5000; open that address"):
+                machine._store_of(out)
+        else:
+            assert machine._store_of(out) == uri
 
 
 def test_the_page_of_a_sweep_shows_its_child_runs_in_order_with_their_data_set_and_source(exported):
