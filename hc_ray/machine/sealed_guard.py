@@ -1,4 +1,4 @@
-"""A guard against accidents: in every process but the verifiers', opening anything under the sealed root raises.
+"""A guard against accidents: in every process but those that grade, opening anything under the sealed root raises.
 
 It sees what Python itself opens, under whatever name: relative, by a symbolic or a hard link, by a descriptor of the
 process or relative to one, by SQLite, as an argument of a program that is started. Against code that means harm it is
