@@ -35,8 +35,7 @@ def _held(*command: object) -> "tuple[subprocess.Popen[str], str]":
     """A namespace's process and its first line of output; it dies with this process, however that ends."""
     words = ["setpriv", "--pdeathsig", "KILL", "unshare", "--fork", "--kill-child", *map(str, command)]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
-    assert process.stdout is not None
-    if line := process.stdout.readline().strip():
+    if process.stdout and (line := process.stdout.readline().strip()):
         return process, line
     raise RuntimeError(f"{words} ended with {process.wait()}")
 
