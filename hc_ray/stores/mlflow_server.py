@@ -18,16 +18,11 @@ from typing import IO, Any
 from hc_ray.domain.errors import PlatformError
 from hc_ray.machine.cleanup import owned_environment
 from hc_ray.stores.mlflow_story import ALL_STORIES
+from hc_ray.stores.mlflow_tracker import QUIET
 
 HOST = "127.0.0.1"
 START_SECONDS = 180.0
 """Importing MLflow alone takes ten seconds of an idle core."""
-QUIET = {
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "DO_NOT_TRACK": "true",
-    "GIT_PYTHON_REFRESH": "quiet",
-    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-}
 
 
 class Server:
@@ -73,7 +68,7 @@ def serve(uri: str, *, port: int = 5000) -> Iterator[Server]:
     with tempfile.TemporaryFile() as log:
         command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", uri]
         command += ["--host", HOST, "--port", str(port), "--workers", "1"]
-        environment = owned_environment({**os.environ, **QUIET})
+        environment = owned_environment({**os.environ, **QUIET, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"})
         # A session of its own: Ctrl-C reaches this process, which ends the server's whole group.
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
         try:
