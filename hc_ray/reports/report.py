@@ -65,17 +65,11 @@ def _summary(
     comparisons, compared = comparisons_of(rows, configs, declared)
     return {
         "schema_version": SCHEMA_VERSION,
-        "sweep": _sweep(sweep, rows) | {"configs": list(declared)},
-        "configs": configs,
-        "comparisons": comparisons,
-        "compared": compared,
-        "criteria": criteria_of(configs),
-        "self_to_blind": self_to_blind(rows),
-        "by_testgen": by_testgen(rows, declared),
-        "holdout_looks": sweep.get("holdout_looks"),
-        "bits": sum(len(row["bits"]) for row in rows),
-        "trials": rows,
-    }
+        "sweep": _sweep(sweep, rows) | {"configs": list(declared)}, "configs": configs,
+        "comparisons": comparisons, "compared": compared, "criteria": criteria_of(configs),
+        "self_to_blind": self_to_blind(rows), "by_testgen": by_testgen(rows, declared),
+        "holdout_looks": sweep.get("holdout_looks"), "bits": sum(len(row["bits"]) for row in rows), "trials": rows,
+    }  # fmt: skip
 
 
 def write(store: Store, *, replayed: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -125,8 +119,8 @@ def rows_of(store: Store) -> list[dict[str, Any]]:
             try:
                 rows.append(row_of(TrialResult.model_validate_json(store.read(path))))
             except ValueError as error:
-                why = str(error).splitlines()[0]
-                raise OutputError(f"{path} is damaged ({why}); hc-ray sweep --resume runs that trial again") from None
+                why = f"({str(error).splitlines()[0]}); resume the sweep or climb, or delete this file"
+                raise OutputError(f"{path} is damaged {why}") from None
     return sorted(rows, key=lambda row: str(row["trial"]))
 
 
@@ -136,33 +130,22 @@ def row_of(result: TrialResult) -> dict[str, Any]:
     counts = (result.agent_result.n_input_tokens, result.agent_result.n_output_tokens)
     known = [count for count in counts if count is not None]
     return {
-        "trial": result.trial_name,
-        "task": result.task_name,
-        "task_digest": result.task_checksum,
+        "trial": result.trial_name, "task": result.task_name, "task_digest": result.task_checksum,
         "agent": metadata.get("agent") or result.agent_info.name,
-        "config_hash": metadata.get("config_hash") or "",
-        "split": metadata.get("split") or "dev",
-        "seed": metadata.get("seed") or 0,
-        "passed": result.passed,
-        "cause": _cause(result),
-        "self_pass": metadata.get("self_pass"),
+        "config_hash": metadata.get("config_hash") or "", "split": metadata.get("split") or "dev",
+        "seed": metadata.get("seed") or 0, "passed": result.passed, "cause": _cause(result),
         "weak_suite": (metadata.get("self_tests") or {}).get("weak"),
         "silent": (metadata.get("selection") or {}).get("silent"),
-        **{name: metadata.get(name) for name in ("progress", "score", "turns")},
+        **{name: metadata.get(name) for name in ("self_pass", "progress", "score", "turns", "engine_seconds")},
         "tokens": sum(known) - (metadata.get("shared_tokens") or 0) if known else None,
         "all_tokens": sum(known) if known else None,
-        "engine_seconds": metadata.get("engine_seconds"),
-        "started_at": result.started_at,
-        "finished_at": result.finished_at,
-        "seconds": _seconds(result.started_at, result.finished_at),
+        "started_at": result.started_at, "finished_at": result.finished_at,
+        "seconds": _seconds(result.started_at, result.finished_at), "bits": list(metadata.get("bits") or []),
         "candidates": len(metadata["candidates"]) if "candidates" in metadata else None,
-        "bits": list(metadata.get("bits") or []),
-        **{
-            name: metadata.get(name)
-            for name in ("sandbox", "grading", "network", "witness", "timeout_multiplier", "stop_reason")
-        },
+        **{name: metadata.get(name)
+           for name in ("sandbox", "grading", "network", "witness", "timeout_multiplier", "stop_reason")},
         "failed_attempts": len(metadata.get("failed_attempts") or []),
-    }
+    }  # fmt: skip
 
 
 def _cause(result: TrialResult) -> str | None:
