@@ -1,6 +1,5 @@
 """``climb``: from one solver config to the next."""
 
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -37,9 +36,9 @@ def climb(
 ) -> int:
     """Improve the settings of hc step by step: changes are proposed, raced on dev tasks and accepted or reverted."""
     from hc_ray.domain.errors import ConfigError
-    from hc_ray.reports.climb_page import climb_html, tell_climb
-    from hc_ray.reports.climb_report import summarise_climb
-    from hc_ray.reports.report import leave
+    from hc_ray.reports.climb_page import tell_climb
+    from hc_ray.reports.climb_report import change_of
+    from hc_ray.reports.report import stored_json
     from hc_ray.reports.terminal import Progress, heading, say
     from hc_ray.stores.sweep_directory import SweepStore
     from hc_ray_actors.jobs import climb as job
@@ -62,9 +61,13 @@ def climb(
         return 0
 
     def tell(record: Any) -> None:
-        overruled = record.proposal.answer and record.proposal.proposer == "rules"
-        if record.decision or verbose or overruled:
-            say(_line(record.model_dump(mode="json")), stream=stream)
+        proposal, decision = record.proposal, record.decision
+        what = f"{proposal.generation}-{proposal.place} {proposal.proposer}"
+        what += f": {change_of(proposal.model_dump(mode='json'))}" if proposal.knob else ""
+        if decision:
+            say(f"{what}: {decision.verdict}, {decision.why}", stream=stream)
+        elif verbose or (proposal.answer and proposal.proposer == "rules"):
+            say(f"{what} ({proposal.reason})", stream=stream)
 
     try:
         summary = job.run(
@@ -74,23 +77,9 @@ def climb(
     except KeyboardInterrupt:
         say(f"interrupted; to continue: hc-ray climb --resume -o {plan.out}", stream=stream, style="yellow")
         return 130
-    told = summarise_climb(SweepStore(plan.out), lambda folder: SweepStore(f"{plan.out}/{folder}"))
-    leave(SweepStore(plan.out), told, climb_html)
     if as_json:
         print_json(summary)
     else:
-        tell_climb(told)
+        tell_climb(stored_json(SweepStore(plan.out), "report.json"))
         say(f"\n{plan.out}  (hc-ray report {plan.out}, hc-ray ui {plan.out})")
     return 0
-
-
-def _change(proposal: Mapping[str, Any]) -> str:
-    knob = proposal["knob"]
-    return f"{knob}: {proposal['before']} to {proposal['after']}" if knob else "no change"
-
-
-def _line(record: Mapping[str, Any]) -> str:
-    """A record as it is proposed or decided."""
-    proposal, decision = record["proposal"], record["decision"]
-    what = f"{proposal['generation']}-{proposal['place']} {proposal['proposer']}: {_change(proposal)}"
-    return f"{what}: {decision['verdict']}, {decision['why']}" if decision else f"{what} ({proposal['reason']})"

@@ -106,12 +106,13 @@ def _store_of(out: str) -> str:
 
 def _story_of(out: str) -> str:
     """Id of the sweep or the climb that a folder holds; empty for a folder of several."""
+    from hc_ray.reports.climb_report import is_climb
     from hc_ray.reports.report import stored_json
     from hc_ray.stores.sweep_directory import SweepStore
-    from hc_ray_actors.jobs import climb_story
+    from hc_ray_actors.jobs.climb_story import climb_story
 
-    if climb_story.is_climb(out):
-        return climb_story.climb_story(out, whole=False).id
+    if is_climb(SweepStore(out)):
+        return climb_story(out, whole=False).id
     return str((stored_json(SweepStore(out), "sweep.json") or {}).get("sweep_id", ""))
 
 
@@ -126,15 +127,17 @@ def export_mlflow(
     from hc_ray.domain.credentials import url_fault
     from hc_ray.domain.errors import ConfigError
     from hc_ray.reports import report
+    from hc_ray.reports.climb_report import is_climb
+    from hc_ray.stores.sweep_directory import SweepStore
     from hc_ray_actors import tracker
     from hc_ray_actors.driver.results import default_tracking_uri
-    from hc_ray_actors.jobs import climb_story
+    from hc_ray_actors.jobs.climb_story import climb_story
 
     if mlflow_uri and (fault := url_fault(mlflow_uri)):
         raise ConfigError(f"--mlflow-uri: the URI {fault}; set MLFLOW_TRACKING_USERNAME and …_PASSWORD instead")
     uri = mlflow_uri or default_tracking_uri(out)
-    if climb_story.is_climb(out):
-        run = tracker.tell(uri, out, climb_story.climb_story(out))
+    if is_climb(SweepStore(out)):
+        run = tracker.tell(uri, out, climb_story(out))
     else:
         run = tracker.export(uri, out, report.summarise(sweep_store(out)))
     if as_json:

@@ -1,9 +1,9 @@
 """A climb for readers: sections for terminal and page, and the page with its plots."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
+from hc_ray.reports.climb_report import change_of
 from hc_ray.reports.html_figures import cost_figures, heat_map, rates_figure, testgen_figure, timeline
 from hc_ray.reports.html_report import agents_html, settings_html, trials_html, unscored_section
 from hc_ray.reports.page import NOT_MEASURED, Section, document, interval_of, number, section_html, text
@@ -44,18 +44,12 @@ def climb_html(summary: Data) -> str:
     return document(title, parts)
 
 
-def change_of(proposal: Data) -> str:
-    """``samples: 4 → 6``."""
-    before, after = (json.dumps(proposal[side], ensure_ascii=False) for side in ("before", "after"))
-    return f"{proposal['knob'].removeprefix('solver.')}: {before} → {after}" if proposal["knob"] else "none"
-
-
 def _sections(summary: Data) -> Iterator[Section]:
     """The first is the head: what the climb was in ``notes``, what came of it ``after``."""
     climb, terms = summary["climb"], summary["climb"]["terms"]
     accepted = [one for one in summary["proposals"] if one["verdict"] == "accepted" and one["knob"]]
     alarms = [one for one in summary["proposals"] if one["verdict"] == "accepted" and not one["knob"]]
-    state = "not ended: hc-ray climb --resume -o OUT goes on"
+    state = "not ended; to continue: hc-ray climb --resume -o OUT"
     if climb["ended_by"]:
         state = f"ended by {climb['ended_by']}; to run its champion: hc-ray sweep --from OUT/champion.yaml"
     open_ = {one["generation"] for one in summary["proposals"] if one["verdict"] is None}
@@ -77,7 +71,8 @@ def _sections(summary: Data) -> Iterator[Section]:
         after=[
             *(f"{line[:1].upper()}{line[1:]}." for line in climb["declared"]),
             f"Spent: {climb['tokens']:,} of {terms['tokens']:,} tokens. Verdict bits that informed decisions: "
-            f"{climb['bits']:,}. Holdout looks: {number(summary['holdout_looks'], 0)}.",
+            f"{climb['bits']:,}. Changes tried on stored trials (replays): {climb['replays']:,}. "
+            f"Holdout looks: {number(summary['holdout_looks'], 0)}.",
         ],
     )
     figures = ("incumbent", "changed", "difference", "one-sided p", "seeds", "tokens saved")

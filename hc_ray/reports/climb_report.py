@@ -6,21 +6,23 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hc_ray.climb.climb import DECLARED, PROPOSERS
+from hc_ray.climb.generation import SEEDS
 from hc_ray.climb.proposals import Record
 from hc_ray.climb.race import ClimbConfig
 from hc_ray.domain.errors import OutputError
 from hc_ray.domain.ports import Store
-from hc_ray.domain.value import digest_of, flattened
+from hc_ray.domain.value import canonical_json, digest_of, flattened
 from hc_ray.reports.audit_section import suite_quality
 from hc_ray.reports.report import SCHEMA_VERSION, read_sweep, stored_json, summarise_several
 from hc_ray.statistics.estimators import wilson
 
 Data = dict[str, Any]
-_SEEDS = 1000
-"""Trials' seeds of a generation, as ``climb.generation`` deals them."""
+REPLAYS = "replays.json"
+"""Holds one entry a change that was tried on stored trials."""
 
 
 def is_climb(store: Store) -> bool:
+    """Whether a folder is a climb's, one that was killed before it declared its terms included."""
     return store.exists("settings.json") and not store.exists("sweep.json")
 
 
@@ -30,7 +32,7 @@ def summarise_climb(store: Store, below: Callable[[str], Store]) -> Data:
     if declared is None:
         raise OutputError("this climb ended before it declared its terms; to start it: hc-ray climb --resume -o OUT")
     ended = stored_json(store, "climb.json")
-    records = _records(store)
+    records = records_of(store)
     folders = (stored_json(store, "sweeps.json") or {}).values()
     stores = {name: found for name in folders if (found := below(f"sweeps/{name}")).exists("sweep.json")}
     names = _names(records, declared["start"]["solver"], stores)
@@ -54,11 +56,12 @@ def summarise_climb(store: Store, below: Callable[[str], Store]) -> Data:
             "champion": names.get(_solver(champion), "start"),
             "tasks": tasks,
             "tokens": spent,
-            "bits": sum(row["passed"] is not None for row in rows),
+            "bits": whole["bits"],
+            "replays": len(stored_json(store, REPLAYS) or ()),
         },
         "generations": _generations(records, stores),
-        "proposals": [_told(record) for record in records],
-        "proposers": _proposers(records),
+        "proposals": [proposal_of(record) for record in records],
+        "proposers": proposers_of(records),
         "sweeps": [_sweep_row(name, found, whole) for name, found in stores.items()],
     }  # fmt: skip
 
@@ -69,7 +72,7 @@ _NOTHING: Data = {
 }  # fmt: skip
 
 
-def _records(store: Store) -> list[Record]:
+def records_of(store: Store) -> list[Record]:
     """In the order of their turns. Raises ``OutputError`` for what is no record."""
     found = []
     for path in store.list("climb"):
@@ -77,7 +80,7 @@ def _records(store: Store) -> list[Record]:
             try:
                 found.append(Record.model_validate_json(store.read(path)))
             except ValueError as error:
-                raise OutputError(f"{path} is no record of a climb: {str(error).splitlines()[0]}") from None
+                raise OutputError(f"{path} is not a record of a climb: {str(error).splitlines()[0]}") from None
     return sorted(found, key=lambda record: (record.proposal.generation, record.proposal.place))
 
 
@@ -135,10 +138,10 @@ def _audited(store: Store) -> tuple[int, dict[str, Any]]:
         return 0, {}
     seeds = [json.loads(store.read(path))["agent_result"]["metadata"]["seed"] for path in store.list("trials")
              if path.endswith("/result.json")]  # fmt: skip
-    return max(seeds, default=0) // _SEEDS % _SEEDS, audit["whole"]["admitted"]
+    return max(seeds, default=0) // SEEDS % 1000, audit["whole"]["admitted"]
 
 
-def _told(record: Record) -> Data:
+def proposal_of(record: Record) -> Data:
     """A proposal with what decided it; its file holds the whole config and answer."""
     none: Data = {"verdict": None, "why": None, "evidence": []}
     proposal = record.proposal.model_dump(mode="json", exclude={"solver", "answer"})
@@ -146,7 +149,7 @@ def _told(record: Record) -> Data:
     return {"file": record.path, **proposal, **(decision or none)}
 
 
-def _proposers(records: Sequence[Record]) -> dict[str, Data]:
+def proposers_of(records: Sequence[Record]) -> dict[str, Data]:
     """Who won how often; what is won by no change is a false alarm."""
     found: dict[str, Data] = {}
     for name in dict.fromkeys(record.proposal.proposer for record in records):
@@ -163,6 +166,15 @@ def _proposers(records: Sequence[Record]) -> dict[str, Data]:
             "of_confirmations": wilson(accepted, confirmed).model_dump(),
         }  # fmt: skip
     return found
+
+
+def change_of(proposal: Mapping[str, Any], *, most: int = 1000) -> str:
+    """``samples: 4 → 6``, no value longer than ``most`` characters; ``none`` where the incumbent runs again."""
+    if not proposal["knob"]:
+        return "none"
+    texts = [canonical_json(proposal[side]) for side in ("before", "after")]
+    before, after = (text if len(text) <= most else f"{text[: most - 1]}…" for text in texts)
+    return f"{proposal['knob'].removeprefix('solver.')}: {before} → {after}"
 
 
 def _sweep_row(name: str, store: Store, whole: Data) -> Data:

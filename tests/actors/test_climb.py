@@ -104,9 +104,9 @@ def test_a_climb_whose_driver_was_interrupted_and_killed_goes_on_to_the_same_rec
     given["climb"] |= {"generations": 2}
     whole = climbed(given | {"out": str(tmp_path / "whole")}, all_of_it := Watch())
     (path,) = whole["path"]
-    assert (path["proposal"]["knob"], path["proposal"]["after"]) == ("solver.hint", HINT)
-    assert path["decision"]["evidence"][-1]["delta"] == 1.0
-    said = [one["proposal"]["reason"] for one in whole["records"] if one["proposal"]["proposer"] == "rules"]
+    assert (path["knob"], path["after"]) == ("solver.hint", HINT)
+    assert path["evidence"][-1]["delta"] == 1.0
+    said = [one["reason"] for one in whole["records"] if one["proposer"] == "rules"]
     assert len(said) == 1 and "would change nothing" in said[0], "who says the same again has lost the turn"
     with pytest.raises(KeyboardInterrupt):
         climbed(given, Watch(2))
@@ -143,16 +143,13 @@ def test_when_the_tokens_are_spent_no_trial_starts_and_what_is_undecided_is_reve
     given["climb"] |= {"tokens": 1800}
     summary = climbed(given, Watch())
     assert summary["ended_by"] == "tokens" and 1800 <= summary["tokens"] < 1800 + 42
-    assert {one["decision"]["verdict"] for one in summary["records"]} <= {"undecided", "reverted"}
+    assert {one["verdict"] for one in summary["records"]} <= {"undecided", "reverted"}
 
 
 @pytest.mark.parametrize(("more", "says"), [
-    ({"split": "holdout"}, "dev only"),
-    ({"agents": ["raw", "hc"]}, "tunes hc alone"),
-    ({"grid": {"solver.samples": [1, 2]}}, "proposes its own changes"),
-    ({"seeds": 2}, "climb.looks"),
-    ({"climb": {"tokens": 1000}}, "may not pay for one look"),
-    ({"limit": 5}, "on 5 tasks no change can be accepted"),
+    ({"split": "holdout"}, "dev only"), ({"agents": ["raw", "hc"]}, "tunes hc alone"),
+    ({"grid": {"solver.samples": [1, 2]}}, "proposes its own changes"), ({"seeds": 2}, "climb.looks"),
+    ({"climb": {"tokens": 1000}}, "may not pay for one look"), ({"limit": 5}, "on 5 tasks no change can be accepted"),
 ])  # fmt: skip
 def test_what_no_climb_can_be_is_refused_in_one_line(given, more, says):
     with pytest.raises(ConfigError) as refused:

@@ -1,11 +1,18 @@
 import json
+import os
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hc_ray.blind.sealing.vault import seal
+from hc_ray.domain.config import SweepConfig
+from hc_ray.domain.errors import LeakError
 from hc_ray_actors import tracker
+from hc_ray_actors.jobs import climb
 from hc_ray_actors.jobs.climb_story import climb_story
+from hc_ray_actors.jobs.climb_tracking import told as telling
 from tests.actors.test_climb import TASKS, Watch, World, climbed, given
 from tests.fakes.answers import HINT
 
@@ -13,16 +20,11 @@ __all__ = ["given"]
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 
-class Tracker(tracker.Tracker):
-    async def prepare(self) -> None:
-        """Not at low priority: that is for a process of its own."""
-
-
 class Tracked(World):
     """With a tracker that tells MLflow."""
 
     def spawn(self, cls: type, *args: Any, **where: Any) -> Any:
-        return Tracker(*args) if cls is tracker.Tracker else super().spawn(cls, *args, **where)
+        return cls(*args) if cls is tracker.Tracker else super().spawn(cls, *args, **where)
 
 
 def told(database: Path) -> dict[str, Any]:
@@ -58,11 +60,18 @@ def told(database: Path) -> dict[str, Any]:
 def test_a_climb_is_a_run_with_its_arms_below_it_and_an_export_tells_the_same_as_was_told_live(
     given: dict[str, Any], tmp_path: Path
 ) -> None:
-    live, again = tmp_path / "live.db", tmp_path / "again.db"
+    live, again, niceness = tmp_path / "live.db", tmp_path / "again.db", os.nice(0)
     climbed(given | {"mlflow_uri": f"sqlite:///{live}"}, Watch(), world=Tracked())
     tracker.tell(f"sqlite:///{again}", given["out"], climb_story(given["out"]))
+    assert os.nice(0) == niceness, "the tracker is no process of its own here"
     found = told(live)
     assert told(again) == found
+    settings = Path(given["out"], "settings.json")
+    sealed, whole = json.loads(settings.read_text())["identity"]["sealed_digest"], climb_story(given["out"])
+    assert not [path for path in (live, *tmp_path.glob("mlartifacts/**/*"))
+                if path.is_file() and sealed.encode() in path.read_bytes()]  # fmt: skip
+    settings.write_text(settings.read_text().replace(sealed, "0" * 64))
+    assert climb_story(given["out"]) == whole, "nothing that is told derives from hidden tests"
     runs, champion = found["runs"], found["champion"]
     parent, best = runs.pop("climb"), runs[champion]
     assert parent["metrics"]["incumbent/blind_pass_rate"] == [(0.0, 1), (1.0, 2)]
@@ -75,3 +84,22 @@ def test_a_climb_is_a_run_with_its_arms_below_it_and_an_export_tells_the_same_as
     texts = {name.rpartition(".")[2]: text for name, text in found["prompts"] if HINT in text or "tester" in name}
     assert set(texts) == {"solver", "tester"}, "a hint is a version of the solver's prompts"
     assert json.loads(best["tags"]["mlflow.linkedPrompts"])
+
+
+def test_a_canary_stops_a_climb_before_it_is_written_and_before_it_is_told(given: dict[str, Any]) -> None:
+    plan, out = climb.prepare(SweepConfig.model_validate(given)).sweep, Path(given["out"])
+    token = seal(Path(plan.dataset), Path(plan.public_root), Path(plan.sealed_root)).canaries[0]
+    with pytest.raises(LeakError, match=r"declared\.json"):
+        climbed(given | {"solver": {"hint": token}}, Watch())
+    assert not (out / "climb").exists()
+    (out / "champion.yaml").write_text(token)
+    uri = f"sqlite:///{out}/mlflow.db"
+    with (
+        pytest.raises(LeakError, match="the climb stops"),
+        telling(uri, str(out), cluster=Tracked(), sealed_root=plan.sealed_root, note=pytest.fail) as more,
+    ):
+        for _ in range(1000):
+            more()
+            time.sleep(0.01)
+        pytest.fail("it went on")
+    assert not (out / "mlflow.db").exists()

@@ -50,7 +50,7 @@ class Folder(World):
         for config, outcomes in zip(configs, found, strict=True):
             for one in outcomes:
                 sweepdir.add_trial(sweep, one.task, "hc", one.passed, seed=one.seed, tokens=(0, one.tokens),
-                                   config_hash=config["hash"])  # fmt: skip
+                                   config_hash=config["hash"], metadata={"bits": [one.passed, True]})  # fmt: skip
         self.store.files |= {f"sweeps/{name}/{path}": data for path, data in sweep.files.items()}
         self.store.write("sweeps.json", json.dumps(self.names).encode())
         return found
@@ -64,6 +64,7 @@ def climbed() -> tuple[MemoryStore, Climb]:
     climb = Climb(Site(solver=SolverConfig()), world.tasks, TERMS, evaluator=world, store=store)
     climb.run()
     store.write("climb.json", json.dumps({"ended_by": "generations"}).encode())
+    store.write("replays.json", json.dumps({"a": {"gain": None}, "b": {"gain": 0.5}}).encode())
     return store, climb
 
 
@@ -83,7 +84,7 @@ def test_a_report_of_a_climb_tells_each_proposal_the_path_the_cost_and_who_won(c
     assert json.loads(json.dumps(summary)) == summary and is_climb(store)
     assert [one["file"] for one in summary["proposals"]] == [one.path for one in climb.history]
     assert (summary["climb"]["tokens"], summary["climb"]["tasks"]) == (climb.tokens, 8)
-    assert summary["climb"]["bits"] == sum(one["trials"] for one in summary["configs"]) == summary["bits"]
+    assert summary["climb"]["bits"] == 2 * sum(one["trials"] for one in summary["configs"]), "each trial was given two"
     path = [one.proposal for one in climb.history if one.accepted and one.proposal.knob]
     assert path, "this world has something to find"
     last = f"{path[-1].generation}-{path[-1].place} {path[-1].proposer}"
@@ -96,6 +97,7 @@ def test_a_report_of_a_climb_tells_each_proposal_the_path_the_cost_and_who_won(c
         assert one["of_confirmations"]["n"] == one["confirmations"]
     for words in told(summary):
         assert "tuned on 8 dev tasks" in words and f"{climb.tokens:,} of 1,000,000,000 tokens" in words
+        assert "(replays): 2." in " ".join(words.split())
         assert "one-sided alpha" in words and summary["climb"]["champion"] in words
     for one in climb.history:
         assert f"<td class=words>{(one.proposal.knob or 'none').removeprefix('solver.')}" in words
@@ -127,7 +129,11 @@ def test_a_climb_that_was_killed_is_told_as_far_as_it_came(climbed) -> None:
     for words in told(summary_of(store)):
         assert "not ended" in words and "open" in words and "No change was accepted" in words
     store.write("climb/1-1.json", b"{")
-    with pytest.raises(OutputError, match=r"climb/1-1\.json is no record"):
+    with pytest.raises(OutputError, match=r"climb/1-1\.json is not a record"):
+        summary_of(store)
+    store.write("climb/1-1.json", whole.read("climb/1-1.json"))
+    store.write("sweeps/001-race/trials/t/result.json", b"{")
+    with pytest.raises(OutputError, match=r"is damaged .*; resume the sweep or climb"):
         summary_of(store)
     del store.files["climb/declared.json"]
     with pytest.raises(OutputError, match="before it declared"):

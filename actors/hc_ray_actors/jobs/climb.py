@@ -2,7 +2,7 @@
 trials are all that the climb goes by."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,14 @@ from hc_ray.climb.knobs import Site
 from hc_ray.climb.proposals import Record
 from hc_ray.climb.race import ClimbConfig
 from hc_ray.domain.config import ClimbSettings, EngineConfig, SweepConfig
-from hc_ray.domain.errors import ConfigError, InfrastructureError, OutputError, UserError
+from hc_ray.domain.errors import ConfigError, InfrastructureError, LeakError, OutputError, UserError
 from hc_ray.domain.prompt import Completion, Prompt
 from hc_ray.domain.value import Value, readable_json
 from hc_ray.engines.speed import request_seconds
 from hc_ray.reports.best import SHARED, sealed
-from hc_ray.reports.report import rows_of, stored_json
-from hc_ray.statistics.estimators import wilson
+from hc_ray.reports.climb_page import climb_html
+from hc_ray.reports.climb_report import proposal_of, summarise_climb
+from hc_ray.reports.report import leave, stored_json
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors import verifiers
 from hc_ray_actors.cluster import Cluster, RayCluster
@@ -33,7 +34,7 @@ from hc_ray_actors.driver.resumption import comparable
 from hc_ray_actors.driver.task_choice import vocabulary_of
 from hc_ray_actors.driver.trial_record import now
 from hc_ray_actors.engine import open_model, spawn_engine
-from hc_ray_actors.jobs.climb_replay import LOOKS, StoredTrials
+from hc_ray_actors.jobs.climb_replay import StoredTrials
 from hc_ray_actors.jobs.climb_tracking import told
 from hc_ray_actors.jobs.sweep_evaluator import SWEEPS, SweepEvaluator, Watch
 from hc_ray_actors.role_models import role_model
@@ -138,6 +139,20 @@ def _can_lead_anywhere(terms: ClimbConfig, plan: sweep.Plan) -> None:
         )
 
 
+class _Scanned(SweepStore):
+    """Where a climb writes; nothing is written in which a canary of the sealed files stands."""
+
+    def __init__(self, out: str, sealed_root: str) -> None:
+        super().__init__(out)
+        self._sealed_root = sealed_root
+
+    def write(self, path: str, data: bytes) -> None:
+        """Raises ``LeakError``."""
+        if verifiers.leaks(self._sealed_root, [data]):
+            raise LeakError(f"{path} would contain a canary from the sealed files; it was not written")
+        super().write(path, data)
+
+
 class _Lasting:
     """A cluster that the end of a sweep does not end."""
 
@@ -169,8 +184,9 @@ def run(
     plan: ClimbPlan, *, watch: Watch, tell: Callable[[Record], None], note: Callable[[str], None],
     cluster: Cluster | None = None, address: str | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Climb to the end, and leave ``champion.yaml`` and ``climb.json``, which is answered. Raises ``OutputError`` where
-    another climb runs in the same place, ``KeyboardInterrupt`` on SIGINT and SIGTERM; a resume goes on from there."""
+    """Climb to the end, and leave ``champion.yaml``, the report and ``climb.json``, which is answered. Raises
+    ``OutputError`` where another climb runs in the same place, ``LeakError`` where a canary is found,
+    ``KeyboardInterrupt`` on SIGINT and SIGTERM; a resume goes on from there."""
     store = SweepStore(plan.out)
     lease = Lease(store)
     opened: Cluster | None = None
@@ -185,10 +201,11 @@ def run(
             try:
                 return asyncio.run(_answer(config.roles.get("meta", config.engine), lasting, prompt))
             except (InfrastructureError, UserError) as fault:
-                note(f"the meta-reasoner's engine does not answer, the rules propose: {str(fault).splitlines()[0]}")
+                note(f"the meta-reasoner's engine gives no answer, so the rules propose: {str(fault).splitlines()[0]}")
                 return None
 
         tasks = verifiers.seal(Path(plan.sweep.dataset), *map(Path, folders)).tasks
+        store = _Scanned(plan.out, folders[1])
         with told(plan.tracked, plan.out, cluster=lasting, sealed_root=folders[1], note=note) as more:
 
             def hear(record: Record) -> None:
@@ -221,15 +238,15 @@ def _learned_from(plan: ClimbPlan) -> tuple[str, ...]:
 
 
 def _conclude(plan: ClimbPlan, climb: Climb, store: SweepStore) -> dict[str, Any]:
-    """``champion.yaml`` and ``climb.json``."""
-    folders = _sweeps(plan, store)
-    rows = [row for folder in folders for row in rows_of(SweepStore(folder))]
+    """``champion.yaml``, the report and ``climb.json``."""
+    folders, whole = _sweeps(plan, store), summarise_climb(store, lambda folder: SweepStore(f"{plan.out}/{folder}"))
+    whole["climb"]["ended_by"] = climb.ended_by
     path = [record for record in climb.history if record.accepted]
     tuned = f"tuned on {len(climb.tasks)} dev tasks"
     best = settle(drafts(plan.sweep.config.model_copy(update={"solver": climb.site.solver})))[0][0]
     document = sealed(
         config_hash=best.hash, found={"accepted": len(path), "says": tuned},
-        among=len({row["config_hash"] for row in rows}), sweeps=folders,
+        among=len({row["config_hash"] for row in whole["trials"]}), sweeps=folders,
         settings={**{name: best.config.model_dump(mode="json")[name] for name in SHARED}, "agents": ["hc"],
                   **best.settings},
     )  # fmt: skip
@@ -242,28 +259,15 @@ def _conclude(plan: ClimbPlan, climb: Climb, store: SweepStore) -> dict[str, Any
         "terms": plan.terms.model_dump(mode="json"),
         "ended_by": climb.ended_by,
         "tokens": climb.tokens,
-        "trials": len(rows),
-        "bits": sum(row["passed"] is not None for row in rows),
-        "replays": len(stored_json(store, LOOKS) or ()),
+        "trials": len(whole["trials"]),
+        "bits": whole["bits"],
+        "replays": whole["climb"]["replays"],
         "config_hash": best.hash,
-        "path": [_told(record) for record in path],
-        "records": [_told(record) for record in climb.history],
-        "proposers": _wins(climb.history),
+        "path": [proposal_of(record) for record in path],
+        "records": whole["proposals"],
+        "proposers": whole["proposers"],
         "sweeps": folders,
     }
+    leave(store, whole, climb_html)
     store.write("climb.json", readable_json(summary))
     return summary
-
-
-def _told(record: Record) -> dict[str, Any]:
-    """A record without its whole config, which its own file holds."""
-    return {"file": record.path, **record.model_dump(mode="json", exclude={"proposal": {"solver"}})}
-
-
-def _wins(history: Sequence[Record]) -> dict[str, Any]:
-    """How many proposals of each proposer were accepted; those of no change are false alarms."""
-    found: dict[str, Any] = {}
-    for name in dict.fromkeys(record.proposal.proposer for record in history):
-        own = [record.accepted for record in history if record.proposal.proposer == name]
-        found[name] = {"proposed": len(own), "accepted": sum(own), "rate": wilson(sum(own), len(own)).model_dump()}
-    return found

@@ -10,7 +10,8 @@ from hc_ray.climb.evaluation import Aggregates
 from hc_ray.climb.generation import CONFIRM, CONTROL, OWN, SEEDS
 from hc_ray.climb.proposals import Record
 from hc_ray.domain.errors import OutputError
-from hc_ray.domain.value import canonical_json, digest_of
+from hc_ray.domain.value import digest_of
+from hc_ray.reports.climb_report import change_of, records_of
 from hc_ray.reports.report import models_of, read_sweep, rows_of, stored_json
 from hc_ray.statistics.estimators import rate
 from hc_ray.stores.mlflow_story import Point, Prompts, Run, Story, milliseconds, points, span_of, told_of
@@ -43,51 +44,42 @@ class Sweep(NamedTuple):
     rows: list[Data]
 
 
-def is_climb(out: str) -> bool:
-    """Whether a folder is a climb's."""
-    return SweepStore(out).exists("climb/declared.json")
-
-
 def climb_story(out: str, *, whole: bool = True) -> Story:
     """What MLflow is told of a climb; ``whole``: with its tables and traces. Raises ``OutputError``."""
     store = SweepStore(out)
     settings = stored_json(store, "settings.json")
     if settings is None:
         raise OutputError(f"{out}: no climb (no settings.json)")
-    paths = [path for path in store.list("climb") if path != "climb/declared.json"]
-    records = sorted((Record.model_validate_json(store.read(path)) for path in paths),
-                     key=lambda one: (one.proposal.generation, one.proposal.place))  # fmt: skip
+    records = records_of(store)
     sweeps = [_sweep(out, folder) for folder in _folders(store)]
     digests = sorted({task["digest"] for one in sweeps for task in one.about["tasks"]})
     told = stored_json(store, "climb.json") or {}
-    config = settings["identity"]
+    # What stands for the hidden tests is told to nobody, and nothing that is told derives from it.
+    config = {name: value for name, value in settings["identity"].items() if name != "sealed_digest"}
     first = sweeps[0].about if sweeps else {}
     common = {"git_sha": (first.get("versions") or {}).get("git_sha"), "dataset": config["dataset"], "split": "dev"}
     if digests:
         common |= {"public_digests": digest_of(digests), "tuned on": f"{len(digests)} dev tasks"}
-    seed = (stored_json(store, "climb/declared.json") or {"config": {"seed": 0}})["config"]["seed"]
     prompts: dict[str, tuple[Prompts, ...]] = {}
     for one in sweeps:
         prompts |= prompts_in(store, one.rows, one.folder)
-    by_arm = _by_arm(sweeps, records, seed)
+    by_arm = _by_arm(sweeps, records)
     champion = _champion(records, by_arm)
     children = [_child(store, arm, trials, records, common, prompts, sweeps, whole=whole, crowned=arm == champion)
                 for arm, trials in sorted(by_arm.items(), key=lambda item: item[0].part)]  # fmt: skip
     rows = [row for one in sweeps for row in one.rows]
-    started, ended = span_of(rows)
-    if "began" in settings:
-        started = milliseconds(settings["began"])
+    started, ended = milliseconds(settings["began"]), span_of(rows)[1]
     changes = [_change(record) for record in records]
     files = {"config.json": json.dumps(config, indent=1)}
     files |= {name: store.read(name).decode() for name in ("champion.yaml", "climb.json") if store.exists(name)}
     parent = Run(
-        part="climb", name=f"climb {settings.get('began') or digest_of(settings)[:8]}"[:60], started=started,
-        ended=max(started, ended), config=config, points=_by_generation(records), files=files,
+        part="climb", name=f"climb {settings['began']}"[:60], started=started, ended=max(started, ended),
+        config=config, points=_by_generation(records), files=files,
         tags={**common, "mlflow.note.content": _note(records, told)},
         tables={"changes.json": changes} if changes else {},
     )  # fmt: skip
     return Story(
-        id=digest_of([settings, first.get("sweep_id") if "began" not in settings else None])[:16],
+        id=digest_of({**settings, "identity": config})[:16],
         dataset=config["dataset"], model=str(models_of(config)), source="hc-ray climb", split="dev",
         digest=common.get("public_digests", ""), parent=parent, children=tuple(children), columns=COLUMNS,
         champion=champion.part if champion and champion.stage == "confirm" else "",
@@ -105,7 +97,7 @@ def _sweep(out: str, folder: str) -> Sweep:
     return Sweep(folder, read_sweep(store), [{**row, "where": folder} for row in rows_of(store)])
 
 
-def _by_arm(sweeps: Sequence[Sweep], records: Sequence[Record], seed: int) -> dict[Arm, list[list[Data]]]:
+def _by_arm(sweeps: Sequence[Sweep], records: Sequence[Record]) -> dict[Arm, list[list[Data]]]:
     """Each arm's trials, sweep after sweep. A trial's seed tells generation, stage and whether it is the control's; its
     config tells whose change it is."""
     places = {(one.proposal.generation, one.proposal.proposer): one.proposal.place for one in records}
@@ -115,7 +107,7 @@ def _by_arm(sweeps: Sequence[Sweep], records: Sequence[Record], seed: int) -> di
         names = {one["stands"].get("hc", one["hash"]): one["name"] for one in sweep.about["configs"]}
         here: dict[Arm, list[Data]] = defaultdict(list)
         for row in sweep.rows:
-            generation, within = row["seed"] // SEEDS - seed * 1000, row["seed"] % SEEDS
+            generation, within = row["seed"] // SEEDS % 1000, row["seed"] % SEEDS
             own, name = within % CONFIRM >= OWN, names.get(row["config_hash"], CONTROL)
             place = still.get(generation) if own else places.get((generation, name))
             stage = "confirm" if within >= CONFIRM else "race"
@@ -144,7 +136,7 @@ def _child(
     record = next((one for one in records
                    if (one.proposal.generation, one.proposal.place) == (arm.generation, arm.place)), None)  # fmt: skip
     change: Data = _change(record) if record else {"generation": arm.generation, "proposer": CONTROL}
-    what = _what(change) if change.get("knob") else ""
+    what = change_of(change, most=40) if change.get("knob") else ""
     config_hash = rows[0]["config_hash"]
     settings: Data = next((one["settings"] for sweep in sweeps for one in sweep.about["configs"]
                      if config_hash in (one["hash"], one["stands"].get("hc"))), {})  # fmt: skip
@@ -172,17 +164,8 @@ def _tables(store: SweepStore, parts: Sequence[Sequence[Data]], trials: Mapping[
 
 def _title(arm: Arm, proposer: str, what: str) -> str:
     """What one sees of a run in a list: generation, change, whose it was, and which stage."""
-    told = what.removeprefix("solver.") or ("incumbent" if arm.place is None else "")
+    told = what or ("incumbent" if arm.place is None else "")
     return f"{arm.generation}: " + ", ".join(dict.fromkeys(word for word in (told, proposer, arm.stage) if word))
-
-
-def _what(change: Mapping[str, Any]) -> str:
-    return f"{change['knob']} {_short(change['before'])} → {_short(change['after'])}"
-
-
-def _short(value: Any) -> str:
-    text = value if isinstance(value, str) else canonical_json(value)
-    return text if len(text) <= 40 else f"{text[:37]}…"
 
 
 def _metrics(rows: Sequence[Data]) -> dict[str, float | None]:
@@ -235,8 +218,8 @@ def _note(records: Sequence[Record], told: Mapping[str, Any]) -> str:
     lines = ["| generation | proposer | change | verdict | why |", "|---|---|---|---|---|"]
     for record in records:
         one = _change(record)
-        what = _what(one) if one["knob"] else "none"
-        cells = (one["generation"], one["proposer"], what, one["verdict"] or "runs", one["why"] or one["reason"])
+        cells = (one["generation"], one["proposer"], change_of(one, most=40), one["verdict"] or "runs",
+                 one["why"] or one["reason"])  # fmt: skip
         lines.append("| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
     head = f"{len(told['path'])} changes accepted, {told['says']}.\n\n" if told else ""
     return head + "\n".join(lines)
