@@ -32,8 +32,9 @@ WIDTHS = {"attributes.`Run Name`": 260, "attributes.`Created`": 100, "attributes
           "attributes.`Source`": 100, "metrics.`trials`": 60, "tags.`verdict`": 90, "tags.`stage`": 80}  # fmt: skip
 """Of columns, in pixels."""
 
-QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "GIT_PYTHON_REFRESH": "quiet"}
-"""Set before MLflow is imported, here and in the UI's process."""
+QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "GIT_PYTHON_REFRESH": "quiet",
+         "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3"}  # fmt: skip
+"""Set before MLflow is imported, here and in the UI's process. A server that is gone costs seconds, not minutes."""
 
 
 class MlflowTracker:

@@ -263,16 +263,19 @@ class _Sweep:
         """``broken``: what ended may be Ray itself, and to ask it for a process would wait for ever."""
         if self._tracking.uri is None:
             return None
+        later = f"to export: hc-ray export mlflow {self._plan.out}"
         if broken:
-            self._problems.append(f"not exported to MLflow; to export: hc-ray export mlflow {self._plan.out}")
+            self._problems.append(f"not exported to MLflow; {later}")
             return None
         tell_step(self._watcher, "exporting to MLflow")
         try:
             return await self._tracking.end(summary, self._cluster, interrupted=interrupted)
+        except asyncio.CancelledError:  # a signal: the results are whole
+            self._problems.append(f"the export to MLflow was interrupted; {later}")
         except Exception as fault:
             if not interrupted:
-                self._problems.append(f"MLflow at {self._tracking.uri}: {fault}")
-            return None
+                self._problems.append(f"MLflow at {self._tracking.uri}: {fault}; {later}")
+        return None
 
     async def _close_trials(self) -> None:
         """End what trials use, and only then write the journal's last events."""
