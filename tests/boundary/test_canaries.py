@@ -121,7 +121,7 @@ def test_a_token_is_found_inside_archives(packing, length):
     assert canaries.find([OTHER], [packing(data)]) == frozenset()
 
 
-def test_a_token_is_found_in_a_database_whose_pages_cut_it(tmp_path):
+def test_a_token_is_found_in_a_database_whose_pages_cut_it_and_in_a_compressed_table(tmp_path):
     path = tmp_path / "some.db"
     with sqlite3.connect(path) as connection:
         connection.execute('create table "odd ""name" (number integer, text text, data blob)')
@@ -130,9 +130,6 @@ def test_a_token_is_found_in_a_database_whose_pages_cut_it(tmp_path):
     assert canaries.find([TOKEN, OTHER], [path.read_bytes()], databases=True) == {TOKEN, OTHER}
     path.write_bytes(path.read_bytes()[:-5000])
     canaries.find([TOKEN], [path.read_bytes()], databases=True)  # a damaged one raises nothing
-
-
-def test_a_token_is_found_in_a_compressed_table():
     nearly = [{"a": f"{TOKEN[: 16 + n % 30]}zz{TOKEN[16 + n % 30 :]}", "b": n} for n in range(500)]
     ends = [{"a": "a", "b": 0}, {"a": "z", "b": 0}]  # a table's own index names its least and its greatest value
     table = parquet([*ends, *nearly, {"a": TOKEN, "b": 0}])

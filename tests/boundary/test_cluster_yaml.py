@@ -31,15 +31,12 @@ def validated(config: dict[str, Any]) -> subprocess.CompletedProcess[str]:
     return ran(sys.executable, "-c", VALIDATE, input=json.dumps(config), env=env)
 
 
-def test_ray_up_takes_the_shipped_cluster_config(cluster: dict[str, Any]) -> None:
+def test_ray_up_takes_the_shipped_cluster_config_and_refuses_an_unknown_field(cluster):
     result = validated(cluster)
     assert result.returncode == 0, result.stderr
     prepared = json.loads(result.stdout.splitlines()[-1])
     workers = len(cluster["provider"]["worker_ips"])
     assert prepared["available_node_types"]["local.cluster.node"]["min_workers"] == workers
-
-
-def test_rays_validation_refuses_an_unknown_field(cluster: dict[str, Any]) -> None:
     assert validated({**cluster, "seeded_field": 1}).returncode != 0
 
 

@@ -100,16 +100,13 @@ def test_the_demo_reports_on_the_folder_that_its_caller_names(demo, given):
     assert calls(demo)[1:] == [f"sweep configs/demo.yaml {' '.join(given)} --resume", "report runs/mine"]
 
 
-def test_a_demo_with_unscored_trials_reports_and_passes_its_exit_code_on(demo):
-    (demo / "status").write_text("3")
-    assert ran(demo / "scripts/demo", cwd=demo).returncode == 3 and calls(demo)[-1].startswith("report ")
-
-
-def test_a_demo_that_was_interrupted_or_only_planned_reports_nothing(demo):
+def test_a_demo_that_was_interrupted_or_planned_reports_nothing_and_one_with_unscored_trials_does(demo):
     assert ran(demo / "scripts/demo", "--dry-run", cwd=demo).returncode == 0
     (demo / "status").write_text("130")
     assert ran(demo / "scripts/demo", cwd=demo).returncode == 130
     assert not any(call.startswith("report") for call in calls(demo))
+    (demo / "status").write_text("3")
+    assert ran(demo / "scripts/demo", cwd=demo).returncode == 3 and calls(demo)[-1].startswith("report ")
 
 
 def test_check_runs_all_five_checks_and_names_the_one_that_fails(tmp_path):
@@ -159,17 +156,11 @@ def asked_of_pytest(folder: Path, *given: str) -> list[str]:
     return (folder / "words").read_text().splitlines()[4:]
 
 
-def test_the_tests_leave_the_proofs_out_and_all_adds_them(tested):
+def test_the_tests_leave_the_proofs_out_pass_other_arguments_on_and_ci_calls_them_as_a_person_does(tested):
     beside = ["--numprocesses=2", "--dist=loadfile", "--no-loadscope-reorder"]
     assert asked_of_pytest(tested) == ["-m", "not proof", *beside] and asked_of_pytest(tested, "--all") == beside
     assert asked_of_pytest(tested, "--all", "-x") == [*beside, "-x"]
-
-
-def test_other_arguments_of_the_tests_go_to_pytest_as_they_are(tested):
     assert asked_of_pytest(tested, "tests/unit", "-k", "suite") == ["tests/unit", "-k", "suite"]
     assert asked_of_pytest(tested, "-m", "proof") == ["-m", "proof"]
-
-
-def test_ci_calls_the_tests_as_a_person_does():
     stages = [line for line in (CHECKOUT / ".ci/run").read_text().splitlines() if "scripts/test" in line]
     assert any(line.endswith("scripts/test; then") for line in stages)

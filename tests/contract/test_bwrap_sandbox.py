@@ -88,15 +88,12 @@ def _below(folder: Path, root: int) -> bool:
     return False
 
 
-async def test_inside_there_are_no_rights_and_no_further_namespaces(place):
+async def test_inside_there_are_no_rights_no_namespaces_and_no_way_to_the_first_process(place):
     box = await place.create(task(), "rights")
     status = await shell(box, "cat /proc/self/status")
     assert set(re.findall(r"Cap(?:Prm|Eff|Bnd|Amb):\s+(\w+)", status)) == {"0" * 16} and "NoNewPrivs:\t1" in status
     assert (await box.exec(["unshare", "-U", "true"], timeout=10)).exit_code != 0
     assert (await box.exec(["unshare", "-m", "true"], timeout=10)).exit_code != 0
-
-
-async def test_the_first_process_cannot_be_killed_or_read_from_inside(place):
     box = await place.create(task(), "first")
     await box.exec(["sh", "-c", "kill -9 1; kill -INT 1; kill -TERM 1; kill -STOP 1"], timeout=10)
     assert (
@@ -115,11 +112,8 @@ async def test_killing_what_controls_a_command_kills_the_sandbox_and_its_files_s
     assert await shell(await box.fork("alive-again"), "cat kept") == "x"
 
 
-async def test_everything_inside_yields_to_the_engine_and_dies_first_when_memory_runs_out(place):
+async def test_everything_inside_yields_to_the_engine_and_nothing_of_the_host_can_be_written(place):
     assert await shell(await place.create(task(), "nice"), "nice; cat /proc/self/oom_score_adj") == "19\n1000\n"
-
-
-async def test_programs_of_the_host_and_the_kernel_views_cannot_be_written(place):
     box = await place.create(task(), "readonly")
     for path in ("/usr/bin/x", "/opt/hc/x", "/dev/x", "/proc/sys/kernel/hostname", "/usr/lib/x"):
         assert (await box.exec(["sh", "-c", f"echo x > {path}"], timeout=10)).exit_code != 0, path

@@ -180,10 +180,14 @@ async def test_raw_hands_in_its_first_submission_and_the_first_submit_is_answere
     assert ran.outcome.chosen == "c1.0" and [one["tool"] for one in ran.told("act")] == ["write", "sh"]
 
 
-async def test_of_two_submissions_in_one_answer_the_first_is_answered_and_the_second_does_not_count(place):
+async def test_a_second_submission_of_one_answer_and_one_after_a_failed_action_do_not_count(place):
     ran = await trial(place, says(f"{write(RIGHT)}\n{SUBMIT}\n{SUBMIT}", SUBMIT))
     assert "Not submitted yet" in ran.said(1) and "see above what you would hand in" in ran.said(1)
     assert ran.first.turns == 2 and ran.first.finish_reason == "submitted"
+    both = sh("cat absent") + "\n" + SUBMIT
+    ran = await trial(place, says(both, SUBMIT, both, write(RIGHT)))
+    assert "failed. Look at that first" in ran.said(1) and "Not submitted yet" in ran.said(2)
+    assert "failed. Look at that first" in ran.said(3) and ran.first.turns == 5
 
 
 async def test_the_difference_is_told_with_what_is_no_text(place):
@@ -192,22 +196,22 @@ async def test_the_difference_is_told_with_what_is_no_text(place):
         assert line in ran.said(2)
 
 
-async def test_prose_is_nudged_twice_and_then_ends_with_what_is_there(place):
+async def test_prose_is_nudged_twice_before_it_ends_a_lineage_and_what_cannot_be_read_ends_it_as_data(place):
     ran = await trial(place, says(write(RIGHT), "Done.", "Really done.\n```python\nx\n```", then="I said so."))
     assert (ran.first.finish_reason, ran.first.turns, ran.handed) == ("prose", 4, {"app/add.py": RIGHT.encode()})
     assert all("held no action" in ran.said(number) for number in (2, 3))
-
-
-async def test_an_answer_that_was_cut_does_nothing_and_is_told(place):
-    ran = await trial(place, says(cut(sh("touch half") + "\n```write add.py\ndef" + "x" * 9000), write(RIGHT)))
-    assert "was cut, so nothing of it ran" in ran.said(1) and ran.handed == {"app/add.py": RIGHT.encode()}
-    assert len(ran.asked[1].messages[-2].content) < 2000 and ran.first.finish_reason == "submitted"
-
-
-async def test_answers_that_cannot_be_read_end_a_lineage_as_data(place):
     ran = await trial(place, says(then="```sh\ntouch half\n"))
     assert (ran.first.finish_reason, ran.first.turns, ran.outcome.chosen, ran.handed) == ("malformed", 3, None, {})
     assert "not closed" in ran.said(1) and "malformed" in (ran.first.malformed or "")
+
+
+async def test_what_was_cut_does_not_run_nor_what_would_end_the_sandbox_and_the_work_goes_on(place):
+    ran = await trial(place, says(cut(sh("touch half") + "\n```write add.py\ndef" + "x" * 9000), write(RIGHT)))
+    assert "was cut, so nothing of it ran" in ran.said(1) and ran.handed == {"app/add.py": RIGHT.encode()}
+    assert len(ran.asked[1].messages[-2].content) < 2000 and ran.first.finish_reason == "submitted"
+    ran = await trial(place, says(sh("rm -rf /"), write(RIGHT)))
+    assert "refused: The command removes /" in ran.said(1) and ran.handed == {"app/add.py": RIGHT.encode()}
+    assert not ran.told("act")[0]["allowed"]
 
 
 async def test_what_was_thought_aloud_stays_out_of_the_history(place):
@@ -218,24 +222,11 @@ async def test_what_was_thought_aloud_stays_out_of_the_history(place):
     assert "touch no" not in text and "secret" not in text and "I write." in text
 
 
-async def test_a_submit_after_a_failed_action_does_not_count(place):
-    both = sh("cat absent") + "\n" + SUBMIT
-    ran = await trial(place, says(both, SUBMIT, both, write(RIGHT)))
-    assert "failed. Look at that first" in ran.said(1) and "Not submitted yet" in ran.said(2)
-    assert "failed. Look at that first" in ran.said(3) and ran.first.turns == 5
-
-
 async def test_a_lineage_that_does_the_same_again_and_again_is_warned_and_ended(place):
     ran = await trial(place, says(*["\n".join([sh("ls")] * 4)] * 2, then=write(RIGHT)))
     assert (ran.first.finish_reason, ran.first.turns) == ("repetition", 2)
     told = "".join(message.content for message in ran.asked[1].messages)
     assert "You have done this 3 times" in told and len(ran.told("act")) == 6
-
-
-async def test_what_would_end_the_sandbox_is_refused_and_the_work_goes_on(place):
-    ran = await trial(place, says(sh("rm -rf /"), write(RIGHT)))
-    assert "refused: The command removes /" in ran.said(1) and ran.handed == {"app/add.py": RIGHT.encode()}
-    assert not ran.told("act")[0]["allowed"]
 
 
 async def test_hc_answers_a_failing_submission_and_the_same_conversation_goes_on(place):

@@ -79,12 +79,9 @@ async def test_the_same_prompt_and_seed_give_the_same_text_alone_and_under_load(
     assert alone == [answer.text for answer in await asyncio.gather(*(model.complete(prompt) for prompt in prompts))]
 
 
-async def test_another_seed_gives_another_text(model: Model) -> None:
+async def test_another_seed_gives_another_text_and_tokens_of_a_longer_text_are_more(model):
     answers = {(await model.complete(continuation(seed, "My favourite", temperature=1.2))).text for seed in range(4)}
     assert len(answers) > 1
-
-
-async def test_tokens_of_a_longer_text_are_more(model: Model) -> None:
     short, long = await model.count_tokens("one two"), await model.count_tokens("one two three four five six")
     assert 0 < short < long
 

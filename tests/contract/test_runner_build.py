@@ -70,13 +70,17 @@ def test_pytest_runs_a_failing_and_a_passing_test_there(runner: Path, tmp_path: 
     assert script.stdout.startswith("pytest ") and script.stderr == ""
 
 
-def test_every_module_that_runs_inside_is_there_and_byte_compiled(runner: Path) -> None:
+def test_every_module_that_runs_inside_is_byte_compiled_and_a_second_call_builds_nothing(runner):
     modules = {path.stem: path for path in INSIDE.rglob("*.py") if path.stem != "__init__"}
     assert "init" in modules
     for name, module in modules.items():
         copy = runner / Path(inside_script(name)).relative_to(RUNNER_ROOT)
         assert copy.read_bytes() == module.read_bytes() and list((copy.parent / "__pycache__").glob(f"hc_{name}.*.pyc"))
     assert (runner / Path(inside_script("init")).relative_to(RUNNER_ROOT)).is_file()
+    before = runner.stat().st_ctime_ns
+    started = time.monotonic()
+    assert ensure_runner() == runner and time.monotonic() - started < 1.0 and runner.stat().st_ctime_ns == before
+    assert not list(runner.parent.glob(".build-*"))
 
 
 def test_everybody_may_read_the_runner_and_nobody_has_to_compile_it(runner: Path) -> None:
@@ -90,10 +94,3 @@ def test_everybody_may_read_the_runner_and_nobody_has_to_compile_it(runner: Path
     for source in pure.rglob("*.py"):
         assert list((source.parent / "__pycache__").glob(f"{source.stem}.*.pyc")), source
     assert not list(pure.rglob("*.so"))
-
-
-def test_a_second_call_builds_nothing_and_parallel_calls_agree(runner: Path) -> None:
-    before = runner.stat().st_ctime_ns
-    started = time.monotonic()
-    assert ensure_runner() == runner and time.monotonic() - started < 1.0 and runner.stat().st_ctime_ns == before
-    assert not list(runner.parent.glob(".build-*"))

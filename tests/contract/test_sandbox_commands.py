@@ -14,10 +14,13 @@ from tests.fakes.contract_task import TASK, running, shell
 from tests.fakes.sandbox_home import open_place
 
 
-async def test_a_new_sandbox_has_the_dockerfiles_workdir_files_and_environment(box):
+async def test_a_new_sandbox_has_the_dockerfiles_workdir_files_and_environment_and_the_runner(box):
     assert box.workdir == "/app"
     assert await shell(box, "pwd; cat data.txt; /opt/more/tool.sh; echo $GREETING") == "/app\none\ntool\nhello\n"
     assert (await box.difference()).changed == ()
+    assert "pytest" in (await box.exec([*RUNNER_PYTHON, "-m", "pytest", "--version"], timeout=20)).stdout.decode()
+    assert await shell(box, f"test -f {inside_script('init')}; test -d {PYTEST_PURE}/_pytest; echo $?") == "0\n"
+    assert (await box.exec(["sh", "-c", "touch /opt/hc/x || rm /opt/hc/bin/python3"], timeout=20)).exit_code != 0
 
 
 async def test_a_backend_says_which_limits_hold_and_what_it_refuses(place):
@@ -47,25 +50,19 @@ async def test_a_command_hears_every_signal_whatever_its_host_ignores_or_blocks(
     assert [int(line.split()[1], 16) for line in seen.splitlines()] == [0, 0], seen
 
 
-async def test_a_command_that_is_not_there_is_data_and_raises_nothing(box):
+async def test_exec_takes_a_folder_an_environment_and_standard_input_and_a_missing_command_is_data(box):
     assert (await box.exec(["no-such-command"], timeout=20)).exit_code in (126, 127)
-
-
-async def test_exec_takes_a_folder_an_environment_and_standard_input(box):
     done = await box.exec(["sh", "-c", "pwd; echo $GREETING $OTHER; wc -c"], timeout=20, cwd="/opt/more",
                           env={"OTHER": "ü"}, stdin=b"x" * 300_000)  # fmt: skip
     assert done.stdout.decode().split() == ["/opt/more", "hello", "ü", "300000"]
     assert (await box.exec(["cat"], timeout=20)).stdout == b""
 
 
-async def test_each_stream_is_cut_at_the_limit_while_the_command_goes_on(box):
+async def test_each_stream_is_cut_at_the_limit_while_the_command_goes_on_and_others_run_beside_it(box):
     text = "import sys; sys.stdout.write('o' * 5_000_000); sys.stderr.write('e' * 10); open('/app/ended', 'w')"
     done = await box.exec([*RUNNER_PYTHON, "-c", text], timeout=20, output_limit=1000)
     assert (done.exit_code, done.truncated) == (0, True)
     assert (done.stdout, done.stderr) == (b"o" * 1000, b"e" * 10) and await box.get("/app/ended") == b""
-
-
-async def test_commands_run_side_by_side(box):
     started = time.monotonic()
     done = await asyncio.gather(*(box.exec(["sh", "-c", f"sleep 1; echo {i}"], timeout=20) for i in range(5)))
     assert [result.stdout for result in done] == [f"{i}\n".encode() for i in range(5)]
@@ -125,9 +122,3 @@ async def test_a_place_closes_all_that_it_opened(public_root, request, place):
     await shell(await second.create(TASK, "left-open"), f"sleep {marker} >/dev/null 2>&1 &")
     await second.close()
     assert running(marker) == 0
-
-
-async def test_the_runner_is_there_with_pytest_and_cannot_be_written(box):
-    assert "pytest" in (await box.exec([*RUNNER_PYTHON, "-m", "pytest", "--version"], timeout=20)).stdout.decode()
-    assert await shell(box, f"test -f {inside_script('init')}; test -d {PYTEST_PURE}/_pytest; echo $?") == "0\n"
-    assert (await box.exec(["sh", "-c", "touch /opt/hc/x || rm /opt/hc/bin/python3"], timeout=20)).exit_code != 0

@@ -15,21 +15,18 @@ from tests.fakes.contract_task import TASK, python, shell
 from tests.fakes.tars import make_tar, member
 
 
-async def test_put_writes_files_where_they_are_named_and_get_reads_them(box):
+async def test_put_writes_files_where_they_are_named_get_reads_them_and_a_pipe_is_nothing(box):
     await box.put({"in/a.txt": b"a", "/srv/deep/b": b"\0b", "run.sh": b"#!/bin/sh\necho ran\n"}, mode=0o755)
     assert await shell(box, "cat in/a.txt; wc -c < /srv/deep/b; ./run.sh; echo more >> in/a.txt") == "a2\nran\n"
     assert await box.get("in/a.txt") == b"amore\n" and await box.get("/app/in/a.txt", limit=3) == b"amo"
     assert await box.get("/srv/deep") is None and await box.get("nowhere/at/all") is None
     await box.put({"in/a.txt": b"again"})
     assert await box.get("in/a.txt") == b"again"
-
-
-async def test_get_of_a_pipe_is_nothing_and_does_not_hang(box):
     await python(box, "import os; os.mkfifo('/app/pipe')")
     assert await asyncio.wait_for(box.get("/app/pipe"), 10) is None
 
 
-async def test_put_tar_writes_and_removes(box):
+async def test_put_tar_writes_and_removes_and_refuses_what_leaves_the_root_and_what_is_no_tar(box):
     await shell(box, "mkdir gone; touch gone/x; mkdir becomes-file; touch becomes-file/y")
     members = (member("app/new", tarfile.DIRTYPE), member("app/new/file", data=b"data"),
                member("app/becomes-file", data=b"now a file"),
@@ -38,9 +35,6 @@ async def test_put_tar_writes_and_removes(box):
     assert (
         await shell(box, "ls -a | tr '\\n' ' '; cat link becomes-file") == ". .. becomes-file link new datanow a file"
     )
-
-
-async def test_put_tar_refuses_what_leaves_the_root_and_what_is_no_tar(box):
     out, removal = make_tar({"app/before": "x"}, member("../x")), make_tar({DELETED: json.dumps(["/"])})
     for refused in (out, removal, b"no tar at all" * 100):
         with pytest.raises(ValueError):

@@ -65,12 +65,17 @@ ASK = (
 ASK += '.read())" 2>/dev/null && break; sleep 0.2; done'
 
 
-async def test_a_service_that_one_command_starts_answers_in_the_next(terminal):
+async def test_a_service_that_one_command_starts_answers_in_the_next_and_nothing_waits_for_a_person(terminal):
     begun = time.monotonic()
     started = await sh(terminal, f"{SERVE} echo started")
     assert started.says == "exit code 0\nstarted" and time.monotonic() - begun < 10
     assert (await sh(terminal, ASK)).says == "exit code 0\nb'one\\n'"
     assert "GET /data.txt" in await inside(terminal.sandbox, f"cat {PLACE}/output-1.txt"), "its output has a place"
+    begun = time.monotonic()
+    asked = await sh(terminal, "read line || echo 'no input'; cat; python3 -c 'print(input())'")
+    assert asked.failed and "no input" in asked.says and "EOFError" in asked.says
+    paged = await sh(terminal, 'echo text | ${PAGER:-less}; seq 100 | more | tail -n 1; echo "$TERM $GIT_PAGER"')
+    assert paged.says == "exit code 0\ntext\n100\ndumb cat" and time.monotonic() - begun < 15
 
 
 async def test_a_command_past_its_time_is_stopped_with_what_it_said_and_the_sandbox_lives(terminal):
@@ -84,15 +89,10 @@ async def test_a_command_past_its_time_is_stopped_with_what_it_said_and_the_sand
     assert (await sh(Terminal(terminal.sandbox, Limits(seconds=0.2, most_seconds=0.5)), "sleep 9", 600)).failed
 
 
-async def test_nothing_waits_for_a_person(terminal):
-    begun = time.monotonic()
-    asked = await sh(terminal, "read line || echo 'no input'; cat; python3 -c 'print(input())'")
-    assert asked.failed and "no input" in asked.says and "EOFError" in asked.says
-    paged = await sh(terminal, 'echo text | ${PAGER:-less}; seq 100 | more | tail -n 1; echo "$TERM $GIT_PAGER"')
-    assert paged.says == "exit code 0\ntext\n100\ndumb cat" and time.monotonic() - begun < 15
-
-
-async def test_output_without_end_is_stopped_and_bounded(terminal):
+async def test_binary_output_is_named_and_output_without_end_is_stopped_and_bounded(terminal):
+    done = await sh(terminal, "printf 'a\\0b\\377'; exit 2")
+    assert done.says == f"exit code 2\n(binary output, 4 bytes, not shown; it is in {PLACE}/output-1.txt)"
+    assert (await sh(terminal, "printf 'caf\\351\\n'")).says == "exit code 0\ncaf�"
     done = await sh(terminal, "yes 'over and over'")
     assert done.failed and done.says.startswith("stopped: it wrote more than 64 MiB")
     assert len(done.says) < 2 * LIMITS.shown and (await sh(terminal, "echo alive")).says == "exit code 0\nalive"
@@ -109,12 +109,6 @@ async def test_a_long_output_shows_whole_lines_of_its_head_and_tail_and_names_a_
     assert (await inside(terminal.sandbox, f"wc -l < {path}")).strip() == "4000" and len(done.says) < LIMITS.shown + 200
     one = await sh(terminal, "head -c 5000 /dev/zero | tr '\\0' x; printf y")
     assert one.says.endswith("xxxy") and "4,101 bytes left out" in one.says
-
-
-async def test_binary_output_is_named_and_not_shown(terminal):
-    done = await sh(terminal, "printf 'a\\0b\\377'; exit 2")
-    assert done.says == f"exit code 2\n(binary output, 4 bytes, not shown; it is in {PLACE}/output-1.txt)"
-    assert (await sh(terminal, "printf 'caf\\351\\n'")).says == "exit code 0\ncaf�"
 
 
 async def test_files_are_written_where_the_session_is_and_stay_as_they_may_be_run(terminal):

@@ -185,24 +185,18 @@ def test_faults_are_mutants_that_the_real_tests_fail_and_wrong_candidates(audite
     assert counts(example["mutant_detection"]) == (2, 2) and counts(example["candidate_detection"]) == (2, 4)
 
 
-def test_the_too_strict_test_rejects_the_right_candidate_and_the_example_does_not(audited):
+def test_the_too_strict_test_rejects_the_right_candidate_and_one_real_test_of_two_is_covered(audited):
     summary = audited[0]
     assert counts(suite_of(summary, "add")["admitted"]["false_rejection"]) == (1, 1)
     assert counts(summary["categories"]["format"]["admitted"]["false_rejection"]) == (1, 1)
     assert counts(summary["categories"]["happy_path"]["admitted"]["false_rejection"]) == (0, 1)
-
-
-def test_one_real_test_of_two_is_covered(audited):
     assert counts(suite_of(audited[0], "add")["admitted"]["overlap"]) == (1, 2)
 
 
-def test_what_no_python_and_no_pytest_allow_is_not_measured(audited):
+def test_what_no_python_and_no_pytest_allow_is_not_measured_and_of_a_failing_reference_nothing_said(audited):
     after = suite_of(audited[0], "shout")["admitted"]
     assert (after["mutant_detection"]["value"], after["overlap"]["value"]) == (None, None)
     assert counts(after["validity"]) == (2, 2) and counts(after["candidate_detection"]) == (1, 1)
-
-
-def test_of_a_task_whose_reference_fails_nothing_is_said(audited):
     summary = audited[0]
     assert summary["unmeasured"] == {"broken": "its reference fails its own tests"}
     assert suite_of(summary, "broken")["admitted"]["validity"]["value"] is None

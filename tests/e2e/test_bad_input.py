@@ -44,7 +44,14 @@ def test_what_a_sweep_cannot_be_is_refused_with_what_it_can(dataset, refused, wo
     refused("sweep", "-p", dataset, *words.split(), why=why)
 
 
-def test_a_gguf_that_is_none_is_refused_before_anything_starts(refused, dataset, tmp_path):
+def test_an_output_folder_that_holds_something_else_is_left_alone_and_a_false_gguf_makes_none(
+    refused, dataset, tmp_path
+):
+    out = tmp_path / "mine"
+    out.mkdir()
+    (out / "thesis.txt").write_text("years of work")
+    refused("sweep", "-p", dataset, "-a", "nop", "--sandbox", "bwrap", "-o", out, why=("mine", "-o"))
+    assert [path.name for path in out.iterdir()] == ["thesis.txt"]
     fake = tmp_path / "model.gguf"
     fake.write_bytes(b"not a model at all")
     out = tmp_path / "out"
@@ -52,13 +59,12 @@ def test_a_gguf_that_is_none_is_refused_before_anything_starts(refused, dataset,
     assert not out.exists()
 
 
-def test_a_folder_without_tasks_is_refused(refused, tmp_path):
+def test_a_folder_without_tasks_a_missing_dataset_and_a_resume_of_nothing_are_refused(refused, tmp_path, dataset):
     (tmp_path / "empty").mkdir()
     refused("sweep", "-p", tmp_path / "empty", "-a", "nop", why=("empty",))
-
-
-def test_a_dataset_that_is_not_there_is_refused_with_the_shipped_ones(refused, tmp_path):
     refused("sweep", "-p", tmp_path / "nothing", "-a", "nop", why=("nothing", "starter"))
+    refused("sweep", "-p", dataset, "-a", "nop", "-o", tmp_path / "typo", "--resume", why=("no sweep",))
+    assert not (tmp_path / "typo").exists()
 
 
 def test_a_task_with_a_broken_toml_is_refused_alone_and_named(dataset, capsys):
@@ -68,20 +74,9 @@ def test_a_task_with_a_broken_toml_is_refused_alone_and_named(dataset, capsys):
     assert "broken" in told and "1 to run, 1 refused" in told
 
 
-def test_docker_that_was_asked_for_and_is_not_there_is_told_with_a_remedy(refused, dataset, tmp_path, monkeypatch):
+def test_docker_and_an_engine_that_do_not_answer_are_told_with_a_remedy(refused, dataset, tmp_path, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no.sock")
     refused("sweep", "-p", dataset, "-a", "nop", "--sandbox", "docker", why=("Docker",))
-
-
-def test_an_output_folder_that_holds_something_else_is_left_alone(refused, dataset, tmp_path):
-    out = tmp_path / "mine"
-    out.mkdir()
-    (out / "thesis.txt").write_text("years of work")
-    refused("sweep", "-p", dataset, "-a", "nop", "--sandbox", "bwrap", "-o", out, why=("mine", "-o"))
-    assert [path.name for path in out.iterdir()] == ["thesis.txt"]
-
-
-def test_an_openai_engine_that_does_not_answer_is_told_with_its_url(refused, dataset, tmp_path):
     words = ("-a", "raw", "--engine", "openai", "--base-url", "http://127.0.0.1:9/v1", "--model", "x")
     line = ("run", "-p", dataset / "add", *words, "--sandbox", "bwrap", "-o", tmp_path / "out")
     refused(*line, why=("127.0.0.1:9", "--base-url"))
@@ -103,11 +98,6 @@ def test_refinement_is_refused_on_a_holdout(refused, dataset, tmp_path):
     file = tmp_path / "refine.yaml"
     file.write_text("split: holdout\nagents: [hc]\nsolver: {refinement: 1}\n")
     refused("sweep", file, "-p", dataset, why=("refinement",))
-
-
-def test_a_resume_of_nothing_is_refused(refused, dataset, tmp_path):
-    refused("sweep", "-p", dataset, "-a", "nop", "-o", tmp_path / "typo", "--resume", why=("no sweep",))
-    assert not (tmp_path / "typo").exists()
 
 
 def test_shared_grading_in_bubblewrap_is_refused_with_the_remedy(refused, tmp_path, dataset):

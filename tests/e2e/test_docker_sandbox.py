@@ -57,9 +57,12 @@ async def test_sandboxes_of_one_task_that_start_together_build_its_image_once(pl
     daemon.remove_image(f"hc-ray/task:{task.digest[:16]}")
 
 
-async def test_a_build_that_fails_says_its_last_lines(place, tmp_path):
+async def test_a_build_that_fails_says_its_last_lines_and_an_image_that_nobody_has_a_remedy(place, tmp_path):
     task = task_with_environment(tmp_path, {}, dockerfile="FROM debian:bookworm-slim\nRUN echo before; false\n")
     with pytest.raises(SandboxError, match=r"(?s)returned a non-zero code.*before"):
+        await place.create(task, "a")
+    task = task_with_environment(tmp_path, {}, dockerfile=None, docker_image="localhost:1/nothing/here:1")
+    with pytest.raises(SandboxError, match="docker load"):
         await place.create(task, "a")
 
 
@@ -70,12 +73,6 @@ async def test_a_build_past_its_deadline_is_given_up(place, tmp_path):
     with pytest.raises(SandboxError, match="longer than 3 s"):
         await place.create(task, "a")
     assert time.monotonic() - started < 10
-
-
-async def test_an_image_that_nobody_has_is_an_error_with_a_remedy(place, tmp_path):
-    task = task_with_environment(tmp_path, {}, dockerfile=None, docker_image="localhost:1/nothing/here:1")
-    with pytest.raises(SandboxError, match="docker load"):
-        await place.create(task, "a")
 
 
 async def test_what_the_backend_cannot_take_is_refused_in_one_line(place, tmp_path):
@@ -233,9 +230,7 @@ async def test_what_a_dead_owner_left_is_reaped_and_nothing_else(place, tmp_path
     await theirs.close()
 
 
-async def test_a_container_lives_while_its_owner_renews_its_lease_and_ends_when_it_does_not(
-    tmp_path, daemon, monkeypatch
-):
+async def test_a_container_lives_as_long_as_its_owner_renews_its_lease(tmp_path, daemon, monkeypatch):
     place = DockerPlace(tmp_path, owner=current_owner(), lease_seconds=1.0)
     sandbox = await place.create(task_with_environment(tmp_path), "a")
     await asyncio.sleep(2.5)

@@ -51,12 +51,16 @@ async def test_the_reference_passes_and_the_untouched_environment_fails(place: S
     assert (nothing.passed, nothing.cause, nothing.witness) == (False, "failed", "agrees"), nothing
 
 
-async def test_a_syntax_error_under_a_script_that_stops_is_a_fail(place: SandboxPlace, ground: Path) -> None:
+async def test_a_syntax_error_under_a_script_that_stops_and_a_verifier_past_its_time_are_fails(place, ground):
     script = "set -e\ncd /app\npython3 -m pytest -q /tests/test_outputs.py\necho 1 > /logs/verifier/reward.txt\n"
     task = sealed_task(ground, tests={"test.sh": script, "test_outputs.py": IN_PROCESS})
     broken = await graded(task, {"/app/add.py": "def add(a, b:\n"}, place, ground)
     assert (broken.passed, broken.cause) == (False, "no_verdict")
     assert (await graded(task, {"/app/add.py": GOOD}, place, ground)).passed is True
+    toml = "[verifier]\ntimeout_sec = 1.0\n"
+    task = sealed_task(ground, toml=toml, tests={"test.sh": "echo 1 > /logs/verifier/reward.txt\nsleep 600 & wait\n"})
+    verdict = await graded(task, {"/app/a": ""}, place, ground)
+    assert (verdict.passed, verdict.cause) == (False, "timeout") and verdict.seconds < 30
 
 
 async def test_a_shell_only_verifier_passes_without_a_witness(place: SandboxPlace, ground: Path) -> None:
@@ -67,13 +71,6 @@ async def test_a_shell_only_verifier_passes_without_a_witness(place: SandboxPlac
     verdict = await graded(task, {"/app/out.txt": "yes"}, place, ground)
     assert (verdict.passed, verdict.witness) == (True, "none")
     assert (await grade(task, None, sealed_root=ground / "sealed", place=place)).cause == "no_verdict"
-
-
-async def test_a_verifier_past_its_time_is_a_fail(place: SandboxPlace, ground: Path) -> None:
-    toml = "[verifier]\ntimeout_sec = 1.0\n"
-    task = sealed_task(ground, toml=toml, tests={"test.sh": "echo 1 > /logs/verifier/reward.txt\nsleep 600 & wait\n"})
-    verdict = await graded(task, {"/app/a": ""}, place, ground)
-    assert (verdict.passed, verdict.cause) == (False, "timeout") and verdict.seconds < 30
 
 
 async def test_the_witness_is_found_by_scripts_that_set_the_search_path_anew(place: SandboxPlace, ground: Path) -> None:

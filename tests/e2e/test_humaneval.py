@@ -40,9 +40,7 @@ def data(folder: Path, *lines: dict[str, Any]) -> Path:
 
 
 @pytest.mark.slow
-async def test_an_imported_problem_passes_with_its_solution_and_fails_without_one_or_with_one_that_raises(
-    ground, capsys
-):
+async def test_an_imported_problem_passes_with_its_solution_and_fails_without_or_where_it_raises(ground, capsys):
     words = ["tasks", "import", "humaneval", str(ground / "set"), "--data", str(data(ground, *PROBLEMS)), "--json"]
     assert cli.run(words) == 0 and json.loads(capsys.readouterr().out)["tasks"] == 3
     assert check(ground / "set").faults == () == check(ground / "set").notes

@@ -37,22 +37,24 @@ def swept(tmp_path_factory):
     return dataset, out, json.loads(done.stdout)
 
 
-def test_every_task_and_agent_has_one_committed_trial(swept):
+def test_every_task_and_agent_has_one_committed_trial_that_starts_and_completes_in_the_journal(swept):
     _, out, _ = swept
     ran = sorted((r["task_name"], r["agent_info"]["name"]) for r in results(out).values())
     assert ran == sorted((f"add{n}", agent) for n in range(2) for agent in ("raw", "best_of_n", "hc", "nop"))
+    _, out, _ = swept
+    events = [json.loads(line) for path in sorted(out.glob("events/*.jsonl")) for line in path.read_text().splitlines()]
+    names = set(results(out))
+    for kind in ("trial_start", "verdict", "trial_complete"):
+        assert {event["trial"] for event in events if event["type"] == kind} == names
 
 
-def test_verdicts_are_blind_passes_or_fails_and_nop_never_passes(swept):
+def test_verdicts_are_blind_nop_never_passes_and_the_search_does_where_two_samples_in_three_are_right(swept):
     _, out, _ = swept
     for result in results(out).values():
         reward = result["verifier_result"]["rewards"]["reward"]
         assert reward in (0.0, 1.0) and result["exception_info"] is None
         if result["agent_info"]["name"] == "nop":
             assert reward == 0.0
-
-
-def test_the_search_passes_where_two_samples_in_three_are_right(swept):
     _, out, _ = swept
     searched = [r for r in results(out).values() if r["agent_info"]["name"] == "hc"]
     assert [r["verifier_result"]["rewards"]["reward"] for r in searched] == [1.0, 1.0]
@@ -92,14 +94,6 @@ def test_a_trial_keeps_its_suite_matrix_trajectory_and_submission(swept):
             assert all((path / name).is_file() for name in kept)
 
 
-def test_events_of_every_trial_start_and_complete_in_the_journal(swept):
-    _, out, _ = swept
-    events = [json.loads(line) for path in sorted(out.glob("events/*.jsonl")) for line in path.read_text().splitlines()]
-    names = set(results(out))
-    for kind in ("trial_start", "verdict", "trial_complete"):
-        assert {event["trial"] for event in events if event["type"] == kind} == names
-
-
 def test_tables_hold_every_candidate_test_cell_and_turn_of_the_trials(swept):
     from hc_ray.stores.sweep_directory import read_parquet
 
@@ -119,15 +113,12 @@ def test_tables_hold_every_candidate_test_cell_and_turn_of_the_trials(swept):
     assert {row["outcome"] for row in tables["matrix"]} >= {"pass"}
 
 
-def test_a_finished_sweep_is_refused_without_resume_and_left_as_it_is(swept):
+def test_a_finished_sweep_and_a_resume_with_another_config_are_refused_and_nothing_is_touched(swept):
     dataset, out, _ = swept
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file()}
     done = hc_ray("sweep", "-p", dataset, "-o", out, "-a", "raw", *SCRIPTED)
     assert done.returncode == 2 and "--resume" in done.stderr
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file()} == before
-
-
-def test_a_resume_with_another_config_is_refused_with_the_difference(swept):
     dataset, out, _ = swept
     done = hc_ray("sweep", "-p", dataset, "-o", out, "-a", "raw", *SCRIPTED, "--resume")
     assert done.returncode == 2 and "agents" in done.stderr

@@ -5,10 +5,13 @@ import sys
 from hc_ray.machine.owner import current_owner, is_alive
 
 
-def test_this_process_is_alive_with_or_without_a_label() -> None:
+def test_this_process_is_alive_the_next_holder_of_its_number_another_and_a_malformed_name_nobodys():
     owner = current_owner()
     assert owner == current_owner() and owner.startswith(f"{os.getpid()}-")
     assert is_alive(owner) and is_alive(f"{owner}-solve")
+    number, start = current_owner().split("-")
+    assert not is_alive(f"{number}-{int(start) + 1}")
+    assert not any(is_alive(name) for name in ("", "-", "1", "x-1", "1-x", "12--3", "users", f"{os.getpid()}-"))
 
 
 def test_a_process_that_ended_is_dead_even_before_it_is_collected() -> None:
@@ -20,12 +23,3 @@ def test_a_process_that_ended_is_dead_even_before_it_is_collected() -> None:
     child.wait()
     child.stdout.close()
     assert not is_alive(owner)
-
-
-def test_the_next_holder_of_a_number_is_another_owner() -> None:
-    number, start = current_owner().split("-")
-    assert not is_alive(f"{number}-{int(start) + 1}")
-
-
-def test_a_malformed_name_is_nobodys() -> None:
-    assert not any(is_alive(name) for name in ("", "-", "1", "x-1", "1-x", "12--3", "users", f"{os.getpid()}-"))

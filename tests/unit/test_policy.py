@@ -52,15 +52,12 @@ def test_every_line_of_the_table_is_tried() -> None:
     assert {rule for _, rule, _ in CASES} == {rule.name for rule in RULES}
 
 
-def test_mixed_signals_buy_more_candidates_and_an_end_buys_none() -> None:
+def test_mixed_signals_buy_more_candidates_an_end_none_and_a_new_start_fresh_ones_only():
     def samples(**differs: Any) -> int:
         return decide(State(**{**ORDINARY, "failing": ("t1",), **differs})).samples
 
     assert samples(confidence=0.5) == 8 and samples(alike=2) == 8
     assert samples() == 4 and samples(best=None, runnable=0, alike=0) == 4 and samples(turns_left=0) == 0
-
-
-def test_a_new_start_is_made_of_fresh_candidates_only() -> None:
     assert decide(State(**{**ORDINARY, "failing": ("t1",), "idle": 9})).fresh
     assert not decide(State(**{**ORDINARY, "failing": ("t1",)})).fresh
 

@@ -63,14 +63,11 @@ def test_a_session_names_what_it_loads_and_what_it_looks_for_in_vain():
     assert any("/libc" in file for file in found["mapped"])
 
 
-def test_a_python_that_is_none_says_nothing(tmp_path):
+def test_a_python_that_is_none_says_nothing_and_every_link_on_the_way_to_a_program_is_named(tmp_path):
     fake = tmp_path / "python3"
     fake.write_text("#!/bin/sh\necho '[1]'\n")
     fake.chmod(0o755)
     assert interpreters.facts(str(fake), {}) is None and interpreters.session(str(tmp_path / "absent"), {}, []) is None
-
-
-def test_every_link_on_the_way_to_a_program_is_named(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "tool-1").write_text("x")
     (tmp_path / "real" / "tool").symlink_to("tool-1")

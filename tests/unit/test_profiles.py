@@ -28,10 +28,12 @@ def test_a_shipped_profile_sets_keys_that_there_are_to_values_that_they_take(nam
     assert profile.name == name and (name == "capable") == bool(profile.settings)
 
 
-def test_a_small_context_gets_the_tiny_profile_whose_values_are_the_defaults():
+def test_a_small_context_gets_the_tiny_profile_of_defaults_and_a_large_one_the_whole():
     profile, why = for_context(4095)
     assert (profile.name, profile.context_tokens, profile.settings) == ("tiny", 4095, {}) and "4,095" in why
     assert settled(SweepConfig(), profile) == SweepConfig()
+    for tokens in (16_384, 131_072):
+        assert for_context(tokens)[0] == CAPABLE.model_copy(update={"context_tokens": tokens})
 
 
 @pytest.mark.parametrize("tokens", [4096, 8192, 16_383])
@@ -45,20 +47,12 @@ def test_a_middle_context_gets_shorter_answers_and_outputs(tokens):
     assert rest <= {"solver.max_answer_tokens", "solver.testgen.answer_tokens", "solver.observation_chars"}
 
 
-def test_a_large_context_gets_the_whole_profile():
-    for tokens in (16_384, 131_072):
-        assert for_context(tokens)[0] == CAPABLE.model_copy(update={"context_tokens": tokens})
-
-
-def test_what_is_set_wins_also_where_it_is_the_default():
+def test_what_is_set_wins_also_where_it_is_the_default_and_a_suite_costs_a_fifth_of_a_set_budget():
     given = {"solver": {"max_turns": 30, "testgen": {"style": "lines", "budget_tokens": 900}},
              "budget": {"tokens": 5000}}  # fmt: skip
     config = settled(SweepConfig.model_validate(given), CAPABLE)
     assert (config.solver.max_turns, config.solver.testgen.style, config.budget.tokens) == (30, "lines", 5000)
     assert config.solver.testgen.budget_tokens == 900 and config.solver.agent_style == "loop"
-
-
-def test_a_suite_costs_a_fifth_of_a_budget_that_is_set_where_its_own_is_not():
     small = settled(SweepConfig.model_validate({"budget": {"tokens": 20_000}}), CAPABLE)
     assert small.solver.testgen.budget_tokens == 4000
     assert settled(SweepConfig(), CAPABLE).solver.testgen.budget_tokens == 40_000

@@ -78,9 +78,13 @@ def test_every_line_of_the_instruction_stands_in_the_prompt_and_every_part_chang
     assert len(set(prompts)) == len(prompts) and all(f"{line}" in prompts[-1] for line in ("in.txt", "1", "2"))
 
 
-def test_an_unknown_plan_is_refused_with_the_nearest_name() -> None:
+def test_the_completion_form_ends_in_the_beginning_of_the_file_and_an_unknown_plan_is_refused():
     with pytest.raises(ConfigError, match="steps"):
         ask(FUNCTION, plan="step")
+    ends = {FUNCTION: "def f(a, b):", SHELL: "#!/bin/sh\n", PROGRAM: "\n", OUTPUT: "```json\n", SCRIPT: "\n"}
+    for text, end in ends.items():
+        assert asked(ask(text)).endswith(end) and ask(text).context == ("" if end in ("\n", "```json\n") else end)
+    assert "*/" not in asked(ask(PROGRAM)) and f"`{deliverable(OUTPUT).path}`:\n\n```" in asked(ask(OUTPUT))
 
 
 def test_another_wording_of_a_template_is_another_digest_of_its_role(tmp_path, monkeypatch):
@@ -92,13 +96,6 @@ def test_another_wording_of_a_template_is_another_digest_of_its_role(tmp_path, m
     assert {role: digest(role) for role in shipped} == shipped
     (copy / "plan_steps.txt").write_text("Hurry.\n")
     assert {role for role in shipped if digest(role) != shipped[role]} == {"solver"}
-
-
-def test_the_completion_form_ends_in_the_beginning_of_the_file() -> None:
-    ends = {FUNCTION: "def f(a, b):", SHELL: "#!/bin/sh\n", PROGRAM: "\n", OUTPUT: "```json\n", SCRIPT: "\n"}
-    for text, end in ends.items():
-        assert asked(ask(text)).endswith(end) and ask(text).context == ("" if end in ("\n", "```json\n") else end)
-    assert "*/" not in asked(ask(PROGRAM)) and f"`{deliverable(OUTPUT).path}`:\n\n```" in asked(ask(OUTPUT))
 
 
 @pytest.mark.parametrize("text", [MANY, NONE])
@@ -145,13 +142,10 @@ def test_a_continued_file_is_its_beginning_and_the_answer_byte_for_byte(body: st
     assert read(body, text) == {deliverable(text).path: ask(text).context + body}
 
 
-def test_code_is_never_unescaped() -> None:
+def test_code_is_never_unescaped_and_python_that_was_cut_is_trimmed_to_its_last_complete_statement():
     body = '    return "a\\n\\t\\"b\\\\"\n'
     assert read("\n" + body, FUNCTION) == {"m.py": "def f(a, b):\n" + body}
     assert read(f"```python\ndef f(a, b):\n{body}```", FUNCTION, "chat") == {"m.py": "def f(a, b):\n" + body}
-
-
-def test_python_that_was_cut_or_ran_on_is_trimmed_to_its_last_complete_statement() -> None:
     whole = "    c = a\n    return c\n"
     begun = "\n" + whole
     assert read(begun + "def g(x):\n    retu", FUNCTION,
@@ -173,17 +167,11 @@ def test_what_is_not_python_is_handed_on_as_the_model_wrote_it(form: str) -> Non
     assert read(block(data), OUTPUT, form, finish="length") == {"out.json": data}
 
 
-def test_of_several_blocks_the_one_that_names_the_file_is_taken_then_the_one_in_its_language() -> None:
+def test_the_block_that_is_the_file_is_taken_with_the_fences_it_holds_and_a_program_is_no_data():
     usage = "```sh\npython m.py\n```\n"
     assert read(f"{usage}m.py:\n```\nx = 1\n```\n", FUNCTION, "chat") == {"m.py": "x = 1\n"}
     assert read(f"{usage}Then:\n```python\nx = 2\n```\n", FUNCTION, "chat") == {"m.py": "x = 2\n"}
-
-
-def test_a_file_that_holds_fences_comes_back_from_a_longer_fence() -> None:
     assert read("````\n```\nx\n```\n````", OUTPUT, "chat") == {"out.json": "```\nx\n```\n"}
-
-
-def test_a_program_in_a_fence_is_no_data_file_but_one_line_may_be_anything() -> None:
     assert isinstance(read("```python\nimport json\nprint(1)\n```", OUTPUT, "chat"), Malformed)
     for answer in ("```python\n[1]\n```", "```\n[1]\n```", "[1]"):
         assert read(answer, OUTPUT, "chat") == {"out.json": "[1]\n"}

@@ -17,10 +17,13 @@ OTHER = "    return n * 3\n"
 CONFIG = SolverConfig(max_answer_tokens=60, max_rounds=1, refinement=2)
 
 
-async def test_each_verdict_is_counted_and_there_are_three_at_most() -> None:
+async def test_each_verdict_is_counted_there_are_three_at_most_and_without_leave_one():
     bench = Bench(scripted(WRONG, RIGHT, OTHER), verdicts=(False, False, False, True))
     outcome = await bench.solve("hc", CONFIG, tokens=30_000)
     assert outcome.bits == (False, False, False) and len(set(outcome.submissions)) == 3
+    bench = Bench(scripted(WRONG, RIGHT), verdicts=(False, True))
+    outcome = await bench.solve("hc", CONFIG.model_copy(update={"refinement": 0}), tokens=30_000)
+    assert outcome.bits == (False,) and outcome.added_tests == () and not bench.log.actions("refine")
 
 
 @pytest.mark.parametrize("body", [WRONG, ""])
@@ -78,20 +81,11 @@ async def test_what_may_have_been_missed_is_told_to_every_second_candidate_after
     assert not [prompt for prompt in asked[: asked.index(told[0])] if "not accepted" in prompt.model_dump_json()]
 
 
-async def test_without_leave_a_failed_verdict_ends_the_trial() -> None:
-    bench = Bench(scripted(WRONG, RIGHT), verdicts=(False, True))
-    outcome = await bench.solve("hc", CONFIG.model_copy(update={"refinement": 0}), tokens=30_000)
-    assert outcome.bits == (False,) and outcome.added_tests == () and not bench.log.actions("refine")
-
-
-def test_sentences_that_no_known_answer_encodes_are_missed_first() -> None:
+def test_sentences_without_a_known_answer_are_missed_first_and_full_categories_given_room():
     known = made(SPEC, "happy_path", Subject(kind="call", path="double.py", function="double"),
                  ExpectedValue(value="8"), text="double(4)", reasoning="", confidence=0.9,
                  sentence="It must return twice the given number.")  # fmt: skip
     found = least_tested(SPEC, [known])
     assert found[-1] == "It must return twice the given number." and len(found) > 1
-
-
-def test_categories_that_are_full_are_given_room_for_what_comes_later() -> None:
     assert widened(TestgenConfig()).tests_per_category_max == TestgenConfig().tests_per_category_max + 3
     assert widened(TestgenConfig(tests_per_category_max=19)).tests_per_category_max == 20

@@ -129,7 +129,9 @@ def test_what_nobody_graded_is_not_measured_but_what_was_handed_in_is_known() ->
     assert "not measured" in stream.getvalue() and "hc-ray audit" in stream.getvalue()
 
 
-def test_a_pool_is_cut_before_its_tokens_pass_what_hc_used_and_keeps_its_first() -> None:
+def test_a_pool_is_cut_before_its_tokens_pass_what_hc_used_and_without_a_file_nothing_is_chosen():
+    pool = Pool(trial="x", task="t", agent="raw", config_hash="c", attempts=(Attempt(id="c0"),), untouched=False)
+    assert choose(pool, "posterior").model_dump() == {"chosen": None, "passed": False}
     pool = Pool(trial="x", task="t", agent="best_of_n", config_hash="c",
                 attempts=tuple(Attempt(id=f"c{i}", tokens=100) for i in range(5)))  # fmt: skip
     assert [len(cut(pool, tokens).attempts) for tokens in (None, 0, 99, 199, 200, 1000)] == [5, 1, 1, 1, 2, 5]
@@ -174,7 +176,7 @@ def test_the_ceiling_the_mean_and_the_efficiency_come_from_the_same_graded_pools
     assert row["selection_efficiency"]["low"] < row["selection_efficiency"]["value"]
 
 
-def test_each_ablation_takes_away_what_it_says() -> None:
+def test_each_ablation_takes_away_what_it_says_and_is_compared_with_the_whole():
     store = sweepdir.sweep()
     tests = [column("t0", confidence=0.9, weight=3.0), column("t1", category="boundary"), column("t2", unknown=True)]
     add_pool(store, "t", "hc", ["++-"] * 6, [True] * 6, 0, tests=tests)
@@ -193,9 +195,6 @@ def test_each_ablation_takes_away_what_it_says() -> None:
     smaller = without_category("boundary")(pool)
     assert smaller.matrix is not None and smaller.matrix.tests == ("t0", "t2")
     assert [len(row) for row in smaller.matrix.cells] == [2] * 6
-
-
-def test_an_ablation_is_compared_with_the_whole_by_the_same_selector() -> None:
     store = sweepdir.sweep()
     apart(store)
     found = {row["a"]: row for row in replay(store, "max_pass", read_table=read_rows)["ablations"]}
@@ -214,11 +213,6 @@ def test_the_matrices_tell_how_far_each_category_of_tests_can_be_trusted_without
     stream = io.StringIO()
     tell_replay(replay(store, None, read_table=read_rows), stream)
     assert "edge_case" in stream.getvalue()
-
-
-def test_a_pool_without_any_file_hands_in_the_untouched_workspace() -> None:
-    pool = Pool(trial="x", task="t", agent="raw", config_hash="c", attempts=(Attempt(id="c0"),), untouched=False)
-    assert choose(pool, "posterior").model_dump() == {"chosen": None, "passed": False}
 
 
 def test_the_same_sweep_is_told_twice_in_the_same_words_and_is_plain_json() -> None:

@@ -2,7 +2,6 @@ import html.parser
 import io
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,12 +37,18 @@ def test_the_summary_has_every_key_that_others_build_on_and_is_plain_json() -> N
     assert json.loads(json.dumps(summary)) == summary
 
 
-def test_unscored_trials_are_in_no_rate_and_the_rate_with_them_as_fails_stands_beside() -> None:
+def test_unscored_trials_are_in_no_rate_but_told_beside_and_those_tried_again_are_counted_once_scored():
     best_of_n = config_of(report.summarise(sweepdir.demo_like()), "best_of_n")
     assert (best_of_n["trials"], best_of_n["unscored"], best_of_n["passes"]) == (8, 1, 3)
     assert best_of_n["blind_pass"]["value"] == pytest.approx(3 / 7)
     assert best_of_n["blind_pass_unscored_as_fail"]["value"] == pytest.approx(3 / 8)
     assert best_of_n["unscored_causes"] == {"EngineError: the server died": 1}
+    store = sweepdir.sweep()
+    sweepdir.add_trial(store, "a", "raw", True, metadata={"failed_attempts": [{}, {}]})
+    sweepdir.add_trial(store, "b", "raw", None, metadata={"failed_attempts": [{}]})
+    sweepdir.add_trial(store, "c", "raw", False)
+    (config,) = report.summarise(store)["configs"]
+    assert (config["retried"], config["unscored"], config["trials"]) == (1, 1, 3)
 
 
 def test_repeated_seeds_get_an_a_a_check_and_single_ones_say_nothing() -> None:
@@ -57,7 +62,7 @@ def test_repeated_seeds_get_an_a_a_check_and_single_ones_say_nothing() -> None:
     assert report.html(summary).count("A/A check of") == 1
 
 
-def test_what_was_not_measured_is_null_and_never_zero() -> None:
+def test_what_was_not_measured_is_null_and_never_zero_and_so_is_a_total_with_a_gap():
     store = sweepdir.sweep()
     sweepdir.add_trials(store, "raw", [True, False], tokens=(None, None))
     sweepdir.add_trials(store, "best_of_n", [None, None])
@@ -70,23 +75,17 @@ def test_what_was_not_measured_is_null_and_never_zero() -> None:
     assert comparison_of(summary, "best_of_n", "raw")["says"].startswith("not measured")
     assert all(c["says"] == "not measured" and c["met"] is None for c in summary["criteria"])
     assert "not measured" in report.html(summary)
-
-
-def test_a_total_with_a_gap_is_not_measured() -> None:
     store = sweepdir.sweep()
     sweepdir.add_trial(store, "a", "raw", True)
     sweepdir.add_trial(store, "b", "raw", True, tokens=(None, None))
     assert config_of(report.summarise(store), "raw")["tokens"] is None
 
 
-def test_a_small_gain_is_called_no_difference_with_what_could_have_been_seen() -> None:
+def test_a_small_gain_is_no_difference_and_improved_is_said_only_above_the_threshold():
     comparison = comparison_of(report.summarise(sweepdir.demo_like()), "hc", "raw")
     assert comparison["delta"] == pytest.approx(0.25)
     effect = estimators.minimal_detectable_effect(8)
     assert comparison["says"] == f"no difference detected (8 tasks; minimum detectable effect {effect:.2f})"
-
-
-def test_improved_is_said_only_above_the_threshold() -> None:
     for wins, says in ((5, "no difference detected"), (9, "improved")):
         store = sweepdir.sweep()
         sweepdir.add_trials(store, "raw", [False] * 20)
@@ -103,12 +102,19 @@ def test_a_comparison_pairs_by_task_and_seed_and_leaves_unscored_partners_out() 
     assert report.summarise(store)["comparisons"][0]["delta"] is None
 
 
-def test_harness_checks_are_reported_but_never_compared() -> None:
+def test_harness_checks_are_reported_without_a_model_never_compared_and_meet_no_criteria():
     store = sweepdir.sweep()
     sweepdir.add_trials(store, "oracle", [True] * 8)
     sweepdir.add_trials(store, "nop", [False] * 8)
     summary = report.summarise(store)
     assert [c["agent"] for c in summary["configs"]] == ["oracle", "nop"] and summary["comparisons"] == []
+    store = sweepdir.sweep()
+    sweepdir.add_trials(store, "oracle", [True])
+    sweepdir.add_trials(store, "nop", [False])
+    summary = report.summarise(store)
+    assert summary["sweep"]["model"] is None and summary["criteria"] == []
+    page = report.html(summary)
+    assert "no model" in page and "Generalisation criteria" not in page
 
 
 @pytest.mark.parametrize(("passes", "tasks", "met", "says"), [
@@ -151,7 +157,12 @@ def test_two_configs_of_one_agent_are_told_apart() -> None:
     assert len(summary["criteria"]) == 8
 
 
-def test_a_folder_without_result_json_does_not_count_as_a_trial() -> None:
+def test_writing_twice_gives_the_same_bytes_and_a_folder_without_result_is_no_trial():
+    store = sweepdir.demo_like()
+    report.write(store)
+    first = dict(store.files)
+    report.write(store)
+    assert store.files == first and json.loads(store.read("report.json"))["configs"]
     store = sweepdir.demo_like()
     before = report.summarise(store)
     store.write("trials/half__12345678/config.json", b"{}")
@@ -168,20 +179,15 @@ def test_a_store_without_a_sweep_is_the_users_mistake() -> None:
         report.summarise(broken)
 
 
-def test_writing_twice_gives_the_same_bytes() -> None:
-    store = sweepdir.demo_like()
-    report.write(store)
-    first = dict(store.files)
-    report.write(store)
-    assert store.files == first and json.loads(store.read("report.json"))["configs"]
-
-
-def test_the_page_is_self_contained_and_escapes_what_it_shows(tmp_path: Path) -> None:
+def test_the_page_is_self_contained_escapes_what_it_shows_and_closes_every_tag(tmp_path):
     store = sweepdir.demo_like()
     sweepdir.add_trial(store, "<script>alert(1)</script>", "hc", False)
     page = report.html(report.summarise(store))
     assert "<script" not in page and not re.search(r"""(src|href)\s*=|url\(|@import""", page)
     assert "prefers-color-scheme: dark" in page and "no difference detected" in page
+    balance = _Balance()
+    balance.feed(report.html(report.summarise(sweepdir.demo_like())))
+    assert balance.open == []
 
 
 class _Balance(html.parser.HTMLParser):
@@ -199,21 +205,6 @@ class _Balance(html.parser.HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_every_tag_of_the_page_is_closed_in_its_place() -> None:
-    balance = _Balance()
-    balance.feed(report.html(report.summarise(sweepdir.demo_like())))
-    assert balance.open == []
-
-
-def test_trials_that_were_tried_again_are_counted_once_they_are_scored() -> None:
-    store = sweepdir.sweep()
-    sweepdir.add_trial(store, "a", "raw", True, metadata={"failed_attempts": [{}, {}]})
-    sweepdir.add_trial(store, "b", "raw", None, metadata={"failed_attempts": [{}]})
-    sweepdir.add_trial(store, "c", "raw", False)
-    (config,) = report.summarise(store)["configs"]
-    assert (config["retried"], config["unscored"], config["trials"]) == (1, 1, 3)
-
-
 @pytest.mark.parametrize("last", [True, None])
 def test_both_rates_stand_in_every_form_of_the_report(last: bool | None) -> None:
     from hc_ray.cli.text import tell_report
@@ -229,13 +220,3 @@ def test_both_rates_stand_in_every_form_of_the_report(last: bool | None) -> None
     tell_report(summary, stream)
     for told in (page, stream.getvalue()):
         assert interval_of(config["blind_pass"]) in told and interval_of(config["blind_pass_unscored_as_fail"]) in told
-
-
-def test_a_check_of_the_harness_names_no_model_and_has_no_criteria() -> None:
-    store = sweepdir.sweep()
-    sweepdir.add_trials(store, "oracle", [True])
-    sweepdir.add_trials(store, "nop", [False])
-    summary = report.summarise(store)
-    assert summary["sweep"]["model"] is None and summary["criteria"] == []
-    page = report.html(summary)
-    assert "no model" in page and "Generalisation criteria" not in page

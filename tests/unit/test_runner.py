@@ -41,7 +41,7 @@ def about(kind: str, path: str, expectation: Expectation, text: str = "", stdin:
                     stdin=stdin, expectation=expectation)  # fmt: skip
 
 
-async def test_a_call_is_compared_by_value_and_its_answer_is_recorded(sandbox):
+async def test_a_call_is_compared_by_value_and_its_answer_is_written_the_same_in_every_run(sandbox):
     await sandbox.put({"m.py": b"def f(x):\n    return {3, 1, x}\n"})
     tests = [call("a", "f(2)", ExpectedValue(value="{1, 2, 3}")), call("b", "f(2)", ExpectedValue(value="[1, 2, 3]")),
              call("c", "f([])", Unknown())]  # fmt: skip
@@ -49,9 +49,6 @@ async def test_a_call_is_compared_by_value_and_its_answer_is_recorded(sandbox):
     assert (right.outcome, right.observed) == ("pass", "set{1, 2, 3}")
     assert wrong.outcome == "fail" and "was expected" in wrong.detail
     assert (crash.outcome, crash.observed) == ("error", "raises TypeError")
-
-
-async def test_floats_and_addresses_are_written_the_same_in_every_run(sandbox):
     await sandbox.put({"m.py": b"def f(x):\n    return 0.1 + 0.2 if x else object()\n"})
     sum_, thing = await run(sandbox, [call("a", "f(1)", ExpectedValue(value="0.3")), call("b", "f(0)", Unknown())])
     assert (sum_.outcome, sum_.observed) == ("pass", "0.3") and thing.observed == "<object object>"
@@ -92,7 +89,7 @@ async def test_a_busy_loop_times_out_and_patience_ends_after_two(sandbox):
     assert "not run" in cells[3].detail
 
 
-async def test_every_test_sees_the_workdir_as_the_candidate_left_it(sandbox):
+async def test_every_test_sees_the_workdir_as_it_was_left_and_what_a_command_changes_is_observed(sandbox):
     script = f'echo "$1" >> {sandbox.workdir}/log.txt; wc -l < log.txt; mkdir -p d; rm -f keep\n'
     await sandbox.put({"s.sh": script.encode(), "log.txt": b"one\n", "keep": b""})
     tests = [about("command", "s.sh", ExpectedValue(value="2"), text) for text in ("a", "b")]
@@ -100,18 +97,19 @@ async def test_every_test_sees_the_workdir_as_the_candidate_left_it(sandbox):
                                 about("command", "", ExpectedValue(value="1"), "wc -l < log.txt")])  # fmt: skip
     assert [cell.outcome for cell in cells] == ["pass"] * 4 and await sandbox.get("log.txt") == b"one\n"
     assert (cells[0].observed or "").startswith("exit 0; 2; changes d/, -keep, log.txt ")
+    await sandbox.put({"move.sh": b"mv a.txt b.txt\n", "copy.sh": b"cp a.txt b.txt\n", "a.txt": b"1\n"})
+    moved, copied = await run(sandbox, [about("command", name, Unknown()) for name in ("move.sh", "copy.sh")])
+    assert moved.observed != copied.observed
+    assert "-a.txt" in (moved.observed or "") and "-a.txt" not in (copied.observed or "")
 
 
-async def test_commands_read_standard_input_and_may_have_to_refuse(sandbox):
+async def test_commands_read_standard_input_may_have_to_refuse_and_a_crash_says_what_happened(sandbox):
     await sandbox.put({"s.sh": b'read x; [ "$x" = ok ] || exit 3\necho "got $x  "\n'})
     tests = [about("command", "s.sh", ExpectedValue(value="got ok"), stdin="ok\n"),
              about("command", "s.sh", Rejected(), stdin="no\n"), about("command", "s.sh", Rejected(), stdin="ok\n"),
              about("command", "s.sh", Unknown(), stdin="no\n")]  # fmt: skip
     cells = await run(sandbox, tests)
     assert [cell.outcome for cell in cells] == ["pass", "pass", "fail", "error"]
-
-
-async def test_a_crash_of_a_command_says_what_happened_and_not_what_was_expected(sandbox):
     await sandbox.put({"s.sh": b"echo seven; echo broken >&2; exit 3\n", "t.sh": b"echo seven\n"})
     tests = [about("command", path, ExpectedValue(value="eight")) for path in ("s.sh", "t.sh")]
     crashed, wrong = await run(sandbox, tests)
@@ -157,25 +155,23 @@ async def test_repeats_run_every_test_so_often(sandbox):
     assert len(runs) == 3 and len({cell.observed for cell in runs}) == 3
 
 
-def test_a_report_that_was_cut_short_marks_the_rest_as_errors():
+async def test_a_report_that_was_cut_short_marks_the_rest_as_errors_and_tells_whole_candidates_alone():
     tests = [call("a", "f(1)", Unknown()), call("b", "f(2)", Unknown())]
     line = json.dumps({"id": "a", "run": 0, "outcome": "pass", "observed": "1 at 0x7f00aabbccdd", "detail": ""})
     (first,), (second,) = runner.read_runs(f"noise\n{line}\n[1]\n{{\n".encode(), tests)
     assert first == Cell(outcome="pass", observed="1 at 0x?")
     assert second.outcome == "error" and "stopped" in second.detail
+    lines = [{"id": name, "run": 0, "variant": variant, "outcome": "pass", "observed": "1", "detail": ""}
+             for variant, name in (("x", "a"), ("x", "b"), ("y", "a"))]  # fmt: skip
+    stdout = "\n".join(map(json.dumps, lines)).encode()
+    found = runner.read_variants(stdout, [call("a", "f(1)", Unknown()), call("b", "f(2)", Unknown())], ("x", "y", "z"))
+    assert list(found) == ["x"]
 
 
 @given(st.sampled_from(sorted(checks.CHECKS)), st.text(max_size=20), st.binary(max_size=60))
 def test_no_argument_and_no_content_breaks_a_check(name, argument, data):
     for path in ("no.py", "no.txt"):
         assert checks.holds(name, argument, data, Path(path))[0] in ("pass", "fail")
-
-
-async def test_what_a_command_changes_is_part_of_what_is_observed(sandbox):
-    await sandbox.put({"move.sh": b"mv a.txt b.txt\n", "copy.sh": b"cp a.txt b.txt\n", "a.txt": b"1\n"})
-    moved, copied = await run(sandbox, [about("command", name, Unknown()) for name in ("move.sh", "copy.sh")])
-    assert moved.observed != copied.observed
-    assert "-a.txt" in (moved.observed or "") and "-a.txt" not in (copied.observed or "")
 
 
 def test_every_property_is_known_on_both_sides():
@@ -212,11 +208,3 @@ async def test_several_candidates_share_a_run_and_leave_each_other_nothing(sandb
     assert [cell.outcome for cells in found.values() for cell in cells] == ["pass"] * 4 + ["error", "pass"]
     assert found["first"][0].observed == "1" and found["second"][0].observed == "['kept.txt']"
     assert (await sandbox.get("m.py", limit=99) or b"").endswith(b"return 0\n"), "the workdir was put back"
-
-
-async def test_a_report_that_breaks_off_tells_only_the_candidates_that_it_tells_whole():
-    lines = [{"id": name, "run": 0, "variant": variant, "outcome": "pass", "observed": "1", "detail": ""}
-             for variant, name in (("x", "a"), ("x", "b"), ("y", "a"))]  # fmt: skip
-    stdout = "\n".join(map(json.dumps, lines)).encode()
-    found = runner.read_variants(stdout, [call("a", "f(1)", Unknown()), call("b", "f(2)", Unknown())], ("x", "y", "z"))
-    assert list(found) == ["x"]

@@ -75,12 +75,9 @@ async def test_every_agent_sends_the_same_request_for_the_same_candidate(what: s
     assert all("Count each word once." in one for one in hc) == bool(TASKS[what][1].files)
 
 
-async def test_the_same_skills_are_told_by_every_agent() -> None:
+async def test_every_agent_tells_the_same_skills_and_another_seed_asks_the_same_with_other_seeds():
     told = [await asked(agent, "a script", "chat", use_skills=True) for agent in ("raw", "best_of_n", "hc")]
     assert told[0] == told[2][:1] and told[1] == told[2] and all("set -eu" in one for one in told[2])
-
-
-async def test_another_seed_of_a_trial_asks_the_same_with_other_seeds() -> None:
     first, second = [await asked("hc", "a function", "completion", seed=seed) for seed in (3, 4)]
     assert not set(first) & set(second)
     bare = [[json.loads(one) | {"seed": 0} for one in many] for many in (first, second)]

@@ -70,36 +70,24 @@ async def test_every_request_says_how_it_is_sampled_in_both_spellings(prompt: Pr
         assert {name: body[name] for name in NEUTRAL} == NEUTRAL and body["temperature"] == 0.0
 
 
-async def test_a_server_that_takes_everything_is_sent_everything_and_has_refused_nothing() -> None:
+async def test_a_server_is_sent_what_it_takes_and_what_it_refuses_is_found_named_or_not_and_recorded():
     seen, sent = await sent_after_probe(echo_request)
     assert seen.refused == () and seen.sampling == NEUTRAL and sent == [NEUTRAL, NEUTRAL]
     assert isinstance(json.loads(seen.model_dump_json())["sampling"]["top_k"], int)
-
-
-async def test_what_a_strict_server_names_is_dropped_and_recorded() -> None:
     seen, sent = await sent_after_probe(strict("top_p", "repetition_penalty"))
     assert seen.refused == ("min_p", "repeat_penalty", "top_k")
     assert sent == [{"top_p": 1.0, "repetition_penalty": 1.0}] * 2
-
-
-async def test_what_a_server_refuses_without_a_name_is_found_out_one_by_one() -> None:
     seen, sent = await sent_after_probe(strict("top_p", "min_p", unknown="bad request"))
     assert seen.refused == ("repeat_penalty", "repetition_penalty", "top_k")
     assert sent == [{"top_p": 1.0, "min_p": 0.0}] * 2
-
-
-async def test_a_server_that_echoes_the_whole_request_in_its_refusal_loses_only_what_it_refuses() -> None:
     seen, _ = await sent_after_probe(strict("top_p", unknown=f"bad: {', '.join(NEUTRAL)}"))
     assert seen.refused == ("min_p", "repeat_penalty", "repetition_penalty", "top_k")
     assert seen.sampling == {"top_p": 1.0}
-
-
-async def test_a_server_for_which_no_limit_is_minus_one_is_told_so() -> None:
     seen, sent = await sent_after_probe(strict(*NEUTRAL, top_k=lambda k: k == -1 or k > 0))
     assert seen.refused == () and sent == [{**NEUTRAL, "top_k": -1}] * 2
 
 
-async def test_what_one_endpoint_alone_refuses_is_sent_to_neither() -> None:
+async def test_what_one_endpoint_alone_refuses_is_sent_to_neither_and_of_two_spellings_one():
     def answer(body: dict[str, Any]) -> str:
         if "messages" in body and "min_p" in body:
             raise Rejected(400, "min_p")
@@ -108,8 +96,6 @@ async def test_what_one_endpoint_alone_refuses_is_sent_to_neither() -> None:
     seen, sent = await sent_after_probe(answer)
     assert seen.refused == ("min_p",) and all("min_p" not in body for body in sent)
 
-
-async def test_two_spellings_that_a_server_takes_only_alone_are_sent_as_one() -> None:
     def answer(body: dict[str, Any]) -> str:
         if "repeat_penalty" in body and "repetition_penalty" in body:
             raise Rejected(400, "given twice")
@@ -136,7 +122,7 @@ async def test_an_engine_sends_the_sampling_that_its_plan_says() -> None:
         assert endpoint.capabilities["refused"] == []
 
 
-def test_two_roles_at_one_address_keep_their_own_sampling() -> None:
+def test_two_roles_at_one_address_keep_their_own_sampling_which_is_part_of_the_digest():
     setups = {}
     for role, sampling in (("tester", {"top_p": 0.5}), ("solver", {"top_p": 1.0})):
         endpoint = Endpoint(base_urls=("http://127.0.0.1:1/v1",), model="m", capabilities={"sampling": sampling})
@@ -145,9 +131,6 @@ def test_two_roles_at_one_address_keep_their_own_sampling() -> None:
     trials = Trials(setups, [], {}, None)  # type: ignore[arg-type]
     assert trials.role("tester", 0).model is not trials.role("solver", 0).model
     assert trials.role("tester", 0).model is trials.role("tester", 0).model
-
-
-def test_sampling_is_part_of_the_digest_of_model_and_profile() -> None:
     engine = EngineConfig(kind="openai", base_url="http://127.0.0.1:1/v1", model="m")
     bent = engine.model_copy(update={"sampling": Sampling(repetition_penalty=1.1)})
     assert role_model(engine)[2] != role_model(bent)[2] and role_model(bent)[1].sampling.repetition_penalty == 1.1

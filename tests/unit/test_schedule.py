@@ -50,21 +50,21 @@ def test_a_fresh_candidate_is_asked_for_alike_whatever_agent_round_and_batch_it_
     assert ways([other]) == ways(single[:1]) and other.seed != single[0].seed
 
 
-def test_what_was_tried_is_told_to_every_second_fresh_candidate() -> None:
+def test_what_was_tried_is_told_to_every_second_fresh_candidate_of_each_attempt_its_worst_fault_once():
     slots = schedule().round(number=2, count=4, begin=4, next_lineage=4, told="tried")
     assert [slot.told for slot in slots] == ["tried", "", "tried", ""]
+    text = tried([("f(1): TypeError", "f(2): 3"), ("f(1): TypeError",), (), ("f(0): observed 2",)])
+    assert text.count("f(1): TypeError") == 1 and "f(0): observed 2" in text and "f(2)" not in text
+    assert tried([()]) == ""
 
 
-def test_repairs_take_the_first_slots_and_stay_in_their_lineage() -> None:
+def test_repairs_stay_in_their_lineage_and_a_replacement_is_asked_further_up_the_ladder():
     slots = schedule().round(number=2, count=3, begin=3, next_lineage=3, to_repair=[PARENT])
     assert (slots[0].parent, slots[0].lineage, slots[0].repairs, slots[0].plan) == ("c1.0", 0, 1, "plain")
     assert [(slot.lineage, slot.parent) for slot in slots[1:]] == [(3, None), (4, None)]
     assert len(schedule().round(number=2, count=1, begin=3, next_lineage=3, to_repair=[PARENT, PARENT])) == 1
     again = schedule().repair(PARENT.model_copy(update={"repairs": 1}), round=3, slot=0)
     assert again.repairs == 2 and again.temperature != slots[0].temperature and again.seed != slots[0].seed
-
-
-def test_a_replacement_is_asked_further_up_the_ladder_and_says_whom_it_replaces() -> None:
     first = schedule().round(number=1, count=2, begin=0, next_lineage=0)
     (other,) = schedule().replacements([PARENT], number=1, begin=2, first_slot=2, next_lineage=2)
     assert other.id == "c1.2" and other.replaces == "c1.0" and ways([other])[0] not in ways(first)
@@ -75,7 +75,7 @@ def cell_and_test(outcome: str, confidence: float, detail: str) -> tuple[Cell, S
     return Cell.model_validate({"outcome": outcome, "detail": detail}), test
 
 
-def test_how_much_a_repair_is_told_follows_the_knob() -> None:
+def test_how_much_a_repair_is_told_follows_the_knob_and_the_same_crash_is_told_once():
     pairs = [cell_and_test("error", 0.1, "TypeError: no"),
              cell_and_test("fail", 0.9, "observed 2 where 1 was expected"),
              cell_and_test("fail", 0.2, "observed 3 where 1 was expected"), cell_and_test("pass", 0.9, "")]  # fmt: skip
@@ -83,6 +83,8 @@ def test_how_much_a_repair_is_told_follows_the_knob() -> None:
     assert len(feedback(row, tests, "crashes")) == 1
     assert feedback(row, tests, "trusted")[1].endswith("observed 2 where 1 was expected; the test may be wrong")
     assert len(feedback(row, tests, "full")) == 3
+    pairs = [cell_and_test("error", n / 10, "does not load: SyntaxError (line 3)") for n in range(5)]
+    assert len(feedback([cell for cell, _ in pairs], [test for _, test in pairs], "full")) == 1
 
 
 def file_fault(level: Level, expectation: Expectation, outcome: Outcome = "fail", confidence: float = 0.3) -> list[int]:
@@ -106,20 +108,12 @@ def test_a_file_of_a_wrong_form_is_told_always() -> None:
         assert file_fault("crashes", Property(name=name)) == [0], name
 
 
-def test_the_same_crash_at_every_input_is_told_once() -> None:
-    pairs = [cell_and_test("error", n / 10, "does not load: SyntaxError (line 3)") for n in range(5)]
-    assert len(feedback([cell for cell, _ in pairs], [test for _, test in pairs], "full")) == 1
-
-
-def test_a_lineage_is_repaired_so_often_and_no_more() -> None:
+def test_a_lineage_is_repaired_so_often_and_missing_files_come_before_crashes_and_wrong_answers():
     ranks = {"c1.0": 1}
     assert repairable([PARENT], ["c1.0"], ranks, limit=2, count=1) == (PARENT,)
     assert repairable([PARENT.model_copy(update={"repairs": 2})], ["c1.0"], ranks, limit=2, count=1) == ()
     child = PARENT.model_copy(update={"id": "c2.0", "parent": "c1.0"})
     assert repairable([PARENT, child], ["c1.0", "c2.0"], ranks, limit=2, count=1) == ()
-
-
-def test_missing_files_and_what_does_not_load_are_repaired_first_then_crashes_then_wrong_answers() -> None:
     pool = [PARENT.model_copy(update={"id": f"c1.{i}", "lineage": i}) for i in range(4)]
     found = repairable(pool, ["c1.0", "c1.1", "c1.2", "c1.3"], {"c1.0": 2, "c1.1": 1, "c1.2": 0}, limit=2, count=3)
     assert [one.id for one in found] == ["c1.2", "c1.1", "c1.0"]
@@ -132,26 +126,14 @@ def test_faults_are_ranked_by_their_kind() -> None:
     assert [rank for rank, _ in found] == [0, 1, 2]
 
 
-def test_a_new_start_is_told_of_each_attempt_its_worst_fault_once() -> None:
-    text = tried([("f(1): TypeError", "f(2): 3"), ("f(1): TypeError",), (), ("f(0): observed 2",)])
-    assert text.count("f(1): TypeError") == 1 and "f(0): observed 2" in text and "f(2)" not in text
-    assert tried([()]) == ""
-
-
-def test_seeds_and_names_derive_from_the_public_digest_and_the_place_alone() -> None:
+def test_seeds_and_names_derive_from_digest_and_place_alone_and_what_differs_between_runs_is_normalised():
     assert seed_of("d", 0, "solver", 1, 2) == seed_of("d", 0, "solver", 1, 2) < 2**31
     assert len({seed_of(d, s, r, 1) for d in "de" for s in (0, 1) for r in ("solver", "tester")}) == 8
     assert sandbox_name("d", "t", "base") != sandbox_name("d", "t", "fork", "c1.0")
-
-
-def test_what_differs_between_equal_runs_is_normalised() -> None:
     first = "<f at 0x7f2a11223344> in /tmp/hc/ab12cd/tabc_1234 took, 2026-11-21 10:00:01; 3 passed in 0.12s, host-a1"
     second = "<f at 0x7e0000000000> in /tmp/hc/ffffff/txyz98765 took, 2027-01-02 23:59:59; 3 passed in 9s, host-b2"
     assert normal(first, host="host-a1") == normal(second, host="host-b2")
     assert normal("12 apples in 3 boxes at 7") == "12 apples in 3 boxes at 7"
-
-
-def test_addresses_epoch_times_and_scratch_folders_of_a_candidates_answer_are_normalised() -> None:
     first = "no answer at 139876472514792, (1795304993.8741176, '/tmp/hc/541206a6e7bb/tab12cd34/tmp7gfh2a7w')"
     second = "no answer at 140344867219688, (1795305001.123456, '/tmp/hc/541206a6e7bb/tzz98yx76/tmpq1w2e3r4')"
     assert normal(first) == normal(second)

@@ -29,17 +29,17 @@ def test_one_candidate_that_passes_all_among_failures_is_chosen_by_every_judging
         assert select(matrix, name, tests=columns_of(matrix)).chosen == "c1"
 
 
-def test_mbr_takes_the_largest_group_of_identical_behaviour_and_the_earliest_of_it() -> None:
+def test_mbr_takes_the_largest_group_of_one_behaviour_or_the_most_agreeing_and_never_a_crowd_of_crashes():
     answers: list[list[str | None]] = [["1", "9"], ["1", "2"], ["1", "2"], ["0", "0"]]
     matrix = matrix_of(["++", "++", "++", "++"], answers)
     selection = select(matrix, "mbr", tests=columns_of(matrix, (0, 1)))
     assert selection.chosen == "c1" and selection.clusters[0] == ("c1", "c2")
-
-
-def test_mbr_breaks_single_groups_by_agreement_input_by_input() -> None:
     answers: list[list[str | None]] = [["7", "8", "9"], ["1", "2", "0"], ["1", "2", "3"], ["1", "5", "3"]]
     matrix = matrix_of(["+++"] * 4, answers)
     assert select(matrix, "mbr", tests=columns_of(matrix, (0, 1, 2))).chosen == "c2"
+    answers: list[list[str | None]] = [["raises TypeError"] * 2, ["raises TypeError"] * 2, [None, None], ["1", "2"]]
+    matrix = matrix_of(["!!", "!!", "!!", "++"], answers)
+    assert select(matrix, "mbr", tests=columns_of(matrix, (0, 1))).chosen == "c3"
 
 
 def test_of_two_that_differ_on_one_input_the_one_that_answers_it_is_chosen_although_more_crash() -> None:
@@ -50,28 +50,21 @@ def test_of_two_that_differ_on_one_input_the_one_that_answers_it_is_chosen_altho
     assert select(matrix, "mbr", tests=columns_of(matrix, (0, 1, 2))).chosen == "c0", "it counts whole behaviour"
 
 
-def test_mbr_never_prefers_a_crowd_that_only_crashes() -> None:
-    answers: list[list[str | None]] = [["raises TypeError"] * 2, ["raises TypeError"] * 2, [None, None], ["1", "2"]]
-    matrix = matrix_of(["!!", "!!", "!!", "++"], answers)
-    assert select(matrix, "mbr", tests=columns_of(matrix, (0, 1))).chosen == "c3"
-
-
-def test_codet_lets_many_alike_outweigh_one_more_test() -> None:
+def test_codet_lets_many_alike_outweigh_one_more_test_and_a_clear_posterior_is_near_one():
     matrix = matrix_of(["+++-", "++++", "+++-", "+++-", "+++-"])
     assert select(matrix, "codet", tests=columns_of(matrix)).chosen == "c0"
     assert select(matrix, "max_pass", tests=columns_of(matrix)).chosen == "c1"
-
-
-def test_the_posterior_of_a_clear_winner_is_near_one_and_of_equals_is_shared() -> None:
     clear = matrix_of(["++++++", "------", "-+----"])
     assert select(clear, "posterior", tests=columns_of(clear)).confidence > 0.9
     even = matrix_of(["+-", "-+"])
     assert select(even, "posterior", tests=columns_of(even)).confidence == pytest.approx(0.5)
 
 
-def test_a_stated_example_outweighs_two_guesses() -> None:
+def test_a_stated_example_outweighs_two_guesses_and_inputs_alone_judge_nobody():
     matrix = matrix_of(["+--", "-++"])
     assert select(matrix, "max_pass", tests=[column(0, weight=3.0), column(1), column(2)]).chosen == "c0"
+    matrix = matrix_of(["-+", "+-"])
+    assert select(matrix, "max_pass", tests=columns_of(matrix, (0,))).chosen == "c0"
 
 
 def guess(number: int) -> SelfTest:
@@ -83,20 +76,12 @@ def stated(number: int) -> SelfTest:
     return column(number, weight=3.0).model_copy(update={"confidence": 0.9})
 
 
-def test_a_guess_that_one_candidate_alone_passes_beats_nobody() -> None:
+def test_a_guess_that_one_candidate_alone_passes_beats_nobody_and_one_that_others_bear_out_is_believed():
     # A crowd fails the stated answer; a group passes it; one passes it and a guess that everybody else fails.
     matrix = matrix_of(["+--"] * 12 + ["++-"] * 6 + ["+++"])
     assert select(matrix, "posterior", tests=[column(0), stated(1), guess(2)]).chosen == "c12"
-
-
-def test_a_guess_that_the_others_bear_out_is_believed() -> None:
     rows = ["+--"] * 3 + ["++-"] * 2 + ["+++"] * 4
     assert select(matrix_of(rows), "posterior", tests=[column(0), stated(1), guess(2)]).chosen == "c5"
-
-
-def test_inputs_alone_judge_nobody() -> None:
-    matrix = matrix_of(["-+", "+-"])
-    assert select(matrix, "max_pass", tests=columns_of(matrix, (0,))).chosen == "c0"
 
 
 def test_ties_fall_to_agreement_then_fewer_errors_then_the_earlier_slot() -> None:

@@ -26,10 +26,13 @@ def test_set_reaches_every_field_by_its_dotted_key_and_reads_values_as_yaml(tmp_
     assert (config.roles["tester"].model, config.roles["tester"].parallel) == ("theirs", 2)
 
 
-def test_every_key_that_is_offered_is_one_that_set_takes() -> None:
+def test_every_key_that_is_offered_is_taken_a_flag_for_it_beside_a_set_refused_and_the_last_set_wins():
     keys = known_keys()
     assert {"seeds", "solver.testgen.total_max", "roles.solver.model", "budget.tokens", "engine"} <= set(keys)
     assert len(keys) == len(set(keys)) and all(is_known(tuple(key.split("."))) for key in keys)
+    with pytest.raises(ConfigError, match="--seeds sets the same field"):
+        with_sets("seeds=3", given={"--seeds": 2})
+    assert with_sets("seeds=3", "seeds=4").seeds == 4
 
 
 @pytest.mark.parametrize(("text", "says"), [
@@ -51,9 +54,3 @@ def test_a_set_that_is_wrong_is_one_line_that_names_the_key_and_the_nearest_know
     with pytest.raises(ConfigError) as told:
         with_sets(text)
     assert says in str(told.value) and len(str(told.value).splitlines()) == 1
-
-
-def test_a_flag_and_a_set_for_the_same_field_are_refused_and_the_last_of_two_sets_wins() -> None:
-    with pytest.raises(ConfigError, match="--seeds sets the same field"):
-        with_sets("seeds=3", given={"--seeds": 2})
-    assert with_sets("seeds=3", "seeds=4").seeds == 4

@@ -28,20 +28,13 @@ def test_a_reader_finds_instruction_tests_with_gate_reasons_candidates_choice_an
     assert "Failures outside" not in text
 
 
-def test_the_submitted_candidate_is_marked() -> None:
+def test_the_submitted_candidate_is_marked_each_test_has_its_row_and_prompts_are_told_if_asked_for():
     lines = told().splitlines()
     (marked,) = [line for line in lines if line.startswith("*")]
     assert "c0.1" in marked and any(line.startswith("c0.1 (submitted): double.py") for line in lines)
-
-
-def test_the_pass_matrix_shows_every_candidate_under_every_test() -> None:
     lines = told().splitlines()
     (row,) = [line.split() for line in lines if line.startswith("t2 ")]
-    assert row[:3] == ["t2", "fail", "pass"]
-
-
-def test_prompts_and_answers_are_told_only_when_asked_for() -> None:
-    assert "PROMPT-TEXT" not in told() and "ANSWER-TEXT" in told(verbose=True)
+    assert row[:3] == ["t2", "fail", "pass"] and "PROMPT-TEXT" not in told() and "ANSWER-TEXT" in told(verbose=True)
 
 
 def test_a_repair_is_shown_as_the_change_to_its_parent() -> None:
@@ -57,13 +50,10 @@ def test_a_repair_is_shown_as_the_change_to_its_parent() -> None:
     assert "-    return n + n or 1" in repair["diff"] and "+    return 2 * n" in repair["diff"]
 
 
-def test_an_agent_without_model_or_tests_is_shown_without_inventing_any() -> None:
+def test_an_agent_without_model_or_tests_is_shown_without_any_and_an_unscored_trial_says_why():
     about = described("a", "oracle", False, of=sweepdir.add_trial, metadata={"cause": "1 of 6 tests failed"})
     assert about["suite"] is None and about["matrix"] is None and about["candidates"] == []
     assert "failed: 1 of 6 tests failed" in told(about) and "this agent writes no tests" in told(about)
-
-
-def test_an_unscored_trial_says_why() -> None:
     assert "unscored: EngineError: the server died" in told(described("a", "hc", None, of=sweepdir.add_trial))
 
 

@@ -62,10 +62,16 @@ def test_a_file_must_have_the_form_of_its_kind(path, names):
     assert [name for name, *_ in properties(tests)] == names and not any(test.guard for test in tests)
 
 
-def test_a_shown_answer_weighs_more_than_a_guess_and_belongs_to_its_own_sentence():
+def test_a_shown_answer_outweighs_a_guess_and_a_shown_refusal_leaves_other_inputs_without_one():
     text = "Write `m.py` that defines `f(n)`.\nIt doubles. For example, `f([1,2])` returns `[2,4]`. Be quick."
     (example,) = [test for test in shown(text) if test.expectation.kind == "value"]
     assert example.weight > 1 and example.sentence == "For example, `f([1,2])` returns `[2,4]`."
+    refuses = ONE + " `f(-1)` raises ValueError."
+    asked = {call for name, _, call in properties(shown(refuses)) if call}
+    assert asked == {"f(1)"} and asked < {call for _, _, call in properties(shown(ONE)) if call}
+    assert "not_none" in {name for name, *_ in properties(shown(ONE))} - {
+        name for name, *_ in properties(shown(refuses))
+    }
 
 
 @pytest.mark.parametrize(("text", "kind"), [
@@ -79,15 +85,6 @@ def test_a_shown_answer_weighs_more_than_a_guess_and_belongs_to_its_own_sentence
 ])  # fmt: skip
 def test_the_type_of_every_answer_is_that_of_all_shown_ones_or_of_the_annotation(text, kind):
     assert {argument for name, argument, _ in properties(shown(text)) if name == "type"} == ({kind} if kind else set())
-
-
-def test_where_an_input_is_shown_to_be_refused_only_shown_inputs_are_said_to_be_answered():
-    refuses = ONE + " `f(-1)` raises ValueError."
-    asked = {call for name, _, call in properties(shown(refuses)) if call}
-    assert asked == {"f(1)"} and asked < {call for _, _, call in properties(shown(ONE)) if call}
-    assert "not_none" in {name for name, *_ in properties(shown(ONE))} - {
-        name for name, *_ in properties(shown(refuses))
-    }
 
 
 @pytest.mark.parametrize(("text", "calls"), [
@@ -113,15 +110,12 @@ def test_a_program_is_tried_with_the_shown_inputs_and_a_data_file_by_what_it_hol
     assert file.subject.kind == "file"
 
 
-def test_a_signature_tells_which_calls_it_takes():
+def test_a_signature_tells_which_calls_it_takes_and_coverage_which_sentences_no_test_encodes():
     target = Target(kind="call", path="m.py", function="f", parameters=("a", "b = 2"))
     calls = [(1, ""), (3, ""), (1, "b"), (2, "b"), (1, "c"), (0, "b")]
     told = [target.takes(positional, frozenset(named)) for positional, named in calls]
     assert told == [True, False, True, False, False, False]
     assert Target(kind="call", path="m.py").takes(9, frozenset()), "nothing is known of its signature"
-
-
-def test_coverage_tells_which_sentences_no_test_encodes():
     spec, deliverable = read(ONE)
     tests = [test.model_copy(update={"id": str(i)}) for i, test in enumerate(shown_tests(spec, deliverable))]
     asked = requirements(spec)

@@ -55,12 +55,9 @@ def many(count: int) -> tuple[Skill, ...]:
     )  # fmt: skip
 
 
-def test_the_shipped_skills_are_generic_know_how_of_five_trades():
+def test_the_shipped_skills_are_of_five_trades_and_an_instruction_calls_for_the_most_fitting_first():
     shipped = ["c-build", "pytest-basics", "python-library", "regex-syntax", "shell-pitfalls"]
     assert [skill.name for skill in SKILLS] == shipped == sorted(path.name for path in SHIPPED.iterdir())
-
-
-def test_an_instruction_calls_for_the_skills_whose_triggers_it_holds_the_most_fitting_first():
     assert names(PATTERN)[0] == "regex-syntax" and names(CSV) == ["python-library"]
     assert names("Write a C program `/app/sum.c`, built with gcc.")[0] == "c-build"
     assert names("Write a shell script `/app/run.sh` for bash.")[0] == "shell-pitfalls"
@@ -98,13 +95,10 @@ async def test_two_hundred_skills_cost_no_more_than_the_budget(budget, listing):
     assert count_pieces(text) <= budget and bool(text) == (budget >= 60)
 
 
-async def test_texts_come_whole_or_not_at_all_and_the_others_by_name():
+async def test_texts_come_whole_or_not_at_all_and_scripts_are_named_to_a_candidate_that_can_run_them():
     text = await told("Write the file a.py.", many(200), 340, listing=True)
     assert text.count(" word" * 49) == 6 and f"{PLACE}/NAME/SKILL.md" in text and "made-" in text
     assert "never" not in text and PLACE not in await told("Write the file a.py.", many(200), 300)
-
-
-async def test_the_scripts_of_what_is_told_are_named_to_a_candidate_that_can_run_them():
     listed = await told(PATTERN, SKILLS, 1000, listing=True)
     assert "\nregex-syntax/try_pattern.py FILE TEXT" in listed and "\nregex-syntax:" not in listed
     assert "try_pattern" not in await told(PATTERN, SKILLS, 1000) + await told(CSV, SKILLS, 1000, listing=True)
@@ -197,12 +191,9 @@ def lesson(trials: list[Solved], known: Vocabulary = NOBODY, skills: tuple[Skill
     return one
 
 
-def test_a_kind_is_learned_from_above_nine_in_ten_with_five_trials_of_two_tasks():
+def test_a_kind_is_learned_from_five_good_trials_of_two_tasks_and_told_is_what_half_of_them_share():
     assert lesson(solved(5)).skill and not lesson(solved(4)).skill and not lesson(solved(6, tasks=1)).skill
     assert not lesson(solved(10, failed=1)).skill and lesson(solved(11, failed=1)).skill
-
-
-def test_what_is_told_stands_in_half_of_the_passing_answers_and_in_two_tasks():
     said = common(solved())
     assert "They import csv." in said and "They open files in a with block." in said
     lonely = [*solved(5), Solved(task="t9", kind="csv", passed=True, files={"a.py": "import json\n"})]
@@ -298,16 +289,13 @@ def test_a_new_version_keeps_the_scripts_of_the_old_one(tmp_path):
     assert all((tmp_path / "regex-syntax" / path).stat().st_mode & 0o111 for path in skill.scripts)
 
 
-def test_nothing_is_learned_from_a_holdout(tmp_path, capsys):
+def test_nothing_is_learned_from_a_holdout_or_where_there_is_no_sweep(tmp_path, capsys):
     store = sweep(dataset=str(tmp_path))
     data = json.loads(store.read("sweep.json"))
     data["config"]["split"] = "holdout"
     store.write("sweep.json", json.dumps(data).encode())
     assert cli.run(["skills", "learn", str(store.save(tmp_path / "out")), "--to", str(tmp_path / "learned")]) == 2
     assert "from dev only" in capsys.readouterr().err and not (tmp_path / "learned").exists()
-
-
-def test_learning_where_there_is_no_sweep_says_so(tmp_path, capsys):
     assert cli.run(["skills", "learn", str(tmp_path)]) == 2 and "no sweep.json" in capsys.readouterr().err
 
 

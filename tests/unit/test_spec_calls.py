@@ -55,7 +55,11 @@ def test_what_is_a_part_of_something_longer_is_no_value(text):
     assert all(one.kind == "unknown" for one in find_calls(text, "f"))
 
 
-def test_literals_and_arguments_are_read_in_normal_form():
+def test_a_function_is_known_by_a_call_with_a_value_alone_and_literals_are_read_in_normal_form():
+    text = "Fix it, so that `slug('A B')` returns `'a-b'`; `trim(' a')` and `print(1)` and `x.low('A')` stay."
+    assert calls(text) == [("slug('A B')", "'a-b'", False)]
+    assert signatures(text) == [Signature(name="slug", parameters=None)]
+    assert signatures(text)[0].head == "def slug(" and signatures(text)[0].names == ()
     assert literal_type("None") == "NoneType" and literal_type("{1: 2}") == "dict"
     assert arguments("f(1, a=2)") == (1, frozenset({"a"})) and arguments("f(*[1])") == (-1, frozenset())
     assert call_in_normal_form('f( "a" )', "f") == "f('a')" and call_in_normal_form("f(a)", "f") is None
@@ -76,20 +80,10 @@ def test_an_example_is_read_in_every_form(shown, call, expected):
     assert (one.call, one.expected, one.function) == (call, expected, "f") and one.sentence
 
 
-def test_each_call_is_told_once_the_one_with_a_value_wins_and_two_values_are_none():
+def test_each_call_is_told_once_with_its_value_and_definitions_and_statements_are_none():
     assert calls("Write `f(x)`. Call `f(2)`. `f(2)` returns `3`; `f(2)` == 3.") == [("f(2)", "3", False)]
     two = "Write `f(x)`. Today `f(2)` returns `5`. `f(2)` must stay an int: `f(2)` == 4. `f(-1)` raises `ValueError`."
     assert calls(two) == [("f(2)", None, False), ("f(-1)", None, True)]
-
-
-def test_a_function_is_known_by_a_call_with_a_value_alone():
-    text = "Fix it, so that `slug('A B')` returns `'a-b'`; `trim(' a')` and `print(1)` and `x.low('A')` stay."
-    assert calls(text) == [("slug('A B')", "'a-b'", False)]
-    assert signatures(text) == [Signature(name="slug", parameters=None)]
-    assert signatures(text)[0].head == "def slug(" and signatures(text)[0].names == ()
-
-
-def test_definitions_and_statements_of_a_program_are_no_calls():
     assert calls(f"{F}python\ndef f():\n    return 1\n\nf()\n{F}") == []
     assert calls("Define `def f():`. `f()` returns `1`.") == [("f()", "1", False)]
 
@@ -106,10 +100,13 @@ def test_a_signature_is_read_in_every_spelling(text, name, parameters, returns):
     assert (signature.name, signature.parameters, signature.returns) == (name, parameters, returns)
 
 
-def test_several_functions_keep_their_order_and_methods_and_those_of_the_language_are_none():
+def test_several_functions_keep_their_order_and_parameters_theirs_and_methods_are_none():
     text = "Implement `pack(s)` and `unpack(s)` in `p.py`. Use `len(s)` and `print(s)` as you like."
     text += f"\n{F}python\nclass A:\n    def f(self, a):\n        pass\n\ndef g(a):\n    pass\n{F}"
     assert [signature.name for signature in signatures(text)] == ["pack", "unpack", "g"]
+    (signature,) = signatures("Define `f(a, /, b: int = 2, *more, c, **rest)` in `m.py`.")
+    assert signature.names == ("a", "b", "c", "more", "rest")
+    assert signature.head == "def f(a, /, b: int = 2, *more, c, **rest):"
 
 
 @pytest.mark.parametrize(
@@ -117,12 +114,6 @@ def test_several_functions_keep_their_order_and_methods_and_those_of_the_languag
 )
 def test_a_span_that_is_no_definition_gives_no_signature(span):
     assert signatures(f"Look at `{span}` here.") == []
-
-
-def test_names_of_parameters_are_listed_in_order():
-    (signature,) = signatures("Define `f(a, /, b: int = 2, *more, c, **rest)` in `m.py`.")
-    assert signature.names == ("a", "b", "c", "more", "rest")
-    assert signature.head == "def f(a, /, b: int = 2, *more, c, **rest):"
 
 
 @settings(max_examples=150)

@@ -84,13 +84,10 @@ def test_a_name_is_the_one_file_of_the_environment_that_ends_with_it_else_taken_
     assert [(file.path, file.exists, file.located) for file in named(text)] == found
 
 
-def test_files_come_in_order_of_first_mention_each_once() -> None:
+def test_files_come_in_order_of_first_mention_each_once_and_below_the_root_they_need_a_suffix():
     text = "Read `table.csv`, write /app/b.txt and `/app/a.txt`; b.txt and `/app/table.csv` again: `/app/b.txt`."
     assert paths(text) == ["table.csv", "b.txt", "a.txt"]
     assert [file.exists for file in named(text)] == [True, False, False]
-
-
-def test_with_the_root_as_workdir_a_path_needs_a_suffix() -> None:
     root = Environment(workdir="/")
     assert paths("Use `/usr/bin/tool`, write /out.txt and `/srv/a.py`.", root) == ["out.txt", "srv/a.py"]
 

@@ -61,7 +61,7 @@ BOATS = Environment(
 )  # fmt: skip
 
 
-def test_a_long_instruction_with_several_outputs_and_a_service_is_read_whole() -> None:
+def test_a_long_instruction_with_several_outputs_and_a_service_is_read_whole_as_a_reader_sees_it():
     spec = read_spec(TASK, BOATS)
     assert [(file.path, file.exists, file.located) for file in spec.files] == [
         ("tests/test_slots.py", True, True),
@@ -79,19 +79,6 @@ def test_a_long_instruction_with_several_outputs_and_a_service_is_read_whole() -
         ("./report.sh 1", "1 boat\n"),
     ]
     assert spec.commands == ("./report.sh 2", "./report.sh 0", "python3 -m boats --port 8080 &")
-
-
-def test_sentences_items_rows_and_code_lines_come_in_order() -> None:
-    text = "# Head\n\nOne `a. B`\ntwo. Three, e.g. `x`! `y` is it.\n\n- item\n  goes on\n- `last`. End\n"
-    text += "\n| h | i |\n|---|---|\n| 1 | 2 |\n"
-    text += f"\n{F}py\nx = 1\n\n  y = 2\n{F}\n"
-    assert read_spec(text, Environment()).sentences == (
-        "Head", "One `a. B` two.", "Three, e.g. `x`!", "`y` is it.", "item goes on", "`last`.", "End", "h | i", "1 | 2",
-        "x = 1", "y = 2",
-    )  # fmt: skip
-
-
-def test_the_sentences_of_a_long_instruction_are_those_that_a_reader_sees() -> None:
     spec = read_spec(TASK, BOATS)
     assert "It stopped working after the last release." in spec.sentences
     assert (
@@ -102,7 +89,14 @@ def test_the_sentences_of_a_long_instruction_are_those_that_a_reader_sees() -> N
     assert spec.sentence_with("free_slots(3, [])") == "For example `free_slots(3, [])` returns `[]`."
 
 
-def test_a_sentence_is_found_whatever_quotes_it_uses() -> None:
+def test_sentences_items_rows_and_code_lines_come_in_order_and_are_found_whatever_quotes_they_use():
+    text = "# Head\n\nOne `a. B`\ntwo. Three, e.g. `x`! `y` is it.\n\n- item\n  goes on\n- `last`. End\n"
+    text += "\n| h | i |\n|---|---|\n| 1 | 2 |\n"
+    text += f"\n{F}py\nx = 1\n\n  y = 2\n{F}\n"
+    assert read_spec(text, Environment()).sentences == (
+        "Head", "One `a. B` two.", "Three, e.g. `x`!", "`y` is it.", "item goes on", "`last`.", "End", "h | i", "1 | 2",
+        "x = 1", "y = 2",
+    )  # fmt: skip
     spec = read_spec('Hello. Print "a b" twice.', Environment())
     assert (
         spec.sentence_with("'a b'") == spec.sentence_with("\N{LEFT DOUBLE QUOTATION MARK}a  b") == 'Print "a b" twice.'
@@ -110,7 +104,7 @@ def test_a_sentence_is_found_whatever_quotes_it_uses() -> None:
     assert spec.sentence_with("nowhere") == "Hello." and read_spec("", Environment()).sentence_with("x") == ""
 
 
-def test_an_instruction_falls_into_its_blocks() -> None:
+def test_an_instruction_falls_into_its_blocks_and_code_spans_end_at_their_backticks():
     text = f"One.\n\n{F}Py extra\n    a\n  b\n{F}\nTwo:\n\n| h | i |\n|---|---|\n| `a\\|b` | c |\n"
     text += "\n    code\n\n- x\n  - y\n\n  z\n"
     found = [(one.kind, one.text) for one in blocks(text)]
@@ -119,22 +113,16 @@ def test_an_instruction_falls_into_its_blocks() -> None:
         ("item", "x"), ("item", "y"), ("item", "z"),
     ]  # fmt: skip
     assert [one.language for one in blocks(text)][1] == "py" and blocks(text)[3].rows == (("h", "i"), ("`a|b`", "c"))
-
-
-def test_code_spans_end_at_as_many_backticks_as_opened_them() -> None:
     (block,) = blocks("a `b` ``c ` d`` `e\nf` `open")
     assert block.spans == ("b", "c ` d", "e f")
     assert "".join(piece.text for piece in block.pieces if not piece.code) == "a    `open"
 
 
-def test_the_snapshot_is_added_to_a_copy() -> None:
+def test_the_snapshot_is_added_to_a_copy_and_a_spec_is_plain_data():
     spec = read_spec("Hello.", Environment())
     seen = spec.with_snapshot(EnvironmentView(tools={"gcc": "13"}))
     assert seen.snapshot.tools == {"gcc": "13"} and spec.snapshot == EnvironmentView()
     assert seen.sentences == spec.sentences
-
-
-def test_a_spec_is_plain_data() -> None:
     spec = read_spec(TASK, BOATS)
     assert Spec.model_validate_json(spec.model_dump_json()) == spec
 

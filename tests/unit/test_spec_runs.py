@@ -42,14 +42,13 @@ def test_what_is_no_session_is_no_run(block: str) -> None:
     assert shown(f"Write `x.sh`, a script.\n\n{F}\n{block}\n{F}") == []
 
 
-def test_an_output_that_is_cut_or_remarked_upon_is_left_open() -> None:
+def test_an_output_that_is_cut_remarked_upon_or_depends_on_an_earlier_command_is_left_open():
     assert shown(f"{F}\n$ sh x.sh 90\n1\n2\n...\n90\n{F}") == [("sh x.sh 90", "", None)]
     assert shown(f"{F}\n$ sh x.sh 90\n1  # the first\n{F}") == [("sh x.sh 90", "", None)]
-
-
-def test_what_depends_on_an_earlier_command_is_left_open() -> None:
     text = f"{F}console\n$ cd /srv\n$ sh x.sh 3\n9\n{F}"
     assert shown(text) == [("sh x.sh 3", "", None)] and commands(text) == ["cd /srv", "sh x.sh 3"]
+    (run,) = read_spec("Write x. Then `sh x.sh a` prints `b`. Good.", Environment()).runs
+    assert run.sentence == "Then `sh x.sh a` prints `b`."
 
 
 @pytest.mark.parametrize("text", [
@@ -96,11 +95,6 @@ def test_a_description_of_input_and_output_is_no_run(text: str) -> None:
 ])  # fmt: skip
 def test_a_span_that_prints_another_is_a_run(text: str, expected: list[tuple[str, str, str | None]]) -> None:
     assert shown(text) == expected
-
-
-def test_a_run_knows_its_sentence() -> None:
-    (run,) = read_spec("Write x. Then `sh x.sh a` prints `b`. Good.", Environment()).runs
-    assert run.sentence == "Then `sh x.sh a` prints `b`."
 
 
 @pytest.mark.parametrize(("block", "expected"), [

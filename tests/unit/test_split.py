@@ -17,7 +17,7 @@ def dataset(tmp_path: Path) -> Path:
     return tmp_path / "set"
 
 
-def test_a_fifth_is_held_out_and_the_file_says_which(dataset: Path) -> None:
+def test_a_fifth_is_held_out_equal_tasks_fall_on_one_side_and_the_file_says_which(dataset):
     split = make_split(dataset, seed=7)
     assert (len(split.dev), len(split.holdout)) == (16, 4) and load_split(dataset) == split
     written = json.loads((dataset / "split.json").read_text())
@@ -25,6 +25,11 @@ def test_a_fifth_is_held_out_and_the_file_says_which(dataset: Path) -> None:
     assert set(written["dev"]) | set(written["holdout"]) == {f"t{number:02}" for number in range(20)}
     assert split.side(next(iter(split.holdout.values()))) == "holdout"
     assert split.side(next(iter(split.dev.values()))) == "dev" and split.side("0" * 64) is None
+    for number in range(20):
+        make_task(dataset, f"twin{number:02}", instruction=f"Task {number}.\n")
+    (dataset / "split.json").unlink()
+    split = make_split(dataset, seed=1)
+    assert not set(split.dev.values()) & set(split.holdout.values()) and len(split.holdout) == 8
 
 
 def test_a_split_depends_on_content_and_seed_and_not_on_names(dataset: Path, tmp_path: Path) -> None:
@@ -47,13 +52,6 @@ def test_a_split_is_never_overwritten(dataset: Path) -> None:
     with pytest.raises(DatasetError, match="another split"):
         make_split(dataset, seed=7)
     assert load_split(dataset) == first and not [path for path in dataset.iterdir() if path.name.startswith(".")]
-
-
-def test_equal_tasks_fall_on_one_side(dataset: Path) -> None:
-    for number in range(20):
-        make_task(dataset, f"twin{number:02}", instruction=f"Task {number}.\n")
-    split = make_split(dataset, seed=1)
-    assert not set(split.dev.values()) & set(split.holdout.values()) and len(split.holdout) == 8
 
 
 def test_broken_tasks_are_on_no_side_and_too_few_are_refused(tmp_path: Path) -> None:
@@ -106,32 +104,26 @@ def test_the_registered_holdout_of_terminal_bench_is_named_by_a_shipped_file(tmp
         assert says in capsys.readouterr().err
 
 
-def test_no_split_is_none_and_a_damaged_one_an_error(tmp_path: Path) -> None:
+def test_no_split_is_none_and_a_damaged_one_or_a_task_on_both_sides_an_error(tmp_path, dataset):
     assert load_split(tmp_path) is None
     (tmp_path / "split.json").write_text('{"seed": 1')
     with pytest.raises(DatasetError, match=r"split\.json"):
         load_split(tmp_path)
-
-
-def test_looks_are_counted_one_by_one(dataset: Path) -> None:
-    assert count_looks(dataset) == 0
-    record_look(dataset, sweep="runs/a", trials=4)
-    record_look(dataset, sweep="runs/b", trials=2)
-    assert count_looks(dataset) == 2
-    last = json.loads((dataset / "split.ledger.jsonl").read_text().splitlines()[-1])
-    assert (last["sweep"], last["trials"]) == ("runs/b", 2) and last["when"]
-
-
-def test_a_look_that_cannot_be_counted_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "split.ledger.jsonl").mkdir()
-    with pytest.raises(DatasetError, match="counted"):
-        record_look(tmp_path, sweep="x", trials=1)
-
-
-def test_a_task_on_both_sides_is_refused_by_name_and_by_content(dataset: Path) -> None:
     told = json.loads(make_split(dataset, seed=7).model_dump_json())
     name, digest = next(iter(told["holdout"].items()))
     for twin in (name, "copy"):
         (dataset / "split.json").write_text(json.dumps({**told, "dev": {**told["dev"], twin: digest}}))
         with pytest.raises(DatasetError, match=f"overlap: {twin}"):
             load_split(dataset)
+
+
+def test_looks_are_counted_one_by_one_and_one_that_cannot_be_counted_is_refused(dataset, tmp_path):
+    assert count_looks(dataset) == 0
+    record_look(dataset, sweep="runs/a", trials=4)
+    record_look(dataset, sweep="runs/b", trials=2)
+    assert count_looks(dataset) == 2
+    last = json.loads((dataset / "split.ledger.jsonl").read_text().splitlines()[-1])
+    assert (last["sweep"], last["trials"]) == ("runs/b", 2) and last["when"]
+    (tmp_path / "split.ledger.jsonl").mkdir()
+    with pytest.raises(DatasetError, match="counted"):
+        record_look(tmp_path, sweep="x", trials=1)

@@ -41,14 +41,11 @@ def hidden_cases(task: Path) -> int:
     return count
 
 
-def test_there_are_at_least_48_tasks_of_every_kind() -> None:
+def test_there_are_at_least_48_tasks_of_every_kind_and_exactly_eight_mixed_ones_are_the_demo():
     assert len(TASKS) >= 48
     counts = Counter(settings(task)["metadata"]["category"] for task in TASKS)
     assert set(counts) == set(KINDS)
     assert all(counts[kind] >= least for kind, least in KINDS.items()), counts
-
-
-def test_exactly_eight_tasks_of_mixed_kinds_are_the_demo() -> None:
     demo = [settings(task)["metadata"] for task in TASKS if "demo" in settings(task)["metadata"]["tags"]]
     assert len(demo) == 8 and all(metadata["difficulty"] in {"easy", "medium"} for metadata in demo)
     assert len({metadata["category"] for metadata in demo}) >= 4

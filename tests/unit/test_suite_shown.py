@@ -26,7 +26,7 @@ SUITE = Suite(
 )  # fmt: skip
 
 
-def test_a_reader_sees_what_was_understood() -> None:
+def test_a_reader_sees_what_was_understood_and_of_an_older_suite_what_it_has():
     stream = io.StringIO()
     tell_reading(told_suite(SUITE.model_dump(mode="json")) or {}, stream)
     text = stream.getvalue()
@@ -34,9 +34,6 @@ def test_a_reader_sees_what_was_understood() -> None:
                  "Round 1: 3 tests.", "happy_path 2/3"):  # fmt: skip
         assert part in text
     assert SUITE.covered == 0.5
-
-
-def test_an_older_suite_is_shown_without_what_it_lacks() -> None:
     stream = io.StringIO()
     tell_reading(told_suite({"tests": [], "gate": []}) or {}, stream)
     assert stream.getvalue() == ""

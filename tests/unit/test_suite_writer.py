@@ -31,16 +31,13 @@ async def asked_of(reply: str, least: int = 2) -> tuple[list[Prompt], Suite]:
     return asked, await suite_of(a_tester(answer), rounds=3, tests_per_category_max=6, tests_per_category_min=least)
 
 
-async def test_rounds_change_their_voice_and_the_last_asks_for_what_a_careless_solution_gets_wrong() -> None:
+async def test_rounds_change_their_voice_and_the_last_or_the_only_one_is_the_adversarial():
     asked, suite = await asked_of("", least=5)
     texts = [prompt.text or "" for prompt in asked]
     assert any("a careless solution fails" in text for text in texts) and any(
         "a reviewer who" in text for text in texts
     )
     assert any(suite.reflections[0] in text for text in texts) and len({prompt.temperature for prompt in asked}) >= 3
-
-
-async def test_once_no_category_is_short_only_the_adversarial_round_is_left() -> None:
     asked, _ = await asked_of("#1) == 2\nassert f(-#) == 0\nassert f(9#) == 18\n")
     texts = [prompt.text or "" for prompt in asked]
     assert any("a careless solution fails" in text for text in texts)
@@ -68,16 +65,13 @@ async def both_of(*testers: RoleModel, tokens: int = 6000) -> Suite:
     return await suite_of(*testers, rounds=1, budget_tokens=tokens, total_max=60, tests_per_category_max=20)
 
 
-async def test_two_testers_reach_one_suite_and_both_are_paid_for() -> None:
+async def test_two_testers_reach_one_suite_both_are_paid_for_and_a_purse_that_ends_early_ends_for_both():
     left, right = writer("left", "31", "32"), writer("right", "61", "62")
     both, alone = await both_of(left, right), await both_of(left)
     written = {test.input: test.tester for test in both.tests if test.tester}
     assert written == {"f(31)": "left", "f(32)": "left", "f(61)": "right", "f(62)": "right"}
     assert both.questions == 2 * alone.questions
     assert both.prompt_tokens + both.completion_tokens > alone.prompt_tokens + alone.completion_tokens
-
-
-async def test_a_purse_that_ends_early_ends_early_for_all_testers() -> None:
     suite = await both_of(writer("left", "31"), writer("right", "61"), tokens=500)
     assert {test.tester for test in suite.tests if test.tester} == {"left", "right"}
     assert suite.prompt_tokens + suite.completion_tokens <= 500
@@ -94,9 +88,15 @@ def test_every_testgen_knob_makes_another_suite_and_no_other_knob_does(config: S
     assert (suite_key(TASK, config, 0, left) == suite_key(TASK, SolverConfig(), 0, left)) is same
 
 
-def test_every_set_of_testers_has_a_suite_of_its_own() -> None:
+def test_every_set_of_testers_has_a_suite_and_a_tester_a_name_by_model_server_or_script():
     left, right = writer("left", "1"), writer("right", "2")
     assert len({suite_key(TASK, SolverConfig(), 0, one) for one in (left, right, replace(left, others=(right,)))}) == 3
+    config = with_testers(SweepConfig(), "tiny, local,big@http://127.0.0.1:1/v1,a.b:c")
+    kinds = [(engine.kind, engine.label) for engine in config.roles.values()]
+    assert kinds == [("embedded", "tiny"), ("embedded", EngineConfig().label), ("openai", "big"), ("scripted", "a.b:c")]
+    for names in (" ,", "a,b,c,d,e"):
+        with pytest.raises(ConfigError, match="name 1 to 4 testers"):
+            with_testers(SweepConfig(), names)
 
 
 def test_a_list_of_testers_takes_their_places_and_a_trial_knows_them_as_fellows(tmp_path: Path) -> None:
@@ -116,15 +116,6 @@ def test_a_list_of_testers_takes_their_places_and_a_trial_knows_them_as_fellows(
 def test_a_list_of_none_or_of_too_many_testers_is_refused(listed: list[dict[str, str]]) -> None:
     with pytest.raises(ValueError, match="1 to 4"):
         SweepConfig.model_validate({"roles": {"tester": listed}})
-
-
-def test_testers_can_be_named_by_model_server_or_script() -> None:
-    config = with_testers(SweepConfig(), "tiny, local,big@http://127.0.0.1:1/v1,a.b:c")
-    kinds = [(engine.kind, engine.label) for engine in config.roles.values()]
-    assert kinds == [("embedded", "tiny"), ("embedded", EngineConfig().label), ("openai", "big"), ("scripted", "a.b:c")]
-    for names in (" ,", "a,b,c,d,e"):
-        with pytest.raises(ConfigError, match="name 1 to 4 testers"):
-            with_testers(SweepConfig(), names)
 
 
 async def test_the_auditor_tells_testers_and_the_instruction_apart() -> None:

@@ -36,15 +36,12 @@ timeout_sec = 120
 """
 
 
-def test_the_old_and_the_new_spelling_say_the_same() -> None:
+def test_the_old_and_the_new_spelling_say_the_same_and_silence_about_the_network_is_no_mode():
     old, new = parse_task_toml(OLD), parse_task_toml(NEW)
     assert old.faults == new.faults == () and old.environment == new.environment
     assert (old.agent, old.verifier) == (new.agent, new.verifier) and old.environment.memory_mb == 2048
     assert old.environment.storage_mb == 512 and old.environment.network_mode == "no-network"
     assert old.tags == ("a", "b") and new.task.name == "org/task"
-
-
-def test_silence_about_the_network_is_not_a_mode() -> None:
     assert parse_task_toml("").environment.network_mode is None
     assert parse_task_toml("[environment]\nallow_internet = true").environment.network_mode == "public"
 
@@ -87,9 +84,12 @@ env = {C = "2"}
     assert parsed.solution.env == {"C": "2"}
 
 
-def test_a_syntax_error_names_its_line() -> None:
+def test_a_syntax_error_names_its_line_and_of_several_faults_all_are_told_beside_sound_sections():
     (fault,) = parse_task_toml('version = "1.0"\n[environment\ncpus = 1\n').faults
     assert fault.field == "task.toml" and "line 2" in fault.says
+    parsed = parse_task_toml("[environment]\ncpus = 'x'\ngpus = 'y'\n[agent]\ntimeout_sec = 5")
+    assert {fault.field for fault in parsed.faults} == {"environment.cpus", "environment.gpus"}
+    assert parsed.agent.timeout_sec == 5
 
 
 @pytest.mark.parametrize(("text", "field"), [
@@ -117,24 +117,12 @@ def test_a_fault_names_its_field_and_a_remedy(text: str, field: str) -> None:
     assert fault.field == field and fault.says and fault.remedy
 
 
-def test_several_faults_are_all_told_and_sound_sections_still_read() -> None:
-    parsed = parse_task_toml("[environment]\ncpus = 'x'\ngpus = 'y'\n[agent]\ntimeout_sec = 5")
-    assert {fault.field for fault in parsed.faults} == {"environment.cpus", "environment.gpus"}
-    assert parsed.agent.timeout_sec == 5
-
-
-def test_unknown_keys_are_notes_and_no_faults() -> None:
+def test_unknown_keys_and_versions_are_notes_and_no_faults_and_steps_are_recognised():
     parsed = parse_task_toml("colour = 'red'\n[environment]\nfuture = 1\nmemory = '1G'")
     assert parsed.faults == () and parsed.notes == ("unknown key colour", "unknown key environment.future")
-
-
-def test_other_schema_versions_are_read_and_unknown_ones_noted() -> None:
     assert parse_task_toml("version = '2.0'").notes == ()
     later = parse_task_toml("version = '7.0'")
     assert (later.faults, later.notes) == ((), ("unknown schema_version 7.0",))
-
-
-def test_multi_step_tasks_are_recognised_and_an_empty_list_of_steps_is_none() -> None:
     assert parse_task_toml("[[steps]]\nname = 'a'\n[[steps]]\nname = 'b'").multi_step
     assert not parse_task_toml("steps = []").multi_step
 

@@ -25,7 +25,7 @@ def beat(name: str, tokens: int, best: str | None = None, progress: float = 0.0)
     return events.Heartbeat(trial=name, turn=1, max_turns=9, progress=progress, best=best, prompt_tokens=tokens)
 
 
-def test_without_a_terminal_there_is_one_line_a_finished_trial_and_nothing_else() -> None:
+def test_without_a_terminal_there_is_one_line_a_finished_trial_and_one_a_step_after_them():
     stream = io.StringIO()
     with Progress(3, stream=stream) as progress:
         for name, passed in (("a", True), ("b", False), ("c", None)):
@@ -38,18 +38,20 @@ def test_without_a_terminal_there_is_one_line_a_finished_trial_and_nothing_else(
     assert [line.split()[:3] for line in lines] == [["pass", "a", "hc,"], ["fail", "b", "hc,"],
                                                     ["unscored", "c", "hc,"]]  # fmt: skip
     assert "[3/3]" in lines[-1]
+    stream = io.StringIO()
+    with Progress(1, stream=stream) as progress:
+        progress.doing("writing the report and the tables")
+        progress.doing("exporting to MLflow")
+    assert stream.getvalue().splitlines() == ["writing the report and the tables …", "exporting to MLflow …"]
 
 
-def test_errors_are_always_told_and_actions_only_when_asked_for() -> None:
+def test_errors_are_always_told_actions_if_asked_for_and_every_event_is_passed_on():
     stream = io.StringIO()
     with Progress(1, stream=stream, verbose=True) as progress:
         progress.emit(started("a"))
         progress.emit(events.Action(trial="a", name="submit", detail={"candidate": "c0.0"}))
         progress.emit(events.ErrorEvent(trial="a", text="the engine died", cause="EngineError"))
     assert "submit candidate=c0.0" in stream.getvalue() and "the engine died (EngineError)" in stream.getvalue()
-
-
-def test_every_event_is_passed_on_to_the_sink_behind_the_display() -> None:
     seen: list[events.Event] = []
     with Progress(1, stream=io.StringIO(), forward=seen.append) as progress:
         progress.emit(started("a"))
@@ -57,7 +59,7 @@ def test_every_event_is_passed_on_to_the_sink_behind_the_display() -> None:
     assert [event.type for event in seen] == ["trial_start", "trial_complete"]
 
 
-def test_the_panel_shows_running_trials_with_stage_and_best_self_score() -> None:
+def test_the_panel_shows_running_trials_with_stage_and_score_and_after_the_last_what_is_done():
     progress = Progress(5, stream=io.StringIO(), estimated_seconds=600)
     progress.emit(started("a", "wide"))
     progress.emit(events.VerifyComplete(trial="a", candidate="c0.1", passing=3, total=4, progress=0.75))
@@ -69,6 +71,19 @@ def test_the_panel_shows_running_trials_with_stage_and_best_self_score() -> None
         and "verified c0.1: 3/4" in text
         and "about 10 min 00 s left" in text
     )
+    now = Clock()
+    progress = Progress(1, stream=io.StringIO(), now=now)
+    progress.emit(started("a"))
+    progress.emit(events.TrialComplete(trial="a", passed=True))
+    now.time = 100
+    progress.doing("closing sandboxes and engines")
+    now.time = 103
+    progress.doing("exporting to MLflow")
+    now.time = 107
+    text = shown(progress)
+    assert "1/1 trials" in text and "exporting to MLflow, 4 s" in text and "closing" not in text
+    # There is nothing left to estimate, and nobody who should beat.
+    assert "left" not in text and "heartbeat" not in text
 
 
 def test_tokens_are_counted_once_however_often_a_heartbeat_repeats_the_sum() -> None:
@@ -84,7 +99,7 @@ def test_tokens_are_counted_once_however_often_a_heartbeat_repeats_the_sum() -> 
     assert state.tokens_per_second() == 0
 
 
-def test_time_left_follows_the_plan_first_and_then_this_runs_own_pace() -> None:
+def test_time_left_follows_the_plan_first_then_this_runs_own_pace_and_never_promises_an_end_at_once():
     now = Clock()
     state = SweepState(total=20, done=10, estimated_seconds=100, now=now)
     now.time = 10
@@ -95,9 +110,6 @@ def test_time_left_follows_the_plan_first_and_then_this_runs_own_pace() -> None:
     now.time = 20
     # Five of this run in 20 s, five to go; the ten found done say nothing.
     assert state.remaining_seconds() == pytest.approx(20) and SweepState(total=3, now=now).remaining_seconds() is None
-
-
-def test_a_plan_that_was_too_hopeful_never_promises_an_end_at_once() -> None:
     now = Clock()
     state = SweepState(total=2, estimated_seconds=5, now=now)
     now.time = 30
@@ -138,27 +150,3 @@ def shown(progress: Progress) -> str:
     console = Console(file=io.StringIO(), width=120)
     console.print(progress.render())
     return console.file.getvalue()  # type: ignore[attr-defined]
-
-
-def test_after_the_last_trial_the_panel_names_what_is_done_and_for_how_long() -> None:
-    now = Clock()
-    progress = Progress(1, stream=io.StringIO(), now=now)
-    progress.emit(started("a"))
-    progress.emit(events.TrialComplete(trial="a", passed=True))
-    now.time = 100
-    progress.doing("closing sandboxes and engines")
-    now.time = 103
-    progress.doing("exporting to MLflow")
-    now.time = 107
-    text = shown(progress)
-    assert "1/1 trials" in text and "exporting to MLflow, 4 s" in text and "closing" not in text
-    # There is nothing left to estimate, and nobody who should beat.
-    assert "left" not in text and "heartbeat" not in text
-
-
-def test_without_a_terminal_each_step_after_the_trials_is_a_line() -> None:
-    stream = io.StringIO()
-    with Progress(1, stream=stream) as progress:
-        progress.doing("writing the report and the tables")
-        progress.doing("exporting to MLflow")
-    assert stream.getvalue().splitlines() == ["writing the report and the tables …", "exporting to MLflow …"]

@@ -22,9 +22,11 @@ def answered(text, *, spec=SPEC, target=TARGET, category="boundary", form=FORMS[
     return {} if isinstance(made, Malformed) else {test.input or test.stdin: test for test in made}
 
 
-def test_calls_that_the_signature_cannot_take_are_left_out() -> None:
+def test_calls_that_the_signature_cannot_take_are_left_out_and_an_answer_without_one_is_malformed():
     text = ") == 1\nassert f(1) == 2\nassert f(1, 2, 3) == 4\nassert f(1, c=2) == 4\nassert f(1, b=5) == 6"
     assert list(answered(text)) == ["f(1)", "f(1, b=5)"]
+    prompt = tester.ask(SPEC, TARGET, "boundary", profile=FORMS[0], seed=1, temperature=0.5)
+    assert isinstance(tester.read(Completion(text="I cannot"), prompt, SPEC, TARGET, "boundary"), Malformed)
 
 
 def test_of_answers_and_refusals_that_the_tester_expects_the_inputs_are_kept() -> None:
@@ -58,19 +60,11 @@ def test_every_line_is_a_program_s_arguments_or_its_standard_input(shows: str, l
         assert list(answered("\n" * bool(context) + lines, spec=spec, target=target, form=form)) == inputs
 
 
-def test_an_answer_without_a_call_is_malformed() -> None:
-    prompt = tester.ask(SPEC, TARGET, "boundary", profile=FORMS[0], seed=1, temperature=0.5)
-    assert isinstance(tester.read(Completion(text="I cannot"), prompt, SPEC, TARGET, "boundary"), Malformed)
-
-
-def test_prompts_of_one_task_share_their_beginning() -> None:
+def test_prompts_of_one_task_share_their_beginning_hold_the_instruction_and_say_what_was_cut():
     prompts = [tester.ask(SPEC, TARGET, category, profile=FORMS[1], seed=1, temperature=0.5).text or ""
                for category in tester.ASKED]  # fmt: skip
     assert all(text.startswith("# Do this.\n# Then that.\n\nfrom m import f\n") for text in prompts)
     assert all(text.endswith("assert f(") for text in prompts) and len(set(prompts)) == len(prompts)
-
-
-def test_a_question_holds_the_whole_instruction_and_says_what_was_cut_of_files() -> None:
     spec, _ = read("Write it. " + "word " * 400 + "END.")
     for form in FORMS:
         prompt = tester.ask(spec, TARGET, "boundary", profile=form, seed=1, temperature=0.5,

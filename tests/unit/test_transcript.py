@@ -33,9 +33,13 @@ def test_every_prompt_begins_with_the_one_before_it_and_nearly_all_of_a_long_run
     assert roles(prompts[-1]) == "su" + "au" * 59
 
 
-def test_what_is_asked_besides_counts_as_new() -> None:
+def test_what_is_asked_besides_counts_as_new_and_a_short_output_is_no_worse_than_its_stub():
     made = grown(3)
     assert made.sent() == 0.0 and made.sent() == 1.0 and 0.0 < made.sent(10_000) < 0.7
+    made = grown(12, room=100, output="")
+    before = made.messages
+    made.drop_outputs()
+    assert made.messages == before
 
 
 def test_a_turn_of_native_calls_has_an_answer_to_each_call_and_the_last_says_what_is_left() -> None:
@@ -55,13 +59,6 @@ def test_compaction_drops_old_outputs_first_and_keeps_the_task_and_the_last_turn
     assert [one.content for one in made.messages[2::2]] == [f"answer {number}" for number in range(12)]
     assert "left out" in made.messages[3].content and roles(made.messages) == "su" + "au" * 12
     assert not grown(12, room=500).drop_outputs()
-
-
-def test_a_short_output_is_no_worse_than_its_stub() -> None:
-    made = grown(12, room=100, output="")
-    before = made.messages
-    made.drop_outputs()
-    assert made.messages == before
 
 
 def test_notes_take_the_place_of_all_turns_but_the_last() -> None:

@@ -38,18 +38,12 @@ def test_valid_categories_are_told_from_unreliable_ones_without_labels() -> None
     assert (found["boundary"].tests, found["boundary"].cells) == (48, 384)
 
 
-def test_a_test_that_fails_the_likely_right_ones_loses_trust_and_one_that_passes_them_gains() -> None:
+def test_a_test_loses_or_gains_trust_by_who_passes_it_a_stated_one_keeps_it_and_inputs_judge_nobody():
     tests = [judge("stated", "happy_path", 0.9), judge("good"), judge("bad")]
     told = trust(matrix_of(["++-", "++-", "++-", "--+"], tests=tests), tests)
     assert told["good"] > 0.7 > 0.4 > told["bad"] and told["stated"] > 0.85
-
-
-def test_a_stated_test_that_nobody_passes_keeps_its_trust() -> None:
     tests = [judge("stated", "happy_path", 0.9), judge("easy")]
     assert trust(matrix_of(["-+", "-+", "-+"], tests=tests), tests)["stated"] > 0.7
-
-
-def test_inputs_without_an_expectation_judge_nobody() -> None:
     tests = [judge("a"), judge("b", known=False)]
     assert set(trust(matrix_of(["+-", "-+"], tests=tests), tests)) == {"a"}
 

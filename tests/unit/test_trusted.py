@@ -127,9 +127,13 @@ def test_an_upgrade_of_what_the_tests_do_not_resolve_is_carried(path):
     assert fate(path, exists=True) == "carried" and sorted_out(make_tar({}, deleted=(path,))).tampered == ()
 
 
-def test_code_of_the_packages_that_trusted_programs_came_in_is_trusted_too():
+def test_code_of_trusted_packages_and_what_a_script_sources_are_trusted_outside_the_working_directory():
     passes = "/usr/lib/gcc/x86_64-linux-gnu/12/cc1"
     assert fate(passes, exists=True, image=DEBIAN.model_copy(update={"owned": (passes,)})) == "tampered"
+    image = DEBIAN.model_copy(update={"named": ("/root/.local/bin/env", "/srv/env.sh", "/app/.venv/bin/activate")})
+    assert fate("/root/.local/bin/env", image=image) == fate("/srv/env.sh", image=image) == "left behind"
+    assert fate("/srv/env.sh", exists=True, image=image) == "tampered"
+    assert fate("/app/.venv/bin/activate", exists=True, image=image) == "carried"
 
 
 @pytest.mark.parametrize("path", [
@@ -194,12 +198,14 @@ def test_a_distribution_that_makes_pytest_load_a_plugin_loses_its_entry_points_a
     assert sorted_out(make_tar({}, member(points[1:], tarfile.SYMTYPE, "/app/text"))).left_behind == (points,)
 
 
-def test_a_path_is_judged_by_where_it_lies_and_not_by_its_name():
+def test_a_path_and_a_working_directory_are_judged_by_where_they_really_lie():
     image = DEBIAN.model_copy(
         update={"canonical": {"/app/way/json.py": "/usr/lib/python3.11/json.py", "/bin/python3": "/usr/bin/python3"}}
     )
     assert fate("/app/way/json.py", image=image) == "left behind"
     assert fate("/bin/python3", image=image, exists=True) == "tampered"
+    image = DEBIAN.model_copy(update={"workdir": "/data/app", "canonical": {"/app/json.py": "/data/app/json.py"}})
+    assert fate("/app/json.py", image=image) == "tampered"
 
 
 @pytest.mark.parametrize("path", [USER, "/root/.local", SITE, "/usr/local/sbin", "/usr/local/share/perl/5.36.0"])
@@ -236,12 +242,13 @@ def test_accounts_may_be_added_and_nobody_becomes_somebody_else(path, before, af
     assert fate(path, exists=True, text=after, image=DEBIAN.model_copy(update={"accounts": {path: before}})) == expected
 
 
-def test_everything_else_is_carried_with_its_removals():
+def test_everything_else_is_carried_with_its_removals_and_nothing_is_of_nothing():
     tar = make_tar({"/app/a.py": "1", "/etc/app.conf": "2", "/root/notes": "3"}, deleted=("/app/old", "/srv/x"))
     carried = sorted_out(tar)
     assert (carried.left_behind, carried.tampered, carried.reaches_out) == ((), (), True)
     kept = read_contents(carried.tar)
     assert kept.members == ("/app/a.py", "/etc/app.conf", "/root/notes") and kept.deleted == ("/app/old", "/srv/x")
+    assert sorted_out(b"") == trusted.Carried(tar=b"")
 
 
 def test_the_second_look_is_asked_for_only_where_something_lies_outside_of_the_working_directory():
@@ -259,12 +266,9 @@ def test_a_home_as_working_directory_opens_no_hooks(path, expected):
     assert fate(path, workdir="/root") == expected
 
 
-def test_a_verdict_names_some_of_many_paths_and_counts_the_rest():
+def test_an_untouched_image_resolves_like_itself_and_of_many_paths_a_verdict_counts_the_rest():
     found = sorted_out(make_tar({f"/logs/{number:03}": "" for number in range(300)}))
     assert len(found.left_behind) == 201 and found.left_behind[-1] == "and 100 more"
-
-
-def test_an_untouched_image_resolves_like_itself_and_like_itself_with_new_names():
     grown = DEBIAN.model_copy(update={"programs": {**DEBIAN.programs, "jq": ("/usr/bin/jq",)}, "exists": ("/x",),
                                       "cached": {"libjq.so.1": ("/x",)}})  # fmt: skip
     assert differences(DEBIAN, DEBIAN) == differences(DEBIAN, grown) == ()
@@ -283,23 +287,7 @@ def test_whatever_resolves_to_something_else_is_a_difference(update, named):
     assert named in differences(DEBIAN, DEBIAN.model_copy(update=update))
 
 
-def test_nothing_handed_in_is_nothing_carried():
-    assert sorted_out(b"") == trusted.Carried(tar=b"")
-
-
-def test_what_a_script_sources_is_trusted_unless_it_lies_in_the_working_directory():
-    image = DEBIAN.model_copy(update={"named": ("/root/.local/bin/env", "/srv/env.sh", "/app/.venv/bin/activate")})
-    assert fate("/root/.local/bin/env", image=image) == fate("/srv/env.sh", image=image) == "left behind"
-    assert fate("/srv/env.sh", exists=True, image=image) == "tampered"
-    assert fate("/app/.venv/bin/activate", exists=True, image=image) == "carried"
-
-
 def test_settings_of_pytest_above_any_folder_that_tests_run_in_are_left_behind():
     image = DEBIAN.model_copy(update={"modules_at": ("/srv/work/deep", "/app/sub")})
     assert fate("/srv/work/conftest.py", image=image) == fate("/srv/pytest.ini", image=image) == "left behind"
     assert fate("/app/conftest.py", image=image) == "carried"
-
-
-def test_a_working_directory_that_is_reached_through_a_link_is_known_by_its_real_place():
-    image = DEBIAN.model_copy(update={"workdir": "/data/app", "canonical": {"/app/json.py": "/data/app/json.py"}})
-    assert fate("/app/json.py", image=image) == "tampered"

@@ -74,11 +74,14 @@ def test_the_public_digest_ignores_name_tags_and_everything_sealed(tmp_path):
     assert digest_of_task(one, tmp_path / "x") == digest_of_task(two, tmp_path / "y")
 
 
-def test_the_two_spellings_of_one_task_have_one_digest(tmp_path):
+def test_two_spellings_of_one_task_have_one_digest_and_an_executable_bit_another(tmp_path):
     old = TOML.replace('schema_version = "1.1"', 'version = "1.0"').replace("memory_mb = 512", 'memory = "512M"')
     assert old != TOML
     one, two = make_task(tmp_path / "1"), make_task(tmp_path / "2", toml=old)
     assert digest_of_task(one, tmp_path / "x") == digest_of_task(two, tmp_path / "y")
+    one, two = (make_task(tmp_path / n, environment={"f.txt": "x"}) for n in "12")
+    (two / "environment/f.txt").chmod(0o755)
+    assert digest_of_task(one, tmp_path / "x") != digest_of_task(two, tmp_path / "y")
 
 
 @pytest.mark.parametrize("change", [
@@ -93,12 +96,6 @@ def test_the_public_digest_changes_with_all_that_a_solver_sees(tmp_path, change)
     assert digest_of_task(one, tmp_path / "x") != digest_of_task(two, tmp_path / "y")
 
 
-def test_an_executable_bit_is_part_of_the_digest(tmp_path):
-    one, two = (make_task(tmp_path / n, environment={"f.txt": "x"}) for n in "12")
-    (two / "environment/f.txt").chmod(0o755)
-    assert digest_of_task(one, tmp_path / "x") != digest_of_task(two, tmp_path / "y")
-
-
 def test_what_running_tests_leaves_behind_changes_no_digest(tmp_path, roots):
     folder = make_task(tmp_path / "set")
     first = vault.seal(tmp_path / "set", *roots)
@@ -109,10 +106,15 @@ def test_what_running_tests_leaves_behind_changes_no_digest(tmp_path, roots):
     assert vault.seal(tmp_path / "set", *roots) == first
 
 
-def test_leading_canary_comments_of_an_instruction_are_no_part_of_it(tmp_path, roots):
+def test_canary_comments_and_ignored_files_are_no_part_of_a_task(tmp_path, roots):
     make_task(tmp_path / "set", instruction="<!-- harbor-canary GUID x -->\n# canary two\n\n" + INSTRUCTION)
     (task,) = vault.seal(tmp_path / "set", *roots).tasks
     assert task.instruction == INSTRUCTION
+    tests = {"test.sh": "exit 0\n", "cache/x.bin": "x", "keep.log": "x", "drop.log": "x"}
+    folder = make_task(tmp_path / "other", tests=tests)
+    (folder / ".harborignore").write_text("# noise\n*.log\n!keep.log\n/tests/cache/\n")
+    (task,) = vault.seal(tmp_path / "other", *roots).tasks
+    assert set(vault.sealed_files(roots[1], task.digest, "tests")) == {"test.sh", "keep.log"}
 
 
 def test_one_bad_task_never_hides_the_others(tmp_path, roots):
@@ -146,19 +148,23 @@ def test_one_bad_task_never_hides_the_others(tmp_path, roots):
     ('[verifier.environment]\ndocker_image = "x"\nnetwork_mode = "allowlist"\nallowed_hosts = ["a"]', {}, False),
     ('[[verifier.collect]]\ncommand = "true"', {}, False),
 ])  # fmt: skip
-def test_verifiers_that_need_services_of_their_own_or_what_sandboxes_have_not_are_refused(
-    tmp_path, roots, verifier, extra, taken
-):
+def test_verifiers_that_need_what_sandboxes_have_not_are_refused(tmp_path, roots, verifier, extra, taken):
     make_task(tmp_path / "set", toml=f"[verifier]\n{verifier}\n", tests={"test.sh": TEST_SH, **extra})
     assert bool(vault.seal(tmp_path / "set", *roots).tasks) is taken
 
 
-def test_twins_are_refused_with_the_name_of_the_first(tmp_path, roots):
+def test_twins_are_refused_with_the_name_of_the_first_and_so_are_nested_roots_and_empty_folders(tmp_path, roots):
     make_task(tmp_path / "set", "a")
     make_task(tmp_path / "set", "b")
     sealed = vault.seal(tmp_path / "set", *roots)
     assert [task.name for task in sealed.tasks] == ["a"] and sealed.refused[0].name == "b"
     assert "of a" in sealed.refused[0].reason
+    make_task(tmp_path / "set")
+    with pytest.raises(DatasetError, match="contain"):
+        vault.seal(tmp_path / "set", tmp_path / "out", tmp_path / "out" / "sealed")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DatasetError, match="no task"):
+        vault.seal(tmp_path / "empty", tmp_path / "p", tmp_path / "s")
 
 
 def test_sealing_again_changes_nothing_and_a_changed_test_is_told(tmp_path, roots):
@@ -243,14 +249,6 @@ def test_tasks_written_whole_have_the_same_digests_and_need_nothing_beside_them(
         write_whole(task, tmp_path / "new")
 
 
-def test_harborignore_leaves_files_out_of_the_sealed_half(tmp_path, roots):
-    tests = {"test.sh": "exit 0\n", "cache/x.bin": "x", "keep.log": "x", "drop.log": "x"}
-    folder = make_task(tmp_path / "set", tests=tests)
-    (folder / ".harborignore").write_text("# noise\n*.log\n!keep.log\n/tests/cache/\n")
-    (task,) = vault.seal(tmp_path / "set", *roots).tasks
-    assert set(vault.sealed_files(roots[1], task.digest, "tests")) == {"test.sh", "keep.log"}
-
-
 def test_host_variables_are_resolved_and_a_missing_one_refuses(tmp_path, roots, monkeypatch):
     monkeypatch.setenv("HC_TEST_SET", "here")
     monkeypatch.delenv("HC_TEST_UNSET", raising=False)
@@ -259,15 +257,6 @@ def test_host_variables_are_resolved_and_a_missing_one_refuses(tmp_path, roots, 
     assert task.environment.env == {"A": "here", "B": "dflt"}
     make_task(tmp_path / "b", toml='[environment]\nenv = {A = "${HC_TEST_UNSET}"}')
     assert "HC_TEST_UNSET" in vault.seal(tmp_path / "b", *roots).refused[0].reason
-
-
-def test_roots_inside_each_other_and_empty_folders_are_refused(tmp_path):
-    make_task(tmp_path / "set")
-    with pytest.raises(DatasetError, match="contain"):
-        vault.seal(tmp_path / "set", tmp_path / "out", tmp_path / "out" / "sealed")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(DatasetError, match="no task"):
-        vault.seal(tmp_path / "empty", tmp_path / "p", tmp_path / "s")
 
 
 def test_where_the_tests_run_is_public_and_changes_no_digest_of_those_that_are_silent(tmp_path, roots):

@@ -130,14 +130,11 @@ async def test_grading_looks_at_the_image_before_the_submission_and_runs_last(se
     assert verdict.sealed_digest == vault.load_spec(root, task.digest).sealed_digest
 
 
-async def test_the_untouched_environment_is_graded_without_a_submission(sealed):
+async def test_the_untouched_environment_is_graded_without_a_submission_and_a_tampered_one_is_never_run(sealed):
     task, root = sealed
     place = MemoryPlace(answering(report(b"0")))
     verdict = await verify.grade(task, None, sealed_root=root, place=place)
     assert (verdict.passed, verdict.cause, verdict.submission) == (False, "failed", None) and place.made[0].tars == []
-
-
-async def test_a_tampered_submission_is_never_run(sealed):
     task, root = sealed
     there = {"exists": ["/usr/bin/python3"], "programs": {"python3": ["/usr/bin/python3"]}}
     place = MemoryPlace(answering(report(), **there))
@@ -208,30 +205,25 @@ async def test_the_control_is_run_once_per_sealed_digest(tmp_path):
     assert [await control(), await control()] == [4, 4]
 
 
-async def test_a_failed_machine_leaves_no_control_behind(tmp_path):
+async def test_a_failed_machine_leaves_no_control_behind_and_a_task_without_a_solution_says_so(tmp_path):
     task, place = sealed_task(tmp_path), MemoryPlace(answering(None), broken=True)
     with pytest.raises(VerifierError):
         await oracle.control(task, sealed_root=tmp_path / "sealed", place=place, cache=tmp_path / "c")
     assert not (tmp_path / "c").exists()
-
-
-async def test_a_task_without_a_solution_has_a_control_that_says_so(tmp_path):
-    task, place = sealed_task(tmp_path, solution={}), MemoryPlace(answering(report()))
-    verdict = await oracle.control(task, sealed_root=tmp_path / "sealed", place=place, cache=tmp_path / "c")
+    task, place = sealed_task(tmp_path / "other", solution={}), MemoryPlace(answering(report()))
+    sealed = tmp_path / "other" / "sealed"
+    verdict = await oracle.control(task, sealed_root=sealed, place=place, cache=tmp_path / "c")
     assert (verdict.passed, verdict.cause) == (None, "no_reference")
     with pytest.raises(VerifierError, match="no reference solution"):
-        await oracle.reference(task, sealed_root=tmp_path / "sealed", place=place)
+        await oracle.reference(task, sealed_root=sealed, place=place)
 
 
-def test_a_part_of_the_reward_passes_from_the_threshold_on():
+def test_a_part_of_the_reward_passes_from_the_threshold_on_as_far_as_the_tests_bear_it_out():
     some = [LOADED, start(), end(exit=1, passed=3, failed=2)]
     assert decide(report(b"0.6", some), mentions_pytest=True)["cause"] == "failed"
     found = decide(report(b"0.6", some), mentions_pytest=True, threshold=0.5)
     assert (found["passed"], found["cause"], found["rewards"]) == (True, "passed", {"reward": 0.6})
     assert decide(report(b"0.4", some), mentions_pytest=True, threshold=0.5)["cause"] == "failed"
-
-
-def test_a_part_of_the_reward_is_believed_as_far_as_the_tests_bear_it_out():
     few, cut_off, broken = [end(exit=1, passed=1, failed=4)], [], [end(exit=2, passed=3, failed=0)]
     for reward, told in ((b"0.6", few), (b"1", few), (b"0.6", cut_off), (b"0.6", broken)):
         found = decide(report(reward, [LOADED, start(), *told]), mentions_pytest=True, threshold=0.5)

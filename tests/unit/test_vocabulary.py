@@ -24,10 +24,14 @@ from tests.vocabulary import check
 STARTER = check.ROOT / "configs" / "tasks" / "starter"
 
 
-def test_words_are_taken_out_of_identifiers_and_numbers_need_four_digits():
+def test_words_are_taken_out_of_identifiers_and_names_are_found_whole_in_either_spelling():
     assert words_of("aFancyHoneycomb honey_badgers\\nWidget 12 2041 x20417x") == {
         "honeycomb", "badgers", "widget", "2041", "20417",
     }  # fmt: skip
+    known = Vocabulary({"zymogrel-fix": [], "sort-names": [], "greeting": []})
+    assert known.found("see zymogrel_fix") == {"zymogrel": "zymogrel-fix", "zymogrel_fix": "zymogrel-fix"}
+    assert list(known.found("the Sort-Names task")) == ["sort-names"]
+    assert known.found("def sort_names(greeting): ...  # my-sort-namesake") == {}
 
 
 @pytest.mark.parametrize("word", ["temperatures", "batching", "planned", "totals", "colour", "subprocess", "8080",
@@ -36,22 +40,12 @@ def test_words_of_the_standard_library_are_ordinary_in_every_form(word):
     assert is_ordinary(word)
 
 
-def test_a_word_of_two_tasks_is_nobodys_and_a_word_of_one_is_its_own():
+def test_a_word_of_one_task_is_its_own_also_in_two_datasets_and_that_of_two_tasks_nobodys():
     tasks = {"one": ["the zorbelian sums 7129", "qwertaxi"], "two": ["qwertaxi and a library"], "zymogrel-x": []}
     assert distinctive(tasks) == {"zorbelian": "one", "7129": "one", "zymogrel": "zymogrel-x"}
-
-
-def test_a_word_of_two_datasets_stays_that_of_its_task():
     known = Vocabulary({"one": ["qwertaxi"], "two": ["zorbelian"]}, {"zorbelian-x": [], "three": []})
     assert known.words == {"qwertaxi": "one", "zorbelian": "two"}
     assert known.found("zorbelian_x") == {"zorbelian": "two", "zorbelian_x": "zorbelian-x"}
-
-
-def test_names_are_found_whole_and_in_either_spelling_where_they_are_their_own():
-    known = Vocabulary({"zymogrel-fix": [], "sort-names": [], "greeting": []})
-    assert known.found("see zymogrel_fix") == {"zymogrel": "zymogrel-fix", "zymogrel_fix": "zymogrel-fix"}
-    assert list(known.found("the Sort-Names task")) == ["sort-names"]
-    assert known.found("def sort_names(greeting): ...  # my-sort-namesake") == {}
 
 
 @pytest.fixture(scope="module")

@@ -44,21 +44,18 @@ def test_the_wire_is_pulled_by_each_step_that_is_taken_and_by_nothing_else(free,
     assert not wire.look().any, "what is given back pulls nothing"
 
 
-def test_a_machine_that_runs_short_is_told_only_while_something_is_being_taken(free):
+def test_a_machine_that_runs_short_is_told_while_something_is_taken_and_a_missing_folder_pulls_no_wire(free, tmp_path):
     free.disk, free.memory = DISK_FLOOR // 2 + DISK_STEP, MEMORY_FLOOR // 2 + MEMORY_STEP
     wire = Tripwire(Path("/"))
     assert not wire.look().any
     free.disk, free.memory = DISK_FLOOR // 2 - DISK_STEP // 2, MEMORY_FLOOR // 2 - MEMORY_STEP // 2
     pulled = wire.look()
     assert pulled.disk_short and pulled.memory_short and not wire.look().disk_short
-
-
-def test_a_wire_on_a_folder_that_is_not_there_is_never_pulled_by_disk(tmp_path):
     wire = Tripwire(tmp_path / "gone")
     assert not wire.look().disk and not wire.look().paths
 
 
-def test_folders_are_measured_with_holes_counted_and_hard_links_once(tmp_path):
+def test_folders_are_measured_with_holes_and_links_counted_once_until_enough_was_seen(tmp_path):
     (tmp_path / "a").write_bytes(b"x" * 10_000)
     os.link(tmp_path / "a", tmp_path / "b")
     with (tmp_path / "sparse").open("wb") as file:
@@ -67,9 +64,6 @@ def test_folders_are_measured_with_holes_counted_and_hard_links_once(tmp_path):
     (tmp_path / "d" / "link").symlink_to("/etc")
     size, paths = folder_size(tmp_path)
     assert (1 << 20) + 10_000 <= size < (1 << 20) + 20_000 and paths == 6
-
-
-def test_a_measurement_ends_where_enough_was_seen(tmp_path):
     for number in range(100):
         (tmp_path / str(number)).write_bytes(b"x" * 5000)
     assert folder_size(tmp_path, (20_000, 1000))[0] <= 40_000 and folder_size(tmp_path, (1 << 30, 10))[1] == 11

@@ -36,34 +36,24 @@ def told(*args: Any, **kwargs: Any) -> str:
     return stream.getvalue()
 
 
-def test_the_plan_says_what_is_taken_what_it_costs_and_what_it_could_see() -> None:
+def test_the_plan_says_what_is_taken_there_already_what_it_costs_and_what_it_could_see():
     text = told()
     for part in ("8 to run, 0 refused", "24 = 8 tasks x 3 agents", "40,000 tokens", "5 min 20 s, until",
                  "0.95 in blind", "bwrap: no Docker socket answers", "laptop", "no holdout is fixed"):  # fmt: skip
         assert part in text
+    assert "3 tasks are too few" in told(tasks=3)
+    assert "at least two of raw, best_of_n and hc" in told(config=SweepConfig(agents=("hc", "oracle")))
+    assert "time not yet known" in told(estimated_seconds=None)
+    assert "none needed" in told(config=SweepConfig(agents=("oracle", "nop"))) and "; 5 already done" in told(done=5)
 
 
-def test_refused_tasks_are_named_with_their_reason_and_a_long_list_is_cut_aloud() -> None:
+def test_refused_tasks_are_named_with_their_reason_a_long_list_is_cut_aloud_and_json_names_all():
     text = told(refused=7)
     assert "bad-0" in text and "RUN steps need Docker" in text
     assert "bad-5" not in text and "and 2 more" in text
     stream = io.StringIO()
     tell_plan(plan(refused=7), stream, whole=True)
     assert "bad-6" in stream.getvalue()
-
-
-def test_a_plan_that_could_show_nothing_says_so() -> None:
-    assert "3 tasks are too few" in told(tasks=3)
-    assert "at least two of raw, best_of_n and hc" in told(config=SweepConfig(agents=("hc", "oracle")))
-    assert "time not yet known" in told(estimated_seconds=None)
-    assert "none needed" in told(config=SweepConfig(agents=("oracle", "nop")))
-
-
-def test_a_resumed_plan_says_how_much_is_there() -> None:
-    assert "; 5 already done" in told(done=5)
-
-
-def test_the_plan_as_json_names_every_task_and_trial() -> None:
     data = plan_data(plan(refused=1))
     assert len(data["taken"]) == 8 and len(data["trials"]) == 24
     assert data["refused"] == [{"name": "bad-0", "reason": "RUN steps need Docker"}]
