@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,8 +30,9 @@ from hc_ray.reports.terminal import heading, say, table
 from hc_ray.statistics.estimators import mean_difference, wilson
 from tests.fakes.sweepdir import MemoryStore
 
-WORLDS = {"A/A": 0.0, "small": 0.5, "large": 1.0}
-"""World → how many logits each active knob is worth at its best, against where the climb starts."""
+WORLDS = {"A/A": (0.0, 0.0), "small": (0.5, 0.0), "large": (1.0, 0.0), "cheaper": (-0.6, 0.3)}
+"""World → how many logits each active knob is worth at its best, against where the climb starts, and which share of the
+tokens it saves there: what saves them in the last world costs passes."""
 ACTIVE = 5
 """Knobs that have an effect, of all that live."""
 SPREAD, OWN = 1.5, 0.3
@@ -59,15 +61,15 @@ class Effect(NamedTuple):
 class World:
     """An ``Evaluator``: simulated trials of simulated tasks."""
 
-    def __init__(self, seed: int, tasks: int, worth: float) -> None:
+    def __init__(self, seed: int, tasks: int, worth: float, saves: float = 0.0) -> None:
         chance = random.Random(f"world {seed}")
         draws = np.random.default_rng(seed)
         self.seed, self.tasks = seed, tuple(f"t{i}" for i in range(tasks))
         self.base = draws.normal(-0.4, SPREAD, tasks)
         able = [knob for knob in live(_SITE) if knob.kind != "text"]
-        self.effects = [Effect(knob, _best(knob, chance), worth, draws.normal(0, OWN * worth, tasks))
+        self.effects = [Effect(knob, _best(knob, chance), worth, draws.normal(0, OWN * abs(worth), tasks))
                         for knob in chance.sample(able, ACTIVE)]  # fmt: skip
-        self.spent = 0
+        self.spent, self.saves = 0, saves
         self._chances: dict[str, np.ndarray] = {}
 
     def chances(self, solver: SolverConfig) -> np.ndarray:
@@ -87,6 +89,7 @@ class World:
         found: list[list[Outcome]] = []
         for cell in cells:
             chances = dict(zip(self.tasks, self.chances(cell.solver), strict=True))
+            price = TOKENS * prod(1 - self.saves * max(0.0, one.share(cell.solver)) for one in self.effects)
             made: list[Outcome] = []
             for seed in cell.seeds:
                 # The same config, task and seed come to the same, whoever asks and whenever.
@@ -95,7 +98,7 @@ class World:
                 for task, roll, cost in zip(self.tasks, rolls, costs, strict=True):
                     if tokens > 0:
                         made.append(Outcome(task=task, seed=seed, passed=bool(roll < chances[task])
-                                            , tokens=int(TOKENS * cost)))  # fmt: skip
+                                            , tokens=int(price * cost)))  # fmt: skip
                         tokens -= made[-1].tokens
                         self.spent += made[-1].tokens
             found.append(made)
@@ -116,7 +119,7 @@ def _best(knob: Knob, chance: random.Random) -> Any:
 def one_climb(job: tuple[str, int, int, ClimbConfig]) -> dict[str, Any]:
     """A whole climb in a world of its own."""
     name, tasks, seed, config = job
-    world = World(seed, tasks, WORLDS[name])
+    world = World(seed, tasks, *WORLDS[name])
     climb = Climb(_SITE, world.tasks, config.model_copy(update={"seed": seed}), evaluator=world, store=MemoryStore())
     climb.run()
     path = [one for one in climb.history if one.accepted]
