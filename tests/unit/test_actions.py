@@ -13,29 +13,27 @@ from hc_ray.domain.prompt import Malformed, ToolCall
 HUNK = "<<<<<<< SEARCH\nold\n=======\nnew\n>>>>>>> REPLACE\n"
 
 
-def fenced(info: str, body: str, mark: str = "```") -> str:
+def fenced(info, body, mark="```"):
     return f"{mark}{info}\n{body}{mark}\n"
 
 
-def calls(*pairs: tuple[str, object]) -> tuple[ToolCall, ...]:
+def calls(*pairs):
     return tuple(
         ToolCall(id=f"{i}", name=name, arguments=given if isinstance(given, str) else json.dumps(given))
         for i, (name, given) in enumerate(pairs)
     )
 
 
-def test_the_blocks_of_an_answer_are_its_actions_in_order_and_all_else_is_talk() -> None:
+def test_the_blocks_of_an_answer_are_its_actions_in_order_and_all_else_is_talk():
     text = "\n".join(
         ("I look.", fenced("bash", "ls\n"), fenced("python", "print(1)\n"), fenced("", "no name\n"),
          fenced("write 'src/a.md'", "# x\n```sh\nls\n```\n", "````"), fenced("text", "x\n"),
          fenced("edit a.py", HUNK), fenced("submit", ""))
     )  # fmt: skip
     assert read_actions(text) == (
-        Action(name="sh", body="ls\n"),
-        Action(name="write", argument="src/a.md", body="# x\n```sh\nls\n```\n"),
-        Action(name="edit", argument="a.py", body=HUNK),
-        Action(name="submit"),
-    )
+        Action(name="sh", body="ls\n"), Action(name="write", argument="src/a.md", body="# x\n```sh\nls\n```\n"),
+        Action(name="edit", argument="a.py", body=HUNK), Action(name="submit"),
+    )  # fmt: skip
     assert read_actions("All is done.\n" + fenced("c", "int x;\n")) == ()
 
 
@@ -43,11 +41,16 @@ def test_the_blocks_of_an_answer_are_its_actions_in_order_and_all_else_is_talk()
     ("sh", None), ("sh timeout=300", 300.0), ("bash timeout=2.5s", 2.5), ("sh {timeout=9}", 9.0), ("SH timeout 7", 7.0),
     ("sh timeout=soon", None),
 ])  # fmt: skip
-def test_a_command_may_ask_for_a_time_limit(info: str, seconds: float | None) -> None:
+def test_a_command_may_ask_for_a_time_limit(info, seconds):
     assert read_actions(fenced(info, "ls\n")) == (Action(name="sh", body="ls\n", seconds=seconds),)
 
 
-def test_an_answer_with_the_line_ends_of_another_system_is_read_alike() -> None:
+@pytest.mark.parametrize("timeout", ["soon", True, None, [1], -1, 10**400])
+def test_a_time_limit_that_cannot_be_meant_is_none(timeout):
+    assert read_calls(calls(("sh", {"command": "ls", "timeout": timeout}))) == (Action(name="sh", body="ls"),)
+
+
+def test_an_answer_with_the_line_ends_of_another_system_is_read_alike():
     text = "So:\n" + fenced("sh", "ls\npwd\n") + fenced("write a", "x\n")
     assert read_actions(text.replace("\n", "\r\n")) == read_actions(text)
     kept = read_actions(fenced("write a", "x\r\ny\r\n"))
@@ -60,46 +63,41 @@ def test_an_answer_with_the_line_ends_of_another_system_is_read_alike() -> None:
     (fenced("edit a", HUNK.replace("=======\n", "")), "="), (fenced("write a", "x\0\n"), "cannot be used"),
     (fenced("write " + "a" * 1001, ""), "cannot be used"),
 ])  # fmt: skip
-def test_a_block_that_cannot_be_done_is_told_and_nothing_of_the_answer_runs(text: str, says: str) -> None:
+def test_a_block_that_cannot_be_done_is_told_and_nothing_of_the_answer_runs(text, says):
     found = read_actions(text)
     assert isinstance(found, Malformed) and says in found.reason
 
 
-def test_an_edit_holds_several_passages_and_may_remove_text() -> None:
+def test_an_edit_holds_several_passages_and_may_remove_text():
     assert replacements(HUNK + "\n" + HUNK.replace("new\n", "")) == (("old\n", "new\n"), ("old\n", ""))
     assert replacements(HUNK.rstrip("\n")) == (("old\n", "new\n"),)
 
 
-WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\n\0"), max_size=12)
-LINES = st.lists(
-    WORDS | st.sampled_from(["```", "````", "```sh", "~~~", "<think>", "</think>", "\r", " ```"]), max_size=9
-)
+LINES = st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n\0"), max_size=12) | st.sampled_from(
+    ["```", "````", "```sh", "~~~", "<think>", "</think>", "\r", " ```"]), max_size=9)  # fmt: skip
 
 
 @given(LINES)
-def test_a_body_in_a_fence_longer_than_its_own_is_read_back_byte_for_byte(lines: list[str]) -> None:
+def test_a_body_in_a_fence_longer_than_its_own_is_read_back_byte_for_byte(lines):
     body = "".join(f"{line}\n" for line in lines)
     mark = "`" * (max([2, *(len(run) for run in re.findall("`+", body))]) + 1)
     answer = f"I write it.\n{fenced('write a', body, mark)}Done."
-    assert spoken(answer) == answer
-    assert read_actions(answer) == (Action(name="write", argument="a", body=body),)
+    assert spoken(answer) == answer and read_actions(answer) == (Action(name="write", argument="a", body=body),)
 
 
 @given(st.text(alphabet="`~\n\r shwrite<think>/=SEARCH", max_size=80))
-def test_no_answer_makes_the_reader_stumble(text: str) -> None:
+def test_no_answer_makes_the_reader_stumble(text):
     assert isinstance(read_actions(spoken(text)), tuple | Malformed)
 
 
-@pytest.mark.parametrize("thought", [
-    "<think>\nI could run\n```sh\nrm x\n```\n</think>", "<thinking>no</thinking>",
-    "I could run\n```sh\nrm x\n```\nbut no.\n</think>",
-])  # fmt: skip
-def test_what_was_thought_aloud_is_no_action(thought: str) -> None:
+@pytest.mark.parametrize("thought", ["<think>\nI could run\n```sh\nrm x\n```\n</think>", "<thinking>no</thinking>",
+                                     "I could run\n```sh\nrm x\n```\nbut no.\n</think>"])  # fmt: skip
+def test_what_was_thought_aloud_is_no_action(thought):
     said = "I look.\n" + fenced("sh", "ls\n")
     assert spoken(f"{thought}\n{said}") == said.strip() and spoken("<think>and so on and on") == ""
 
 
-def test_native_calls_are_the_same_actions() -> None:
+def test_native_calls_are_the_same_actions():
     told = calls(("sh", {"command": "ls", "timeout": 5}), ("write", {"path": "a", "content": "x\n"}),
                  ("edit", {"path": "a", "replacements": HUNK}), ("submit", ""))  # fmt: skip
     assert read_calls(told) == (
@@ -117,12 +115,7 @@ def test_a_native_call_that_cannot_be_done_is_told(name: str, arguments: object)
     assert isinstance(read_calls(calls((name, arguments))), Malformed)
 
 
-@pytest.mark.parametrize("timeout", ["soon", True, None, [1], -1, 10**400])
-def test_a_time_limit_that_cannot_be_meant_is_none(timeout: object) -> None:
-    assert read_calls(calls(("sh", {"command": "ls", "timeout": timeout}))) == (Action(name="sh", body="ls"),)
-
-
-def test_what_models_are_told_of_the_actions_is_what_is_read() -> None:
+def test_what_models_are_told_of_the_actions_is_what_is_read():
     assert [one["function"]["name"] for one in functions()] == [one.name for one in TOOLS]
     for one, told in zip(TOOLS, functions(), strict=True):
         assert f"`{one.fence}`" in describe() and one.says in describe()

@@ -5,27 +5,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hc_ray.domain.events import EngineUse
-from hc_ray_actors.activity import Activities, Operation, TrialActivity, _only_waiting
+from hc_ray_actors.activity import Activities, Operation, _only_waiting
 
 
 @pytest.fixture
-def world() -> SimpleNamespace:
+def world():
     """Trials under a clock that the test moves."""
     world = SimpleNamespace(time=100.0, told=[])
     world.all = Activities(world.told.append, now=lambda: world.time)
     return world
 
 
-def account(world: SimpleNamespace) -> EngineUse:
+def account(world):
     world.all.settle(last=True)
     return world.told[-1]
 
 
-async def test_the_oldest_trials_request_gets_the_next_free_slot(world: SimpleNamespace) -> None:
+async def test_the_oldest_trials_request_gets_the_next_free_slot(world):
     engine, order = world.all.engine("m", 1), []
 
-    async def ask(name: str, trial: TrialActivity) -> None:
+    async def ask(name, trial):
         async with engine.slot(trial):
             order.append(name)
             await asyncio.sleep(0)
@@ -41,11 +40,11 @@ async def test_the_oldest_trials_request_gets_the_next_free_slot(world: SimpleNa
     assert order == ["first", "first again", "second", "third"] and engine.busy == 0
 
 
-async def test_a_request_that_is_given_up_leaves_its_slot_to_the_next(world: SimpleNamespace) -> None:
+async def test_a_request_that_is_given_up_leaves_its_slot_to_the_next(world):
     engine = world.all.engine("m", 1)
     with world.all.trial() as trial:
 
-        async def ask() -> None:
+        async def ask():
             async with engine.slot(trial):
                 await asyncio.sleep(60)
 
@@ -59,7 +58,7 @@ async def test_a_request_that_is_given_up_leaves_its_slot_to_the_next(world: Sim
         assert (engine.busy, engine.waiting) == (0, 0)
 
 
-async def test_free_slots_are_charged_to_what_the_trials_do_meanwhile(world: SimpleNamespace) -> None:
+async def test_free_slots_are_charged_to_what_the_trials_do_meanwhile(world):
     engine = world.all.engine("m", 4)
     world.time += 1.0
     with world.all.trial() as one, world.all.trial() as other:
@@ -78,12 +77,12 @@ async def test_free_slots_are_charged_to_what_the_trials_do_meanwhile(world: Sim
     assert told.busy + sum(told.waited.values()) == told.seconds * told.slots
 
 
-async def test_a_trials_time_in_queues_counts_only_while_nothing_of_it_works(world: SimpleNamespace) -> None:
+async def test_a_trials_time_in_queues_counts_only_while_nothing_of_it_works(world):
     engine = world.all.engine("m", 1)
     with world.all.trial() as busy, world.all.trial() as trial:
         async with engine.slot(busy):
 
-            async def ask() -> None:
+            async def ask():
                 async with engine.slot(trial):
                     world.time += 5.0  # at work
 
@@ -115,7 +114,7 @@ SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 10), st.integers(0
 
 
 @given(SPANS)
-def test_waiting_alone_is_what_a_count_second_by_second_finds(spans: list[tuple[int, int, int]]) -> None:
+def test_waiting_alone_is_what_a_count_second_by_second_finds(spans):
     operations = [Operation(began, began + wait, began + wait + work) for began, wait, work in spans]
     waits = {second for began, wait, _ in spans for second in range(began, began + wait)}
     works = {second for began, wait, work in spans for second in range(began + wait, began + wait + work)}

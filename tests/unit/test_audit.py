@@ -7,10 +7,9 @@ from hc_ray.blind.auditing.audit import AuditedSuite, AuditedTest, Evidence, mat
 from hc_ray.blind.auditing.exposure import Seen
 
 
-def test_of(name, category="happy_path", *, admitted=True, guard=False, judges=True, tester="m"):
-    return AuditedTest(
-        name=name, category=category, expectation="value", tester=tester, admitted=admitted, guard=guard, judges=judges
-    )
+def test_of(name, category="happy_path", **more):
+    plain = {"expectation": "value", "tester": "m", "admitted": True, "guard": False, "judges": True}
+    return AuditedTest.model_validate({"name": name, "category": category, **plain, **more})
 
 
 test_of.__test__ = False
@@ -41,11 +40,12 @@ STATES = (
 )
 
 
-def test_a_valid_an_invalid_a_trivial_and_a_flaky_test_are_told_apart():
+def test_tests_are_told_apart_as_invalid_trivial_and_flaky_and_the_gate_drops_what_rejects_a_right_candidate():
     both = audit.stages([evidence(TESTS, STATES)])
     assert counts(both.generated.validity) == (2, 4) and counts(both.admitted.validity) == (2, 3)
     assert counts(both.generated.triviality) == (1, 4) and counts(both.generated.flakiness) == (1, 4)
     assert counts(both.generated.discrimination) == (2, 4) and counts(both.admitted.discrimination) == (1, 3)
+    assert counts(both.generated.false_rejection) == (1, 1) and counts(both.admitted.false_rejection) == (0, 1)
 
 
 def test_a_fault_counts_as_found_when_a_valid_test_fails_it_and_only_faults_that_the_real_tests_fail_count():
@@ -54,20 +54,11 @@ def test_a_fault_counts_as_found_when_a_valid_test_fails_it_and_only_faults_that
     assert counts(found.candidate_detection) == (1, 2) and counts(found.fault_rejection) == (2, 3)
 
 
-def test_a_right_candidate_that_an_invalid_test_fails_is_a_false_rejection_until_the_gate_drops_the_test():
-    both = audit.stages([evidence(TESTS, STATES)])
-    assert counts(both.generated.false_rejection) == (1, 1)
-    assert counts(both.admitted.false_rejection) == (0, 1)
-
-
-def test_guards_are_not_trivial_and_inputs_without_an_expectation_judge_nothing():
+def test_guards_are_not_trivial_and_what_judges_nothing_or_cannot_run_is_in_no_figure():
     tests = (test_of("trivial", guard=True), test_of("right", judges=False))
     figures = audit.stages([evidence(tests, STATES)]).generated
     assert (figures.tests, figures.judging) == (2, 1) and figures.triviality.value is None
     assert counts(figures.validity) == (1, 1)
-
-
-def test_a_test_that_cannot_run_in_the_environment_is_in_no_figure():
     states = (seen("reference", {"right": "ppp", "other": "sss"}, True),)
     figures = audit.stages([evidence((test_of("right"), test_of("other")), states)]).generated
     assert counts(figures.validity) == (1, 1)
@@ -90,15 +81,12 @@ def test_tasks_weigh_alike_however_many_tests_their_suites_hold():
     assert 0.0 <= share.low <= 0.5 <= share.high <= 1.0
 
 
-def test_a_category_speaks_of_suites_that_have_it_and_the_whole_of_all():
+def test_categories_and_testers_speak_of_suites_that_have_them_and_the_whole_of_all():
     states = (seen("reference", {"a": "ppp"}, True), seen("candidate", {"a": "f"}, False))
     with_it = evidence([test_of("a", "boundary")], states)
     without = evidence([], states, task="other")
     assert counts(audit.by_category([with_it, without])["boundary"].generated.fault_detection) == (1, 1)
     assert counts(audit.stages([with_it, without]).generated.fault_detection) == (1, 2)
-
-
-def test_testers_of_one_suite_are_told_apart():
     states = (seen("reference", {"a": "ppp", "b": "fff"}, True),)
     found = audit.by_tester([evidence([test_of("a", tester="x"), test_of("b", tester="y")], states)])
     assert {name: both.generated.validity.value for name, both in found.items()} == {"x": 1.0, "y": 0.0}
@@ -111,10 +99,8 @@ def test_the_gate_is_judged_by_pairs_of_the_same_task():
 
 
 @pytest.mark.parametrize(("mine", "theirs", "value"), [
-    ([True, False, True], [True, False, True], 1.0),
-    ([True, False], [False, True], -1.0),
-    ([True, True, True], [True, False, True], 0.0),
-    ([True, None, False], [True, False, False], 1.0),
+    ([True, False, True], [True, False, True], 1.0), ([True, False], [False, True], -1.0),
+    ([True, True, True], [True, False, True], 0.0), ([True, None, False], [True, False, False], 1.0),
     ([True, True, True, False, False, False], [True, True, False, False, False, False], 0.7071),
 ])  # fmt: skip
 def test_matthews_correlation_is_that_of_the_two_by_two_table(mine, theirs, value):
@@ -132,18 +118,14 @@ def states_with_nodes(count=6):
 
 def test_a_real_test_is_covered_by_a_self_test_that_tells_end_states_apart_alike():
     one = evidence([test_of("a"), test_of("b")], states_with_nodes())
-    assert audit.informative(one) == ("first", "second")
-    assert counts(audit.stages([one]).admitted.overlap) == (1, 2)
+    assert audit.informative(one) == ("first", "second") and counts(audit.stages([one]).admitted.overlap) == (1, 2)
 
 
-def test_overlap_is_not_measured_on_few_end_states_or_without_the_real_tests_own_outcomes():
+def test_overlap_needs_enough_end_states_and_outcomes_and_what_was_not_collected_has_not_passed():
     few = evidence([test_of("a")], states_with_nodes(4))
     silent = evidence([test_of("a")], [one.model_copy(update={"nodes": None}) for one in states_with_nodes()])
     for one in (few, silent):
         assert audit.stages([one]).generated.overlap.value is None
-
-
-def test_a_real_test_that_was_not_collected_has_not_passed():
     states = [*states_with_nodes(5), seen("candidate", {"a": "f", "b": "p"}, False, {})]
     assert audit.informative(evidence([test_of("a")], states)) == ("always", "first", "second")
 
@@ -155,20 +137,15 @@ def pool(bits, chosen, *, task="t", agent="hc"):
 
 
 def test_selection_efficiency_is_what_the_choice_gained_of_what_the_pool_held():
-    (one,) = pools.selected(
-        [pool([True, False, False, False], True), pool([False, True, False, False], False, task="u")]
-    )
+    (one,) = pools.selected([pool([True] + [False] * 3, True), pool([False, True, False, False], False, task="u")])
     assert (one.mean.value, one.chosen.value, one.oracle.value) == (0.25, 0.5, 1.0)
     assert one.efficiency.value == pytest.approx((0.5 - 0.25) / (1.0 - 0.25))
     assert one.oracle_at_k == {"1": 0.25, "2": 0.5, "4": 1.0}
 
 
-def test_a_pool_without_a_right_candidate_leaves_no_efficiency_and_one_with_a_gap_is_left_out():
+def test_pools_without_a_right_candidate_leave_no_efficiency_and_those_alike_no_interval_of_no_width():
     (one,) = pools.selected([pool([False, False], False)])
     assert one.efficiency.value is None and one.oracle.value == 0.0
     assert pools.selected([pool([True, None], True), pool([], True), pool([True], None)]) == ()
-
-
-def test_pools_that_are_all_alike_give_no_interval_of_no_width():
     (one,) = pools.selected([pool([True, False], True, task=f"t{i}") for i in range(4)])
     assert (one.efficiency.value, one.efficiency.low) == (1.0, None)

@@ -17,7 +17,7 @@ from tests.fakes.sweepdir import MemoryStore, add_trial
 
 
 @pytest.mark.parametrize("kept", [False, True])
-def test_a_candidate_that_is_more_than_text_is_graded_where_its_difference_was_kept(kept: bool) -> None:
+def test_a_candidate_that_is_more_than_text_is_graded_where_its_difference_was_kept(kept):
     texts, more = {"a.py": "A = 1\n"}, {"a.py": "A = 1\n", "a.out": f"{NO_TEXT}a file of 3 bytes, SHA-256 0a)"}
     pool = [
         Candidate(id=f"c1.{slot}", round=1, slot=slot, seed=0, temperature=0.3, form="chat", plan="plain", files=files)

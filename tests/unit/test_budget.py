@@ -1,5 +1,4 @@
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
@@ -8,34 +7,30 @@ from hc_ray.agent.role import RoleModel
 from hc_ray.domain.config import BudgetConfig, SolverConfig, TestgenConfig
 from hc_ray.domain.errors import EngineError
 from hc_ray.domain.profile import Profile
-from hc_ray.domain.prompt import Completion, Prompt
+from hc_ray.domain.prompt import Prompt
 from hc_ray.domain.task import Environment, Task
 from hc_ray.engines.scripted import ScriptedModel
 from hc_ray.search.orchestrate import solve
-from hc_ray.search.trial_outcome import TrialOutcome
 from hc_ray_actors.activity import Activities, Meter
 from hc_ray_actors.trials import SuiteShelf
 from tests.fakes.folder_place import FolderPlace
 from tests.fakes.listeners import Watcher
 from tests.fakes.time_up import ending
 
-TASK = Task(
-    name="t",
-    digest="ab" * 32,
-    instruction="Write `/app/double.py` with a function `double(n)` that returns twice its number.\n",
-    environment=Environment(),
-)
+TASK = Task(name="t", digest="ab" * 32,
+            instruction="Write `/app/double.py` with a function `double(n)` that returns twice its number.\n",
+            environment=Environment())  # fmt: skip
 
 
 class Stalls(ScriptedModel):
     """Answers the first prompts at ten tokens and three for each, and is silent from then on."""
 
-    def __init__(self, answers: int) -> None:
+    def __init__(self, answers):
         super().__init__(lambda prompt: "    return n * 2\n")
         self.left = answers
-        self.stalled: Callable[[], None] = lambda: None
+        self.stalled = lambda: None
 
-    async def complete(self, prompt: Prompt) -> Completion:
+    async def complete(self, prompt):
         self.left -= 1
         if self.left < 0:
             await asyncio.sleep(0.05)  # those asked before have been heard
@@ -45,11 +40,11 @@ class Stalls(ScriptedModel):
         return answer.model_copy(update={"prompt_tokens": 10, "completion_tokens": 3})
 
 
-def _role(model: ScriptedModel) -> RoleModel:
+def _role(model):
     return RoleModel(model=model, profile=Profile(form="completion", test_form="completion"), digest="m")
 
 
-def _prompt(seed: int) -> Prompt:
+def _prompt(seed):
     text = "def double(n):\n"
     return Prompt(text=text, context=text, seed=seed, max_tokens=20, role="solver", purpose="candidate")
 
@@ -66,28 +61,25 @@ async def test_what_was_answered_before_the_time_ran_out_is_paid_for_and_the_res
 
 async def test_exchanges_stand_in_the_order_of_the_prompts_whatever_order_the_answers_come_in():
     class Backwards(ScriptedModel):
-        async def complete(self, prompt: Prompt) -> Completion:
+        async def complete(self, prompt):
             await asyncio.sleep(0.02 - prompt.seed * 0.005)
             return await super().complete(prompt)
 
     asking = Asking(_role(Backwards(lambda prompt: str(prompt.seed))), Purse(1000))
     answers = await asking.all([(f"c{n}", _prompt(n)) for n in range(4)])
     assert [answer.text for answer in answers] == ["0", "1", "2", "3"]
-    assert [exchange.owner for exchange in asking.exchanges] == ["c0", "c1", "c2", "c3"]
-    assert asking.unanswered == 0
+    assert [exchange.owner for exchange in asking.exchanges] == ["c0", "c1", "c2", "c3"] and asking.unanswered == 0
 
 
-async def _trial(model: ScriptedModel) -> TrialOutcome:
-    async def judge(submission: object) -> bool:
+async def _trial(model):
+    async def judge(submission):
         return False
 
     role, place = _role(model), FolderPlace()
     try:
-        return await solve(
-            TASK, agent="hc", config=SolverConfig(testgen=TestgenConfig(second_reading=False)), budget=BudgetConfig(),
-            seed=0, roles={"solver": role, "tester": role}, place=place, name="t", suites=SuiteShelf(), judge=judge,
-            events=Watcher(),
-        )  # fmt: skip
+        return await solve(TASK, agent="hc", config=SolverConfig(testgen=TestgenConfig(second_reading=False)),
+                           budget=BudgetConfig(), seed=0, roles={"solver": role, "tester": role}, place=place, name="t",
+                           suites=SuiteShelf(), judge=judge, events=Watcher())  # fmt: skip
     finally:
         await place.close()
 
@@ -103,7 +95,7 @@ async def test_a_suite_that_is_not_finished_in_its_time_costs_what_was_spent_and
 
 async def test_a_meter_counts_what_an_attempt_that_fails_has_cost():
     class Dies(Stalls):
-        async def complete(self, prompt: Prompt) -> Completion:
+        async def complete(self, prompt):
             if self.left == 0:
                 raise EngineError("connection refused")
             return await super().complete(prompt)

@@ -30,20 +30,15 @@ def host(tmp_path):
     return tmp_path
 
 
-def task(**wants: object) -> Task:
+def task(**wants):
     return Task(name="t", digest="d", instruction="", environment=Environment.model_validate(wants))
 
 
-def test_only_programs_libraries_and_the_runner_are_seen_of_the_host(host):
+def test_of_the_host_programs_libraries_and_runner_are_seen_and_a_folder_that_is_written_below_entry_by_entry(host):
     placed = layout(["/app"], RUNNER, host)
-    assert placed.mounts == {
-        "/usr": host / "usr", "/etc/ld.so.cache": host / "etc/ld.so.cache", "/opt/hc": RUNNER,
-    }  # fmt: skip
+    assert placed.mounts == {"/usr": host / "usr", "/etc/ld.so.cache": host / "etc/ld.so.cache", "/opt/hc": RUNNER}
     assert placed.links == {"/bin": "usr/bin", "/lib": "usr/lib"}
     assert {"/app", "/tmp", "/usr", "/proc"} <= set(placed.folders)
-
-
-def test_a_host_folder_that_the_task_writes_below_is_bound_entry_by_entry(host):
     placed = layout(["/usr/src/app", "/usr/local/mine"], RUNNER, host)
     assert {place for place in placed.mounts if place.startswith("/usr")} == {"/usr/bin", "/usr/lib", "/usr/local/bin"}
     assert {"/usr", "/usr/src", "/usr/src/app", "/usr/local", "/usr/local/mine"} <= set(placed.folders)
@@ -104,28 +99,19 @@ def test_every_wall_is_on_the_command_line(host):
     assert sources == {str(host / "usr"), str(host / "etc/ld.so.cache"), str(RUNNER)}
 
 
-def test_the_runner_comes_first_on_whatever_path_the_task_sets():
+def test_a_task_writes_where_it_copies_and_the_runner_comes_first_on_its_path():
+    copies = (Copy(sources=("a",), destination="/data/"), Copy(sources=("b",), destination="/usr/share/x/b"))
+    assert written_folders(task(workdir="/w", copies=copies)) == {"/w", "/root", "/data", "/usr/share/x"}
     assert environment({})["PATH"].startswith("/opt/hc/bin:")
     assert environment({"PATH": "/x", "A": "1"})["PATH"] == "/opt/hc/bin:/x"
     assert environment({"HOME": "/home/u"})["HOME"] == "/home/u"
 
 
-def test_a_task_writes_into_its_workdir_its_home_and_where_it_copies():
-    copies = (Copy(sources=("a",), destination="/data/"), Copy(sources=("b",), destination="/usr/share/x/b"))
-    assert written_folders(task(workdir="/w", copies=copies)) == {"/w", "/root", "/data", "/usr/share/x"}
-
-
 @pytest.mark.parametrize(("wants", "word"), [
-    ({"run_steps": ("make",)}, "RUN make"),
-    ({"compose": True}, "compose"),
-    ({"gpus": 1}, "GPU"),
-    ({"network": "public"}, "network"),
-    ({"network": "allowlist"}, "network"),
-    ({"base": "python:2.7"}, "python:2.7"),
-    ({"base": "alpine:3"}, "alpine"),
-    ({"base": "node:20"}, "node"),
-    ({"docker_image": "ghcr.io/x/python:3"}, "ghcr.io"),
-    ({"base": "gcc:12"}, "compiler"),
+    ({"run_steps": ("make",)}, "RUN make"), ({"compose": True}, "compose"), ({"gpus": 1}, "GPU"),
+    ({"network": "public"}, "network"), ({"network": "allowlist"}, "network"), ({"base": "python:2.7"}, "python:2.7"),
+    ({"base": "alpine:3"}, "alpine"), ({"base": "node:20"}, "node"),
+    ({"docker_image": "ghcr.io/x/python:3"}, "ghcr.io"), ({"base": "gcc:12"}, "compiler"),
     ({"base": "debian:12", "dockerfile": "FROM debian:12\nUSER nobody:users\n"}, "run as the user nobody"),
 ])  # fmt: skip
 def test_a_task_that_needs_more_is_refused_with_the_reason(wants, word):
@@ -135,15 +121,11 @@ def test_a_task_that_needs_more_is_refused_with_the_reason(wants, word):
 def test_the_user_that_a_task_names_for_its_agent_comes_before_the_images():
     given = task(base="debian:12", dockerfile="FROM debian:12\nUSER nobody\n")
     assert refusal(given.model_copy(update={"agent_user": "root"}), host_programs=()) is None
-    named = task(base="debian:12").model_copy(update={"agent_user": "worker"})
-    assert refusal(named, host_programs=()) == (
-        "its commands run as the user worker: a bwrap sandbox has no users but its own"
-    )
+    says = "its commands run as the user worker: a bwrap sandbox has no users but its own"
+    assert refusal(given.model_copy(update={"agent_user": "worker"}), host_programs=()) == says
 
 
-@pytest.mark.parametrize(
-    "base",
-    ["python:3.11-slim-bookworm", "debian:bookworm-slim", "ubuntu:24.04", "docker.io/library/python:3", "gcc:12", None],
-)
+@pytest.mark.parametrize("base", ["python:3.11-slim-bookworm", "debian:bookworm-slim", "ubuntu:24.04", "gcc:12", None,
+                                  "docker.io/library/python:3"])  # fmt: skip
 def test_a_task_that_needs_only_what_the_host_has_is_taken(base):
     assert refusal(task(base=base), host_programs=("cc",)) is None

@@ -11,7 +11,7 @@ from hc_ray.sandboxes.tree_size import folder_size
 
 
 @pytest.fixture
-def host(tmp_path: Path) -> Path:
+def host(tmp_path):
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "secret").write_text("host")
     (tmp_path / "programs").mkdir()
@@ -22,15 +22,15 @@ def host(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def tree(host: Path) -> RootTree:
+def tree(host):
     return RootTree(host / "root", user=None, mounts={"/usr": host / "programs"}, closed=("/proc",))
 
 
-def file(path: str, data: bytes = b"x", mode: int = 0o644) -> Member:
+def file(path, data=b"x", mode=0o644):
     return Member(path, "file", mode, data=data)
 
 
-def test_links_are_resolved_inside_the_root_whatever_they_name(tree: RootTree, host: Path) -> None:
+def test_links_are_resolved_inside_the_root_whatever_they_name(tree, host):
     tree.write(file("/secret", b"inside"))
     for name, target in {
         "absolute": str(host / "outside" / "secret"),
@@ -44,7 +44,7 @@ def test_links_are_resolved_inside_the_root_whatever_they_name(tree: RootTree, h
     assert [tree.read(f"/app/{name}", 100) for name in ("up", "root", "chain", "loop")] == [b"inside"] * 3 + [None]
 
 
-def test_a_folder_link_on_the_way_leads_into_the_root_only(tree: RootTree, host: Path) -> None:
+def test_a_link_leads_into_the_root_only_and_a_write_takes_its_place_instead_of_going_through(tree, host):
     tree.write(Member("/app/out", "link", target=str(host / "outside")))
     tree.write(file("/app/out/new"))
     assert sorted(path.name for path in (host / "outside").iterdir()) == ["secret"]
@@ -52,16 +52,18 @@ def test_a_folder_link_on_the_way_leads_into_the_root_only(tree: RootTree, host:
     assert (inside / "new").read_text() == "x"
     tree.remove("/app/out/new")
     assert not (inside / "new").exists()
-
-
-def test_a_write_takes_the_place_of_a_link_and_never_goes_through_it(tree: RootTree, host: Path) -> None:
     tree.write(Member("/app/l", "link", target=str(host / "outside" / "secret")))
     tree.write(file("/app/l", b"mine"))
     assert (host / "outside" / "secret").read_text() == "host"
     assert tree.read("/app/l", 10) == b"mine" and not (host / "root/app/l").is_symlink()
 
 
-def test_programs_of_the_host_can_be_read_and_not_written(tree: RootTree, host: Path) -> None:
+def test_a_change_removes_first_and_writes_then_and_programs_of_the_host_are_only_read(tree, host):
+    tree.write(file("/app/d/e"))
+    tree.apply(Change(members=(file("/app/d", b"now a file", 0o600),), deleted=("/app/d/e", "/app/d", "/app/never")))
+    assert tree.read("/app/d", 100) == b"now a file"
+    tree.apply(Change(members=(Member("/app/d", "folder", 0o700), file("/app/d/f")), deleted=()))
+    assert tree.read("/app/d/f", 100) == b"x"
     assert tree.read("/usr/tool", 2) == b"to"
     tree.write(Member("/bin", "link", target="usr"))
     assert tree.read("/bin/tool", 10) == b"tool"
@@ -72,15 +74,7 @@ def test_programs_of_the_host_can_be_read_and_not_written(tree: RootTree, host: 
     assert (host / "programs" / "tool").read_text() == "tool"
 
 
-def test_a_change_removes_first_and_writes_then(tree: RootTree) -> None:
-    tree.write(file("/app/d/e"))
-    tree.apply(Change(members=(file("/app/d", b"now a file", 0o600),), deleted=("/app/d/e", "/app/d", "/app/never")))
-    assert tree.read("/app/d", 100) == b"now a file"
-    tree.apply(Change(members=(Member("/app/d", "folder", 0o700), file("/app/d/f")), deleted=()))
-    assert tree.read("/app/d/f", 100) == b"x"
-
-
-def test_changes_are_told_from_the_manifest_by_content_mode_kind_and_target(tree: RootTree) -> None:
+def test_changes_are_told_from_the_manifest_by_content_mode_kind_and_target(tree):
     for name in ("same", "content", "mode", "kind", "gone"):
         tree.write(file(f"/app/{name}"))
     tree.write(Member("/app/link", "link", target="a"))
@@ -93,13 +87,12 @@ def test_changes_are_told_from_the_manifest_by_content_mode_kind_and_target(tree
     tree.remove("/app/gone")
     tree.write(file("/tmp/t"))
     members, deleted = tree.changes(before, 1 << 20)
-    assert {member.path: member.kind for member in members} == {
-        "/app/content": "file", "/app/mode": "file", "/app/kind": "link", "/app/link": "link",
-    }  # fmt: skip
+    rows = {member.path: member.kind for member in members}
+    assert rows == {"/app/content": "file", "/app/mode": "file", "/app/kind": "link", "/app/link": "link"}
     assert deleted == ["/app/gone"]
 
 
-def test_a_tree_that_nests_without_end_is_an_error_of_its_maker(tree: RootTree, host: Path) -> None:
+def test_a_tree_that_nests_without_end_is_an_error_of_its_maker(tree, host):
     here = Path.cwd()
     try:
         os.chdir(host / "root" / "app")
@@ -114,7 +107,7 @@ def test_a_tree_that_nests_without_end_is_an_error_of_its_maker(tree: RootTree, 
     assert not (host / "root").exists()
 
 
-def test_a_copy_keeps_holes_modes_and_links_and_is_apart(tree: RootTree, host: Path) -> None:
+def test_a_copy_keeps_holes_modes_and_links_and_is_apart(tree, host):
     with (host / "root/app/sparse").open("wb") as made:
         made.write(b"a" * 5000)
         made.truncate(64 << 20)

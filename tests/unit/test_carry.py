@@ -1,18 +1,14 @@
 """A submission on its way into a grading sandbox: what is looked at, when again, and what comes of a difference."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from hc_ray.blind.grading import apply_submission, control, verify
 from hc_ray.domain.errors import VerifierError
-from hc_ray.domain.task import Task
 from tests.fakes.grading import MemoryPlace
 from tests.fakes.tars import make_tar
 from tests.fakes.tasks import sealed_task
 
-IMAGE: dict[str, Any] = {
+IMAGE = {
     "path": ["/usr/bin"], "programs": {"python3": ["/usr/bin/python3"]}, "pytest": "own", "deep": True,
     "pythons": [{"program": "/usr/bin/python3", "stdlib": ["/usr/lib/python3"], "path": ["/usr/lib/python3"]}],
     "sessions": [{"loaded": {"json": ["/usr/lib/python3/json.py"]}, "mapped": ["/usr/lib/libc.so.6"]}],
@@ -25,11 +21,11 @@ def sealed(tmp_path):
     return sealed_task(tmp_path, instruction=f"{tmp_path}\n"), tmp_path / "sealed"
 
 
-def place(*probes: dict[str, Any] | None) -> MemoryPlace:
+def place(*probes):
     """Answers each look at the sandbox with the next of ``probes``, the last one again and again."""
     left = list(probes)
 
-    def answer(sandbox: Any, order: dict[str, Any]) -> dict[str, Any] | None:
+    def answer(sandbox, order):
         if order["do"] != "probe":
             return {"exit": 0, "rewards": {}, "witness": [], "output": ""}
         return left.pop(0) if len(left) > 1 else left[0]
@@ -37,7 +33,7 @@ def place(*probes: dict[str, Any] | None) -> MemoryPlace:
     return MemoryPlace(answer)
 
 
-async def done(sealed: tuple[Task, Path], tar: bytes, where: MemoryPlace) -> Any:
+async def done(sealed, tar, where):
     task, root = sealed
     return await verify.grade(task, control.make_submission(task, tar, "t"), sealed_root=root, place=where)
 
@@ -53,15 +49,12 @@ async def test_only_what_reaches_beyond_the_working_directory_is_looked_at_twice
     assert again["mapped"] == ["/usr/lib/libc.so.6"]
 
 
-async def test_what_resolves_to_something_else_with_the_submission_in_is_tampered(sealed):
+async def test_what_resolves_to_something_else_is_tampered_and_a_sandbox_that_then_says_no_more_is_a_fail(sealed):
     moved = {**IMAGE, "programs": {"python3": ["/usr/local/bin/python3"]}}
     where = place(IMAGE, moved)
     verdict = await done(sealed, OUTSIDE, where)
     assert (verdict.passed, verdict.cause, verdict.tampered) == (False, "tampered", ("python3",))
     assert "run" not in where.made[0].done
-
-
-async def test_a_sandbox_that_says_no_more_after_the_submission_is_a_fail_and_before_it_the_machinery_s_fault(sealed):
     verdict = await done(sealed, OUTSIDE, place(IMAGE, None))
     assert (verdict.passed, verdict.cause) == (False, "submission_refused")
     with pytest.raises(VerifierError, match="runner"):

@@ -1,7 +1,5 @@
 """A server without completions is asked in the chat form alone, from the plan on."""
 
-from pathlib import Path
-
 import pytest
 import yaml
 
@@ -9,12 +7,12 @@ from hc_ray.domain.config import EngineConfig, Sampling, SweepConfig
 from hc_ray.domain.errors import ConfigError, EngineError, ModelError
 from hc_ray.domain.ports import Capabilities
 from hc_ray.domain.profile import Profile, usable
-from hc_ray.engines.catalogue import catalogue
+from hc_ray.engines.catalogue import catalogue, remote_profile_path
 from hc_ray.engines.http import HttpModel
 from hc_ray.engines.knee import find_knee
 from hc_ray.engines.speed import REQUEST_SECONDS, Speed, keep_speed, known_speed, request_seconds
 from hc_ray_actors.driver.plan import prepare
-from hc_ray_actors.engine import Endpoint, Engine
+from hc_ray_actors.engine import Engine
 from hc_ray_actors.estimate import FALLBACK_RATE, expected_seconds, remember_rate
 from hc_ray_actors.jobs import bench
 from hc_ray_actors.role_models import role_model, role_models
@@ -29,86 +27,68 @@ CHAT_ONLY = ("/v1/chat/completions", "/v1/models")
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path, monkeypatch):
     monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
 
 
-def engine(server: EngineServer, model: str = NAME, **more: object) -> EngineConfig:
+def engine(server, model=NAME, **more):
     return EngineConfig.model_validate({"kind": "openai", "base_url": server.base_url, "model": model, **more})
 
 
-def test_a_profile_without_completions_asks_in_chat_and_keeps_all_else() -> None:
+def test_a_profile_asks_in_chat_only_where_completions_are_not_answered_and_keeps_all_else():
     profile = catalogue()[NAME].profile
     assert (profile.form, profile.test_form) == ("completion", "completion")
     chatting = usable(profile, Capabilities(completion=False))
     assert chatting.form == chatting.test_form == "chat" and chatting.digest != profile.digest
     assert chatting.model_copy(update={"form": "completion", "test_form": "completion"}) == profile
-
-
-def test_a_profile_stays_as_it_is_where_completions_are_answered() -> None:
-    profile = catalogue()[NAME].profile
     assert usable(profile, Capabilities()) == profile
     assert usable(Profile(), Capabilities(completion=False)).digest == usable(Profile(), Capabilities()).digest
 
 
-def test_a_plan_for_a_chat_only_server_holds_chat_forms_in_its_digest_and_says_so() -> None:
+def test_a_plan_says_what_a_chat_only_server_changes_and_nothing_where_completions_are_answered():
     with EngineServer(echo_request, endpoints=CHAT_ONLY) as server:
         config = SweepConfig(engine=engine(server))
         planned = role_models(config)
         asked = len(server.bodies())
     assert set(planned.models) == {"tester", "solver"}
     for _, profile, digest in planned.models.values():
-        assert (profile.form, profile.test_form) == ("chat", "chat")
-        assert digest != role_model(config.engine)[2]
+        assert (profile.form, profile.test_form) == ("chat", "chat") and digest != role_model(config.engine)[2]
     why, note = planned.notes
     assert note.startswith("tester, solver: ") and NAME in note and "chat" in note
     assert why == f"{NAME}: profile `tiny` (measured for this model)"
     assert asked < 12  # roles that share a server share the look at it
-
-
-def test_a_plan_for_a_server_with_completions_holds_the_profile_s_own_forms_and_says_nothing_of_it() -> None:
     with EngineServer(echo_request) as server:
         planned = role_models(SweepConfig(engine=engine(server)))
     assert planned.models["solver"][1].form == "completion" and len(planned.notes) == 1
 
 
-def test_a_plan_says_which_sampling_parameters_a_server_refuses() -> None:
-    def answer(body: dict[str, object]) -> str:
-        if "min_p" in body:
-            raise Rejected(400, "min_p")
+@pytest.mark.parametrize(("refused", "told"), [("min_p", ["other rejects min_p"]), ("repeat_penalty", [])],
+                         ids=["a parameter", "one spelling of what another says"])  # fmt: skip
+def test_a_plan_says_which_sampling_parameters_a_server_refuses(refused, told):
+    def answer(body):
+        if refused in body:
+            raise Rejected(400, refused)
         return echo_request(body)
 
     with EngineServer(answer) as server:
-        why, note = role_models(SweepConfig(engine=engine(server, "other"))).notes
-    assert "profile `capable` (its context has 16,384 tokens)" in why and "other rejects min_p" in note
+        why, *notes = role_models(SweepConfig(engine=engine(server, "other"))).notes
+    assert "profile `capable` (its context has 16,384 tokens)" in why
+    assert len(notes) == len(told) and all(says in note for says, note in zip(told, notes, strict=True))
 
 
-def test_a_refused_spelling_of_what_another_says_is_not_told() -> None:
-    def answer(body: dict[str, object]) -> str:
-        if "repeat_penalty" in body:
-            raise Rejected(400, "repeat_penalty")
-        return echo_request(body)
-
-    with EngineServer(answer) as server:
-        assert not any("rejects" in note for note in role_models(SweepConfig(engine=engine(server, "other"))).notes)
-
-
-def test_a_plan_for_a_server_that_is_not_there_is_refused_in_one_line() -> None:
+def test_a_plan_for_a_server_that_is_not_there_is_refused_in_one_line_unless_no_agent_asks_a_model():
     config = EngineConfig(kind="openai", base_url="http://127.0.0.1:9/v1", model="x")
     with pytest.raises(ModelError, match=r"no model answers at http://127\.0\.0\.1:9/v1.*--base-url") as caught:
         role_models(SweepConfig(engine=config))
     assert "\n" not in str(caught.value)
-
-
-def test_no_server_is_looked_at_where_no_agent_asks_a_model() -> None:
     config = EngineConfig(kind="openai", base_url="http://127.0.0.1:9/v1", model="x")
     assert role_models(SweepConfig(engine=config, agents=("oracle", "nop"))).models == {}
     with pytest.raises(ConfigError, match="--base-url"):
         role_models(SweepConfig(engine=EngineConfig(kind="openai")))
 
 
-async def test_a_trial_never_sends_completions_to_a_server_that_lost_them_since_the_plan() -> None:
+async def test_a_trial_never_sends_completions_to_a_server_that_lost_them_since_the_plan():
     with EngineServer(echo_request, endpoints=CHAT_ONLY) as server:
         config, profile, digest = role_model(engine(server))
         endpoint = await Engine(config).start()
@@ -119,18 +99,13 @@ async def test_a_trial_never_sends_completions_to_a_server_that_lost_them_since_
     assert Trials({"solver": chatting}, [], {}, None).role("solver", 0).profile.form == "chat"
 
 
-async def test_an_engine_without_a_plan_takes_the_sampling_of_its_model_s_profile(home: Path) -> None:
-    from hc_ray.engines.catalogue import remote_profile_path
-
+async def test_an_engine_without_a_plan_takes_its_profile_s_sampling_and_of_a_chat_only_server_the_knee_is_found(home):
     path = remote_profile_path("m")
     path.parent.mkdir(parents=True)
     path.write_text(yaml.safe_dump({"sampling": Sampling(top_k=20).model_dump()}))
     with EngineServer(echo_request) as server:
-        endpoint: Endpoint = await Engine(engine(server, "m")).start()
+        endpoint = await Engine(engine(server, "m")).start()
     assert endpoint.capabilities["sampling"]["top_k"] == 20
-
-
-async def test_the_knee_of_a_chat_only_server_is_found_in_chat() -> None:
     with EngineServer(lambda body: "one two", endpoints=CHAT_ONLY) as server:
         model = HttpModel(server.base_url, "fake")
         found = await find_knee(model, levels=(1,), seconds=0.1, chat=True)
@@ -138,10 +113,10 @@ async def test_the_knee_of_a_chat_only_server_is_found_in_chat() -> None:
         assert found.knee == 1 and all("messages" in body for body in server.bodies())
 
 
-def test_a_chat_only_server_s_bench_finds_its_knee_and_measures_no_form(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chat_only_server_s_bench_finds_its_knee_and_measures_no_form(monkeypatch):
     monkeypatch.setattr(bench, "STEPS", (1,))
     monkeypatch.setattr(bench, "LEVEL_SECONDS", 0.1)
-    told: list[str] = []
+    told = []
     with EngineServer(lambda body: "one two", endpoints=CHAT_ONLY) as server:
         found = bench.bench_engine(engine(server, "m"), save=True, tell=told.append)
         known = known_speed(engine(server, "m"))
@@ -150,7 +125,7 @@ def test_a_chat_only_server_s_bench_finds_its_knee_and_measures_no_form(monkeypa
     assert any("supports only chat" in line for line in told)
 
 
-def test_what_the_plan_shows_and_keys_its_trials_by_is_what_the_server_can_do(tmp_path: Path) -> None:
+def test_what_the_plan_shows_and_keys_its_trials_by_is_what_the_server_can_do(tmp_path):
     make_task(tmp_path / "tasks", "add")
     with data_home(), EngineServer(echo_request, endpoints=CHAT_ONLY) as server:
         config = SweepConfig(dataset=str(tmp_path / "tasks"), agents=("raw",), sandbox="bwrap", engine=engine(server))
@@ -160,15 +135,15 @@ def test_what_the_plan_shows_and_keys_its_trials_by_is_what_the_server_can_do(tm
     assert plan.trials[0].models["solver"] == planned.models["solver"][2]
 
 
-def test_a_slow_engine_gets_the_time_that_its_measured_speed_asks_for() -> None:
+def test_a_slow_engine_gets_the_time_that_its_measured_speed_asks_for():
     slow, models = EngineConfig(parallel=8), {"solver": (EngineConfig(), None, "m")}
     assert request_seconds(slow, 16_384) == REQUEST_SECONDS
-    assert expected_seconds(1200, 0, models) == 1200 / FALLBACK_RATE  # type: ignore[arg-type]
+    assert expected_seconds(1200, 0, models) == 1200 / FALLBACK_RATE
     keep_speed(slow, Speed(knee=4, completion_tokens_per_second=5.0, prompt_tokens_per_second=20.0))
     # An answer that fills the context, every slot busy: 16,384 tokens at 5/8 of a token a second, three times over.
     assert request_seconds(slow, 16_384) == pytest.approx(3 * 8 * 16_384 / 5)
     assert request_seconds(EngineConfig(request_sec=7), 16_384) == 7
     assert request_seconds(slow, 256) > REQUEST_SECONDS > request_seconds(slow, 64) - 1
-    assert expected_seconds(1200, 0, models) == pytest.approx(1200 / 8)  # type: ignore[arg-type]
+    assert expected_seconds(1200, 0, models) == pytest.approx(1200 / 8)
     remember_rate("m", 60.0)
-    assert expected_seconds(1200, 0, models) == 1200 / 60  # type: ignore[arg-type]
+    assert expected_seconds(1200, 0, models) == 1200 / 60

@@ -1,7 +1,6 @@
 """``tasks check`` names every fault of every task."""
 
 import time
-from pathlib import Path
 
 import pytest
 
@@ -11,18 +10,19 @@ from hc_ray.domain.errors import DatasetError
 from tests.fakes.tasks import DOCKERFILE, SOLVE_SH, TEST_PY, TEST_SH, TOML, make_task
 
 
-def faults_of(folder: Path) -> set[tuple[str, str]]:
+def faults_of(folder):
     return {(fault.task, fault.field) for fault in check(folder).faults}
 
 
-def test_a_sound_task_has_no_fault(tmp_path: Path) -> None:
-    make_task(tmp_path / "set", "one")
-    make_task(tmp_path / "set", "two", environment={"data.txt": "x"}, dockerfile=DOCKERFILE + "COPY data.txt /app/\n")
-    report = check(tmp_path / "set")
+def test_a_sound_task_has_no_fault_and_unknown_keys_are_notes(tmp_path):
+    make_task(tmp_path, "new", toml=TOML + "future = 1\n")
+    make_task(tmp_path, "two", environment={"data.txt": "x"}, dockerfile=DOCKERFILE + "COPY data.txt /app/\n")
+    report = check(tmp_path)
     assert report.tasks == 2 and report.faults == ()
+    assert [note.says for note in report.notes] == ["unknown key verifier.future"]
 
 
-def test_a_new_task_passes_the_check_and_is_never_written_over(tmp_path: Path) -> None:
+def test_a_new_task_passes_the_check_and_is_never_written_over(tmp_path):
     task = new_task(tmp_path, "mine")
     assert check(task).faults == () and check(tmp_path).tasks == 1
     with pytest.raises(DatasetError, match="already"):
@@ -31,25 +31,18 @@ def test_a_new_task_passes_the_check_and_is_never_written_over(tmp_path: Path) -
         new_task(tmp_path, "../mine")
 
 
-def test_every_fault_of_one_task_is_told_at_once(tmp_path: Path) -> None:
-    make_task(
-        tmp_path, "bad", toml="[environment]\ncpus = 'x'\n[agent]\ntimeout_sec = 0\n", instruction=" \n",
-        dockerfile=None, tests={"other.sh": ""}, solution={},
-    )  # fmt: skip
+def test_every_fault_of_one_task_is_told_at_once(tmp_path):
+    make_task(tmp_path, "bad", toml="[environment]\ncpus = 'x'\n[agent]\ntimeout_sec = 0\n", instruction=" \n",
+              dockerfile=None, tests={"other.sh": ""}, solution={})  # fmt: skip
     assert {field for _, field in faults_of(tmp_path / "bad")} == {
-        "environment.cpus",
-        "agent.timeout_sec",
-        "instruction.md",
-        "environment/Dockerfile",
-        "tests/test.sh",
+        "environment.cpus", "agent.timeout_sec", "instruction.md", "environment/Dockerfile", "tests/test.sh",
         "solution/solve.sh",
-    }
+    }  # fmt: skip
     for fault in check(tmp_path / "bad").faults:
-        assert fault.task == "bad" and fault.says
-        assert fault.remedy
+        assert fault.task == "bad" and fault.says and fault.remedy
 
 
-def test_one_bad_task_never_hides_the_others(tmp_path: Path) -> None:
+def test_one_bad_task_never_hides_the_others(tmp_path):
     make_task(tmp_path, "good")
     make_task(tmp_path, "syntax", toml="[agent\n", instruction="Another.\n")
     make_task(tmp_path, "steps", toml="[[steps]]\nname = 'a'\n", tests={}, solution={}, dockerfile=None)
@@ -59,17 +52,17 @@ def test_one_bad_task_never_hides_the_others(tmp_path: Path) -> None:
     kit = make_task(tmp_path, "kit", dockerfile="FROM x\nRUN --mount=type=cache,target=/x true\n")
     assert check(tmp_path).tasks == 7
     assert faults_of(tmp_path) == {
-        ("syntax", "task.toml"),
-        ("steps", "steps"),
-        ("mute", "tests/test.sh"),
-        ("latin", "instruction.md"),
-        ("gone", "task.toml"),
-        ("kit", "environment/Dockerfile"),
-    }
+        ("syntax", "task.toml"), ("steps", "steps"), ("mute", "tests/test.sh"), ("latin", "instruction.md"),
+        ("gone", "task.toml"), ("kit", "environment/Dockerfile"),
+    }  # fmt: skip
     assert len(faults_of(kit)) == 1
 
 
-def test_doubled_names_and_doubled_tasks_are_told(tmp_path: Path) -> None:
+def test_doubled_names_and_tasks_are_told_and_a_folder_without_tasks_is_a_user_error(tmp_path):
+    with pytest.raises(DatasetError, match="no task"):
+        check(tmp_path)
+    with pytest.raises(DatasetError, match="not a folder"):
+        check(tmp_path / "absent")
     named = '[task]\nname = "org/same"\n'
     make_task(tmp_path, "a", toml=named)
     make_task(tmp_path, "b", toml=named, instruction="Other.\n")
@@ -78,35 +71,20 @@ def test_doubled_names_and_doubled_tasks_are_told(tmp_path: Path) -> None:
     assert faults_of(tmp_path) == {("b", "task.name"), ("d", "instruction.md")}
 
 
-def test_tests_and_solutions_within_reach_of_a_solver_are_told(tmp_path: Path) -> None:
+def test_tests_and_solutions_within_reach_of_a_solver_are_told(tmp_path):
     make_task(tmp_path, "beside", environment={"hidden/check.py": TEST_PY})
     make_task(tmp_path, "solved", environment={"s.sh": SOLVE_SH})
     copied = make_task(tmp_path, "copied", environment={"tests/x.txt": "x"}, dockerfile=DOCKERFILE + "COPY tests /t\n")
     (make_task(tmp_path, "linked", instruction="L\n") / "environment/t.sh").symlink_to("../tests/test.sh")
     make_task(tmp_path, "data", environment={"in.csv": "1,2\n"}, tests={"test.sh": TEST_SH, "in.csv": "1,2\n"})
     assert faults_of(tmp_path) == {
-        ("beside", "environment/hidden/check.py"),
-        ("solved", "environment/s.sh"),
-        ("copied", "environment/Dockerfile"),
+        ("beside", "environment/hidden/check.py"), ("solved", "environment/s.sh"), ("copied", "environment/Dockerfile"),
         ("linked", "environment"),
-    }
+    }  # fmt: skip
     assert "COPY" not in check(copied).faults[0].remedy
 
 
-def test_unknown_keys_are_notes(tmp_path: Path) -> None:
-    make_task(tmp_path, "new", toml=TOML + "future = 1\n")
-    report = check(tmp_path)
-    assert report.faults == () and [note.says for note in report.notes] == ["unknown key verifier.future"]
-
-
-def test_a_folder_without_tasks_is_a_user_error(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="no task"):
-        check(tmp_path)
-    with pytest.raises(DatasetError, match="not a folder"):
-        check(tmp_path / "absent")
-
-
-def test_the_check_does_not_slow_down_with_many_tasks(tmp_path: Path) -> None:
+def test_the_check_does_not_slow_down_with_many_tasks(tmp_path):
     for number in range(150):
         make_task(tmp_path, f"t{number}", instruction=f"Task {number}.\n", environment={"d.txt": str(number)})
     started = time.process_time()

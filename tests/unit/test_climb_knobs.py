@@ -1,5 +1,3 @@
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,29 +11,22 @@ from hc_ray.domain.prompt import Malformed
 from hc_ray.tasks.vocabulary import Vocabulary
 
 TINY = Site(solver=SolverConfig())
-CAPABLE = Site(
-    solver=SolverConfig.model_validate({"agent_style": "loop", "plans": ["plain"], "testgen": {"style": "files"}}),
-    profile=Profile(name="capable", context_tokens=32_768),
-    tools=True,
-)
+CAPABLE = Site(profile=Profile(name="capable", context_tokens=32_768), tools=True, solver=SolverConfig.model_validate(
+    {"agent_style": "loop", "plans": ["plain"], "testgen": {"style": "files"}}))  # fmt: skip
 CLIMBED = [knob for knob in KNOBS.values() if knob.turner == "climb"]
 
 
-def test_the_table_has_a_line_for_every_setting_of_solver_and_budget_with_its_own_description() -> None:
+def test_the_table_has_a_line_for_every_setting_and_every_trait_that_a_knob_needs_can_hold():
     keys = {key for key in known_keys() if key.startswith(("solver.", "budget."))}
-    assert set(KNOBS) == keys - {"solver.testgen"}
-    assert all(len(knob.meaning) > 10 for knob in KNOBS.values())
+    assert set(KNOBS) == keys - {"solver.testgen"} and all(len(knob.meaning) > 10 for knob in KNOBS.values())
     assert KNOBS["solver.testgen.rounds"].default == 2 and KNOBS["solver.testgen.rounds"].changes_suite
     assert not {knob.key for knob in CLIMBED} & {"solver.refinement", "solver.testgen.budget_tokens", "budget.tokens"}
-
-
-def test_every_trait_that_a_knob_needs_can_hold() -> None:
     more = {"use_skills": True, "testgen": {"style": "files", "rounds": 2}}
     sites = [TINY, CAPABLE, CAPABLE.model_copy(update={"solver": SolverConfig.model_validate(more)})]
     assert {trait for knob in KNOBS.values() for trait in knob.needs} <= set().union(*(one.traits for one in sites))
 
 
-def test_only_knobs_with_an_effect_where_they_are_turned_are_live() -> None:
+def test_only_knobs_with_an_effect_where_they_are_turned_are_live():
     tiny, capable = ({knob.key.removeprefix("solver.") for knob in live(site)} for site in (TINY, CAPABLE))
     assert {"samples_max", "replace", "greedy"} == {"samples_max", "replace", "greedy"} & tiny - capable
     alone = {"actions", "observation_chars", "tournament", "agent_style", "testgen.second_reading"}
@@ -47,7 +38,7 @@ def test_only_knobs_with_an_effect_where_they_are_turned_are_live() -> None:
     assert not keys & dead and "testgen.gate" in keys, "the instruction's own examples are a suite, too"
 
 
-def test_the_box_of_a_climb_lies_within_the_limits_of_the_field() -> None:
+def test_the_box_of_a_climb_lies_within_the_limits_of_the_field():
     wide = SolverConfig.model_validate({"samples_max": 16, "testgen": {"tests_per_category_max": 20}})
     for knob in CLIMBED:
         for end in knob.box[:2] if knob.box else ():
@@ -56,28 +47,20 @@ def test_the_box_of_a_climb_lies_within_the_limits_of_the_field() -> None:
 
 
 @pytest.mark.parametrize(("key", "asked", "after"), [
-    ("solver.temperatures", [0.9, 0.9, 0.9], [0.4, 0.6, 0.8]),
-    ("solver.temperatures", 0.45, [0.25, 0.45, 0.65]),
-    ("solver.testgen.tests_per_category_max", 17, 6),
-    ("solver.testgen.tests_per_category_min", 1, None),
-    ("solver.testgen.rounds", "1", 1),
-    ("solver.testgen.temperature", 5, 0.8),
-    ("solver.samples", True, None),
-    ("solver.samples", float("nan"), None),
-    ("solver.selector", "best", None),
-    ("solver.replace", False, False),
+    ("solver.temperatures", [0.9, 0.9, 0.9], [0.4, 0.6, 0.8]), ("solver.temperatures", 0.45, [0.25, 0.45, 0.65]),
+    ("solver.testgen.tests_per_category_max", 17, 6), ("solver.testgen.tests_per_category_min", 1, None),
+    ("solver.testgen.rounds", "1", 1), ("solver.testgen.temperature", 5, 0.8), ("solver.samples", True, None),
+    ("solver.samples", float("nan"), None), ("solver.selector", "best", None), ("solver.replace", False, False),
     ("solver.plans", "steps", ["steps", "plain", "simple", "literal", "edge_first", "examples"]),
-    ("solver.plans", "nowhere", None),
-    ("solver.hint", "  check\nthe edges ", "check the edges"),
-    ("solver.hint", "word " * 60, ("word " * 30).strip()),
-    ("solver.hint", 7, None),
+    ("solver.plans", "nowhere", None), ("solver.hint", "  check\nthe edges ", "check the edges"),
+    ("solver.hint", "word " * 60, ("word " * 30).strip()), ("solver.hint", 7, None),
 ])  # fmt: skip
-def test_what_is_asked_for_is_clipped_to_the_nearest_legal_value(key: str, asked: Any, after: Any) -> None:
+def test_what_is_asked_for_is_clipped_to_the_nearest_legal_value(key, asked, after):
     turned = turn(KNOBS[key], asked, TINY)
     assert (None if isinstance(turned, Malformed) else KNOBS[key].at(turned)) == after
 
 
-def test_a_hint_that_speaks_of_one_task_is_refused_and_a_change_that_comes_to_the_same_too() -> None:
+def test_a_hint_that_speaks_of_one_task_is_refused_and_a_change_that_comes_to_the_same_too():
     speaks = Vocabulary({"marmalade-sorting": ["Sort the marmalade."], "b": ["Count words."]}).found
     assert isinstance(turn(KNOBS["solver.hint"], "think of marmalade", TINY, speaks=speaks), Malformed)
     assert isinstance(turn(KNOBS["solver.hint"], "think of the edges", TINY, speaks=speaks), SolverConfig)

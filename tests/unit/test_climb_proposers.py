@@ -1,12 +1,11 @@
 import json
-from typing import Any
 
 import pytest
 
 from hc_ray.climb import meta_reasoner, rules, tpe
 from hc_ray.climb.evaluation import Aggregates
 from hc_ray.climb.knobs import KNOBS, Site, live
-from hc_ray.climb.proposals import Decision, Moment, ProposerName, Record, propose
+from hc_ray.climb.proposals import Decision, Moment, Record, propose
 from hc_ray.climb.race import Evidence
 from hc_ray.domain.config import SolverConfig
 from hc_ray.domain.prompt import Completion, Malformed, Prompt
@@ -15,13 +14,13 @@ SITE = Site(solver=SolverConfig())
 SEEN = Aggregates(tasks=12, trials=24, pass_rate=0.25, means={"duplicates": 0.1, "ended by turns": 0.2})
 
 
-def moment(**more: Any) -> Moment:
+def moment(**more):
     plain = {"site": SITE, "knobs": live(SITE), "aggregates": SEEN, "history": [], "generation": 3, "place": 0,
              "reach": 1, "seed": 5, "taken": frozenset()}  # fmt: skip
     return Moment(**{**plain, **more})
 
 
-def decided(key: str, asked: Any, delta: float, by: ProposerName = "tpe", verdict: str = "reverted") -> Record:
+def decided(key, asked, delta, by="tpe", verdict="reverted"):
     found = propose(moment(), by, key, asked, "because it may help here")
     assert not found.fault
     worth = Evidence(stage="race", seeds=2, tasks=12, control=0.3, changed=0.3 + delta, delta=delta)
@@ -32,15 +31,15 @@ def decided(key: str, asked: Any, delta: float, by: ProposerName = "tpe", verdic
 class Meta:
     """Answers the same, and keeps what it was asked."""
 
-    def __init__(self, answer: str | None) -> None:
+    def __init__(self, answer):
         self.answer, self.asked = answer, list[Prompt]()
 
-    def __call__(self, prompt: Prompt) -> Completion | None:
+    def __call__(self, prompt):
         self.asked.append(prompt)
         return None if self.answer is None else Completion(text=self.answer, prompt_tokens=900, completion_tokens=60)
 
 
-def said(knob: str, value: Any, reason: str = "Few candidates differ, so more variety may find another.") -> str:
+def said(knob, value, reason="Few candidates differ, so more variety may find another."):
     return json.dumps({"knob": knob, "value": value, "reason": reason})
 
 
@@ -61,15 +60,18 @@ def test_rules_turn_what_the_aggregates_point_at_and_go_on_where_that_was_tried(
     assert again.solver != first.solver and not again.fault
 
 
-def test_rules_try_everything_within_reach_once_and_then_say_so() -> None:
+def test_rules_try_everything_within_reach_once_and_a_models_answer_is_read_around_its_talk():
     now, tried = moment(knobs=[KNOBS["solver.repairs"], KNOBS["solver.selector"]]), list[Record]()
     for _ in range(5):
         tried.append(Record(proposal=rules.suggest(now._replace(history=tried))))
     assert len({one.proposal.solver.hash for one in tried}) == 5 and not any(one.proposal.fault for one in tried)
     assert "was tried" in rules.suggest(now._replace(history=tried)).fault
+    found = meta_reasoner.read(Completion(text=f"Sure!\n```json\n{said('solver.repairs', 1)}\n```"))
+    assert not isinstance(found, Malformed) and found.value == 1
+    assert isinstance(meta_reasoner.read(Completion(text='{"knob":' + "[" * 100_000 + "}")), Malformed)
 
 
-def test_the_meta_reasoner_is_shown_live_knobs_aggregates_and_its_own_history_alone() -> None:
+def test_the_meta_reasoner_is_shown_live_knobs_aggregates_and_its_own_history_alone():
     meta = Meta(said("solver.temperatures", [0.9, 0.9, 0.9]))
     own = decided("solver.repairs", 3, 0.08, "meta-reasoner", "accepted")
     found = meta_reasoner.suggest(moment(history=[own, decided("solver.samples", 6, -0.05)]), meta)
@@ -84,40 +86,27 @@ def test_the_meta_reasoner_is_shown_live_knobs_aggregates_and_its_own_history_al
 
 
 @pytest.mark.parametrize(("answer", "note"), [
-    (None, "no model answered"),
-    ("I would raise it.", "no JSON object"),
+    (None, "no model answered"), ("I would raise it.", "no JSON object"),
     ('{"knob": ["x"], "value": 1, "reason": "It is good to do."}', "no JSON object"),
-    (said("solver.samples", 6, "More."), "no reason"),
-    (said("solver.tournament", True), "style loop"),
-    (said("budget.tokens", 10**9), "no knob of a climb"),
-    (said("solver.samples", 4), "change nothing"),
-    (said("solver.hint", "{" * 5000), ""),
-    (said("solver.repairs", 9), "repeats solver.repairs = 3"),
+    (said("solver.samples", 6, "More."), "no reason"), (said("solver.tournament", True), "style loop"),
+    (said("budget.tokens", 10**9), "no knob of a climb"), (said("solver.samples", 4), "change nothing"),
+    (said("solver.hint", "{" * 5000), ""), (said("solver.repairs", 9), "repeats solver.repairs = 3"),
 ])  # fmt: skip
-def test_rules_take_the_turn_of_a_meta_reasoner_whose_answer_cannot_run(answer: str | None, note: str) -> None:
+def test_rules_take_the_turn_of_a_meta_reasoner_whose_answer_cannot_run(answer, note):
     found = meta_reasoner.suggest(moment(history=[decided("solver.repairs", 3, -0.1)]), Meta(answer))
     assert found.proposer == ("rules" if note else "meta-reasoner") and note in found.reason and not found.fault
     assert found.answer == (answer or "") and found.tokens == (960 if answer else 0)
 
 
-def test_an_answer_around_which_a_model_talks_is_read_and_one_that_nests_without_end_is_malformed() -> None:
-    found = meta_reasoner.read(Completion(text=f"Sure!\n```json\n{said('solver.repairs', 1)}\n```"))
-    assert not isinstance(found, Malformed) and found.value == 1
-    assert isinstance(meta_reasoner.read(Completion(text='{"knob":' + "[" * 100_000 + "}")), Malformed)
-
-
-def test_tpe_is_a_function_of_seed_and_of_what_ran_whatever_was_asked_for() -> None:
+def test_tpe_turns_what_has_helped_and_is_a_function_of_seed_and_of_what_ran():
+    good = [decided("solver.feedback", "full", 0.3) for _ in range(3)]
+    bad = [decided(key, value, -0.2) for key, value in (("solver.samples", 6), ("solver.repairs", 1),
+           ("solver.selector", "mbr"), ("solver.decompose", "model"), ("solver.replace", False))] * 3  # fmt: skip
+    drawn = [tpe.suggest(moment(history=[*good, *bad], seed=seed)).knob for seed in range(12)]
+    assert drawn.count("solver.feedback") >= 4, drawn
     history = [decided("solver.repairs", 3 + i % 2, 0.01 * i) for i in range(5)]
     first = tpe.suggest(moment(history=history))
     assert first == tpe.suggest(moment(history=history)) and not first.fault
     clipped = [one.model_copy(update={"proposal": one.proposal.model_copy(update={"asked": 99})}) for one in history]
     assert tpe.suggest(moment(history=clipped)) == first
     assert tpe.suggest(moment(history=history, taken=frozenset({first.solver.hash}))).solver != first.solver
-
-
-def test_tpe_turns_what_has_helped_more_often_than_chance() -> None:
-    good = [decided("solver.feedback", "full", 0.3) for _ in range(3)]
-    bad = [decided(key, value, -0.2) for key, value in (("solver.samples", 6), ("solver.repairs", 1),
-           ("solver.selector", "mbr"), ("solver.decompose", "model"), ("solver.replace", False))] * 3  # fmt: skip
-    drawn = [tpe.suggest(moment(history=[*good, *bad], seed=seed)).knob for seed in range(12)]
-    assert drawn.count("solver.feedback") >= 4, drawn

@@ -1,8 +1,5 @@
 """Stored searches decided again: what each candidate is worth is known, and a self-test tells right from wrong."""
 
-from pathlib import Path
-from typing import Any
-
 from hc_ray.domain.config import SolverConfig
 from hc_ray.domain.errors import VerifierError
 from hc_ray.domain.suite import Cell, ExpectedValue, PassMatrix, SelfTest, Subject
@@ -15,28 +12,22 @@ TEST = SelfTest(id="t", category="happy_path", subject=Subject(kind="call", path
 START = SolverConfig(samples=3, repairs=1, max_rounds=2, selector="mbr")
 
 
-def pool(task: str, *made: tuple[int, int, int, bool], graded: bool = True) -> Pool:
+def pool(task, *made, graded=True):
     """``made``: round, lineage, repairs, whether it is right, of each candidate."""
-    attempts = tuple(
-        Attempt(id=f"c{number}.{i}", round=number, lineage=lineage, repairs=repairs, digest=str(i),
-                passed=right if graded else None)
-        for i, (number, lineage, repairs, right) in enumerate(made)
-    )  # fmt: skip
-    cells = tuple(
-        (Cell(outcome="pass", observed="1") if one[3] else Cell(outcome="fail", observed="0"),) for one in made
-    )
+    attempts = tuple(Attempt(id=f"c{number}.{i}", round=number, lineage=lineage, repairs=repairs, digest=str(i),
+                             passed=right if graded else None)
+                     for i, (number, lineage, repairs, right) in enumerate(made))  # fmt: skip
+    cells = tuple((Cell(outcome="pass" if one[3] else "fail", observed=str(int(one[3]))),) for one in made)
     matrix = PassMatrix(candidates=tuple(one.id for one in attempts), tests=("t",), cells=cells)
     return Pool(trial=task, task=task, agent="hc", config_hash="", attempts=attempts, matrix=matrix, tests=(TEST,))
 
 
-def gain(changes: dict[str, Any], *made: tuple[int, int, int, bool], start: SolverConfig = START) -> float | None:
+def gain(changes, *made, start=START):
     pools = [pool(f"t{i}", *made) for i in range(6)]
     return look_at(pools, start, start.model_copy(update=changes)).gain
 
 
-def test_another_selector_narrower_rounds_fewer_rounds_and_fewer_repairs_are_judged_by_what_they_would_hand_in() -> (
-    None
-):
+def test_another_selector_narrower_or_fewer_rounds_and_fewer_repairs_are_judged_by_what_they_would_hand_in():
     outvoted = ((1, 0, 0, False), (1, 1, 0, False), (1, 2, 0, True))
     by_suite = START.model_copy(update={"selector": "max_pass"})
     assert gain({"selector": "max_pass"}, *outvoted) == 1.0 and gain({"selector": "mbr"}, *outvoted) == 0.0
@@ -61,24 +52,22 @@ def test_pools_that_nobody_graded_and_fewer_than_six_tasks_say_nothing() -> None
 class Auditor(InProcess):
     """Answers, or fails, and counts how often it was asked."""
 
-    def __init__(self, answer: Look | Exception) -> None:
+    def __init__(self, answer):
         self.answer, self.asked = answer, 0
 
-    def spawn(self, cls: type, *args: Any, **where: Any) -> Any:
+    def spawn(self, cls, *args, **where):
         assert getattr(cls, "opens_sealed", False) and where["node"] == self.here
         return self
 
-    async def look(self, *asked: Any) -> Look:
+    async def look(self, *asked):
         self.asked += 1
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
 
 
-def test_a_look_is_taken_once_kept_and_the_same_after_a_resume_and_one_that_fails_speaks_against_nothing(
-    tmp_path: Path,
-) -> None:
-    after, told = START.model_copy(update={"selector": "max_pass"}), list[str]()
+def test_a_look_is_taken_once_and_kept_over_a_resume_and_one_that_fails_speaks_against_nothing(tmp_path):
+    after, told = START.model_copy(update={"selector": "max_pass"}), []
     first, second = Auditor(Look(gain=-0.25, pools=12)), Auditor(Look(gain=0.5))
     for auditor in (first, second):
         trials = StoredTrials(str(tmp_path), auditor, lambda: ["a"], told.append)

@@ -7,7 +7,7 @@ from hc_ray.agent import budget
 from hc_ray.domain.errors import EngineError
 
 
-def test_a_trials_clock_stands_still_while_its_submission_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trials_clock_stands_still_while_its_submission_is_judged(monkeypatch):
     """Else slow hidden tests would leave less time for what comes after their verdict."""
     now = 100.0
     monkeypatch.setattr(budget.time, "monotonic", lambda: now)
@@ -23,7 +23,7 @@ def test_a_trials_clock_stands_still_while_its_submission_is_judged(monkeypatch:
     assert clock.elapsed == 15.0
 
 
-async def test_time_in_a_queue_is_not_counted_and_the_rest_ends_the_work() -> None:
+async def test_time_in_a_queue_is_not_counted_and_the_rest_ends_the_work():
     began = time.monotonic()
     queued = budget.Clock(0.2, lambda: min(0.3, time.monotonic() - began))
     await queued.bound(asyncio.sleep(0.4))
@@ -31,15 +31,15 @@ async def test_time_in_a_queue_is_not_counted_and_the_rest_ends_the_work() -> No
         await budget.Clock(0.05).bound(asyncio.sleep(60))
 
 
-async def test_what_bounded_work_raises_is_heard_and_a_cancellation_ends_it() -> None:
-    async def fails() -> None:
+async def test_what_bounded_work_raises_is_heard_and_a_cancellation_ends_it():
+    async def fails():
         raise EngineError("refused")
 
     with pytest.raises(EngineError):
         await budget.Clock(60).bound(fails())
     ended = asyncio.Event()
 
-    async def works() -> None:
+    async def works():
         try:
             await asyncio.sleep(60)
         finally:

@@ -3,7 +3,6 @@ share."""
 
 import io
 import json
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +13,6 @@ from hc_ray.cli.options import config_from
 from hc_ray.cli.text import tell_report
 from hc_ray.domain.config import BudgetConfig, EngineConfig, SolverConfig, SweepConfig
 from hc_ray.domain.errors import ConfigError, OutputError
-from hc_ray.domain.prompt import Prompt
 from hc_ray.domain.value import digest_of
 from hc_ray.domain.variants import labels, variants
 from hc_ray.reports import report
@@ -34,7 +32,7 @@ VALUES = {
 ENGINE = EngineConfig(kind="scripted", script="tests.fakes.answers:adds")
 
 
-def settled(*, agents: tuple[str, ...] = ("raw", "best_of_n", "hc"), **given: Any) -> tuple[Any, tuple[str, ...]]:
+def settled(*, agents=("raw", "best_of_n", "hc"), **given):
     return settle(drafts(SweepConfig.model_validate({"agents": agents, "engine": ENGINE.model_dump(), **given})))
 
 
@@ -44,7 +42,7 @@ def test_a_grid_is_the_product_of_its_values_in_one_order_and_no_two_configs_are
     grid = {key: data.draw(st.lists(VALUES[key], min_size=1, max_size=3, unique_by=str)) for key in keys}
     names = data.draw(st.lists(st.text("abc", min_size=1, max_size=3), max_size=3, unique=True))
     named = [{"name": name, "solver.hint": name} for name in names]
-    nested: dict[str, Any] = {}
+    nested = {}
     for key, values in grid.items():
         *above, last = key.split(".")
         here = nested
@@ -123,23 +121,16 @@ def test_a_knob_without_effect_and_a_config_given_twice_are_refused_in_one_line(
     assert says in str(told.value) and len(str(told.value).splitlines()) == 1
 
 
-def test_what_only_one_agent_reads_varies_for_that_agent():
+def test_what_only_one_agent_reads_varies_for_it_and_who_cannot_tell_configs_apart_runs_under_one_of_them():
     configs, _ = settled(solver={"agent_style": "loop"}, grid={"solver.samples_max": [4, 9]})
-    assert [[one.stands[agent] == one.hash for agent in ("raw", "best_of_n", "hc")] for one in configs] == [
-        [True, True, True], [False, True, False],
-    ]  # fmt: skip
-
-
-def test_an_agent_that_cannot_tell_configs_apart_runs_under_one_of_them():
-    configs, notes = settled(
-        grid={"solver.selector": ["mbr", "posterior"], "solver.temperatures": [[0.1], [0.5]]}, seeds=2,
-        agents=("raw", "best_of_n", "hc", "oracle"),
-    )  # fmt: skip
+    rows = [[one.stands[agent] == one.hash for agent in ("raw", "best_of_n", "hc")] for one in configs]
+    assert rows == [[True, True, True], [False, True, False]]
+    configs, notes = settled(grid={"solver.selector": ["mbr", "posterior"], "solver.temperatures": [[0.1], [0.5]]},
+                             seeds=2, agents=("raw", "best_of_n", "hc", "oracle"))  # fmt: skip
     trials = _trials(configs, [TASK, TASK.model_copy(update={"name": "u", "digest": "cd" * 32})], "bwrap")
     told = [(key.seed, key.task, key.agent) for key in trials]
-    assert {agent: told.count((0, "u", agent)) for _, _, agent in told} == {
-        "raw": 1, "best_of_n": 2, "hc": 4, "oracle": 1,
-    }  # fmt: skip
+    rows = {agent: told.count((0, "u", agent)) for _, _, agent in told}
+    assert rows == {"raw": 1, "best_of_n": 2, "hc": 4, "oracle": 1}
     assert len({key.name for key in trials}) == len(trials) == 2 * 2 * 8
     assert told == sorted(told, key=lambda one: (one[0], one[1] == "u"))
     assert "raw runs under 1 of 4 configs: it does not use what the others change" in notes
@@ -147,10 +138,8 @@ def test_an_agent_that_cannot_tell_configs_apart_runs_under_one_of_them():
     assert len(one) == 1 and "config samples=8 is left out: for oracle, nop it is the same as another" in notes
 
 
-UNREAD: dict[str, Any] = {
-    "testgen": {"rounds": 4, "gate": "off"}, "selector": "codet", "feedback": "full", "repairs": 0, "patience": 1,
-    "max_rounds": 1, "replace": False, "tournament": True, "decompose": "model", "refinement": 1,
-}  # fmt: skip
+UNREAD = {"testgen": {"rounds": 4, "gate": "off"}, "selector": "codet", "feedback": "full", "repairs": 0, "patience": 1,
+          "max_rounds": 1, "replace": False, "tournament": True, "decompose": "model", "refinement": 1}  # fmt: skip
 NOT_RAW = {"samples": 1, "samples_max": 2, "greedy": 0, "temperatures": (1.5,)}
 
 
@@ -160,7 +149,7 @@ NOT_RAW = {"samples": 1, "samples_max": 2, "greedy": 0, "temperatures": (1.5,)}
      ("best_of_n", "direct", UNREAD | {"samples": 1, "samples_max": 2}, 6000), ("best_of_n", "loop", UNREAD, 6000)],
 )  # fmt: skip
 async def test_what_an_agent_is_said_not_to_read_changes_none_of_its_prompts(agent, style, others, tokens):
-    def answer(prompt: Prompt) -> str:
+    def answer(prompt):
         if style == "direct":
             return body_of(prompt, WRONG if prompt.seed % 2 else BROKEN)
         begun = any(message.role == "assistant" for message in prompt.messages)
@@ -194,23 +183,18 @@ def test_each_template_belongs_to_one_role_and_changes_that_roles_prompts_alone(
     assert owned["decompose.txt"] == "decomposer" and owned["repair.txt"] == "solver"
 
 
-def test_a_suite_that_configs_share_is_estimated_once():
-    configs, _ = settled(
-        agents=("hc",), solver={"testgen": {"budget_tokens": 1000}}, grid={"solver.samples": [2, 4, 8]}
-    )
+def test_suites_that_configs_share_are_estimated_once_and_labels_say_briefly_what_differs():
+    paid = {"testgen": {"budget_tokens": 1000}}
+    configs, _ = settled(agents=("hc",), solver=paid, grid={"solver.samples": [2, 4, 8]})
     assert expected_tokens(_trials(configs, [TASK], "bwrap")) == 3 * 6000 - 2 * 1000
     own, _ = settled(agents=("hc",), grid={"solver.testgen.rounds": [1, 2, 3]})
     assert expected_tokens(_trials(own, [TASK], "bwrap")) == 3 * 6000
-
-
-def test_labels_say_only_what_differs_and_as_briefly_as_is_clear():
     assert labels([{"a.n": 2, "b.s": "x"}, {"a.n": 4, "b.s": "x"}]) == ["n=2", "n=4"]
     assert labels([{"a.n": 1, "b.n": 1}, {"a.n": 2, "b.n": 2}]) == ["a.n=1, b.n=1", "a.n=2, b.n=2"]
-    assert labels([{"a": "", "b": 1}, {"a": None, "b": 2}], ["a"]) == ['a=""', "a=null"]
-    assert labels([{"a": 1}]) == [""]
+    assert labels([{"a": "", "b": 1}, {"a": None, "b": 2}], ["a"]) == ['a=""', "a=null"] and labels([{"a": 1}]) == [""]
 
 
-def swept(*named: tuple[str, int]) -> sweepdir.MemoryStore:
+def swept(*named):
     """A sweep with these configs, whose ``raw`` ran under the first only."""
     declared = [
         {"name": name, "hash": name * 8, "changes": {"solver.samples": samples}, "stands": {"raw": named[0][0] * 8},
@@ -226,9 +210,7 @@ def swept(*named: tuple[str, int]) -> sweepdir.MemoryStore:
 
 def test_a_report_names_configs_by_what_differs_and_compares_agents_of_each_and_configs_with_the_first():
     summary = report.summarise(swept(("base", 4), ("wide", 8), ("most", 9)))
-    assert [one["label"] for one in summary["configs"]] == [
-        "raw", "hc (base)", "hc (wide)", "hc (most)",
-    ]  # fmt: skip
+    assert [one["label"] for one in summary["configs"]] == ["raw", "hc (base)", "hc (wide)", "hc (most)"]
     assert [(one["a_hash"], one["b_hash"]) for one in summary["comparisons"]] == [
         ("base" * 8, "base" * 8), ("wide" * 8, "base" * 8), ("most" * 8, "base" * 8), ("wide" * 8, "base" * 8),
         ("most" * 8, "base" * 8),
@@ -243,7 +225,7 @@ def test_a_report_names_configs_by_what_differs_and_compares_agents_of_each_and_
 
 
 def test_more_than_a_handful_of_comparisons_is_corrected_and_said_accordingly():
-    made: list[dict[str, Any]] = [{"p": p, "says": "improved"} for p in (0.04, 0.001, 0.02, 0.03)]
+    made = [{"p": p, "says": "improved"} for p in (0.04, 0.001, 0.02, 0.03)]
     _correct([*made, {"p": None, "says": "not measured"}])
     assert [round(one["p_corrected"], 3) for one in made] == [0.06, 0.004, 0.06, 0.06]
     assert [one["says"] for one in made][1] == "improved" and "4 comparisons" in made[0]["says"]
@@ -254,17 +236,15 @@ def test_more_than_a_handful_of_comparisons_is_corrected_and_said_accordingly():
 def test_several_sweeps_of_a_dataset_make_one_report_and_a_trial_in_two_of_them_counts_once():
     one, other = swept(("base", 4)), swept(("base", 4), ("wide", 8))
     summary = report.summarise_several({"first": one, "second": other})
-    assert [(c["label"], c["trials"]) for c in summary["configs"]] == [
-        ("raw", 12), ("hc (base)", 12), ("hc (wide)", 12),
-    ]  # fmt: skip
+    rows = [(c["label"], c["trials"]) for c in summary["configs"]]
+    assert rows == [("raw", 12), ("hc (base)", 12), ("hc (wide)", 12)]
     assert summary["sweep"]["repeated"] == 24 and summary["sweep"]["directories"] == ["first", "second"]
     assert "first, second" in report.html(summary)
     older = sweepdir.sweep()
     sweepdir.add_trials(older, "hc", [True] * 12)
     summary = report.summarise_several({"a": older, "b": swept(("base", 8))})
-    assert [(c["label"], c["config"]) for c in summary["configs"]] == [
-        ("raw", ""), ("hc (a)", "a: samples=4"), ("hc (base)", "base: samples=8"),
-    ]  # fmt: skip
+    rows = [(c["label"], c["config"]) for c in summary["configs"]]
+    assert rows == [("raw", ""), ("hc (a)", "a: samples=4"), ("hc (base)", "base: samples=8")]
 
 
 def test_sweeps_of_different_datasets_and_changed_tasks_make_no_report():

@@ -1,14 +1,13 @@
 """The parts of a task: from a model by schema or the generic four, with checkpoints and limits."""
 
 import json
-from typing import Any
 
 import pytest
 
 from hc_ray.agent.deliverable import deliverable_of
 from hc_ray.domain.config import SolverConfig
 from hc_ray.domain.events import SubtaskChange
-from hc_ray.domain.prompt import Completion, Malformed, Prompt
+from hc_ray.domain.prompt import Completion, Malformed
 from hc_ray.domain.task import Environment
 from hc_ray.search import decompose
 from hc_ray.search.decompose import GENERIC
@@ -18,44 +17,29 @@ from tests.unit.test_orchestrate import BROKEN, INSTRUCTION, RIGHT, WRONG, Bench
 
 SPEC = read_spec(INSTRUCTION, Environment())
 DELIVERABLE = deliverable_of(SPEC)
-PARTS = [
-    {"name": "signature", "goal": "Write the function with its name.", "hint": "", "files": ["double.py"]},
-    {"name": "refusal", "goal": "Refuse what is negative.", "hint": "Raise ValueError.", "files": ["double.py"]},
-    {"name": "check", "goal": "Look at the example once more.", "hint": "", "files": []},
-]
+PARTS = [{"name": "signature", "goal": "Write the function with its name.", "hint": "", "files": ["double.py"]},
+         {"name": "refusal", "goal": "Refuse what is negative.", "hint": "Raise ValueError.", "files": ["double.py"]},
+         {"name": "check", "goal": "Look at the example once more.", "hint": "", "files": []}]  # fmt: skip
 
 
-def read(parts: Any) -> Any:
-    return decompose.read(Completion(text=json.dumps({"parts": parts})), DELIVERABLE)
-
-
-def test_the_question_holds_the_instruction_and_a_schema_that_allows_only_the_files_asked_for() -> None:
+def test_a_model_is_asked_with_a_schema_and_its_parts_share_the_turns_to_the_end():
     prompt = decompose.ask(SPEC, DELIVERABLE, seed=1)
     assert INSTRUCTION.strip() in prompt.messages[0].content and prompt.role == "decomposer"
     assert prompt.schema_ is not None and '"enum": ["double.py"]' in json.dumps(prompt.schema_)
+    parts = decompose.read(Completion(text=json.dumps({"parts": PARTS})), DELIVERABLE)
+    rows = [(part.name, part.checkpoint, round(part.share, 2)) for part in parts]
+    assert rows == [("signature", "files", 0.33), ("refusal", "files", 0.67), ("check", "end", 1.0)]
 
 
-def test_a_models_parts_share_the_turns_and_the_last_one_ends_with_the_search() -> None:
-    parts = read(PARTS)
-    assert [part.name for part in parts] == ["signature", "refusal", "check"]
-    assert [part.checkpoint for part in parts] == ["files", "files", "end"]
-    assert [round(part.share, 2) for part in parts] == [0.33, 0.67, 1.0]
-
-
-@pytest.mark.parametrize(
-    "parts", [PARTS[:2], PARTS * 2, [PARTS[0]] * 3, [{**PARTS[0], "goal": " "}, *PARTS[1:]], "three", [1, 2, 3],
-              [{**PARTS[0], "files": ["other.py"]}, *PARTS[1:]], [{**PARTS[0], "more": 1}, *PARTS[1:]]],
-)  # fmt: skip
-def test_what_is_no_list_of_parts_is_malformed(parts: Any) -> None:
-    assert isinstance(read(parts), Malformed)
-
-
-@pytest.mark.parametrize("text", ["", "{", "}{", "null", "{}", "parts: 3", '{"parts": null}', "\0"])
-def test_arbitrary_text_is_malformed(text: str) -> None:
+@pytest.mark.parametrize("text", ["", "{", "}{", "null", "{}", "parts: 3", '{"parts": null}', "\0", *(
+    json.dumps({"parts": parts}) for parts in (
+        PARTS[:2], PARTS * 2, [PARTS[0]] * 3, [{**PARTS[0], "goal": " "}, *PARTS[1:]], "three", [1, 2, 3],
+        [{**PARTS[0], "files": ["other.py"]}, *PARTS[1:]], [{**PARTS[0], "more": 1}, *PARTS[1:]]))])  # fmt: skip
+def test_what_is_no_list_of_parts_is_malformed(text):
     assert isinstance(decompose.read(Completion(text=text), DELIVERABLE), Malformed)
 
 
-def test_a_part_is_completed_by_its_checkpoint_and_fails_past_its_turns_or_attempts() -> None:
+def test_a_part_is_completed_by_its_checkpoint_and_fails_past_its_turns_or_attempts():
     progress = Progress(GENERIC, turns=20)
     assert progress.holds(Reached(suite=True)) and not progress.holds(Reached())
     progress.advance(0, completed=True)
@@ -66,18 +50,16 @@ def test_a_part_is_completed_by_its_checkpoint_and_fails_past_its_turns_or_attem
     for _ in range(ATTEMPTS - 1):
         progress.attempt()
     assert progress.overdue(0)
-    assert progress.advance(8, completed=False).model_dump() == {
-        "name": "write-initial-solution", "status": "failed", "turns": 8, "attempts": 3,
-    }  # fmt: skip
+    rows = progress.advance(8, completed=False).model_dump()
+    assert rows == {"name": "write-initial-solution", "status": "failed", "turns": 8, "attempts": 3}
     assert progress.holds(Reached(tests=True))
 
 
-def test_the_last_part_has_no_end_but_the_searchs_and_what_was_cut_off_has_failed() -> None:
+def test_the_last_part_has_no_end_but_the_searchs_and_what_was_cut_off_has_failed():
     progress = Progress(GENERIC, turns=20)
     progress.advance(0, completed=True)
-    assert [one.status for one in progress.all_ended(5, completed=False)] == [
-        "completed", "failed", "skipped", "skipped",
-    ]  # fmt: skip
+    rows = [one.status for one in progress.all_ended(5, completed=False)]
+    assert rows == ["completed", "failed", "skipped", "skipped"]
     progress.advance(5, completed=True)
     progress.advance(9, completed=True)
     progress.attempt()
@@ -85,7 +67,7 @@ def test_the_last_part_has_no_end_but_the_searchs_and_what_was_cut_off_has_faile
     assert [one.status for one in progress.all_ended(12, completed=True)] == ["completed"] * 4
 
 
-async def test_every_trial_of_hc_walks_the_generic_parts_and_asks_nothing_for_them() -> None:
+async def test_every_trial_of_hc_walks_the_generic_parts_and_one_that_finds_nothing_has_failed_them():
     bench = Bench(scripted(WRONG, BROKEN, RIGHT))
     outcome = await bench.solve("hc")
     assert {prompt.role for prompt in bench.prompts} == {"tester", "solver"}
@@ -93,22 +75,19 @@ async def test_every_trial_of_hc_walks_the_generic_parts_and_asks_nothing_for_th
     changes = [event for event in bench.log.events if isinstance(event, SubtaskChange)]
     assert changes[0].ended == "understand-requirements" and changes[0].subtask == "write-initial-solution"
     assert (await Bench(scripted(RIGHT)).solve("raw")).subtasks == ()
-
-
-async def test_a_trial_that_finds_nothing_has_failed_its_parts() -> None:
     outcome = await Bench(scripted(BROKEN)).solve("hc", SolverConfig(max_answer_tokens=60, max_rounds=2))
     told = {part.name: part.status for part in outcome.subtasks}
     assert told["write-initial-solution"] == "failed" and told["final-validation"] == "skipped"
 
 
-def decomposed(parts: Any) -> Bench:
-    def answer(prompt: Prompt) -> str:
+def decomposed(parts):
+    def answer(prompt):
         return json.dumps({"parts": parts}) if prompt.role == "decomposer" else scripted(WRONG, BROKEN)(prompt)
 
     return Bench(answer)
 
 
-async def test_a_models_parts_are_told_one_after_another_with_the_files_so_far() -> None:
+async def test_a_models_parts_are_told_one_after_another_with_the_files_so_far():
     bench = decomposed(PARTS)
     outcome = await bench.solve("hc", SolverConfig(max_answer_tokens=60, decompose="model"), tokens=20_000)
     assert sum(prompt.role == "decomposer" for prompt in bench.prompts) == 1
@@ -119,7 +98,7 @@ async def test_a_models_parts_are_told_one_after_another_with_the_files_so_far()
     assert later and any("so far" in text and "return n + 5" in text for text in later)
 
 
-async def test_nonsense_for_parts_leaves_the_generic_four_and_is_paid() -> None:
+async def test_nonsense_for_parts_leaves_the_generic_four_and_is_paid():
     bench = decomposed("no")
     outcome = await bench.solve("hc", SolverConfig(max_answer_tokens=60, decompose="model", max_rounds=1))
     (told,) = bench.log.actions("decompose")

@@ -9,15 +9,15 @@ from hc_ray.sandboxes.docker.exec import Conversation
 from hc_ray.sandboxes.docker.values import Change, path_facts, remedy, split_tag
 
 
-def helper(channel: int, data: bytes) -> bytes:
+def helper(channel, data):
     return struct.pack(">BI", channel, len(data)) + data
 
 
-def docker(data: bytes, kind: int = 1) -> bytes:
+def docker(data, kind=1):
     return bytes([kind, 0, 0, 0]) + len(data).to_bytes(4, "big") + data
 
 
-def said() -> bytes:
+def said():
     frames = [helper(0, b'{"started": true}'), helper(1, b"out"), helper(2, b"err"), helper(1, b"x" * 200)]
     return docker(b"".join(frames) + helper(0, json.dumps({"exit": 3}).encode()))
 
@@ -28,8 +28,7 @@ def test_frames_are_read_however_they_are_cut(size):
     stream = said()
     for start in range(0, len(stream), size):
         conversation.feed(stream[start : start + size])
-    assert conversation.started and conversation.over
-    assert conversation.report == {"exit": 3}
+    assert conversation.started and conversation.over and conversation.report == {"exit": 3}
     assert [bytes(stream) for stream in conversation.streams.values()] == [b"outxxxxxxx", b"err"]
 
 
@@ -60,24 +59,15 @@ def test_what_a_fork_added_stays_added_and_what_was_removed_is_compared_whole():
     assert merge({}, [Change(path=path, kind=1) for path in ours]) == {}
 
 
-def test_the_modes_of_go_are_read():
-    assert path_facts({"mode": 0o755 | 1 << 31, "size": 4096}).model_dump() == {
-        "kind": "folder",
-        "mode": 0o755,
-        "size": 4096,
-    }
+def test_modes_of_go_ports_of_registries_and_kinds_of_silence_are_read():
+    rows = path_facts({"mode": 0o755 | 1 << 31, "size": 4096}).model_dump()
+    assert rows == {"kind": "folder", "mode": 0o755, "size": 4096}
     assert path_facts({"mode": 0o777 | 1 << 27, "size": 3}).kind == "link"
     assert path_facts({"mode": 0o755 | 1 << 23, "size": 3}).mode == 0o4755
     assert path_facts({"mode": 0o777 | 1 << 31 | 1 << 20, "size": 3}).mode == 0o1777
     assert path_facts({"mode": 0o644 | 1 << 25, "size": 0}).kind == "other"
-
-
-def test_a_registrys_port_is_no_tag():
     assert split_tag("host:5000/a/b") == ("host:5000/a/b", "", "")
     assert split_tag("host:5000/a/b:1.2") == ("host:5000/a/b", ":", "1.2")
-
-
-def test_each_kind_of_silence_has_its_remedy():
     assert "docker group" in remedy("PermissionError(13, 'Permission denied')", 3)
     assert "start" in remedy("FileNotFoundError(2, 'No such file or directory')", 3)
     assert "start" in remedy("ConnectionRefusedError(111, 'Connection refused')", 3)

@@ -3,7 +3,6 @@
 import asyncio
 import json
 from contextvars import ContextVar
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -20,56 +19,41 @@ from hc_ray.spec.spec import Spec
 from tests.fakes.sandbox import FakePlace
 
 
-def test_looking_around_tells_tools_files_columns_keys_and_functions(tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "t.csv").write_text("a,b\n1,2\n3,4\n")
-    (tmp_path / "o.json").write_text('[{"x": 1, "y": 2}]')
-    (tmp_path / "m.py").write_text("def f(a, b=1):\n    pass\n")
-    (tmp_path / "raw.bin").write_bytes(b"\xff\x00")
-    (tmp_path / ".hidden").write_text("x")
-    (tmp_path / ".git").mkdir()
-    (tmp_path / ".git" / "HEAD").write_text("x")
+def test_looking_around_tells_tools_files_columns_keys_and_functions(tmp_path):
+    for path, data in {"in/t.csv": b"a,b\n1,2\n3,4\n", "o.json": b'[{"x": 1, "y": 2}]', "raw.bin": b"\xff\x00",
+                       "m.py": b"def f(a, b=1):\n    pass\n", ".hidden": b"x", ".git/HEAD": b"x"}.items():  # fmt: skip
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_bytes(data)
     seen = {one["path"]: one for one in looker.files(tmp_path)}
     assert set(seen) == {"in/t.csv", "o.json", "m.py", "raw.bin", ".hidden", ".git/"}
     assert seen["in/t.csv"]["columns"] == ["a", "b"] and seen["in/t.csv"]["lines"] == 3
     assert seen["o.json"]["keys"] == ["x", "y"] and seen["m.py"]["functions"] == ["f(a, b=1)"]
-    assert "lines" not in seen["raw.bin"]
-    assert "sed" in looker.tools(tmp_path)
+    assert "lines" not in seen["raw.bin"] and "sed" in looker.tools(tmp_path)
     report = json.dumps({"tools": {"cc": "at 0x7f00aabbccdd"}, "files": list(seen.values())}).encode()
     view = environment_probe.read(report)
     assert view.tools == {"cc": "at 0x7f00aabbccdd"}
-    shown = environment_probe.shown(view, ["in/t.csv", "absent"])
-    assert shown == "in/t.csv begins:\na,b\n1,2\n3,4"
+    assert environment_probe.shown(view, ["in/t.csv", "absent"]) == "in/t.csv begins:\na,b\n1,2\n3,4"
 
 
-def test_what_the_task_names_outside_of_the_workdir_is_looked_at(tmp_path: Path) -> None:
-    (tmp_path / "few").mkdir()
-    (tmp_path / "few" / "q.sql").write_text("SELECT 1;\n")
-    (tmp_path / "many").mkdir()
-    for number in range(looker.FEW + 1):
-        (tmp_path / "many" / str(number)).touch()
-    (tmp_path / "alone").write_text("x")
+def test_what_the_task_names_outside_of_the_workdir_is_looked_at(tmp_path):
+    for path in ("few/q.sql", *(f"many/{number}" for number in range(looker.FEW + 1)), "alone"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text("x")
     named = [str(tmp_path / name) for name in ("few", "many", "alone", "absent")]
     seen = [one["path"].removeprefix(f"{tmp_path}/") for one in looker.outside(named)]
     assert seen == ["few/q.sql", "many/", "alone"]
-    text = (
-        "Read `/queries/a.sql`, see https://x.org/y/z and ~/w or a/b; write /app/out.txt, then /etc/motd. A </p> ends."
-    )
-    assert environment_probe.outside(Spec(instruction=text, workdir="/app")) == ("/queries/a.sql", "/etc/motd")
+    text = "Read `/q/a.sql`, see https://x.org/y/z and ~/w or a/b; write /app/out.txt, then /etc/motd. A </p> ends."
     spec = Spec(instruction=text, workdir="/app")
-    spec = spec.with_snapshot(
-        EnvironmentView(outside=(FileView(path="/etc/motd", size=3), FileView(path="/v/", size=0)))
-    )
-    told = environment_probe.describe(spec, Task(name="t", digest="d", instruction=text, environment=Environment()))
+    assert environment_probe.outside(spec) == ("/q/a.sql", "/etc/motd")
+    there = EnvironmentView(outside=(FileView(path="/etc/motd", size=3), FileView(path="/v/", size=0)))
+    task = Task(name="t", digest="d", instruction=text, environment=Environment())
+    told = environment_probe.describe(spec.with_snapshot(there), task)
     assert told.endswith("- elsewhere, named by the task:\n  /etc/motd (3 bytes)\n  /v/")
 
 
-def test_a_preview_that_is_cut_says_so() -> None:
+def test_a_preview_that_is_cut_says_so_and_a_lineage_is_told_what_is_there_and_may_be_spent_but_no_wall_time():
     view = EnvironmentView(files=(FileView(path="a", size=9, lines=7, preview="1\n2"),))
     assert environment_probe.shown(view, ["a"]).endswith("[5 more lines]")
-
-
-def test_a_lineage_is_told_what_is_there_and_what_it_may_spend_and_no_wall_time() -> None:
     task = Task(name="t", digest="d", instruction="Do it.", environment=Environment())
     files = tuple(FileView(path=f"f{number:02}", size=1200 + number) for number in range(45))
     view = EnvironmentView(tools={"gcc": "12.2", "awk": ""}, files=files, count=900, system="Debian 12", user="root")
@@ -87,15 +71,15 @@ def test_a_lineage_is_told_what_is_there_and_what_it_may_spend_and_no_wall_time(
 
 
 @given(st.binary(max_size=80))
-def test_any_report_is_read(report: bytes) -> None:
+def test_any_report_is_read(report):
     assert environment_probe.read(report).files == ()
 
 
-async def test_trials_of_a_task_share_one_look_which_belongs_to_none_of_them() -> None:
-    trial: ContextVar[str] = ContextVar("trial", default="nobody's")
+async def test_trials_of_a_task_share_one_look_which_belongs_to_none_of_them():
+    trial = ContextVar("trial", default="nobody's")
     seen, faults = [], [SandboxError("gone")]
 
-    def look(sandbox: object, command: object, options: object) -> bytes:
+    def look(sandbox, command, options):
         seen.append(trial.get())
         if faults:
             raise faults.pop()
@@ -103,17 +87,14 @@ async def test_trials_of_a_task_share_one_look_which_belongs_to_none_of_them() -
 
     place = FakePlace(look)
     looks = environment_probe.Looks(place)
-    spec, task = (
-        Spec(instruction="", workdir="/app"),
-        Task(name="t", digest="d", instruction="", environment=Environment()),
-    )
+    spec = Spec(instruction="", workdir="/app")
+    task = Task(name="t", digest="d", instruction="", environment=Environment())
 
-    async def ask(name: str) -> str:
+    async def ask(name):
         trial.set(name)
         return (await looks.around(spec, task)).snapshot.system
 
     with pytest.raises(SandboxError, match="gone"):
         await asyncio.gather(ask("a"), ask("b"))
-    assert await asyncio.gather(ask("a"), ask("b"), ask("c")) == ["Debian"] * 3
-    assert seen == ["nobody's"] * 2
+    assert await asyncio.gather(ask("a"), ask("b"), ask("c")) == ["Debian"] * 3 and seen == ["nobody's"] * 2
     assert all(sandbox.closed for sandbox in place.sandboxes)

@@ -3,7 +3,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +20,7 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-def _folder(place: Path, name: str, said: str | None) -> Path:
+def _folder(place, name, said):
     folder = place / name
     folder.mkdir()
     (folder / "engine.log").write_text("x")
@@ -30,12 +29,12 @@ def _folder(place: Path, name: str, said: str | None) -> Path:
     return folder
 
 
-def test_only_a_dead_owner_of_this_machine_leaves_leftovers() -> None:
+def test_only_a_dead_owner_of_this_machine_leaves_leftovers():
     assert is_leftover(DEAD) and is_gone("999999999-1-solve")
     assert not any(is_leftover(said) for said in [label(), f"{current_owner()}-solve@{machine()}", *OTHERS])
 
 
-def test_a_dead_owners_folder_is_removed_and_whatever_merely_looks_like_one_is_not(place: Path) -> None:
+def test_a_dead_owners_folder_is_removed_and_whatever_merely_looks_like_one_is_not(place):
     mine, dead = cleanup.owned_folder("engine"), _folder(place, "hc-ray-engine-dead", DEAD)
     kept = [_folder(place, f"hc-ray-engine-{number}", said) for number, said in enumerate(OTHERS)]
     kept += [_folder(place, "hc-ray-engine-plain", None), _folder(place, "other-engine", DEAD), mine]
@@ -48,17 +47,16 @@ def test_a_dead_owners_folder_is_removed_and_whatever_merely_looks_like_one_is_n
     assert str(dead) in cleanup.reap_folders(dry=True) and dead.is_dir()
     assert str(dead) in cleanup.reap_folders() and not dead.exists()
     assert all(folder.is_dir() for folder in (*kept, link, label_elsewhere)) and file.is_file()
-    assert not any(str(place) in name for name in cleanup.reap_folders())
-    assert mine.stat().st_mode & 0o777 == 0o700
+    assert not any(str(place) in name for name in cleanup.reap_folders()) and mine.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
-def test_who_writes_into_a_dead_owners_folder_is_killed_and_who_reads_there_is_not(place: Path) -> None:
+def test_who_writes_into_a_dead_owners_folder_is_killed_and_who_reads_there_is_not(place):
     """A process that wrote its title over its environment has lost its label."""
     dead, alive = _folder(place, "hc-ray-ray-dead", DEAD), cleanup.owned_folder("ray")
     (alive / "engine.log").touch()
 
-    def start(folder: Path, mode: str) -> subprocess.Popen[bytes]:
+    def start(folder, mode):
         with (folder / "engine.log").open(mode) as log:
             return subprocess.Popen(["sleep", "600"], env={"PATH": os.defpath}, stdin=log if mode == "r" else None,
                                     stdout=log if mode == "a" else subprocess.DEVNULL)  # fmt: skip
@@ -77,8 +75,8 @@ def test_who_writes_into_a_dead_owners_folder_is_killed_and_who_reads_there_is_n
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are looked up in /proc")
-def test_a_dead_owners_processes_are_killed_and_those_of_others_are_not() -> None:
-    def start(said: str | None) -> subprocess.Popen[bytes]:
+def test_a_dead_owners_processes_are_killed_and_those_of_others_are_not():
+    def start(said):
         environment = {"PATH": os.defpath, **({} if said is None else {cleanup.OWNER_VARIABLE: said})}
         return subprocess.Popen(["sleep", "600"], env=environment)
 
@@ -88,8 +86,7 @@ def test_a_dead_owners_processes_are_killed_and_those_of_others_are_not() -> Non
         until = time.monotonic() + 10  # until then the child may still be a copy of this process
         while named not in cleanup.reap_processes(dry=True) and time.monotonic() < until:
             time.sleep(0.02)
-        assert dead.poll() is None and named in cleanup.reap_processes()
-        assert dead.wait(10) == -9
+        assert dead.poll() is None and named in cleanup.reap_processes() and dead.wait(10) == -9
         time.sleep(0.1)
         assert all(other.poll() is None for other in others)
         assert not any(str(other.pid) in line.split() for other in others for line in cleanup.reap_processes())
@@ -99,7 +96,7 @@ def test_a_dead_owners_processes_are_killed_and_those_of_others_are_not() -> Non
             process.wait()
 
 
-def test_scratch_of_a_killed_build_is_removed_unless_somebody_builds(tmp_path: Path, monkeypatch) -> None:
+def test_scratch_of_a_killed_build_is_removed_unless_somebody_builds(tmp_path, monkeypatch):
     import fcntl
 
     monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))

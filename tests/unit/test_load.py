@@ -1,5 +1,4 @@
 import re
-from pathlib import Path
 
 import pytest
 
@@ -9,13 +8,13 @@ from hc_ray.domain.errors import ConfigError
 from hc_ray.machine.paths import configs_dir
 
 
-def written(tmp_path: Path, text: str) -> Path:
+def written(tmp_path, text):
     path = tmp_path / "mine.yaml"
     path.write_text(text)
     return path
 
 
-def refusal(path: Path | str | None, *flags: Flag) -> str:
+def refusal(path, *flags):
     with pytest.raises(ConfigError) as caught:
         load_config(path, flags)
     message = str(caught.value)
@@ -26,12 +25,14 @@ def refusal(path: Path | str | None, *flags: Flag) -> str:
 SHIPPED = sorted(configs_dir().glob("*.yaml"))
 
 
-def test_there_are_shipped_configs() -> None:
+def test_shipped_configs_are_found_by_name_and_no_or_an_empty_file_gives_the_defaults(tmp_path):
     assert {"demo", "smoke"} <= {path.stem for path in SHIPPED}
+    assert load_config() == SweepConfig() and load_config("demo") == load_config(configs_dir() / "demo.yaml")
+    assert load_config(written(tmp_path, "# nothing\n")) == SweepConfig()
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
-def test_every_shipped_config_parses_and_opens_with_the_command_that_runs_it(path: Path) -> None:
+def test_every_shipped_config_parses_and_opens_with_the_command_that_runs_it(path):
     config = load_config(path)
     assert isinstance(config, SweepConfig)
     first = path.read_text().splitlines()[0]
@@ -39,18 +40,11 @@ def test_every_shipped_config_parses_and_opens_with_the_command_that_runs_it(pat
     assert config.split != "holdout"
 
 
-def test_no_file_gives_the_defaults_and_a_shipped_name_is_found() -> None:
-    assert load_config() == SweepConfig() and load_config("demo") == load_config(configs_dir() / "demo.yaml")
-
-
-def test_flags_override_the_file(tmp_path: Path) -> None:
+def test_flags_override_the_file_and_one_of_the_engine_means_every_role(tmp_path):
     path = written(tmp_path, "dataset: somewhere\nengine:\n  model: mine\n  parallel: 2\n")
     config = load_config(path, [Flag("--model", ("engine", "model"), "other"), Flag("-k", ("seeds",), 4)])
     assert (config.dataset, config.seeds) == ("somewhere", 4)
     assert (config.engine.model, config.engine.parallel) == ("other", 2)
-
-
-def test_an_engine_flag_means_every_role(tmp_path: Path) -> None:
     path = written(tmp_path, "roles:\n  tester:\n    model: weak\n")
     assert load_config(path).roles["tester"].model == "weak"
     other = Flag("--model", ("engine", "model"), "other")
@@ -59,16 +53,9 @@ def test_an_engine_flag_means_every_role(tmp_path: Path) -> None:
     assert (both.engine.model, both.roles["tester"].model, both.roles["tester"].kind) == ("other", "t", "openai")
 
 
-def test_an_empty_file_means_the_defaults(tmp_path: Path) -> None:
-    assert load_config(written(tmp_path, "# nothing\n")) == SweepConfig()
-
-
-def test_a_missing_file_names_the_shipped_ones() -> None:
+def test_a_missing_file_names_the_shipped_ones_and_a_folder_the_flag_for_datasets(tmp_path):
     assert "did you mean demo?" in refusal("dmeo")
     assert refusal("nowhere/at/all.yaml").startswith("nowhere/at/all.yaml: no such config file")
-
-
-def test_a_folder_is_answered_with_the_flag_for_datasets(tmp_path: Path) -> None:
     assert f"-p {tmp_path}" in refusal(tmp_path)
 
 
@@ -92,7 +79,7 @@ def test_a_folder_is_answered_with_the_flag_for_datasets(tmp_path: Path) -> None
     ("seeds: 1\nseeds: 2\n", [":2: duplicate key seeds (first given in line 1)"]),
     ("seeds: 0\nlimit: 0\nk: 1\n", [":1: seeds: 0", "(and 2 more errors in this config)"]),
 ])  # fmt: skip
-def test_a_mistake_names_file_line_field_and_what_is_allowed(tmp_path: Path, text: str, parts: list[str]) -> None:
+def test_a_mistake_names_file_line_field_and_what_is_allowed(tmp_path, text, parts):
     path = written(tmp_path, text)
     message = refusal(path)
     assert message.startswith(str(path))
@@ -100,14 +87,11 @@ def test_a_mistake_names_file_line_field_and_what_is_allowed(tmp_path: Path, tex
         assert part in message
 
 
-def test_a_wrong_flag_is_named_instead_of_the_file(tmp_path: Path) -> None:
+def test_a_wrong_flag_is_named_instead_of_the_file_and_a_file_that_is_no_text_is_refused(tmp_path):
     path = written(tmp_path, "seeds: 3\n")
     message = refusal(path, Flag("--sandbox", ("sandbox",), "doker"))
     assert message.startswith("--sandbox: ") and "did you mean docker?" in message
     assert refusal(None, Flag("-a", ("agents",), ["raw", "hcc"])).startswith("-a: ")
-
-
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "binary.yaml"
     path.write_bytes(b"\xff\xfe\x00\x01")
     assert "cannot be read" in refusal(path)

