@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from hc_ray.blind.sealing.vault import seal
+from hc_ray.cli.machine import _story_of
 from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import LeakError
 from hc_ray_actors import tracker
@@ -92,6 +93,7 @@ def test_a_canary_stops_a_climb_before_it_is_written_and_before_it_is_told(given
     with pytest.raises(LeakError, match=r"declared\.json"):
         climbed(given | {"solver": {"hint": token}}, Watch())
     assert not (out / "climb").exists()
+    assert _story_of(str(out)) == climb_story(str(out)).id, "what has not declared its terms is a climb to all"
     (out / "champion.yaml").write_text(token)
     uri = f"sqlite:///{out}/mlflow.db"
     with (

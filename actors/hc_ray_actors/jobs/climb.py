@@ -104,7 +104,7 @@ def _stored(out: str, resume: bool) -> dict[str, Any] | None:
     found: dict[str, Any] | None = stored_json(store, SETTINGS)
     if found is None:
         if any(not path.startswith(("lease.json", "epochs/")) for path in store.list("")):
-            raise OutputError(f"{out} is not empty and holds no climb; choose another one with -o")
+            raise OutputError(f"{out} is not empty and contains no climb; choose another folder with -o")
         if resume:
             raise OutputError(f"{out}: no climb to resume; leave out --resume to start one")
     elif not resume:
@@ -130,7 +130,7 @@ def _can_lead_anywhere(terms: ClimbConfig, plan: sweep.Plan) -> None:
     tasks, most = len(plan.taken), plan.config.budget.tokens
     if not terms.can_accept(tasks):
         needs = next(number for number in count(tasks) if terms.can_accept(number))
-        raise ConfigError(f"{terms.says(tasks, PROPOSERS)[-1]}; on these terms a climb needs {needs} dev tasks")
+        raise ConfigError(f"{terms.says(tasks, PROPOSERS)[-1]}; under these terms a climb needs {needs} dev tasks")
     trials = tasks * (PROPOSERS + 1) * terms.looks[0]
     if terms.tokens < trials * most:
         raise ConfigError(
