@@ -45,16 +45,13 @@ def test_a_script_is_an_executable_verb_that_bash_can_parse(script):
         compile(script.read_text(), str(script), "exec")
 
 
-def test_install_refuses_a_folder_it_cannot_write_in_one_line(public_folder):
+def test_install_refuses_a_folder_it_cannot_write_and_an_unknown_argument_in_one_line(public_folder, tmp_path):
     (public_folder / "scripts").mkdir()
     shutil.copy(CHECKOUT / "scripts/install", public_folder / "scripts")
     public_folder.chmod(0o555)
     result = as_normal_user(public_folder / "scripts/install", cwd=public_folder)
     assert result.returncode == 1 and len(result.stderr.splitlines()) == 1
     assert "cannot be written by" in result.stderr and "folder of your own" in result.stderr
-
-
-def test_install_refuses_an_unknown_argument_in_one_line(tmp_path):
     (tmp_path / "scripts").mkdir()
     shutil.copy(CHECKOUT / "scripts/install", tmp_path / "scripts")
     result = ran(tmp_path / "scripts/install", "--sideways", cwd=tmp_path)

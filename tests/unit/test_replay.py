@@ -137,7 +137,7 @@ def test_a_pool_is_cut_before_its_tokens_pass_what_hc_used_and_without_a_file_no
     assert [len(cut(pool, tokens).attempts) for tokens in (None, 0, 99, 199, 200, 1000)] == [5, 1, 1, 1, 2, 5]
 
 
-def test_best_of_n_is_compared_at_the_tokens_of_hc_and_raw_stays_one_sample() -> None:
+def test_best_of_n_is_compared_at_the_tokens_of_hc_and_what_one_alone_passes_is_told():
     store = sweepdir.sweep()
     add_pool(store, "t", "hc", ["+", "-"], [True, False], 0, used=250)
     inputs = [column("input-1", unknown=True)]
@@ -152,9 +152,6 @@ def test_best_of_n_is_compared_at_the_tokens_of_hc_and_raw_stays_one_sample() ->
     pairs = {(one["a"], one["b"]): one for one in found["comparisons"]}
     assert pairs["hc as run", "best_of_n by mbr"]["delta"] == 0.0
     assert pairs["hc as run", "raw as run"]["delta"] == 1.0 and ("hc by max_pass", "hc as run") in pairs
-
-
-def test_where_hc_passes_and_no_sample_does_is_told_beside_the_opposite() -> None:
     store = sweepdir.sweep()
     for task, hc, samples in (("a", True, False), ("b", True, True), ("c", False, True), ("d", False, False)):
         add_pool(store, task, "hc", ["+"], [hc], 0)

@@ -94,12 +94,18 @@ def test_a_small_gain_is_no_difference_and_improved_is_said_only_above_the_thres
         assert comparison["says"].startswith(says) and (comparison["p"] < 0.05) == (says == "improved")
 
 
-def test_a_comparison_pairs_by_task_and_seed_and_leaves_unscored_partners_out() -> None:
+def test_a_comparison_pairs_by_task_and_seed_and_two_configs_of_one_agent_are_told_apart():
     assert comparison_of(report.summarise(sweepdir.demo_like()), "hc", "best_of_n")["tasks"] == 7
     store = sweepdir.sweep()
     sweepdir.add_trial(store, "a", "raw", True, seed=0)
     sweepdir.add_trial(store, "a", "hc", True, seed=1)
     assert report.summarise(store)["comparisons"][0]["delta"] is None
+    store = sweepdir.sweep()
+    for config_hash in ("a" * 64, "b" * 64):
+        sweepdir.add_trials(store, "hc", [True, False], config_hash=config_hash)
+    summary = report.summarise(store)
+    assert (summary["comparisons"][0]["a"], summary["comparisons"][0]["b"]) == ("hc (bbbbbbbb)", "hc (aaaaaaaa)")
+    assert len(summary["criteria"]) == 8
 
 
 def test_harness_checks_are_reported_without_a_model_never_compared_and_meet_no_criteria():
@@ -146,15 +152,6 @@ def test_repeated_seeds_give_pass_at_k_and_selection_efficiency_from_one_pool() 
     assert hc["oracle_at_k"]["4"] == pytest.approx(2 / 3)
     # The passing seed is the one with the best self-tests, so selection reaches the ceiling.
     assert hc["best_at_k"]["4"] == pytest.approx(2 / 3) and hc["selection_efficiency"] == pytest.approx(1.0)
-
-
-def test_two_configs_of_one_agent_are_told_apart() -> None:
-    store = sweepdir.sweep()
-    for config_hash in ("a" * 64, "b" * 64):
-        sweepdir.add_trials(store, "hc", [True, False], config_hash=config_hash)
-    summary = report.summarise(store)
-    assert (summary["comparisons"][0]["a"], summary["comparisons"][0]["b"]) == ("hc (bbbbbbbb)", "hc (aaaaaaaa)")
-    assert len(summary["criteria"]) == 8
 
 
 def test_writing_twice_gives_the_same_bytes_and_a_folder_without_result_is_no_trial():

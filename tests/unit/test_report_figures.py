@@ -39,16 +39,13 @@ def test_what_has_no_point_is_not_measured_and_a_single_generation_has_a_plot() 
     assert report.html(report.summarise(sweepdir.sweep())).count("<p>not measured</p>") == 8
 
 
-def test_auroc_counts_pairs_of_one_task_and_a_tie_as_half() -> None:
+def test_auroc_counts_pairs_of_one_task_and_a_tie_as_half_and_the_correlation_is_pearsons():
     apart = [[(0.9, True), (0.1, False)], [(0.9, True), (0.1, False), (0.9, False)]]
     assert auroc(apart).value == pytest.approx(2.5 / 3) and auroc(apart).n == 2
     # Across tasks the scores are upside down; within each they are right.
     levels = [[(0.2, True), (0.1, False)], [(0.9, False), (1.0, True)]]
     assert auroc(levels).value == 1.0 and auroc(levels).low is None
     assert auroc([[(0.5, True)], [(0.5, False)]]).value is None
-
-
-def test_the_correlation_is_pearsons_and_unmeasured_where_nothing_varies() -> None:
     import numpy as np
 
     groups = [[(0.1 * i, i % 3 == 0), (0.05 * i, i % 2 == 0)] for i in range(9)]

@@ -54,16 +54,13 @@ async def test_a_call_is_compared_by_value_and_its_answer_is_written_the_same_in
     assert (sum_.outcome, sum_.observed) == ("pass", "0.3") and thing.observed == "<object object>"
 
 
-async def test_a_module_that_does_not_load_shows_no_behaviour(sandbox):
+async def test_a_module_that_does_not_load_shows_no_behaviour_and_what_one_prints_is_no_report(sandbox):
     await sandbox.put({"m.py": b"def f(x) return x\n", "n.py": b"y = 1\n", "o.py": b"import os; os._exit(0)\n"})
     tests = [call("a", "f(1)", Unknown()), call("b", "f(1)", Unknown(), "n.py"), call("c", "f(1)", Unknown(), "o.py"),
              call("d", "f(1)", Unknown(), "absent.py")]  # fmt: skip
     cells = await run(sandbox, tests)
     assert [cell.outcome for cell in cells] == ["error"] * 4 and [cell.observed for cell in cells] == [None] * 4
     assert "SyntaxError" in cells[0].detail and "defines no f" in cells[1].detail and "there is no" in cells[3].detail
-
-
-async def test_what_a_candidate_prints_cannot_pass_for_the_report(sandbox):
     forged = json.dumps({"id": "a", "run": 0, "outcome": "pass", "observed": "1", "detail": ""})
     await sandbox.put({"m.py": f"print({forged!r})\nimport os\nos.write(1, {forged!r}.encode())\n"
                                f"def f(x):\n    print({forged!r})\n    return 2\n".encode()})  # fmt: skip
@@ -178,15 +175,12 @@ def test_every_property_is_known_on_both_sides():
     assert set(checks.CHECKS) == set(runner.FILE_PROPERTIES)
 
 
-async def test_one_server_forks_for_every_call_and_nothing_of_one_reaches_the_next(sandbox):
+async def test_one_server_forks_for_every_call_and_a_candidate_that_kills_it_is_run_without_it(sandbox, tmp_path):
     source = b"import os, sys\nsys.seen = getattr(sys, 'seen', 0) + 1\ndef f(x):\n    return [sys.seen, os.getppid()]\n"
     await sandbox.put({"m.py": source})
     first, second = await run(sandbox, [call("a", "f(1)", Unknown()), call("b", "f(2)", Unknown())])
     assert first.outcome == second.outcome == "pass"
     assert first.observed == second.observed and str(first.observed).startswith("[1, ")
-
-
-async def test_a_candidate_that_kills_the_server_is_run_without_it(sandbox, tmp_path):
     # The second time its parent is no server, and it does as it should.
     source = (
         f"import os, pathlib\nmark = pathlib.Path({str(tmp_path / 'mark')!r})\n"

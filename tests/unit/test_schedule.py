@@ -103,7 +103,11 @@ def test_what_a_file_should_hold_is_an_assertion_like_any_other(expectation: Exp
     assert file_fault("crashes", expectation, outcome="error") == [0], "the file is not there"
 
 
-def test_a_file_of_a_wrong_form_is_told_always() -> None:
+def test_faults_are_ranked_by_their_kind_and_a_file_of_a_wrong_form_is_told_always():
+    pairs = [cell_and_test("fail", 0.9, "observed 2 where 1 was expected"), cell_and_test("error", 0.1, "TypeError"),
+             cell_and_test("error", 0.2, "does not load: SyntaxError")]  # fmt: skip
+    found = faults([cell for cell, _ in pairs], [test for _, test in pairs], "full")
+    assert [rank for rank, _ in found] == [0, 1, 2]
     for name in FILE_PROPERTIES:
         assert file_fault("crashes", Property(name=name)) == [0], name
 
@@ -117,13 +121,6 @@ def test_a_lineage_is_repaired_so_often_and_missing_files_come_before_crashes_an
     pool = [PARENT.model_copy(update={"id": f"c1.{i}", "lineage": i}) for i in range(4)]
     found = repairable(pool, ["c1.0", "c1.1", "c1.2", "c1.3"], {"c1.0": 2, "c1.1": 1, "c1.2": 0}, limit=2, count=3)
     assert [one.id for one in found] == ["c1.2", "c1.1", "c1.0"]
-
-
-def test_faults_are_ranked_by_their_kind() -> None:
-    pairs = [cell_and_test("fail", 0.9, "observed 2 where 1 was expected"), cell_and_test("error", 0.1, "TypeError"),
-             cell_and_test("error", 0.2, "does not load: SyntaxError")]  # fmt: skip
-    found = faults([cell for cell, _ in pairs], [test for _, test in pairs], "full")
-    assert [rank for rank, _ in found] == [0, 1, 2]
 
 
 def test_seeds_and_names_derive_from_digest_and_place_alone_and_what_differs_between_runs_is_normalised():

@@ -45,10 +45,14 @@ def test_only_shown_calls_runs_and_blocks_have_answers(text, told):
     assert expected(shown(text)) == told
 
 
-def test_where_no_file_is_known_there_is_no_test_no_input_and_no_trivial_candidate():
+def test_a_program_is_tried_with_shown_inputs_a_data_file_by_what_it_holds_and_no_file_not_at_all():
     spec, deliverable = read("Make the tests in this repository pass. `f(1)` returns `2`.")
     assert shown_tests(spec, deliverable) == generic_inputs(spec, deliverable, count=3) == ()
     assert trivial_candidates(spec, deliverable) == {}
+    runs = generic_inputs(*read("Write `t.sh`. `sh t.sh a b` prints `1`."), count=3)
+    assert [(test.subject.kind, test.input) for test in runs] == [("command", "a b")]
+    (file,) = generic_inputs(*read("Write `/app/o.csv`."), count=3)
+    assert file.subject.kind == "file"
 
 
 @pytest.mark.parametrize(("path", "names"), [
@@ -101,13 +105,6 @@ def test_inputs_are_of_shown_or_annotated_types_and_there_are_none_where_a_type_
     tests = generic_inputs(*read(text), count=1)
     assert {test.expectation.kind for test in tests} <= {"unknown"}
     assert [test.input for test in tests][: len(calls)] == calls and bool(tests) is bool(calls)
-
-
-def test_a_program_is_tried_with_the_shown_inputs_and_a_data_file_by_what_it_holds():
-    runs = generic_inputs(*read("Write `t.sh`. `sh t.sh a b` prints `1`."), count=3)
-    assert [(test.subject.kind, test.input) for test in runs] == [("command", "a b")]
-    (file,) = generic_inputs(*read("Write `/app/o.csv`."), count=3)
-    assert file.subject.kind == "file"
 
 
 def test_a_signature_tells_which_calls_it_takes_and_coverage_which_sentences_no_test_encodes():

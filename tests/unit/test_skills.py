@@ -200,7 +200,7 @@ def test_a_kind_is_learned_from_five_good_trials_of_two_tasks_and_told_is_what_h
     assert "They import json." not in common(lonely)
 
 
-def test_a_kind_that_a_skill_covers_gets_its_next_version_and_no_twin():
+def test_a_kind_that_a_skill_covers_gets_its_next_version_and_another_suffix_a_skill_of_its_own():
     first = lesson(solved(kind="sh")).skill
     assert first and (first.name, first.version) == ("shell-pitfalls", 2)
     before = next(one for one in SKILLS if one.name == "shell-pitfalls")
@@ -210,9 +210,6 @@ def test_a_kind_that_a_skill_covers_gets_its_next_version_and_no_twin():
     third = lesson(solved(kind="sh", text="import re\n"), skills=(first,)).skill
     assert third and third.version == 3 and len(third.provenance) == 2
     assert "They import re." in third.body and "They import csv." not in third.body
-
-
-def test_what_is_learned_of_a_suffix_joins_the_shipped_skill_of_it_or_is_a_skill_of_its_own():
     joined, own = lesson(solved(kind="json")).skill, lesson(solved(kind="py")).skill
     assert joined and (joined.name, joined.version) == ("python-library", 2) and "They import csv." in joined.body
     assert own and (own.name, own.version, own.triggers) == ("py-files", 1, ("file:py",))

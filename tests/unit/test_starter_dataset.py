@@ -104,13 +104,10 @@ def test_helper_and_test_script_have_one_source_for_all_tasks(task: Path) -> Non
         assert str((task / "tests" / name).readlink()) == f"../../shared-tests/{name}"
 
 
-def test_the_helper_and_the_tests_parse_as_python_3_9() -> None:
+def test_the_helper_and_the_tests_parse_as_python_3_9_and_the_test_script_writes_the_reward():
     for task in TASKS:
         for path in (task / "tests").glob("*.py"):
             ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 9))
-
-
-def test_the_test_script_writes_the_reward_of_harbor_and_closes_pytest_to_the_workdir() -> None:
     text = (TASKS[0] / "tests" / "test.sh").read_text(encoding="utf-8")
     assert "/logs/verifier/reward.txt" in text
     assert "python3 -m pytest /tests/test_outputs.py -q -rA -p no:cacheprovider" in text

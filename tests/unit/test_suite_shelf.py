@@ -8,7 +8,7 @@ from hc_ray_actors import suite_shelf
 from hc_ray_actors.suite_shelf import SuiteShelf
 
 
-async def test_a_shelf_forgets_what_was_used_longest_ago_and_nothing_that_is_being_written(monkeypatch):
+async def test_a_shelf_forgets_what_was_used_longest_ago_and_nothing_in_writing_or_below_its_limit(monkeypatch):
     monkeypatch.setattr(suite_shelf, "SUITES", 2)
     made: list[str] = []
     go = asyncio.Event()
@@ -32,9 +32,6 @@ async def test_a_shelf_forgets_what_was_used_longest_ago_and_nothing_that_is_bei
     go.set()
     assert (await waiting).key == (await also).key == "slow" and made[0] == "slow" and made.count("slow") == 1
     assert made.count("a") <= 2 and made.count("c") == 1 and len(made) < 7
-
-
-async def test_below_its_limit_a_shelf_forgets_nothing(monkeypatch):
     monkeypatch.setattr(suite_shelf, "SUITES", 4)
     made: list[str] = []
     shelf = SuiteShelf()

@@ -86,7 +86,7 @@ def test_the_panel_shows_running_trials_with_stage_and_score_and_after_the_last_
     assert "left" not in text and "heartbeat" not in text
 
 
-def test_tokens_are_counted_once_however_often_a_heartbeat_repeats_the_sum() -> None:
+def test_tokens_are_counted_once_however_often_they_are_told_and_a_self_score_never_falls():
     now = Clock()
     state = SweepState(total=2, now=now)
     assert state.tokens_per_second() is None
@@ -97,6 +97,14 @@ def test_tokens_are_counted_once_however_often_a_heartbeat_repeats_the_sum() -> 
     assert state.tokens == 400 and state.tokens_per_second() == pytest.approx(40.0)
     now.time = 100
     assert state.tokens_per_second() == 0
+    state = SweepState(total=1, now=Clock())
+    state.take(started("a"))
+    state.take(beat("a", 5))
+    state.take(beat("a", 5, best="c0.0", progress=0.0))
+    assert state.running["a"].best is None
+    state.take(beat("a", 5, best="c0.0", progress=0.6))
+    state.take(events.VerifyComplete(trial="a", candidate="c1.0", passing=1, total=4, progress=0.25))
+    assert state.running["a"].best == 0.6
 
 
 def test_time_left_follows_the_plan_first_then_this_runs_own_pace_and_never_promises_an_end_at_once():
@@ -116,17 +124,6 @@ def test_time_left_follows_the_plan_first_then_this_runs_own_pace_and_never_prom
     assert state.remaining_seconds() is None
     state.take(events.TrialComplete(trial="a", passed=True))
     assert state.remaining_seconds() == pytest.approx(30)
-
-
-def test_a_self_score_never_falls_and_none_is_shown_before_a_test_ran() -> None:
-    state = SweepState(total=1, now=Clock())
-    state.take(started("a"))
-    state.take(beat("a", 5))
-    state.take(beat("a", 5, best="c0.0", progress=0.0))
-    assert state.running["a"].best is None
-    state.take(beat("a", 5, best="c0.0", progress=0.6))
-    state.take(events.VerifyComplete(trial="a", candidate="c1.0", passing=1, total=4, progress=0.25))
-    assert state.running["a"].best == 0.6
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0 s"), (59.4, "59 s"), (190, "3 min 10 s"), (7500, "2 h 05 min")])

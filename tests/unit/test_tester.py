@@ -29,14 +29,11 @@ def test_calls_that_the_signature_cannot_take_are_left_out_and_an_answer_without
     assert isinstance(tester.read(Completion(text="I cannot"), prompt, SPEC, TARGET, "boundary"), Malformed)
 
 
-def test_of_answers_and_refusals_that_the_tester_expects_the_inputs_are_kept() -> None:
+def test_of_answers_and_refusals_the_inputs_are_kept_and_those_of_another_type_as_invalid_ones():
     tests = answered("1) == 2\nassert f(3)\nwith pytest.raises(ValueError):\n    f(None)\n", category="invalid_input")
     assert [(call, test.expectation.kind) for call, test in tests.items()] == [
         ("f(1)", "unknown"), ("f(3)", "unknown"), ("f(None)", "unknown"),
     ]  # fmt: skip
-
-
-def test_inputs_of_another_type_than_is_shown_are_taken_as_invalid_ones_alone() -> None:
     spec, deliverable = read("Write `m.py` with `f(a)`. `f('x')` returns `1`.")
     (target,) = targets_of(deliverable)
     text = "'y') == 1\nassert f(3) == 2\n"

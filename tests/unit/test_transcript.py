@@ -51,7 +51,7 @@ def test_a_turn_of_native_calls_has_an_answer_to_each_call_and_the_last_says_wha
     assert first.content == "first" and second.content == "second\n\n[3 turns left]"
 
 
-def test_compaction_drops_old_outputs_first_and_keeps_the_task_and_the_last_turns() -> None:
+def test_compaction_drops_old_outputs_first_and_notes_take_the_place_of_all_turns_but_the_last():
     made = grown(12, room=6000)
     before = made.messages
     assert made.full and made.drop_outputs() and not made.full
@@ -59,9 +59,6 @@ def test_compaction_drops_old_outputs_first_and_keeps_the_task_and_the_last_turn
     assert [one.content for one in made.messages[2::2]] == [f"answer {number}" for number in range(12)]
     assert "left out" in made.messages[3].content and roles(made.messages) == "su" + "au" * 12
     assert not grown(12, room=500).drop_outputs()
-
-
-def test_notes_take_the_place_of_all_turns_but_the_last() -> None:
     made = grown(12, room=3000)
     before = made.messages
     assert made.summarised("It is half done.")

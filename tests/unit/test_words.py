@@ -60,21 +60,18 @@ def test_refused_tasks_are_named_with_their_reason_a_long_list_is_cut_aloud_and_
     assert data["config"]["budget"]["tokens"] == SweepConfig().budget.tokens
 
 
-def test_a_changed_time_limit_stands_beside_the_scores() -> None:
+def test_a_changed_time_limit_stands_beside_the_scores_and_a_trial_names_its_sandbox(capsys):
     store = sweepdir.sweep()
     sweepdir.add_trial(store, "a", "hc", True, metadata={"timeout_multiplier": 2.0})
     stream = io.StringIO()
     tell_agents(summarise(store), stream)
     assert "time limits multiplied by 2.0" in stream.getvalue()
+    result = {"agent_result": {"metadata": {"turns": 1}, "n_input_tokens": 5, "n_output_tokens": 6},
+              "verifier_result": {"rewards": {"reward": 1.0}}}  # fmt: skip
+    tell_trial(result, {"sandbox": "bwrap", "sandbox_why": "Docker lacks x:1"})
+    assert "bwrap: Docker lacks x:1" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("count", "told"), [(0, "0 trials"), (1, "1 trial"), (2, "2 trials")])
 def test_one_of_something_is_named_in_the_singular(count: int, told: str) -> None:
     assert counted(count, "trial") == told
-
-
-def test_a_single_trial_says_in_which_sandbox_it_ran_and_why(capsys: pytest.CaptureFixture[str]) -> None:
-    result = {"agent_result": {"metadata": {"turns": 1}, "n_input_tokens": 5, "n_output_tokens": 6},
-              "verifier_result": {"rewards": {"reward": 1.0}}}  # fmt: skip
-    tell_trial(result, {"sandbox": "bwrap", "sandbox_why": "Docker lacks x:1"})
-    assert "bwrap: Docker lacks x:1" in capsys.readouterr().out
