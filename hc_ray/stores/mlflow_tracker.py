@@ -69,7 +69,8 @@ class MlflowTracker:
             with self._alone():
                 return self._tell(MlflowClient(tracking_uri=self._uri), story, status, store)
         except (MlflowException, OSError) as error:
-            raise StoreError(f"MLflow at {self._uri}: {str(error).splitlines()[0]}") from error
+            said = str(error).splitlines()[0].partition(" with exception ")[0]  # what follows names sockets
+            raise StoreError(f"MLflow at {self._uri}: {said}") from error
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

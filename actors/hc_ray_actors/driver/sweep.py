@@ -274,7 +274,7 @@ class _Sweep:
             self._problems.append(f"the export to MLflow was interrupted; {later}")
         except Exception as fault:
             if not interrupted:
-                self._problems.append(f"MLflow at {self._tracking.uri}: {fault}; {later}")
+                self._problems.append(f"not exported to MLflow: {fault}; {later}")
         return None
 
     async def _close_trials(self) -> None:
