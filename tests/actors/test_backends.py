@@ -77,27 +77,21 @@ def test_where_no_sandbox_works_both_remedies_are_told(machine):
     assert "docker group" in str(told.value) or "docker pull x:1" in str(told.value)
 
 
-def test_docker_asked_for_by_name_stays_and_what_it_lacks_is_noted():
+def test_docker_asked_for_by_name_stays_with_a_note_of_what_it_lacks_and_what_does_not_work_is_an_error():
     choice = choose("docker", [SMALL], here=Machine(missing={"x:1": "no such host"}, without={"s": "x:1"}))
     assert (choice.backend, choice.why, choice.refused) == ("docker", "asked for", {})
     assert "docker pull x:1" in choice.notes[0]
+    for wanted, name, remedy in (("docker", "Docker", "docker group"), ("bwrap", "bubblewrap", "sysctl")):
+        with pytest.raises(PlatformError) as told:
+            choose(wanted, here=Machine(docker=NO_DOCKER, bwrap=NO_BWRAP))
+        assert f"{name} (asked for)" in str(told.value) and remedy in str(told.value)
 
 
-@pytest.mark.parametrize(("wanted", "says"), [("docker", "Docker (asked for)"), ("bwrap", "bubblewrap (asked for)")])
-def test_a_backend_asked_for_by_name_that_does_not_work_is_an_error_with_the_remedy(wanted, says):
-    with pytest.raises(PlatformError) as told:
-        choose(wanted, here=Machine(docker=NO_DOCKER, bwrap=NO_BWRAP))
-    assert says in str(told.value) and ("docker group" in str(told.value) or "sysctl" in str(told.value))
-
-
-def test_tasks_that_the_chosen_sandboxes_cannot_take_are_refused_with_the_reason(tmp_path):
+def test_tasks_that_the_sandboxes_cannot_take_are_refused_and_a_resumed_sweep_goes_on_where_it_began(tmp_path):
     choice = Choice(backend="bwrap", why="")
     taken, refused = fitting([SMALL, BUILT], [], choice, tmp_path)
     assert [task.name for task in taken] == ["small"]
     assert [(task.name, "runs commands (RUN" in task.reason) for task in refused] == [("built", True)]
-
-
-def test_a_resumed_sweep_goes_on_in_the_sandboxes_that_it_began_with(tmp_path):
     assert plan._began_with(str(tmp_path)) is None
     (tmp_path / "sweep.json").write_text('{"sandbox": "bwrap"}')
     assert plan._began_with(str(tmp_path)) == "bwrap"

@@ -116,9 +116,7 @@ def test_a_stale_current_cluster_file_means_that_none_is_up_and_auto_starts_none
         address.running_cluster("auto")
 
 
-def test_auto_is_the_cluster_that_is_up_on_this_machine_or_what_RAY_ADDRESS_says_as_it_is_for_ray(
-    there, current, monkeypatch
-):
+def test_auto_is_the_cluster_of_this_machine_or_what_RAY_ADDRESS_says_as_for_ray(there, current, monkeypatch):
     current.write_text(f"{there}\n")
     assert address.running_cluster("auto") == there
     monkeypatch.setenv("RAY_ADDRESS", "auto")

@@ -45,9 +45,8 @@ def test_configs_share_suites_and_a_trial_that_an_agent_cannot_tell_apart_and_on
     assert run(again | {"out": str(out)}, resume=True).done == 3
     (suite,) = out.glob("suites/*.json")
     report = json.loads((out / "report.json").read_text())
-    assert [(one["label"], one["trials"]) for one in report["configs"]] == [
-        ("raw", 1), ("hc (wide)", 1), ("hc (base)", 1),
-    ]  # fmt: skip
+    rows = [(one["label"], one["trials"]) for one in report["configs"]]
+    assert rows == [("raw", 1), ("hc (wide)", 1), ("hc (base)", 1)]
     assert [one["config"] for one in report["configs"]] == ["", "wide: samples=6", "base: samples=4"]
     told = [json.loads(path.read_text())["agent_result"]["metadata"] for path in out.glob("trials/*/result.json")]
     assert {one["suite_key"] for one in told if one["agent"] == "hc"} == {suite.stem}

@@ -132,9 +132,8 @@ except StoreError:
 def test_an_owner_elsewhere_lives_while_it_renews_and_what_it_writes_after_a_takeover_is_dropped(tmp_path, monkeypatch):
     monkeypatch.setattr("hc_ray_actors.driver.journal.LEASE_SECONDS", 2.0)
     out = str(tmp_path / "out")
-    frozen = subprocess.Popen(
-        [sys.executable, "-c", FROZEN, out], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    frozen = subprocess.Popen([sys.executable, "-c", FROZEN, out], **piped)
     assert frozen.stdout.readline() == "took\n"
     time.sleep(2.5)  # longer than the lease: only its renewals keep it
     with pytest.raises(OutputError, match="is running this sweep"):

@@ -34,7 +34,7 @@ def sealed(tmp_path):
     return lambda: vault.seal(tmp_path / "set", *roots), Verifiers("bwrap", str(roots[0]), str(roots[1]), 1)
 
 
-async def test_sealed_settings_are_read_once_however_many_trials_are_scanned(sealed, read):
+async def test_sealed_settings_are_read_once_and_where_they_cannot_be_as_soon_as_they_can(sealed, read, tmp_path):
     seal, verifiers = sealed
     tokens = seal().canaries
     read.clear()
@@ -42,9 +42,18 @@ async def test_sealed_settings_are_read_once_however_many_trials_are_scanned(sea
         assert await verifiers.leaks([b"nothing"]) == []
         assert len(await verifiers.leaks([f"{tokens[0]} {tokens[1]}".encode()])) == 2
     assert len(read) == 2
+    seal, verifiers = sealed
+    token = seal().canaries[0]
+    ((digest, *_),) = [await verifiers.leaks([token.encode()])]
+    file = tmp_path / "sealed" / digest / vault.VERIFIER_FILE
+    whole = file.read_bytes()
+    file.write_bytes(b"{")
+    assert await verifiers.leaks([token.encode()]) == []
+    file.write_bytes(whole)
+    assert await verifiers.leaks([token.encode()]) == [digest]
 
 
-async def test_a_task_that_is_sealed_with_other_tests_has_its_new_canary_looked_for_and_is_read_alone(
+async def test_what_is_sealed_anew_or_later_is_looked_for_and_read_alone_and_what_is_gone_is_not(
     sealed, read, tmp_path
 ):
     seal, verifiers = sealed
@@ -57,27 +66,8 @@ async def test_a_task_that_is_sealed_with_other_tests_has_its_new_canary_looked_
     read.clear()
     assert await verifiers.leaks([new.encode()]) == [digest] and await verifiers.leaks([old.encode()]) == []
     assert [path.parent.name for path in read] == [digest]
-
-
-async def test_what_is_sealed_later_is_looked_for_and_what_is_gone_is_not(sealed, tmp_path):
-    seal, verifiers = sealed
-    before = seal()
-    await verifiers.leaks([b"nothing"])
     make_task(tmp_path / "set", "three", instruction="Write three.py.\n")
-    after = seal()
-    (new,) = set(after.canaries) - set(before.canaries)
-    (digest,) = await verifiers.leaks([new.encode()])
+    (later,) = set(seal().canaries) - set(after.canaries)
+    (digest,) = await verifiers.leaks([later.encode()])
     shutil.rmtree(tmp_path / "sealed" / digest)
-    assert await verifiers.leaks([new.encode()]) == []
-
-
-async def test_sealed_settings_that_cannot_be_read_are_read_as_soon_as_they_can(sealed, tmp_path):
-    seal, verifiers = sealed
-    token = seal().canaries[0]
-    ((digest, *_),) = [await verifiers.leaks([token.encode()])]
-    file = tmp_path / "sealed" / digest / vault.VERIFIER_FILE
-    whole = file.read_bytes()
-    file.write_bytes(b"{")
-    assert await verifiers.leaks([token.encode()]) == []
-    file.write_bytes(whole)
-    assert await verifiers.leaks([token.encode()]) == [digest]
+    assert await verifiers.leaks([later.encode()]) == []

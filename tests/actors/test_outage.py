@@ -51,7 +51,7 @@ def test_trials_that_find_out_one_after_the_other_wait_for_the_mend_that_is_unde
     assert stage.count("fault", "_Verifiers") <= 2  # the last in line: only a look that found no fault before asks it
 
 
-def test_trials_that_have_not_begun_wait_for_the_mend_and_lose_no_attempt(tmp_path):
+def test_trials_that_have_not_begun_wait_for_the_mend_and_the_one_that_met_it_loses_one_attempt(tmp_path):
     met, polls = [], []
 
     def drops(name):
@@ -65,6 +65,7 @@ def test_trials_that_have_not_begun_wait_for_the_mend_and_lose_no_attempt(tmp_pa
 
     summary, _ = run(plan_of(tmp_path / "out", 9, retries=PATIENT), Stage(solve=drops, fault=fault))
     assert (summary.done, summary.unscored) == (9, 0) and met == ["t0"]
+    assert [len(attempts_of(one)) for _, one in sorted(results_of(tmp_path / "out").items())] == [1] + [0] * 8
 
 
 def test_another_outage_is_another_mend(tmp_path):

@@ -14,7 +14,7 @@ from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.driver import results, resumption
 from hc_ray_actors.driver.plan import prepare
 from hc_ray_actors.driver.resumption import reconcile, stored_config
-from tests.fakes.crew import Stage, failing, plan_of, results_of, run
+from tests.fakes.crew import Stage, Watcher, failing, plan_of, results_of, run, sweep
 from tests.fakes.sandbox_home import data_home
 from tests.fakes.tasks import make_task
 
@@ -64,25 +64,22 @@ def test_a_result_is_on_the_disk_before_its_name_and_its_name_before_the_sweep_g
                           "sync trials/t__1", "sync trials", "sync ."]  # fmt: skip
 
 
-@pytest.mark.parametrize("path", ["sweep.json", "lease.json", "suites/abc.json"])
-def test_what_a_resume_builds_on_is_on_the_disk_too(disk, store, path):
+@pytest.mark.parametrize(("path", "synced"), [
+    ("sweep.json", True), ("lease.json", True), ("suites/abc.json", True), ("events/000000.jsonl", False),
+    ("report.md", False), ("trials/t__1/artifacts/submission.tar", False),
+])  # fmt: skip
+def test_what_a_resume_builds_on_is_on_the_disk_too_and_what_is_only_looked_at_waits_for_none(
+    disk, store, path, synced
+):
     store.write(path, b"{}")
-    assert disk.order[:2] == [f"sync {path} under another name", f"name {path}"]
-    assert f"sync {Path(path).parent}" in disk.order
+    assert disk.order[: 1 + synced] == [f"sync {path} under another name"] * synced + [f"name {path}"]
+    assert f"sync {Path(path).parent}" in disk.order if synced else len(disk.order) == 1
 
 
-def test_a_new_sweep_directory_is_itself_on_the_disk(disk, store):
+def test_a_new_sweep_directory_and_a_claimed_epoch_are_on_the_disk(disk, store):
     store.write("sweep.json", b"{}")
-    assert disk.order[-1] == "sync .."
-
-
-@pytest.mark.parametrize("path", ["events/000000.jsonl", "report.md", "trials/t__1/artifacts/submission.tar"])
-def test_what_is_written_again_or_only_looked_at_waits_for_no_disk(disk, store, path):
-    store.write(path, b"{}")
-    assert disk.order == [f"name {path}"]
-
-
-def test_a_claimed_epoch_is_on_the_disk(disk, store):
+    assert disk.order.pop() == "sync .."
+    disk.order.clear()
     assert store.claim("epochs/000001", b"") and disk.order == ["sync epochs/000001", "sync epochs", "sync ."]
     assert not store.claim("epochs/000001", b"")
 
@@ -120,53 +117,36 @@ def test_a_result_is_torn_that_lacks_its_end_or_has_zeros_in_it(store):
     assert resumption._torn(store, set(map(str, range(7)))) == set("123456")
 
 
-def test_a_result_that_is_empty_or_cut_off_is_not_finished_and_its_trial_runs_again(cut):
-    stage = Stage()
-    plan = plan_of(cut, 4)
+def test_a_result_that_is_empty_or_cut_off_is_not_finished_and_is_kept_beside_the_one_of_its_second_run(cut):
+    (half,) = cut.glob("trials/t1__*/result.json")
+    before, stage, plan = half.read_bytes(), Stage(), plan_of(cut, 4)
+    (note,) = plan.notes
+    assert re.fullmatch(r"2 results cannot be read \(t0__\w+, t1__\w+\): those trials run again", note)
     assert (len(plan.finished), plan.unscored) == (2, ())
     summary, _ = run(plan, stage)
     assert (summary.done, summary.unscored, summary.stopped) == (4, 0, False)
     assert sorted(name for method, name in stage.calls if method == "solve") == ["t0", "t1"]
     assert len(results_of(cut)) == 4 and plan_of(cut, 4).notes == ()
+    assert half.with_name("result.unreadable").read_bytes() == before
+    assert json.loads(half.read_bytes())["task_name"] == "t1"
+    assert len(list(cut.glob("trials/*/result.unreadable"))) == 1
 
 
-def test_a_resume_says_in_one_line_which_trials_it_runs_again(cut):
-    plan = plan_of(cut, 4)
-    (note,) = plan.notes
-    assert re.fullmatch(r"2 results cannot be read \(t0__\w+, t1__\w+\): those trials run again", note)
-
-
-@pytest.fixture
-def home():
-    with data_home() as home:
-        yield home
-
-
-def test_the_plan_of_a_resume_holds_that_line(home, tmp_path):
+def test_the_plan_of_a_resume_holds_that_line(tmp_path):
     make_task(tmp_path / "set")
     config = SweepConfig(dataset=str(tmp_path / "set"), agents=("nop",), sandbox="bwrap", out=str(tmp_path / "out"))
-    plan = prepare(config)
-    store = SweepStore(plan.out)
-    results.write_sweep(store, plan, 0)
-    store.write(f"trials/{plan.trials[0].name}/result.json", b"")
-    again = prepare(config, resume=True)
+    with data_home():
+        plan = prepare(config)
+        store = SweepStore(plan.out)
+        results.write_sweep(store, plan, 0)
+        store.write(f"trials/{plan.trials[0].name}/result.json", b"")
+        again = prepare(config, resume=True)
     assert (again.done, again.torn) == (0, (plan.trials[0].name,))
     assert [note for note in again.notes if "runs again" in note]
 
 
-def test_what_could_not_be_read_of_a_result_is_kept_beside_the_new_one(cut):
-    (half,) = cut.glob("trials/t1__*/result.json")
-    before = half.read_bytes()
-    run(plan_of(cut, 4), Stage())
-    assert half.with_name("result.unreadable").read_bytes() == before
-    assert json.loads(half.read_bytes())["task_name"] == "t1" and len(list(cut.glob("trials/*/result.unreadable"))) == 1
-
-
 def test_a_report_after_a_resume_that_did_not_come_to_them_knows_of_no_such_results(cut):
-    from tests.fakes.crew import Watcher, sweep
-
-    summary = sweep.run(plan_of(cut, 4), events=Watcher(), cluster=Stage(), max_trials=1)
-    assert summary.done == 3
+    assert sweep.run(plan_of(cut, 4), events=Watcher(), cluster=Stage(), max_trials=1).done == 3
 
 
 def test_an_empty_result_on_an_object_store_is_not_finished_and_no_result_is_fetched_to_see_that(cut, monkeypatch):
@@ -190,17 +170,16 @@ def test_a_submission_that_was_lost_half_written_is_not_graded_for_the_one_that_
     assert (stage.count("solve"), stage.count("grade")) == (1, 1) and stored.read_bytes() != left
 
 
-@pytest.mark.parametrize("left", [b"", b'{"config": ', b"[]"])
-def test_a_sweep_whose_own_file_is_lost_is_refused_in_one_line(cut, left):
+@pytest.mark.parametrize(("left", "says"), [
+    (b"", r"sweep\.json is damaged"), (b'{"config": ', r"sweep\.json is damaged"), (b"[]", r"sweep\.json is damaged"),
+    (b'{"config": {"solver": {"no_such_knob": 1}}, "placement": {}}',
+     r"cannot read the sweep's config \(solver\.no_such_knob\)"),
+])  # fmt: skip
+def test_a_sweep_whose_own_file_is_lost_or_of_another_version_is_refused_in_one_line(cut, left, says):
     (cut / "sweep.json").write_bytes(left)
-    with pytest.raises(OutputError, match=r"sweep\.json is damaged") as refused:
-        reconcile(str(cut), SweepConfig(), "s", True, set())
-    assert "\n" not in str(refused.value)
-    with pytest.raises(OutputError, match=r"sweep\.json is damaged"):
+    with pytest.raises(OutputError, match=says) as refused:
         stored_config(str(cut))
-
-
-def test_a_sweep_whose_config_this_version_cannot_read_is_refused_in_one_line(tmp_path):
-    (tmp_path / "sweep.json").write_text(json.dumps({"config": {"solver": {"no_such_knob": 1}}, "placement": {}}))
-    with pytest.raises(OutputError, match=r"cannot read the sweep's config \(solver\.no_such_knob\)"):
-        stored_config(str(tmp_path))
+    assert "\n" not in str(refused.value)
+    if "damaged" in says:
+        with pytest.raises(OutputError, match=says):
+            reconcile(str(cut), SweepConfig(), "s", True, set())

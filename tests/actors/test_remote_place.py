@@ -77,24 +77,20 @@ async def settled(remote):
     await asyncio.gather(*remote._closing)
 
 
-async def test_a_sandbox_whose_maker_gave_up_is_closed_when_it_is_there(slow):
+async def test_a_sandbox_or_fork_whose_maker_gave_up_is_closed_when_it_is_there_and_its_parent_is_not(slow):
     await given_up(slow.remote.create(TASK, "base"))
     assert slow.place.made == []
     slow.place.let.set()
     await settled(slow.remote)
     assert [box.closed for box in slow.place.made] == [1] and not slow.actor._open
-
-
-async def test_a_fork_whose_maker_gave_up_is_closed_and_its_parent_is_not(slow):
-    slow.place.let.set()
     base = await slow.remote.create(TASK, "base")
     slow.place.let.clear()
     await given_up(base.fork("fork"))
     slow.place.let.set()
     await settled(slow.remote)
-    assert [box.closed for box in slow.place.made] == [0, 1]
+    assert [box.closed for box in slow.place.made] == [1, 0, 1]
     await base.close()
-    assert [box.closed for box in slow.place.made] == [1, 1] and not slow.actor._open
+    assert [box.closed for box in slow.place.made] == [1, 1, 1] and not slow.actor._open
 
 
 async def test_what_is_done_in_one_call_is_closed_by_it_and_at_once_where_its_caller_gave_up(slow):

@@ -7,7 +7,7 @@ from hc_ray_actors.driver import concurrency_window
 from hc_ray_actors.driver.concurrency_window import Slot, drive
 
 
-async def test_no_more_hold_a_slot_than_the_window_is_wide():
+async def test_no_more_hold_a_slot_than_the_window_is_wide_and_those_that_wait_without_one_are_bounded():
     now = most = 0
 
     async def go(key, slot):
@@ -22,6 +22,20 @@ async def test_no_more_hold_a_slot_than_the_window_is_wide():
     ended = []
     await drive(range(30), go, width=3)
     assert most == 3 and sorted(ended) == list(range(30))
+    begun = 0
+    gate = asyncio.Event()
+
+    async def go(key, slot):
+        nonlocal begun
+        begun += 1
+        await gate.wait()
+
+    running = asyncio.ensure_future(drive(range(1000), go, width=1))
+    await asyncio.sleep(0.01)
+    assert begun == 1 + concurrency_window.WAITING
+    gate.set()
+    await running
+    assert begun == 1000
 
 
 async def test_who_waits_for_something_slow_lets_another_work(monkeypatch):
@@ -61,23 +75,6 @@ async def test_a_slot_is_given_back_at_once_where_there_was_trouble():
     waiting = asyncio.ensure_future(slot.during(asyncio.sleep(0.05), unless=trouble))
     await asyncio.wait_for(slots.acquire(), 0.04)
     await waiting
-
-
-async def test_those_that_wait_without_a_slot_are_bounded():
-    begun = 0
-    gate = asyncio.Event()
-
-    async def go(key, slot):
-        nonlocal begun
-        begun += 1
-        await gate.wait()
-
-    running = asyncio.ensure_future(drive(range(1000), go, width=1))
-    await asyncio.sleep(0.01)
-    assert begun == 1 + concurrency_window.WAITING
-    gate.set()
-    await running
-    assert begun == 1000
 
 
 async def test_the_first_that_raises_ends_all():

@@ -110,10 +110,7 @@ async def test_a_trials_time_in_queues_counts_only_while_nothing_of_it_works(wor
     assert busy.queued() == 0.0
 
 
-SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 10), st.integers(0, 10)), max_size=8)
-
-
-@given(SPANS)
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 10), st.integers(0, 10)), max_size=8))
 def test_waiting_alone_is_what_a_count_second_by_second_finds(spans):
     operations = [Operation(began, began + wait, began + wait + work) for began, wait, work in spans]
     waits = {second for began, wait, _ in spans for second in range(began, began + wait)}

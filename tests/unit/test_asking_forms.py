@@ -1,9 +1,6 @@
 """In which form a model is best asked: what counts as right, when the default stays, and what a profile then says."""
 
 import json
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -11,13 +8,12 @@ from typer.testing import CliRunner
 
 from hc_ray.agent.actions import TOOLS, Action
 from hc_ray.agent.asking_forms import FormFigure, action_questions, chosen, load_forms, measure
-from hc_ray.agent.loop import ActionForm
 from hc_ray.cli.app import app
 from hc_ray.domain.config import EngineConfig, SolverConfig, TestgenConfig
 from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.ports import Capabilities
 from hc_ray.domain.profile import Profile, usable
-from hc_ray.domain.prompt import Completion, Prompt, ToolCall
+from hc_ray.domain.prompt import Completion, ToolCall
 from hc_ray.engines.catalogue import remote_profile_path, resolve_remote, save_profile
 from hc_ray.engines.profiles import of_model, own_settings, shipped
 from hc_ray.selftests.suite_forms import suite_questions
@@ -32,15 +28,15 @@ TESTS = {one.name: one for one in ITEMS["tests"]}
 ONCE = SolverConfig(temperatures=(0.3,))
 
 
-def sh(body: str, seconds: float | None = None) -> Action:
+def sh(body, seconds=None):
     return Action(name="sh", body=body + "\n", seconds=seconds)
 
 
-def write(path: str, body: str) -> Action:
+def write(path, body):
     return Action(name="write", argument=path, body=body)
 
 
-def edit(path: str, old: str, new: str) -> Action:
+def edit(path, old, new):
     return Action(name="edit", argument=path, body=f"<<<<<<< SEARCH\n{old}=======\n{new}>>>>>>> REPLACE\n")
 
 
@@ -49,7 +45,7 @@ the variable $HOME and the command `date` stand here as they are
 a backslash \\ and two: \\\\
 100% done; {braces} & <angles>
 """
-RIGHT: dict[str, tuple[Action, ...]] = {
+RIGHT = {
     "list a folder": (sh("ls parts"),),
     "write quotes": (write("notes.txt", NOTES),),
     "write a fence": (write("HOWTO.md", "# How to build\n\n```sh\nmake all\n```\n"),),
@@ -61,7 +57,7 @@ RIGHT: dict[str, tuple[Action, ...]] = {
 }
 
 
-def fenced(actions: Sequence[Action]) -> str:
+def fenced(actions):
     blocks = []
     for one in actions:
         limit = f" timeout={one.seconds:g}" if one.seconds else ""
@@ -69,32 +65,28 @@ def fenced(actions: Sequence[Action]) -> str:
     return "I act.\n\n" + "\n\n".join(blocks)
 
 
-def called(actions: Sequence[Action]) -> tuple[ToolCall, ...]:
+def called(actions):
     calls = []
     for i, one in enumerate(actions):
         tool = next(tool for tool in TOOLS if tool.name == one.name)
-        given: dict[str, Any] = {
-            "path": one.argument,
-            "timeout": one.seconds,
-            next(reversed(tool.parameters), ""): one.body,
-        }
+        given = {"path": one.argument, "timeout": one.seconds, next(reversed(tool.parameters), ""): one.body}
         given = {name: value for name, value in given.items() if name in tool.parameters and value is not None}
         calls.append(ToolCall(id=f"c{i}", name=one.name, arguments=json.dumps(given)))
     return tuple(calls)
 
 
-def item_of(text: str, items: dict[str, Any]) -> str:
+def item_of(text, items):
     return next(name for name, one in items.items() if one.instruction.strip() in text)
 
 
 class Plays:
     """Answers each form from a table of its own; an answer costs 10 tokens."""
 
-    def __init__(self, fence: dict[str, tuple[Action, ...]], call: dict[str, tuple[Action, ...]]) -> None:
+    def __init__(self, fence, call):
         self.fence, self.call = fence, call
         self.finish = "stop"
 
-    async def complete(self, prompt: Prompt) -> Completion:
+    async def complete(self, prompt):
         name = item_of(prompt.messages[-1].content, ACTIONS)
         said = {"prompt_tokens": 7, "completion_tokens": 3, "finish_reason": self.finish}
         if prompt.tools:
@@ -102,25 +94,25 @@ class Plays:
         acts = self.fence.get(name)
         return Completion.model_validate({"text": fenced(acts) if acts else "I would look first.", **said})
 
-    async def count_tokens(self, text: str) -> int:
+    async def count_tokens(self, text):
         return len(text)
 
 
-async def played(model: Plays, *names: str) -> dict[str, FormFigure]:
+async def played(model, *names):
     items = [ACTIONS[name] for name in names or ACTIONS]
-    forms: tuple[ActionForm, ...] = ("fenced", "calls")
+    forms = ("fenced", "calls")
     found = await measure(model, "actions", forms, items, FolderPlace(), action_questions(forms, ONCE, 500))
     return {one.form: one for one in found}
 
 
-async def test_every_situation_can_be_done_in_both_forms() -> None:
+async def test_every_situation_can_be_done_in_both_forms():
     found = await played(Plays(RIGHT, RIGHT))
     for one in found.values():
         assert (one.answers, one.read, one.right) == (8, 8, 8), one.shares
         assert one.tokens == 80
 
 
-async def test_what_cannot_be_read_and_what_does_something_else_are_told_apart() -> None:
+async def test_what_cannot_be_read_was_cut_or_does_something_else_is_told_apart():
     odd = {
         "submit": (sh("true"), Action(name="submit"), Action(name="submit")),
         "a long command": (sh("sh slow.sh"),),
@@ -133,16 +125,13 @@ async def test_what_cannot_be_read_and_what_does_something_else_are_told_apart()
         "submit": (1.0,), "a long command": (0.0,), "edit one line": (0.0,), "list a folder": (0.0,)
     }  # fmt: skip
     assert (found["calls"].answers, found["calls"].read, found["calls"].tokens) == (4, 0, 40)
-
-
-async def test_an_answer_that_was_cut_counts_as_not_read() -> None:
     model = Plays(RIGHT, RIGHT)
     model.finish = "length"
     found = await played(model, "list a folder")
     assert found["fenced"].read == found["calls"].read == 0
 
 
-def figures(**right: Sequence[float]) -> list[FormFigure]:
+def figures(**right):
     return [
         FormFigure(what="actions", form=form, answers=8, read=8, made=8, right=int(sum(shares)), tokens=80,
                    shares={f"s{i}": (share,) * 3 for i, share in enumerate(shares)})
@@ -150,21 +139,18 @@ def figures(**right: Sequence[float]) -> list[FormFigure]:
     ]  # fmt: skip
 
 
-def test_the_default_stays_where_chance_could_make_the_difference() -> None:
+def test_the_default_stays_where_chance_could_make_the_difference_or_there_is_nothing_to_compare():
     form, difference = chosen(figures(fenced=[1, 1, 1, 0, 1, 0, 1, 1], calls=[1, 1, 1, 1, 1, 1, 1, 1]), "fenced")
     assert form == "fenced" and difference.delta == 0.25 and difference.low is not None
     assert chosen(figures(fenced=[0] * 8, calls=[0] * 8), "fenced")[0] == "fenced"
+    assert chosen(figures(fenced=[1] * 8), "fenced")[1].delta is None
 
 
-def test_another_form_is_taken_where_it_is_right_far_more_often_and_never_where_it_is_worse() -> None:
+def test_another_form_is_taken_where_it_is_right_far_more_often_and_never_where_it_is_worse():
     bad, good = [0] * 7 + [1], [1] * 8
     assert chosen(figures(fenced=bad, calls=good), "fenced")[0] == "calls"
     assert chosen(figures(fenced=bad, calls=good), "calls")[0] == "calls"
     assert chosen(figures(fenced=good, calls=bad), "fenced")[0] == "fenced"
-
-
-def test_a_form_that_a_server_has_alone_is_compared_with_nothing() -> None:
-    assert chosen(figures(fenced=[1] * 8), "fenced")[1].delta is None
 
 
 FILE_ANSWER = '''- A requirement.
@@ -189,7 +175,7 @@ def test_asserts_nothing():
 
 
 class Tests:
-    async def complete(self, prompt: Prompt) -> Completion:
+    async def complete(self, prompt):
         asked = prompt.text if prompt.text is not None else prompt.messages[-1].content
         if prompt.purpose == "tests":
             text = FILE_ANSWER
@@ -197,18 +183,17 @@ class Tests:
             text = "assert between(2, 1, 3) == 2\nassert between(9, 1, 3) == 3\nassert between(0, 1, 3) == 0\n"
         return Completion(text=text, prompt_tokens=len(asked.split()), completion_tokens=50)
 
-    async def count_tokens(self, text: str) -> int:
+    async def count_tokens(self, text):
         return len(text)
 
 
 @pytest.mark.slow
-async def test_a_test_is_right_if_it_tells_the_right_result_from_the_wrong_one_and_a_line_if_its_input_does() -> None:
+async def test_a_test_is_right_if_it_tells_the_right_result_from_the_wrong_one_and_a_line_if_its_input_does():
     items = [TESTS["function of numbers"], TESTS["file with a number"]]
-    told: list[str] = []
+    told = []
     questions = suite_questions(Profile(), TestgenConfig(), 500, 1)
-    lines, files = await measure(
-        Tests(), "tests", ("lines", "files"), items, FolderPlace(quick=True), questions, told.append
-    )
+    place, forms = FolderPlace(quick=True), ("lines", "files")
+    lines, files = await measure(Tests(), "tests", forms, items, place, questions, told.append)
     assert (lines.form, lines.answers, lines.read, lines.made, lines.right) == ("lines", 2, 1, 3, 3)
     assert lines.shares["file with a number"] == (0.0,)  # no line can be asked for there
     assert (files.form, files.answers, files.made) == ("files", 2, 4)
@@ -217,12 +202,12 @@ async def test_a_test_is_right_if_it_tells_the_right_result_from_the_wrong_one_a
 
 
 @pytest.mark.parametrize("name", TESTS)
-def test_a_right_and_a_wrong_result_hold_the_same_paths(name: str) -> None:
+def test_a_right_and_a_wrong_result_hold_the_same_paths(name):
     item = TESTS[name]
     assert set(item.right) == set(item.wrong) and not set(item.right) & set(item.files)
 
 
-def test_a_measured_profile_stands_on_the_shipped_one_that_it_derives_from() -> None:
+def test_native_tool_calls_are_planned_only_where_a_server_has_them_and_over_the_shipped_profile():
     own = Profile(name="capable", settings={"solver.actions": "calls"}, measured="today")
     whole, short = of_model(own, 32_768), of_model(own, 8192)
     assert whole.settings == {**shipped("capable").settings, "solver.actions": "calls"}
@@ -230,16 +215,13 @@ def test_a_measured_profile_stands_on_the_shipped_one_that_it_derives_from() -> 
     assert own_settings(whole) == own_settings(short) == own.settings
     assert of_model(own, 2048) == shipped("tiny")  # measured with room that it has no more
     assert of_model(Profile(), 32_768).settings == {}
-
-
-def test_native_tool_calls_are_never_planned_for_a_server_without_them() -> None:
     own = Profile(settings={"solver.actions": "calls"})
     assert usable(own, Capabilities(tools=True)) == own
     assert usable(own, Capabilities(tools=False)).settings["solver.actions"] == "fenced"
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def home(tmp_path, monkeypatch):
     monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(bench, "_place", lambda: FolderPlace(quick=True))
     few = {"actions": ITEMS["actions"][:6], "tests": ITEMS["tests"][:1]}  # six: fewer could show no difference
@@ -250,7 +232,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 class CallsWell(EngineServer):
     """Right wherever it may call tools, and talks where it may not."""
 
-    def _reply(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
+    def _reply(self, method, path, body):
         status, data = super()._reply(method, path, body)
         asked = "\n".join(str(one["content"]) for one in body.get("messages", ()))
         if body.get("tools") and any(one.instruction.strip() in asked for one in ITEMS["actions"]):
@@ -261,7 +243,7 @@ class CallsWell(EngineServer):
 
 
 @pytest.mark.slow
-def test_the_command_finds_that_a_model_calls_tools_better_saves_it_and_the_plan_says_so(home: Path) -> None:
+def test_the_command_finds_that_a_model_calls_tools_better_saves_it_and_the_plan_says_so(home):
     with CallsWell(lambda body: "I would look first.", tools=True, listed={"max_model_len": 16_384}) as server:
         flags = ["--engine", "openai", "--base-url", server.base_url, "--model", "fake"]
         done = CliRunner().invoke(app, ["engine", "bench", "--profile", "--save", *flags], catch_exceptions=False)
@@ -274,7 +256,7 @@ def test_the_command_finds_that_a_model_calls_tools_better_saves_it_and_the_plan
     assert notes[0] == "fake: profile `capable` (measured for this model, solver.actions: calls)"
 
 
-def role_models_of(server: EngineServer) -> tuple[str, ...]:
+def role_models_of(server):
     from hc_ray.domain.config import SweepConfig
 
     engine = EngineConfig(kind="openai", base_url=server.base_url, model="fake")
@@ -282,7 +264,7 @@ def role_models_of(server: EngineServer) -> tuple[str, ...]:
 
 
 @pytest.mark.slow
-def test_a_bench_that_finds_no_difference_keeps_the_default_and_what_was_measured_before(home: Path) -> None:
+def test_a_bench_that_finds_no_difference_keeps_the_default_and_what_was_measured_before(home):
     save_profile(resolve_remote("fake"), Profile(name="capable", measured="before", temperature_best_single=0.3))
     with EngineServer(lambda body: "nothing", listed={"max_model_len": 16_384, "id": "fake"}) as server:
         engine = EngineConfig(kind="openai", base_url=server.base_url, model="fake")
@@ -293,7 +275,7 @@ def test_a_bench_that_finds_no_difference_keeps_the_default_and_what_was_measure
     assert kept.settings == {} and kept.temperature_best_single == 0.3 and kept.measured.startswith("before; ")
 
 
-def test_a_server_without_chat_is_refused_in_one_line(home: Path) -> None:
+def test_a_server_without_chat_is_refused_in_one_line(home):
     with (
         EngineServer(lambda body: "nothing", endpoints=("/v1/completions", "/v1/models")) as server,
         pytest.raises(ConfigError, match="supports no chat"),

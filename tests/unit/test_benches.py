@@ -1,7 +1,5 @@
 import json
 from argparse import Namespace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,14 +11,14 @@ from tests.bench import driver, null_world, solve
 from tests.fakes import sweepdir
 
 
-def given(**more: Any) -> Namespace:
+def given(**more):
     plain = {"path": "starter", "agent": None, "seeds": 3, "tasks": None, "include": [], "sandbox": "bwrap",
              "concurrency": None, "out": "x", "set": []}  # fmt: skip
     return Namespace(**{**plain, **more})
 
 
 @pytest.mark.parametrize("way", ["trials", "sweep"])
-def test_the_null_world_goes_through_the_real_search_and_counts_every_candidate(way: str) -> None:
+def test_the_null_world_goes_through_the_real_search_and_counts_every_candidate(way):
     found = driver.measure(way, 40, 20)
     assert found["trials"] == 2
     assert 30 <= found["candidates"] <= 40  # those of the rounds that 20 turns pay for
@@ -29,7 +27,7 @@ def test_the_null_world_goes_through_the_real_search_and_counts_every_candidate(
     assert last[0] <= found["candidates"] and last[1] > 1 and last[2] is None, "no actor has a process of its own"
 
 
-async def test_sandboxes_of_the_null_world_fail_one_test_always_and_the_others_by_the_files() -> None:
+async def test_sandboxes_of_the_null_world_fail_one_test_always_and_the_others_by_the_files():
     box, plan = null_world.NullSandbox(), {"tests": [{"id": f"t{i}"} for i in range(8)], "repeats": 2}
     await box.put({"/tmp/hc/1/tests.json": json.dumps(plan).encode()})
     lines = (await box.exec(["run"])).stdout.splitlines()
@@ -43,7 +41,7 @@ async def test_sandboxes_of_the_null_world_fail_one_test_always_and_the_others_b
     assert len(seen) == 3
 
 
-async def test_the_end_of_a_trial_tells_the_driver_only_what_is_new_since_its_submission(tmp_path: Path) -> None:
+async def test_the_end_of_a_trial_tells_the_driver_only_what_is_new_since_its_submission(tmp_path):
     plan = null_world.plan_of(tmp_path / "out", 1, 8)
     (key,), (task,), engine = plan.trials, plan.taken, plan.config.engine
     setup = RoleSetup(engine=engine, endpoints=(Endpoint(base_urls=(), model="null"),), profile=null_world.PROFILE,
@@ -60,16 +58,13 @@ async def test_the_end_of_a_trial_tells_the_driver_only_what_is_new_since_its_su
     assert record.outcome == handed.outcome.model_copy(update=ended.changed)
 
 
-def test_a_resume_is_timed_over_trials_that_the_driver_could_have_written() -> None:
+def test_a_resume_is_timed_over_trials_and_growth_is_what_the_second_half_took():
     found = driver.resume(20)
     assert (found["trials"], found["left"]) == (20, 0) and 0 < found["seconds"] < 60
-
-
-def test_growth_is_what_the_second_half_took() -> None:
     assert driver.growth([10.0, 20.0, 21.0, 21.5]) == 0.5
 
 
-def test_the_bench_of_search_takes_dotted_settings_and_never_the_holdout() -> None:
+def test_the_bench_of_search_takes_dotted_settings_and_never_the_holdout():
     config = solve.config_of(given(set=["solver.feedback=crashes", "budget.tokens=2000", "engine.threads=1"]))
     assert (config.solver.feedback, config.budget.tokens, config.engine.threads) == ("crashes", 2000, 1)
     assert config.split == "dev" and config.agents == ("raw", "best_of_n", "hc")
@@ -78,7 +73,7 @@ def test_the_bench_of_search_takes_dotted_settings_and_never_the_holdout() -> No
             solve.config_of(given(set=[wrong]))
 
 
-def test_an_audit_counts_only_while_it_knows_every_trial(tmp_path: Path) -> None:
+def test_an_audit_counts_while_it_knows_every_trial_and_directories_are_compared_on_common_tasks_and_seeds(tmp_path):
     store = sweepdir.sweep()
     sweepdir.add_trials(store, "hc", [True, False])
     assert not solve.graded(str(store.save(tmp_path / "bare")))
@@ -86,9 +81,6 @@ def test_an_audit_counts_only_while_it_knows_every_trial(tmp_path: Path) -> None
     assert solve.graded(str(store.save(tmp_path / "audited")))
     sweepdir.add_trials(store, "raw", [True])
     assert not solve.graded(str(store.save(tmp_path / "grown")))
-
-
-def test_two_directories_are_compared_on_common_tasks_and_seeds(tmp_path: Path) -> None:
     here, there = sweepdir.sweep(), sweepdir.sweep()
     sweepdir.add_trials(here, "hc", [True] * 8 + [False] * 2)
     sweepdir.add_trials(there, "hc", [False] * 8 + [False])

@@ -1,7 +1,5 @@
 import json
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,25 +15,21 @@ from tests.fakes.scripts import echo_request
 
 
 @pytest.fixture
-def sweep(tmp_path: Path) -> Path:
+def sweep(tmp_path):
     store = sweepdir.demo_like()
-    name = sweepdir.add_told_trial(store)
-    rows = sweepdir.read_rows(store.read(f"trials/{name}/agent/matrix.parquet"))
-    store.write(f"trials/{name}/agent/matrix.parquet", parquet(rows))
+    path = f"trials/{sweepdir.add_told_trial(store)}/agent/matrix.parquet"
+    store.write(path, parquet(sweepdir.read_rows(store.read(path))))
     return store.save(tmp_path / "sweep")
 
 
-def test_help_loads_nothing_heavy() -> None:
+def test_help_loads_nothing_heavy():
     heavy = ("ray", "mlflow", "pydantic", "rich", "yaml", "docker", "pyarrow", "numpy", "scipy", "httpx", "xllamacpp")
-    code = (
-        "import sys\nfrom hc_ray.cli.app import run\nassert run(['--help']) == 0\n"
-        f"print('LOADED', [m for m in {heavy!r} if m in sys.modules])"
-    )
+    code = ("import sys\nfrom hc_ray.cli.app import run\nassert run(['--help']) == 0\n"
+            f"print('LOADED', [m for m in {heavy!r} if m in sys.modules])")  # fmt: skip
     help_ = ran(sys.executable, "-c", code, check=True).stdout
-    assert help_.splitlines()[-1] == "LOADED []"
-    verbs = "sweep climb run show testgen report regrade status models engine tasks doctor clean ui"
-    for verb in verbs.split():
-        assert f"\n  {verb} " in help_
+    verbs = ("sweep", "climb", "run", "show", "testgen", "report", "regrade", "status", "models", "engine", "tasks",
+             "doctor", "clean", "ui")  # fmt: skip
+    assert help_.splitlines()[-1] == "LOADED []" and all(f"\n  {verb} " in help_ for verb in verbs)
 
 
 @pytest.mark.parametrize(("arguments", "says"), [
@@ -57,77 +51,63 @@ def test_help_loads_nothing_heavy() -> None:
     (["status", "nowhere"], "nowhere: not a sweep directory"),
     (["sweep", "--base-url", "http://127.0.0.1:9/v1"], "--base-url"),
 ])  # fmt: skip
-def test_what_a_user_gets_wrong_is_one_or_two_lines_on_stderr_and_exit_code_2(
-    arguments, says, capsys, tmp_path, monkeypatch
-):
+def test_what_a_user_gets_wrong_is_two_lines_at_most_and_exit_code_2(arguments, says, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert cli.run(arguments) == 2
     out, err = capsys.readouterr()
-    assert out == "" and says in err and 1 <= len(err.strip().splitlines()) <= 2
-    assert list(tmp_path.iterdir()) == []
+    assert out == "" and says in err and 1 <= len(err.strip().splitlines()) <= 2 and not list(tmp_path.iterdir())
 
 
-def test_a_bug_is_one_line_and_exit_code_1_and_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bug_is_one_line_and_exit_code_1_and_debug_shows_the_traceback(capsys):
     assert cli._fault(ValueError("odd\nsecond line")) == 1
     assert capsys.readouterr().err == "hc-ray: bug: ValueError: odd (rerun with --debug for the traceback)\n"
-    assert cli._fault(EngineError("the server died")) == 1
-    assert "bug:" not in capsys.readouterr().err
-    assert cli._fault(LeakError("a canary in a prompt")) == 1
-    assert cli._fault(ConfigError("x.yaml:3: wrong")) == 2
+    assert cli._fault(EngineError("the server died")) == 1 and "bug:" not in capsys.readouterr().err
+    assert cli._fault(LeakError("a canary in a prompt")) == 1 and cli._fault(ConfigError("x.yaml:3: wrong")) == 2
     assert capsys.readouterr().err.endswith("hc-ray: x.yaml:3: wrong\n")
 
 
-def test_debug_may_stand_anywhere_and_raises_what_happened() -> None:
+@pytest.mark.parametrize("arguments", [["sweep", "nowhere.yaml", "--debug"], ["--debug", "sweep", "nowhere.yaml"]])
+def test_debug_may_stand_anywhere_and_raises_what_happened(arguments):
     with pytest.raises(ConfigError):
-        cli.run(["sweep", "nowhere.yaml", "--debug"])
-    with pytest.raises(ConfigError):
-        cli.run(["--debug", "sweep", "nowhere.yaml"])
+        cli.run(arguments)
 
 
-def test_report_prints_one_json_object_and_writes_both_files(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_writes_both_files_and_shows_people_the_table_the_comparisons_and_what_is_unscored(sweep, capsys):
     assert cli.run(["report", str(sweep), "--json"]) == 0
     out, err = capsys.readouterr()
     assert err == "" and json.loads(out) == report.summarise(SweepStore(str(sweep))) | {"replay": None}
     assert json.loads((sweep / "report.json").read_text()) == json.loads(out)
     assert (sweep / "report.html").read_text().startswith("<!doctype html>")
-
-
-def test_report_for_people_shows_the_table_the_comparisons_and_what_is_unscored(sweep, capsys):
     assert cli.run(["report", str(sweep)]) == 0
     out = capsys.readouterr().out
-    assert "hc vs. raw (dev): no difference detected" in out
-    assert "EngineError: the server died" in out
+    assert "hc vs. raw (dev): no difference detected" in out and "EngineError: the server died" in out
     assert "if unscored trials count as fails" in out
     (row,) = [line.split() for line in out.splitlines() if line.startswith("raw ")]
     assert row[:5] == ["raw", "dev", "8", "8", "0"] and "0.25 [0.07, 0.59]" in " ".join(row)
     assert "not measured" in " ".join(row)
 
 
-def test_a_reader_that_goes_away_is_no_fault(sweep: Path) -> None:
+def test_a_reader_that_goes_away_is_no_fault(sweep):
     program = f"'{sys.executable}' -c 'from hc_ray.cli.app import main; main()'"
     command = f"{program} report {sweep} | head -n 2; echo ${{PIPESTATUS[0]}}"
     done = ran("bash", "-c", command, check=True)
     assert done.stdout.splitlines()[-1] == "0" and done.stderr == ""
 
 
-def test_show_reads_a_trial_from_a_sweep_directory(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.run(["show", f"{sweep}/double__hc"]) == 0
-    text = capsys.readouterr().out
-    assert "contradicted by a second reading" in text and "observed 1, expected 0" in text
-    assert cli.run(["show", f"{sweep}/trials/double__hc", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["selection"]["chosen"] == "c0.1"
-    assert cli.run(["show", str(sweep)]) == 0
-    listed = capsys.readouterr().out
-    assert "25 finished trials" in listed and "double__hc" in listed
-    assert cli.run(["show", f"{sweep}/t03"]) == 2
-    assert "(best_of_n)" in capsys.readouterr().err
+def test_show_reads_a_trial_from_a_sweep_directory(sweep, capsys):
+    for arguments, code, told in (
+        ([f"{sweep}/double__hc"], 0, ["contradicted by a second reading", "observed 1, expected 0"]),
+        ([f"{sweep}/trials/double__hc", "--json"], 0, ['"chosen": "c0.1"']),
+        ([str(sweep)], 0, ["25 finished trials", "double__hc"]), ([f"{sweep}/t03"], 2, ["(best_of_n)"]),
+    ):  # fmt: skip
+        assert cli.run(["show", *arguments]) == code
+        said = "".join(capsys.readouterr())
+        assert all(part in said for part in told)
 
 
-def test_status_counts_what_is_there(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    events = [
-        {"type": "trial_start", "trial": "x__1", "at": 1.0, "task": "x", "agent": "hc", "seed": 0},
-        {"type": "error", "trial": "x__1", "at": 2.0, "text": "it broke", "cause": ""},
-    ]
+def test_status_counts_what_is_there(sweep, capsys):
+    events = [{"type": "trial_start", "trial": "x__1", "at": 1.0, "task": "x", "agent": "hc", "seed": 0},
+              {"type": "error", "trial": "x__1", "at": 2.0, "text": "it broke", "cause": ""}]  # fmt: skip
     (sweep / "events").mkdir()
     (sweep / "events" / "000000.jsonl").write_text("\n".join(map(json.dumps, events)))
     (sweep / "lease.json").write_text(json.dumps({"released": True}))
@@ -137,7 +117,7 @@ def test_status_counts_what_is_there(sweep: Path, capsys: pytest.CaptureFixture[
     assert found["errors"] == [{"trial": "x__1", "text": "it broke"}]
 
 
-def test_one_flag_is_enough_for_a_server_that_holds_one_model() -> None:
+def test_one_flag_is_enough_for_a_server_that_holds_one_model():
     with EngineServer(echo_request, models=("their-model",)) as server:
         config = config_from(None, {"--base-url": server.base_url}).engine
         assert (config.kind, config.base_url, config.model) == ("openai", server.base_url, "their-model")
@@ -147,27 +127,24 @@ def test_one_flag_is_enough_for_a_server_that_holds_one_model() -> None:
         assert config_from(None, {"--base-url": server.base_url, "--model": "two"}).engine.model == "two"
 
 
-def test_flags_that_were_not_given_leave_the_file_alone(tmp_path: Path) -> None:
+def test_flags_that_were_not_given_leave_the_file_alone_and_run_refuses_to_set_what_it_decides_itself(tmp_path, capsys):
     file = tmp_path / "mine.yaml"
     file.write_text("seeds: 3\ninclude: [a*]\n")
     config = config_from(str(file), {"--seeds": None, "--include": [], "--limit": 5})
     assert (config.seeds, config.include, config.limit) == (3, ("a*",), 5)
-
-
-def test_run_refuses_a_set_of_what_it_decides_itself(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["run", "-p", "x", "--set", "seeds=3"]) == 2
     assert "--set seeds: `run` runs one trial of one task; set the seed with --seed" in capsys.readouterr().err
     assert cli.run(["run", "-p", "x", "--set", "solver.samplse=3"]) == 2
     assert "did you mean solver.samples?" in capsys.readouterr().err
 
 
-def checked(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, Any]:
+def checked(capsys, *arguments):
     capsys.readouterr()
     code = cli.run(["tasks", "check", *arguments, "--json"])
     return code, json.loads(capsys.readouterr().out)
 
 
-def test_tasks_check_takes_several_folders_into_one_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tasks_check_takes_several_folders_into_one_object(tmp_path, capsys):
     for name in ("a/one", "b/one", "b/two"):
         assert cli.run(["tasks", "new", str(tmp_path / name)]) == 0
     good, bad = str(tmp_path / "a"), str(tmp_path / "b")
@@ -175,25 +152,20 @@ def test_tasks_check_takes_several_folders_into_one_object(tmp_path: Path, capsy
     code, report = checked(capsys, good, bad)
     assert (code, report["tasks"]) == (2, 3)
     assert {(fault["folder"], fault["task"]) for fault in report["faults"]} == {(bad, "two")}
-    assert checked(capsys, bad)[1]["faults"] == report["faults"]
-    assert checked(capsys, good, "-p", bad, good)[1] == report
+    assert checked(capsys, bad)[1]["faults"] == report["faults"] and checked(capsys, good, "-p", bad, good)[1] == report
     assert checked(capsys, good) == (0, {"schema_version": 1, "tasks": 1, "faults": [], "notes": []})
 
 
-def test_tasks_check_lists_every_fault_with_its_remedy_for_a_reader(tmp_path, capsys):
+def test_tasks_check_tells_every_fault_with_its_remedy_and_a_folder_without_tasks_beside_others(tmp_path, capsys):
     (tmp_path / "set" / "one").mkdir(parents=True)
     (tmp_path / "set" / "one" / "task.toml").write_text("x =\n")
     assert cli.run(["tasks", "check", str(tmp_path / "set")]) == 2
     said = capsys.readouterr().out
     assert "is not valid TOML" in said and "instruction.md" in said and "fault" in said.splitlines()[0]
-
-
-def test_among_several_folders_one_without_tasks_is_a_fault_and_the_others_are_checked(tmp_path, capsys):
     assert cli.run(["tasks", "new", str(tmp_path / "a" / "one")]) == 0
     (tmp_path / "empty").mkdir()
     code, report = checked(capsys, str(tmp_path / "a"), str(tmp_path / "empty"), str(tmp_path / "gone"))
     assert (code, report["tasks"]) == (2, 1)
     told = [fault["says"] for fault in report["faults"]]
     assert len(told) == 2 and "contains no task" in "".join(told) and "no such folder" in "".join(told)
-    assert cli.run(["tasks", "check", str(tmp_path / "empty")]) == 2
-    assert "contains no task" in capsys.readouterr().err
+    assert cli.run(["tasks", "check", str(tmp_path / "empty")]) == 2 and "contains no task" in capsys.readouterr().err

@@ -1,20 +1,17 @@
 """Whole climbs, in the bench's simulated world and with a scripted meta-reasoner."""
 
 import json
-from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from hc_ray.climb.climb import Climb
-from hc_ray.climb.evaluation import Cell, Outcome
 from hc_ray.climb.knobs import KNOBS, Site
 from hc_ray.climb.proposals import Record
 from hc_ray.climb.race import ClimbConfig
 from hc_ray.domain.config import SolverConfig
 from hc_ray.domain.errors import OutputError
-from hc_ray.domain.prompt import Completion, Prompt
+from hc_ray.domain.prompt import Completion
 from tests.bench.climb import World
 from tests.fakes.sweepdir import MemoryStore
 
@@ -25,47 +22,47 @@ SHORT = ClimbConfig(generations=3, looks=(1, 1), confirm=(1,), race_alpha=0.5, a
 class Recording(World):
     """Keeps what it was asked to run."""
 
-    def evaluate(self, cells: Sequence[Cell], *, tokens: int) -> list[list[Outcome]]:
-        self.cells: list[Cell] = [*getattr(self, "cells", ()), *cells]
+    def evaluate(self, cells, *, tokens):
+        self.cells = [*getattr(self, "cells", ()), *cells]
         return super().evaluate(cells, tokens=tokens)
 
 
 class Written(MemoryStore):
     """Keeps the order of what was written."""
 
-    def __init__(self, before: Sequence[tuple[str, bytes]] = ()) -> None:
+    def __init__(self, before=()):
         super().__init__()
-        self.order: list[tuple[str, bytes]] = []
+        self.order = []
         for path, data in before:
             self.write(path, data)
 
-    def write(self, path: str, data: bytes) -> None:
+    def write(self, path, data):
         super().write(path, data)
         self.order.append((path, data))
 
 
-def meta(prompt: Prompt) -> Completion:
+def meta(prompt):
     wanted = ("solver.repairs", 4) if prompt.seed % 2 else ("solver.hint", f"Check the edges {prompt.seed} times.")
     text = json.dumps({"knob": wanted[0], "value": wanted[1], "reason": "The figures say that this may help."})
     return Completion(text=text, prompt_tokens=500, completion_tokens=50)
 
 
-def climbed(config: ClimbConfig = SHORT, world: World | None = None, **more: Any) -> tuple[Climb, Written]:
+def climbed(config=SHORT, world=None, **more):
     world, store = world or World(8, 8, 3.0), more.pop("store", None) or Written()
     climb = Climb(START, world.tasks, config, evaluator=world, store=store, **more)
     climb.run()
     return climb, store
 
 
-def accepted(climb: Climb) -> list[Record]:
+def accepted(climb):
     return [one for one in climb.history if one.accepted]
 
 
-def test_a_climb_that_was_killed_anywhere_goes_on_to_the_same_end_and_asks_for_no_stored_proposal_again() -> None:
+def test_a_climb_that_was_killed_anywhere_goes_on_to_the_same_end_and_asks_for_no_stored_proposal_again():
     climb, store = climbed(ask=meta)
     assert accepted(climb), "this world has something to find"
     for count in range(len(store.order)):
-        asked: list[Prompt] = []
+        asked = []
         again, second = climbed(ask=lambda one, kept=asked: (kept.append(one), meta(one))[1],
                                 store=Written(store.order[:count]))  # fmt: skip
         assert (again.site, again.history, again.tokens) == (climb.site, climb.history, climb.tokens)
@@ -76,9 +73,7 @@ def test_a_climb_that_was_killed_anywhere_goes_on_to_the_same_end_and_asks_for_n
 
 
 @pytest.mark.parametrize("budget", [1, 9_000, 40_000, 111_111])
-def test_the_budget_is_passed_by_no_more_than_the_trial_in_flight_and_its_end_reverts_the_undecided(
-    budget: int,
-) -> None:
+def test_the_budget_is_passed_by_no_more_than_the_trial_in_flight_and_its_end_reverts_the_undecided(budget):
     world = World(8, 8, 3.0)
     climb, _ = climbed(SHORT.model_copy(update={"tokens": budget, "generations": 9, "confirmations": 99}), world)
     assert budget <= climb.tokens == world.spent < budget + 6000
@@ -87,31 +82,30 @@ def test_the_budget_is_passed_by_no_more_than_the_trial_in_flight_and_its_end_re
     assert climb.site.solver == [START.solver, *(one.proposal.solver for one in accepted(climb))][-1]
 
 
-def test_proposers_take_equal_turns_and_every_comparison_has_seeds_of_its_own() -> None:
+def test_proposers_take_equal_turns_and_every_comparison_has_seeds_of_its_own():
     world, told = Recording(8, 8, 3.0), list[tuple[str, int]]()
     climb, _ = climbed(world=world, tell=lambda one: told.append((one.path, len(world.cells))))
     assert told[:3] == [(f"climb/1-{place}.json", 1) for place in range(3)], "stored when only the baseline had run"
     turns = [one.proposal.proposer for one in climb.history]
     assert {turns.count(name) for name in ("rules", "tpe", "no change")} == {3}
     assert len({turns[i] for i in (0, 3, 6)}) == 3, "who comes first rotates"
-    seeds: dict[str, set[int]] = {}
+    seeds = {}
     for cell in world.cells:
         seeds.setdefault(f"{cell.stage} {cell.arm}", set()).update(cell.seeds)
     assert seeds["race tpe"] <= seeds["race control"] and not seeds["race control"] & seeds["confirm control"]
     assert not seeds["race no change"] & seeds["race control"]
 
 
-def test_stagnation_takes_bigger_steps_within_three_guardrails() -> None:
-    climb, _ = climbed(
-        SHORT.model_copy(update={"generations": 8, "patience": 2, "confirmations": 999}), World(1, 8, 0.0)
-    )
+def test_stagnation_takes_bigger_steps_within_three_guardrails():
+    terms = SHORT.model_copy(update={"generations": 8, "patience": 2, "confirmations": 999})
+    climb, _ = climbed(terms, World(1, 8, 0.0))
     assert [one.proposal.reach for one in climb.history[::3]] == [1, 1, 2, 2, 3, 3, 3, 3]
     steps = [abs(one.proposal.after - one.proposal.before) / knob.box[2] for one in climb.history
              if one.proposal.knob and (knob := KNOBS[one.proposal.knob]).kind == "whole" and knob.box]  # fmt: skip
     assert 1 < max(steps) <= 3
 
 
-def test_failed_confirmations_are_counted_from_the_last_acceptance_on_and_the_last_of_them_ends_the_climb() -> None:
+def test_failed_confirmations_are_counted_from_the_last_acceptance_on_and_the_last_of_them_ends_the_climb():
     for seed in range(4):
         terms = SHORT.model_copy(update={"generations": 30, "confirmations": 2, "alpha": 0.05, "seed": seed})
         climb, _ = climbed(terms, World(seed, 8, 3.0 if seed % 2 else 0.0))
@@ -124,14 +118,14 @@ def test_failed_confirmations_are_counted_from_the_last_acceptance_on_and_the_la
 class Rigged(World):
     """Only these arms pass."""
 
-    passing: tuple[str, ...] = ()
+    passing = ()
 
-    def evaluate(self, cells: Sequence[Cell], *, tokens: int) -> list[list[Outcome]]:
+    def evaluate(self, cells, *, tokens):
         return [[one.model_copy(update={"passed": cell.arm in self.passing}) for one in made]
                 for cell, made in zip(cells, super().evaluate(cells, tokens=tokens), strict=True)]  # fmt: skip
 
 
-def test_a_false_alarm_uses_up_a_confirmation_and_is_no_reason_to_revert_a_change() -> None:
+def test_a_false_alarm_uses_up_a_confirmation_and_is_no_reason_to_revert_a_change():
     world = Rigged(1, 8, 0.0)
     world.passing = ("no change",)
     climb, _ = climbed(SHORT.model_copy(update={"generations": 9, "confirmations": 2}), world)
@@ -144,14 +138,14 @@ def test_a_false_alarm_uses_up_a_confirmation_and_is_no_reason_to_revert_a_chang
 
 
 @pytest.mark.parametrize("looks", [(), (0,), (-1, 2), (51,), (50,) * 6])
-def test_looks_that_are_none_or_reach_the_seeds_of_other_trials_are_refused(looks) -> None:
+def test_looks_that_are_none_or_reach_the_seeds_of_other_trials_are_refused(looks):
     for name in ("looks", "confirm"):
         with pytest.raises(ValidationError):
             ClimbConfig(**{name: looks})
 
 
-def test_changes_that_stored_trials_speak_against_cost_no_trial() -> None:
-    asked: list[SolverConfig] = []
+def test_changes_that_stored_trials_speak_against_cost_no_trial():
+    asked = []
     world = Recording(8, 8, 0.0)
     climb, _ = climbed(SHORT.model_copy(update={"generations": 15}), world,
                        replay=lambda incumbent, changed: (asked.append(changed), -0.1)[1])  # fmt: skip
@@ -160,13 +154,13 @@ def test_changes_that_stored_trials_speak_against_cost_no_trial() -> None:
     assert not {one.hash for one in refused} & {cell.solver.hash for cell in world.cells}
 
 
-def test_a_folder_with_another_climb_is_refused() -> None:
+def test_a_folder_with_another_climb_is_refused():
     _, store = climbed()
     with pytest.raises(OutputError, match="another start, tasks, skills or terms"):
         climbed(SHORT.model_copy(update={"seed": 9}), store=store)
 
 
-def test_the_path_of_acceptances_leads_uphill_in_a_world_with_something_to_find() -> None:
+def test_the_path_of_acceptances_leads_uphill_in_a_world_with_something_to_find():
     gains = []
     for seed in range(4):
         world = World(seed, 16, 2.0)

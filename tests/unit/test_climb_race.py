@@ -1,43 +1,37 @@
 import pytest
 
-from hc_ray.climb.evaluation import Outcome, Stage, aggregate
+from hc_ray.climb.evaluation import Outcome, aggregate
 from hc_ray.climb.generation import Generation
 from hc_ray.climb.knobs import Site
 from hc_ray.climb.proposals import Proposal
-from hc_ray.climb.race import ClimbConfig, Evidence, standing, weigh
+from hc_ray.climb.race import ClimbConfig, standing, weigh
 from hc_ray.domain.config import SolverConfig
 from tests.bench.climb import World
 
 ONE = ClimbConfig(generations=1, alpha=0.1, confirmations=3, race_alpha=0.5, looks=(1, 1), confirm=(1, 2), tokens=10**9)
 
 
-def outcomes(passed: dict[str, list[bool | None]], tokens: int = 100, first: int = 0) -> dict[tuple[str, int], Outcome]:
+def outcomes(passed, tokens=100, first=0):
     return {(task, first + i): Outcome(task=task, seed=first + i, passed=one, tokens=tokens, score=10.0 * bool(one))
             for task, row in passed.items() for i, one in enumerate(row)}  # fmt: skip
 
 
-def evidence(
-    control: dict[str, list[bool | None]],
-    changed: dict[str, list[bool | None]],
-    tokens: int = 100,
-    stage: Stage = "race",
-) -> Evidence:
+def evidence(control, changed, tokens=100, stage="race"):
     seeds = [(i, 50 + i) for i in range(len(next(iter(control.values()))))]
     return weigh(stage, outcomes(control), outcomes(changed, tokens, 50), seeds, score=True, seed=0)
 
 
-def test_pairs_count_by_task_and_unscored_trials_leave_their_pair_out() -> None:
+def test_pairs_count_by_task_and_unscored_trials_leave_their_pair_out():
     found = evidence({"a": [True, False], "b": [None, False], "c": [None]}, {"a": [True, True], "b": [True, True],
                                                                              "c": [True]})  # fmt: skip
     assert (found.tasks, found.control, found.changed, found.delta) == (2, 0.25, 1.0, 0.75)
     assert found.p == pytest.approx(0.25), "both of two tasks got better: one of four sign assignments"
-    assert found.score == pytest.approx(20 / 3)
-    assert evidence({"a": [None]}, {"a": [True]}).delta is None
+    assert found.score == pytest.approx(20 / 3) and evidence({"a": [None]}, {"a": [True]}).delta is None
 
 
-def test_a_lead_is_ahead_a_lag_is_behind_and_fewer_than_six_tasks_decide_nothing() -> None:
-    worse: dict[str, list[bool | None]] = {f"t{i}": [False] for i in range(8)}
-    better: dict[str, list[bool | None]] = {task: [True] for task in worse}
+def test_a_lead_is_ahead_a_lag_is_behind_and_fewer_than_six_tasks_decide_nothing():
+    worse = {f"t{i}": [False] for i in range(8)}
+    better = {task: [True] for task in worse}
     lead, lag = evidence(worse, better), evidence(better, worse)
     assert lead.p == pytest.approx(2**-8) and lag.p == pytest.approx(1 - 2**-8)
     assert standing(lead, 0.01, last=False) == "ahead" and standing(lag, 0.01, last=False) == "behind"
@@ -47,8 +41,8 @@ def test_a_lead_is_ahead_a_lag_is_behind_and_fewer_than_six_tasks_decide_nothing
     assert "no change" in ONE.says(5, 3)[-1] and "80 % power" in ONE.says(12, 3)[-1]
 
 
-def test_equal_pass_rates_are_decided_by_tokens_and_never_at_the_cost_of_a_pass() -> None:
-    same: dict[str, list[bool | None]] = {f"t{i}": [i % 2 == 0] for i in range(8)}
+def test_equal_pass_rates_are_decided_by_tokens_and_never_at_the_cost_of_a_pass():
+    same = {f"t{i}": [i % 2 == 0] for i in range(8)}
     more, fewer = same | {"t0": [True], "t1": [True]}, same | {"t0": [False]}
     cheap = evidence(same, same, tokens=60)
     assert cheap.saved == 40 and standing(cheap, 0.01, last=True) == "cheaper"
@@ -60,7 +54,7 @@ def test_equal_pass_rates_are_decided_by_tokens_and_never_at_the_cost_of_a_pass(
 
 
 @pytest.mark.parametrize("tasks", [6, 9])
-def test_on_few_tasks_without_any_effect_at_most_the_declared_share_is_accepted(tasks: int) -> None:
+def test_on_few_tasks_without_any_effect_at_most_the_declared_share_is_accepted(tasks):
     site, accepted, runs = Site(solver=SolverConfig()), 0, 300
     for seed in range(runs):
         world = World(seed, tasks, 0.0)
@@ -74,7 +68,7 @@ def test_on_few_tasks_without_any_effect_at_most_the_declared_share_is_accepted(
     assert 0 < accepted <= runs * 0.1 + 3 * (runs * 0.1 * 0.9) ** 0.5
 
 
-def test_skills_are_judged_by_the_tasks_that_they_were_not_learned_from_and_by_none_where_too_few_are_left() -> None:
+def test_skills_are_judged_by_the_tasks_that_they_were_not_learned_from_and_by_none_where_too_few_are_left():
     site, world = Site(solver=SolverConfig()), World(1, 16, 0.0)
     change = Proposal(proposer="tpe", generation=1, place=0, parent="", knob="solver.use_skills", before=False,
                       after=True, solver=SolverConfig(use_skills=True))  # fmt: skip
@@ -86,7 +80,7 @@ def test_skills_are_judged_by_the_tasks_that_they_were_not_learned_from_and_by_n
     assert "learned from 11 of these tasks: on 5 others" in decision.why
 
 
-def test_aggregates_hold_rates_over_tasks_and_no_task() -> None:
+def test_aggregates_hold_rates_over_tasks_and_no_task():
     trials = [Outcome(task=f"secret-{i % 4}", seed=i, passed=None if i == 7 else i % 4 == 0, tokens=100, self_pass=True,
                       duplicates=0.5, stop=["turns", "tokens"][i % 2]) for i in range(8)]  # fmt: skip
     seen = aggregate(trials)

@@ -23,15 +23,13 @@ def test_a_trials_clock_stands_still_while_its_submission_is_judged(monkeypatch)
     assert clock.elapsed == 15.0
 
 
-async def test_time_in_a_queue_is_not_counted_and_the_rest_ends_the_work():
+async def test_time_in_a_queue_is_not_counted_the_rest_ends_the_work_and_what_it_raises_is_heard():
     began = time.monotonic()
     queued = budget.Clock(0.2, lambda: min(0.3, time.monotonic() - began))
     await queued.bound(asyncio.sleep(0.4))
     with pytest.raises(budget.TimeIsUp):
         await budget.Clock(0.05).bound(asyncio.sleep(60))
 
-
-async def test_what_bounded_work_raises_is_heard_and_a_cancellation_ends_it():
     async def fails():
         raise EngineError("refused")
 

@@ -1,13 +1,12 @@
 """What the Tab key offers, asked for as each shell asks."""
 
 import os
-import shutil
-import subprocess
 import sys
 
 import pytest
 
 from hc_ray.cli import app as cli
+from tests.fakes.processes import ran
 
 
 @pytest.mark.parametrize(("shell", "variable"), [
@@ -29,12 +28,7 @@ def test_a_real_bash_completes_by_the_installed_script(tmp_path):
     program = tmp_path / "hc-ray"
     program.write_text(f"#!/bin/sh\nexec {sys.executable} -c 'from hc_ray.cli.app import main; main()' \"$@\"\n")
     program.chmod(0o755)
-    line = (
-        "hc-ray --install-completion >/dev/null; . ~/.bashrc; COMP_WORDS=(hc-ray sweep --sa); "
-        'COMP_CWORD=2; _hc_ray_completion hc-ray --sa sweep; echo "${COMPREPLY[@]}"'
-    )
+    line = ("hc-ray --install-completion >/dev/null; . ~/.bashrc; COMP_WORDS=(hc-ray sweep --sa); "
+            'COMP_CWORD=2; _hc_ray_completion hc-ray --sa sweep; echo "${COMPREPLY[@]}"')  # fmt: skip
     env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path)}
-    bash = shutil.which("bash")
-    assert bash is not None
-    ran = subprocess.run([bash, "-c", line], env=env, capture_output=True, text=True, timeout=120, check=True)
-    assert ran.stdout.splitlines() == ["--sandbox"]
+    assert ran("bash", "-c", line, env=env, check=True).stdout.splitlines() == ["--sandbox"]

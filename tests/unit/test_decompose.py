@@ -39,7 +39,7 @@ def test_what_is_no_list_of_parts_is_malformed(text):
     assert isinstance(decompose.read(Completion(text=text), DELIVERABLE), Malformed)
 
 
-def test_a_part_is_completed_by_its_checkpoint_and_fails_past_its_turns_or_attempts():
+def test_a_part_ends_by_its_checkpoint_its_turns_or_attempts_and_the_last_one_with_the_search():
     progress = Progress(GENERIC, turns=20)
     assert progress.holds(Reached(suite=True)) and not progress.holds(Reached())
     progress.advance(0, completed=True)
@@ -53,9 +53,6 @@ def test_a_part_is_completed_by_its_checkpoint_and_fails_past_its_turns_or_attem
     rows = progress.advance(8, completed=False).model_dump()
     assert rows == {"name": "write-initial-solution", "status": "failed", "turns": 8, "attempts": 3}
     assert progress.holds(Reached(tests=True))
-
-
-def test_the_last_part_has_no_end_but_the_searchs_and_what_was_cut_off_has_failed():
     progress = Progress(GENERIC, turns=20)
     progress.advance(0, completed=True)
     rows = [one.status for one in progress.all_ended(5, completed=False)]

@@ -17,15 +17,11 @@ def docker(data, kind=1):
     return bytes([kind, 0, 0, 0]) + len(data).to_bytes(4, "big") + data
 
 
-def said():
-    frames = [helper(0, b'{"started": true}'), helper(1, b"out"), helper(2, b"err"), helper(1, b"x" * 200)]
-    return docker(b"".join(frames) + helper(0, json.dumps({"exit": 3}).encode()))
-
-
 @given(st.integers(1, 50))
 def test_frames_are_read_however_they_are_cut(size):
+    frames = [helper(0, b'{"started": true}'), helper(1, b"out"), helper(2, b"err"), helper(1, b"x" * 200)]
+    stream = docker(b"".join(frames) + helper(0, json.dumps({"exit": 3}).encode()))
     conversation = Conversation(10)
-    stream = said()
     for start in range(0, len(stream), size):
         conversation.feed(stream[start : start + size])
     assert conversation.started and conversation.over and conversation.report == {"exit": 3}

@@ -12,46 +12,37 @@ from tests.fakes.sweepdir import MemoryStore
 SPEED = {"knee": 8, "completion_tokens_per_second": 100.0, "prompt_tokens_per_second": 200.0, "measured": ""}
 
 
-def account(at: float, **more: object) -> dict[str, object]:
-    return {
-        "type": "engine_use", "trial": "", "at": at, "engine": "m", "slots": 2, "seconds": 10.0, "busy": 15.0,
-        "queued": 5.0, "waited": {"sandbox": 5.0}, "requests": 9, "prompt_tokens": 600, "cached_tokens": 200,
-        "completion_tokens": 500, **more,
-    }  # fmt: skip
+def account(at, **more):
+    return {"type": "engine_use", "trial": "", "at": at, "engine": "m", "slots": 2, "seconds": 10.0, "busy": 15.0,
+            "queued": 5.0, "waited": {"sandbox": 5.0}, "requests": 9, "prompt_tokens": 600, "cached_tokens": 200,
+            "completion_tokens": 500, **more}  # fmt: skip
 
 
-def stored(*events: dict[str, object]) -> MemoryStore:
+def stored(*events):
     store = MemoryStore()
     lines = [json.dumps(event, separators=(",", ":")) for event in events]
     store.write("events/000000.jsonl", ("\n".join(lines) + "\n{half a line\n").encode())
     return store
 
 
-def test_use_is_tokens_over_the_knees_with_prompts_that_no_cache_had_counted() -> None:
+def test_use_is_tokens_over_the_knees_but_for_the_end_with_fewer_trials_than_slots():
     found = engine_use(stored(account(10.0), account(20.0)), {"speeds": {"m": SPEED}})
     assert found is not None
     (one,) = found["engines"]
     assert one["use"] == pytest.approx((1000 / 100 + 800 / 200) / 20)
     assert (one["busy"], one["waited"]) == (0.75, {"sandbox": 0.25})
     assert "use 0.70 of 100 answer tokens/s" in engine_lines(found)[0]
-
-
-def test_the_end_of_a_sweep_with_fewer_trials_than_slots_is_left_out() -> None:
     ends = [{"type": "trial_complete", "trial": f"t{n}", "at": 10.0 + n} for n in range(3)]
     idle = account(60.0, completion_tokens=0, busy=0.0, waited={"trials": 20.0})
     found = engine_use(stored(account(10.0), *ends, idle), {"planned_trials": 3, "speeds": {}})
-    assert found is not None and found["engines"][0]["seconds"] == 10.0
-    assert len(found["timeline"]) == 2
+    assert found is not None and found["engines"][0]["seconds"] == 10.0 and len(found["timeline"]) == 2
 
 
-def test_without_a_measured_speed_the_use_is_said_to_be_unknown_and_how_to_know_it() -> None:
+def test_without_a_measured_speed_the_use_is_unknown_and_the_time_of_hc_ray_itself_is_told_apart():
     found = engine_use(stored(account(10.0)), {})
     assert found is not None and found["engines"][0]["use"] is None
     assert "hc-ray engine bench" in engine_lines(found)[0] and "<svg" in engine_html(found)
     assert engine_use(stored(), {}) is None
-
-
-def test_hc_rays_own_processor_time_is_told_apart() -> None:
     used = {"engine": 15.0, "driver": 0.5, "actor Trials": 0.3, "tests and commands": 3.0}
     span = {"type": "processor_use", "trial": "", "at": 1.0, "seconds": 10.0, "cores": 2, "used": used}
     found = engine_use(stored(account(10.0), span), {})
@@ -59,7 +50,7 @@ def test_hc_rays_own_processor_time_is_told_apart() -> None:
     assert "hc-ray itself 0.08" in engine_lines(found)[1]
 
 
-def test_what_a_driver_and_its_children_used_is_told_apart() -> None:
+def test_what_a_driver_and_its_children_used_is_told_apart():
     meter, busy = ProcessorMeter(), "import time\nwhile time.process_time() < 0.3: pass"
     subprocess.run([sys.executable, "-c", busy], check=True)
     own = time.process_time() + 0.3

@@ -13,11 +13,9 @@ from hc_ray.spec.spec import NamedFile, Spec
 
 INSTRUCTION = "Write the sum to `/app/sum.txt`.\n\nAn empty file gives 0.\n"
 SPEC = Spec(
-    instruction=INSTRUCTION,
-    workdir="/app",
-    sentences=("Write the sum to `/app/sum.txt`.", "An empty file gives 0."),
+    instruction=INSTRUCTION, workdir="/app", sentences=("Write the sum to `/app/sum.txt`.", "An empty file gives 0."),
     files=(NamedFile(path="sum.txt", exists=False, located=True),),
-)
+)  # fmt: skip
 ANSWER = '''**Requirements**
 1. The sum is written.
 2. Empty is 0.
@@ -54,57 +52,56 @@ def test_unnamed():
 '''
 
 
-def written(text: str) -> file_tester.Written:
+def written(text):
     found = read(Completion(text=text), SPEC)
     assert not isinstance(found, Malformed), found
     return found
 
 
-def test_each_function_becomes_a_test_with_what_it_needs_and_its_sentence() -> None:
+def test_each_function_becomes_a_test_with_what_it_needs_and_a_cut_file_gives_those_before_the_cut():
     found = written(ANSWER)
     assert [test.subject.function for test in found.tests] == ["test_sum", "test_empty", "test_unnamed"]
     assert [test.category for test in found.tests] == ["happy_path", "edge_case", "happy_path"]
     assert found.tests[1].sentence == "An empty file gives 0."
     for test in found.tests:
-        assert "LIMIT = 3" in test.input and "def helper" in test.input
-        assert test.input.count("def test_") == 1
+        assert "LIMIT = 3" in test.input and "def helper" in test.input and test.input.count("def test_") == 1
     assert found.requirements == ("The sum is written.", "Empty is 0.")
     assert found.assumptions == ("Integers only.",) and found.uncertainties == ("Negative numbers.",)
-
-
-def test_a_file_that_was_cut_gives_the_tests_before_the_cut() -> None:
     found = written(ANSWER[: ANSWER.index("assert LIMIT") + 4])
     assert [test.subject.function for test in found.tests] == ["test_sum"]
 
 
 @pytest.mark.parametrize("text", ["", "no code", "```python\nprint(1)\n```", "```python\ndef test_(:\n```"])
-def test_an_answer_without_tests_is_malformed(text: str) -> None:
+def test_an_answer_without_tests_is_malformed(text):
     assert isinstance(read(Completion(text=text), SPEC), Malformed)
 
 
 @settings(max_examples=200, deadline=None)
-@given(
-    st.lists(
-        st.sampled_from([*ANSWER.splitlines(keepends=True), "Requirements\n", "```\n", "\0", "é(", "def test_x():\n"])
-    )
-)
-def test_no_answer_raises(lines: list[str]) -> None:
+@given(st.lists(st.sampled_from([*ANSWER.splitlines(True), "Requirements\n", "```\n", "\0", "é(", "def test_x():\n"])))
+def test_no_answer_raises(lines):
     read(Completion(text="".join(lines)), SPEC)
 
 
-def test_what_cannot_fail_asserts_nothing() -> None:
+def test_what_cannot_fail_asserts_nothing():
     faults = [fault_of(test) for test in written(ANSWER).tests]
     assert faults == [None, None, "asserts nothing"]
     screened = gate.screen([test.model_copy(update={"id": str(i)}) for i, test in enumerate(written(ANSWER).tests)])
     assert [test.subject.function for test in screened.admitted] == ["test_sum", "test_empty"]
 
 
-def test_the_tests_stand_in_one_file_for_the_second_reading() -> None:
+def test_the_tests_and_their_comments_reach_the_suite_and_stand_in_one_file_for_the_second_reading():
     text = sources(written(ANSWER).tests)
     assert text.count("def helper") == 1 and text.count("LIMIT = 3") == 1 and text.count("def test_") == 3
+    commented = ANSWER.replace("    assert LIMIT", "    # Nothing to add up.\n    assert LIMIT; x = 1")
+    commented = commented.replace("LIMIT = 3", "# As the task says.\nLIMIT = 3; OTHER = 4")
+    tests = written(commented).tests
+    assert "# Nothing to add up." in tests[1].input and "# Nothing to add up." not in tests[0].input
+    assert "LIMIT = 3" in tests[0].input and "OTHER = 4" in tests[0].input
+    text = sources(tests)
+    assert text.count("# Nothing to add up.") == 1 and text.count("LIMIT = 3") == 1
 
 
-def test_readings_are_read_line_by_line_and_a_quotation_must_stand_in_the_task() -> None:
+def test_readings_are_read_line_by_line_and_quote_the_task_even_with_a_bar():
     said = (
         'test_sum: right | "Write the sum" | fine\n- `test_empty`: WRONG | "An empty file  gives `0`." | says 1\n'
         "noise\ntest_x: unsupported"
@@ -115,9 +112,6 @@ def test_readings_are_read_line_by_line_and_a_quotation_must_stand_in_the_task()
     }  # fmt: skip
     assert quoted_in(found["test_empty"].quote, INSTRUCTION)
     assert not quoted_in("A full file gives 1.", INSTRUCTION) and not quoted_in("sum", INSTRUCTION)
-
-
-def test_a_quotation_may_hold_a_bar() -> None:
     said = 'test_a: wrong | "a | b" | no reason\ntest_b: wrong | "a | b"\ntest_c: right | no marks | so'
     found = read_readings(Completion(text=said))
     assert [(one.quote, one.reason) for one in found.values()] == [
@@ -125,42 +119,28 @@ def test_a_quotation_may_hold_a_bar() -> None:
     ]  # fmt: skip
 
 
-def test_comments_reach_the_suite_and_the_second_reading() -> None:
-    commented = ANSWER.replace("    assert LIMIT", "    # Nothing to add up.\n    assert LIMIT; x = 1").replace(
-        "LIMIT = 3", "# As the task says.\nLIMIT = 3; OTHER = 4"
-    )
-    tests = written(commented).tests
-    assert "# Nothing to add up." in tests[1].input and "# Nothing to add up." not in tests[0].input
-    assert "LIMIT = 3" in tests[0].input and "OTHER = 4" in tests[0].input
-    text = sources(tests)
-    assert text.count("# Nothing to add up.") == 1 and text.count("LIMIT = 3") == 1
-
-
-def test_a_shell_script_is_a_test_with_category_and_sentence() -> None:
+def test_a_shell_script_is_a_test_with_category_and_sentence():
     script = '```bash\n#!/bin/bash\n# test_run: edge_case | "An empty file gives 0."\ntest "$(cat sum.txt)" = 0\n```\n'
     found = written(ANSWER + script).tests[-1]
     assert (found.subject.function, found.category, found.sentence) == (
         "test_run", "edge_case", "An empty file gives 0."
     )  # fmt: skip
-    assert fault_of(found) is None and 'test "$(cat sum.txt)" = 0' in found.input
-    assert written(script).tests == (found,)
+    assert fault_of(found) is None and 'test "$(cat sum.txt)" = 0' in found.input and written(script).tests == (found,)
     assert isinstance(read(Completion(text=script.removesuffix("```\n")), SPEC), Malformed), "it was cut"
 
 
-def test_trivial_states_make_every_named_path_that_is_missing() -> None:
+def test_trivial_states_make_every_named_path_that_is_missing():
     paths = named_paths(SPEC, written(ANSWER.replace('"6"', 'open("/app/out/report.json").read()')).tests)
     assert paths == ("/app/sum.txt", "/app/out/report.json")
     states = trivial_states(SPEC, [*paths, "/app/run.sh", "/app/out"])
     assert list(states) == [EMPTY, CONSTANT, PARROT]
-    assert set(states[EMPTY]) == {"/app/sum.txt", "/app/out/report.json", "/app/run.sh"}, (
-        "a folder is made by its files"
-    )
+    assert set(states[EMPTY]) == {"/app/sum.txt", "/app/out/report.json", "/app/run.sh"}, "files make their folder"
     assert states[CONSTANT]["/app/out/report.json"] == "{}\n" and "exit 0" in states[CONSTANT]["/app/run.sh"]
     assert "An empty file" not in states[PARROT]["/app/sum.txt"], "code spans come before prose"
     assert "sum.txt" in states[PARROT]["/app/sum.txt"] and trivial_states(SPEC, []) == {}
 
 
-def test_the_tester_is_shown_task_environment_and_heads_of_files_and_is_asked_for_what_is_missing() -> None:
+def test_the_tester_is_shown_task_environment_and_heads_of_files_and_is_asked_for_what_is_missing():
     spec = SPEC.with_snapshot(EnvironmentView(files=(FileView(path="given.txt", size=3),)))
     known = written(ANSWER).tests[:1]
     prompt = file_tester.ask(spec, "ENVIRONMENT", "HEADS", known=known, reflection="Too few tests of: boundary.",

@@ -4,7 +4,7 @@ import asyncio
 import json
 import pickle
 import socket
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 
 import pytest
 
@@ -23,22 +23,18 @@ CHAT = Prompt(role="tester", purpose="test", messages=(Message(role="user", cont
 
 
 @asynccontextmanager
-async def speaking(answer=echo_request, *, client=None, **server):
+async def speaking(answer=echo_request, *, client=None, name="fake", **server):
     """A server and one that asks it."""
     with EngineServer(answer, **server) as running:
-        model = HttpModel(running.base_url, "fake", **{"backoff": 0.01, **(client or {})})
+        model = HttpModel(running.base_url, name, **{"backoff": 0.01, **(client or {})})
         yield running, model
         await model.aclose()
 
 
 @pytest.mark.parametrize(("given", "meant"), [
-    ("http://h:1", "http://h:1/v1"),
-    ("http://h:1/", "http://h:1/v1"),
-    ("http://h:1/v1/", "http://h:1/v1"),
-    ("localhost:11434", "http://localhost:11434/v1"),
-    ("https://h/api/v1", "https://h/api/v1"),
-    ("https://h/v1beta/openai", "https://h/v1beta/openai"),
-    ("http://h/v1/chat/completions", "http://h/v1"),
+    ("http://h:1", "http://h:1/v1"), ("http://h:1/", "http://h:1/v1"), ("http://h:1/v1/", "http://h:1/v1"),
+    ("localhost:11434", "http://localhost:11434/v1"), ("https://h/api/v1", "https://h/api/v1"),
+    ("https://h/v1beta/openai", "https://h/v1beta/openai"), ("http://h/v1/chat/completions", "http://h/v1"),
     ("http://h/proxy", "http://h/proxy/v1"),
 ])  # fmt: skip
 def test_a_base_url_is_taken_as_people_write_it(given, meant):
@@ -66,27 +62,18 @@ async def test_a_request_is_a_function_of_the_prompt_alone_and_carries_no_bookke
         assert b"secret" not in text and b"candidate" not in text
 
 
-@pytest.mark.parametrize("status", [429, 500, 503])
-async def test_a_busy_server_is_asked_again(status):
-    async with speaking(failures=[status, status]) as (server, model):
-        assert (await model.complete(TEXT)).text.startswith("answer") and len(server.requests) == 3
+@pytest.mark.parametrize(("statuses", "asked", "says"), [
+    ([429] * 2, 3, None), ([500] * 2, 3, None), ([503] * 2, 3, None),
+    ([500] * 9, 3, r"failed 3 times; last error: HTTP 500 .*told to fail"), ([400], 1, "HTTP 400"),
+])  # fmt: skip
+async def test_a_busy_server_is_asked_again_so_often_and_one_that_refuses_is_not(statuses, asked, says):
+    async with speaking(failures=statuses, client={"retries": 2}) as (server, model):
+        with pytest.raises(EngineError, match=says) if says else nullcontext():
+            assert (await model.complete(TEXT)).text.startswith("answer")
+        assert len(server.requests) == asked
 
 
-async def test_retries_have_a_bound_and_the_last_reason_is_told():
-    async with speaking(failures=[500] * 9, client={"retries": 2}) as (server, model):
-        with pytest.raises(EngineError, match=r"failed 3 times; last error: HTTP 500 .*told to fail"):
-            await model.complete(TEXT)
-        assert len(server.requests) == 3
-
-
-async def test_a_refusal_is_not_asked_again():
-    async with speaking(failures=[400]) as (server, model):
-        with pytest.raises(EngineError, match="HTTP 400"):
-            await model.complete(TEXT)
-        assert len(server.requests) == 1
-
-
-async def test_a_port_where_nobody_listens_is_an_engine_error_that_survives_pickling():
+async def test_a_port_where_nobody_listens_and_a_request_past_its_time_are_engine_errors_that_survive_pickling():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -95,9 +82,6 @@ async def test_a_port_where_nobody_listens_is_an_engine_error_that_survives_pick
         await model.complete(TEXT)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     await model.aclose()
-
-
-async def test_a_request_past_its_time_is_an_engine_error():
     async with speaking(delay=1.0, client={"timeout": 0.2}) as (_, model):
         with pytest.raises(EngineError, match=r"did not answer within 0\.2 s"):
             await model.complete(TEXT)
@@ -109,11 +93,12 @@ async def test_no_more_requests_are_in_flight_than_allowed():
         assert server.most_at_once == 3
 
 
-async def test_a_server_that_counts_nothing_gives_unknown_and_never_zero():
+async def test_a_server_that_counts_nothing_gives_unknown_and_never_zero_and_has_no_knee():
     async with speaking(usage=False) as (_, model):
         answer = await model.complete(TEXT)
-        assert (answer.prompt_tokens, answer.completion_tokens) == (None, None)
-        assert not (await probe(model)).usage
+        assert (answer.prompt_tokens, answer.completion_tokens, (await probe(model)).usage) == (None, None, False)
+        with pytest.raises(EngineError, match="reports no token counts"):
+            await find_knee(model, levels=(1,), seconds=0.05)
 
 
 async def test_the_key_is_sent_and_shown_nowhere():
@@ -145,25 +130,20 @@ async def test_the_probe_sees_which_endpoints_are_there(endpoint, chat, completi
         assert not (seen.schema_ or seen.n or seen.logprobs) and seen.models == ("fake",)
 
 
-async def test_a_server_that_answers_otherwise_each_time_has_no_seed():
+async def test_a_server_with_neither_endpoint_is_told_with_what_it_lists_and_one_that_answers_otherwise_has_no_seed():
+    async with speaking(endpoints=("/v1/models",), name="other") as (_, model):
+        with pytest.raises(EngineError, match=r"neither chat nor completions: HTTP 404 .*it lists fake"):
+            await probe(model)
     count = iter(range(1000))
     async with speaking(lambda body: str(next(count))) as (_, model):
         assert not (await probe(model)).seed
-
-
-async def test_a_server_with_neither_endpoint_is_told_with_what_it_lists():
-    with EngineServer(echo_request, endpoints=("/v1/models",)) as server:
-        model = HttpModel(server.base_url, "other")
-        with pytest.raises(EngineError, match=r"neither chat nor completions: HTTP 404 .*it lists fake"):
-            await probe(model)
-        await model.aclose()
 
 
 def test_one_instance_serves_several_event_loops():
     with EngineServer(echo_request) as server:
         model = HttpModel(server.base_url, "fake")
 
-        async def once() -> str:
+        async def once():
             answer = await model.complete(TEXT)
             await model.aclose()
             return answer.text
@@ -177,12 +157,6 @@ async def test_the_knee_is_the_smallest_concurrency_near_the_peak():
         rates = {level.concurrency: level.output_tokens_per_second for level in found.levels}
         assert rates[1] < rates[2] < rates[4]
         assert found.knee in (4, 8) and found.peak_tokens_per_second == max(rates.values())
-
-
-async def test_the_knee_of_a_server_that_counts_nothing_is_refused():
-    async with speaking(usage=False) as (_, model):
-        with pytest.raises(EngineError, match="reports no token counts"):
-            await find_knee(model, levels=(1,), seconds=0.05)
 
 
 PROPS = {"default_generation_settings": {"n_ctx": 5120}}
@@ -199,11 +173,10 @@ async def test_the_probe_is_told_the_context_or_counts_what_is_left_of_a_long_pr
         assert (await probe(model)).context == context
 
 
-@pytest.mark.parametrize("endpoints", [("/v1/chat/completions", "/v1/models"), ("/v1/completions", "/v1/models")])
-async def test_the_probe_sees_native_tool_calls_where_chat_has_them(endpoints):
-    for tools in (True, False):
-        async with speaking(endpoints=endpoints, tools=tools) as (_, model):
-            assert (await probe(model)).tools == (tools and "/v1/chat/completions" in endpoints)
+async def test_the_probe_sees_native_tool_calls_where_chat_has_them():
+    for tools, endpoint in ((True, "chat/completions"), (False, "chat/completions"), (True, "completions")):
+        async with speaking(endpoints=(f"/v1/{endpoint}", "/v1/models"), tools=tools) as (_, model):
+            assert (await probe(model)).tools == (tools and endpoint == "chat/completions")
 
 
 async def test_native_calls_go_to_the_server_and_come_back_as_it_wrote_them():
@@ -219,11 +192,10 @@ async def test_native_calls_go_to_the_server_and_come_back_as_it_wrote_them():
     assert body["messages"][2]["tool_call_id"] == "1" and len(body["tools"]) == len(functions())
 
 
-async def test_prompts_are_spread_over_servers_by_what_each_has_in_hand() -> None:
+async def test_prompts_are_spread_over_servers_by_what_each_has_in_hand():
     async with speaking() as (one, first), speaking() as (other, second):
         model = Spread([first, second])
         await asyncio.gather(*(model.complete(TEXT) for _ in range(6)))
         assert len(one.requests) == len(other.requests) == 3
         await model.complete(TEXT)
-        assert (len(one.requests), len(other.requests)) == (4, 3)
-        assert await model.count_tokens("abc") >= 1
+        assert (len(one.requests), len(other.requests)) == (4, 3) and await model.count_tokens("abc") >= 1

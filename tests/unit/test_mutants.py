@@ -37,17 +37,13 @@ def test_all_five_operators_are_applied_in_turn_and_the_seed_decides_the_choice(
 
 
 def test_every_mutant_parses_changes_one_place_and_leaves_docstrings_and_annotations_alone():
-    made = sources()
-    plain = ast.unparse(ast.parse(SOURCE)) + "\n"
+    made, plain = sources(), ast.unparse(ast.parse(SOURCE)) + "\n"
     assert len(made) == len(set(made)) > 15 and plain not in made
     for source in made:
         ast.parse(source)
-    before = ast.unparse(ast.parse(SOURCE)).splitlines()
-    for source in sources():
-        after = source.rstrip("\n").splitlines()
+        before, after = plain.splitlines(), source.splitlines()
         changed = [(a, b) for a, b in zip(before, after, strict=False) if a != b]
         assert len(after) == len(before) and len(changed) == 1, changed
-    for source in sources():
         assert '"""Return the sum."""' in source and "-> int:" in source and "a: int" in source
 
 
