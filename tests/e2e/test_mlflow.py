@@ -88,7 +88,7 @@ def test_params_hold_the_resolved_config_and_tags_say_where_it_comes_from(export
     assert len(hc.tags["public_digests"]) == 64
 
 
-def test_report_and_trials_are_artefacts_of_the_parent_below_the_stores_folder(exported):
+def test_report_and_trials_are_artefacts_of_the_parent_and_a_cut_parameter_says_so(exported):
     folder, parent = exported
     client = client_of(folder)
     assert {item.path for item in client.list_artifacts(parent)} == {
@@ -96,6 +96,8 @@ def test_report_and_trials_are_artefacts_of_the_parent_below_the_stores_folder(e
     }  # fmt: skip
     table = table_of(folder, parent)
     assert len(table["data"]) == 24 and "passed" in table["columns"]
+    long = params_of({"a": {"b": "x" * 7000}, "c": None})
+    assert len(long["a.b"]) == PARAM_LIMIT and "cut: 7000 characters" in long["a.b"] and long["c"] == "null"
 
 
 def test_exporting_again_updates_the_same_runs_and_doubles_nothing(exported):
@@ -183,11 +185,6 @@ def test_the_page_of_a_sweep_shows_its_child_runs_in_order_with_their_data_set_a
     assert view["orderByKey"] in view["selectedColumns"]
     (dataset,) = runs["hc"].inputs.dataset_inputs
     assert (dataset.dataset.name, runs["hc"].data.tags["mlflow.source.name"]) == ("starter", "hc-ray sweep")
-
-
-def test_a_parameter_too_long_for_mlflow_says_that_it_was_cut():
-    long = params_of({"a": {"b": "x" * 7000}, "c": None})
-    assert len(long["a.b"]) == PARAM_LIMIT and "cut: 7000 characters" in long["a.b"] and long["c"] == "null"
 
 
 @pytest.mark.slow

@@ -153,7 +153,7 @@ async def test_turns_bound_the_search_and_no_prompt_and_no_sandbox_names_the_tas
     assert not [text for text in texts if "secret" in text]
 
 
-async def test_equal_trials_send_equal_prompts_and_decide_alike() -> None:
+async def test_equal_trials_send_equal_prompts_and_decide_alike_and_a_cached_suite_is_charged_in_full():
     def journal(bench: Bench) -> list[object]:
         return [event.model_dump() for event in bench.log.events if isinstance(event, Action)]
 
@@ -162,9 +162,6 @@ async def test_equal_trials_send_equal_prompts_and_decide_alike() -> None:
     await second.solve("hc")
     assert first.prompts == second.prompts and journal(first) == journal(second)
     assert first.submissions == second.submissions
-
-
-async def test_a_cached_suite_is_charged_in_full() -> None:
     bench = Bench(scripted(RIGHT))
     first = await bench.solve("hc")
     testers = sum(prompt.role == "tester" for prompt in bench.prompts)

@@ -46,12 +46,16 @@ def test_every_knob_of_the_search_is_turned_somewhere():
     assert {knob for knob, _ in KNOBS} == set(SolverConfig.model_fields) - elsewhere
 
 
-async def test_a_search_begins_greedily_with_one_plan_after_another():
+async def test_a_search_begins_greedily_with_one_plan_after_another_and_copies_that_settle_it_stay():
     bench = Bench(scripted(WRONG, RIGHT))
     await bench.solve("hc", SolverConfig(max_answer_tokens=60, max_rounds=1, replace=False))
     first = [prompt for prompt in bench.prompts if prompt.role == "solver"]
     assert [prompt.temperature == 0.0 for prompt in first] == [True, True, False, False]
     assert len({prompt.text for prompt in first}) == 4
+    bench = Bench(scripted(RIGHT))
+    outcome = await bench.solve("hc", SolverConfig(max_answer_tokens=60))
+    assert outcome.turns == 4 and outcome.stop_reason == "complete" and len(bench.log.actions("round")) == 1
+    assert sum(one.duplicate_of is not None for one in outcome.candidates) >= 2
 
 
 async def test_a_malformed_answer_and_a_copy_are_replaced_in_their_round_by_another_way_of_asking():
@@ -62,13 +66,6 @@ async def test_a_malformed_answer_and_a_copy_are_replaced_in_their_round_by_anot
     assert [detail["number"] for detail in rounds] == [1, 1] and len(idle) == 3
     ways = [(one.form, one.plan, one.temperature) for one in outcome.candidates]
     assert len(set(ways)) == len(ways) == 7
-
-
-async def test_copies_that_settle_a_search_are_not_replaced():
-    bench = Bench(scripted(RIGHT))
-    outcome = await bench.solve("hc", SolverConfig(max_answer_tokens=60))
-    assert outcome.turns == 4 and outcome.stop_reason == "complete" and len(bench.log.actions("round")) == 1
-    assert sum(one.duplicate_of is not None for one in outcome.candidates) >= 2
 
 
 @pytest.mark.parametrize("stated", [True, False])

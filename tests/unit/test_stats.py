@@ -119,13 +119,10 @@ def test_the_interval_of_paired_shares_holds_the_difference_and_mirrors(case: tu
     assert estimators.paired_shares(only_b, only_a, n) == pytest.approx((-high, -low))
 
 
-def test_a_few_discordant_pairs_leave_zero_inside_the_interval() -> None:
+def test_a_few_discordant_pairs_leave_zero_inside_the_interval_and_no_difference_still_has_width():
     # Two of eight: exact McNemar says p = 0.5, so an interval that begins at zero would contradict it.
     low, high = estimators.paired_shares(2, 0, 8)
     assert low < -0.1 and high > 0.5 and estimators.paired_shares(12, 1, 20)[0] > 0
-
-
-def test_agents_that_never_differ_still_get_an_interval_with_width() -> None:
     same = {f"t{i}": [1.0] for i in range(8)}
     result = estimators.paired(same, same)
     assert (result.delta, result.p) == (0.0, 1.0)

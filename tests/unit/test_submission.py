@@ -42,7 +42,7 @@ def searching(*bodies: dict[str, str], instruction: str = INSTRUCTION) -> tuple[
     return search, log
 
 
-async def test_who_passes_most_of_what_was_run_is_handed_in_where_nothing_was_selected_in_time() -> None:
+async def test_who_passes_most_of_what_was_run_is_handed_in_and_equal_files_not_a_second_time():
     search, log = searching({}, {"double.py": "x = 1\n"}, {"double.py": "x = 2\n"}, {"double.py": "x = 3\n"})
     search.pool.tests = (TEST,)
     failed, passed = (Cell(outcome="fail"),), (Cell(outcome="pass"),)
@@ -50,9 +50,6 @@ async def test_who_passes_most_of_what_was_run_is_handed_in_where_nothing_was_se
     assert await hand_in(search) is False
     assert log.actions("submit")[0].detail["candidate"] == "c1.2" and search.first_row == (Cell(outcome="pass"),)
     await search.forks.close()
-
-
-async def test_equal_files_are_not_handed_in_a_second_time_though_they_are_another_candidate() -> None:
     search, _ = searching({"double.py": "x = 1\n"}, {"double.py": "x = 1  # said again\n"}, {"double.py": "x = 2\n"})
     assert await hand_in(search) is False
     for other, verdict in (("c1.1", None), ("c1.2", False)):

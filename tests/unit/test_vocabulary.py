@@ -53,11 +53,8 @@ def known():
     return check.vocabulary([STARTER])
 
 
-def test_this_tree_holds_no_words_of_tasks(known):
+def test_this_tree_holds_no_words_of_tasks_and_terminal_bench_and_every_starter_task_are_known(known):
     assert check.faults(check.ROOT, known) == []
-
-
-def test_terminal_bench_and_every_starter_task_are_known(known):
     assert len(benchmark()) == 89 and {"circuit-fibsqrt", "write-compressor"} <= set(benchmark())
     everyone = [*benchmark(), *(path.parent.name for path in STARTER.glob("*/task.toml"))]
     assert [name for name in everyone if not known.found(name) and not is_ordinary(name)] == []
