@@ -11,10 +11,8 @@ import pytest
 
 from hc_ray.agent.role import RoleModel
 from hc_ray.climb.knobs import KNOBS, Site
-from hc_ray.domain.candidate import Submission
 from hc_ray.domain.config import BudgetConfig, SolverConfig
 from hc_ray.domain.profile import Profile
-from hc_ray.domain.prompt import Completion, Prompt
 from hc_ray.domain.seeds import seed_of
 from hc_ray.domain.suite import Suite
 from hc_ray.domain.task import Environment, Task
@@ -30,9 +28,7 @@ Write `/app/double.py` with a function `double(n: int) -> int`.
 It must return twice the given number. For example, `double(4)` returns `8`.
 It must raise a ValueError if `n` is negative.
 """)  # fmt: skip
-SCRIPT = TASK.model_copy(
-    update={"instruction": "Write the script `/app/run.sh`.\n\n```console\n$ sh run.sh 2\n4\n```\n"}
-)
+SCRIPT = TASK.model_copy(update={"instruction": "Write `/app/run.sh`.\n\n```console\n$ sh run.sh 2\n4\n```\n"})
 BODIES = ("return n + 5", "return n.missing", "return n *", "return n + 5", "return n + 6", "return n + 7", "return -n")
 """By the index of a fresh candidate. None is right, so that no search is complete; one crashes, one does not load, and
 one is another's duplicate."""
@@ -44,9 +40,7 @@ CHECKS = "```python\nimport os, sys\n\nsys.path.insert(0, os.getcwd())\nfrom dou
         ("a", "happy_path", 4), ("b", "happy_path", 8), ("c", "happy_path", 9), ("d", "boundary", 0),
     )
 ) + "```\n"  # fmt: skip
-PARTS = json.dumps(
-    {"parts": [{"name": n, "goal": f"Do {n}.", "hint": "", "files": []} for n in ("one", "two", "three")]}
-)
+PARTS = json.dumps({"parts": [{"name": n, "goal": f"Do {n}.", "hint": "", "files": []} for n in "xyz"]})
 SUMMARY = json.dumps({"approach": "a", "done": "b", "verified": "c", "doubts": "d"})
 SAID = {
     "tests": CHECKS, "own_tests": CHECKS, "summary": SUMMARY, "tournament": "1", "decompose": PARTS,
@@ -72,52 +66,30 @@ class Case(NamedTuple):
 
 
 CASES = [
-    Case("solver.agent_style", None),
-    Case("solver.actions", "calls"),
-    Case("solver.observation_chars", 1000),
-    Case("solver.tournament", True, {"repairs": 0}, "level"),
-    Case("solver.use_skills", True, world="script"),
-    Case("solver.temperatures", (0.4, 0.6, 0.8)),
-    Case("solver.temperatures", (0.4, 0.6, 0.8), {"max_rounds": 2, "samples": 1, "samples_max": 1, "greedy": 2,
-                                                   "replace": False}),
-    Case("solver.greedy", 2),
-    Case("solver.plans", ("simple", "plain")),
-    Case("solver.samples", 3),
-    Case("solver.samples_max", 4),
-    Case("solver.replace", False),
-    Case("solver.patience", 2),
-    Case("solver.max_rounds", 2),
-    Case("solver.max_turns", 4),
-    Case("solver.repairs", 0),
-    Case("solver.selector", "max_pass", {"repairs": 0}, "divided"),
-    Case("solver.feedback", "full", world="divided"),
-    Case("solver.feedback", "crashes", {"repairs": 0, "patience": 2}),
-    Case("solver.hint", "Be brief."),
-    Case("solver.decompose", "model"),
-    Case("solver.testgen.tests_per_category_min", 4),
+    Case("solver.agent_style", None), Case("solver.actions", "calls"), Case("solver.observation_chars", 1000),
+    Case("solver.tournament", True, {"repairs": 0}, "level"), Case("solver.use_skills", True, world="script"),
+    Case("solver.temperatures", (0.4, 0.6, 0.8)), Case("solver.greedy", 2), Case("solver.plans", ("simple", "plain")),
+    Case("solver.samples", 3), Case("solver.samples_max", 4), Case("solver.replace", False), Case("solver.patience", 2),
+    Case("solver.max_rounds", 2), Case("solver.max_turns", 4), Case("solver.repairs", 0),
+    Case("solver.selector", "max_pass", {"repairs": 0}, "divided"), Case("solver.feedback", "full", world="divided"),
+    Case("solver.feedback", "crashes", {"repairs": 0, "patience": 2}), Case("solver.hint", "Be brief."),
+    Case("solver.decompose", "model"), Case("solver.testgen.tests_per_category_min", 4),
     Case("solver.testgen.tests_per_category_max", 2),
     Case("solver.testgen.tests_per_category_max", 2, {"testgen.style": "lines", "testgen.budget_tokens": 0}),
-    Case("solver.testgen.rounds", 1),
-    Case("solver.testgen.temperature", 0.8),
-    Case("solver.testgen.gate", "off"),
+    Case("solver.testgen.rounds", 1), Case("solver.testgen.temperature", 0.8), Case("solver.testgen.gate", "off"),
     Case("solver.testgen.gate", "off", {"testgen.style": "lines", "testgen.budget_tokens": 0}),
-    Case("solver.testgen.second_reading", False),
-    Case("solver.command_seconds", 30.0),
-    Case("solver.skill_tokens", 0, {"use_skills": True}, "script"),
-    Case("solver.max_answer_tokens", 200),
-    Case("solver.refinement", 1, world="no"),
-    Case("solver.testgen.total_min", 24),
-    Case("solver.testgen.total_max", 3, {"testgen.total_min": 2}),
-    Case("solver.testgen.style", None),
-    Case("solver.testgen.answer_tokens", 900),
-    Case("solver.testgen.budget_tokens", 0),
-    Case("solver.testgen.seconds", 0.05, world="slow"),
-    Case("budget.tokens", 1200),
-    Case("budget.lineage_tokens", 5000),
-    Case("budget.timeout_multiplier", 0.0002, world="slow"),
+    Case("solver.testgen.second_reading", False), Case("solver.command_seconds", 30.0),
+    Case("solver.skill_tokens", 0, {"use_skills": True}, "script"), Case("solver.max_answer_tokens", 200),
+    Case("solver.refinement", 1, world="no"), Case("solver.testgen.total_min", 24),
+    Case("solver.testgen.total_max", 3, {"testgen.total_min": 2}), Case("solver.testgen.style", None),
+    Case("solver.testgen.answer_tokens", 900), Case("solver.testgen.budget_tokens", 0),
+    Case("solver.testgen.seconds", 0.05, world="slow"), Case("budget.tokens", 1200),
+    Case("budget.lineage_tokens", 5000), Case("budget.timeout_multiplier", 0.0002, world="slow"),
     Case("budget.default_timeout_sec", 0.2, world="slow"),
+    Case("solver.temperatures", (0.4, 0.6, 0.8), {"max_rounds": 2, "samples": 1, "samples_max": 1, "greedy": 2,
+                                                   "replace": False}),
 ]  # fmt: skip
-USUAL: dict[Style, dict[str, Any]] = {
+USUAL = {
     style: {
         "solver": {"agent_style": style, "plans": ("plain", "simple"), "greedy": 1, "samples": 2, "samples_max": 3,
                    "max_rounds": 3, "patience": 5, "repairs": 1, "max_answer_tokens": 400},
@@ -126,7 +98,7 @@ USUAL: dict[Style, dict[str, Any]] = {
     }
     for style, tests in (("direct", "lines"), ("loop", "files"))
 }  # fmt: skip
-WITHOUT: dict[str, dict[str, Any]] = {
+WITHOUT = {
     "style loop": {"agent_style": "direct"},
     "style direct": {"agent_style": "loop"},
     "use_skills": {"use_skills": False},
@@ -149,7 +121,7 @@ OF_PLANNING = {"native tool calls", "profile capable"}
 """What a model can do, known before the first trial: a trial would send what it was told to."""
 
 
-def settings(style: Style, *more: Mapping[str, Any]) -> tuple[SolverConfig, BudgetConfig]:
+def settings(style, *more):
     found = {name: dict(own) for name, own in USUAL[style].items()}
     for key, value in (item for one in more for item in one.items()):
         *above, name = key.removeprefix("solver.").split(".")
@@ -157,7 +129,7 @@ def settings(style: Style, *more: Mapping[str, Any]) -> tuple[SolverConfig, Budg
     return SolverConfig(**found["solver"], testgen=found["testgen"]), BudgetConfig(**found["budget"])
 
 
-def site(solver: SolverConfig) -> Site:
+def site(solver):
     return Site(solver=solver, profile=PROFILE, tools=True)
 
 
@@ -169,17 +141,17 @@ FRESH = [seed_of(TASK.digest, 0, "solver", "sample", index) for index in range(6
 class Player(ScriptedModel):
     """Answers by the prompt alone, never by the order of arrival."""
 
-    def __init__(self, world: str) -> None:
+    def __init__(self, world):
         self.world = world
 
-    async def complete(self, prompt: Prompt) -> Completion:
+    async def complete(self, prompt):
         if self.world == "slow":
             await asyncio.sleep(0.1)
         text = SAID.get(prompt.purpose) or (LINES if prompt.role == "tester" else self._work(prompt))
         self._answer = lambda prompt: text
         return (await super().complete(prompt)).model_copy(update={"finish_reason": "stop"})
 
-    def _work(self, prompt: Prompt) -> str:
+    def _work(self, prompt):
         turn = sum(message.role == "assistant" for message in prompt.messages)
         index = FRESH.index(prompt.seed - turn) if prompt.seed - turn in FRESH else 6
         body = f"    {BODIES[min(index, 1) * 4 if self.world == 'divided' else index % len(BODIES)]}\n"
@@ -196,13 +168,13 @@ class Player(ScriptedModel):
 
 
 @cache
-def trace(style: Style, solver: SolverConfig, budget: BudgetConfig, world: str) -> tuple[list[str], list[Any]]:
+def trace(style, solver, budget, world):
     """What a trial asked, and what it decided."""
     place, log, verdicts = FolderPlace(quick=True), Watcher(), [world != "no"] * 3
     role = RoleModel(Player(world), PROFILE, "m")
     preset = (lambda key: Suite(key=key, task_digest=TASK.digest, tests=DIVIDED)) if world == "divided" else None
 
-    async def judge(submission: Submission) -> bool:
+    async def judge(submission):
         return verdicts.pop()
 
     outcome = asyncio.run(
@@ -210,7 +182,7 @@ def trace(style: Style, solver: SolverConfig, budget: BudgetConfig, world: str) 
               roles={"solver": role}, name="t", suites=SuiteShelf(preset) if preset else SuiteShelf(), judge=judge,
               events=log)
     )  # fmt: skip
-    decided: list[Any] = [
+    decided = [
         (one.name, {key: value for key, value in one.detail.items() if key not in ECHOES}) for one in log.of("action")
     ]
     decided += [outcome.chosen, outcome.stop_reason, outcome.bits]
@@ -218,7 +190,7 @@ def trace(style: Style, solver: SolverConfig, budget: BudgetConfig, world: str) 
     return [one.prompt.model_dump_json(exclude={"context", "purpose"}) for one in outcome.exchanges], decided
 
 
-def turned(case: Case, solver: SolverConfig) -> dict[str, Any]:
+def turned(case, solver):
     """None stands for the other of two options."""
     if case.turned is not None:
         return {case.key: case.turned}
@@ -226,7 +198,7 @@ def turned(case: Case, solver: SolverConfig) -> dict[str, Any]:
     return {case.key: next(one for one in KNOBS[case.key].options if one != now)}
 
 
-def is_live(case: Case, style: Style, *more: Mapping[str, Any]) -> bool:
+def is_live(case, style, *more):
     return not KNOBS[case.key].lacks(site(settings(style, case.at, *more)[0]))
 
 
@@ -236,23 +208,21 @@ DEAD = [(case, style, trait) for case, style in LIVE for trait in KNOBS[case.key
 named = {"ids": lambda one: one.key.removeprefix("solver.") if isinstance(one, Case) else one.replace(" ", "-")}
 
 
-def test_every_knob_of_the_table_has_a_case_where_it_lives_and_one_where_it_does_not() -> None:
+def test_every_knob_of_the_table_has_a_case_where_it_lives_and_one_where_it_does_not():
     assert {case.key for case, _ in LIVE} == {case.key for case in CASES} == set(KNOBS)
     needed = {(knob.key, trait) for knob in KNOBS.values() for trait in knob.needs if trait not in OF_PLANNING}
     assert {(case.key, trait) for case, _, trait in DEAD} == needed
 
 
 @pytest.mark.parametrize(("case", "style"), LIVE, **named)
-def test_a_knob_that_is_turned_where_it_lives_changes_a_request_or_a_decision(case: Case, style: Style) -> None:
+def test_a_knob_that_is_turned_where_it_lives_changes_a_request_or_a_decision(case, style):
     before = settings(style, case.at)
     after = settings(style, case.at, turned(case, before[0]))
     assert before != after and trace(style, *before, case.world) != trace(style, *after, case.world)
 
 
 @pytest.mark.parametrize(("case", "style", "trait"), DEAD, **named)
-def test_a_knob_that_is_turned_where_the_table_calls_it_dead_changes_nothing(
-    case: Case, style: Style, trait: str
-) -> None:
+def test_a_knob_that_is_turned_where_the_table_calls_it_dead_changes_nothing(case, style, trait):
     before = settings(style, case.at, WITHOUT[trait])
     after = settings(style, case.at, WITHOUT[trait], turned(case, before[0]))
     assert before != after and trace(style, *before, case.world) == trace(style, *after, case.world)
