@@ -18,7 +18,8 @@ from hc_ray.statistics.estimators import wilson
 
 Data = dict[str, Any]
 REPLAYS = "replays.json"
-"""Holds one entry a change that was tried on stored trials."""
+"""Digest of incumbent and changed config → what came of a look at stored trials. One is taken once, whatever is stored
+later."""
 
 
 def is_climb(store: Store) -> bool:

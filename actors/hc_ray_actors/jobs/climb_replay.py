@@ -11,6 +11,7 @@ from hc_ray.domain.config import SolverConfig
 from hc_ray.domain.errors import InfrastructureError, UserError
 from hc_ray.domain.trial import TrialKey
 from hc_ray.domain.value import Value, digest_of, readable_json
+from hc_ray.reports.climb_report import REPLAYS
 from hc_ray.reports.replay import Pool, choose, read_pools
 from hc_ray.reports.report import stored_json
 from hc_ray.statistics.estimators import FEWEST_TASKS
@@ -19,8 +20,6 @@ from hc_ray_actors.cluster import VERIFIER, Cluster
 from hc_ray_actors.jobs import audit
 from hc_ray_actors.jobs.audit_subjects import NO_FILES, AuditSettings, Subject
 
-LOOKS = "replays.json"
-"""Digest of incumbent and changed config → what came out. A look is taken once, whatever is stored later."""
 _VERDICTS_ALONE = AuditSettings(mutants=0, self_tests=False)
 
 
@@ -41,11 +40,11 @@ class StoredTrials:
         self._store, self._cluster, self._sweeps, self._note = SweepStore(out), cluster, sweeps, note
 
     def __call__(self, incumbent: SolverConfig, changed: SolverConfig) -> float | None:
-        looks: dict[str, Any] = stored_json(self._store, LOOKS) or {}
+        looks: dict[str, Any] = stored_json(self._store, REPLAYS) or {}
         name = digest_of([incumbent.hash, changed.hash])
         if name not in looks:
             looks[name] = asyncio.run(self._look(incumbent, changed)).model_dump()
-            self._store.write(LOOKS, readable_json(looks))
+            self._store.write(REPLAYS, readable_json(looks))
         gain: float | None = looks[name]["gain"]
         return gain
 
