@@ -51,6 +51,7 @@ class _HereDriver(driver.Driver):
 
     def _check(self, test: dict[str, Any], path: Path) -> driver.Result:
         kept, known = list(sys.path), set(sys.modules)
+        sys.path.insert(0, str(self.workdir.path))
         try:
             with contextlib.chdir(self.workdir.path), contextlib.redirect_stdout(io.StringIO()):
                 made: dict[str, Any] = {}
