@@ -1,10 +1,14 @@
 """Stored searches decided again: what each candidate is worth is known, and a self-test tells right from wrong."""
 
+from types import SimpleNamespace
+
 from hc_ray.domain.config import SolverConfig
 from hc_ray.domain.errors import VerifierError
 from hc_ray.domain.suite import Cell, ExpectedValue, PassMatrix, SelfTest, Subject
 from hc_ray.reports.replay import Attempt, Pool
+from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.cluster import InProcess
+from hc_ray_actors.jobs.climb import _sweeps
 from hc_ray_actors.jobs.climb_replay import Look, StoredTrials, look_at
 
 TEST = SelfTest(id="t", category="happy_path", subject=Subject(kind="call", path="a.py", function="f"), input="f(1)",
@@ -75,3 +79,14 @@ def test_a_look_is_taken_once_and_kept_over_a_resume_and_one_that_fails_speaks_a
     assert (first.asked, second.asked, told) == (1, 0, [])
     trials = StoredTrials(str(tmp_path), Auditor(VerifierError("no sandbox\ndetails")), lambda: ["a"], told.append)
     assert trials(after, START) is None and told == ["stored trials were not looked at: no sandbox"]
+
+
+def test_stored_trials_are_found_from_another_folder_and_left_alone_where_no_verifier_may_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    store = SweepStore("runs/c")
+    store.write("sweeps.json", b'{"digest": "001-race"}')
+    assert _sweeps(SimpleNamespace(out="runs/c"), store) == [f"{tmp_path}/runs/c/sweeps/001-race"]
+    elsewhere, told = Auditor(Look(gain=0.5)), []
+    elsewhere.nodes = lambda resource: ["another node"]
+    trials = StoredTrials(str(tmp_path), elsewhere, lambda: ["a"], told.append)
+    assert trials(START, START) is None and elsewhere.asked == 0 and "no verifier_slot" in told[0]
