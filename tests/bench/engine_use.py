@@ -37,7 +37,7 @@ from hc_ray_actors.driver.plan import prepare
 from hc_ray_actors.jobs.bench import bench_engine
 
 PLAYED = Speed(knee=8, completion_tokens_per_second=200, prompt_tokens_per_second=4000, measured="simulated")
-"""About a model of 7 billion parameters on one GPU, and of the order of what its makers' benches say."""
+"""Chosen, not measured: slow enough for two cores to keep up with, as a larger model's server would be."""
 _ENGINE = EngineConfig(kind="scripted", script="tests.fakes.plays_mistakes:good", context_tokens=65_536,
                        parallel=PLAYED.knee)  # fmt: skip
 
