@@ -1,44 +1,15 @@
 """What every page of a report is made of: its style, its tables, and figures as text. No script, no external asset."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from html import escape
+from pathlib import Path
 from typing import Any, NamedTuple
 
 NOT_MEASURED = "not measured"
 TONES = {"improved": "good", "worse": "bad", "met": "good", "not met": "bad", "accepted": "good",
          "pass": "good", "fail": "bad"}  # fmt: skip
 """Cells that say good or bad."""
-
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1c2430; --soft: #5b6675; --line: #d9dee5; --page: #ffffff; --bar: #2f6fb0;
-  --band: #bcd3ea; --good: #1d7a46; --bad: #a8322a; --panel: #f5f7fa; --other: #b0620c; --third: #7a4ba8; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e4e8ee; --soft: #9aa6b5; --line: #333c48; --page: #14181e;
-  --bar: #6aa9e9; --band: #274665; --good: #57c98a; --bad: #ef8078; --panel: #1b2129; --other: #e8a24c;
-  --third: #bd95e6; } }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
-main { max-width: 1480px; margin: 0 auto; padding: 2rem 1.25rem 4rem; overflow-wrap: anywhere; }
-h1 { font-size: 1.5rem; margin: 0 0 .25rem; } h2 { font-size: 1.1rem; margin: 2.25rem 0 .5rem; }
-p { margin: .35rem 0; max-width: 62rem; } .soft { color: var(--soft); }
-.wide { overflow-x: auto; overflow-wrap: normal; margin: .5rem 0; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: 14px; }
-th, td { text-align: left; padding: .4rem .7rem .4rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-th { font-weight: 600; color: var(--soft); } td.number { white-space: nowrap; }
-td.words { min-width: 11rem; max-width: 34rem; white-space: normal; }
-.good { color: var(--good); font-weight: 600; } .bad { color: var(--bad); font-weight: 600; }
-.claim { background: var(--panel); border-left: 4px solid var(--bar); padding: .6rem 1rem; margin: 1rem 0; }
-svg { display: block; } details { margin: 1rem 0; } summary { cursor: pointer; }
-.plots { columns: 21rem; column-gap: 1rem; }
-figure { margin: 0 0 1rem; padding: .7rem; background: var(--panel); display: inline-block; width: 100%; }
-figcaption { font-weight: 600; margin-bottom: .3rem; } figure p { font-size: 13px; }
-figure svg:not(.long) { max-width: 100%; height: auto; }
-svg text { font: 12px system-ui, sans-serif; fill: var(--soft); } svg text.ink { fill: var(--ink); }
-.key { display: inline-block; width: .8em; height: .8em; margin: 0 .3em 0 .8em; } .key:first-child { margin-left: 0; }
-table.heat { width: auto; } .heat td { padding: .15rem .4rem; text-align: center; border: 1px solid var(--page); }
-.heat th { vertical-align: bottom; white-space: normal; min-width: 4.5rem; max-width: 9rem; padding-right: .4rem; }
-.heat tbody th { text-align: left; color: var(--ink); font-weight: 400; min-width: 9rem; max-width: 22rem; }
-.heat [style] { background: color-mix(in srgb, var(--bar) calc(var(--share) * 55%), var(--panel)); }
-"""
 
 
 class Section(NamedTuple):
@@ -60,8 +31,13 @@ def document(title: str, parts: Iterable[str]) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><style>{_STYLE}</style></head><body><main>{''.join(parts)}</main></body></html>\n"
+        f"<title>{title}</title><style>{_style()}</style></head><body><main>{''.join(parts)}</main></body></html>\n"
     )
+
+
+@cache
+def _style() -> str:
+    return Path(__file__).with_name("page.css").read_text("utf-8")
 
 
 def interval_of(estimate: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from hc_ray.blind.sealing.template import write_files
+from hc_ray.blind.sealing.template import read_files, write_files
 from hc_ray.blind.sealing.vault import readings
 from hc_ray.domain.errors import DatasetError
 from hc_ray.domain.value import Value
@@ -20,45 +20,6 @@ from hc_ray.machine.paths import configs_dir
 
 _SHARED = ("child.py", "conftest.py", "test.sh")
 """What the tests of a starter task link to; an imported dataset keeps it once, in ``shared-tests/``."""
-_TOML = """schema_version = "1.1"
-[metadata]
-tags = ["humaneval"]
-[environment]
-cpus = 1
-memory_mb = 1024
-network_mode = "no-network"
-[agent]
-timeout_sec = 600.0
-[verifier]
-timeout_sec = 300.0
-"""
-_INSTRUCTION = """Write the Python file `/app/solution.py`. It has the code below with the function `{entry}` completed.
-The rest of the code (imports, signatures, other functions) stays in the file as it is.
-
-{fence}python
-{prompt}
-{fence}
-"""
-_TESTS = '''"""Hidden tests of {name}: the benchmark's checks. What they test runs in child processes."""
-
-import child
-
-{prompt}
-
-
-def {entry}(*args):
-    answer = child.call("solution.py", "{entry}", *args)
-    assert not isinstance(answer, child.Raised), answer
-    return answer
-
-
-{test}
-
-
-def test_the_checks():
-    check({entry})
-'''
-_SOLVE = '#!/bin/bash\ncp "$(dirname -- "${BASH_SOURCE[0]}")/solution.py" /app/solution.py\n'
 
 
 class Problem(Value):
@@ -84,15 +45,12 @@ class Problem(Value):
     def files(self) -> dict[str, str]:
         """The task's files by their paths, but for the shared ones."""
         prompt, fence = self.prompt.strip("\n"), "````" if "```" in self.prompt else "```"
-        told = {"name": self.name, "entry": self.entry_point, "prompt": prompt, "fence": fence}
-        return {
-            "task.toml": _TOML,
-            "instruction.md": _INSTRUCTION.format(**told),
-            "environment/Dockerfile": "FROM python:3.11-slim-bookworm\nWORKDIR /app\n",
-            "tests/test_outputs.py": _TESTS.format(**told, test=self.test.strip("\n")),
-            "solution/solve.sh": _SOLVE,
-            "solution/solution.py": self.prompt + self.canonical_solution,
-        }
+        told = {"name": self.name, "entry": self.entry_point, "prompt": prompt, "fence": fence,
+                "test": self.test.strip("\n")}  # fmt: skip
+        files = read_files("humaneval_task")
+        for path in ("instruction.md", "tests/test_outputs.py"):
+            files[path] = files[path].format(**told)
+        return {**files, "solution/solution.py": self.prompt + self.canonical_solution}
 
 
 def import_humaneval(out: Path, data: Path | None = None) -> int:
