@@ -75,6 +75,14 @@ def forget_secrets() -> None:
             os.environ[name] = kept[name]
 
 
+def replace(values: Mapping[str, str | None]) -> None:
+    """Give this process's environment exactly these values; None takes a name out of it."""
+    for name, value in values.items():
+        os.environ.pop(name, None)
+        if value is not None:
+            os.environ[name] = value
+
+
 def scrub(text: str, values: Iterable[str] | None = None) -> str:
     """A text without the values given (those of this process's environment if none are), without the user part and the
     keys of URLs, and without bearer tokens."""

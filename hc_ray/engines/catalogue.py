@@ -105,11 +105,24 @@ def check_gguf(path: Path) -> None:
         raise ModelError(f"{path} is not a GGUF file: it does not begin with GGUF")
 
 
-def resolve(name_or_path: str) -> ResolvedModel:
-    """A catalogue name (pulled before) or the path of a GGUF file.
+def shelf(sha256: str) -> Path:
+    """Where weights lie that this node was sent."""
+    return data_root() / "models" / "by-digest" / sha256
+
+
+def sent_weights(sha256: str) -> Path | None:
+    return next(shelf(sha256).glob("*.gguf"), None)
+
+
+def resolve(name_or_path: str, sha256: str | None = None) -> ResolvedModel:
+    """A catalogue name (pulled before) or the path of a GGUF file; where this node was sent the weights of ``sha256``,
+    these.
 
     Raises ``ModelError``: weights not pulled, a file that is none or no GGUF, an unknown name (with the nearest)."""
     known = catalogue()
+    if sha256 and (sent := sent_weights(sha256)):
+        name, profile = (name_or_path, known[name_or_path].profile) if name_or_path in known else (sent.stem, Profile())
+        return ResolvedModel(name=name, path=sent, digest=sha256, profile=profile)
     if entry := known.get(name_or_path):
         if not entry.pulled:
             raise ModelError(f"the weights of {entry.name} are not downloaded; run: hc-ray models pull {entry.name}")
