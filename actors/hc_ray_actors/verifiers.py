@@ -13,7 +13,6 @@ from typing import Any
 
 from hc_ray.blind.auditing import audit as audit
 from hc_ray.blind.auditing import exposure as exposure
-from hc_ray.blind.auditing import pools as pools
 from hc_ray.blind.auditing.exposure import Auditor, Look, Seen, State
 from hc_ray.blind.grading import control as _oracle
 from hc_ray.blind.grading import outputs as _outputs

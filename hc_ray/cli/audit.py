@@ -58,7 +58,6 @@ def audit(
         print_json(summary)
     else:
         tell_quality(summary)
-        tell_selection(summary)
         say(f"\nSaved in {out}/audit.json; `hc-ray report {out}` includes it.", style="dim")
     return 3 if summary["tasks"]["lost_end_states"] else 0
 
@@ -124,26 +123,6 @@ def tell_quality(audit: Mapping[str, Any], stream: Any = None) -> None:
         )  # fmt: skip
     say("\n" + gate_sentence(audit), stream=stream)
     say(limits_sentence(audit), stream=stream, style="dim")
-
-
-def tell_selection(audit: Mapping[str, Any], stream: Any = None) -> None:
-    """How well selection did among the candidates, each of which has a blind verdict now."""
-    from hc_ray.reports.audit_section import share_text
-    from hc_ray.reports.terminal import heading, say, table
-
-    if not audit["selection"]:
-        return
-    heading("Candidates (all graded)", stream=stream)
-    table(
-        ("agent", "trials", "candidates/trial", "mean", "selected", "oracle", "selection efficiency"),
-        [
-            (one["agent"], one["trials"], f"{one['candidates']:.1f}",
-             *(share_text(one[name]) for name in ("mean", "chosen", "oracle", "efficiency")))
-            for one in audit["selection"]
-        ],
-        stream=stream,
-        numbers=("trials", "candidates/trial"),
-    )  # fmt: skip
     if audit["disagreeing_verdicts"]:
         says = f"{audit['disagreeing_verdicts']} submissions got a different verdict when they were graded again"
         say(says, stream=stream, style="yellow")

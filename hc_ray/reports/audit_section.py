@@ -10,7 +10,7 @@ from hc_ray.domain.ports import Store
 AUDIT_FILE = "audit.json"
 MEASURES = ("validity", "triviality", "discrimination", "flakiness", "fault_detection", "mutant_detection",
             "candidate_detection", "false_rejection", "overlap")  # fmt: skip
-SHOWN = ("whole", "tasks", "faults", "gate", "categories", "testers", "selection", "split", "trials", "settings",
+SHOWN = ("whole", "tasks", "faults", "gate", "categories", "testers", "split", "trials", "settings",
          "tests_changed", "definitions", "disagreeing_verdicts")  # fmt: skip
 
 

@@ -5,17 +5,15 @@ Rates stand on pools whose every candidate is graded: with a few verdicts known,
 would be measured and the others not."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hc_ray.domain.config import SelectorName
 from hc_ray.domain.ports import Store
 from hc_ray.domain.suite import Unknown
-from hc_ray.reports.ablations import ABLATIONS, Ablation, categories_of, without_category
-from hc_ray.reports.replay import SELECTORS, SOLVING, Pool, choose, cut, read_pools
+from hc_ray.reports.replay import ABLATIONS, SELECTORS, SOLVING, Ablation, Pool, choose, cut, read_pools
 from hc_ray.reports.report import ReadTable
 from hc_ray.reports.self_to_blind import Judged, auroc
-from hc_ray.selftests.trust import reliability
 from hc_ray.statistics import estimators
 
 SIZES = (1, 2, 4, 8, 16, 32, 64)
@@ -42,11 +40,9 @@ def replay(store: Store, selector: SelectorName | None, *, read_table: ReadTable
         "graded": sum(pool.graded for pool in level),
         "equal_tokens": reference is not None,
         "agents": [row for key, group in groups.items() for row in _agent_rows(uncut[key], group)],
-        "spent": [_spent(group) for group in uncut.values()],
         "comparisons": _comparisons(groups, selector),
         "beyond": _beyond(level, selector),
         "ablations": [row for group in groups.values() if group[0].agent == "hc" for row in _ablated(group, selector)],
-        "reliability": [row for group in uncut.values() for row in _reliability(group)],
         "auroc": [row for key, group in uncut.items() for row in _auroc(key, group)],
         "choices": [_told(pool, selector) for pool in level],
     }
@@ -129,24 +125,6 @@ def _coverage(pools: Sequence[Pool], k: int) -> float:
     return _mean([_mean(group) for group in shares.values()])
 
 
-def _spent(group: Sequence[Pool]) -> dict[str, Any]:
-    """What the trials themselves cost, uncut: tokens and engine seconds a verdict and a pass."""
-    passes = sum(bool(pool.passed) for pool in group)
-    tokens = _sum([pool.tokens for pool in group])
-    seconds = _sum([pool.engine_seconds for pool in group])
-    return {
-        "agent": group[0].agent,
-        "config_hash": group[0].config_hash,
-        "split": group[0].split,
-        "trials": len(group),
-        "passes": passes,
-        "tokens": tokens,
-        "tokens_per_pass": tokens / passes if tokens is not None and passes else None,
-        "engine_seconds": seconds,
-        "engine_seconds_per_pass": seconds / passes if seconds is not None and passes else None,
-    }
-
-
 def _comparisons(
     groups: Mapping[tuple[str, str, str], Sequence[Pool]], selector: SelectorName | None
 ) -> list[dict[str, Any]]:
@@ -224,14 +202,10 @@ def _ablated(group: Sequence[Pool], selector: SelectorName | None) -> list[dict[
     asked for then is not in the pool: without suite or repairs it goes on where it was complete, so that these two
     need sweeps of their own. Width 1 takes only away."""
     graded = [pool for pool in group if pool.graded and (pool.matrix is not None or pool.rounds)]
-    changes: dict[str, Ablation] = {**ABLATIONS}
-    changes |= {f"without {category}": without_category(category) for category in categories_of(graded)}
-    return [_ablation(name, change, graded, selector) for name, change in changes.items()]
+    return [_ablation(name, change, graded, selector) for name, change in ABLATIONS.items()]
 
 
-def _ablation(
-    name: str, change: Callable[[Pool], Pool], graded: Sequence[Pool], selector: SelectorName | None
-) -> dict[str, Any]:
+def _ablation(name: str, change: Ablation, graded: Sequence[Pool], selector: SelectorName | None) -> dict[str, Any]:
     whole, part = {}, {}
     for pool in graded:
         by: SelectorName = selector or pool.selector or "posterior"
@@ -247,13 +221,6 @@ def _ablation(
         "candidates": _mean([len(pool.attempts) for pool in kept]),
         "tokens": _mean([pool.sampled_tokens for pool in kept]),
     }
-
-
-def _reliability(group: Sequence[Pool]) -> list[dict[str, Any]]:
-    """What the matrices themselves say of each category of self-tests: no verdict is used."""
-    found = reliability([(pool.matrix, pool.tests) for pool in group if pool.matrix is not None])
-    whose = {"agent": group[0].agent, "config_hash": group[0].config_hash, "split": group[0].split}
-    return [{**whose, "category": category, **one.model_dump()} for category, one in found.items()]
 
 
 def _auroc(key: tuple[str, str, str], group: Sequence[Pool]) -> list[dict[str, Any]]:
@@ -287,8 +254,3 @@ def _told(pool: Pool, selector: SelectorName | None) -> dict[str, Any]:
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else 0.0
-
-
-def _sum(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known and len(known) == len(values) else None

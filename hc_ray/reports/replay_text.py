@@ -53,15 +53,6 @@ def _sections(found: Found) -> Iterator[Section]:
             if row["selector"] == "as run" and len(row["oracle_at_k"]) > 1
         ),
     )  # fmt: skip
-    columns = ("agent", "trials", "passes", "tokens", "tokens/pass", "engine s", "engine s/pass")
-    names = ("tokens", "tokens_per_pass", "engine_seconds", "engine_seconds_per_pass")
-    yield Section(
-        "Cost of the whole trials",
-        columns,
-        [(row["agent"], row["trials"], row["passes"], *(number(row[name], 0) for name in names))
-         for row in found["spent"]],
-        numbers=columns[1:],
-    )  # fmt: skip
     yield Section(
         "Paired by task and seed",
         ("a", "b", "pairs", "a - b", "p", "a / b", "only a", "only b", "detectable effect"),
@@ -85,15 +76,6 @@ def _sections(found: Found) -> Iterator[Section]:
             numbers=("pairs", "candidates", "tokens"),
             after=("What a search would then have asked for is not in its pool: without suite or repairs it would go "
                    "on where it was complete, so those two need sweeps of their own.",),
-        )  # fmt: skip
-    if found["reliability"]:
-        measures = ("tests", "cells", "P(pass | correct)", "P(pass | wrong)")
-        yield Section(
-            "Reliability of self-tests by category, estimated from the pass matrices alone",
-            ("agent", "category", *measures),
-            [(row["agent"], row["category"], row["tests"], row["cells"], number(row["validity"]),
-              number(row["false_pass"])) for row in found["reliability"]],
-            numbers=measures,
         )  # fmt: skip
     if found["auroc"]:
         yield Section(

@@ -1,4 +1,4 @@
-"""How far self-tests can be trusted, estimated without labels from pass matrices: a two-class Dawid–Skene model.
+"""How far self-tests can be trusted, estimated without labels from a pass matrix: a two-class Dawid–Skene model.
 
 Each candidate is right or wrong, unknown which; a test of a category passes right candidates with one probability (its
 *validity*) and wrong ones with another (its *false pass*). Expectation maximisation finds both, and the chance that
@@ -12,7 +12,6 @@ from math import log
 from typing import Any, NamedTuple
 
 from hc_ray.domain.suite import Category, PassMatrix, SelfTest
-from hc_ray.domain.value import Value
 
 STATED = 0.7
 """Confidence from which an expectation is the instruction's own."""
@@ -27,25 +26,12 @@ OWN_STRENGTH = 4.0
 ROUNDS = 30
 
 
-class Reliability(Value):
-    """What the matrices say of one category of tests."""
-
-    validity: float
-    """The estimated chance that such a test passes a right candidate."""
-    false_pass: float
-    """The estimated chance that it passes a wrong one."""
-    tests: int
-    cells: int
-
-
 class _Pool(NamedTuple):
     """One matrix as the model sees it: a row for each pass pattern of the judging tests, a column for each category.
     Cells that say nothing count nowhere."""
 
     rows: tuple[int, ...]
     """Candidate → its row."""
-    columns: tuple[int, ...]
-    """Tests of each category."""
     members: Any
     """Candidates of each row."""
     passed: Any
@@ -56,36 +42,18 @@ class _Pool(NamedTuple):
     """The same in voices."""
 
 
-Pools = Sequence[tuple[PassMatrix, Sequence[SelfTest]]]
-
-
 def known(tests: Sequence[SelfTest]) -> tuple[int, ...]:
     """Columns of the tests whose answer, or refusal, the instruction itself states."""
     return tuple(i for i, test in enumerate(tests)
                  if test.expectation.kind in ("value", "rejected") and test.confidence >= STATED)  # fmt: skip
 
 
-def reliability(pools: Pools) -> dict[Category, Reliability]:
-    """Validity and false passes of each category that judges anywhere in the pools."""
-    categories = _categories(pools)
-    held = [_pool(matrix, tests, categories) for matrix, tests in pools]
-    rates, _ = _fit(held, len(categories))
-    found = {}
-    for place, category in enumerate(categories):
-        cells = sum(float((pool.members * (pool.passed + pool.failed)[:, place]).sum()) for pool in held)
-        valid, false = (round(float(rate), 6) for rate in rates[:, place])
-        found[category] = Reliability(
-            validity=valid, false_pass=false, tests=sum(pool.columns[place] for pool in held), cells=round(cells)
-        )
-    return found
-
-
 def trust(matrix: PassMatrix, tests: Sequence[SelfTest]) -> dict[str, float]:
     """Test id → the estimated chance that it is valid: its confidence as a prior, its category's validity beside it,
     and how it treated the candidates that are likely right. *Unknown* tests judge nobody and have no entry."""
     judging = [(j, test) for j, test in enumerate(tests) if test.expectation.kind != "unknown"]
-    categories = _categories([(matrix, tests)])
-    rates, (right,) = _fit([_pool(matrix, tests, categories)], len(categories))
+    categories = sorted({test.category for _, test in judging})
+    rates, right = _fit(_pool(matrix, tests, categories), len(categories))
     valid = {category: float(rates[0, place]) for place, category in enumerate(categories)}
     told = {}
     for j, test in judging:
@@ -97,11 +65,6 @@ def trust(matrix: PassMatrix, tests: Sequence[SelfTest]) -> dict[str, float]:
                 passed += chance * (row[j].outcome == "pass")
         told[test.id] = round((OWN_STRENGTH * prior + passed) / (OWN_STRENGTH + seen), 6)
     return told
-
-
-def _categories(pools: Pools) -> tuple[Category, ...]:
-    """Those that judge anywhere, sorted."""
-    return tuple(sorted({test.category for _, tests in pools for test in tests if test.expectation.kind != "unknown"}))
 
 
 def _pool(matrix: PassMatrix, tests: Sequence[SelfTest], categories: Sequence[Category]) -> _Pool:
@@ -125,7 +88,6 @@ def _pool(matrix: PassMatrix, tests: Sequence[SelfTest], categories: Sequence[Ca
     said = said.reshape(len(patterns), len(columns), 2)
     return _Pool(
         rows=rows,
-        columns=tuple(int(count) for count in of.sum(axis=0)),
         members=np.bincount(rows, minlength=len(patterns)).astype(float),
         passed=said[:, :, 0] @ of,
         failed=said[:, :, 1] @ of,
@@ -134,24 +96,22 @@ def _pool(matrix: PassMatrix, tests: Sequence[SelfTest], categories: Sequence[Ca
     )
 
 
-def _fit(pools: Sequence[_Pool], categories: int) -> tuple[Any, list[list[float]]]:
+def _fit(pool: _Pool, categories: int) -> tuple[Any, list[float]]:
     """Rates of every category (validity, then false passes), and each candidate's chance to be right. It starts from
     the share of voices passed."""
     import numpy as np
 
     priors = np.array([*VALID_PRIOR, *FALSE_PRIOR])[:, None].repeat(categories, axis=1)
     rates = np.stack([priors[0] / priors[:2].sum(axis=0), priors[2] / priors[2:].sum(axis=0)])
-    right = [_share(pool) for pool in pools]
+    right = _share(pool)
     for _ in range(ROUNDS):
-        held = priors.copy()
-        for pool, chances in zip(pools, right, strict=True):
-            true, false = pool.members * chances, pool.members * (1 - chances)
-            held += np.stack([true @ pool.passed, true @ pool.failed, false @ pool.passed, false @ pool.failed])
+        true, false = pool.members * right, pool.members * (1 - right)
+        held = priors + np.stack([true @ pool.passed, true @ pool.failed, false @ pool.passed, false @ pool.failed])
         # Where no candidate was run, the prior is all there is.
         rates = np.stack([held[0] / held[:2].sum(axis=0), held[2] / held[2:].sum(axis=0)])
         for_, against = np.log(rates[0] / rates[1]), np.log((1 - rates[0]) / (1 - rates[1]))
-        right = [_chances(pool, chances, for_, against) for pool, chances in zip(pools, right, strict=True)]
-    return rates, [[float(chances[row]) for row in pool.rows] for pool, chances in zip(pools, right, strict=True)]
+        right = _chances(pool, right, for_, against)
+    return rates, [float(right[row]) for row in pool.rows]
 
 
 def _share(pool: _Pool) -> Any:

@@ -211,8 +211,6 @@ def test_every_candidate_has_a_verdict_and_a_stored_one_that_cannot_be_is_notice
     assert [one["passed"] for one in first["candidates"]] == [True, False, False, False, False, True]
     assert (first["disagrees"], second["disagrees"], shout["disagrees"]) == (False, True, False)
     assert summary["disagreeing_verdicts"] == 1
-    (selection,) = summary["selection"]
-    assert selection["mean"]["value"] == pytest.approx((2 / 6 + 0) / 2) and selection["oracle"]["value"] == 0.5
 
 
 def test_an_audit_that_was_broken_off_goes_on_and_one_that_is_repeated_opens_no_sandbox(audited, swept, capsys):

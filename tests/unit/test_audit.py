@@ -2,7 +2,7 @@
 
 import pytest
 
-from hc_ray.blind.auditing import audit, pools
+from hc_ray.blind.auditing import audit
 from hc_ray.blind.auditing.audit import AuditedSuite, AuditedTest, Evidence, matthews
 from hc_ray.blind.auditing.exposure import Seen
 
@@ -51,7 +51,7 @@ def test_tests_are_told_apart_as_invalid_trivial_and_flaky_and_the_gate_drops_wh
 def test_a_fault_counts_as_found_when_a_valid_test_fails_it_and_only_faults_that_the_real_tests_fail_count():
     found = audit.stages([evidence(TESTS, STATES)]).generated
     assert counts(found.fault_detection) == (2, 3) and counts(found.mutant_detection) == (1, 1)
-    assert counts(found.candidate_detection) == (1, 2) and counts(found.fault_rejection) == (2, 3)
+    assert counts(found.candidate_detection) == (1, 2)
 
 
 def test_guards_are_not_trivial_and_what_judges_nothing_or_cannot_run_is_in_no_figure():
@@ -128,24 +128,3 @@ def test_overlap_needs_enough_end_states_and_outcomes_and_what_was_not_collected
         assert audit.stages([one]).generated.overlap.value is None
     states = [*states_with_nodes(5), seen("candidate", {"a": "f", "b": "p"}, False, {})]
     assert audit.informative(evidence([test_of("a")], states)) == ("always", "first", "second")
-
-
-def pool(bits, chosen, *, task="t", agent="hc"):
-    candidates = tuple(pools.PoolCandidate(id=f"c{i}", passed=bit, tokens=10) for i, bit in enumerate(bits))
-    return pools.Pool(trial=task, task=task, agent=agent, config_hash="h", seed=0, chosen=chosen, disagrees=None,
-                      candidates=candidates)  # fmt: skip
-
-
-def test_selection_efficiency_is_what_the_choice_gained_of_what_the_pool_held():
-    (one,) = pools.selected([pool([True] + [False] * 3, True), pool([False, True, False, False], False, task="u")])
-    assert (one.mean.value, one.chosen.value, one.oracle.value) == (0.25, 0.5, 1.0)
-    assert one.efficiency.value == pytest.approx((0.5 - 0.25) / (1.0 - 0.25))
-    assert one.oracle_at_k == {"1": 0.25, "2": 0.5, "4": 1.0}
-
-
-def test_pools_without_a_right_candidate_leave_no_efficiency_and_those_alike_no_interval_of_no_width():
-    (one,) = pools.selected([pool([False, False], False)])
-    assert one.efficiency.value is None and one.oracle.value == 0.0
-    assert pools.selected([pool([True, None], True), pool([], True), pool([True], None)]) == ()
-    (one,) = pools.selected([pool([True, False], True, task=f"t{i}") for i in range(4)])
-    assert (one.efficiency.value, one.efficiency.low) == (1.0, None)

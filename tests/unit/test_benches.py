@@ -1,20 +1,11 @@
 import json
-from argparse import Namespace
 
 import pytest
 
-from hc_ray.domain.errors import ConfigError
 from hc_ray_actors.driver.trial_record import Record
 from hc_ray_actors.engine import Endpoint
 from hc_ray_actors.trials import Request, RoleSetup, Trials
-from tests.bench import driver, null_world, solve
-from tests.fakes import sweepdir
-
-
-def given(**more):
-    plain = {"path": "starter", "agent": None, "seeds": 3, "tasks": None, "include": [], "sandbox": "bwrap",
-             "concurrency": None, "out": "x", "set": []}  # fmt: skip
-    return Namespace(**{**plain, **more})
+from tests.bench import driver, null_world
 
 
 @pytest.mark.parametrize("way", ["trials", "sweep"])
@@ -62,29 +53,3 @@ def test_a_resume_is_timed_over_trials_and_growth_is_what_the_second_half_took()
     found = driver.resume(20)
     assert (found["trials"], found["left"]) == (20, 0) and 0 < found["seconds"] < 60
     assert driver.growth([10.0, 20.0, 21.0, 21.5]) == 0.5
-
-
-def test_the_bench_of_search_takes_dotted_settings_and_never_the_holdout():
-    config = solve.config_of(given(set=["solver.feedback=crashes", "budget.tokens=2000", "engine.threads=1"]))
-    assert (config.solver.feedback, config.budget.tokens, config.engine.threads) == ("crashes", 2000, 1)
-    assert config.split == "dev" and config.agents == ("raw", "best_of_n", "hc")
-    for wrong in ("split=holdout", "solver.nothing=1", "solver.feedback"):
-        with pytest.raises(ConfigError):
-            solve.config_of(given(set=[wrong]))
-
-
-def test_an_audit_counts_while_it_knows_every_trial_and_directories_are_compared_on_common_tasks_and_seeds(tmp_path):
-    store = sweepdir.sweep()
-    sweepdir.add_trials(store, "hc", [True, False])
-    assert not solve.graded(str(store.save(tmp_path / "bare")))
-    store.write("audit.json", json.dumps({"trials": 2, "pools": []}).encode())
-    assert solve.graded(str(store.save(tmp_path / "audited")))
-    sweepdir.add_trials(store, "raw", [True])
-    assert not solve.graded(str(store.save(tmp_path / "grown")))
-    here, there = sweepdir.sweep(), sweepdir.sweep()
-    sweepdir.add_trials(here, "hc", [True] * 8 + [False] * 2)
-    sweepdir.add_trials(there, "hc", [False] * 8 + [False])
-    sweepdir.add_trials(there, "raw", [True] * 10)
-    found = solve.against(str(here.save(tmp_path / "a")), str(there.save(tmp_path / "b")))
-    assert (found["pairs"], found["delta"], found["tokens"]) == (9, pytest.approx(8 / 9), [9000, 9000])
-    assert found["ratio"]["value"] is None  # nothing passes there

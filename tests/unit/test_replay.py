@@ -10,10 +10,9 @@ from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.config import SelectorName
 from hc_ray.domain.suite import Category, SelfTest
 from hc_ray.reports import report
-from hc_ray.reports.ablations import ABLATIONS, without_category
 from hc_ray.reports.audit_section import AUDIT_FILE
 from hc_ray.reports.page import interval_of
-from hc_ray.reports.replay import SELECTORS, Attempt, Pool, choose, cut, read_pools
+from hc_ray.reports.replay import ABLATIONS, SELECTORS, Attempt, Pool, choose, cut, read_pools
 from hc_ray.reports.replay_figures import replay
 from hc_ray.reports.replay_text import tell_replay
 from hc_ray.statistics import estimators
@@ -186,30 +185,14 @@ def test_each_ablation_takes_away_what_it_says_and_is_compared_with_the_whole():
     assert pool.winners and not ABLATIONS["tournament off"](pool).winners
     judging = {name: [test.id for test in change(pool).tests if test.expectation.kind != "unknown"]
                for name, change in ABLATIONS.items()}  # fmt: skip
-    assert judging["suite off"] == [] and judging["only stated tests judge"] == ["t0"]
+    assert judging["suite off"] == [] and judging["width 1"] == ["t0", "t1"]
     idle = pool.model_copy(update={"tests": tuple(one.model_copy(update={"discriminates": False}) for one in tests)})
     assert all(test.discriminates for test in ABLATIONS["discrimination off"](idle).tests)
-    smaller = without_category("boundary")(pool)
-    assert smaller.matrix is not None and smaller.matrix.tests == ("t0", "t2")
-    assert [len(row) for row in smaller.matrix.cells] == [2] * 6
     store = sweepdir.sweep()
     apart(store)
     found = {row["a"]: row for row in replay(store, "max_pass", read_table=read_rows)["ablations"]}
     assert found["suite off"]["delta"] == -1.0 and found["repair off"]["delta"] == 0.0
     assert found["width 1"]["candidates"] == 8
-
-
-def test_the_matrices_tell_how_far_each_category_of_tests_can_be_trusted_without_a_verdict() -> None:
-    store = sweepdir.sweep()
-    stated = column("s").model_copy(update={"confidence": 0.9})
-    odd = column("odd").model_copy(update={"category": "edge_case"})
-    add_pool(store, "t", "hc", [*["+-"] * 6, *["-+"] * 2], None, 1, tests=[stated, odd])
-    found = {row["category"]: row for row in replay(store, None, read_table=read_rows)["reliability"]}
-    assert found[stated.category]["validity"] > 0.7 > 0.5 > found["edge_case"]["validity"]
-    assert [row["cells"] for row in found.values()] == [8, 8]
-    stream = io.StringIO()
-    tell_replay(replay(store, None, read_table=read_rows), stream)
-    assert "edge_case" in stream.getvalue()
 
 
 def test_the_same_sweep_is_told_twice_in_the_same_words_and_is_plain_json() -> None:

@@ -1,41 +1,14 @@
-import random
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hc_ray.domain.suite import Category, PassMatrix, SelfTest
-from hc_ray.selftests.trust import reliability, trust
+from hc_ray.selftests.trust import trust
 from tests.fakes.suites import call_test, matrix_of
 
 
 def judge(name: str, category: Category = "boundary", confidence: float = 0.5, known: bool = True) -> SelfTest:
     return call_test(name, value="1" if known else None, category=category, confidence=confidence)
-
-
-def drawn(seed: int, tasks: int) -> list[tuple[PassMatrix, list[SelfTest]]]:
-    """Matrices of a world in which boundary tests are valid and half of the edge tests are wrong."""
-    chance = random.Random(seed)
-    pools = []
-    for _ in range(tasks):
-        tests = [judge("s", "happy_path", 0.9)]
-        tests += [judge(f"b{i}", "boundary") for i in range(4)] + [judge(f"e{i}", "edge_case") for i in range(4)]
-        wrong = {"e0", "e1"}
-        rows = []
-        for _ in range(8):
-            right = chance.random() < 0.5
-            passes = [(test.id in wrong) != right if test.category == "edge_case" else right or chance.random() < 0.2
-                      for test in tests]  # fmt: skip
-            rows.append("".join("+" if passed else "-" for passed in passes))
-        pools.append((matrix_of(rows, tests=tests), tests))
-    return pools
-
-
-def test_valid_categories_are_told_from_unreliable_ones_without_labels() -> None:
-    found = reliability(drawn(1, 12))
-    assert found["boundary"].validity > 0.9 > found["edge_case"].validity
-    assert found["boundary"].validity - found["edge_case"].validity > 0.25 and found["boundary"].false_pass < 0.35
-    assert (found["boundary"].tests, found["boundary"].cells) == (48, 384)
 
 
 def test_a_test_loses_or_gains_trust_by_who_passes_it_a_stated_one_keeps_it_and_inputs_judge_nobody():
@@ -52,7 +25,7 @@ def test_no_candidate_and_no_test_leave_the_prior() -> None:
     tests = [judge("a")]
     empty = PassMatrix(candidates=(), tests=("a",), cells=())
     assert 0.5 < trust(empty, tests)["a"] < 0.7
-    assert reliability([]) == {} and trust(PassMatrix(candidates=(), tests=(), cells=()), []) == {}
+    assert trust(PassMatrix(candidates=(), tests=(), cells=()), []) == {}
     with pytest.raises(ValueError, match="columns"):
         trust(empty, [judge("other")])
 
@@ -63,5 +36,3 @@ def test_every_estimate_is_a_chance(rows: list[str]) -> None:
     tests = [judge("a", "happy_path", 0.9), judge("b"), judge("c", "edge_case")]
     told = trust(matrix_of(rows, tests=tests), tests)
     assert all(0 < value < 1 for value in told.values())
-    assert all(0 < one.validity < 1 and 0 < one.false_pass < 1
-               for one in reliability([(matrix_of(rows, tests=tests), tests)]).values())  # fmt: skip

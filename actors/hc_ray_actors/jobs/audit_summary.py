@@ -6,7 +6,6 @@ from typing import Any
 
 from hc_ray_actors.jobs.audit_subjects import Audit, AuditedTrial, Outcome
 from hc_ray_actors.verifiers import audit as figures
-from hc_ray_actors.verifiers import pools as pooling
 
 SCHEMA_VERSION = 1
 
@@ -19,7 +18,6 @@ DEFINITIONS = {
     "and candidates that fail the hidden tests",
     "mutant_detection": "fault detection on mutants alone; Python references only, five mutation operators",
     "candidate_detection": "fault detection on candidates alone",
-    "fault_rejection": "share of faults that any test of the suite rejects, valid or not",
     "false_rejection": "share of the candidates that pass the hidden tests, but fail some test of the suite",
     "overlap": "share of hidden tests for which some self-test reaches a Matthews correlation of "
     f"{figures.COVERED:g} over the reference, killed mutants and candidates. Limits: the hidden tests must use pytest "
@@ -49,8 +47,7 @@ def summarise(audit: Audit, outcome: Outcome) -> dict[str, Any]:
         },
         "categories": _plain(figures.by_category(outcome.evidence)),
         "testers": _plain(figures.by_tester(outcome.evidence)),
-        "selection": [one.model_dump(mode="json") for one in pooling.selected(pools)],
-        "disagreeing_verdicts": sum(bool(pool.disagrees) for pool in pools),
+        "disagreeing_verdicts": sum(bool(pool["disagrees"]) for pool in pools),
         "sandboxes": outcome.sandboxes,
     }
     if audit.split == "dev":
@@ -60,7 +57,7 @@ def summarise(audit: Audit, outcome: Outcome) -> dict[str, Any]:
             for one in outcome.evidence
             for suite in one.suites
         ]
-        summary["pools"] = [pool.model_dump(mode="json") for pool in pools]
+        summary["pools"] = pools
     return summary
 
 
@@ -93,25 +90,18 @@ def _faults(measured: list[figures.Evidence]) -> dict[str, int]:
     }
 
 
-def pools_of(audit: Audit, outcome: Outcome) -> list[pooling.Pool]:
-    """Every trial that has candidates, each candidate with its real verdict."""
+def pools_of(audit: Audit, outcome: Outcome) -> list[dict[str, Any]]:
+    """Every trial that has candidates, each candidate with its real verdict: what ``report --replay`` reads."""
     return [_pool(trial, outcome.verdicts.get(trial.task, {})) for trial in audit.trials if trial.candidates]
 
 
-def _pool(trial: AuditedTrial, bits: Mapping[str, bool | None]) -> pooling.Pool:
-    candidates = tuple(
-        pooling.PoolCandidate(id=identity, passed=bits.get(digest), tokens=tokens)
-        for identity, digest, tokens in trial.candidates
-    )
-    chosen = next((one.passed for one in candidates if one.id == trial.chosen), None)
+def _pool(trial: AuditedTrial, bits: Mapping[str, bool | None]) -> dict[str, Any]:
+    """One without a file is the untouched workspace. ``disagrees``: whether what was handed in, graded again from its
+    files, got another verdict than its trial; None where the trial had several verdicts, or none."""
+    candidates = [{"id": identity, "passed": bits.get(digest), "tokens": tokens}
+                  for identity, digest, tokens in trial.candidates]  # fmt: skip
+    chosen = next((one["passed"] for one in candidates if one["id"] == trial.chosen), None)
     known = chosen is not None and trial.passed is not None and trial.verdicts == 1
-    return pooling.Pool(
-        trial=trial.name,
-        task=trial.task,
-        agent=trial.agent,
-        config_hash=trial.config_hash,
-        seed=trial.seed,
-        chosen=trial.passed,
-        disagrees=chosen != trial.passed if known else None,
-        candidates=candidates,
-    )
+    told = {name: getattr(trial, name) for name in ("task", "agent", "config_hash", "seed")}
+    return {"trial": trial.name, **told, "chosen": trial.passed,
+            "disagrees": chosen != trial.passed if known else None, "candidates": candidates}  # fmt: skip

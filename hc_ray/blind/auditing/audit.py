@@ -81,14 +81,12 @@ class Figures(Value):
     """Of the faults, the mutants alone; None where the reference is no Python."""
     candidate_detection: Share
     """Of the faults, the candidates alone."""
-    fault_rejection: Share
-    """As fault detection, but by any test, valid or not: what the trial itself would see."""
     false_rejection: Share
     overlap: Share
 
 
 MEASURES = ("validity", "triviality", "discrimination", "flakiness", "fault_detection", "mutant_detection",
-            "candidate_detection", "fault_rejection", "false_rejection", "overlap")  # fmt: skip
+            "candidate_detection", "false_rejection", "overlap")  # fmt: skip
 Choice = Callable[[AuditedTest], bool]
 
 
@@ -163,7 +161,6 @@ def _measured(one: Evidence, judges: Sequence[AuditedTest]) -> dict[str, list[bo
         "fault_detection": [_rejects(seen, valid) for seen in (*mutants, *failing)],
         "mutant_detection": [_rejects(seen, valid) for seen in mutants],
         "candidate_detection": [_rejects(seen, valid) for seen in failing],
-        "fault_rejection": [_rejects(seen, runnable) for seen in (*mutants, *failing)],
         "false_rejection": [_rejects(seen, runnable) for seen in passing],
         "overlap": [real in _covered(one, judges) for real in informative(one)],
     }
