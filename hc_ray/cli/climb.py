@@ -1,6 +1,6 @@
 """``climb``: from one solver config to the next."""
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +17,9 @@ from hc_ray.cli.options import (
     print_json,
     takes,
 )
+
+if TYPE_CHECKING:
+    from hc_ray.domain.config import SweepConfig
 
 
 def add_to(app: typer.Typer) -> None:
@@ -35,6 +38,20 @@ def climb(
     as_json: Json = False,
 ) -> int:
     """Improve the settings of hc step by step: changes are proposed, raced on dev tasks and accepted or reverted."""
+    from hc_ray_actors.jobs.climb import stored_settings
+
+    out, path = given["--out"], given["--path"]
+    base = stored_settings(str(out)) if resume and out and config is None and path is None else None
+    if config is None and path is None and base is None:
+        config = "climb"
+    settings = config_from(config, given, base=base, sets=set_ or ())
+    return climb_from(settings, resume=resume, dry_run=dry_run, verbose=verbose, as_json=as_json)
+
+
+def climb_from(
+    settings: "SweepConfig", *, resume: bool, dry_run: bool, verbose: bool, as_json: bool, address: str | None = None
+) -> int:
+    """A climb that begins at some settings, told as it goes on. Returns the exit code."""
     from hc_ray.domain.errors import ConfigError
     from hc_ray.reports.climb_page import tell_climb
     from hc_ray.reports.climb_report import change_of
@@ -43,13 +60,9 @@ def climb(
     from hc_ray.stores.sweep_directory import SweepStore
     from hc_ray_actors.jobs import climb as job
 
-    out, path = given["--out"], given["--path"]
-    if resume and out is None:
+    if resume and settings.out is None:
         raise ConfigError("--resume needs -o OUT, the folder of the climb to continue")
-    base = job.stored_settings(str(out)) if resume and config is None and path is None else None
-    if config is None and path is None and base is None:
-        config = "climb"
-    plan = job.prepare(config_from(config, given, base=base, sets=set_ or ()), resume=resume)
+    plan = job.prepare(settings, resume=resume, address=address)
     stream = people(as_json)
     heading(f"Climb: {plan.sweep.config.dataset} → {plan.out}", stream=stream)
     for line in (*plan.says, f"sandbox {plan.sweep.sandbox}: {plan.sweep.sandbox_why}", *plan.sweep.notes):
@@ -72,7 +85,7 @@ def climb(
     try:
         summary = job.run(
             plan, watch=lambda trials: Progress(trials, verbose=verbose, stream=stream), tell=tell,
-            note=lambda text: say(f"note: {text}", stream=stream, style="yellow"),
+            note=lambda text: say(f"note: {text}", stream=stream, style="yellow"), address=address,
         )  # fmt: skip
     except KeyboardInterrupt:
         say(f"interrupted; to continue: hc-ray climb --resume -o {plan.out}", stream=stream, style="yellow")

@@ -60,8 +60,14 @@ def sweep(
     from hc_ray.domain.errors import ConfigError
 
     settings = _settings(config, given, start=from_, resume=resume, sets=set_ or ())
+    if settings.search == "climb":
+        from hc_ray.cli.climb import climb_from
+
+        if max_trials is not None or sleep:
+            raise ConfigError("search: climb: a climb takes no --max-trials and no --sleep; climb.tokens bounds it")
+        return climb_from(settings, resume=resume, dry_run=dry_run, verbose=verbose, as_json=as_json, address=address)
     if settings.climb is not None:
-        raise ConfigError("these settings have a section climb: run them with hc-ray climb")
+        raise ConfigError("climb: settings with terms of a climb need search: climb, too (or run hc-ray climb)")
     from hc_ray_actors.driver import sweep as sweeps
 
     plan = sweeps.prepare(settings, resume=resume, address=address)

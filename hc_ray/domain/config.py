@@ -213,8 +213,10 @@ class SweepConfig(BaseModel):
     """The engine of every role that ``roles`` does not list."""
     roles: dict[RoleName, EngineConfig] = {}
     """Separate engines for single roles. ``tester`` may be a list, whose engines all write tests for the same suite."""
+    search: Literal["sweep", "climb"] = "sweep"
+    """What ``hc-ray sweep`` runs: these settings, or a climb that begins at them, as ``hc-ray climb`` does."""
     climb: ClimbSettings | None = None
-    """Terms of a climb from these settings (``hc-ray climb``); None: its defaults."""
+    """Terms of a climb; None: its defaults."""
     sandbox: Literal["auto", "docker", "bwrap"] = "auto"
     """Sandbox backend. ``auto`` uses Docker if it responds and has (or can pull) the tasks' images, else bubblewrap;
     the plan names the reason."""

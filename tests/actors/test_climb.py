@@ -121,8 +121,9 @@ def test_a_climb_whose_driver_was_interrupted_and_killed_goes_on_to_the_same_rec
         assert gone.returncode == -signal.SIGKILL, gone.stderr
         inner = max(trials.iterdir())
         assert inner.name.endswith(stage) and b'"decision":null' in records(given["out"])["1-0.json"].replace(b" ", b"")
-        with pytest.raises(OutputError, match=f"hc-ray climb --resume -o {given['out']}"):
-            stored_config(str(inner))
+        for place in (str(inner), given["out"]):
+            with pytest.raises(OutputError, match=f"hc-ray climb --resume -o {given['out']}"):
+                stored_config(place)
     stored = len(list(trials.glob("*/trials/*/result.json")))
     again = climbed(climb.stored_settings(given["out"]), rest := Watch(), resume=True)
     assert records(given["out"]) == records(str(tmp_path / "whole"))

@@ -42,7 +42,9 @@ def test_help_loads_nothing_heavy():
     (["sweep", "-k", "many"], "'--seeds'"),
     (["sweep", "--resume"], "--resume needs -o OUT"),
     (["climb", "--resume"], "--resume needs -o OUT"),
-    (["sweep", "climb"], "run them with hc-ray climb"),
+    (["sweep", "--set", "climb.tokens=9"], "need search: climb, too (or run hc-ray climb)"),
+    (["sweep", "climb", "--max-trials", "3"], "a climb takes no --max-trials"),
+    (["sweep", "climb", "-a", "raw"], "a climb tunes hc alone, not raw"),
     (["climb", "--resume", "-o", "nowhere"], "nowhere: no climb to resume"),
     (["run"], "--path"),
     (["run", "-p", "x", "-a", "hcc"], "did you mean hc?"),
@@ -56,6 +58,15 @@ def test_what_a_user_gets_wrong_is_two_lines_at_most_and_exit_code_2(arguments, 
     assert cli.run(arguments) == 2
     out, err = capsys.readouterr()
     assert out == "" and says in err and 1 <= len(err.strip().splitlines()) <= 2 and not list(tmp_path.iterdir())
+
+
+def test_a_sweep_of_a_config_that_is_a_climb_is_that_climb(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    told = []
+    for verb in ("sweep", "climb"):
+        assert cli.run([verb, "climb", "-o", "out", "--sandbox", "bwrap", "--dry-run", "--json"]) == 0
+        told.append(json.loads(capsys.readouterr().out))
+    assert told[0] == told[1] and told[0]["terms"]["tokens"] == 3_000_000
 
 
 def test_a_bug_is_one_line_and_exit_code_1_and_debug_shows_the_traceback(capsys):

@@ -45,7 +45,7 @@ class Found(Value):
 
 def comparable(config: SweepConfig) -> dict[str, Any]:
     """The part of a plan's config that a resume must repeat: all but where it runs and how wide."""
-    return config.model_dump(mode="json", exclude={"out", *PLACEMENT})
+    return config.model_dump(mode="json", exclude={"out", "search", *PLACEMENT})
 
 
 def stored_config(out: str) -> SweepConfig:
@@ -57,6 +57,8 @@ def stored_config(out: str) -> SweepConfig:
     try:
         stored = _sweep(store)
     except FileNotFoundError:
+        if store.exists("climb/declared.json"):
+            raise OutputError(f"{out} is a climb; to continue it: hc-ray climb --resume -o {out}") from None
         raise OutputError(f"{out}: not a sweep directory (no sweep.json), so there is nothing to resume") from None
     try:
         return SweepConfig.model_validate(
