@@ -120,7 +120,7 @@ class Suite(Value):
     environment: EnvironmentView | None = None
     """None where nobody looked."""
     notes: tuple[str, ...] = ()
-    """What the gate saw of the suite as a whole: trivial candidates, readings by running code, mutants."""
+    """What the gate saw of the suite as a whole."""
     reflections: tuple[str, ...] = ()
     questions: int = 0
     """Questions for tests that were asked of testers."""

@@ -1,7 +1,5 @@
 """Writing a suite of whole test files, for any task: rounds of a tester that sees instruction and environment, then the
-gate. A check is admitted if it parses, can fail, is stable on the untouched environment, and no independent second
-reading contradicts it with a sentence of the task. What passes on the untouched environment becomes a guard; what a
-state passes that knows nothing of the task does not discriminate."""
+gate, to which an independent second reading belongs: it drops a check that a sentence of the task contradicts."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,13 +8,11 @@ from hc_ray.agent import environment_probe
 from hc_ray.agent.deliverable import deliverable_of
 from hc_ray.domain.prompt import Malformed
 from hc_ray.domain.seeds import seed_of
-from hc_ray.domain.suite import CATEGORIES, Cell, GateVerdict, SelfTest, Suite
-from hc_ray.selftests import askings, file_tester, gate
+from hc_ray.domain.suite import CATEGORIES, SelfTest, Suite
+from hc_ray.selftests import askings, file_tester
 from hc_ray.selftests.coverage import reflection, requirements
 from hc_ray.selftests.file_tester import Reading
-from hc_ray.selftests.shape import capped
 from hc_ray.selftests.shown_examples import shown_tests
-from hc_ray.selftests.trivial_states import missing, named_paths, trivial_states
 from hc_ray.selftests.writer import Writer
 
 _READING_SHARE = 0.35
@@ -36,7 +32,6 @@ class FileSuiteWriter(Writer):
         """The whole suite, gated and frozen."""
         self._environment, self._heads = environment_probe.describe(self.spec, self.task), await self._shown()
         self._written: list[file_tester.Written] = []
-        self._reasons: dict[str, tuple[bool, str]] = {}
         # Of what the instruction shows only examples: that a file is named makes it no deliverable.
         shown = (
             []
@@ -44,19 +39,10 @@ class FileSuiteWriter(Writer):
             else [test for test in shown_tests(self.spec, deliverable_of(self.spec)) if test.subject.kind != "file"]
         )
         made = self._numbered([*shown, *await self._ask_in_rounds(shown)])
-        admitted = await self._gated(made)
-        kept, beyond = capped(admitted, self.config)
-        for verdict in beyond:
-            self._reasons[verdict.id] = (False, verdict.reason)
-        kept_ids = {test.id for test in kept}
         return self._frozen(
             key,
             made,
-            kept=kept,
-            dropped=tuple(test for test in made if test.id not in kept_ids),
-            gate=tuple(
-                GateVerdict(id=test.id, admitted=test.id in kept_ids, reason=self._reasons[test.id][1]) for test in made
-            ),
+            self._kept(await self._gated(made)),
             assumptions=tuple(one for written in self._written for one in written.assumptions),
             uncertainties=tuple(one for written in self._written for one in written.uncertainties),
         )
@@ -112,68 +98,7 @@ class FileSuiteWriter(Writer):
         short = [one for one in CATEGORIES if counts[one] < self.config.tests_per_category_min]
         return reflection(requirements(self.spec), tests, short, number=number)
 
-    # The gate
-
-    async def _gated(self, made: Sequence[SelfTest]) -> list[SelfTest]:
-        gated = gate.screen(made)
-        self._note(gated.verdicts)
-        if self.config.gate == "off" or not gated.admitted:
-            return list(gated.admitted)
-        runs = await self._runs.repeat(f"{self._place}-gate", {}, gated.admitted, repeats=gate.STABLE_RUNS)
-        standing = [
-            settled for test, cells in zip(gated.admitted, runs, strict=True)
-            if (settled := self._on_untouched(test, cells)) is not None
-        ]  # fmt: skip
-        standing = await self._against_trivial(standing)
-        standing = await self._read_again(standing)
-        able = sum(test.discriminates and not test.guard for test in standing)
-        guards = sum(test.guard for test in standing)
-        self.notes.append(
-            f"{len(standing)} tests, {guards} of them guards; {able} discriminate"
-            f"{'' if able else ': the suite is weak'}."
-        )
-        return standing
-
-    def _note(self, verdicts: Sequence[GateVerdict]) -> None:
-        self._reasons.update({one.id: (one.admitted, one.reason) for one in verdicts})
-
-    def _drop(self, test: SelfTest, reason: str) -> None:
-        self._reasons[test.id] = (False, reason)
-
-    def _on_untouched(self, test: SelfTest, cells: Sequence[Cell]) -> SelfTest | None:
-        """What the untouched environment says of a test, run three times there; None: it is dropped."""
-        if len({cell.outcome for cell in cells}) > 1:
-            self._drop(test, "unstable: it answered differently in repeated runs")
-        elif cells[0].outcome == "skipped":
-            self._drop(test, f"cannot run here: {cells[0].detail[:160]}")
-        elif (lacks := self._lacks(cells[0])) is not None:
-            self._drop(test, f"cannot run here: the environment has no module {lacks}")
-        elif cells[0].outcome == "pass":
-            self._reasons[test.id] = (True, "a guard: it passes on the untouched environment")
-            return test.model_copy(update={"guard": True, "discriminates": False})
-        else:
-            return test
-        return None
-
-    def _lacks(self, cell: Cell) -> str | None:
-        """A module that a check imports and that no result will bring: the task does not speak of it."""
-        _, found, rest = cell.detail.partition("No module named '")
-        name = rest.partition("'")[0].partition(".")[0]
-        return name if found and name not in self.spec.instruction else None
-
-    async def _against_trivial(self, tests: Sequence[SelfTest]) -> list[SelfTest]:
-        """Mark what a state passes that knows nothing."""
-        base = await self._forks.base()
-        lacking = await missing(base, named_paths(self.spec, tests))
-        passed: dict[str, str] = {}
-        for name, files in trivial_states(self.spec, lacking).items():
-            row = await self._runs.try_out(f"{self._place}-{name}", files, tests)
-            for test, cell in zip(tests, row, strict=True):
-                if cell.outcome == "pass" and not test.guard:
-                    passed.setdefault(test.id, name)
-        for identity, name in passed.items():
-            self._reasons[identity] = (True, f"does not discriminate: the {name} state passes it")
-        return [test.model_copy(update={"discriminates": False}) if test.id in passed else test for test in tests]
+    # The second reading
 
     async def _read_again(self, tests: Sequence[SelfTest]) -> list[SelfTest]:
         """Have checks read against the task once more; what a quotation contradicts is dropped."""
@@ -199,10 +124,10 @@ class FileSuiteWriter(Writer):
             return test
         quoted = file_tester.quoted_in(reading.quote, self.spec.instruction)
         if reading.verdict == "wrong" and quoted:
-            self._drop(test, f"a second reading contradicts it: “{reading.quote[:120]}” ({reading.reason[:80]})")
+            self._reasons[test.id] = f"a second reading contradicts it: “{reading.quote[:120]}” ({reading.reason[:80]})"
             return None
         if reading.verdict == "right" and quoted:
-            self._reasons[test.id] = (True, "admitted: a second reading supports it")
+            self._reasons[test.id] = "admitted: a second reading supports it"
             return test.model_copy(update={"confidence": _SUPPORTED})
-        self._reasons[test.id] = (True, f"weighs less: a second reading finds no sentence for it ({reading.verdict})")
+        self._reasons[test.id] = f"weighs less: a second reading finds no sentence for it ({reading.verdict})"
         return test.model_copy(update={"weight": round(test.weight * _UNSUPPORTED, 4)})

@@ -50,11 +50,12 @@ class SuiteRuns:
         self, place: str, variants: Mapping[str, Mapping[str, str]], tests: Sequence[SelfTest]
     ) -> dict[str, tuple[Cell, ...]]:
         """As ``try_out`` for several states at once: name → cells. Those whose files all lie in the workdir share one
-        fork and one run (what starts a run costs more than a test); one that the run does not tell whole, and those
-        that a run before it left no room for, get a fork of their own."""
+        fork and one run (what starts a run costs more than a test), unless a check, which may leave processes, is among
+        the tests; one that the run does not tell whole, and those that a run before it left no room for, get a fork of
+        their own."""
         shared = {name: files for name, files in variants.items() if self.may_share(files)}
         found: dict[str, tuple[Cell, ...]] = {}
-        if len(shared) > 1 and tests:
+        if len(shared) > 1 and tests and all(test.subject.kind != "check" for test in tests):
             found = await self._together(place, shared, tests)
         for name, files in variants.items():
             if name not in found:

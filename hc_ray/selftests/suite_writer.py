@@ -20,10 +20,8 @@ from hc_ray.domain.suite import CATEGORIES, Category, SelfTest, Suite
 from hc_ray.domain.task import Task
 from hc_ray.domain.value import digest_of
 from hc_ray.selftests import askings, gate, tester
-from hc_ray.selftests.baseline_programs import trivial_candidates
 from hc_ray.selftests.coverage import reflection, requirements
 from hc_ray.selftests.file_suite import FileSuiteWriter
-from hc_ray.selftests.shape import capped
 from hc_ray.selftests.shown_examples import generic_inputs, shown_tests
 from hc_ray.selftests.target import Target, targets_of
 from hc_ray.selftests.writer import Writer
@@ -52,31 +50,8 @@ class SuiteWriter(Writer):
         made += await self._ask_in_rounds(made)
         made += self._filled(made)
         numbered = self._numbered(made)
-        gated = await self._gated(numbered)
-        kept, beyond = capped(gated.admitted, self.config)
-        verdicts = {verdict.id: verdict for verdict in (*gated.verdicts, *beyond)}
-        kept_ids = {test.id for test in kept}
-        return self._frozen(
-            key,
-            numbered,
-            kept=kept,
-            dropped=(*gated.dropped, *(test for test in gated.admitted if test.id not in kept_ids)),
-            gate=tuple(verdicts[test.id] for test in numbered),
-            assumptions=self._assumptions(kept),
-        )
-
-    async def _gated(self, tests: Sequence[SelfTest]) -> gate.Gated:
-        """All of the gate, with a note on what trivial candidates pass."""
-        gated = gate.screen(tests)
-        if self.config.gate == "off":
-            return gated
-        untouched = await self._runs.repeat(f"{self._place}-gate", {}, gated.admitted, repeats=gate.STABLE_RUNS)
-        gated = gate.joined(gated, gate.run_through(gated.admitted, untouched))
-        trivial = trivial_candidates(self.spec, self.deliverable)
-        rows = await self._runs.try_all(f"{self._place}-variants", trivial, gated.admitted)
-        judged, told = gate.against_trivial(gated.admitted, rows)
-        self.notes += [told] if told else []
-        return gate.joined(gated, judged)
+        kept = self._kept(await self._gated(numbered))
+        return self._frozen(key, numbered, kept, assumptions=self._assumptions(kept))
 
     def _assumptions(self, kept: Sequence[SelfTest]) -> tuple[str, ...]:
         """Which categories stayed thin and why, as sentences for a reader."""

@@ -1,5 +1,5 @@
 """States of the workspace that know nothing of the task: every path that a suite names and the environment lacks made
-empty, a constant, or the instruction's own words. A check that such a state passes cannot tell right from wrong."""
+empty, a constant, or the instruction's own words. A property that such a state has cannot tell right from wrong."""
 
 import ast
 import posixpath
@@ -44,18 +44,31 @@ async def missing(sandbox: Sandbox, paths: Sequence[str]) -> tuple[str, ...]:
     return tuple(seen.stdout.decode("utf-8", "replace").splitlines())
 
 
-def trivial_states(spec: Spec, paths: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
-    """Name → files. ``paths``: those that the environment lacks; nothing where it lacks none."""
+def trivial_states(spec: Spec, paths: Sequence[str], tests: Sequence[SelfTest] = ()) -> Mapping[str, Mapping[str, str]]:
+    """Name → files, those of the workdir by relative paths. ``paths``: those that the environment lacks; nothing where
+    it lacks none. ``tests``: what they call answers always the same."""
     # What lies below another of them makes that a folder.
     files = [path for path in paths if not any(other.startswith(path + "/") for other in paths)]
     if not files:
         return {}
-    words = _words(spec)
+    words, inside = _words(spec), spec.workdir.rstrip("/") + "/"
+    places = {path: path.removeprefix(inside) for path in files}
     return {
-        EMPTY: dict.fromkeys(files, ""),
-        CONSTANT: {path: _CONSTANTS.get(posixpath.splitext(path)[1].lower(), _STUB) for path in files},
-        PARROT: {path: _of_kind(path, words) for path in files},
+        EMPTY: dict.fromkeys(places.values(), ""),
+        CONSTANT: {place: _constant(spec, path, tests) for path, place in places.items()},
+        PARROT: {place: _of_kind(path, words) for path, place in places.items()},
     }
+
+
+def _constant(spec: Spec, path: str, tests: Sequence[SelfTest]) -> str:
+    """One constant of its kind; of a module that tests call, functions with the first answer that any test expects."""
+    answers: dict[str, str] = {}
+    for test in tests:
+        if test.subject.function and posixpath.join(spec.workdir, test.subject.path) == path:
+            answer = test.expectation.value if test.expectation.kind == "value" else ""
+            answers[test.subject.function] = answers.get(test.subject.function) or answer
+    defined = [f"def {name}(*given, **named):\n    return {answer or 0}\n" for name, answer in answers.items()]
+    return "\n\n".join(defined) or _CONSTANTS.get(posixpath.splitext(path)[1].lower(), _STUB)
 
 
 def _words(spec: Spec) -> str:

@@ -1,4 +1,7 @@
-"""What both ways of writing a suite share: what a writer is given, numbering, and the frozen suite with its costs."""
+"""What both ways of writing a suite share: what a writer is given, the gate, and the frozen suite with its costs.
+
+A test is admitted if it parses, can fail, and is stable on the untouched environment. What passes there becomes a
+guard; a property that a state has which knows nothing of the task does not discriminate."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,11 +12,13 @@ from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.domain.config import TestgenConfig
 from hc_ray.domain.events import TestgenProgress
 from hc_ray.domain.ports import Events
-from hc_ray.domain.suite import CATEGORIES, GateVerdict, SelfTest, Suite
+from hc_ray.domain.suite import CATEGORIES, Cell, GateVerdict, SelfTest, Suite
 from hc_ray.domain.task import Task
-from hc_ray.selftests import askings
+from hc_ray.selftests import askings, gate
 from hc_ray.selftests.coverage import coverage, requirements
+from hc_ray.selftests.shape import capped
 from hc_ray.selftests.suite_runs import SuiteRuns
+from hc_ray.selftests.trivial_states import missing, named_paths, trivial_states
 from hc_ray.spec.spec import Spec
 
 
@@ -40,6 +45,8 @@ class Writer:
         self.notes: list[str] = []
         self.reflections: list[str] = []
         self.questions = self.malformed = 0
+        self._reasons: dict[str, str] = {}
+        """Id of a test → what the gate says of it."""
 
     @property
     def exchanges(self) -> tuple[Exchange, ...]:
@@ -55,14 +62,80 @@ class Writer:
             numbered.append(test.model_copy(update={"id": f"{prefix}{test.category}-{counts[test.category]}"}))
         return tuple(numbered)
 
+    # The gate
+
+    async def _gated(self, made: Sequence[SelfTest]) -> list[SelfTest]:
+        """What may enter the suite, each test marked with what it can tell."""
+        gated = gate.screen(made)
+        self._reasons.update({one.id: one.reason for one in gated.verdicts})
+        if self.config.gate == "off" or not gated.admitted:
+            return list(gated.admitted)
+        runs = await self._runs.repeat(f"{self._place}-gate", {}, gated.admitted, repeats=gate.STABLE_RUNS)
+        standing = [
+            settled for test, cells in zip(gated.admitted, runs, strict=True)
+            if (settled := self._on_untouched(test, cells)) is not None
+        ]  # fmt: skip
+        standing = await self._against_trivial(standing)
+        standing = await self._read_again(standing)
+        judging = [test for test in standing if test.expectation.kind != "unknown"]
+        able = sum(test.discriminates and not test.guard for test in judging)
+        self.notes.append(
+            f"{len(standing)} tests, {sum(test.guard for test in judging)} of them guards; {able} discriminate"
+            f"{'' if able else ': the suite is weak'}."
+        )
+        return standing
+
+    async def _read_again(self, tests: Sequence[SelfTest]) -> list[SelfTest]:
+        """What a second reading leaves; all of them where there is none."""
+        return list(tests)
+
+    def _on_untouched(self, test: SelfTest, cells: Sequence[Cell]) -> SelfTest | None:
+        """What the untouched environment says of a test, run three times there; None: it is dropped."""
+        check = test.subject.kind == "check"
+        if len({(cell.outcome, None if check else cell.observed) for cell in cells}) > 1:
+            self._reasons[test.id] = "unstable: it answered differently in repeated runs"
+        elif cells[0].outcome == "skipped":
+            self._reasons[test.id] = f"cannot run here: {cells[0].detail[:160]}"
+        elif check and (lacks := self._lacks(cells[0])) is not None:
+            self._reasons[test.id] = f"cannot run here: the environment has no module {lacks}"
+        elif cells[0].outcome == "pass":
+            self._reasons[test.id] = "a guard: it passes on the untouched environment"
+            return test.model_copy(update={"guard": True, "discriminates": False})
+        else:
+            return test
+        return None
+
+    def _lacks(self, cell: Cell) -> str | None:
+        """A module that a check imports and that no result will bring: the task does not speak of it."""
+        _, found, rest = cell.detail.partition("No module named '")
+        name = rest.partition("'")[0].partition(".")[0]
+        return name if found and name not in self.spec.instruction else None
+
+    async def _against_trivial(self, tests: Sequence[SelfTest]) -> list[SelfTest]:
+        """Mark the properties that a state has which knows nothing; shown answers and refusals are the task's own."""
+        lacking = await missing(await self._forks.base(), named_paths(self.spec, tests))
+        rows = await self._runs.try_all(self._place, trivial_states(self.spec, lacking, tests), tests)
+        passed: dict[str, str] = {}
+        for name, row in rows.items():
+            for test, cell in zip(tests, row, strict=True):
+                if cell.outcome == "pass" and test.expectation.kind == "property" and not test.guard:
+                    passed.setdefault(test.id, name)
+        for identity, name in passed.items():
+            self._reasons[identity] = f"does not discriminate: the {name} state passes it"
+        return [test.model_copy(update={"discriminates": False}) if test.id in passed else test for test in tests]
+
+    def _kept(self, admitted: Sequence[SelfTest]) -> tuple[SelfTest, ...]:
+        """As many of them as a suite may hold."""
+        kept, beyond = capped(admitted, self.config)
+        self._reasons.update({verdict.id: verdict.reason for verdict in beyond})
+        return kept
+
     def _frozen(
         self,
         key: str,
         made: Sequence[SelfTest],
-        *,
         kept: tuple[SelfTest, ...],
-        dropped: tuple[SelfTest, ...],
-        gate: tuple[GateVerdict, ...],
+        *,
         assumptions: tuple[str, ...],
         uncertainties: tuple[str, ...] = (),
     ) -> Suite:
@@ -72,13 +145,15 @@ class Writer:
             if generated[category]:
                 event = TestgenProgress(category=category, generated=generated[category], admitted=admitted[category])
                 self._events.emit(event)
-        asked = requirements(self.spec)
+        asked, ids = requirements(self.spec), {test.id for test in kept}
         return Suite(
             key=key,
             task_digest=self.task.digest,
             tests=kept,
-            dropped=dropped,
-            gate=gate,
+            dropped=tuple(test for test in made if test.id not in ids),
+            gate=tuple(
+                GateVerdict(id=test.id, admitted=test.id in ids, reason=self._reasons[test.id]) for test in made
+            ),
             requirements=asked,
             assumptions=assumptions,
             uncertainties=uncertainties,

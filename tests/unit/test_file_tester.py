@@ -134,10 +134,10 @@ def test_trivial_states_make_every_named_path_that_is_missing():
     assert paths == ("/app/sum.txt", "/app/out/report.json")
     states = trivial_states(SPEC, [*paths, "/app/run.sh", "/app/out"])
     assert list(states) == [EMPTY, CONSTANT, PARROT]
-    assert set(states[EMPTY]) == {"/app/sum.txt", "/app/out/report.json", "/app/run.sh"}, "files make their folder"
-    assert states[CONSTANT]["/app/out/report.json"] == "{}\n" and "exit 0" in states[CONSTANT]["/app/run.sh"]
-    assert "An empty file" not in states[PARROT]["/app/sum.txt"], "code spans come before prose"
-    assert "sum.txt" in states[PARROT]["/app/sum.txt"] and trivial_states(SPEC, []) == {}
+    assert set(states[EMPTY]) == {"sum.txt", "out/report.json", "run.sh"}, "files make their folder"
+    assert states[CONSTANT]["out/report.json"] == "{}\n" and "exit 0" in states[CONSTANT]["run.sh"]
+    assert "An empty file" not in states[PARROT]["sum.txt"], "code spans come before prose"
+    assert "sum.txt" in states[PARROT]["sum.txt"] and trivial_states(SPEC, []) == {}
 
 
 def test_the_tester_is_shown_task_environment_and_heads_of_files_and_is_asked_for_what_is_missing():

@@ -5,29 +5,24 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hc_ray.domain.task import Environment, Task
 from hc_ray.selftests import gate
-from hc_ray.selftests.baseline_programs import trivial_candidates
-from tests.fakes.folder_place import FolderPlace
-from tests.fakes.specs import read
-from tests.fakes.testers import GUESSES, INSTRUCTION, a_tester, suite_of
+from tests.fakes.testers import GUESSES, a_tester, suite_of
 
 
-async def test_trivial_candidates_and_scripts_run_and_a_hard_coded_one_knows_the_example_only():
-    made = trivial_candidates(*read(INSTRUCTION))
-    names = {}
-    exec(made["hard-coded"]["m.py"], names)
-    assert callable(names["f"]) and names["f"](4) == 8 and names["f"](5) is None
-    exec(made["constant"]["m.py"], names)
-    assert names["f"](5) == 8 and made["empty"] == {"m.py": ""}
-    place = FolderPlace()
-    box = await place.create(Task(name="t", digest="0" * 64, instruction="x", environment=Environment()), "s")
-    made = trivial_candidates(*read("Write a shell script `t.sh`. `bash t.sh \"it's\"` prints `Hi 'it'`."))
-    await box.put({name: files["t.sh"].encode() for name, files in made.items()})
-    assert (await box.exec(["sh", "hard-coded", "it's"], timeout=20)).stdout == b"Hi 'it'\n"
-    assert (await box.exec(["sh", "hard-coded", "you"], timeout=20)).stdout == b""
-    assert (await box.exec(["sh", "constant", "you"], timeout=20)).stdout == b"Hi 'it'\n"
-    await place.close()
+async def test_what_knows_nothing_passes_does_not_discriminate_and_what_is_there_already_is_a_guard():
+    suite = await suite_of(a_tester(lambda prompt: GUESSES))
+    judging = [test for test in suite.tests if test.expectation.kind != "unknown"]
+    able = {test.expectation.name if test.expectation.kind == "property" else "value": test.discriminates
+            for test in judging}  # fmt: skip
+    assert able == {"value": True, **dict.fromkeys(able.keys() - {"value"}, False)} and "type" in able
+    reasons = {verdict.id: verdict.reason for verdict in suite.gate}
+    told = {reasons[test.id].rsplit(": ", 1)[-1] for test in judging if not test.discriminates}
+    assert told == {"the empty state passes it", "the constant state passes it"}
+    assert suite.notes[-1].endswith("1 discriminate.") and not any(test.guard for test in judging)
+    there = await suite_of(a_tester(lambda prompt: ""), files={"m.py": "def f(n):\n    return 8\n"})
+    assert {test.id for test in there.tests if test.expectation.kind == "value"} <= {
+        test.id for test in there.tests if test.guard
+    } and there.notes[-1].endswith("the suite is weak.")
 
 
 async def test_what_the_tester_expects_judges_nobody_and_its_inputs_stay():

@@ -3,7 +3,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hc_ray.domain.suite import SelfTest
-from hc_ray.selftests.baseline_programs import trivial_candidates
 from hc_ray.selftests.coverage import coverage, reflection, requirements
 from hc_ray.selftests.gate import fault_of
 from hc_ray.selftests.shown_examples import generic_inputs, shown_tests
@@ -48,7 +47,6 @@ def test_only_shown_calls_runs_and_blocks_have_answers(text, told):
 def test_a_program_is_tried_with_shown_inputs_a_data_file_by_what_it_holds_and_no_file_not_at_all():
     spec, deliverable = read("Make the tests in this repository pass. `f(1)` returns `2`.")
     assert shown_tests(spec, deliverable) == generic_inputs(spec, deliverable, count=3) == ()
-    assert trivial_candidates(spec, deliverable) == {}
     runs = generic_inputs(*read("Write `t.sh`. `sh t.sh a b` prints `1`."), count=3)
     assert [(test.subject.kind, test.input) for test in runs] == [("command", "a b")]
     (file,) = generic_inputs(*read("Write `/app/o.csv`."), count=3)
@@ -132,5 +130,4 @@ def test_any_instruction_gives_only_tests_that_can_run(text):
     spec, deliverable = read(text)
     made = (*shown_tests(spec, deliverable), *generic_inputs(spec, deliverable, count=3))
     assert all(fault_of(test) is None for test in made)
-    trivial_candidates(spec, deliverable)
     requirements(spec)
