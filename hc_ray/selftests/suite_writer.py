@@ -68,13 +68,10 @@ class SuiteWriter(Writer):
         return tuple(told)
 
     async def _ask_in_rounds(self, stated: Sequence[SelfTest]) -> list[SelfTest]:
-        """Ask every tester for tests of every category that applies and is not full, as long as the budget pays. Where
-        no category is short, what is left is the last round, the adversarial one."""
+        """Ask every tester for tests of every category that applies and is not full, as long as the budget pays and a
+        category is short."""
         found: list[SelfTest] = []
-        complete = False
         for number in range(1, self.config.rounds + 1):
-            if complete and number < self.config.rounds:
-                continue
             questions = self._questions(number, [*self._known, *stated, *found])
             asked = [(asking, prompt) for asking, *_, prompt in questions]
             asked = asked[: await askings.payable(asked)]
@@ -89,7 +86,8 @@ class SuiteWriter(Writer):
             short = self._short([*stated, *found])
             told = reflection(requirements(self.spec), [*stated, *found], short, number=number)
             self.reflections.append(told)
-            complete = not short
+            if not short:
+                break
         return found
 
     def _questions(self, number: int, have: Sequence[SelfTest]) -> list[Question]:
@@ -107,7 +105,7 @@ class SuiteWriter(Writer):
             if counts[category] >= self.config.tests_per_category_max:
                 continue
             for i, target in enumerate(target for target in self.targets if target.kind != "file"):
-                voice = (number, category, i) if who == 0 else (number, category, i, who)
+                place = (number, category, i) if who == 0 else (number, category, i, who)
                 prompt = tester.ask(
                     self.spec,
                     target,
@@ -116,9 +114,8 @@ class SuiteWriter(Writer):
                     known=[test for test in have if test.subject == target.subject and test.category == category],
                     reflection=self.reflections[-1] if self.reflections else "",
                     count=self.config.tests_per_category_max,
-                    seed=seed_of(self.task.digest, self._seed, "tester", self._place, *voice),
+                    seed=seed_of(self.task.digest, self._seed, "tester", self._place, *place),
                     temperature=tester.temperature(self.config.temperature, len(questions)),
-                    voice=tester.voice(number, self.config.rounds),
                     workspace=environment_probe.shown(self.spec.snapshot, self.deliverable.inputs),
                 )
                 questions.append((asking, target, category, prompt))

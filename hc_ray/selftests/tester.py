@@ -26,8 +26,6 @@ _WORDS: dict[Category, str] = {
     "edge_case": "unusual inputs",
     "invalid_input": "invalid inputs",
 }
-_PERSONAS = ("", "a reviewer who doubts the obvious", "a user in a hurry")
-_ADVERSARY = "a careless solution fails"
 _STEPS = (0.0, -0.2, 0.2)
 _STOP = ("\n\n\n", "\ndef ", "\nclass ", "\nif ", "\nfor ", "\nprint(", "```")
 _ANSWER_TOKENS = 96
@@ -49,15 +47,6 @@ def temperature(middle: float, place: int) -> float:
     return round(min(2.0, max(0.0, middle + _STEPS[place % len(_STEPS)])), 2)
 
 
-def voice(number: int, rounds: int) -> str:
-    """How a question of round ``number`` is coloured: from the second round on another persona; the last of several
-    rounds asks for what a careless solution gets wrong."""
-    if rounds > 1 and number == rounds:
-        return f" that {_ADVERSARY}"
-    persona = _PERSONAS[(number - 1) % len(_PERSONAS)]
-    return f", as {persona} would choose them" if persona else ""
-
-
 def ask(
     spec: Spec,
     target: Target,
@@ -69,12 +58,11 @@ def ask(
     count: int = 4,
     seed: int,
     temperature: float,
-    voice: str = "",
     workspace: str = "",
 ) -> Prompt:
     """Ask for tests of one category. ``known`` tests (a few) are shown, so that others come back; ``reflection`` is
-    what the last round left uncovered, ``voice`` colours the question, ``workspace`` is what files hold (said to be
-    cut where it is). The instruction stands in it whole."""
+    what the last round left uncovered, ``workspace`` what files hold (said to be cut where it is). The instruction
+    stands in it whole."""
     chat = profile.test_form == "chat"
     asked = spec.instruction.strip() + (f"\n\n{workspace}" if workspace else "")
     told = [f"# {reflection}"] if reflection and not chat else [reflection] if reflection else []
@@ -90,7 +78,7 @@ def ask(
         instruction=asked if chat else commented(asked),
         module=target.module,
         function=target.function,
-        words=_WORDS.get(category, "various inputs") + voice,
+        words=_WORDS.get(category, "various inputs"),
         count=count,
         what="its standard input" if reads_stdin(spec, target) else "its arguments",
         known="".join(f"{line}\n" for line in told),

@@ -3,7 +3,7 @@
 from hc_ray.domain.task import Environment
 from hc_ray.spec.files import read_files
 from hc_ray.spec.markdown import blocks, sentences
-from hc_ray.spec.runs import read_commands, read_runs
+from hc_ray.spec.runs import read_runs
 from hc_ray.spec.signatures import called_only, read_calls, read_signatures
 from hc_ray.spec.spec import Spec
 
@@ -24,5 +24,4 @@ def read_spec(instruction: str, environment: Environment) -> Spec:
         calls=calls,
         runs=read_runs(parts, files),
         files=files,
-        commands=read_commands(parts),
     )

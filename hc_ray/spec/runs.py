@@ -1,5 +1,5 @@
 """Runs of programs that an instruction shows: sessions at a prompt, Input/Output blocks, tables, and code spans such as
-"`sh x.sh a` prints `b`". Also the command lines that it quotes."""
+"`sh x.sh a` prints `b`"."""
 
 import posixpath
 import re
@@ -12,7 +12,6 @@ from hc_ray.spec.spec import NamedFile, Run
 _SESSIONS = frozenset(
     {"", "console", "shell", "sh", "bash", "zsh", "shell-session", "shellsession", "terminal", "text"}
 )
-_SHELLS = frozenset({"shell", "sh", "bash", "zsh", "console", "shell-session", "shellsession", "terminal"})
 _PROMPT = re.compile(r"^\s*((?:\(\w+\)\s*)?(?:[\w.-]+@[\w.-]+[:\s]?[\w.~/-]*)?[$%#>]) +(\S.*)$")
 _PROGRAM = re.compile(
     r"(?:time\s+|sudo\s+)?(?:(?:ba|z)?sh|python[\d.]*|node|ruby|perl|java|Rscript)\s+[^\s-]\S*|\./\S|\bpython3? -m \w"
@@ -26,7 +25,6 @@ _HOLE = re.compile(r"\.\.\.|…|(?<![<\d])<[A-Za-z][\w -]*>|\[-|\{[a-z_]+\}|/pat
 _REMARK = re.compile(r"\S\s+(?:#|//|<-|<--|←)\s+\w")
 _HEREDOC = re.compile(r"(?<!<)<<-?\s*[\"']?(\w+)")
 _LONGEST_DOCUMENT = 200
-_COMPOUND = re.compile(r"^(?:for|while|until|if|case|function)\b|^\w+\s*\(\)", re.MULTILINE)
 _LABEL = re.compile(
     r"[\s*_#>-]*(?:(?:example|sample|expected)\s+)*(input|output)(?:\s*#?\d+)?[\s*_]*(?::[\s*_]*(.*?))?[\s_]*",
     re.IGNORECASE,
@@ -46,17 +44,6 @@ def read_runs(blocks: Sequence[Block], files: Iterable[NamedFile]) -> tuple[Run,
         if place not in kept or (kept[place].output is None and run.output is not None):
             kept[place] = run
     return tuple(kept.values())
-
-
-def read_commands(blocks: Sequence[Block]) -> tuple[str, ...]:
-    """Command lines behind a prompt sign and lines of shell blocks, each once; none with a placeholder."""
-    found: dict[str, None] = {}
-    for block in blocks:
-        if block.kind == "code":
-            for step in _session(block) or _script(block):
-                if not _HOLE.search(step.command):
-                    found.setdefault(step.command)
-    return tuple(found)
 
 
 class _Step(Value):
@@ -142,24 +129,6 @@ def _of_session(steps: Sequence[_Step], names: frozenset[str]) -> Iterator[Run]:
             )
         # What a later command prints may depend on this one, which a test of that one alone would lack.
         known = known and _CHANGES.search(step.command) is None
-
-
-def _script(block: Block) -> list[_Step]:
-    """The commands of a block of shell code without prompts; a compound command keeps its block whole, and what opens
-    as a file does is none."""
-    if block.language not in _SHELLS or block.text.startswith("#!"):
-        return []
-    if _COMPOUND.search(block.text):
-        return [_Step(command=block.text)]
-    steps: list[_Step] = []
-    lines, at = block.text.split("\n"), 0
-    while at < len(lines):
-        line = lines[at].strip()
-        at += 1
-        if line and not line.startswith("#"):
-            command, at = _whole_command(line, lines, at)
-            steps.append(_Step(command=command))
-    return steps
 
 
 # Labels

@@ -89,8 +89,6 @@ class Spec(Value):
     runs: tuple[Run, ...] = ()
     files: tuple[NamedFile, ...] = ()
     """In order of first mention, each once."""
-    commands: tuple[str, ...] = ()
-    """Command lines that the instruction quotes: behind a prompt sign, or in a block of shell code."""
     snapshot: EnvironmentView = EnvironmentView()
     """What the untouched environment holds; empty until somebody has looked."""
 

@@ -10,10 +10,6 @@ def shown(text: str) -> list[tuple[str, str, str | None]]:
     return [(run.command, run.stdin, run.output) for run in read_spec(text, Environment()).runs]
 
 
-def commands(text: str) -> list[str]:
-    return list(read_spec(text, Environment()).commands)
-
-
 @pytest.mark.parametrize(("block", "expected"), [
     ("$ sh x.sh a b\nb\na", [("sh x.sh a b", "b\na\n")]),
     ("% ./x.sh 1\n2\n% ./x.sh 5\n6", [("./x.sh 1", "2\n"), ("./x.sh 5", "6\n")]),
@@ -46,7 +42,7 @@ def test_an_output_that_is_cut_remarked_upon_or_depends_on_an_earlier_command_is
     assert shown(f"{F}\n$ sh x.sh 90\n1\n2\n...\n90\n{F}") == [("sh x.sh 90", "", None)]
     assert shown(f"{F}\n$ sh x.sh 90\n1  # the first\n{F}") == [("sh x.sh 90", "", None)]
     text = f"{F}console\n$ cd /srv\n$ sh x.sh 3\n9\n{F}"
-    assert shown(text) == [("sh x.sh 3", "", None)] and commands(text) == ["cd /srv", "sh x.sh 3"]
+    assert shown(text) == [("sh x.sh 3", "", None)]
     (run,) = read_spec("Write x. Then `sh x.sh a` prints `b`. Good.", Environment()).runs
     assert run.sentence == "Then `sh x.sh a` prints `b`."
 
@@ -95,17 +91,3 @@ def test_a_description_of_input_and_output_is_no_run(text: str) -> None:
 ])  # fmt: skip
 def test_a_span_that_prints_another_is_a_run(text: str, expected: list[tuple[str, str, str | None]]) -> None:
     assert shown(text) == expected
-
-
-@pytest.mark.parametrize(("block", "expected"), [
-    ("bash\n# build\nmake all\n./run.sh --fast \\\n  --all", ["make all", "./run.sh --fast --all"]),
-    ("sh\nfor i in 1 2; do\n  echo $i\ndone", ["for i in 1 2; do\n  echo $i\ndone"]),
-    ("bash\n#!/bin/bash\necho 1", []),
-    ("console\n$ make\nok\n$ make test", ["make", "make test"]),
-    ("bash\ntool --in <file> --out x", []),
-    ("bash\ncat > a.txt <<EOF\n1\nEOF\nls", ["cat > a.txt <<EOF\n1\nEOF", "ls"]),
-    ("python\nimport os", []),
-    ("\nmake all", []),
-])  # fmt: skip
-def test_command_lines_of_shell_blocks_are_quoted(block: str, expected: list[str]) -> None:
-    assert commands(f"Run:\n\n{F}{block}\n{F}") == expected

@@ -11,7 +11,7 @@ from hc_ray.domain.prompt import Prompt
 from hc_ray.domain.suite import Suite
 from hc_ray.domain.task import Environment, Task
 from hc_ray.selftests.suite_writer import suite_key
-from hc_ray_actors.jobs.audit_subjects import INSTRUCTION, Subject
+from hc_ray_actors.jobs.audit_subjects import INSTRUCTION
 from hc_ray_actors.jobs.audit_subjects import tester_of as author_of
 from hc_ray_actors.jobs.testers import with_testers
 from hc_ray_actors.trials import together
@@ -31,17 +31,12 @@ async def asked_of(reply: str, least: int = 2) -> tuple[list[Prompt], Suite]:
     return asked, await suite_of(a_tester(answer), rounds=3, tests_per_category_max=6, tests_per_category_min=least)
 
 
-async def test_rounds_change_their_voice_and_the_last_or_the_only_one_is_the_adversarial():
+async def test_a_round_is_told_what_the_last_one_left_out_and_there_is_none_where_nothing_is_short():
     asked, suite = await asked_of("", least=5)
     texts = [prompt.text or "" for prompt in asked]
-    assert any("a careless solution fails" in text for text in texts) and any(
-        "a reviewer who" in text for text in texts
-    )
     assert any(suite.reflections[0] in text for text in texts) and len({prompt.temperature for prompt in asked}) >= 3
-    asked, _ = await asked_of("#1) == 2\nassert f(-#) == 0\nassert f(9#) == 18\n")
-    texts = [prompt.text or "" for prompt in asked]
-    assert any("a careless solution fails" in text for text in texts)
-    assert not any("a reviewer who" in text for text in texts)
+    asked, suite = await asked_of("#1) == 2\nassert f(-#) == 0\nassert f(9#) == 18\n")
+    assert len(asked) == 3 and len(suite.reflections) == 1
 
 
 async def test_a_suite_tells_which_categories_stayed_thin_and_which_sentences_it_covers() -> None:
@@ -120,7 +115,4 @@ def test_a_list_of_none_or_of_too_many_testers_is_refused(listed: list[dict[str,
 
 async def test_the_auditor_tells_testers_and_the_instruction_apart() -> None:
     suite = await both_of(writer("left", "31"), writer("right", "61"))
-    subject = Subject(task=TASK, suites=(suite,), testers={suite.key: "whoever"})
-    assert {author_of(test, suite, subject) for test in suite.tests} == {"left", "right", INSTRUCTION}
-    old = suite.model_copy(update={"questions": 0})
-    assert {author_of(test, old, subject) for test in suite.tests if not test.tester} == {"whoever"}
+    assert {author_of(test) for test in suite.tests} == {"left", "right", INSTRUCTION}

@@ -69,7 +69,7 @@ def prepare(out: str, settings: AuditSettings, *, split: str = "dev") -> Audit:
     }
     if own == "dev" and fixed is not None:
         tasks = {digest: task for digest, task in tasks.items() if fixed.side(digest) != "holdout"}
-    subjects, trials = read_subjects(store, sweep, tasks)
+    subjects, trials = read_subjects(store, tasks)
     limited = tuple(_limited(subject, settings) for subject in subjects)
     sandboxes = sum(FIXED_SANDBOXES + 2 * (len(one.candidates) + settings.mutants) for one in limited)
     now = digest_of({digest: sealed.sealed_digests.get(digest) for digest in swept})
@@ -216,7 +216,7 @@ def audited_suite(subject: Subject, number: int) -> figures.AuditedSuite:
                 name=f"{number}.{place}",
                 category=test.category,
                 expectation=test.expectation.kind,
-                tester=tester_of(test, suite, subject),
+                tester=tester_of(test),
                 admitted=place < len(suite.tests),
                 guard=test.guard,
                 judges=test.expectation.kind != "unknown" and test.weight > 0,

@@ -5,10 +5,8 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from hc_ray.domain.candidate import Candidate
-from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.suite import SelfTest, Suite
 from hc_ray.domain.task import Task
 from hc_ray.domain.trial import TrialKey, TrialResult
@@ -26,8 +24,6 @@ class Subject(Value):
 
     task: Task
     suites: tuple[Suite, ...] = ()
-    testers: dict[str, str] = {}
-    """Suite key → who wrote it."""
     candidates: dict[str, dict[str, str]] = {}
     """Digest → files; each end state once, whoever came up with it."""
     differences: dict[str, str] = {}
@@ -96,9 +92,7 @@ NO_FILES = digest_of({})
 """The digest of a candidate without files: it hands in the untouched workspace."""
 
 
-def read_subjects(
-    store: SweepStore, sweep: Mapping[str, Any], tasks: Mapping[str, Task]
-) -> tuple[tuple[Subject, ...], tuple[AuditedTrial, ...]]:
+def read_subjects(store: SweepStore, tasks: Mapping[str, Task]) -> tuple[tuple[Subject, ...], tuple[AuditedTrial, ...]]:
     """Every task of ``tasks`` (by public digest) that the sweep has something of, and its trials."""
     suites: dict[str, list[Suite]] = defaultdict(list)
     for path in store.list("suites"):
@@ -118,12 +112,10 @@ def read_subjects(
         tars[key.task_digest] |= whole
         trials.append(trial)
     digests = sorted({*suites, *files} & tasks.keys(), key=lambda digest: tasks[digest].name)
-    writer = _tester(sweep)
     return tuple(
         Subject(
             task=tasks[digest],
             suites=tuple(suites[digest]),
-            testers={suite.key: writer for suite in suites[digest]},
             candidates=files[digest],
             differences=tars[digest],
         )
@@ -163,18 +155,9 @@ def _trial(
     return trial, {digest: one.files for digest, one in held.items() if one.all_text or digest in whole}, whole
 
 
-def _tester(sweep: Mapping[str, Any]) -> str:
-    """Who wrote the suites of a sweep."""
-    told = (sweep.get("models") or {}).get("tester")
-    return EngineConfig.model_validate(told["engine"]).label if told else "unknown"
-
-
-def tester_of(test: SelfTest, suite: Suite, subject: Subject) -> str:
-    """Who wrote a test: a tester, or the instruction where no model was needed. Of suites from before tests bore a
-    name, the sweep's tester."""
-    if test.tester:
-        return test.tester
-    return INSTRUCTION if suite.questions else subject.testers.get(suite.key) or "unknown"
+def tester_of(test: SelfTest) -> str:
+    """Who wrote a test: a tester, or the instruction where no model was needed."""
+    return test.tester or INSTRUCTION
 
 
 def dataset_home(folder: Path) -> Path:
