@@ -1,15 +1,16 @@
 """One trial as ``show`` prints it."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from hc_ray.reports.html_report import NOT_MEASURED
+from hc_ray.reports.page import Section
 
-_FILES = 12
+Data = Mapping[str, Any]
 LETTERS = {"pass": "pass", "fail": "fail", "error": "error", "skipped": "skip", "timeout": "time"}
 
 
-def tell(trial: Mapping[str, Any], *, verbose: bool = False, stream: IO[str] | None = None) -> None:
+def tell(trial: Data, *, verbose: bool = False, stream: IO[str] | None = None) -> None:
     """Print what ``describe`` found. ``verbose`` adds every prompt and answer."""
     from hc_ray.reports import terminal
 
@@ -21,8 +22,15 @@ def tell(trial: Mapping[str, Any], *, verbose: bool = False, stream: IO[str] | N
     terminal.heading("Instruction", stream=stream)
     say(trial["instruction"] or "not stored: this agent does not read it")
     tell_suite(trial["suite"], stream)
-    _tell_candidates(trial, stream)
-    _tell_attempts(trial, stream, verbose)
+    for section in _of_candidates(trial):
+        terminal.tell(section, stream)
+    for title, text in _results(trial["candidates"]):
+        terminal.heading(title, stream=stream)
+        say(text)
+    if trial["failed_attempts"]:
+        terminal.tell(_attempts(trial["failed_attempts"]), stream)
+        for trace in [one["trace"].rstrip() for one in trial["failed_attempts"] if verbose and one["trace"]]:
+            say(trace, "dim")
     terminal.heading("Selection", stream=stream)
     say(_why(trial))
     terminal.heading("Verdict", stream=stream)
@@ -35,99 +43,43 @@ def tell(trial: Mapping[str, Any], *, verbose: bool = False, stream: IO[str] | N
             say(exchange["message"])
 
 
-def _tell_attempts(trial: Mapping[str, Any], stream: IO[str] | None, verbose: bool) -> None:
+def _attempts(attempts: Sequence[Data]) -> Section:
     """What failed outside the sandboxes, in its order."""
-    from hc_ray.reports import terminal
-
-    attempts: Sequence[Mapping[str, Any]] = trial["failed_attempts"]
-    if not attempts:
-        return
-    terminal.heading(f"Failures outside the sandboxes: {len(attempts)} attempts", stream=stream)
     rows = [
-        (
-            one["stage"],
-            one["number"],
-            one["at"],
-            one["error_type"],
-            (one["error"].strip().splitlines() or [""])[0],
-            "no retry" if one["again_after_sec"] is None else f"{one['again_after_sec']:.1f} s",
-        )
+        (one["stage"], one["number"], one["at"], one["error_type"], (one["error"].strip().splitlines() or [""])[0],
+         "no retry" if one["again_after_sec"] is None else f"{one['again_after_sec']:.1f} s")
         for one in attempts
-    ]
-    terminal.table(
-        ("stage", "attempt", "time", "error", "message", "retried after"), rows, stream=stream, numbers=("attempt",)
-    )
-    for one in attempts if verbose else ():
-        if one["trace"]:
-            terminal.say(one["trace"].rstrip(), stream=stream, style="dim")
+    ]  # fmt: skip
+    columns = ("stage", "attempt", "time", "error", "message", "retried after")
+    return Section(f"Failures outside the sandboxes: {len(attempts)} attempts", columns, rows, numbers=("attempt",))
 
 
-def tell_suite(suite: Mapping[str, Any] | None, stream: IO[str] | None = None) -> None:
-    """Print the tests with the gate's reasons."""
+def tell_suite(suite: Data | None, stream: IO[str] | None = None) -> None:
+    """Print the tests with the gate's reasons, and what was understood on the way."""
     from hc_ray.reports import terminal
 
     if suite is None:
-        terminal.heading("Self-tests", stream=stream)
-        terminal.say("none: this agent writes no tests", stream=stream)
+        terminal.tell(Section("Self-tests", notes=("none: this agent writes no tests",)), stream)
         return
     admitted = sum(test["admitted"] for test in suite["tests"])
-    terminal.heading(f"Self-tests: {admitted} admitted of {len(suite['tests'])} generated", stream=stream)
     rows = [
-        (
-            "yes" if test["admitted"] else "no",
-            test["id"],
-            test["category"],
-            _asks(test),
-            test["reason"] or "no reason given",
-        )
+        ("yes" if test["admitted"] else "no", test["id"], test["category"], _asks(test),
+         test["reason"] or "no reason given")
         for test in suite["tests"]
-    ]
-    if rows:
-        terminal.table(("admitted", "id", "category", "test", "gate's reason"), rows, stream=stream)
-    tell_reading(suite, stream)
+    ]  # fmt: skip
+    title = f"Self-tests: {admitted} admitted of {len(suite['tests'])} generated"
+    terminal.tell(Section(title, ("admitted", "id", "category", "test", "gate's reason"), rows,
+                          notes=() if rows else ("no test was written",)), stream)  # fmt: skip
+    counts = ", ".join(f"{category} {admitted}/{made}" for category, (admitted, made) in suite["counts"].items())
+    told = {
+        "Assumed": suite["assumptions"], "Uncertain": suite["uncertainties"], "Reflections": suite["reflections"],
+        "Gate's notes on the whole suite": suite["notes"], "Admitted/generated by category": [counts] if counts else [],
+    }  # fmt: skip
+    for title, lines in told.items():
+        terminal.tell(Section(title, notes=[f"· {line}" for line in lines]), stream)
 
 
-def tell_reading(suite: Mapping[str, Any], stream: IO[str] | None = None) -> None:
-    """Print what ``told_suite`` holds besides the tests: environment, assumptions, reflections, the gate's notes and
-    counts by category; nothing for parts that an older suite lacks."""
-    from hc_ray.reports import terminal
-
-    def listed(title: str, lines: list[str]) -> None:
-        if lines:
-            terminal.heading(title, stream=stream)
-            for line in lines:
-                terminal.say(f"· {line}", stream=stream)
-
-    _tell_environment(suite.get("environment"), listed)
-    listed("Assumed", list(suite.get("assumptions") or []))
-    listed("Uncertain", list(suite.get("uncertainties") or []))
-    listed("Reflections", list(suite.get("reflections") or []))
-    listed("Gate's notes on the whole suite", list(suite.get("notes") or []))
-    counts = suite.get("counts") or {}
-    if counts:
-        told = ", ".join(f"{category} {admitted}/{made}" for category, (admitted, made) in counts.items())
-        listed("Admitted/generated by category", [told])
-
-
-def _tell_environment(view: Mapping[str, Any] | None, listed: Any) -> None:
-    if not view:
-        return
-    lines = []
-    if view.get("tools"):
-        lines.append(
-            "tools: " + ", ".join(f"{name} ({said})" if said else name for name, said in view["tools"].items())
-        )
-    for file in view.get("files", [])[:_FILES]:
-        parts = [f"{file['path']}, {file['size']} bytes"]
-        parts += [f"{file['lines']} lines"] if file.get("lines") is not None else []
-        parts += [f"{name} {', '.join(file[name])}" for name in ("columns", "keys", "functions") if file.get(name)]
-        lines.append("; ".join(parts))
-    if len(view.get("files", [])) > _FILES:
-        lines.append(f"and {len(view['files']) - _FILES} more files")
-    listed("Environment", lines)
-
-
-def _asks(test: Mapping[str, Any]) -> str:
+def _asks(test: Data) -> str:
     """``double(2) → 4`` and the like, on one line."""
     expectation = test["expectation"]
     expected = {
@@ -144,37 +96,33 @@ def _asks(test: Mapping[str, Any]) -> str:
     return line if len(line) <= 70 else line[:67] + "..."
 
 
-def _tell_candidates(trial: Mapping[str, Any], stream: IO[str] | None) -> None:
-    from hc_ray.reports import terminal
-
-    candidates: Sequence[Mapping[str, Any]] = trial["candidates"]
-    terminal.heading(f"Candidates: {len(candidates)}", stream=stream)
+def _of_candidates(trial: Data) -> Iterator[Section]:
+    candidates: Sequence[Data] = trial["candidates"]
     if not candidates:
-        terminal.say("none: this agent uses no model", stream=stream)
+        yield Section("Candidates: 0", notes=("none: this agent uses no model",))
         return
     total = len(trial["matrix"]["tests"]) if trial["matrix"] else 0
     columns = ("", "id", "parent", "form", "plan", "T", "tokens", "self-tests", "score", "note")
     rows = [_candidate_row(one, total) for one in candidates]
-    terminal.table(columns, rows, stream=stream, numbers=("T", "tokens", "self-tests", "score"))
-    own = [one for one in candidates if not one.get("duplicate_of")]
-    _tell_matrix(trial["matrix"], {one["id"] for one in own}, stream)
-    for one in own:
-        mark = " (submitted)" if one["chosen"] else ""
+    yield Section(f"Candidates: {len(candidates)}", columns, rows, numbers=("T", "tokens", "self-tests", "score"))
+    if total:
+        yield _matrix(trial["matrix"], {one["id"] for one in candidates if not one.get("duplicate_of")})
+
+
+def _results(candidates: Sequence[Data]) -> Iterator[tuple[str, str]]:
+    """What each candidate made, with a title: its difference to its parent, else its files."""
+    for one in candidates:
+        if one.get("duplicate_of"):
+            continue
+        name = f"{one['id']}{' (submitted)' if one['chosen'] else ''}"
         if one["diff"]:
-            terminal.heading(f"{one['id']}{mark}: diff to {one['parent']}", stream=stream)
-            terminal.say(one["diff"], stream=stream)
-        for path, text in () if one["diff"] else (one["files"] or {}).items():
-            terminal.heading(f"{one['id']}{mark}: {path}", stream=stream)
-            terminal.say(text.rstrip("\n"), stream=stream)
+            yield f"{name}: diff to {one['parent']}", one["diff"]
+        else:
+            yield from ((f"{name}: {path}", text.rstrip("\n")) for path, text in (one["files"] or {}).items())
 
 
-def _tell_matrix(matrix: Mapping[str, Any] | None, shown: Collection[str], stream: IO[str] | None) -> None:
+def _matrix(matrix: Data, shown: Collection[str]) -> Section:
     """Only the candidates in ``shown``: a duplicate's column would repeat another's."""
-    from hc_ray.reports import terminal
-
-    if matrix is None or not matrix["tests"]:
-        return
-    terminal.heading("Pass matrix: self-tests down, candidates across", stream=stream)
     columns = [(name, row) for name, row in zip(matrix["candidates"], matrix["cells"], strict=True) if name in shown]
     rows = []
     for index, test in enumerate(matrix["tests"]):
@@ -182,23 +130,24 @@ def _tell_matrix(matrix: Mapping[str, Any] | None, shown: Collection[str], strea
         failure = next((cell["detail"] for cell in cells if cell and cell["outcome"] != "pass" and cell["detail"]), "")
         words = ["not run" if cell is None else LETTERS[cell["outcome"]] for cell in cells]
         rows.append((test, *words, failure.strip().splitlines()[-1][:80] if failure.strip() else ""))
-    terminal.table(("test", *(name for name, _ in columns), "first failure"), rows, stream=stream)
+    names = ("test", *(name for name, _ in columns), "first failure")
+    return Section("Pass matrix: self-tests down, candidates across", names, rows)
 
 
-def _candidate_row(one: Mapping[str, Any], tests: int) -> tuple[Any, ...]:
+def _candidate_row(one: Data, tests: int) -> tuple[Any, ...]:
     passed = "not run" if one.get("passed") is None else f"{one['passed']}/{tests}"
     score = "" if one["selection_score"] is None else f"{one['selection_score']:.2f}"
     asked = [one.get(name) for name in ("form", "plan", "temperature", "tokens")]
     return ("*" if one["chosen"] else "", one["id"], one.get("parent"), *asked, passed, score, _note(one))
 
 
-def _note(candidate: Mapping[str, Any]) -> str:
+def _note(candidate: Data) -> str:
     if candidate.get("malformed"):
         return f"malformed answer: {candidate['malformed']}"
     return f"same as {candidate['duplicate_of']}" if candidate.get("duplicate_of") else ""
 
 
-def _why(trial: Mapping[str, Any]) -> str:
+def _why(trial: Data) -> str:
     selection = trial["selection"]
     if selection is None:
         files = ", ".join(trial["submission"] or []) or "nothing"
@@ -207,14 +156,14 @@ def _why(trial: Mapping[str, Any]) -> str:
     return f"{selection.get('chosen') or 'none'} by {selection.get('selector')}: {why}"
 
 
-def _verdict(trial: Mapping[str, Any]) -> str:
+def _verdict(trial: Data) -> str:
     word = {True: "passed", False: "failed", None: "unscored"}[trial["passed"]]
     cause = f": {trial['cause']}" if trial["cause"] and trial["passed"] is not True else ""
     witness = f"; second witness: {trial['witness']}" if trial["witness"] else ""
     return f"{word}{cause} ({trial['grading'] or 'not graded'}{witness})"
 
 
-def _cost(trial: Mapping[str, Any]) -> str:
+def _cost(trial: Data) -> str:
     def number(name: str, unit: str) -> str:
         return f"{unit} {NOT_MEASURED}" if trial[name] is None else f"{trial[name]:,.0f} {unit}"
 
