@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from hc_ray.machine.owner import is_leftover, label
+from hc_ray.machine.owner import is_leftover, label, on_own_disk
 from hc_ray.machine.paths import data_root
 
 OWNER_FILE = ".hc-ray-owner"
@@ -64,7 +64,8 @@ def _dead_folders() -> list[Path]:
     """This user's temporary folders whose owners are dead."""
     parents = sorted({Path(tempfile.gettempdir()), Path("/tmp")})
     folders = [folder for parent in parents for folder in sorted(parent.glob("hc-ray-*"))]
-    return [folder for folder in folders if (said := _label_of(folder)) and is_leftover(said)]
+    own = {parent: on_own_disk(parent) for parent in parents}
+    return [one for one in folders if (said := _label_of(one)) and is_leftover(said, own=own[one.parent])]
 
 
 def remove_folder(folder: Path) -> None:

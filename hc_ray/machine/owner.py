@@ -2,14 +2,28 @@
 for it.
 
 An owner is ``<pid>-<start>`` with the process's start in clock ticks since boot (``/proc/<pid>/stat``); a word may
-follow after another dash. A *label* is ``<owner>@<machine>``: it says on which machine the number means something."""
+follow after another dash. A *label* is ``<owner>@<machine>``: it says on which machine the number means something.
 
+A machine is one boot of a kernel and a PID namespace in it: ``<boot id>:<namespace>``. Host names are no part of it,
+since many machines may have the same. So a container is a machine of its own, and a computer another one after each
+boot. Of labels with another boot or namespace:
+
+- On a disk that no other machine can write to, another boot is an earlier one: all of its processes are gone.
+- On a disk or a daemon that others may share, it may be another computer's: left alone.
+- Another namespace of this boot is another container, alive or not: left alone until the next boot.
+- Labels of earlier versions have a host name in the place of the boot id. They are judged, by their process's number,
+  only on this machine's own disk, and otherwise left alone."""
+
+import functools
 import os
 import re
 import socket
 from pathlib import Path
 
 _OWNER = re.compile(r"\d+-\d+(-[\w.-]+)?")
+_BOOT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+OWN_DISKS = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "tmpfs", "overlay"})
+"""File systems that one kernel alone can have mounted for writing."""
 
 
 def current_owner() -> str:
@@ -17,14 +31,38 @@ def current_owner() -> str:
     return f"{os.getpid()}-{_started(os.getpid()) or 0}"
 
 
-def machine() -> str:
-    """Where owners' process numbers mean something: this host and its PID namespace. Daemons can be shared by
-    several."""
+@functools.cache
+def _boot() -> str:
+    """The kernel's boot id; the host name where the kernel has none."""
     try:
-        namespace = Path("/proc/self/ns/pid").stat().st_ino
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
-        namespace = 0
-    return f"{socket.gethostname()}:{namespace}"
+        return socket.gethostname()
+
+
+def _namespace() -> int:
+    try:
+        return Path("/proc/self/ns/pid").stat().st_ino
+    except OSError:
+        return 0
+
+
+def machine() -> str:
+    """Where owners' process numbers mean something. Disks and daemons can be shared by several machines."""
+    return f"{_boot()}:{_namespace()}"
+
+
+def on_own_disk(folder: Path) -> bool:
+    """Whether a folder lies on a file system that no other machine can write to."""
+    kinds: dict[str, str] = {}
+    try:
+        for line in Path("/proc/self/mounts").read_text().splitlines():
+            _, point, kind, *_ = line.split(" ")
+            kinds[point.replace("\\040", " ")] = kind  # the last one mounted there is what is seen
+        real = folder.resolve()
+    except OSError:
+        return False
+    return next((kinds[str(at)] for at in (real, *real.parents) if str(at) in kinds), "") in OWN_DISKS
 
 
 def label(owner: str | None = None) -> str:
@@ -32,11 +70,15 @@ def label(owner: str | None = None) -> str:
     return f"{owner or current_owner()}@{machine()}"
 
 
-def is_leftover(text: str) -> bool:
-    """Whether a label names a process of this machine that runs no more. What is no label, or another machine's, is
-    nobody's to judge here."""
-    owner, at, where = text.partition("@")
-    return bool(at) and where == machine() and is_gone(owner)
+def is_leftover(text: str, *, own: bool = False) -> bool:
+    """Whether a label names a process that runs no more. ``own``: what bears it lies where no other computer can have
+    put it. What is no label, or may be another machine's, is nobody's to judge here."""
+    owner, _, where = text.partition("@")
+    boot = where.partition(":")[0]
+    if where == machine() or (own and where == f"{socket.gethostname()}:{_namespace()}"):
+        return is_gone(owner)
+    earlier = _BOOT.fullmatch(boot) and _BOOT.fullmatch(_boot()) and boot != _boot()
+    return bool(own and earlier and _OWNER.fullmatch(owner))
 
 
 def is_gone(owner: str) -> bool:

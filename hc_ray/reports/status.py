@@ -1,12 +1,11 @@
 """How far a sweep is, read from its directory: committed trials, the journal's last events, and the owner's lease."""
 
 import json
-import socket
 import time
 from typing import Any
 
 from hc_ray.domain.ports import Store
-from hc_ray.machine.owner import is_alive
+from hc_ray.machine.owner import is_alive, machine
 from hc_ray.reports.report import read_sweep
 
 SILENT = 60.0
@@ -41,7 +40,7 @@ def _owner(store: Store) -> str | None:
         return None
     if lease.get("released"):
         return "ended"
-    if lease.get("host") == socket.gethostname():
+    if lease.get("machine") == machine():
         return "running" if is_alive(str(lease.get("owner"))) else "gone"
     return "running" if time.time() - float(lease.get("renewed_at") or 0) < SILENT else "gone"
 

@@ -1,17 +1,24 @@
 import os
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+import uuid
+from pathlib import Path
 
 import pytest
 
-from hc_ray.machine import cleanup
-from hc_ray.machine.owner import current_owner, is_gone, is_leftover, label, machine
+from hc_ray.machine import cleanup, owner
+from hc_ray.machine.owner import current_owner, is_gone, is_leftover, label, machine, on_own_disk
 
 DEAD = f"999999999-1@{machine()}"
-OTHERS = ["999999999-1@another-host:1", "999999999-1", "nobody", f"x-1@{machine()}", ""]
-"""Labels that this machine cannot judge."""
+BOOT, NAMESPACE = machine().split(":")
+OTHERS = ["999999999-1@another-host:1", "999999999-1", "nobody", f"x-1@{machine()}", "", f"999999999-1@{BOOT}:1",
+          f"x-1@{uuid.uuid4()}:{NAMESPACE}", f"{current_owner()}@{socket.gethostname()}:{NAMESPACE}"]  # fmt: skip
+"""Labels that this machine cannot judge, or that an earlier version wrote who lives."""
+EARLIER = [f"{current_owner()}@{uuid.uuid4()}:{NAMESPACE}", f"999999999-1@{socket.gethostname()}:{NAMESPACE}"]
+"""Of an earlier boot, and of an earlier version; where others can write, they may be another machine's."""
 
 
 @pytest.fixture
@@ -31,13 +38,28 @@ def _folder(place, name, said):
 
 def test_only_a_dead_owner_of_this_machine_leaves_leftovers():
     assert is_leftover(DEAD) and is_gone("999999999-1-solve")
-    assert not any(is_leftover(said) for said in [label(), f"{current_owner()}-solve@{machine()}", *OTHERS])
+    others = [label(), f"{current_owner()}-solve@{machine()}", *OTHERS]
+    assert not any(is_leftover(said, own=own) for said in others for own in (True, False))
+    assert all(is_leftover(said, own=True) and not is_leftover(said) for said in EARLIER)
+
+
+def test_a_machine_is_a_boot_and_a_pid_namespace_and_its_disks_are_those_that_no_other_can_write_to(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(socket, "gethostname", lambda: "twin")
+    assert machine() == f"{BOOT}:{NAMESPACE}" and Path("/proc/sys/kernel/random/boot_id").read_text().strip() == BOOT
+    assert on_own_disk(tmp_path)
+    mounts = Path("/proc/self/mounts").read_text() + f"nas:/home {tmp_path}/net\\040home nfs4 rw 0 0\n"
+    monkeypatch.setattr(owner.Path, "read_text", lambda path: mounts)
+    (tmp_path / "link").symlink_to(tmp_path / "net home/ours")
+    assert not on_own_disk(tmp_path / "net home/ours") and not on_own_disk(tmp_path / "link") and on_own_disk(tmp_path)
 
 
 def test_a_dead_owners_folder_is_removed_and_whatever_merely_looks_like_one_is_not(place):
     mine, dead = cleanup.owned_folder("engine"), _folder(place, "hc-ray-engine-dead", DEAD)
     kept = [_folder(place, f"hc-ray-engine-{number}", said) for number, said in enumerate(OTHERS)]
     kept += [_folder(place, "hc-ray-engine-plain", None), _folder(place, "other-engine", DEAD), mine]
+    earlier = [_folder(place, f"hc-ray-engine-earlier-{number}", said) for number, said in enumerate(EARLIER)]
     link = place / "hc-ray-engine-link"
     link.symlink_to(_folder(place, "elsewhere", DEAD))
     file = place / "hc-ray-engine-file"
@@ -46,6 +68,7 @@ def test_a_dead_owners_folder_is_removed_and_whatever_merely_looks_like_one_is_n
     (label_elsewhere / cleanup.OWNER_FILE).symlink_to(dead / cleanup.OWNER_FILE)
     assert str(dead) in cleanup.reap_folders(dry=True) and dead.is_dir()
     assert str(dead) in cleanup.reap_folders() and not dead.exists()
+    assert not any(folder.exists() for folder in earlier)
     assert all(folder.is_dir() for folder in (*kept, link, label_elsewhere)) and file.is_file()
     assert not any(str(place) in name for name in cleanup.reap_folders()) and mine.stat().st_mode & 0o777 == 0o700
 

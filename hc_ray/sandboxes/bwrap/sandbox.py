@@ -17,7 +17,7 @@ from pathlib import Path
 
 from hc_ray.domain.errors import DatasetError, PlatformError, SandboxError
 from hc_ray.domain.task import Task
-from hc_ray.machine.owner import is_leftover, label
+from hc_ray.machine.owner import is_leftover, label, on_own_disk
 from hc_ray.machine.paths import data_root
 from hc_ray.sandboxes.bwrap import binary as bwrap_binary
 from hc_ray.sandboxes.bwrap import command as bwrap_command
@@ -195,7 +195,7 @@ def _is_leftover(folder: Path) -> bool:
     except OSError:  # another user's
         return False
     # The machine counts: several may share a home, and each knows its own processes only.
-    return is_leftover(said)
+    return is_leftover(said, own=on_own_disk(folder))
 
 
 def _kill_below(folder: Path) -> None:

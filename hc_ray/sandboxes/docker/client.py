@@ -4,6 +4,7 @@ BuildKit or the command line client."""
 import base64
 import contextlib
 import json
+import os
 import socket
 import tarfile
 import threading
@@ -42,6 +43,12 @@ class Daemon:
         """``docker info``."""
         with faults("info"):
             return dict(self._api.info())
+
+    @property
+    def on_this_kernel(self) -> bool:
+        """Whether it runs here, as far as can be told: behind a socket file, with this kernel's version."""
+        behind_a_file = self._api.base_url == "http+docker://localhost"
+        return behind_a_file and self.facts().get("KernelVersion") == os.uname().release
 
     def pulse(self) -> Pulse:
         """A silent connection that ends with the daemon's process."""

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 
-from hc_ray.machine.owner import is_gone, machine
+from hc_ray.machine.owner import is_leftover
 from hc_ray.sandboxes.docker.client import Daemon
 from hc_ray.sandboxes.docker.images import MACHINE_LABEL, OWNER_LABEL, RUNNER_LABEL, STEP_LABEL, TASK_LABEL
 from hc_ray.sandboxes.docker.place import FORK_LABEL, NAME_LABEL
@@ -17,10 +17,11 @@ def reap(*, dry: bool = False) -> list[str]:
     answers what was removed. With ``dry`` nothing is. Images of tasks and the runner's volume are kept."""
     daemon = Daemon()
     try:
+        # A daemon that several machines share holds containers whose owners this one cannot look up.
+        own = daemon.on_this_kernel
 
         def dead(labels: Mapping[str, str]) -> bool:
-            # A daemon that several machines share holds containers whose owners this one cannot look up.
-            return labels.get(MACHINE_LABEL) == machine() and is_gone(labels.get(OWNER_LABEL, ""))
+            return is_leftover(f"{labels.get(OWNER_LABEL, '')}@{labels.get(MACHINE_LABEL, '')}", own=own)
 
         removed = []
         for container, labels, _ in daemon.containers(OWNER_LABEL):
