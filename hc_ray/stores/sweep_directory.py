@@ -2,23 +2,26 @@
 
 A local write goes to a temporary name and is renamed, so that a reader or a later start sees a file whole or not at
 all; object stores give that by themselves. What a resume builds on outlasts a power cut too: it is on the disk before
-it has its name, and its name is before the sweep goes on."""
+it has its name, and its name is before the sweep goes on. All calls wait for the disk or the network: event loops make
+them in threads."""
 
 import contextlib
 import errno
-import fcntl
 import io
 import os
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from hc_ray.domain.errors import OutputError, StoreError
+from hc_ray.stores.conditional import create_object
+from hc_ray.stores.local_disk import beside, link, lock, sync_folder
 
 COMMITTING = frozenset({"sweep.json", "lease.json", "result.json"})
 """Files that outlast a power cut, wherever they lie; and everything in the folders below."""
 COMMITTING_FOLDERS = ("suites/", "climb/")
+GOOGLE_SECONDS = 10
+"""How long Google's store is tried before it counts as unreachable: its library's own limit is 15 minutes."""
 
 
 class SweepStore:
@@ -30,12 +33,15 @@ class SweepStore:
         self.root = root
         try:
             if "://" in root:
-                self._fs, self._base = fs.FileSystem.from_uri(root)
+                asked = f"{root}{'&' if '?' in root else '?'}retry_limit_seconds={GOOGLE_SECONDS}"
+                self._fs, self._base = fs.FileSystem.from_uri(asked if root.startswith(("gs:", "gcs:")) else root)
             else:
                 self._fs, self._base = fs.LocalFileSystem(), str(Path(root).expanduser().absolute())
         except (OSError, ValueError) as fault:
             raise StoreError(f"{root}: cannot be opened: {fault}") from fault
         self._local = isinstance(self._fs, fs.LocalFileSystem)
+        self._named: set[Path] = set()
+        """Folders whose own names are on the disk."""
 
     def _path(self, path: str) -> str:
         if path.startswith("/") or ".." in path.split("/"):
@@ -57,29 +63,31 @@ class SweepStore:
                 raise StoreError(f"{self.root}: the disk is full, {path} was not written; free some space") from fault
             raise StoreError(f"{self.root}: could not write {path}: {fault}") from fault
 
-    def _write_local(self, path: Path, data: bytes, *, lasting: bool) -> None:
-        target = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    def sync(self, path: str) -> None:
+        """Let a file outlast a power cut that was written as one that need not. Raises ``StoreError``."""
+        if not self._local:
+            return
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with target.open("wb") as file:
-                file.write(data)
-                if lasting:
-                    file.flush()
-                    os.fsync(file.fileno())
-            target.replace(path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                target.unlink(missing_ok=True)
-            raise
+            with Path(self._path(path)).open("rb") as file:
+                os.fsync(file.fileno())
+            self._sync_folders(Path(self._path(path)))
+        except OSError as fault:
+            raise StoreError(f"{self.root}: could not write {path}: {fault}") from fault
+
+    def _write_local(self, path: Path, data: bytes, *, lasting: bool) -> None:
+        with beside(path, data, lasting=lasting) as whole:
+            whole.replace(path)
         if lasting:
             self._sync_folders(path)
 
     def _sync_folders(self, path: Path) -> None:
-        """A file's name lasts, and those of the folders that lead to it."""
-        root = Path(self._base)
-        folders = [folder for folder in path.parents if folder == root or root in folder.parents]
-        for folder in [*folders, root.parent] if path.parent == root else folders:
-            _sync_folder(folder)
+        """A file's name lasts, and those of the folders that lead to it, up to the root's own."""
+        folder, outside = path.parent, Path(self._base).parent
+        sync_folder(folder)
+        while folder not in self._named and folder != outside:
+            sync_folder(folder.parent)
+            self._named.add(folder)
+            folder = folder.parent
 
     @contextlib.contextmanager
     def alone(self, path: str, *, seconds: float) -> Iterator[None]:
@@ -93,26 +101,21 @@ class SweepStore:
         try:
             full.parent.mkdir(parents=True, exist_ok=True)
             with full.open("a") as file:
-                _lock(file, seconds)
+                lock(file, seconds)
                 yield
         except TimeoutError as fault:
             raise StoreError(f"{self.root}: another process has locked {path}") from fault
 
     def claim(self, path: str, data: bytes) -> bool:
-        """Create a file that is not there yet; False where it is. On a file system one of several claimants gets it.
-        On an object store the last writer's data stands: the caller reads it again."""
+        """Create a file that is not there yet; False where it is. One of several claimants gets it, whether or not the
+        file system has locks. Raises ``StoreError``, and ``OutputError`` for an object store that cannot say who was
+        first."""
         full = self._path(path)
         if not self._local:
-            if self.exists(path):
-                return False
-            self.write(path, data)
-            return True
+            return create_object(self.root, full, data)
         try:
-            Path(full).parent.mkdir(parents=True, exist_ok=True)
-            with Path(full).open("xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+            with beside(Path(full), data, lasting=True) as whole:
+                link(whole, Path(full))
             self._sync_folders(Path(full))
         except FileExistsError:
             return False
@@ -136,12 +139,12 @@ class SweepStore:
             raise StoreError(f"{self.root}: could not remove {path}: {fault}") from fault
 
     def read(self, path: str) -> bytes:
-        """A whole file. Raises ``FileNotFoundError`` where nothing was written."""
+        """A whole file. Raises ``FileNotFoundError`` where nothing was written, and ``StoreError``."""
         full = self._path(path)
-        if self._local:
-            with open(full, "rb", buffering=0) as file:  # noqa: PTH123 (a Path costs as much as the rest)
-                return file.read()
         try:
+            if self._local:
+                with open(full, "rb", buffering=0) as file:  # noqa: PTH123 (a Path costs as much as the rest)
+                    return file.read()
             with self._fs.open_input_stream(full) as stream:
                 return bytes(stream.read())
         except FileNotFoundError:
@@ -149,17 +152,23 @@ class SweepStore:
         except OSError as fault:
             raise StoreError(f"{self.root}: could not read {path}: {fault}") from fault
 
+    def _info(self, what: Any) -> Any:
+        try:
+            return self._fs.get_file_info(what)
+        except OSError as fault:
+            raise StoreError(f"{self.root}: could not be read: {fault}") from fault
+
     def exists(self, path: str) -> bool:
         from pyarrow import fs
 
-        return bool(self._fs.get_file_info(self._path(path)).type == fs.FileType.File)
+        return bool(self._info(self._path(path)).type == fs.FileType.File)
 
     def list(self, prefix: str) -> list[str]:
         """Relative paths of all files below a folder, sorted; unfinished temporary files are not listed."""
         from pyarrow import fs
 
         base = self._path(prefix.rstrip("/"))
-        infos = self._fs.get_file_info(fs.FileSelector(base, allow_not_found=True, recursive=True))
+        infos = self._info(fs.FileSelector(base, allow_not_found=True, recursive=True))
         return sorted(
             info.path[len(self._base) + 1 :]
             for info in infos
@@ -182,7 +191,7 @@ class SweepStore:
                     return {folder.name for folder in folders if _size(f"{folder.path}/{name}") >= (0 if empty else 1)}
             except FileNotFoundError:
                 return set()
-        infos = self._fs.get_file_info(fs.FileSelector(base, allow_not_found=True, recursive=True))
+        infos = self._info(fs.FileSelector(base, allow_not_found=True, recursive=True))
         return {
             info.path.rsplit("/", 2)[1] for info in infos if info.path.endswith(f"/{name}") and (empty or info.size)
         }
@@ -198,35 +207,6 @@ def _size(path: str) -> int:
         return os.stat(path).st_size  # noqa: PTH116
     except OSError:
         return -1
-
-
-def _sync_folder(folder: Path) -> None:
-    """The names in a folder are on the disk. One that cannot be synced, by its file system or since this user may not
-    open it, is no reason to stop."""
-    try:
-        file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(file)
-        finally:
-            os.close(file)
-    except OSError as fault:
-        if fault.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EACCES):
-            raise
-
-
-def _lock(file: IO[Any], seconds: float) -> None:
-    """``flock`` with a deadline. A file system that has no locks is no reason to stop."""
-    until = time.monotonic() + seconds
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() > until:
-                raise TimeoutError from None
-            time.sleep(0.02)
-        except OSError:
-            return
 
 
 def sweep_at(out: str) -> SweepStore:

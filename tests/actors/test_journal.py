@@ -1,14 +1,24 @@
+import asyncio
 import json
+import os
+import re
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
+import uuid
+from types import SimpleNamespace
 
 import pytest
 
 from hc_ray.domain.errors import OutputError, StoreError
 from hc_ray.domain.events import TrialStart
+from hc_ray.machine.owner import current_owner, machine
+from hc_ray.sandboxes.bwrap.binary import find_bwrap
 from hc_ray.stores.sweep_directory import SweepStore, parquet, read_parquet
+from hc_ray_actors.driver import trial_files
 from hc_ray_actors.driver.journal import LEASE, Journal, Lease
 
 
@@ -39,34 +49,27 @@ def test_an_owner_of_an_older_epoch_writes_nothing_and_does_not_release_a_newer_
     assert json.loads(store.read(LEASE))["released"] is False
 
 
-TAKER = """
-import sys, time
-from pathlib import Path
+TWIN = """
+import fcntl, os, socket, sys
+from hc_ray.domain.errors import OutputError
+from hc_ray.machine import owner
 from hc_ray.stores import sweep_directory
-from hc_ray.domain.errors import HcRayError
 from hc_ray_actors.driver import journal
 
-out, how = sys.argv[1:]
-journal.SETTLE_SECONDS = 0.5
-if how == "no locks":
+owner._boot, owner._namespace = (lambda: sys.argv[2]), (lambda: 4026531836)  # the same in every virtual machine
+journal.LEASE_SECONDS = 4.0
+if sys.argv[1] == "no locks":
     def refuse(file, how):
         raise OSError(95, "not supported")
-    sweep_directory.fcntl.flock = refuse
-store = sweep_directory.SweepStore(out)
-if how == "object store":
-    store._local = False
-print("ready", flush=True)
-sys.stdin.readline()
-try:
-    lease = journal.Lease(store)
-    print("took", lease.epoch, flush=True)
-    sys.stdin.readline()
-    with lease.held():
-        store.write("written-by", str(lease.epoch).encode())
-    print("wrote", flush=True)
-    sys.stdin.readline()
-except HcRayError as fault:
-    print("refused", type(fault).__name__, flush=True)
+    fcntl.flock = refuse
+print(socket.gethostname(), os.getpid(), flush=True)
+taken = []
+for line in sys.stdin:
+    try:
+        taken.append(journal.Lease(sweep_directory.SweepStore(line.strip())))
+        print("took", flush=True)
+    except OutputError as fault:
+        print(fault, flush=True)
 """
 
 
@@ -80,32 +83,63 @@ def _dead_lease(out):
     return store
 
 
-def _say(process):
-    process.stdin.write("go\n")
-    process.stdin.flush()
+@pytest.mark.parametrize("how", ["with locks", "no locks"])
+def test_of_two_machines_of_one_name_that_start_on_one_directory_the_second_is_refused_20_of_20(tmp_path, how):
+    """With equal process numbers, too, and without the locks that one kernel has and NFS may not have."""
+    own = ["--unshare-pid", "--unshare-uts", "--hostname", "twin", "--dev-bind", "/", "/", "--proc", "/proc"]
+    command = [find_bwrap(), *own, "--die-with-parent", sys.executable, "-c", TWIN, how]
+    piped = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    twins = [subprocess.Popen([*command, str(uuid.uuid4())], **piped) for _ in range(2)]
+    assert [twin.stdout.readline() for twin in twins] == ["twin 2\n"] * 2
+
+    def start(*who):
+        for twin in who:
+            twin.stdin.write(f"{out}\n")
+            twin.stdin.flush()
+        return [twin.stdout.readline() for twin in who]
+
+    for number in range(20):
+        out = tmp_path / str(number)
+        if number == 19:  # whoever had it is dead
+            lease = json.dumps({"epoch": 1, "owner": "2-1", "pid": 2, "host": "twin", "machine": "x", "renewed_at": 0})
+            SweepStore(str(out)).write(LEASE, lease.encode())
+        said = start(*twins)
+        assert sorted(line == "took\n" for line in said) == [False, True], said
+        (late,) = start(twins[said[0] == "took\n"])
+        assert re.search(r"another hc-ray \(process 2 on twin\) is running .* try again 4 s after it went", late)
+    for twin in twins:
+        twin.communicate()
 
 
-@pytest.mark.parametrize("how", ["file system", "no locks", "object store"])
-def test_of_several_processes_that_take_a_directory_at_once_exactly_one_writes_to_it(tmp_path, how):
+@pytest.mark.parametrize(("claim", "told"), [
+    (b"", None), (b'{"epoch"', None), ({"owner": "999999-1"}, None), ({"owner": current_owner()}, "is running"),
+    ({"machine": "x:1", "renewed_at": 0}, None), ({"machine": "x:1"}, "if that machine is gone, try again 1 s after"),
+])  # fmt: skip
+def test_a_start_that_came_no_further_than_its_claim_is_judged_by_that(tmp_path, monkeypatch, claim, told):
+    monkeypatch.setattr("hc_ray_actors.driver.journal.LEASE_SECONDS", 1.0)
     store = _dead_lease(tmp_path / "out")
-    command = [sys.executable, "-c", TAKER, str(tmp_path / "out"), how]
-    takers = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    assert [taker.stdout.readline() for taker in takers] == ["ready\n"] * 3
-    for taker in takers:
-        _say(taker)
-    first = [taker.stdout.readline().split() for taker in takers]
-    if how == "file system":
-        assert sorted(words[0] for words in first) == ["refused", "refused", "took"]
-    took = [taker for taker, words in zip(takers, first, strict=True) if words[0] == "took"]
-    for taker in took:
-        _say(taker)
-    second = [taker.stdout.readline().split()[0] for taker in took]
-    assert second.count("wrote") == 1 and set(second) <= {"wrote", "refused"}
-    winner = took[second.index("wrote")]
-    epoch = first[takers.index(winner)][1]
-    assert store.read("written-by").decode() == epoch and int(epoch) >= 2
-    for taker in takers:
-        taker.communicate()
+    if isinstance(claim, dict):
+        claim = {**json.loads(store.read(LEASE)), "epoch": 2, "renewed_at": time.time(), **claim}
+        claim = json.dumps(claim).encode()
+    assert store.claim("epochs/000002", claim)
+    if told:
+        with pytest.raises(OutputError, match=told):
+            Lease(store)
+    else:
+        assert Lease(store).epoch == 3
+
+
+def test_a_lease_of_an_earlier_version_which_named_machines_by_host_counts_until_it_is_silent(tmp_path, monkeypatch):
+    monkeypatch.setattr("hc_ray_actors.driver.journal.LEASE_SECONDS", 1.0)
+    store = _dead_lease(tmp_path / "out")
+    namespace = machine().split(":")[1]
+    held = {**json.loads(store.read(LEASE)), "machine": f"{socket.gethostname()}:{namespace}", "pid": os.getpid()}
+    for owner in (current_owner(), "999999-1"):
+        store.write(LEASE, json.dumps({**held, "owner": owner, "renewed_at": time.time()}).encode())
+        with pytest.raises(OutputError, match="is running this sweep; if that machine is gone, try again"):
+            Lease(store)
+    time.sleep(1)
+    assert Lease(store).epoch == 2
 
 
 FROZEN = """
@@ -188,6 +222,52 @@ def test_events_are_read_back_in_their_order_and_a_later_start_writes_segments_o
         segments.append(len(store.list("events")))
     lines = [line for path in store.list("events") for line in store.read(path).decode().splitlines()]
     assert [json.loads(line)["seed"] for line in lines] == list(range(1204)) and segments[2] == segments[1] + 1
+
+
+class Slow(SweepStore):
+    """A disk that takes what it is given when it is told to."""
+
+    go = threading.Event()
+    fails = False
+
+    def write(self, path, data):
+        if not path.startswith(("lease", "epochs")):
+            self.go.wait(20)
+            if self.fails:
+                raise StoreError("the disk is full")
+        super().write(path, data)
+
+
+async def test_a_commit_and_the_journal_do_not_keep_the_event_loop_waiting_and_a_cancelled_commit_is_a_whole_one(
+    tmp_path,
+):
+    store = Slow(str(tmp_path / "out"))
+    lease = Lease(store)
+    journal = Journal(store, lease)
+    for seed in range(501):  # a full segment is written at once
+        journal.emit(TrialStart(trial="t", task="a", agent="raw", seed=seed))
+    trial = SimpleNamespace(outcome=None, key=SimpleNamespace(name="t__1"))
+    commit = asyncio.ensure_future(trial_files.keep(store, lease, trial, {"config.json": b"{}", "result.json": b"{}"}))
+    await asyncio.sleep(0.1)
+    assert store.list("trials") == [] == store.list("events")
+    commit.cancel()
+    asyncio.get_running_loop().call_later(0.1, store.go.set)
+    with pytest.raises(asyncio.CancelledError):
+        await commit
+    assert store.finished() == {"t__1"}
+    journal.flush()
+    assert len(store.list("events")) == 2
+
+
+def test_what_the_journal_could_not_write_is_told_to_whoever_emits_or_flushes_next(tmp_path):
+    store = Slow(str(tmp_path / "out"))
+    store.go.set()
+    journal = Journal(store, Lease(store))
+    store.fails = True
+    for _ in range(2):
+        with pytest.raises(StoreError, match="the disk is full"):
+            journal.emit(TrialStart(trial="t", task="a", agent="raw", seed=0))
+            journal.flush()
 
 
 def test_the_store_lists_committed_trials_refuses_paths_that_leave_it_and_says_which_file_is_not_there(tmp_path):

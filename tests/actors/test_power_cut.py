@@ -61,7 +61,7 @@ def store(tmp_path):
 def test_a_result_is_on_the_disk_before_its_name_and_its_name_before_the_sweep_goes_on(disk, store):
     store.write("trials/t__1/result.json", b"{}")
     assert disk.order == ["sync trials/t__1/result.json under another name", "name trials/t__1/result.json",
-                          "sync trials/t__1", "sync trials", "sync ."]  # fmt: skip
+                          "sync trials/t__1", "sync trials", "sync .", "sync .."]  # fmt: skip
 
 
 @pytest.mark.parametrize(("path", "synced"), [
@@ -76,12 +76,35 @@ def test_what_a_resume_builds_on_is_on_the_disk_too_and_what_is_only_looked_at_w
     assert f"sync {Path(path).parent}" in disk.order if synced else len(disk.order) == 1
 
 
+def test_of_a_second_trial_only_its_own_names_are_synced_and_a_full_segment_of_the_journal_is(disk, store):
+    store.write("trials/t__1/result.json", b"{}")
+    disk.order.clear()
+    store.write("trials/t__2/result.json", b"{}")
+    assert disk.order[2:] == ["sync trials/t__2", "sync trials"]
+    store.write("events/000000.jsonl", b"{}")
+    store.sync("events/000000.jsonl")
+    assert disk.order[-3:] == ["sync events/000000.jsonl", "sync events", "sync ."]
+
+
 def test_a_new_sweep_directory_and_a_claimed_epoch_are_on_the_disk(disk, store):
     store.write("sweep.json", b"{}")
     assert disk.order.pop() == "sync .."
     disk.order.clear()
-    assert store.claim("epochs/000001", b"") and disk.order == ["sync epochs/000001", "sync epochs", "sync ."]
-    assert not store.claim("epochs/000001", b"")
+    assert store.claim("epochs/000001", b"a")
+    assert disk.order == ["sync epochs/000001 under another name", "sync epochs", "sync ."]
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_file_is_claimed_once_and_whole_where_there_are_second_names_and_where_not(
+    store, tmp_path, links, monkeypatch
+):
+    def refuse(path, target):
+        raise OSError(errno.EPERM, "not permitted")
+
+    if not links:
+        monkeypatch.setattr(Path, "hardlink_to", refuse)
+    assert [store.claim("epochs/000001", data) for data in (b"a", b"b")] == [True, False]
+    assert [file.read_bytes() for file in (tmp_path / "out/epochs").iterdir()] == [b"a"]
 
 
 @pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP, errno.EACCES])

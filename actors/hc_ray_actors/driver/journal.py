@@ -1,19 +1,21 @@
 """A sweep directory's single owner: the lease with its epoch, and the numbered segments of the event journal.
 
-Every start that takes a directory gets a higher epoch. Taking it, and writing to it, happen under one lock of the file
-system: of two starts at once exactly one gets it, and a writer that finds a newer epoch than its own drops what it was
-about to write. The kernel lets the lock go only when its holder is dead, so a resume right after SIGKILL does not race
-with what still dies. Where file systems have no working locks, each epoch is a file that only one can create.
+Every start that takes a directory gets the next epoch: a file that only one can create, on local disks, on NFS and,
+by a conditional write, on S3. Who finds the last epoch's owner alive is refused, and so is who comes second to the
+next epoch. Which owner lives is told by its process on its own machine (``owner.machine``, not its host name), and on
+others by the lease that it renews.
 
-Object stores have neither. There a start claims its epoch, waits, and looks whether its own claim stands; it looks
-again before every write. What remains is one write that was already under way when another start took over: it is a
-whole file of the same trial, and the newer start's own replaces it."""
+A writer that finds a newer epoch than its own drops what it was about to write. Where the file system has locks, that
+look and the write are one step, and the kernel lets the lock go only when its holder is dead, so that a resume right
+after SIGKILL does not race with what still dies. Without them (object stores, NFS mounted with ``nolock``) one write
+may be under way while another start takes over: it is a whole file of the same trial, and the newer start's own
+replaces it."""
 
+import concurrent.futures
 import os
 import socket
 import threading
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -28,15 +30,13 @@ EPOCHS = "epochs"
 LOCK = f"{EPOCHS}/lock"
 LEASE_SECONDS = 30.0
 """A lease on another machine that was not renewed for so long is dead. Its owner renews it three times as often."""
-SETTLE_SECONDS = 2.0
-"""On an object store: how long a claim has to stand before it counts."""
 LOCK_SECONDS = 20.0
 SEGMENT_EVENTS = 500
 FLUSH_SECONDS = 2.0
 
 
 class Held(Value):
-    """``lease.json``: who holds a sweep directory, since which start."""
+    """``lease.json``, and what an epoch is claimed with: who holds a sweep directory, since which start."""
 
     schema_version: int = 1
     epoch: int
@@ -44,13 +44,14 @@ class Held(Value):
     pid: int
     host: str
     machine: str = ""
+    """Earlier versions wrote a host name here: such a holder counts as one of another machine, until it is silent."""
     renewed_at: float
     released: bool = False
 
     @property
     def here(self) -> bool:
         """Its holder is, or was, a process of this machine."""
-        return self.machine == machine() if self.machine else self.host == socket.gethostname()
+        return self.machine == machine()
 
 
 class Lease:
@@ -58,30 +59,41 @@ class Lease:
 
     def __init__(self, store: SweepStore) -> None:
         self._store = store
-        self._token = uuid.uuid4().hex
-        held = self._read()
+        self._turn = threading.Lock()  # among this process's own threads, which need not poll the file's
+        held = self._last()
         if held and not held.released and not held.here:
             self._watch(held)
         with self._locked():
-            held = self._read()
+            held = self._last()
             if held and not held.released and (is_alive(held.owner) if held.here else self._fresh(held)):
                 raise self._taken(held)
-            self.epoch = self._claim(held.epoch if held else 0)
-            self._write()
-        if not store.locks:
-            time.sleep(SETTLE_SECONDS)
-            if self._lost():
-                raise OutputError(
-                    f"{store.root}: another hc-ray process started this sweep at the same time; this one stops"
-                )
+            self.epoch = held.epoch + 1 if held else 1
+            if not store.claim(_mark(self.epoch), self._said()):
+                raise OutputError(f"{store.root}: another hc-ray took this sweep at the same moment; this one stops")
+            store.write(LEASE, self._said())
         self._over = threading.Event()
         self._keeper = threading.Thread(target=self._keep, name="lease", daemon=True)
         self._keeper.start()
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        with self._store.alone(LOCK, seconds=LOCK_SECONDS):
+        with self._turn, self._store.alone(LOCK, seconds=LOCK_SECONDS):
             yield
+
+    def _last(self) -> Held | None:
+        """The last start's lease, or what it claimed its epoch with when it came no further."""
+        names = [path.rpartition("/")[2] for path in self._store.list(EPOCHS)]
+        epoch = max((int(name) for name in names if name.isdigit()), default=0)
+        held = self._read()
+        if epoch <= (held.epoch if held else 0):
+            return held
+        try:
+            return Held.model_validate_json(self._store.read(_mark(epoch)))
+        except (
+            FileNotFoundError,
+            ValueError,
+        ):  # half-written, or by an earlier version: its lease comes, or it is dead
+            return Held(epoch=epoch, owner="", pid=0, host="an unknown host", renewed_at=0)
 
     def _read(self) -> Held | None:
         try:
@@ -94,9 +106,10 @@ class Lease:
             ) from fault
 
     def _taken(self, held: Held) -> OutputError:
-        return OutputError(
-            f"{self._store.root}: another hc-ray (process {held.pid} on {held.host}) is running this sweep"
-        )
+        told = f"{self._store.root}: another hc-ray (process {held.pid} on {held.host}) is running this sweep"
+        if held.here:
+            return OutputError(told)
+        return OutputError(f"{told}; if that machine is gone, try again {LEASE_SECONDS:.0f} s after it went")
 
     def _fresh(self, held: Held) -> bool:
         return 0 <= time.time() - held.renewed_at < LEASE_SECONDS
@@ -108,28 +121,21 @@ class Lease:
         until = time.monotonic() + LEASE_SECONDS / 2
         while time.monotonic() < until:
             time.sleep(min(1.0, LEASE_SECONDS / 10))
-            now = self._read()
+            now = self._last()
             if now is None or now.released or now != held:
                 if now and not now.released:
                     raise self._taken(now)
                 return
 
-    def _claim(self, last: int) -> int:
-        """The next epoch, which nobody else has."""
-        found = [path.rpartition("/")[2] for path in self._store.list(EPOCHS)]
-        epoch = max([last, *(int(name) for name in found if name.isdigit())]) + 1
-        mark = b"" if self._store.locks else self._token.encode()
-        while not self._store.claim(f"{EPOCHS}/{epoch:06d}", mark):
-            epoch += 1
-        return epoch
-
     def _lost(self) -> bool:
-        """Whether a newer start has taken over."""
-        if self._store.exists(f"{EPOCHS}/{self.epoch + 1:06d}"):
+        """Whether a newer start has taken over. NFS may remember that its epoch was not there; its lease is opened
+        anew."""
+        if self._store.exists(_mark(self.epoch + 1)):
             return True
-        return not self._store.locks and self._store.read(f"{EPOCHS}/{self.epoch:06d}") != self._token.encode()
+        held = self._read()
+        return held is not None and held.epoch > self.epoch
 
-    def _write(self, *, released: bool = False) -> None:
+    def _said(self, *, released: bool = False) -> bytes:
         held = Held(
             epoch=self.epoch,
             owner=current_owner(),
@@ -139,7 +145,7 @@ class Lease:
             renewed_at=time.time(),
             released=released,
         )
-        self._store.write(LEASE, held.model_dump_json().encode())
+        return held.model_dump_json().encode()
 
     def _keep(self) -> None:
         """Say every few seconds that this process lives, whatever else it does."""
@@ -148,7 +154,7 @@ class Lease:
                 with self._locked():
                     if self._over.is_set() or self._lost():
                         return
-                    self._write()
+                    self._store.write(LEASE, self._said())
             except StoreError:
                 continue  # the next write of a result says so where it matters
 
@@ -170,13 +176,17 @@ class Lease:
         self._over.set()
         with self._locked():
             if not self._lost():
-                self._write(released=True)
+                self._store.write(LEASE, self._said(released=True))
         self._keeper.join(1.0)
+
+
+def _mark(epoch: int) -> str:
+    return f"{EPOCHS}/{epoch:06d}"
 
 
 class Journal:
     """Appends events to ``events/<n>.jsonl``: a segment is written whole each time it grows, and a new one begun when
-    it is full, which works on object stores too."""
+    it is full, which works on object stores too. A thread writes; a full segment outlasts a power cut."""
 
     def __init__(self, store: SweepStore, lease: Lease) -> None:
         self._store, self._lease = store, lease
@@ -185,19 +195,40 @@ class Journal:
         self._lines: list[str] = []
         self._written = 0
         self._flushed = time.monotonic()
+        self._thread = concurrent.futures.ThreadPoolExecutor(1, "journal")
+        self._writing: list[concurrent.futures.Future[None]] = []
 
     def emit(self, event: Event) -> None:
+        """Raises ``StoreError`` where an earlier event could not be written."""
         self._lines.append(event.model_dump_json())
-        if len(self._lines) >= SEGMENT_EVENTS or time.monotonic() - self._flushed > FLUSH_SECONDS:
-            self.flush()
+        self._collect()
+        late = not self._writing and time.monotonic() - self._flushed > FLUSH_SECONDS
+        if late or len(self._lines) >= SEGMENT_EVENTS:
+            self._begin()
 
     def flush(self) -> None:
-        """Write what is pending."""
+        """Write what is pending, and wait for it."""
+        self._begin()
+        concurrent.futures.wait(self._writing)
+        self._collect()
+
+    def _collect(self) -> None:
+        while self._writing and self._writing[0].done():
+            self._writing[0].result()  # what failed stays the first: whoever comes next hears of it too
+            self._writing.pop(0)
+
+    def _begin(self) -> None:
+        full = len(self._lines) >= SEGMENT_EVENTS
         if len(self._lines) > self._written:
             text = "\n".join(self._lines) + "\n"
-            with self._lease.held():
-                self._store.write(f"events/{self._number:06d}.jsonl", text.encode())
+            self._writing.append(self._thread.submit(self._write, self._number, text, full))
             self._written = len(self._lines)
-        if len(self._lines) >= SEGMENT_EVENTS:
+        if full:
             self._number, self._lines, self._written = self._number + 1, [], 0
         self._flushed = time.monotonic()
+
+    def _write(self, number: int, text: str, full: bool) -> None:
+        with self._lease.held():
+            self._store.write(path := f"events/{number:06d}.jsonl", text.encode())
+            if full:
+                self._store.sync(path)

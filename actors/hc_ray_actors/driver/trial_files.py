@@ -1,5 +1,6 @@
 """A trial's folder in the sweep directory: its files, made from its record, and their commit."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,6 +9,7 @@ from hc_ray.domain.trial import ExceptionInfo, TrialResult
 from hc_ray.domain.value import readable_json
 from hc_ray.search.trial_outcome import TrialOutcome
 from hc_ray.stores.sweep_directory import SweepStore, parquet
+from hc_ray_actors.driver.journal import Lease
 from hc_ray_actors.driver.resumption import EVIDENCE
 from hc_ray_actors.driver.trajectory import trajectory
 from hc_ray_actors.driver.trial_record import Record
@@ -61,6 +63,21 @@ def plain(record: Record, packed: Mapping[str, bytes]) -> list[bytes]:
 
 def _asked(record: Record) -> tuple[Any, ...]:
     return record.outcome.exchanges if record.outcome else ()
+
+
+async def keep(store: SweepStore, lease: Lease, record: Record, packed: Mapping[str, bytes]) -> None:
+    """Commit a trial in a thread, for the disk is waited for. Begun, it goes on to its end, even for a task that is
+    cancelled. Raises ``StoreError``: the disk is full, or another start has taken over."""
+
+    def held() -> None:
+        with lease.held():
+            commit(store, record, packed)
+
+    writing = asyncio.ensure_future(asyncio.to_thread(held))
+    try:
+        await asyncio.shield(writing)
+    finally:
+        await asyncio.wait([writing])
 
 
 def commit(store: SweepStore, record: Record, packed: Mapping[str, bytes]) -> None:

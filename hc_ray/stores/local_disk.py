@@ -1,0 +1,72 @@
+"""Files on a file system: whole, lasting, and locked among processes."""
+
+import contextlib
+import errno
+import fcntl
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+
+@contextlib.contextmanager
+def beside(path: Path, data: bytes, *, lasting: bool) -> Iterator[Path]:
+    """The data in a file of another name, gone at the end."""
+    # Not of this process's number: machines that share a disk may have equal ones.
+    whole = path.with_name(f"{path.name}.{secrets.randbits(48)}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole.open("wb") as file:
+            file.write(data)
+            if lasting:
+                file.flush()
+                os.fsync(file.fileno())
+        yield whole
+    finally:
+        with contextlib.suppress(OSError):
+            whole.unlink(missing_ok=True)
+
+
+def link(whole: Path, path: Path) -> None:
+    """A second name for a whole file. Raises ``FileExistsError`` where the name is taken."""
+    try:
+        path.hardlink_to(whole)
+    except FileExistsError:
+        if whole.stat().st_nlink < 2:  # else NFS answered so to the repeated request for what it had done already
+            raise
+    except OSError:  # there are no second names
+        with path.open("xb") as file:
+            file.write(whole.read_bytes())
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """The names in a folder are on the disk. One that cannot be synced, by its file system or since this user may not
+    open it, is no reason to stop."""
+    try:
+        file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
+    except OSError as fault:
+        if fault.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EACCES):
+            raise
+
+
+def lock(file: IO[Any], seconds: float) -> None:
+    """``flock`` with a deadline. A file system that has no locks is no reason to stop."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise TimeoutError from None
+            time.sleep(0.02)
+        except OSError:
+            return
