@@ -32,7 +32,7 @@ class Rejected(Value):
 
 
 class Property(Value):
-    """The file or the call's answer must have a named property of ``runner.PROPERTIES``."""
+    """The file must have a named property of ``runner.PROPERTIES``; a check must hold."""
 
     kind: Literal["property"] = "property"
     name: str

@@ -42,14 +42,8 @@ FILE_PROPERTIES: dict[str, str] = {
     "compiles": "it compiles (Python, C) or parses (shell)",
     "defines": "it defines the function that the argument names",
 }
-CALL_PROPERTIES: dict[str, str] = {
-    "type": "the answer is of the type (or one of the types, parted by |) that the argument names",
-    "deterministic": "a second call answers the same",
-    "not_none": "the answer is not None",
-}
 PROPERTIES: dict[str, dict[str, str]] = {
     "file": FILE_PROPERTIES,
-    "call": CALL_PROPERTIES,
     "check": {CHECK_PROPERTY: "the check passes"},
 }
 """Kind of subject → every property that a test may expect of it, and what it says."""

@@ -10,7 +10,6 @@ from hc_ray.domain.suite import Category, Expectation, ExpectedValue, Property, 
 from hc_ray.domain.value import Value
 from hc_ray.selftests import inputs
 from hc_ray.selftests.target import Target, targets_of
-from hc_ray.spec.calls import literal_type
 from hc_ray.spec.spec import Call, Run, Spec
 
 SHOWN_WEIGHT = 3.0
@@ -20,7 +19,6 @@ RANGES: tuple[tuple[Category, inputs.Range], ...] = (
 )  # fmt: skip
 """Which inputs a category is tried on."""
 _FORMATS = {"json": ("valid_json", "utf8"), "csv": ("valid_csv", "utf8"), "text": ("utf8",)}
-_NUMBER = "float|int"
 _PROGRAMS = ("sh", "bash", "python", "python3", "./")
 
 
@@ -87,11 +85,10 @@ def shown_tests(spec: Spec, deliverable: Deliverable) -> tuple[SelfTest, ...]:
 
 
 def _of_function(spec: Spec, target: Target, function: str) -> list[SelfTest]:
-    """The shown answers and refusals, the answers' type, and that calls stay out of each other's way."""
-    shown = calls_of(spec, function)
+    """The shown answers and refusals."""
     made = [test_of(spec, "format", target.file, Property(name="defines", argument=function), confidence=0.95,
                     reasoning="the instruction names the function")]  # fmt: skip
-    for example in shown:
+    for example in calls_of(spec, function):
         if example.expected is None and not example.rejected:
             continue
         category: Category = "invalid_input" if example.rejected else "happy_path"
@@ -99,26 +96,6 @@ def _of_function(spec: Spec, target: Target, function: str) -> list[SelfTest]:
         made.append(test_of(spec, category, target.subject, expectation, text=example.call, weight=SHOWN_WEIGHT,
                             sentence=example.sentence, reasoning="the instruction shows this answer",
                             confidence=0.9))  # fmt: skip
-    samples = [one.call for one in shown if not one.rejected]
-    ordinary = ordinary_calls(target, function, samples, "ordinary", 3)
-    # Where some inputs are shown to be refused, an input of the right type may be one of them.
-    refuses = any(one.rejected for one in shown)
-    if kind := answer_type(target, shown):
-        made += [
-            test_of(spec, "format", target.subject, Property(name="type", argument=kind), text=call, confidence=0.8,
-                    reasoning="every shown answer is of this type")
-            for call in (samples if refuses else ordinary)[:2]
-        ]  # fmt: skip
-    if samples or ordinary:
-        made.append(test_of(spec, "happy_path", target.subject, Property(name="deterministic"), confidence=0.9,
-                            text=(*samples, *ordinary)[0], reasoning="calls must not disturb each other"))  # fmt: skip
-    answers = [one.expected for one in shown if one.expected is not None]
-    if answers and "None" not in answers and not refuses:
-        made += [
-            test_of(spec, "anti_cheat", target.subject, Property(name="not_none"), text=call, confidence=0.7,
-                    reasoning="an answer that only knows the shown examples has none here")
-            for call in [call for call in ordinary if call not in samples][:2]
-        ]  # fmt: skip
     return made
 
 
@@ -166,20 +143,6 @@ def _usage(run: Run, name: str) -> Usage | None:
     if not words or words[0].rsplit("/", 1)[-1] not in (name, name.rsplit(".", 1)[0]):
         return None
     return Usage(arguments=shlex.join(words[1:]), stdin=stdin, output=run.output, sentence=run.sentence)
-
-
-def answer_type(target: Target, shown: Sequence[Call]) -> str | None:
-    """The type of every answer: that of all shown answers, else what the annotation says; None where they differ."""
-    told = inputs.kind_of_annotation(target.returns)
-    told = told.split("[")[0] if told else None
-    found = {literal_type(one.expected) for one in shown if one.expected is not None}
-    if not found or told in found:
-        return _NUMBER if told == "float" else told
-    if told is not None and not (told == "float" and found == {"int"}):
-        return None
-    if found <= {"int", "float"}:
-        return _NUMBER  # of answers that are shown as whole numbers others may be none
-    return next(iter(found)) if len(found) == 1 and found != {"NoneType"} else None
 
 
 def ordinary_calls(

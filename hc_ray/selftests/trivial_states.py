@@ -61,13 +61,10 @@ def trivial_states(spec: Spec, paths: Sequence[str], tests: Sequence[SelfTest] =
 
 
 def _constant(spec: Spec, path: str, tests: Sequence[SelfTest]) -> str:
-    """One constant of its kind; of a module that tests call, functions with the first answer that any test expects."""
-    answers: dict[str, str] = {}
-    for test in tests:
-        if test.subject.function and posixpath.join(spec.workdir, test.subject.path) == path:
-            answer = test.expectation.value if test.expectation.kind == "value" else ""
-            answers[test.subject.function] = answers.get(test.subject.function) or answer
-    defined = [f"def {name}(*given, **named):\n    return {answer or 0}\n" for name, answer in answers.items()]
+    """One constant of its kind; of a module that tests call, functions that always answer the same."""
+    called = dict.fromkeys(test.subject.function for test in tests
+                           if posixpath.join(spec.workdir, test.subject.path) == path)  # fmt: skip
+    defined = [f"def {name}(*given, **named):\n    return 0\n" for name in called if name]
     return "\n\n".join(defined) or _CONSTANTS.get(posixpath.splitext(path)[1].lower(), _STUB)
 
 

@@ -185,11 +185,6 @@ def balanced(text: str, start: int) -> int | None:
     return None
 
 
-def literal_type(source: str) -> str:
-    """The name of a literal's type (``list``, ``NoneType`` …)."""
-    return type(ast.literal_eval(source)).__name__
-
-
 def _literal(text: str) -> tuple[str, int] | None:
     """The literal that a text begins with, and where it ends (leading space aside)."""
     text = text.lstrip()

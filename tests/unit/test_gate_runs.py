@@ -14,7 +14,7 @@ async def test_what_knows_nothing_passes_does_not_discriminate_and_what_is_there
     judging = [test for test in suite.tests if test.expectation.kind != "unknown"]
     able = {test.expectation.name if test.expectation.kind == "property" else "value": test.discriminates
             for test in judging}  # fmt: skip
-    assert able == {"value": True, **dict.fromkeys(able.keys() - {"value"}, False)} and "type" in able
+    assert able == {"value": True, **dict.fromkeys(able.keys() - {"value"}, False)} and "defines" in able
     reasons = {verdict.id: verdict.reason for verdict in suite.gate}
     told = {reasons[test.id].rsplit(": ", 1)[-1] for test in judging if not test.discriminates}
     assert told == {"the empty state passes it", "the constant state passes it"}

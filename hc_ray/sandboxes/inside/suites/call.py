@@ -109,25 +109,6 @@ def describe(value: "Any", error: "BaseException | None", printed: str) -> str:
     return told + ("; prints " + repr(printed[:500]) if printed.strip() else "")
 
 
-def check_property(
-    job: "dict[str, Any]", value: "Any", error: "BaseException | None", again: "Any"
-) -> "tuple[str, str]":
-    """Whether the answer has the property, and what is wrong if not."""
-    name, argument = job["property"], job.get("argument") or ""
-    if error is not None:
-        return "error", f"raised {type(error).__name__}: {error}"
-    if name == "not_none" and value is None:
-        return "fail", "the answer is None"
-    if name == "type":
-        allowed = [part.strip() for part in argument.split("|")]
-        kinds = [kind.__name__ for kind in type(value).__mro__]
-        if not any(name in kinds for name in allowed):
-            return "fail", f"the answer is a {type(value).__name__}, not {argument}"
-    if name == "deterministic" and again() != describe(value, None, ""):
-        return "fail", "a second call answered differently"
-    return "pass", ""
-
-
 def run_call(job: "dict[str, Any]") -> "dict[str, Any]":
     try:
         kept, sys.stdout = sys.stdout, io.StringIO()
@@ -142,14 +123,7 @@ def run_call(job: "dict[str, Any]") -> "dict[str, Any]":
         return {"outcome": "error", "observed": None, "detail": f"defines no {name}"}
     value, error, printed = evaluate(job, module)
     observed = describe(value, error, printed)
-
-    def again() -> str:
-        second, failed, _ = evaluate(job, module)
-        return describe(second, failed, "")
-
-    if job.get("property"):
-        outcome, detail = check_property(job, value, error, again)
-    elif job.get("rejected"):
+    if job.get("rejected"):
         accepted = error is None and value is not None
         outcome, detail = ("fail", f"answered {observed} where it must refuse") if accepted else ("pass", "")
     elif error is not None:
