@@ -11,9 +11,9 @@ from typing import Any
 
 from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.task import Task
-from hc_ray.engines.catalogue import resolve
 from hc_ray.machine import sealed_box
 from hc_ray_actors.cluster import Cluster
+from hc_ray_actors.engine import model_of, takes_slot
 from hc_ray_actors.sandboxes import pack_public
 from hc_ray_actors.verifiers import pack_sealed, sealed_marks
 
@@ -91,11 +91,11 @@ async def give_keys(actor: Any, engines: Iterable[EngineConfig]) -> None:
 
 async def furnish(cluster: Cluster, actor: Any, engine: EngineConfig) -> None:
     """Before an engine's actor starts: send it its API key, and the weights that its node lacks, which that node checks
-    by their SHA-256 and keeps. Raises ``ModelError`` where they have no room there, or are others than planned."""
+    by their SHA-256 and keeps. Raises ``EngineError`` where it has no room, ``ModelError`` for others than planned."""
     await give_keys(actor, [engine])
-    if engine.kind in {"openai", "scripted"} or engine.sha256 is None:
+    if not takes_slot(engine) or engine.sha256 is None:
         return
-    path = (await asyncio.to_thread(resolve, engine.model)).path
+    path = (await asyncio.to_thread(model_of, engine)).path
     if path is None or not await actor.lacks_weights(engine.model, engine.sha256, path.stat().st_size):
         return
     with path.open("rb") as weights:
