@@ -6,16 +6,18 @@ What was not measured is not logged. MLflow is imported on first use, its teleme
 import fcntl
 import json
 import os
+import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from hc_ray.domain.errors import StoreError
 from hc_ray.domain.ports import Store
 from hc_ray.domain.value import canonical_json, digest_of
+from hc_ray.machine.paths import data_root
 from hc_ray.stores.mlflow_story import ALL_STORIES, Point, Prompts, Run, Status, Story
 from hc_ray.stores.mlflow_traces import Span, spans_of, turns_of
 
@@ -46,16 +48,22 @@ class MlflowTracker:
 
     def prepare(self) -> None:
         """Import MLflow and make sure that the database has its tables, which takes seconds: whoever has time to spare
-        does it before the export."""
+        does it before the export. The tables are copied from the first database that this machine made."""
         os.environ.update(QUIET)
         import logging
 
-        from mlflow import MlflowClient
+        from mlflow import MlflowClient, __version__
 
         for name in ("mlflow", "alembic"):
             logging.getLogger(name).setLevel(logging.ERROR)
+        first = data_root() / f"mlflow-{__version__}.db"
         with self._alone():
+            new = self._sqlite if self._sqlite and not self._sqlite.exists() else None
+            if new and first.exists():
+                _copy(first, new)
             MlflowClient(tracking_uri=self._uri)
+            if new and not first.exists():
+                _copy(new, first)
 
     def tell(self, story: Story, status: Status = "FINISHED", *, store: Store | None = None) -> str:
         """Write a story's runs; answers the parent run's id. ``store``: where the trials' folders are that become
@@ -125,6 +133,15 @@ class MlflowTracker:
         if found.lifecycle_stage == "deleted":
             client.restore_experiment(found.experiment_id)
         return str(found.experiment_id)
+
+
+def _copy(database: Path, to: Path) -> None:
+    """A whole copy or none, in which case MLflow makes the tables itself."""
+    part = to.with_name(f"{to.name}.{os.getpid()}")
+    with suppress(OSError, sqlite3.Error):
+        with closing(sqlite3.connect(database)) as here, closing(sqlite3.connect(part)) as there:
+            here.backup(there)
+        part.replace(to)
 
 
 def _known_runs(client: Any, experiment: str, story: str) -> dict[str, Any]:

@@ -21,13 +21,13 @@ class World:
     def __init__(self, fails=0):
         self.told = []
         self._fails = fails
-        self.heard = asyncio.Event()
+        self.heard, self.ready = asyncio.Event(), asyncio.Event()
 
     def spawn(self, cls, uri, out, *, node):
         return self
 
     async def prepare(self):
-        """Always ready."""
+        self.ready.set()
 
     async def export(self, summary, status):
         self._fails -= 1
@@ -51,7 +51,7 @@ def following(folder, world, scan=None):
     store = SweepStore(str(sweepdir.demo_like().save(folder)))
     plan = SimpleNamespace(config=SimpleNamespace(mlflow_uri="http://tracker"), out="out")
     one = Tracking(plan, store, scan or clean)
-    one.begin(world)
+    one.prepare(world)
     return one, report.summarise(store)
 
 
@@ -59,6 +59,10 @@ def following(folder, world, scan=None):
 async def test_runs_are_there_while_trials_run_and_say_at_last_how_the_sweep_ended(tmp_path, interrupted):
     world = World(fails=1)
     one, summary = following(tmp_path, world)
+    await asyncio.wait_for(world.ready.wait(), 10)
+    assert await one.end(summary, None, interrupted=True) is None and world.told == [], "the sweep never began"
+    one, summary = following(tmp_path, world)
+    one.begin(world)
     await asyncio.wait_for(world.heard.wait(), 10)
     assert await one.end(summary, None, interrupted=interrupted) == "the run"
     trials = summary["sweep"]["trials"]
@@ -75,6 +79,7 @@ async def test_nothing_is_told_of_a_sweep_in_which_the_scan_finds_a_canary(tmp_p
 
     world = World()
     one, _ = following(tmp_path, world, finds)
+    one.begin(world)
     await asyncio.wait_for(found.wait(), 10)
     assert world.told == []
     one._following.cancel()

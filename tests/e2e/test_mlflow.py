@@ -2,9 +2,11 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import urllib.request
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -66,6 +68,22 @@ def test_a_sweep_is_a_parent_run_with_a_child_per_agent_in_the_experiment_of_dat
     assert set(runs) == {"sweep", "raw", "best_of_n", "hc"} and runs["sweep"].info.run_id == parent
     assert all(runs[agent].data.tags["mlflow.parentRunId"] == parent for agent in ("raw", "best_of_n", "hc"))
     assert all(run.info.status == "FINISHED" for run in runs.values())
+
+
+def test_a_second_store_is_a_copy_of_the_tables_of_the_first_and_a_damaged_one_of_these_costs_nothing_but_time(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
+    tables, made = [], []
+    for name in ("first", "copy", "anew"):
+        (tmp_path / name).mkdir()
+        tracker_at(tmp_path / name).prepare()
+        with closing(sqlite3.connect(tmp_path / name / "mlflow.db")) as store:
+            tables.append(sorted(store.execute("SELECT name FROM sqlite_master")))
+            made += store.execute("SELECT creation_time FROM experiments").fetchone()
+        (kept,) = tmp_path.glob("mlflow-*.db")
+        kept.write_bytes(b"damaged" if name == "copy" else kept.read_bytes())
+    assert tables[0] == tables[1] == tables[2] and made[0] == made[1] < made[2]
 
 
 def test_the_numbers_are_those_of_the_report_and_what_was_not_measured_is_absent(exported):

@@ -2,6 +2,7 @@
 sweep directory is the truth: a tracker that fails costs no result, and ``export mlflow`` mends it."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -33,15 +34,24 @@ class Tracking:
         self.uri = None if uri == "none" else uri
         self._plan, self._store, self._scan = plan, store, scan
         self._tracker: Any = None
+        self._begun = asyncio.Event()
         self._following: asyncio.Task[None] | None = None
         self._update: asyncio.Future[str] | None = None
         """The one that was begun last."""
 
-    def begin(self, cluster: Cluster) -> None:
-        """Follow the sweep from now on. In-process nothing is told before the end: MLflow would share its core."""
+    def prepare(self, cluster: Cluster) -> None:
+        """Start the tracker, which takes seconds to get ready. In-process nothing is told before the end: MLflow would
+        share its core."""
         if self.uri is not None and cluster.where != "in-process":
             self._tracker = self._spawned(cluster)
             self._following = asyncio.ensure_future(self._follow())
+
+    def begin(self, cluster: Cluster) -> None:
+        """Follow the sweep from now on."""
+        if self._tracker is None:
+            self.prepare(cluster)
+        if self._tracker is not None:
+            self._begun.set()
 
     async def end(self, summary: Mapping[str, Any], cluster: Cluster | None, *, interrupted: bool) -> str | None:
         """Tell how the sweep ended; answers the id of its run, None where nothing is tracked. Raises whatever the
@@ -49,7 +59,7 @@ class Tracking:
         if self._following is not None:
             self._following.cancel()
             await asyncio.gather(self._following, return_exceptions=True)
-        if self.uri is None or (interrupted and self._tracker is None):
+        if self.uri is None or (interrupted and not self._begun.is_set()):
             return None
         if self._update is not None:  # two at once would write over each other
             await asyncio.wait([self._update], timeout=PATIENCE if interrupted else None)
@@ -66,6 +76,9 @@ class Tracking:
         )  # where its database is
 
     async def _follow(self) -> None:
+        with contextlib.suppress(Exception):  # what is told next will say what is wrong, if it still is
+            await self._tracker.prepare()
+        await self._begun.wait()
         done = -1
         while True:
             began = time.monotonic()
@@ -77,8 +90,6 @@ class Tracking:
             await asyncio.sleep(max(PERIOD, (time.monotonic() - began) / SHARE))
 
     async def _tell(self) -> None:
-        if self._update is None:
-            await self._tracker.prepare()
         summary = await asyncio.to_thread(report.summarise, self._store)
         await self._scan(canonical_json(summary).encode())
         self._update = asyncio.ensure_future(self._tracker.export(summary, "RUNNING"))
