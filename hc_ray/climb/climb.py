@@ -47,10 +47,14 @@ class Climb:
         """Generations, and confirmations, since the incumbent last changed; an accepted “no change” is none."""
         terms: dict[str, Any] = {"config": config.model_dump(mode="json"), "start": start.model_dump(mode="json"),
                                  "tasks": digest_of(list(self.tasks))}  # fmt: skip
-        declared = readable_json(terms | ({"learned_from": sorted(self._learned_from)} if learned_from else {}))
+        if learned_from:
+            terms["learned_from"] = sorted(self._learned_from)
+        if ask:
+            terms["meta_prompt"] = meta_reasoner.template().template
+        declared = readable_json(terms)
         if store.exists(DECLARED) and store.read(DECLARED) != declared:
             raise OutputError(
-                f"{DECLARED} was declared with another start, tasks, skills or terms; choose another --out"
+                f"{DECLARED} was declared with another start, tasks, skills, prompt or terms; choose another -o"
             )
         store.write(DECLARED, declared)
 

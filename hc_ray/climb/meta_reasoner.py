@@ -35,7 +35,8 @@ class Suggestion(Value):
 
 
 @cache
-def _template() -> Template:
+def template() -> Template:
+    """Of all its prompts."""
     return Template((Path(__file__).parent / "prompts" / "meta.txt").read_text(encoding="utf-8").rstrip("\n"))
 
 
@@ -49,7 +50,7 @@ def ask(aggregates: Aggregates, history: Sequence[Record], knobs: Sequence[Knob]
         "required": ["knob", "value", "reason"],
         "additionalProperties": False,
     }
-    said = _template().substitute(
+    said = template().substitute(
         aggregates=_aggregates(aggregates),
         knobs="\n".join(_knob(knob, site) for knob in knobs),
         history="\n".join(_told(one) for one in history[-_HISTORY:]) or "none yet",

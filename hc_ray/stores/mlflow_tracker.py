@@ -96,7 +96,7 @@ class MlflowTracker:
         for key, view in views(story).items():
             client.set_experiment_tag(experiment, f"mlflow.sharedViewState.{key}", canonical_json(view))
         known = _known_runs(client, experiment, story.id)
-        used = {one.digest: one for run in story.children for one in run.prompts}
+        used = {one.digest: one for run in (story.parent, *story.children) for one in run.prompts}
         linked = {digest: _registered(client, experiment, story, one) for digest, one in used.items()}
         places = {row.get("where", "") for child in story.children for row in child.trials} if store else set()
         turns = {where: turns_of(store, where) for where in places if store}

@@ -91,8 +91,10 @@ def test_a_climb_is_a_run_with_its_arms_below_it_and_an_export_tells_the_same_as
                            "stage": "confirm", "tuned on": f"{TASKS} dev tasks"} == best["tags"]  # fmt: skip
     assert best["metrics"]["blind_pass_rate"] == [(1.0, TASKS)] and best["params"]["solver.hint"] == HINT
     assert [one["tags"]["champion"] for one in runs.values()].count("yes") == 1
-    texts = {name.rpartition(".")[2]: text for name, text in found["prompts"] if HINT in text or "tester" in name}
-    assert set(texts) == {"solver", "tester"}, "a hint is a version of the solver's prompts"
+    roles = {name.rpartition(".")[2] for name, text in found["prompts"] if HINT in text or "tester" in name}
+    assert roles == {"solver", "tester"}, "a hint is a version of the solver's prompts"
+    (meta,) = (one for one in found["prompts"] if one[0].endswith("has_a_hint.meta"))
+    assert "Propose one change" in meta[1] and meta[0] in parent["tags"]["mlflow.linkedPrompts"]
     assert json.loads(best["tags"]["mlflow.linkedPrompts"])
 
 

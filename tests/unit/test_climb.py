@@ -156,7 +156,7 @@ def test_changes_that_stored_trials_speak_against_cost_no_trial():
 
 def test_a_folder_with_another_climb_is_refused():
     _, store = climbed()
-    with pytest.raises(OutputError, match="another start, tasks, skills or terms"):
+    with pytest.raises(OutputError, match="another start, tasks, skills, prompt or terms"):
         climbed(SHORT.model_copy(update={"seed": 9}), store=store)
 
 

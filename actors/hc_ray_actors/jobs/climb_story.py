@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from hc_ray.climb.climb import DECLARED
 from hc_ray.climb.evaluation import Aggregates
 from hc_ray.climb.generation import CONFIRM, CONTROL, OWN, SEEDS
 from hc_ray.climb.proposals import Record
@@ -72,6 +73,7 @@ def climb_story(out: str, *, whole: bool = True) -> Story:
     rows = [row for one in sweeps for row in one.rows]
     started, ended = milliseconds(settings["began"]), span_of(rows)[1]
     changes = [_change(record) for record in records]
+    asked = (stored_json(store, DECLARED) or {}).get("meta_prompt")
     files = {"config.json": json.dumps(config, indent=1)}
     files |= {name: store.read(name).decode() for name in ("champion.yaml", "climb.json") if store.exists(name)}
     parent = Run(
@@ -79,6 +81,7 @@ def climb_story(out: str, *, whole: bool = True) -> Story:
         config=config, points=_by_generation(records), files=files,
         tags={**common, "mlflow.note.content": _note(records, told)},
         tables={"changes.json": changes} if changes else {},
+        prompts=(Prompts(role="meta", digest=digest_of(asked), text=asked),) if asked else (),
     )  # fmt: skip
     return Story(
         id=digest_of({**settings, "identity": config})[:16],
