@@ -126,7 +126,7 @@ def _fresh(site: Site) -> int:
     if solver.agent_style == "loop":
         return 1 + (solver.max_rounds - 1) * solver.samples
     later = (solver.max_rounds - 1) * max(solver.samples, solver.samples_max)
-    return (solver.samples + later) * (1 + solver.replace)
+    return solver.samples + later
 
 
 def _greedy(site: Site) -> int:
@@ -155,7 +155,6 @@ _TABLE = (
     Knob("solver.samples", (1, 16, 2), ("style direct or more than one round",), replay="less"),
     Knob("solver.samples_max", (1, 16, 2), ("style direct", "more than one round"), "mixed signals",
          acts=lambda site: max(site.solver.samples, site.solver.samples_max)),
-    Knob("solver.replace", None, ("style direct",), "malformed or duplicate candidates"),
     Knob("solver.patience", (1, 20, 2), ("style direct", "more than one round"), "no new best for so long"),
     Knob("solver.max_rounds", (1, 10, 1), (), "not complete before (style loop, from 3 on: and the suite can tell)",
          "less"),

@@ -91,9 +91,6 @@ class SolverConfig(Value):
     samples_max: int = Field(8, ge=1, le=256)
     """Candidates in a round that follows mixed signals, that is, tests or candidates that contradict each other; style
     ``loop``: lineages that ``best_of_n`` starts at most."""
-    replace: bool = True
-    """Whether a malformed or duplicate candidate is replaced within its round, by a candidate from a different prompt,
-    if the round is still undecided."""
     patience: int = Field(8, ge=1)
     """Number of candidates without a new best after which the search restarts, without repairs."""
     max_rounds: int = Field(10, ge=1, le=10)

@@ -32,7 +32,7 @@ def candidate(slot: Slot, made: Made, pool: Sequence[Candidate], **spent: Any) -
     original = next((one for one in pool if digest and one.digest == digest), None)
     return Candidate(
         id=slot.id,
-        **slot.model_dump(exclude={"told", "replaces"}),
+        **slot.model_dump(exclude={"told"}),
         **made.model_dump(),
         digest=digest,
         duplicate_of=(original.duplicate_of or original.id) if original else None,

@@ -1,4 +1,4 @@
-"""The rounds of ``hc``: the thin shell around ``policy``. Ask, replace what is nothing new, run, select, decide."""
+"""The rounds of ``hc``: the thin shell around ``policy``. Ask, run, select, decide."""
 
 from collections.abc import Sequence
 
@@ -31,9 +31,6 @@ class Rounds:
                 decision = self._decide(affordable=0)
                 continue
             await self._evaluation.run(made)
-            if not self._is_complete():
-                # Copies are votes: only where they settle nothing is anything asked in their place.
-                await self._evaluation.run(await self._replaced(made))
             search.choose(self.config.selector)
             if search.parts is not None:
                 search.parts.attempt()
@@ -62,11 +59,6 @@ class Rounds:
         search.context.events.emit(SubtaskChange(ended=ended.name, status="completed" if completed else "failed",
                                          turns=ended.turns, subtask=search.subtask))  # fmt: skip
 
-    def _is_complete(self) -> bool:
-        """Whether the candidates that have run already end the search."""
-        self.search.choose(self.config.selector)
-        return decide(self._policy_state.state()).action == "complete"
-
     def _slots(self, decision: Decision) -> tuple[Slot, ...]:
         """The next round. At most a third of it repairs candidates; a new start repairs none."""
         search = self.search
@@ -81,19 +73,7 @@ class Rounds:
                                              next_lineage=len(search.pool), to_repair=to_repair,
                                              told=told)  # fmt: skip
 
-    async def _replaced(self, made: Sequence[Candidate]) -> tuple[Candidate, ...]:
-        """One more try, further up the ladder, for each of a round's candidates that is malformed or nothing new."""
-        search = self.search
-        idle = [one for one in made if one.malformed or one.duplicate_of]
-        if not (idle and self.config.replace):
-            return ()
-        slots = search.context.schedule.replacements(idle, number=search.round, begin=search.pool.fresh,
-                                                     first_slot=len(made), next_lineage=len(search.pool))  # fmt: skip
-        return await self._made(slots, more=True)
-
-    async def _made(self, slots: Sequence[Slot], *, more: bool = False) -> tuple[Candidate, ...]:
-        """Candidates in the config's style, of as many of the slots as can be paid for."""
+    async def _made(self, slots: Sequence[Slot]) -> tuple[Candidate, ...]:
+        """Candidates of as many of the slots as can be paid for."""
         asked = await self.search.payable(slots)
-        if not asked:
-            return ()
-        return await self.search.ask(asked, more=more)
+        return await self.search.ask(asked) if asked else ()

@@ -29,8 +29,6 @@ class Slot(Value):
     told: Told = ""
     """What a fresh candidate is told besides the instruction: nothing, what was tried before, or what a failed answer
     may have missed."""
-    replaces: str | None = None
-    """The candidate of the same round that came to nothing new, in whose place this one is asked for."""
 
     @property
     def id(self) -> str:
@@ -108,11 +106,3 @@ class Schedule(Value):
         repairs = [self.repair(one, round=number, slot=i) for i, one in enumerate(to_repair[:count])]
         return (*repairs, *self.samples(round=number, count=count - len(repairs), begin=begin, told=told,
                                         first_slot=len(repairs), next_lineage=next_lineage))  # fmt: skip
-
-    def replacements(
-        self, idle: Sequence[Candidate], *, number: int, begin: int, first_slot: int, next_lineage: int
-    ) -> tuple[Slot, ...]:
-        """A slot in place of each candidate that came to nothing new: further up the ladder."""
-        slots = self.samples(round=number, count=len(idle), begin=begin, first_slot=first_slot,
-                             next_lineage=next_lineage)  # fmt: skip
-        return tuple(slot.model_copy(update={"replaces": one.id}) for slot, one in zip(slots, idle, strict=True))

@@ -129,9 +129,9 @@ class Search:
             self.stop_reason = "tokens"
         return tuple(asked[:count])
 
-    async def ask(self, asked: Sequence[tuple[Slot, Prompt]], *, more: bool = False) -> tuple[Candidate, ...]:
-        """Ask for a round's candidates, all at once; they enter the pool in slot order. ``more``: of the same round."""
-        self.round += not more
+    async def ask(self, asked: Sequence[tuple[Slot, Prompt]]) -> tuple[Candidate, ...]:
+        """Ask for a round's candidates, all at once; they enter the pool in slot order."""
+        self.round += 1
         self.emit_turn()
         said = await self.context.asking.all([(slot.id, prompt) for slot, prompt in asked])
         made = []

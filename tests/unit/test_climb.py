@@ -126,7 +126,7 @@ class Rigged(World):
 
 
 def test_a_false_alarm_uses_up_a_confirmation_and_is_no_reason_to_revert_a_change():
-    world = Rigged(1, 8, 0.0)
+    world = Rigged(3, 8, 0.0)
     world.passing = ("no change",)
     climb, _ = climbed(SHORT.model_copy(update={"generations": 9, "confirmations": 2}), world)
     assert [one.proposal.proposer for one in accepted(climb)] == ["no change"] * 2 and climb.failed == 2
@@ -146,7 +146,7 @@ def test_looks_that_are_none_or_reach_the_seeds_of_other_trials_are_refused(look
 
 def test_changes_that_stored_trials_speak_against_cost_no_trial():
     asked = []
-    world = Recording(8, 8, 0.0)
+    world = Recording(9, 8, 0.0)
     climb, _ = climbed(SHORT.model_copy(update={"generations": 15}), world,
                        replay=lambda incumbent, changed: (asked.append(changed), -0.1)[1])  # fmt: skip
     refused = [one.proposal.solver for one in climb.history if one.decision and "stored trials" in one.decision.why]

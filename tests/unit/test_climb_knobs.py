@@ -28,10 +28,10 @@ def test_the_table_has_a_line_for_every_setting_and_every_trait_that_a_knob_need
 
 def test_only_knobs_with_an_effect_where_they_are_turned_are_live():
     tiny, capable = ({knob.key.removeprefix("solver.") for knob in live(site)} for site in (TINY, CAPABLE))
-    assert {"samples_max", "replace", "greedy"} == {"samples_max", "replace", "greedy"} & tiny - capable
+    assert {"samples_max", "greedy"} == {"samples_max", "greedy"} & tiny - capable
     alone = {"actions", "observation_chars", "tournament", "agent_style", "testgen.second_reading"}
     assert alone == alone & capable - tiny
-    once = SolverConfig.model_validate({"max_rounds": 1, "samples": 2, "repairs": 0, "replace": False,
+    once = SolverConfig.model_validate({"max_rounds": 1, "samples": 2, "repairs": 0,
                                         "testgen": {"budget_tokens": 0}})  # fmt: skip
     dead = {"temperatures", "samples_max", "patience", "repairs", "feedback", "testgen.rounds", "testgen.temperature"}
     keys = {knob.key.removeprefix("solver.") for knob in live(Site(solver=once))}
@@ -50,7 +50,7 @@ def test_the_box_of_a_climb_lies_within_the_limits_of_the_field():
     ("solver.temperatures", [0.9, 0.9, 0.9], [0.4, 0.6, 0.8]), ("solver.temperatures", 0.45, [0.25, 0.45, 0.65]),
     ("solver.testgen.tests_per_category_max", 17, 6), ("solver.testgen.tests_per_category_min", 1, None),
     ("solver.testgen.rounds", "1", 1), ("solver.testgen.temperature", 5, 0.8), ("solver.samples", True, None),
-    ("solver.samples", float("nan"), None), ("solver.selector", "best", None), ("solver.replace", False, False),
+    ("solver.samples", float("nan"), None), ("solver.selector", "best", None), ("solver.decompose", "model", "model"),
     ("solver.plans", "steps", ["steps", "plain", "simple", "literal", "edge_first", "examples"]),
     ("solver.plans", "nowhere", None), ("solver.hint", "  check\nthe edges ", "check the edges"),
     ("solver.hint", "word " * 60, ("word " * 30).strip()), ("solver.hint", 7, None),

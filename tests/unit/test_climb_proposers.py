@@ -101,7 +101,7 @@ def test_rules_take_the_turn_of_a_meta_reasoner_whose_answer_cannot_run(answer, 
 def test_tpe_turns_what_has_helped_and_is_a_function_of_seed_and_of_what_ran():
     good = [decided("solver.feedback", "full", 0.3) for _ in range(3)]
     bad = [decided(key, value, -0.2) for key, value in (("solver.samples", 6), ("solver.repairs", 1),
-           ("solver.selector", "mbr"), ("solver.decompose", "model"), ("solver.replace", False))] * 3  # fmt: skip
+           ("solver.selector", "mbr"), ("solver.decompose", "model"), ("solver.testgen.gate", "off"))] * 3  # fmt: skip
     drawn = [tpe.suggest(moment(history=[*good, *bad], seed=seed)).knob for seed in range(12)]
     assert drawn.count("solver.feedback") >= 4, drawn
     history = [decided("solver.repairs", 3 + i % 2, 0.01 * i) for i in range(5)]

@@ -139,7 +139,7 @@ def test_what_only_one_agent_reads_varies_for_it_and_who_cannot_tell_configs_apa
 
 
 UNREAD = {"testgen": {"rounds": 4, "gate": "off"}, "selector": "codet", "feedback": "full", "repairs": 0, "patience": 1,
-          "max_rounds": 1, "replace": False, "tournament": True, "decompose": "model", "refinement": 1}  # fmt: skip
+          "max_rounds": 1, "tournament": True, "decompose": "model", "refinement": 1}  # fmt: skip
 NOT_RAW = {"samples": 1, "samples_max": 2, "greedy": 0, "temperatures": (1.5,)}
 
 

@@ -30,9 +30,9 @@ TASKS: dict[str, tuple[str, Environment]] = {
     "a file with inputs": ("From `/app/words.csv`, as `/app/notes.txt` says, make `/app/out.json`.", IMAGE),
     "no file": ("Make the tests in this folder pass. Mind what `notes.txt` says.", IMAGE),
 }
-FRESH, ROUND, EMPTY = 10, 7, (2, 4, 5)
-"""Candidates in all, those of the first round of ``hc``, and which answers come to nothing, so that ``hc`` asks for
-others in their place. ``best_of_n`` asks in batches of another size."""
+FRESH, EMPTY = 10, (2, 4, 5)
+"""Candidates, which ``hc`` asks for in one round and ``best_of_n`` in batches of another size, and which answers come
+to nothing."""
 
 
 async def asked(agent: AgentName, what: str, form: Form, *, seed: int = 3, **knobs: Any) -> list[str]:
@@ -52,7 +52,7 @@ async def asked(agent: AgentName, what: str, form: Form, *, seed: int = 3, **kno
     instruction, environment = TASKS[what]
     task = Task(name="t", digest=hashlib.sha256(what.encode()).hexdigest(), instruction=instruction,
                 environment=environment)  # fmt: skip
-    config = SolverConfig(hint="Be brief.", max_answer_tokens=60, max_turns=FRESH, samples=ROUND, samples_max=ROUND,
+    config = SolverConfig(hint="Be brief.", max_answer_tokens=60, max_turns=FRESH, samples=FRESH, samples_max=FRESH,
                           testgen=TestgenConfig(budget_tokens=400), **knobs)  # fmt: skip
     profile = Profile(form=form, stop={"chat": ("<end>",), "completion": ("\nprint",)}, temperature_best_single=0.2)
     role = RoleModel(ScriptedModel(answer), profile, "m")

@@ -58,16 +58,13 @@ def test_what_was_tried_is_told_to_every_second_fresh_candidate_of_each_attempt_
     assert tried([()]) == ""
 
 
-def test_repairs_stay_in_their_lineage_and_a_replacement_is_asked_further_up_the_ladder():
+def test_repairs_stay_in_their_lineage_and_leave_fresh_candidates_the_rest_of_a_round():
     slots = schedule().round(number=2, count=3, begin=3, next_lineage=3, to_repair=[PARENT])
     assert (slots[0].parent, slots[0].lineage, slots[0].repairs, slots[0].plan) == ("c1.0", 0, 1, "plain")
     assert [(slot.lineage, slot.parent) for slot in slots[1:]] == [(3, None), (4, None)]
     assert len(schedule().round(number=2, count=1, begin=3, next_lineage=3, to_repair=[PARENT, PARENT])) == 1
     again = schedule().repair(PARENT.model_copy(update={"repairs": 1}), round=3, slot=0)
     assert again.repairs == 2 and again.temperature != slots[0].temperature and again.seed != slots[0].seed
-    first = schedule().round(number=1, count=2, begin=0, next_lineage=0)
-    (other,) = schedule().replacements([PARENT], number=1, begin=2, first_slot=2, next_lineage=2)
-    assert other.id == "c1.2" and other.replaces == "c1.0" and ways([other])[0] not in ways(first)
 
 
 def cell_and_test(outcome: str, confidence: float, detail: str) -> tuple[Cell, SelfTest]:

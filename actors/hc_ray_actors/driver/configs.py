@@ -19,7 +19,7 @@ from hc_ray.engines.profiles import settled
 from hc_ray_actors.estimate import WITHOUT_MODEL
 from hc_ray_actors.role_models import Planned, role_models
 
-_OF_HC = frozenset({"testgen", "selector", "feedback", "repairs", "patience", "max_rounds", "replace", "tournament",
+_OF_HC = frozenset({"testgen", "selector", "feedback", "repairs", "patience", "max_rounds", "tournament",
                     "decompose", "refinement"})  # fmt: skip
 """Fields of ``SolverConfig`` that only ``hc`` reads."""
 _OF_SEVERAL = frozenset({"samples", "samples_max", "greedy", "temperatures"})
