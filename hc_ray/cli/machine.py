@@ -79,7 +79,7 @@ def ui(
             print_json({"schema_version": 1, "url": server.url, "page": page, "store": uri, "pid": server.pid})
         else:
             typer.echo(f"MLflow for {uri}\n{page}  (Ctrl-C stops it)")
-        server.wait()
+        server.process.wait()
     return 0
 
 

@@ -13,7 +13,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, Any
+from typing import IO
 
 from hc_ray.domain.errors import PlatformError
 from hc_ray.machine.cleanup import owned_environment
@@ -29,7 +29,7 @@ class Server:
     """A UI that answers."""
 
     def __init__(self, process: subprocess.Popen[bytes], port: int) -> None:
-        self._process, self.pid = process, process.pid
+        self.process, self.pid = process, process.pid
         self.url = f"http://{HOST}:{port}"
 
     def page(self, story: str = "") -> str:
@@ -46,18 +46,6 @@ class Server:
                 if any(tag["key"] == f"mlflow.sharedViewState.{key}" for tag in one.get("tags", [])):
                     return f"{self.url}/#/experiments/{one['experiment_id']}/runs?viewStateShareKey={key}"
         return self.url
-
-    def wait(self) -> None:
-        """Until the server ends; SIGTERM ends the waiting as Ctrl-C does."""
-
-        def stop(*_: Any) -> None:
-            raise KeyboardInterrupt
-
-        before = signal.signal(signal.SIGTERM, stop)
-        try:
-            self._process.wait()
-        finally:
-            signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -76,19 +76,14 @@ class Story(Value):
 
     @property
     def experiment(self) -> str:
-        return experiment_name({"dataset": self.dataset, "model": self.model})
+        """A path counts by its last part, so that a moved checkout goes on in the same experiment."""
+        return f"{Path(self.dataset).name} x {Path(self.model).name}"
 
     @property
     def registered(self) -> str:
         """What names of prompts and of the champion begin with."""
         words = f"hc-ray.{Path(self.dataset).name}.{Path(self.model).name}"
         return "".join(one if one.isalnum() or one in "-_." else "-" for one in words)
-
-
-def experiment_name(about: Mapping[str, Any]) -> str:
-    """``dataset x model``; a path counts by its last part, so that a moved checkout goes on in the same experiment."""
-    dataset = Path(str(about["dataset"] or "unknown")).name
-    return f"{dataset} x {Path(str(about['model'] or 'unknown')).name}"
 
 
 def points(values: Mapping[str, float | None], step: int) -> tuple[Point, ...]:

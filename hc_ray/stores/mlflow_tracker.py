@@ -16,7 +16,7 @@ from typing import Any
 
 from hc_ray.domain.errors import StoreError
 from hc_ray.domain.ports import Store
-from hc_ray.domain.value import canonical_json, digest_of
+from hc_ray.domain.value import canonical_json, digest_of, flattened
 from hc_ray.machine.paths import data_root
 from hc_ray.stores.mlflow_story import ALL_STORIES, Point, Prompts, Run, Status, Story
 from hc_ray.stores.mlflow_traces import Span, spans_of, turns_of
@@ -26,6 +26,8 @@ PARAM_LIMIT = 6000
 TAG_LIMIT = 8000
 BATCH = 100
 """Parameters or tags a request may carry."""
+RUNS = 50_000
+"""That MLflow answers at once, at most."""
 TRACES = 200
 """Trajectories of a child run that are told."""
 COLUMNS = ("metrics.`blind_pass_rate`", "metrics.`tokens_per_trial`", "metrics.`trials`", "attributes.`Dataset`",
@@ -139,23 +141,16 @@ def _copy(database: Path, to: Path) -> None:
     """A whole copy or none, in which case MLflow makes the tables itself."""
     part = to.with_name(f"{to.name}.{os.getpid()}")
     with suppress(OSError, sqlite3.Error):
-        with closing(sqlite3.connect(database)) as here, closing(sqlite3.connect(part)) as there:
+        source = f"{database.absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(source, uri=True)) as here, closing(sqlite3.connect(part)) as there:
             here.backup(there)
         part.replace(to)
 
 
 def _known_runs(client: Any, experiment: str, story: str) -> dict[str, Any]:
     """The runs that an earlier telling of this story made: part → run."""
-    runs: dict[str, Any] = {}
-    token = None
-    while True:
-        page = client.search_runs(
-            [experiment], f"tags.`hc_ray.sweep_id` = '{story}'", max_results=1000, page_token=token
-        )
-        runs |= {run.data.tags.get("hc_ray.part"): run for run in page}
-        token = page.token
-        if not token:
-            return runs
+    runs = client.search_runs([experiment], f"tags.`hc_ray.sweep_id` = '{story}'", max_results=RUNS)
+    return {run.data.tags.get("hc_ray.part"): run for run in runs}
 
 
 def _bring(
@@ -286,19 +281,14 @@ def views(story: Story) -> dict[str, dict[str, Any]]:
     return {key: {**shown, "searchFilter": which} for key, which in filters.items()}
 
 
-def params_of(config: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+def params_of(config: Mapping[str, Any]) -> dict[str, str]:
     """The resolved config, one parameter a leaf (``solver.samples``). What MLflow would cut says that it was cut."""
-    flat: dict[str, str] = {}
-    for key, value in config.items():
-        if isinstance(value, Mapping) and value:
-            flat |= params_of(value, f"{prefix}{key}.")
-            continue
-        text = _text(value)
+    told = {key: _text(value) for key, value in flattened(config).items()}
+    for key, text in told.items():
         if len(text) > PARAM_LIMIT:
             note = f" (cut: {len(text)} characters, SHA-256 {digest_of(text)}; whole in config.json)"
-            text = text[: PARAM_LIMIT - len(note)] + note
-        flat[f"{prefix}{key}"] = text
-    return flat
+            told[key] = text[: PARAM_LIMIT - len(note)] + note
+    return told
 
 
 def _text(value: Any) -> str:

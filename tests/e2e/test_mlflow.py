@@ -207,10 +207,11 @@ def test_the_page_of_a_sweep_shows_its_child_runs_in_order_with_their_data_set_a
 
 @pytest.mark.slow
 def test_the_ui_answers_on_loopback_and_leaves_no_process_behind(exported):
-    code = ("import sys\nfrom hc_ray.stores.mlflow_server import serve\n"
+    code = ("import signal, sys\nfrom hc_ray.stores.mlflow_server import serve\n"
+            "signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))\n"
             "with serve(sys.argv[1], port=0) as server:\n\n"
             "    print(server.page('sweep-1'), server.page(), server.pid, flush=True)\n"
-            "    server.wait()\n")  # fmt: skip
+            "    server.process.wait()\n")  # fmt: skip
     uri = f"sqlite:///{exported[0] / 'mlflow.db'}"
     with subprocess.Popen([sys.executable, "-c", code, uri], stdout=subprocess.PIPE, text=True) as process:
         page, of_all, pid = process.stdout.readline().split()
