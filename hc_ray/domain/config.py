@@ -98,7 +98,7 @@ class SolverConfig(Value):
     max_turns: int = Field(30, ge=1)
     """Maximum number of solver answers: of all candidates together, or of each lineage (style ``loop``)."""
     repairs: int = Field(2, ge=0, le=10)
-    """Repairs per lineage before a restart with a new plan; its prompt lists what was tried."""
+    """Repairs per lineage."""
     selector: SelectorName = "posterior"
     """How ``hc`` selects a candidate. ``best_of_n`` always uses ``mbr``, on inputs that come from no suite."""
     feedback: Literal["full", "trusted", "crashes"] = "trusted"

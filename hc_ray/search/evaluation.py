@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.events import VerifyComplete
 from hc_ray.search.search import Search
-from hc_ray.search.selection import progress
-from hc_ray.selftests.trust import known
+from hc_ray.search.selection import progress, stated
 
 
 class Evaluation:
@@ -30,7 +29,7 @@ class Evaluation:
     def _share(self, made: Sequence[Candidate]) -> None:
         """Duplicates take their original's row: they are votes. Where nothing but votes decides, an echo is none: what
         is likeliest in one wording mostly is in the next, so that greedy copies are one voice and no agreement."""
-        alone = not known(self.search.pool.tests)
+        alone = not stated(self.search.pool.tests)
         for one in made:
             if one.duplicate_of is None or one.duplicate_of not in self.search.pool.rows:
                 continue

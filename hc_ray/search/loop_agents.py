@@ -102,7 +102,7 @@ class LoopAgents:
         row = await search.runs.try_out(place, state.files, search.pool.tests)
         columns = deciding(search.pool.tests)
         cells, tests = [row[i] for i in columns], [search.pool.tests[i] for i in columns]
-        lines = repair.feedback(cells, tests, self.config.feedback, {})
+        lines = repair.feedback(cells, tests, self.config.feedback)
         if not lines:
             return row, ""
         return row, template("failed").replace("$failed", "\n".join(f"- {one}" for one in lines))

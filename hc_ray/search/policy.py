@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from hc_ray.domain.value import Value
 
-ActionName = Literal["continue", "advance", "complete", "no_progress", "restart", "stop"]
+ActionName = Literal["continue", "advance", "complete", "no_progress", "stop"]
 CLEAR = 0.9
 """The posterior share from which a selection is clear."""
 AGREED = 3
@@ -36,9 +36,7 @@ class State(Value):
     best: str | None = None
     """The best checkpoint: what would be handed in now."""
     failing: tuple[str, ...] = ()
-    """Judging tests that the best fails and that are more likely right than wrong."""
-    doubted: tuple[str, ...] = ()
-    """Judging tests that the best fails and that are more likely wrong."""
+    """Judging tests that the best fails."""
     faults: tuple[str, ...] = ()
     """What the finish checklist says of the best."""
     confidence: float = 0.0
@@ -49,13 +47,9 @@ class State(Value):
     alike: int = 0
     """Candidates that behave like the best, itself included."""
     rivals: int = 0
-    """Candidates that behave otherwise and fail no test that is more likely right than wrong either."""
+    """Candidates that behave otherwise and fail no judging test either."""
     agreement_needed: bool = False
     """The model's expected values are weak: without agreement nothing is complete."""
-    repairable: int = 0
-    """Candidates that have something to tell a repair, and repairs left in their lineage."""
-    worn: bool = False
-    """The lineage of the best has had its repairs."""
     idle: int = 0
     """Candidates since the best last got better, or since a new start was made."""
     patience: int
@@ -98,7 +92,7 @@ def _evident(state: State) -> bool:
     """Known answers, or agreement where the model's own answers are weak."""
     if state.posterior and state.confidence < CLEAR:
         return False
-    # Who fails what is believed has no vote on the answer: a form that brings only rubbish would outvote any other.
+    # Who fails what judges has no vote on the answer: a form that brings only rubbish would outvote any other.
     if state.agreement_needed and (state.alike < agreement(state.stated) or state.alike <= state.rivals):
         return False
     return state.stated > 0 or state.alike >= 2
@@ -109,7 +103,7 @@ def _complete(state: State) -> bool:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("complete", "complete", "the best passes every trusted test and the checklist, and the evidence is clear",
+    Rule("complete", "complete", "the best passes every judging test and the checklist, and the evidence is clear",
          _complete),
     Rule("turns", "stop", "no answer is left to ask for", lambda state: state.turns_left <= 0),
     Rule("tokens", "stop", "the budget pays for no further answer", lambda state: state.affordable == 0),
@@ -118,8 +112,6 @@ RULES: tuple[Rule, ...] = (
     Rule("overdue", "advance", "the subtask has used its turns: it has failed", lambda state: state.overdue),
     Rule("stagnation", "no_progress", "as many answers as patience allows brought no new best",
          lambda state: state.round > 0 and state.idle >= state.patience),
-    Rule("worn", "restart", "the best fails, its lineage has had its repairs, and no other can be repaired",
-         lambda state: state.worn and state.repairable == 0 and bool(state.failing or state.doubted)),
     Rule("go on", "continue", "otherwise", lambda state: True),
 )  # fmt: skip
 """The conditions of every transition, first to last."""
@@ -133,7 +125,7 @@ def mixed(state: State) -> bool:
 def decide(state: State) -> Decision:
     """What to do next, and why."""
     rule = next(rule for rule in RULES if rule.holds(state))
-    fresh = rule.action in ("no_progress", "restart")
+    fresh = rule.action == "no_progress"
     ends = rule.action in ("complete", "stop")
     samples = 0 if ends else (state.samples_max if mixed(state) else state.samples)
     return Decision(action=rule.action, rule=rule.name, why=_why(state, rule), samples=samples, fresh=fresh)
@@ -145,8 +137,6 @@ def _why(state: State, rule: Rule) -> str:
         return f"{state.best} passes all; {state.stated} known answers, {state.alike} candidates alike"
     if rule.name == "stagnation":
         return f"{state.idle} answers brought nothing better than {state.best}"
-    if rule.name == "worn":
-        return f"the lineage of {state.best} has had its repairs, and it still fails {_listed(state)}"
     if rule.name in ("checkpoint", "overdue"):
         return f"{state.subtask}: {rule.when}"
     return _lacking(state) if rule.name == "go on" else rule.when
@@ -157,7 +147,7 @@ def _lacking(state: State) -> str:
     if state.best is None:
         return "no candidate yet"
     if state.failing:
-        return f"{state.best} fails {len(state.failing)} tests: {_listed(state)}"
+        return f"{state.best} fails {len(state.failing)} tests: {', '.join(state.failing[:5])}"
     if state.faults:
         return f"{state.best}: {'; '.join(state.faults[:3])}"
     if state.posterior and state.confidence < CLEAR:
@@ -165,7 +155,3 @@ def _lacking(state: State) -> str:
     if state.agreement_needed:
         return f"{state.alike} of {state.runnable} candidates behave like {state.best}"
     return "no test knows an answer, and no other candidate agrees"
-
-
-def _listed(state: State) -> str:
-    return ", ".join((state.failing or state.doubted)[:5])

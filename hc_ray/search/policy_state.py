@@ -8,9 +8,8 @@ from hc_ray.domain.suite import Cell
 from hc_ray.search import repair
 from hc_ray.search.policy import State, agreement
 from hc_ray.search.search import Search
-from hc_ray.search.selection import BELIEVED, LIKELY, judging, progress
+from hc_ray.search.selection import judging, progress, stated
 from hc_ray.search.subtasks import Reached
-from hc_ray.selftests.trust import known
 
 
 class PolicyState:
@@ -33,14 +32,12 @@ class PolicyState:
         search, config = self.search, self.search.config
         selection = search.selection
         best = selection.chosen if selection else None
-        alike, stated = _alike(search, best), len(known(search.pool.tests))
-        failing, doubted = self._failing(best)
+        alike, known, failing = _alike(search, best), len(stated(search.pool.tests)), self._failing(best)
         # Agreement betters a best only where nothing else is wrong with it.
-        agreed = 0 if failing or doubted else min(alike, agreement(stated))
+        agreed = 0 if failing else min(alike, agreement(known))
         reached = (progress(search.pool.rows[best], search.pool.tests), agreed) if best else (-1.0, 0)
         if reached > self._best:
             self._best, self._since = reached, len(search.pool)
-        lineage = search.pool.candidate(best).lineage if best else -1
         return State(
             round=search.round - self.began,
             rounds=config.max_rounds,
@@ -52,16 +49,13 @@ class PolicyState:
             runnable=len(search.pool.rows),
             best=best,
             failing=failing,
-            doubted=doubted,
             faults=tuple(search.checklist(search.pool.candidate(best).files)) if best else (),
             confidence=selection.confidence if selection else 0.0,
             posterior=config.selector == "posterior",
-            stated=stated,
+            stated=known,
             alike=alike,
             rivals=self._rivals(best),
             agreement_needed=search.context.asking.role.profile.bias_to_agreement,
-            repairable=len(self.repairable(len(search.pool))),
-            worn=any(one.repairs >= config.repairs for one in search.pool.candidates if one.lineage == lineage),
             idle=len(search.pool) - self._since,
             patience=config.patience,
             **self._part(best, tests=best is not None and not failing, answers=alike > 0),
@@ -80,34 +74,24 @@ class PolicyState:
         holds = parts.holds(reached)
         return {"subtask": parts.now.name, "checkpoint": holds, "overdue": parts.overdue(search.turns)}
 
-    def _believed(self) -> frozenset[int]:
-        """The columns of the judging tests that are believed. What the instruction states, or a second reading agreed
-        to, is believed however many candidates fail it: they may all share a mistake."""
-        tests, trust = self.search.pool.tests, self.search.pool.trusted()
-        return frozenset(
-            i for i in judging(tests)
-            if tests[i].confidence >= BELIEVED or trust.get(tests[i].id, tests[i].confidence) >= LIKELY
-        )  # fmt: skip
-
-    def _failing(self, best: str | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The judging tests that the best fails: those that are believed, and the others."""
+    def _failing(self, best: str | None) -> tuple[str, ...]:
+        """The judging tests that the best fails."""
         if best is None:
-            return (), ()
-        tests, row, believed = self.search.pool.tests, self.search.pool.rows[best], self._believed()
-        failed = {tests[i].id: i in believed for i in judging(tests) if not _fine(row[i])}
-        return tuple(name for name in failed if failed[name]), tuple(name for name in failed if not failed[name])
+            return ()
+        tests, row = self.search.pool.tests, self.search.pool.rows[best]
+        return tuple(tests[i].id for i in judging(tests) if not _fine(row[i]))
 
     def _rivals(self, best: str | None) -> int:
         clusters = self.search.selection.clusters if self.search.selection else ()
         own = next((cluster for cluster in clusters if best in cluster), (best,))
-        believed = self._believed()
-        return sum(all(_fine(row[i]) for i in believed) for one, row in self.search.pool.rows.items() if one not in own)
+        columns = judging(self.search.pool.tests)
+        return sum(all(_fine(row[i]) for i in columns) for one, row in self.search.pool.rows.items() if one not in own)
 
     def repairable(self, count: int) -> tuple[Candidate, ...]:
         """At most so many candidates that a repair could better, the worst kind of fault first."""
         search = self.search
-        order, tests, trust = search.order(), search.pool.tests, search.pool.trusted()
-        worst = {one: repair.worst(search.pool.rows[one], tests, search.config.feedback, trust) for one in order}
+        order, tests = search.order(), search.pool.tests
+        worst = {one: repair.worst(search.pool.rows[one], tests, search.config.feedback) for one in order}
         ranks = {one: rank for one, rank in worst.items() if rank is not None}
         return repair.repairable(search.pool.candidates, order, ranks, limit=search.config.repairs, count=count)
 

@@ -1,13 +1,12 @@
 """A trial's candidates, the tests that they are run under, and what came of it: the pass matrix as it grows."""
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.config import SelectorName
 from hc_ray.domain.suite import Cell, PassMatrix, SelfTest
 from hc_ray.search.selection import Selection, behaviour_clusters, select
-from hc_ray.selftests.trust import trust
 
 
 class Pool:
@@ -19,7 +18,6 @@ class Pool:
         self.rows: dict[str, tuple[Cell, ...]] = {}
         self.rejected: set[str] = set()
         """Candidates that a verdict has failed."""
-        self._trust: tuple[tuple[int, int], Mapping[str, float]] = ((0, 0), {})
 
     def __len__(self) -> int:
         return len(self.candidates)
@@ -31,13 +29,6 @@ class Pool:
 
     def candidate(self, identity: str) -> Candidate:
         return next(candidate for candidate in self.candidates if candidate.id == identity)
-
-    def trusted(self) -> Mapping[str, float]:
-        """What the matrix so far says of each test."""
-        state = (len(self.rows), len(self.tests))
-        if self._trust[0] != state:
-            self._trust = (state, trust(self.matrix(), self.tests))
-        return self._trust[1]
 
     def matrix(self) -> PassMatrix:
         """Every candidate that was run, in slot order, under the present tests."""

@@ -12,7 +12,7 @@ from hc_ray.domain.suite import Cell, SelfTest
 from hc_ray.selftests.runner import FILE_PROPERTIES
 
 TRUSTED = 0.7
-"""From this trust on a test's expectation may be told to a repair."""
+"""From this confidence on a test's expectation may be told to a repair."""
 _DOUBT = "; the test may be wrong"
 _ITEMS = 3
 _ITEM_LENGTH = 240
@@ -22,28 +22,23 @@ _CHECK_LENGTH = 700
 Level = Literal["full", "trusted", "crashes"]
 
 
-def faults(
-    row: Sequence[Cell], tests: Sequence[SelfTest], level: Level, trust: Mapping[str, float] | None = None
-) -> tuple[tuple[int, str], ...]:
+def faults(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> tuple[tuple[int, str], ...]:
     """What may be told of a candidate's failures, each with its rank: 0 for a missing file, a wrong format or what does
-    not load, 1 for a crash, 2 for an answer that a test doubts; every fault once, lowest rank first. ``trust``: what
-    the pass matrix says of each test (``hc_ray.selftests.trust``); a test's own confidence where it says nothing."""
+    not load, 1 for a crash, 2 for an answer that a test doubts; every fault once, lowest rank first."""
     seen: dict[str, tuple[int, str]] = {}
-    for rank, test, cell in sorted(_ranked(row, tests, level, trust or {}), key=lambda one: one[0]):
+    for rank, test, cell in sorted(_ranked(row, tests, level), key=lambda one: one[0]):
         line = _line(test, cell.detail, _DOUBT) if rank == 2 else _line(test, cell.detail or cell.outcome)
         # The same fault at every input is told once.
         seen.setdefault(normal(line.split(": ", 1)[-1]), (rank, line))
     return tuple(seen.values())
 
 
-def worst(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level, trust: Mapping[str, float]) -> int | None:
+def worst(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> int | None:
     """The lowest rank of ``faults``; None where there are none."""
-    return min((rank for rank, _, _ in _ranked(row, tests, level, trust)), default=None)
+    return min((rank for rank, _, _ in _ranked(row, tests, level)), default=None)
 
 
-def _ranked(
-    row: Sequence[Cell], tests: Sequence[SelfTest], level: Level, trust: Mapping[str, float]
-) -> Iterator[tuple[int, SelfTest, Cell]]:
+def _ranked(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> Iterator[tuple[int, SelfTest, Cell]]:
     for cell, test in zip(row, tests, strict=True):
         if cell.outcome in ("pass", "skipped") or (test.category == "invalid_input" and cell.outcome == "error"):
             continue
@@ -51,15 +46,13 @@ def _ranked(
             yield 0, test, cell
         elif cell.outcome in ("error", "timeout"):
             yield 1, test, cell
-        elif level == "full" or (level == "trusted" and trust.get(test.id, test.confidence) >= TRUSTED):
+        elif level == "full" or (level == "trusted" and test.confidence >= TRUSTED):
             yield 2, test, cell
 
 
-def feedback(
-    row: Sequence[Cell], tests: Sequence[SelfTest], level: Level, trust: Mapping[str, float] | None = None
-) -> tuple[str, ...]:
+def feedback(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> tuple[str, ...]:
     """What a repair is told, at most three lines; empty when there is nothing to repair."""
-    return tuple(line for _, line in faults(row, tests, level, trust))[:_ITEMS]
+    return tuple(line for _, line in faults(row, tests, level))[:_ITEMS]
 
 
 def _formal(test: SelfTest, cell: Cell) -> bool:

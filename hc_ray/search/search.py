@@ -115,7 +115,7 @@ class Search:
 
     def feedback(self, identity: str) -> tuple[str, ...]:
         row = self.pool.rows.get(identity)
-        return repair.feedback(row, self.pool.tests, self.config.feedback, self.pool.trusted()) if row else ()
+        return repair.feedback(row, self.pool.tests, self.config.feedback) if row else ()
 
     async def payable(self, slots: Sequence[Slot]) -> tuple[tuple[Slot, Prompt], ...]:
         """The first of the slots that turns and tokens can pay for, with their prompts; says why it took fewer."""

@@ -5,22 +5,19 @@ candidate. A test with an *unknown* expectation judges nobody; it shows behaviou
 votes."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence
 from math import exp, lgamma, sqrt
 
 from hc_ray.domain.config import SelectorName
 from hc_ray.domain.suite import Cell, PassMatrix, SelfTest
 from hc_ray.domain.value import Value
-from hc_ray.selftests.trust import STATED, trust
 
 WRONG_PASSES_WRONG = 1000.0
 """B4: how strongly a wrong candidate is presumed to fail a wrong test (arXiv 2409.08692)."""
 PRIOR_RIGHT = 10.0
 """B4: Beta prior weight of a right candidate and of a right test."""
-BELIEVED = 0.6
-"""Confidence from which an expectation is believed: the instruction states it, or a second reading supports it."""
-LIKELY = 0.5
-"""Trust from which a test is more likely right than wrong."""
+BELIEVED = 0.7
+"""Confidence from which an expectation is believed: the instruction shows it, or a second reading supports it."""
 
 
 class Selection(Value):
@@ -96,23 +93,18 @@ def _beaten(matrix: PassMatrix, tests: Sequence[SelfTest]) -> frozenset[str]:
         i for i in judging(tests)
         if tests[i].confidence >= BELIEVED or (tests[i].expectation.kind == "property" and not tests[i].tester)
     }  # fmt: skip
-    beaten = _outdone(classes, believed)
-    # Readings of one model agree on one mistake, too: what a tester wrote must be likely by the candidates as well.
-    guessed = {i for i in believed if tests[i].tester and tests[i].confidence < STATED}
-    if guessed and beaten != _outdone(classes, believed - guessed):
-        trusted = trust(matrix, tests)
-        beaten = _outdone(classes, believed - {i for i in guessed if trusted[tests[i].id] < LIKELY})
-    return beaten
-
-
-def _outdone(classes: Mapping[frozenset[int], Sequence[str]], believed: Set[int]) -> frozenset[str]:
-    """The members of the classes of which another passes everything, and something that is believed besides."""
     return frozenset(
         member
         for passed, members in classes.items()
         if any(passed < more and (more - passed) & believed for more in classes)
         for member in members
     )
+
+
+def stated(tests: Sequence[SelfTest]) -> tuple[int, ...]:
+    """Columns of the tests whose answer, or refusal, the instruction itself shows."""
+    return tuple(i for i, test in enumerate(tests)
+                 if test.expectation.kind in ("value", "rejected") and test.confidence >= BELIEVED)  # fmt: skip
 
 
 def judging(tests: Sequence[SelfTest]) -> tuple[int, ...]:

@@ -72,7 +72,7 @@ CASES = [
     Case("solver.samples", 3), Case("solver.samples_max", 4), Case("solver.patience", 2),
     Case("solver.max_rounds", 2), Case("solver.max_turns", 4), Case("solver.repairs", 0),
     Case("solver.selector", "max_pass", {"repairs": 0}, "divided"), Case("solver.feedback", "full", world="divided"),
-    Case("solver.feedback", "full", {"repairs": 0, "patience": 2}), Case("solver.hint", "Be brief."),
+    Case("solver.feedback", "crashes", {"repairs": 0, "patience": 2}), Case("solver.hint", "Be brief."),
     Case("solver.decompose", "model"), Case("solver.testgen.tests_per_category_min", 5),
     Case("solver.testgen.tests_per_category_max", 2),
     Case("solver.testgen.tests_per_category_max", 2, {"testgen.style": "lines", "testgen.budget_tokens": 0}),

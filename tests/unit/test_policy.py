@@ -4,11 +4,10 @@ import pytest
 
 from hc_ray.domain.config import SolverConfig
 from hc_ray.domain.events import Action
-from hc_ray.domain.prompt import Prompt
 from hc_ray.search.policy import RULES, ActionName, Decision, State, decide
 from hc_ray.search.pool import checkpoint
 from hc_ray.search.selection import Selection
-from tests.unit.test_orchestrate import BROKEN, RIGHT, WRONG, Bench, body_of, scripted
+from tests.unit.test_orchestrate import BROKEN, RIGHT, WRONG, Bench, scripted
 
 ORDINARY: dict[str, Any] = {"round": 2, "rounds": 10, "turns_left": 20, "samples": 4, "samples_max": 8, "patience": 8,
                             "asked": 8, "runnable": 6, "best": "c1.0", "confidence": 0.95, "stated": 1,
@@ -28,7 +27,6 @@ CASES: tuple[tuple[ActionName, str, dict[str, Any]], ...] = (
     ("complete", "complete", {"agreement_needed": True, "alike": 3, "runnable": 12}),
     ("continue", "go on", {"agreement_needed": True, "alike": 5, "stated": 0}),
     ("complete", "complete", {"agreement_needed": True, "alike": 6, "rivals": 5, "stated": 0}),
-    ("complete", "complete", {"doubted": ("t9",)}),
     ("complete", "complete", {"turns_left": 0}),
     ("stop", "turns", {"failing": ("t1",), "turns_left": 0}),
     ("stop", "tokens", {"failing": ("t1",), "affordable": 0}),
@@ -37,8 +35,6 @@ CASES: tuple[tuple[ActionName, str, dict[str, Any]], ...] = (
     ("advance", "overdue", {"failing": ("t1",), "overdue": True}),
     ("no_progress", "stagnation", {"failing": ("t1",), "idle": 8}),
     ("continue", "go on", {"failing": ("t1",), "idle": 7}),
-    ("restart", "worn", {"failing": ("t1",), "worn": True}),
-    ("continue", "go on", {"failing": ("t1",), "worn": True, "repairable": 1}),
 )
 
 
@@ -128,20 +124,3 @@ async def test_what_is_handed_in_is_never_worse_than_what_was_best_before() -> N
 
     for later in (WRONG, CRASH, BROKEN):
         assert "raise ValueError" in await handed_in(RIGHT.replace("n * 2", "2 * n"), later, later, later)
-
-
-async def test_a_lineage_that_has_had_its_repairs_is_left_for_a_new_start_from_another_plan() -> None:
-    def answer(prompt: Prompt) -> str:
-        if prompt.role == "tester":
-            return scripted("")(prompt)
-        return body_of(prompt, CRASH.replace("missing", "other") if prompt.purpose == "repair" else CRASH)
-
-    bench = Bench(answer)
-    config = SolverConfig(max_answer_tokens=60, repairs=1, patience=100, max_turns=40)
-    outcome = await bench.solve("hc", config, tokens=60_000)
-    events = [event for event in bench.log.events if isinstance(event, Action) and event.name in ("decide", "round")]
-    number = next(i for i, event in enumerate(events) if event.detail.get("action") == "restart")
-    begun = next(event.detail["slots"] for event in events[number:] if event.name == "round")
-    assert {slot["repairs"] for slot in begun} == {0} and any(slot["told"] == "tried" for slot in begun)
-    before = [slot["plan"] for event in events[:number] if event.name == "round" for slot in event.detail["slots"]]
-    assert begun[0]["plan"] != before[-1] and max(one.repairs for one in outcome.candidates) == 1

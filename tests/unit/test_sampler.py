@@ -88,7 +88,7 @@ def test_copies_of_a_crash_never_outvote_one_candidate_that_answers(name):
 
 
 @pytest.mark.parametrize("name", ["max_pass", "codet", "posterior"])
-@pytest.mark.parametrize(("confidence", "right"), [(0.6, True), (0.5, False)])
+@pytest.mark.parametrize(("confidence", "right"), [(0.7, True), (0.6, False)])
 def test_copies_never_outvote_who_passes_all_that_they_pass_and_a_believed_test_besides(name, confidence, right):
     tests = [call_test(f"t{i}", f"f({i})", confidence=confidence) for i in range(3)]
     chosen = select(matrix_of(["+--"] * 30 + ["+++"], [["1", "2", "2"]] * 30 + [["1"] * 3]), name, tests=tests).chosen
