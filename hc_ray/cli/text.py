@@ -47,16 +47,12 @@ def tell_plan(plan: Any, stream: Stream = None, *, whole: bool = False) -> None:
     config = plan.config
     agents = ", ".join(config.agents)
     asks_model = set(config.agents) - {"oracle", "nop"}
+    engines = dict.fromkeys(_engine(one.config.engine) for one in plan.configs)
     heading(f"Plan: {config.dataset}, split {config.split} → {plan.out}", stream=stream)
     rows = [
         ("tasks", f"{len(plan.taken)} to run, {len(plan.refused)} refused"),
         ("trials", _trials(plan, agents)),
-        (
-            "model",
-            "; ".join(dict.fromkeys(_engine(one.config.engine) for one in plan.configs))
-            if asks_model
-            else "none needed",
-        ),
+        ("model", "; ".join(engines) if asks_model else "none needed"),
         *((role, _engine(engine)) for role, engine in config.roles.items() if asks_model),
         ("sandbox", f"{plan.sandbox}: {plan.sandbox_why}"),
         ("runs on", plan.place),
@@ -125,10 +121,8 @@ def tell_report(summary: Mapping[str, Any], stream: Stream = None) -> None:
     trials = counted(sweep["trials"], "trial")
     if planned and planned != sweep["trials"]:
         trials = f"{sweep['trials']} of {counted(planned, 'trial')}"
-    heading(
-        f"{sweep['dataset']} x {sweep['model'] or 'no model'}: {trials}, {counted(sweep['tasks'], 'task')}",
-        stream=stream,
-    )
+    what = f"{sweep['dataset']} x {sweep['model'] or 'no model'}"
+    heading(f"{what}: {trials}, {counted(sweep['tasks'], 'task')}", stream=stream)
     if "directories" in sweep:
         twice = f"; {counted(sweep['repeated'], 'trial')} in more than one of them" if sweep["repeated"] else ""
         say(f"of {', '.join(sweep['directories'])}{twice}", stream=stream, style="dim")
@@ -154,30 +148,16 @@ def tell_agents(summary: Mapping[str, Any], stream: Stream = None) -> None:
     """The final table: agent x split."""
     heading("Agents (pass rates with 95 % confidence intervals)", stream=stream)
     several = any(config["config"] for config in summary["configs"])
-    columns = ("agent", *(("config",) if several else ()), "split", "tasks", "trials", "unscored", "blind pass",
-               "self-test pass", "tokens", "tokens/pass", "engine s", "seconds")  # fmt: skip
-    table(
-        columns,
-        [
-            (
-                config["agent"],
-                *((config["config"],) if several else ()),
-                config["split"],
-                config["tasks"],
-                config["trials"],
-                config["unscored"],
-                interval_of(config["blind_pass"]),
-                interval_of(config["self_pass"]),
-                number(config["tokens"], 0),
-                number(config["tokens_per_pass"], 0) if config["passes"] else "no pass",
-                number(config["engine_seconds"], 0),
-                number(config["seconds"], 0),
-            )
-            for config in summary["configs"]
-        ],
-        stream=stream,
-        numbers=("tasks", "trials", "unscored", "tokens", "tokens/pass", "engine s", "seconds"),
-    )
+    first, counts = ("agent", *(("config",) if several else ()), "split"), ("tasks", "trials", "unscored")
+    columns = (*first, *counts, "blind pass", "self-test pass", "tokens", "tokens/pass", "engine s", "seconds")
+    rows = [
+        (*(config[name] for name in (*first, *counts)), interval_of(config["blind_pass"]),
+         interval_of(config["self_pass"]), number(config["tokens"], 0),
+         number(config["tokens_per_pass"], 0) if config["passes"] else "no pass",
+         number(config["engine_seconds"], 0), number(config["seconds"], 0))
+        for config in summary["configs"]
+    ]  # fmt: skip
+    table(columns, rows, stream=stream, numbers=(*counts, "tokens", "tokens/pass", "engine s", "seconds"))
     rates = [f"{config['label']} {interval_of(config['blind_pass_unscored_as_fail'])}" for config in summary["configs"]]
     unscored = any(config["unscored"] for config in summary["configs"])
     told = "blind pass rate if unscored trials count as fails: " + ", ".join(rates) if rates else "no finished trial"
