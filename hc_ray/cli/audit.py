@@ -88,10 +88,8 @@ def _tell_cost(cost: Mapping[str, Any], *, as_json: bool) -> None:
         stream=stream,
     )
     if cost["tests_changed"]:
-        words = (
-            "The hidden tests changed since this sweep: the audit uses the new ones, its verdicts used the old ones."
-        )
-        say(words, stream=stream, style="yellow")
+        says = "The hidden tests changed since this sweep: the audit uses the new ones, its verdicts used the old ones."
+        say(says, stream=stream, style="yellow")
 
 
 _WORDS = {"fault_detection": "faults found", "mutant_detection": "mutants", "candidate_detection": "candidates",

@@ -7,6 +7,8 @@ import typer
 
 from hc_ray.cli.options import ENGINE, Config, Given, Json, Verbose, config_from, plain, print_json, takes
 
+WORDS = {True: "pass", False: "fail", None: "unscored"}
+
 
 def add_to(app: typer.Typer) -> None:
     """Register the verbs."""
@@ -52,11 +54,10 @@ def _list(rows: list[dict[str, Any]], *, as_json: bool) -> None:
         return
     from hc_ray.reports.terminal import say, table
 
-    words = {True: "pass", False: "fail", None: "unscored"}
     table(
         ("trial", "task", "agent", "seed", "verdict", "self-tests", "tokens"),
         [
-            (row["trial"], row["task"], row["agent"], row["seed"], words[row["passed"]],
+            (row["trial"], row["task"], row["agent"], row["seed"], WORDS[row["passed"]],
              "" if row["progress"] is None else f"{row['progress']:.0%}", row["tokens"])
             for row in rows
         ],
@@ -131,12 +132,11 @@ def regrade(out: Annotated[str, typer.Argument(help="A sweep directory.")], as_j
     else:
         from hc_ray.reports.terminal import say, table
 
-        words = {True: "pass", False: "fail", None: "unscored"}
         changed = [row for row in rows if row["before"] != row["after"]]
         if changed:
             table(
                 ("trial", "before", "after", "cause"),
-                [(row["trial"], words[row["before"]], words[row["after"]], row.get("cause")) for row in changed],
+                [(row["trial"], WORDS[row["before"]], WORDS[row["after"]], row.get("cause")) for row in changed],
             )
         say(f"{len(rows)} submissions graded again, {len(changed)} verdicts differ")
     return 3 if any(row["after"] is None for row in rows) else 0
@@ -160,8 +160,8 @@ def unseal(trial: Annotated[str, typer.Argument(help="OUT/TRIAL, a dev trial.")]
 
     verdict = kept["verdict"]
     rewards = ", ".join(f"{key} {value:g}" for key, value in verdict["rewards"].items()) or "none"
-    passed = {True: "passed", False: "failed", None: "unscored"}[verdict["passed"]]
-    say(f"{kept['trial']}: {passed} ({verdict['cause']}), rewards: {rewards}, witness: {verdict['witness']}")
+    told = f"{kept['trial']}: {WORDS[verdict['passed']]} ({verdict['cause']})"
+    say(f"{told}, rewards: {rewards}, witness: {verdict['witness']}")
     if verdict["detail"]:
         say(verdict["detail"])
     say(kept["output"].rstrip() or "test.sh printed nothing")

@@ -213,14 +213,9 @@ def _registered(client: Any, experiment: str, story: Story, one: Prompts) -> dic
 
 def _crown(client: Any, story: Story, run: Any) -> None:
     """Move the alias ``champion`` to a run that was just confirmed; one that had it before does not get it again."""
-    from mlflow.exceptions import MlflowException
-
     name, run_id = f"{story.registered}.champion", run.info.run_id
-    try:
+    if not client.search_registered_models(f"name = '{name}'"):
         client.create_registered_model(name)
-    except MlflowException as error:
-        if error.error_code != "RESOURCE_ALREADY_EXISTS":
-            raise
     if not client.search_model_versions(f"name = '{name}' AND run_id = '{run_id}'"):
         made = client.create_model_version(name, run.info.artifact_uri, run_id, await_creation_for=0)
         client.set_registered_model_alias(name, "champion", made.version)
