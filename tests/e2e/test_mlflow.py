@@ -97,11 +97,9 @@ def test_the_numbers_are_those_of_the_report_and_what_was_not_measured_is_absent
 
 
 def test_params_hold_the_resolved_config_and_tags_say_where_it_comes_from(exported):
-    hc = runs_of(exported[0])["hc"].data
-    config = SweepConfig()
-    assert hc.params["solver.selector"] == config.solver.selector
-    assert hc.params["budget.tokens"] == str(config.budget.tokens)
-    assert hc.params["solver.testgen.rounds"] == str(config.solver.testgen.rounds)
+    hc, config = runs_of(exported[0])["hc"].data, SweepConfig()
+    told = [hc.params[name] for name in ("solver.selector", "budget.tokens", "solver.testgen.rounds")]
+    assert told == [config.solver.selector, str(config.budget.tokens), str(config.solver.testgen.rounds)]
     assert hc.tags["git_sha"] == "abc123" and hc.tags["split"] == "dev" and hc.tags["agent"] == "hc"
     assert len(hc.tags["public_digests"]) == 64
 
@@ -109,9 +107,8 @@ def test_params_hold_the_resolved_config_and_tags_say_where_it_comes_from(export
 def test_report_and_trials_are_artefacts_of_the_parent_and_a_cut_parameter_says_so(exported):
     folder, parent = exported
     client = client_of(folder)
-    assert {item.path for item in client.list_artifacts(parent)} == {
-        "report.html", "report.json", "config.json", "trials.json",
-    }  # fmt: skip
+    paths = {"report.html", "report.json", "config.json", "trials.json"}
+    assert {item.path for item in client.list_artifacts(parent)} == paths
     table = table_of(folder, parent)
     assert len(table["data"]) == 24 and "passed" in table["columns"]
     long = params_of({"a": {"b": "x" * 7000}, "c": None})
@@ -185,13 +182,11 @@ def test_a_sweep_that_is_not_on_this_disk_is_told_below_runs_where_the_ui_looks(
 
 def test_the_ui_opens_the_store_that_a_sweep_names_and_leaves_a_server_to_the_browser(tmp_path):
     (tmp_path / "own.db").touch()
-    for number, uri in enumerate((f"sqlite:///{tmp_path / 'own.db'}", "http://tracking:5000")):
-        out = str(sweepdir.sweep(SweepConfig(mlflow_uri=uri)).save(tmp_path / f"out{number}"))
-        if number:
-            with pytest.raises(OutputError, match="http://tracking:5000; open that address"):
-                machine._store_of(out)
-        else:
-            assert machine._store_of(out) == uri
+    uris = (f"sqlite:///{tmp_path / 'own.db'}", "http://tracking:5000")
+    own, far = (str(sweepdir.sweep(SweepConfig(mlflow_uri=uri)).save(tmp_path / uri[:4])) for uri in uris)
+    assert machine._store_of(own) == uris[0]
+    with pytest.raises(OutputError, match="http://tracking:5000; open that address"):
+        machine._store_of(far)
 
 
 def test_the_page_of_a_sweep_shows_its_child_runs_in_order_with_their_data_set_and_source(exported):

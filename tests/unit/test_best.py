@@ -99,11 +99,8 @@ def test_what_cannot_be_ranked_is_told_in_one_line(two):
     changed.write(path, changed.read(path).replace(b"digest-of-t00", b"another"))
     torn = swept("seven")
     torn.write("trials/t/result.json", b"{")
-    for store, says in [
-        (empty, "no finished trial of hc, best_of_n, raw on dev"),
-        (half, "x: sweep.json cannot be read"),
-        (torn, "is damaged"),
-    ]:
+    for store, says in [(empty, "no finished trial of hc, best_of_n, raw on dev"),
+                        (half, "x: sweep.json cannot be read"), (torn, "is damaged")]:  # fmt: skip
         with pytest.raises(OutputError, match=says):
             best({"x": store})
     for store, says in [(other, "dataset"), (changed, "t00")]:
@@ -114,8 +111,7 @@ def test_what_cannot_be_ranked_is_told_in_one_line(two):
 def test_stats_count_every_split_and_the_trials_that_are_missing(two, tmp_path, capsys):
     other = sweepdir.sweep(SweepConfig(dataset="terminal"), sweep_id="five", planned_trials=4)
     found = stats({"two": two["two"], "five": other})
-    counts = [(one["label"].split()[0], one["split"], one["trials"], one["passes"]) for one in found["configs"]]
-    rows = sorted(counts)
+    rows = sorted((one["label"].split()[0], one["split"], one["trials"], one["passes"]) for one in found["configs"])
     assert rows == [("hc", "dev", 2, 2), ("hc", "dev", 3, 1), ("hc", "holdout", 9, 9), ("oracle", "dev", 9, 9)]
     assert found["sweeps"]["five"] == {"dataset": "terminal", "trials": 0, "planned_trials": 4}
     other.save(tmp_path / "five")

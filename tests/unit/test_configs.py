@@ -68,10 +68,7 @@ def test_a_grid_is_the_product_of_its_values_in_one_order_and_no_two_configs_are
 
 
 @pytest.mark.parametrize(("text", "says"), [
-    (
-        "grid: {solver.samplse: [2]}",
-        ":3: config samplse=2: unknown key solver.samplse; did you mean solver.samples?",
-    ),
+    ("grid: {solver.samplse: [2]}", ":3: config samplse=2: unknown key solver.samplse; did you mean solver.samples?"),
     ("grid: {samples: [2]}", ":3: config samples=2: unknown key samples; did you mean solver.samples?"),
     ("grid: {solver: {samples: []}}", ":3: grid: solver.samples needs a list of values"),
     ("grid: {solver.samples: 4}", ":3: grid: solver.samples needs a list of values"),
@@ -82,10 +79,7 @@ def test_a_grid_is_the_product_of_its_values_in_one_order_and_no_two_configs_are
     ("configs: [{solver.samples: 2}]", ":3: configs: each config needs a name"),
     ("configs: [a, b]", ":3: configs: must be a list of configs"),
     ("configs: [{name: a, dataset: x}]", ":3: configs: dataset cannot be varied"),
-    (
-        "configs: [{name: a, solver: {reparis: 1}}]",
-        ":3: config a: unknown key solver.reparis; did you mean solver.repairs?",
-    ),
+    ("configs: [{name: a, solver: {reparis: 1}}]", "config a: unknown key solver.reparis; did you mean solver.repairs"),
     ("split: holdout\ngrid: {solver.samples: [2]}", "split: holdout runs at most two configs"),
     ("split: holdout\nconfigs: [{name: a}, {name: b}, {name: c}]", "split: holdout runs at most two configs"),
 ])  # fmt: skip

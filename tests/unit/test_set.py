@@ -43,10 +43,7 @@ def test_every_key_that_is_offered_is_taken_a_flag_for_it_beside_a_set_refused_a
     ("seeds", "--set seeds: give KEY=VALUE"),
     ("=3", "--set =3: give KEY=VALUE"),
     ("seeds=two", "--set seeds: 'two' is not allowed: it should be a valid integer"),
-    (
-        "solver.temperatures=0.3",
-        "--set solver.temperatures: 0.3 is not allowed: it should be a list",
-    ),
+    ("solver.temperatures=0.3", "--set solver.temperatures: 0.3 is not allowed: it should be a list"),
     ("split=devv", "--set split: 'devv' is not allowed (did you mean dev?)"),
     ("seeds=[1", "--set seeds: '[1' is not valid YAML"),
 ])  # fmt: skip
