@@ -13,20 +13,30 @@ from typing import IO, Any
 
 @contextlib.contextmanager
 def beside(path: Path, data: bytes, *, lasting: bool) -> Iterator[Path]:
-    """The data in a file of another name, gone at the end."""
+    """The data in a file of another name, which goes if the block fails."""
     # Not of this process's number: machines that share a disk may have equal ones.
     whole = path.with_name(f"{path.name}.{secrets.randbits(48)}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with whole.open("wb") as file:
-            file.write(data)
-            if lasting:
-                file.flush()
-                os.fsync(file.fileno())
+        try:
+            _put(whole, data, lasting=lasting)
+        except FileNotFoundError:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _put(whole, data, lasting=lasting)
         yield whole
-    finally:
+    except BaseException:
         with contextlib.suppress(OSError):
             whole.unlink(missing_ok=True)
+        raise
+
+
+def _put(path: Path, data: bytes, *, lasting: bool) -> None:
+    """In few system calls: a thread that writes waits for the interpreter after each."""
+    with path.open("xb", buffering=0) as file:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[file.write(rest) :]
+        if lasting:
+            os.fsync(file.fileno())
 
 
 def link(whole: Path, path: Path) -> None:
@@ -37,10 +47,7 @@ def link(whole: Path, path: Path) -> None:
         if whole.stat().st_nlink < 2:  # else NFS answered so to the repeated request for what it had done already
             raise
     except OSError:  # there are no second names
-        with path.open("xb") as file:
-            file.write(whole.read_bytes())
-            file.flush()
-            os.fsync(file.fileno())
+        _put(path, whole.read_bytes(), lasting=True)
 
 
 def sync_folder(folder: Path) -> None:

@@ -116,6 +116,7 @@ class SweepStore:
         try:
             with beside(Path(full), data, lasting=True) as whole:
                 link(whole, Path(full))
+                whole.unlink()
             self._sync_folders(Path(full))
         except FileExistsError:
             return False
@@ -155,6 +156,8 @@ class SweepStore:
     def _info(self, what: Any) -> Any:
         try:
             return self._fs.get_file_info(what)
+        except FileNotFoundError:  # a folder that was made while pyarrow looked
+            return []
         except OSError as fault:
             raise StoreError(f"{self.root}: could not be read: {fault}") from fault
 

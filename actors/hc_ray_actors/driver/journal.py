@@ -17,7 +17,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from hc_ray.domain.errors import OutputError, StoreError
 from hc_ray.domain.events import Event
@@ -59,7 +59,7 @@ class Lease:
 
     def __init__(self, store: SweepStore) -> None:
         self._store = store
-        self._turn = threading.Lock()  # among this process's own threads, which need not poll the file's
+        self._inside, self._lock, self._turn = 0, ExitStack(), threading.Lock()
         held = self._last()
         if held and not held.released and not held.here:
             self._watch(held)
@@ -77,8 +77,18 @@ class Lease:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        with self._turn, self._store.alone(LOCK, seconds=LOCK_SECONDS):
+        """The file's lock is the process's: its threads are inside together, and wait for their disk together."""
+        with self._turn:
+            if not self._inside:
+                self._lock.enter_context(self._store.alone(LOCK, seconds=LOCK_SECONDS))
+            self._inside += 1
+        try:
             yield
+        finally:
+            with self._turn:
+                self._inside -= 1
+                if not self._inside:
+                    self._lock.close()
 
     def _last(self) -> Held | None:
         """The last start's lease, or what it claimed its epoch with when it came no further."""
