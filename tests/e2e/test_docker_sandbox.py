@@ -1,5 +1,4 @@
 import asyncio
-import socket
 import time
 import uuid
 
@@ -7,6 +6,7 @@ import pytest
 
 from hc_ray.domain.errors import DatasetError, SandboxError
 from hc_ray.domain.runner_paths import RUNNER_PYTHON
+from hc_ray.machine import owner as owners
 from hc_ray.machine.owner import current_owner
 from hc_ray.sandboxes.docker.client import Daemon
 from hc_ray.sandboxes.docker.reaper import reap
@@ -210,21 +210,25 @@ async def test_a_sandbox_whose_maker_was_cancelled_is_removed(place, tmp_path, d
 
 async def test_what_a_dead_owner_left_is_reaped_and_nothing_else(place, tmp_path, daemon, monkeypatch):
     # On machines of its own: a sweep that starts beside this test reaps too.
-    here, elsewhere = (f"{name}-{uuid.uuid4().hex[:6]}" for name in ("here", "elsewhere"))
     dead = f"999999999-1-{uuid.uuid4().hex[:6]}"
     task = task_with_environment(tmp_path)
-    monkeypatch.setattr(socket, "gethostname", lambda: elsewhere)
+    with monkeypatch.context() as earlier:
+        earlier.setattr(owners, "_boot", lambda: str(uuid.uuid4()))
+        before = f"{current_owner()}-before"
+        await DockerPlace(tmp_path, owner=before).create(task, "before")
+    monkeypatch.setattr(owners, "_namespace", lambda: 1)
     theirs = DockerPlace(tmp_path, owner=f"{dead}-theirs")
     kept = await theirs.create(task, "theirs")
-    monkeypatch.setattr(socket, "gethostname", lambda: here)
+    monkeypatch.setattr(owners, "_namespace", lambda: 2)
     left = DockerPlace(tmp_path, owner=dead)
     await (await (await left.create(task, "left")).fork("left-1")).fork("left-2")
     mine = await place.create(task, "mine")
     removed = await asyncio.to_thread(reap)
     assert len([line for line in removed if "left" in line]) == 3
     assert len([line for line in removed if line.startswith("image")]) >= 2
-    label = f"hc-ray.owner={dead}"
-    assert (daemon.containers(label), daemon.images(label)) == ([], [])
+    for gone in (dead, before):
+        label = f"hc-ray.owner={gone}"
+        assert (daemon.containers(label), daemon.images(label)) == ([], [])
     assert (await mine.exec(["true"], timeout=5)).exit_code == 0
     assert (await kept.exec(["true"], timeout=5)).exit_code == 0
     await theirs.close()
