@@ -2,12 +2,10 @@
 
 import asyncio
 import contextlib
-import io
-import tarfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from hc_ray.domain.candidate import DELETED, is_program
+from hc_ray.domain.candidate import is_program
 from hc_ray.domain.errors import DatasetError, InfrastructureError
 from hc_ray.domain.fork_steps import ForkStep, Put, PutTar, TakeDifference, in_fork
 from hc_ray.domain.ports import Difference, HandsOver, Sandbox, SandboxPlace
@@ -118,13 +116,6 @@ class SandboxForks:
     def differences(self) -> Mapping[str, bytes]:
         """Digest of a candidate's files → its whole difference, where it is known."""
         return self._whole
-
-    def brings(self, files: Mapping[str, str]) -> tuple[str, ...] | None:
-        """The absolute paths that the whole difference of a candidate writes; None where these files are all it is."""
-        if (whole := self._whole.get(digest_of(dict(files)))) is None:
-            return None
-        with tarfile.open(fileobj=io.BytesIO(whole)) as archive:
-            return tuple("/" + name for name in archive.getnames() if name != DELETED)
 
     def written(self, files: Mapping[str, str]) -> list[ForkStep[None]]:
         """What writes a candidate into a sandbox."""

@@ -99,7 +99,7 @@ _WORDS = {"fault_detection": "faults found", "mutant_detection": "mutants", "can
 def tell_quality(audit: Mapping[str, Any], stream: Any = None) -> None:
     """An audit's figures of the self-tests: all before and after the gate with intervals, then each category and
     tester."""
-    from hc_ray.reports.audit_section import MEASURES, change_text, gate_sentence, limits_sentence, share_text
+    from hc_ray.reports.audit_section import MEASURES, change_text, limits_sentence, share_text
     from hc_ray.reports.terminal import say, table
 
     whole = audit["whole"]
@@ -119,8 +119,7 @@ def tell_quality(audit: Mapping[str, Any], stream: Any = None) -> None:
             ],
             stream=stream,
         )  # fmt: skip
-    say("\n" + gate_sentence(audit), stream=stream)
-    say(limits_sentence(audit), stream=stream, style="dim")
+    say("\n" + limits_sentence(audit), stream=stream, style="dim")
     if audit["disagreeing_verdicts"]:
         says = f"{audit['disagreeing_verdicts']} submissions got a different verdict when they were graded again"
         say(says, stream=stream, style="yellow")

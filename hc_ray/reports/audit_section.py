@@ -10,7 +10,7 @@ from hc_ray.domain.ports import Store
 AUDIT_FILE = "audit.json"
 MEASURES = ("validity", "triviality", "discrimination", "flakiness", "fault_detection", "mutant_detection",
             "candidate_detection", "false_rejection", "overlap")  # fmt: skip
-SHOWN = ("whole", "tasks", "faults", "gate", "categories", "testers", "split", "trials", "settings",
+SHOWN = ("whole", "tasks", "faults", "categories", "testers", "split", "trials", "settings",
          "tests_changed", "definitions", "disagreeing_verdicts")  # fmt: skip
 
 
@@ -46,16 +46,6 @@ def change_text(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """``0.60 → 0.75``, or one figure where both are the same."""
     said = ["-" if share["value"] is None else f"{share['value']:.2f}" for share in (before, after)]
     return " → ".join(dict.fromkeys(said))
-
-
-def gate_sentence(audit: Mapping[str, Any]) -> str:
-    """What the gate did, in words."""
-    said = []
-    for name, paired in audit["gate"].items():
-        if paired["delta"] is not None:
-            interval = f"{paired['low']:+.2f} to {paired['high']:+.2f}"
-            said.append(f"{name.replace('_', ' ')} {paired['delta']:+.2f} ({interval}, {paired['n']} tasks)")
-    return "Effect of the gate (admitted minus generated): " + ("; ".join(said) if said else "not measured") + "."
 
 
 def limits_sentence(audit: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from html import escape
 from typing import Any
 
 from hc_ray.domain.value import flattened
-from hc_ray.reports.audit_section import MEASURES, gate_sentence, limits_sentence, quality_rows, share_text
+from hc_ray.reports.audit_section import MEASURES, limits_sentence, quality_rows, share_text
 from hc_ray.reports.comparison import HANDFUL
 from hc_ray.reports.engine_use import engine_html
 from hc_ray.reports.html_figures import figures, heat_map, timeline
@@ -192,7 +192,7 @@ def _quality(audit: Mapping[str, Any] | None) -> str:
     ]
     columns = ("tests", "stage", "judging", *(name.replace("_", " ") for name in MEASURES))
     terms = [(name.replace("_", " "), audit["definitions"][name]) for name in MEASURES]
-    found = Section(title, columns, rows, after=(gate_sentence(audit), limits_sentence(audit)))
+    found = Section(title, columns, rows, after=(limits_sentence(audit),))
     return section_html(found) + folded(Section("Definitions", ("", ""), terms, words=("",)))
 
 

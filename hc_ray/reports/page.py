@@ -41,14 +41,12 @@ def _style() -> str:
 
 
 def interval_of(estimate: Mapping[str, Any]) -> str:
-    """``0.30 [0.14, 0.52]``, or that it was not measured; the value alone where the tasks give no interval, and an open
-    end where they leave it open."""
+    """``0.30 [0.14, 0.52]``, or that it was not measured; the value alone where the tasks give no interval."""
     if estimate["value"] is None:
         return NOT_MEASURED
     if estimate["low"] is None:
         return f"{estimate['value']:.2f}"
-    high = "…" if estimate["high"] is None else f"{estimate['high']:.2f}"
-    return f"{estimate['value']:.2f} [{estimate['low']:.2f}, {high}]"
+    return f"{estimate['value']:.2f} [{estimate['low']:.2f}, {estimate['high']:.2f}]"
 
 
 def difference_text(row: Mapping[str, Any]) -> str:

@@ -154,10 +154,10 @@ def _label(agent: str, selector: SelectorName | None) -> str:
 
 
 def _compared(a: str, b: str, split: str, of_a: Outcomes, of_b: Outcomes) -> dict[str, Any]:
-    """a - b and a / b over the tasks and seeds that both have a verdict for."""
+    """a - b over the tasks and seeds that both have a verdict for."""
     common = sorted(set(of_a) & set(of_b))
     sides = [_by_task({key: float(side[key]) for key in common}) for side in (of_a, of_b)]
-    paired, ratio = estimators.paired(*sides), estimators.ratio(*sides)
+    paired = estimators.paired(*sides)
     seeds = min((len(group) for group in sides[0].values()), default=0)
     return {
         "a": a,
@@ -166,7 +166,6 @@ def _compared(a: str, b: str, split: str, of_a: Outcomes, of_b: Outcomes) -> dic
         "pairs": len(common),
         "tasks": paired.n,
         **paired.model_dump(exclude={"n"}),
-        "ratio": ratio.model_dump(),
         "only_a": sum(of_a[key] and not of_b[key] for key in common),
         "only_b": sum(of_b[key] and not of_a[key] for key in common),
         "smallest_effect": estimators.minimal_detectable_effect(paired.n, seeds),

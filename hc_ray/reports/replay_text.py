@@ -55,9 +55,9 @@ def _sections(found: Found) -> Iterator[Section]:
     )  # fmt: skip
     yield Section(
         "Paired by task and seed",
-        ("a", "b", "pairs", "a - b", "p", "a / b", "only a", "only b", "detectable effect"),
+        ("a", "b", "pairs", "a - b", "p", "only a", "only b", "detectable effect"),
         [
-            (row["a"], row["b"], row["pairs"], difference_text(row), number(row["p"], 3), interval_of(row["ratio"]),
+            (row["a"], row["b"], row["pairs"], difference_text(row), number(row["p"], 3),
              row["only_a"], row["only_b"], "none" if row["smallest_effect"] is None else number(row["smallest_effect"]))
             for row in found["comparisons"]
         ],

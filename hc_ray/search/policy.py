@@ -37,8 +37,6 @@ class State(Value):
     """The best checkpoint: what would be handed in now."""
     failing: tuple[str, ...] = ()
     """Judging tests that the best fails."""
-    faults: tuple[str, ...] = ()
-    """What the finish checklist says of the best."""
     confidence: float = 0.0
     posterior: bool = True
     """Whether ``confidence`` is a posterior share."""
@@ -99,11 +97,11 @@ def _evident(state: State) -> bool:
 
 
 def _complete(state: State) -> bool:
-    return state.best is not None and not (state.failing or state.faults) and _evident(state)
+    return state.best is not None and not state.failing and _evident(state)
 
 
 RULES: tuple[Rule, ...] = (
-    Rule("complete", "complete", "the best passes every judging test and the checklist, and the evidence is clear",
+    Rule("complete", "complete", "the best passes every judging test, and the evidence is clear",
          _complete),
     Rule("turns", "stop", "no answer is left to ask for", lambda state: state.turns_left <= 0),
     Rule("tokens", "stop", "the budget pays for no further answer", lambda state: state.affordable == 0),
@@ -148,8 +146,6 @@ def _lacking(state: State) -> str:
         return "no candidate yet"
     if state.failing:
         return f"{state.best} fails {len(state.failing)} tests: {', '.join(state.failing[:5])}"
-    if state.faults:
-        return f"{state.best}: {'; '.join(state.faults[:3])}"
     if state.posterior and state.confidence < CLEAR:
         return f"the posterior is not clear ({state.confidence:.2f})"
     if state.agreement_needed:

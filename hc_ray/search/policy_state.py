@@ -49,7 +49,6 @@ class PolicyState:
             runnable=len(search.pool.rows),
             best=best,
             failing=failing,
-            faults=tuple(search.checklist(search.pool.candidate(best).files)) if best else (),
             confidence=selection.confidence if selection else 0.0,
             posterior=config.selector == "posterior",
             stated=known,

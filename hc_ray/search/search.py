@@ -13,7 +13,7 @@ from hc_ray.domain.config import SelectorName
 from hc_ray.domain.events import Action, Heartbeat, TurnStart
 from hc_ray.domain.prompt import Prompt
 from hc_ray.domain.suite import Cell, Suite
-from hc_ray.search import answers, checklist, repair
+from hc_ray.search import answers, repair
 from hc_ray.search.pool import Pool
 from hc_ray.search.schedule import Slot
 from hc_ray.search.selection import Selection, progress
@@ -172,10 +172,6 @@ class Search:
                       elapsed_ms=int(self.context.clock.elapsed * 1000), prompt_tokens=self.purse.prompt_tokens,
                       completion_tokens=self.purse.completion_tokens)
         )  # fmt: skip
-
-    def checklist(self, files: Mapping[str, str]) -> list[str]:
-        """What a last look at the files of a candidate finds; a search with faults in its best is not complete."""
-        return checklist.faults(files, self.forks.brings(files), self.deliverable.path)
 
     def journal(self, what: str, **detail: Any) -> None:
         self.context.events.emit(Action(name=what, detail=detail))

@@ -2,7 +2,6 @@
 
 from hc_ray.domain.candidate import Candidate, Submission
 from hc_ray.domain.config import SelectorName
-from hc_ray.search.checklist import is_among
 from hc_ray.search.pool import Pool
 from hc_ray.search.search import Search
 from hc_ray.search.selection import Selection, progress
@@ -19,11 +18,10 @@ async def hand_in(search: Search) -> bool | None:
         search.notes.append("nothing new was found after the verdict: it is not asked again")
         return None
     files = search.pool.candidate(chosen).files if chosen else {}
-    faults = search.checklist(files)
     handed = await search.forks.hand_in(f"submission{len(search.submissions)}", files)
     path = search.deliverable.path
-    missing = [path] if path is not None and not is_among(path, handed.difference.changed) else []
-    search.journal("submit", candidate=chosen, changed=list(handed.difference.changed), missing=missing, faults=faults)
+    there = path is None or any(f"/{one}".endswith(f"/{path.lstrip('/')}") for one in handed.difference.changed)
+    search.journal("submit", candidate=chosen, changed=list(handed.difference.changed), missing=[] if there else [path])
     name, task = search.context.name, search.context.task
     submission = Submission.of(handed.difference.tar, id=f"{name}-{len(search.submissions)}", trial=name,
                                task_digest=task.digest, living=handed.living)  # fmt: skip

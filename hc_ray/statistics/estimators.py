@@ -145,26 +145,6 @@ def efficiency(rows: Sequence[tuple[float, float, float]], *, seed: int = 0, res
     return Estimate(value=value, low=float(low), high=float(high), n=len(rows))
 
 
-def ratio(a: Mapping[str, Sequence[float]], b: Mapping[str, Sequence[float]], *, seed: int = 0) -> Estimate:
-    """a / b of two agents' rates over their common tasks, resampled together. None where b is 0; ``high`` is None where
-    the tasks leave it open (b is 0 in more than one resample of forty)."""
-    import numpy as np
-
-    common = sorted(task for task in a if a[task] and b.get(task))
-    means = np.asarray([[sum(side[task]) / len(side[task]) for side in (a, b)] for task in common])
-    if not common or means[:, 1].sum() == 0:
-        return NOT_MEASURED
-    drawn = means[np.random.default_rng(seed).integers(0, len(common), (RESAMPLES, len(common)))].mean(axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        shares = drawn[:, 0] / drawn[:, 1]
-    # 0 / 0 tells nothing either way.
-    low, high = np.quantile(shares[~np.isnan(shares)], [0.025, 0.975], method="higher")
-    value = float(means[:, 0].sum() / means[:, 1].sum())
-    if math.isclose(low, high):
-        return Estimate(value=value, n=len(common))
-    return Estimate(value=value, low=float(low), high=None if np.isinf(high) else float(high), n=len(common))
-
-
 def sign_flip(differences: Sequence[float], *, seed: int = 0, draws: int = 20000) -> float:
     """Two-sided p of paired per-task differences: the share of sign assignments whose mean is at least as far from 0.
     Exact up to 14 non-zero differences, else by ``draws`` random assignments (never 0)."""

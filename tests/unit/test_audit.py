@@ -92,12 +92,6 @@ def test_categories_and_testers_speak_of_suites_that_have_them_and_the_whole_of_
     assert {name: both.generated.validity.value for name, both in found.items()} == {"x": 1.0, "y": 0.0}
 
 
-def test_the_gate_is_judged_by_pairs_of_the_same_task():
-    effect = audit.gate_effect([evidence(TESTS, STATES, task=f"t{i}") for i in range(3)])
-    assert effect["validity"].delta == pytest.approx(2 / 3 - 2 / 4) and effect["validity"].n == 3
-    assert effect["false_rejection"].delta == -1.0
-
-
 @pytest.mark.parametrize(("mine", "theirs", "value"), [
     ([True, False, True], [True, False, True], 1.0), ([True, False], [False, True], -1.0),
     ([True, True, True], [True, False, True], 0.0), ([True, None, False], [True, False, False], 1.0),

@@ -16,7 +16,6 @@ CASES: tuple[tuple[ActionName, str, dict[str, Any]], ...] = (
     ("complete", "complete", {}),
     ("continue", "go on", {"best": None, "runnable": 0, "alike": 0}),
     ("continue", "go on", {"failing": ("t1",)}),
-    ("continue", "go on", {"faults": ("m.py is missing",)}),
     ("continue", "go on", {"confidence": 0.5}),
     ("complete", "complete", {"confidence": 0.5, "posterior": False}),
     ("continue", "go on", {"stated": 0, "alike": 1}),

@@ -154,18 +154,6 @@ def test_the_gap_of_two_rates_has_an_interval_wider_than_either() -> None:
     assert estimators.difference_of(dev, estimators.NOT_MEASURED) == estimators.NOT_MEASURED
 
 
-def test_a_ratio_has_an_interval_over_tasks_and_says_where_it_is_open() -> None:
-    a = {f"t{i}": [1.0, float(i % 2)] for i in range(20)}
-    b = {f"t{i}": [float(i % 2), 0.0] for i in range(20)}
-    found = estimators.ratio(a, b)
-    assert found.value == pytest.approx(0.75 / 0.25)
-    assert found.low is not None and found.high is not None and 1 < found.low < 3 < found.high
-    lone = estimators.ratio({f"t{i}": [1.0] for i in range(6)}, {f"t{i}": [float(i == 0)] for i in range(6)})
-    assert (lone.value, lone.high) == (6.0, None)
-    assert estimators.ratio({"t": [1.0]}, {"t": [0.0]}) == estimators.NOT_MEASURED
-    assert estimators.ratio({"t": [1.0]}, {"u": [1.0]}) == estimators.NOT_MEASURED
-
-
 def test_efficiency_and_mean_shares_look_at_tasks_and_claim_no_certainty_where_all_are_alike() -> None:
     mixed = estimators.efficiency([(1.0, 0.5, 1.0), (0.0, 0.25, 1.0), (1.0, 0.5, 1.0), (0.0, 0.0, 0.0)])
     assert mixed.value == pytest.approx((0.5 - 0.3125) / (0.75 - 0.3125))

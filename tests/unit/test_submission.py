@@ -2,7 +2,7 @@ from typing import Any
 
 from hc_ray.agent.budget import Asking, Clock, Purse
 from hc_ray.agent.sandbox_forks import SandboxForks
-from hc_ray.domain.candidate import DELETED, Candidate, Submission
+from hc_ray.domain.candidate import Candidate, Submission
 from hc_ray.domain.config import SolverConfig
 from hc_ray.domain.suite import Cell
 from hc_ray.domain.task import Environment, Task
@@ -15,7 +15,6 @@ from hc_ray.spec.reading import read_spec
 from tests.fakes.folder_place import FolderPlace
 from tests.fakes.listeners import Watcher
 from tests.fakes.suites import call_test
-from tests.fakes.tars import make_tar
 from tests.unit.test_orchestrate import INSTRUCTION, Bench, scripted
 
 TEST = call_test("t", "double(1)", "2", path="double.py")
@@ -60,32 +59,9 @@ async def test_who_passes_most_of_what_was_run_is_handed_in_and_equal_files_not_
     await search.forks.close()
 
 
-def faults(instruction: str, files: dict[str, str]) -> list[str]:
-    return searching(files, instruction=instruction)[0].checklist(files)
-
-
-def test_a_file_that_was_asked_for_and_is_missing_is_a_fault_and_so_is_half_a_merge() -> None:
-    one = "Write `/app/out.txt`."
-    assert faults(one, {"out.txt": ""}) == [], "whether a file may be empty, its tests say"
-    assert faults(one, {"log.txt": "x\n"}) == ["out.txt is missing"]
-    assert faults(one, {"out.txt": "n\n", "x": "<<<<<<< a\n"}) == ["x holds conflict markers"]
-    assert faults("Make the tests in this folder pass.", {"lib.txt": "mended\n"}) == []
-    assert faults("Write `/app/a.txt` and `/app/b.txt`.", {"a.txt": "1\n"}) == [], "which of them, no rule says"
-
-
-async def test_a_deliverable_that_is_there_as_a_binary_is_not_missing() -> None:
-    search, log = searching({"main.c": "int main() {}\n"}, instruction="Write `/app/out.dat`.")
-    files = search.pool.candidates[0].files
-    assert search.checklist(files) == ["out.dat is missing"]
-    box = await (await search.forks.base()).fork("built")
-    await box.put({**{path: text.encode() for path, text in files.items()}, "out.dat": b"a\0b"})
-    search.forks.remember(files, (await box.difference()).tar)
-    assert search.checklist(files) == []
-    gone = {**files, "out.dat": "(in words: it was removed)"}
-    assert search.checklist(gone) == []
-    search.forks.remember(gone, make_tar({"app/main.c": "", DELETED: ""}))
-    assert search.checklist(gone) == ["out.dat is missing"], "what is told in words is not there"
-    await hand_in(search)
-    (handed,) = log.actions("submit")
-    assert handed.detail["faults"] == [] and handed.detail["missing"] == []
-    await search.forks.close()
+async def test_a_file_that_was_asked_for_and_is_not_handed_in_is_told() -> None:
+    for path, missing in (("out.txt", []), ("log.txt", ["out.txt"])):
+        search, log = searching({path: "x\n"}, instruction="Write `/app/out.txt`.")
+        await hand_in(search)
+        assert log.actions("submit")[0].detail["missing"] == missing
+        await search.forks.close()

@@ -42,9 +42,6 @@ def summarise(audit: Audit, outcome: Outcome) -> dict[str, Any]:
         "tasks": _counts(outcome, measured),
         "faults": _faults(measured),
         "whole": figures.stages(outcome.evidence).model_dump(mode="json"),
-        "gate": {
-            name: paired.model_dump(mode="json") for name, paired in figures.gate_effect(outcome.evidence).items()
-        },
         "categories": _plain(figures.by_category(outcome.evidence)),
         "testers": _plain(figures.by_tester(outcome.evidence)),
         "disagreeing_verdicts": sum(bool(pool["disagrees"]) for pool in pools),

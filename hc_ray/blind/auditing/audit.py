@@ -228,16 +228,3 @@ def share(groups: Mapping[str, Sequence[bool]]) -> Share:
     hits, of = int(sum(map(sum, filled))), sum(map(len, filled))
     found = estimators.wilson(hits, of) if len(filled) == 1 else estimators.rate(filled)
     return Share(value=found.value, low=found.low, high=found.high, n=len(filled), hits=hits, of=of)
-
-
-def gate_effect(evidence: Sequence[Evidence]) -> dict[str, estimators.Paired]:
-    """Admitted minus generated, paired by task, for what the gate is judged by."""
-    pairs: dict[str, tuple[dict[str, list[float]], dict[str, list[float]]]] = {}
-    for measure in ("validity", "fault_detection", "false_rejection"):
-        after, before = pairs[measure] = ({}, {})
-        for one in evidence:
-            both = stages([one])
-            for told, figure in ((after, both.admitted), (before, both.generated)):
-                value = getattr(figure, measure).value
-                told[one.task] = [] if value is None else [value]
-    return {measure: estimators.paired(*both) for measure, both in pairs.items()}

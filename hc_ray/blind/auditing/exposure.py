@@ -67,8 +67,6 @@ class Seen(Value):
     nodes: dict[str, bool] | None = None
     """Real test (an anonymous name) → whether it passed; skipped ones are left out. None where the real tests run no
     pytest, or too many tests for one report."""
-    operator: str = ""
-    """Of a mutant: what was done to the reference."""
     sandboxes: int = 0
     """Opened for it; 0 where all was looked up."""
 
@@ -132,9 +130,6 @@ class Auditor:
             await asyncio.to_thread(write_kept, path, kept)
         if state.kind == "reference" and kept.judged is not None:
             self._seconds[task.digest] = kept.judged.seconds
-        operator = ""
-        if state.kind == "mutant":
-            operator = ((await self._of(task, look.mutants)).mutants or ())[state.number][0]
         told = kept.judged if look.graded else None
         return Seen(
             kind=state.kind,
@@ -142,7 +137,6 @@ class Auditor:
             passed=told.passed if told else None,
             cause=told.cause if told else "",
             nodes=_anonymous(told.nodes) if told else None,
-            operator=operator,
             sandboxes=opened,
         )
 

@@ -39,8 +39,6 @@ class Mutant(Value):
     """One changed copy of a source."""
 
     operator: Operator
-    line: int
-    """Of the unchanged source."""
     source: str
 
 
@@ -65,21 +63,20 @@ def mutants(source: str, *, limit: int, seed: str = "") -> tuple[Mutant, ...]:
     for operator, position, variant in (place for turn in in_turn for place in turn if place):
         if len(made) == limit:
             break
-        line, text = _changed(tree, operator, position, variant)
+        text = _changed(tree, operator, position, variant)
         if text not in seen:
             seen.add(text)
-            made.append(Mutant(operator=operator, line=line, source=text + "\n"))
+            made.append(Mutant(operator=operator, source=text + "\n"))
     return tuple(made)
 
 
-def _changed(tree: ast.Module, operator: Operator, position: int, variant: int) -> tuple[int, str]:
-    """The line of a node and the text of a copy in which it is changed."""
+def _changed(tree: ast.Module, operator: Operator, position: int, variant: int) -> str:
+    """The text of a copy in which a node is changed."""
     changed = copy.deepcopy(tree)
     # The copy is walked in the same order, so the position finds the same node.
     target = next(node for i, node in enumerate(ast.walk(changed)) if i == position)
-    line = getattr(target, "lineno", 0)
     _apply(changed, target, operator, variant)
-    return line, ast.unparse(ast.fix_missing_locations(changed))
+    return ast.unparse(ast.fix_missing_locations(changed))
 
 
 def _silent(tree: ast.Module) -> set[int]:
@@ -158,15 +155,15 @@ def _replace(tree: ast.Module, old: ast.AST, new: ast.AST) -> None:
                 value[[one is old for one in value].index(True)] = new
 
 
-def mutated(tar: bytes, *, limit: int, seed: str) -> tuple[tuple[Operator, str, str], ...] | None:
-    """Mutants of an end state: (operator, path, that file's new text), the files in turn. None where it holds no
+def mutated(tar: bytes, *, limit: int, seed: str) -> tuple[tuple[str, str], ...] | None:
+    """Mutants of an end state: (path, that file's new text), the files in turn. None where it holds no
     Python: other languages are not measured."""
     with tarfile.open(fileobj=io.BytesIO(tar)) as archive:
         sources = {member.name: data for member in archive if (data := _python(archive, member)) is not None}
     if not sources:
         return None
-    made: Sequence[list[tuple[Operator, str, str]]] = [
-        [(one.operator, path, one.source) for one in mutants(text, limit=limit, seed=f"{seed}:{path}")]
+    made: Sequence[list[tuple[str, str]]] = [
+        [(path, one.source) for one in mutants(text, limit=limit, seed=f"{seed}:{path}")]
         for path, text in sorted(sources.items())[:FILES]
     ]
     return tuple([one for turn in zip_longest(*made) for one in turn if one][:limit])

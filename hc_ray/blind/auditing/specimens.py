@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 
 from pydantic import ValidationError
 
-from hc_ray.blind.auditing.mutants import Operator, mutated, with_file
+from hc_ray.blind.auditing.mutants import mutated, with_file
 from hc_ray.blind.grading.control import reference
 from hc_ray.blind.grading.outputs import keep
 from hc_ray.blind.sealing.vault import load_spec
@@ -29,12 +29,12 @@ class Specimens(Value):
 
     reference: str
     """Base64 of a tar."""
-    mutants: tuple[tuple[Operator, str, str], ...] | None
-    """Operator, path, the file's text with one fault in it; None where there is no Python."""
+    mutants: tuple[tuple[str, str], ...] | None
+    """Path, the file's text with one fault in it; None where there is no Python."""
 
     def mutant(self, number: int) -> bytes:
         """The tar of a mutant's end state."""
-        _, path, text = (self.mutants or ())[number]
+        path, text = (self.mutants or ())[number]
         return with_file(base64.b64decode(self.reference), path, text)
 
 
@@ -42,7 +42,7 @@ async def specimens(task: Task, *, sealed_root: Path, place: SandboxPlace, limit
     """The reference, run once in a sandbox, and at most ``limit`` mutants of it; looked up where they were ``kept``
     before. Raises ``VerifierError``."""
     sealed = load_spec(sealed_root, task.digest).sealed_digest
-    what = ["specimens", task.digest, sealed, limit, type(place).__name__]
+    what = ["specimens 2", task.digest, sealed, limit, type(place).__name__]
     path = sealed_root / FOLDER / f"{digest_of(what)}.json"
     found = await asyncio.to_thread(read_kept, path, Specimens) if keep else None
     if found is None:
