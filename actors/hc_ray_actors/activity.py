@@ -7,19 +7,22 @@ import heapq
 import itertools
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
 
-from hc_ray.domain.events import EngineUse, Waited
+from hc_ray.domain.errors import EngineError
+from hc_ray.domain.events import EngineUse
 from hc_ray.domain.ports import Model
 from hc_ray.domain.prompt import Completion, Prompt
+from hc_ray_actors.engine_account import Account, Doing
+from hc_ray_actors.routing import replica
 
 PERIOD = 10.0
 """Seconds that one account of an engine's slots covers, at least."""
+SHUNNED_SECONDS = 30.0
+"""How long a replica that failed gets nothing as long as another can take it."""
 
-Doing = Literal["engine", "sandbox", "verdict", "decision"]
 Clock = Callable[[], float]
 
 
@@ -161,6 +164,11 @@ class EngineQueue:
 
     def __init__(self, activities: Activities, name: str, slots: int) -> None:
         self.name, self.slots, self.busy = name, slots, 0
+        self.outstanding = 0
+        """Tokens of the requests that it has in hand or that wait for it: their prompts, and what they ask for."""
+        self.draining = False
+        """It ends what it has in hand, and gets nothing new."""
+        self.shunned_until = 0.0
         self.account = Account()
         self._activities = activities
         self._queue: list[tuple[int, int, asyncio.Future[None]]] = []
@@ -170,16 +178,28 @@ class EngineQueue:
     def waiting(self) -> int:
         return sum(not ready.done() for _, _, ready in self._queue)
 
+    @property
+    def shunned(self) -> bool:
+        return self._activities.now() < self.shunned_until
+
+    def failed(self) -> None:
+        """It did not answer."""
+        self.shunned_until = self._activities.now() + SHUNNED_SECONDS
+
     @asynccontextmanager
-    async def slot(self, trial: TrialActivity) -> AsyncIterator[None]:
-        """A slot for one request of a trial."""
-        with trial.at("engine") as operation:
-            await self._take(trial.rank)
-            operation.started = self._activities.now()
-            try:
-                yield
-            finally:
-                self._give()
+    async def slot(self, trial: TrialActivity, tokens: int = 0) -> AsyncIterator[None]:
+        """A slot for one request of a trial, of so many tokens."""
+        self.outstanding += tokens
+        try:
+            with trial.at("engine") as operation:
+                await self._take(trial.rank)
+                operation.started = self._activities.now()
+                try:
+                    yield
+                finally:
+                    self._give()
+        finally:
+            self.outstanding -= tokens
 
     async def _take(self, rank: int) -> None:
         if self.busy < self.slots:
@@ -206,74 +226,58 @@ class EngineQueue:
         self.busy -= 1
 
 
-@dataclass
-class Account:
-    """What became of an engine's slots over some time, and what it answered."""
-
-    seconds: float = 0.0
-    busy: float = 0.0
-    queued: float = 0.0
-    waited: dict[Waited, float] = field(default_factory=dict)
-    requests: int = 0
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    completion_tokens: int = 0
-
-    def add(self, seconds: float, busy: int, waiting: int, slots: int, doing: Counter[Doing]) -> None:
-        """So many seconds in which nothing changed. A free slot waits for what the trials do that ask nothing; where
-        all of them ask, there are too few."""
-        self.seconds += seconds
-        self.busy += busy * seconds
-        self.queued += waiting * seconds
-        free = (slots - busy) * seconds
-        if not free:
-            return
-        elsewhere: dict[Waited, int] = {
-            "sandbox": doing["sandbox"], "verdict": doing["verdict"], "decision": doing["decision"],
-        }  # fmt: skip
-        elsewhere = {what: count for what, count in elsewhere.items() if count}
-        if not elsewhere:
-            elsewhere = {"requests" if doing["engine"] else "trials": 1}
-        for what, count in elsewhere.items():
-            self.waited[what] = self.waited.get(what, 0.0) + free * count / sum(elsewhere.values())
-
-    def answered(self, prompt_tokens: int, cached_tokens: int, completion_tokens: int) -> None:
-        self.requests += 1
-        self.prompt_tokens += prompt_tokens
-        self.cached_tokens += cached_tokens
-        self.completion_tokens += completion_tokens
-
-    def told(self, engine: str, slots: int) -> EngineUse:
-        return EngineUse(
-            engine=engine,
-            slots=slots,
-            seconds=round(self.seconds, 3),
-            busy=round(self.busy, 3),
-            queued=round(self.queued, 3),
-            waited={what: round(seconds, 3) for what, seconds in sorted(self.waited.items()) if seconds},
-            requests=self.requests,
-            prompt_tokens=self.prompt_tokens,
-            cached_tokens=self.cached_tokens,
-            completion_tokens=self.completion_tokens,
-        )
+Replica = tuple[Model, EngineQueue]
 
 
 class Meter:
-    """``ports.Model`` of one trial: its requests wait for a slot of the engine, and what the engine says an answer cost
-    is counted, for an attempt that comes to nothing."""
+    """``ports.Model`` of one trial over an engine's replicas: a request waits for a slot of the one that the task's
+    prompts go to, and what the engine says an answer cost is counted, for an attempt that comes to nothing. What a
+    replica fails to answer, another one is asked: the same prompt, so that the answer is that of the same trial."""
 
     def __init__(self, model: Model, queue: EngineQueue, activity: TrialActivity) -> None:
-        self._model, self._queue, self._activity = model, queue, activity
+        """Over one replica."""
+        self._activity, self._task = activity, ""
+        self._replicas: Callable[[], Sequence[Replica]] = lambda: ((model, queue),)
         self.prompt_tokens = self.completion_tokens = 0
 
+    @classmethod
+    def over(cls, replicas: Callable[[], Sequence[Replica]], activity: TrialActivity, task: str) -> "Meter":
+        """``replicas`` tells those that are up, at each request; ``task``: the digest that decides which is asked."""
+        meter = cls(*replicas()[0], activity)
+        meter._replicas, meter._task = replicas, task
+        return meter
+
     async def complete(self, prompt: Prompt) -> Completion:
-        async with self._queue.slot(self._activity):
-            answer = await self._model.complete(prompt)
-        asked, told = answer.prompt_tokens or 0, answer.completion_tokens or 0
-        self.prompt_tokens += asked
-        self.completion_tokens += told
-        self._queue.account.answered(asked, answer.cached_tokens or 0, told)
+        tokens, asked = asked_tokens(prompt), set[int]()
+        while True:
+            model, queue = self._chosen()
+            try:
+                async with queue.slot(self._activity, tokens):
+                    answer = await model.complete(prompt)
+                break
+            except EngineError:
+                queue.failed()
+                asked.add(id(queue))
+                if all(id(other) in asked or other.draining or other.shunned for _, other in self._replicas()):
+                    raise
+        read, written = answer.prompt_tokens or 0, answer.completion_tokens or 0
+        self.prompt_tokens += read
+        self.completion_tokens += written
+        queue.account.answered(read, answer.cached_tokens or 0, written)
         return answer
 
+    def _chosen(self) -> Replica:
+        replicas = self._replicas()
+        taking = [None if queue.draining else queue.outstanding for _, queue in replicas]
+        well = [None if queue.shunned else load for load, (_, queue) in zip(taking, replicas, strict=True)]
+        return replicas[replica(self._task, taking if well.count(None) == len(well) else well)]
+
     async def count_tokens(self, text: str) -> int:
-        return await self._model.count_tokens(text)
+        return await self._chosen()[0].count_tokens(text)
+
+
+def asked_tokens(prompt: Prompt) -> int:
+    """Tokens that a request may take of its engine: those of the prompt, at three characters each, and of the longest
+    answer."""
+    texts = [prompt.text or "", *(message.content for message in prompt.messages)]
+    return sum(map(len, texts)) // 3 + prompt.max_tokens

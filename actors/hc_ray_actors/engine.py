@@ -3,20 +3,26 @@
 import asyncio
 import os
 import secrets
+import shlex
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hc_ray.domain.config import EngineConfig
+from hc_ray.domain.engine_config import program_of
 from hc_ray.domain.errors import EngineError, InfrastructureError, ModelError
 from hc_ray.domain.ports import Capabilities, Model
 from hc_ray.domain.value import Value
 from hc_ray.engines.speed import request_seconds
+from hc_ray.engines.weights_shelf import WeightsShelf
 from hc_ray.machine.cleanup import owned_folder, remove_folder
+from hc_ray.machine.sealed_box import Addressee
 from hc_ray_actors.cluster import ENGINE, LOOPBACK, Cluster, own_address
 from hc_ray_actors.ray_token import derived_key
 
 if TYPE_CHECKING:
-    from hc_ray.engines.embedded import EmbeddedServer
+    from hc_ray.engines.catalogue import ResolvedModel
+    from hc_ray.engines.server import ServerProcess
 
 
 class Endpoint(Value):
@@ -36,22 +42,24 @@ def _key(config: EngineConfig, key_name: str | None) -> str | None:
     return derived_key(key_name) if key_name else os.environ.get(config.api_key_env or "", "") or None
 
 
-async def capabilities_of(config: EngineConfig, name: str | None = None, key_name: str | None = None) -> Capabilities:
-    """What the server at the engine's URL does when it is asked. Raises ``ModelError`` where somebody else's server
-    does not answer, ``EngineError`` where ours does not."""
+async def capabilities_of(
+    config: EngineConfig, url: str, name: str | None = None, key_name: str | None = None
+) -> Capabilities:
+    """What the server at a URL does when it is asked. Raises ``ModelError`` where somebody else's server does not
+    answer, ``EngineError`` where ours does not."""
     from hc_ray.engines.http import HttpModel
     from hc_ray.engines.probe import probe
 
     key = _key(config, key_name)
-    model = HttpModel(config.base_url or "", name or config.model, api_key=key, timeout=request_seconds(config))
+    model = HttpModel(url, name or config.model, api_key=key, timeout=request_seconds(config))
     try:
         return await probe(model, config.sampling)
     except EngineError as fault:
         if config.kind != "openai":
             raise
         raise ModelError(
-            f"no model answers at {config.base_url}: {fault}; start the server, or correct the URL "
-            "(--base-url, or roles.ROLE.base_url)"
+            f"no model answers at {url}: {fault}; start the server, or correct the URL (--base-url, or "
+            "roles.ROLE.base_url)"
         ) from fault
     finally:
         await model.aclose()
@@ -79,60 +87,41 @@ def open_model(config: EngineConfig, endpoint: Endpoint, *, timeout: float) -> M
     return servers[0] if len(servers) == 1 else Spread(servers)
 
 
-class Engine:
-    """Hosts ``embedded`` servers in child processes of this actor; a URL of somebody else's is only probed."""
+class Engine(WeightsShelf, Addressee):
+    """Hosts servers in child processes of this actor; a URL of somebody else's is only probed."""
 
     def __init__(self, config: EngineConfig) -> None:
         self._config = config
-        self._servers: list[EmbeddedServer] = []
+        self._servers: Sequence[ServerProcess] = ()
         self._logs: Path | None = None
 
     async def start(self) -> Endpoint:
-        """Start (or reach) the server and probe what it can do. Raises ``ModelError`` for a model that is none,
-        ``EngineError`` for other weights than were planned with and for a server that does not come up."""
-        from hc_ray.engines.catalogue import resolve, resolve_remote
-
+        """Start (or reach) the server and probe what it can do. Raises ``UserError`` for a model or a program that is
+        none, ``EngineError`` for other weights than were planned with and for a server that does not come up."""
         config, key_name = self._config, None
         if config.kind == "scripted":
             return Endpoint(base_urls=(), model=config.script or "scripted")
-        if config.kind == "embedded":
-            from hc_ray.engines.embedded import EmbeddedServer, servers_of
-
-            model = resolve(config.model)
-            if model.path is None:
-                raise ModelError(
-                    f"the weights of {config.model} are not downloaded; run: hc-ray models pull {config.model}"
-                )
-            self._logs = owned_folder("engine")
-            host = own_address()
+        urls, name = config.urls[:1], config.model
+        if config.kind != "openai":
+            self._logs, host = owned_folder("engine"), own_address()
             key_name = None if host == LOOPBACK else f"engine {secrets.token_hex(16)}"
-            threads = servers_of(model.path, config.threads)
-            self._servers = [
-                EmbeddedServer(
-                    model.path,
-                    parallel=-(-config.parallel // len(threads)),
-                    context_tokens=config.context_tokens or EMBEDDED_CONTEXT,
-                    threads=own,
-                    log_path=self._logs / f"engine-{number}.log",
-                    sha256=config.sha256 or model.digest,
-                    host=host,
-                    key=_key(config, key_name),
-                )
-                for number, own in enumerate(threads)
-            ]
+            serve = _embedded if config.kind == "embedded" else _launched
+            name, self._servers = serve(config, host, _key(config, key_name), self._logs)
             urls = tuple(await asyncio.gather(*(asyncio.to_thread(server.start) for server in self._servers)))
-            name, profile = model.name, model.profile
-        else:
-            urls, name = (config.base_url or "",), config.model
-            profile = resolve_remote(config.model).profile
-        sampling = config.sampling or profile.sampling
-        asked = config.model_copy(update={"base_url": urls[0], "sampling": sampling})
-        seen = await capabilities_of(asked, name, key_name)
+        # What was planned has its sampling; of a bench without a plan the profile says it.
+        sampling = config.sampling or model_of(config).profile.sampling
+        asked = config.model_copy(update={"sampling": sampling})
+        seen = await capabilities_of(asked, urls[0], name, key_name)
+        if config.kind == "server" and (seen.context or config.context_tokens or 0) < (config.context_tokens or 0):
+            raise ModelError(
+                f"the server of {config.label} has a context of {seen.context:,} tokens, but {config.context_tokens:,} "
+                "were planned with; set engine.context_tokens"
+            )
         return Endpoint(base_urls=urls, model=name, key_name=key_name, capabilities=seen.model_dump(mode="json"))
 
     async def alive(self) -> bool:
         """Whether the servers that this actor started still run; True where it started none."""
-        return all(server.alive() for server in self._servers)
+        return all(await asyncio.gather(*(asyncio.to_thread(server.alive) for server in self._servers)))
 
     async def fault(self) -> str | None:
         """Why somebody else's server does not answer, in one line; None if it does, or is ours."""
@@ -141,7 +130,7 @@ class Engine:
         from hc_ray.engines.http import HttpModel
 
         key = os.environ.get(self._config.api_key_env or "", "") or None
-        model = HttpModel(self._config.base_url or "", self._config.model, api_key=key, timeout=5.0, retries=0)
+        model = HttpModel(self._config.urls[0], self._config.model, api_key=key, timeout=5.0, retries=0)
         try:
             await model.models()
         except EngineError as fault:
@@ -168,8 +157,60 @@ def spawn_engine(cluster: Cluster, engine: EngineConfig, turn: int = 0) -> Any:
     return cluster.spawn(Engine, located(engine), node=nodes[turn % len(nodes)], resource=ENGINE, units=0.01)
 
 
-def located(engine: EngineConfig) -> EngineConfig:
-    """With the absolute path of a model file: actors do not work in the driver's directory."""
-    if engine.kind != "embedded" or not Path(engine.model).is_file():
+def model_of(config: EngineConfig) -> "ResolvedModel":
+    """An engine's model as this node has it: weights of its own, or a name that a server knows."""
+    from hc_ray.engines.catalogue import catalogue, resolve, resolve_remote
+
+    if config.kind == "embedded" or (config.kind == "server" and _names_weights(config.model, catalogue())):
+        return resolve(config.model, config.sha256)
+    return resolve_remote(config.model)
+
+
+def _names_weights(model: str, known: Container[str]) -> bool:
+    return model in known or model.endswith(".gguf")
+
+
+def _embedded(config: EngineConfig, host: str, key: str | None, folder: Path) -> "tuple[str, Sequence[ServerProcess]]":
+    from hc_ray.engines.embedded import EmbeddedServer, servers_of
+
+    model = model_of(config)
+    assert model.path is not None
+    threads = servers_of(model.path, config.threads)
+    return model.name, [
+        EmbeddedServer(
+            model.path,
+            parallel=-(-config.parallel // len(threads)),
+            context_tokens=config.context_tokens or EMBEDDED_CONTEXT,
+            threads=own,
+            log_path=folder / f"engine-{number}.log",
+            sha256=config.sha256 or model.digest,
+            host=host,
+            key=key,
+        )
+        for number, own in enumerate(threads)
+    ]
+
+
+def _launched(config: EngineConfig, host: str, key: str | None, folder: Path) -> "tuple[str, Sequence[ServerProcess]]":
+    from hc_ray.engines.server import launched
+
+    model = model_of(config)
+    if config.sha256 not in (None, model.digest):
+        raise EngineError(
+            f"{model.path} has different weights on this node than the plan expects; copy them again there"
+        )
+    return config.model, [launched(config, str(model.path or config.model), host=host, key=key, folder=folder)]
+
+
+def located(engine: EngineConfig, replica: int = 0) -> EngineConfig:
+    """As one replica's actor needs it: with its own URL, and with absolute paths of the model's files and of the
+    program, since actors do not work in the driver's directory."""
+    if engine.base_urls:
+        return engine.model_copy(update={"base_url": engine.urls[replica], "base_urls": (), "replicas": 1})
+    if engine.kind not in ("embedded", "server"):
         return engine
-    return engine.model_copy(update={"model": str(Path(engine.model).absolute())})
+    update = {"model": str(Path(engine.model).absolute())} if Path(engine.model).exists() else {}
+    program = program_of(shlex.split(engine.command or ""))
+    if "/" in program and Path(program).exists():
+        update["command"] = (engine.command or "").replace(program, str(Path(program).absolute()), 1)
+    return engine.model_copy(update=update)

@@ -9,9 +9,10 @@ from hc_ray.domain.errors import ConfigError, ModelError
 from hc_ray.domain.ports import Capabilities
 from hc_ray.domain.profile import Profile, usable
 from hc_ray.domain.value import Value, digest_of
-from hc_ray.engines.catalogue import ResolvedModel, resolve, resolve_remote
+from hc_ray.engines.catalogue import ResolvedModel, catalogue, resolve, resolve_remote
 from hc_ray.engines.profiles import WHOLE_CONTEXT, for_context, of_model, own_settings
-from hc_ray_actors.engine import EMBEDDED_CONTEXT, capabilities_of
+from hc_ray.engines.speed import known_speed
+from hc_ray_actors.engine import EMBEDDED_CONTEXT, capabilities_of, model_of
 from hc_ray_actors.estimate import WITHOUT_MODEL
 
 Planned = tuple[EngineConfig, Profile, str]
@@ -52,6 +53,8 @@ def role_models(config: SweepConfig, looked: dict[EngineConfig, Capabilities | N
         for engine, them in restricted.items()
     ]
     notes += [note for engine in seen for note in _told(engine, seen[engine])]
+    given = dict.fromkeys(config.roles.get(role, config.engine) for role in roles)
+    notes += [note for engine in given if (note := _window(engine))]
     return RoleModels(models=models, notes=(*_why_profile(models), *notes))
 
 
@@ -65,13 +68,24 @@ def role_model(engine: EngineConfig, capabilities: Capabilities | None = None) -
         profile, known, identity = model.profile, model.measured, [model.digest]
         engine = engine.model_copy(update={"sha256": model.digest})
     elif engine.kind == "openai":
-        if not engine.base_url:
+        if not engine.urls:
             raise ConfigError("--engine openai needs --base-url URL (for example http://127.0.0.1:11434/v1)")
         model = resolve_remote(engine.model)
-        profile, known, identity = model.profile, model.measured, [engine.kind, f"{engine.base_url}#{engine.model}"]
+        where = " ".join(engine.urls)
+        profile, known, identity = model.profile, model.measured, [engine.kind, f"{where}#{engine.model}"]
+    elif engine.kind == "server":
+        if not engine.command:
+            raise ConfigError("--engine server needs a command (for example --set engine.command=vllm)")
+        model = model_of(engine)
+        profile, known, identity = model.profile, model.measured, [engine.kind, engine.command, model.digest]
+        engine = engine.model_copy(update={"sha256": model.digest if model.path else None})
     else:
         profile, identity = Profile(), [engine.kind, engine.script]
     context = context_of(engine, capabilities)
+    if engine.kind == "server":
+        engine = engine.model_copy(update={"context_tokens": context})
+    if "parallel" not in engine.model_fields_set and (speed := known_speed(engine)):
+        engine = engine.model_copy(update={"parallel": speed.knee})
     profile = of_model(profile, context) if known else for_context(context)[0]
     # Both hold it: the profile for the digest, the engine for the node that asks its server whether it takes it.
     sampling = engine.sampling or profile.sampling
@@ -84,6 +98,9 @@ def context_of(engine: EngineConfig, capabilities: Capabilities | None) -> int:
     """Tokens of context that prompts may use: as configured, else as the server was seen to have."""
     if engine.context_tokens is not None:
         return engine.context_tokens
+    if engine.kind == "server":
+        entry = catalogue().get(engine.model)
+        return min(WHOLE_CONTEXT, entry.context_tokens if entry else WHOLE_CONTEXT)
     seen = capabilities.context if capabilities else None
     return EMBEDDED_CONTEXT if engine.kind != "openai" else seen or WHOLE_CONTEXT
 
@@ -108,9 +125,25 @@ def _weights(engine: EngineConfig) -> ResolvedModel:
     return model
 
 
+def _window(engine: EngineConfig) -> str | None:
+    """Where the number of parallel requests was not set but measured."""
+    if "parallel" in engine.model_fields_set or not (speed := known_speed(engine)):
+        return None
+    return f"{engine.label}: {speed.knee} parallel requests (by `engine bench`: {speed.measured or 'measured here'})"
+
+
 def _look(engine: EngineConfig) -> Capabilities | None:
-    """What somebody else's server can do; an engine of our own can do all that a profile asks."""
-    return asyncio.run(capabilities_of(engine)) if engine.kind == "openai" else None
+    """What somebody else's servers can do, all of them; one of our own can do all that a profile asks."""
+    if engine.kind != "openai":
+        return None
+
+    async def look() -> list[Capabilities]:
+        return await asyncio.gather(*(capabilities_of(engine, url) for url in engine.urls))
+
+    first, *others = seen = asyncio.run(look())
+    weakest = {name: all(getattr(one, name) for one in seen) for name in ("chat", "completion", "tools", "usage")}
+    contexts = [one.context for one in seen if one.context is not None]
+    return first.model_copy(update={**weakest, "context": min(contexts, default=None)}) if others else first
 
 
 def _told(engine: EngineConfig, seen: Capabilities | None) -> list[str]:

@@ -58,7 +58,7 @@ SHARED = {
     "--mlflow-uri": Shared("mlflow_uri", str, "An MLflow tracking server, or none."),
     "--budget-tokens": Shared("budget.tokens", int, "Token budget of a trial, prompt and completion tokens together."),
     "--timeout-multiplier": Shared("budget.timeout_multiplier", float, "Multiply each task's time limit."),
-    "--engine": Shared("engine.kind", str, "Inference engine: embedded, openai or scripted."),
+    "--engine": Shared("engine.kind", str, "Inference engine: embedded, openai, server or scripted."),
     "--base-url": Shared(
         "engine.base_url", str, "URL of an OpenAI-compatible server, including /v1. Implies --engine openai."
     ),
@@ -145,7 +145,7 @@ def config_from(
         if value not in (None, [], ())
     ] + [setting(text) for text in sets]
     config = load_config(file, flags, base=base)
-    if config.engine.kind == "openai" and config.engine.base_url and "model" not in config.engine.model_fields_set:
+    if config.engine.kind == "openai" and config.engine.urls and "model" not in config.engine.model_fields_set:
         return load_config(file, base=base, flags=[*flags, Flag("--model", _loc("--model"), _only_model(config))])
     return config
 
@@ -161,7 +161,7 @@ def _only_model(config: "SweepConfig") -> str:
     from hc_ray.domain.errors import ConfigError, EngineError
     from hc_ray.engines.http import HttpModel
 
-    url = config.engine.base_url or ""
+    url = config.engine.urls[0]
     key = os.environ.get(config.engine.api_key_env or "") or None
 
     async def ask() -> tuple[str, ...]:

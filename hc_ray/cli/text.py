@@ -77,7 +77,8 @@ def tell_plan(plan: Any, stream: Stream = None, *, whole: bool = False) -> None:
 
 
 def _engine(engine: EngineConfig) -> str:
-    return f"{engine.label} ({engine.base_url or f'{engine.kind} engine'})"
+    servers = ", ".join(engine.urls) or f"started as {engine.preset or engine.command}"
+    return f"{engine.label} ({servers if engine.kind in ('openai', 'server') else f'{engine.kind} engine'})"
 
 
 def _labels(plan: Any) -> list[str]:

@@ -1,7 +1,9 @@
 """The settings of one engine."""
 
 import re
-from typing import Any, Literal
+import shlex
+from pathlib import PurePath
+from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -23,12 +25,16 @@ class Sampling(Value):
     """Values above 1 make tokens that already occurred less likely."""
 
 
-class EngineConfig(Value):
-    """One inference server."""
+PRESETS = ("vllm", "sglang", "llama-server")
+"""Servers whose options hc-ray knows."""
 
-    kind: Literal["embedded", "openai", "scripted"] = "embedded"
-    """``embedded``: xllamacpp on this machine; ``openai``: any OpenAI-compatible server; ``scripted``: a Python
-    function that answers prompts."""
+
+class EngineConfig(Value):
+    """One inference server, or several replicas of it."""
+
+    kind: Literal["embedded", "openai", "server", "scripted"] = "embedded"
+    """``embedded``: xllamacpp on this machine; ``openai``: any OpenAI-compatible server that is up; ``server``: one
+    that hc-ray starts with ``command``; ``scripted``: a Python function that answers prompts."""
     model: str = "smollm2-135m-instruct"
     """A catalogue name, the path of a GGUF file, or the server's name for the model."""
     sha256: str | None = Field(None, pattern="^[0-9a-f]{64}$")
@@ -36,6 +42,18 @@ class EngineConfig(Value):
     planned."""
     base_url: str | None = None
     """For ``openai``: the server's URL, up to and including ``/v1``."""
+    base_urls: tuple[str, ...] = ()
+    """For ``openai``: instead of ``base_url``, the URLs of several servers of the same model, a replica each."""
+    command: str | None = None
+    """For ``server``: the program and its options. For a program called ``vllm``, ``sglang`` or ``llama-server``, by
+    name or by path, hc-ray adds the model, the address and the like. Any other command names the places of ``{host}``
+    and ``{port}``, and of ``{model}``, ``{context_tokens}``, ``{parallel}`` and ``{gpus}`` where it needs them; it
+    finds its key in HC_RAY_ENGINE_KEY. ``env NAME=VALUE`` may stand before either."""
+    gpus: int | None = Field(None, ge=0)
+    """For ``server``: GPUs of each server, over which tensor parallelism spreads the model; None: 1 for ``vllm`` and
+    ``sglang``, else 0."""
+    start_sec: float = Field(900.0, gt=0)
+    """For ``server``: seconds that it may take until it is ready."""
     api_key_env: str | None = None
     """For ``openai``: name of the environment variable that holds the API key."""
     script: str | None = None
@@ -44,28 +62,58 @@ class EngineConfig(Value):
     """Time limit of one request, including its retries; None: by the speed that ``hc-ray engine bench`` measured here,
     at least 600 seconds."""
     replicas: int = Field(1, ge=1)
-    """Number of servers of this engine on the cluster."""
+    """Number of servers of this engine on the cluster; with ``base_urls`` as many as these."""
     parallel: int = Field(16, ge=1)
-    """Parallel requests per replica; ``hc-ray engine bench`` measures how many pay off."""
+    """Parallel requests per replica; where it is not set, as many as ``hc-ray engine bench`` found to pay off here."""
     threads: int | None = None
     """Threads of an embedded engine; None: one per core. A small model runs on several servers, which share them."""
     context_tokens: int | None = Field(None, ge=256)
-    """Context length of one request in tokens; None: what the server says, 2,048 for ``embedded``."""
+    """Context length of one request in tokens; None: what the server says, 2,048 for ``embedded``, 16,384 for
+    ``server`` or what a catalogue model has."""
     sampling: Sampling | None = None
     """Sampling parameters; None: those of the model's profile."""
 
     @model_validator(mode="before")
     @classmethod
     def _is_a_server(cls, data: Any) -> Any:
-        """A URL alone means a server behind it."""
-        return {"kind": "openai", **data} if isinstance(data, dict) and data.get("base_url") else data
+        """A URL alone means a server behind it, a command one to start; several URLs are as many replicas."""
+        if not isinstance(data, dict):
+            return data
+        urls = data.get("base_urls") or ()
+        if urls and not isinstance(urls, str):
+            data = {"replicas": len(urls), **data}
+        kind = "openai" if urls or data.get("base_url") else "server" if data.get("command") else None
+        return {"kind": kind, **data} if kind else data
 
-    @field_validator("base_url")
+    @field_validator("base_url", "base_urls")
     @classmethod
-    def _has_no_secret(cls, url: str | None) -> str | None:
-        if url and (fault := url_fault(url)):
-            raise ValueError(f"the URL {fault}; put the key in an environment variable and name that in api_key_env")
-        return url
+    def _has_no_secret(cls, given: Any) -> Any:
+        for url in (given,) if isinstance(given, str) else given or ():
+            if fault := url_fault(url):
+                raise ValueError(f"the URL {fault}; put the key in an environment variable and name it in api_key_env")
+        return given
+
+    @field_validator("command")
+    @classmethod
+    def _is_a_command(cls, command: str | None) -> str | None:
+        if command is not None:
+            program = program_of(shlex.split(command))  # raises ValueError: no closing quotation
+            if PurePath(program).name not in PRESETS and not ("{host}" in command and "{port}" in command):
+                raise ValueError(
+                    f"hc-ray does not know the options of {program or 'an empty command'}: the command must contain "
+                    f"{{host}} and {{port}} where they belong, or start one of {', '.join(PRESETS)}"
+                )
+        return command
+
+    @model_validator(mode="after")
+    def _one_replica_a_url(self) -> Self:
+        if self.base_url and self.base_urls:
+            raise ValueError("set either base_url or base_urls, not both")
+        if len(set(self.base_urls)) < len(self.base_urls):
+            raise ValueError("base_urls lists the same URL twice")
+        if self.kind == "openai" and self.replicas != max(1, len(self.base_urls)):
+            raise ValueError("replicas of an openai engine are its URLs: list them under base_urls")
+        return self
 
     @field_validator("api_key_env")
     @classmethod
@@ -75,6 +123,29 @@ class EngineConfig(Value):
         return name
 
     @property
+    def urls(self) -> tuple[str, ...]:
+        """Of an ``openai`` engine: its servers, one a replica."""
+        return self.base_urls or ((self.base_url,) if self.base_url else ())
+
+    @property
+    def preset(self) -> str | None:
+        """The name of the server that ``command`` starts, where hc-ray adds the options that it needs."""
+        name = PurePath(program_of(shlex.split(self.command or ""))).name
+        return name if name in PRESETS and "{port}" not in (self.command or "") else None
+
+    @property
+    def num_gpus(self) -> int:
+        """GPUs that each replica takes of its node."""
+        if self.kind != "server":
+            return 0
+        return self.gpus if self.gpus is not None else int(self.preset in ("vllm", "sglang"))
+
+    @property
     def label(self) -> str:
         """The model's name for a reader: never a path of this machine."""
         return (self.script or "no script") if self.kind == "scripted" else self.model.rsplit("/", 1)[-1]
+
+
+def program_of(words: list[str]) -> str:
+    """The program of a command that may begin with ``env NAME=VALUE``; empty where there is none."""
+    return next((word for word in words if word != "env" and not re.match(r"[A-Za-z_]\w*=", word)), "")

@@ -3,8 +3,10 @@ that speaks HTTP to an engine."""
 
 import asyncio
 import contextlib
+import email.utils
 import json
 import math
+import random
 import re
 import time
 from collections.abc import Mapping
@@ -21,6 +23,8 @@ from hc_ray.engines.wire import calls_of, reasoning_of, request_of, sampling_fie
 
 _TOO_LONG = re.compile(r"exceed_context_size|context (?:length|size|window)|maximum context|prompt is too long", re.I)
 _VERSION = re.compile(r"v\d+[a-z0-9]*", re.I)
+LONGEST_PAUSE = 60.0
+"""Seconds before a request is repeated, at most, whatever the server asks for."""
 
 
 def normal_base_url(url: str) -> str:
@@ -196,12 +200,15 @@ class HttpModel:
         """One request with retries on connection errors, 429 and 5xx. Raises ``EngineError`` when they are used up."""
         content = None if body is None else json.dumps(body, ensure_ascii=False).encode()
         headers = {} if body is None else {"content-type": "application/json"}
-        says = ""
+        says, asked_pause = "", 0.0
         try:
             async with asyncio.timeout(self._timeout):
                 for attempt in range(self._retries + 1):
                     if attempt:
-                        await asyncio.sleep(self._backoff * 2 ** (attempt - 1))
+                        # Half as much again at most, so that what failed together does not come back together.
+                        pause = self._backoff * 2 ** (attempt - 1) * random.uniform(1, 1.5)
+                        await asyncio.sleep(min(LONGEST_PAUSE, pause + asked_pause))
+                    asked_pause = 0.0
                     try:
                         answer = await lane.client.request(method, url, content=content, headers=headers)
                     except httpx.TransportError as error:
@@ -209,7 +216,7 @@ class HttpModel:
                         continue
                     if (answer.status_code != 429 and answer.status_code < 500) or answer.status_code == 501:
                         return answer
-                    says = self._excerpt(answer)
+                    says, asked_pause = self._excerpt(answer), retry_after(answer.headers.get("retry-after", ""))
         except TimeoutError:
             raise EngineError(f"{self.shown_url} did not answer within {self._timeout:g} s") from None
         raise EngineError(f"{self.shown_url} failed {self._retries + 1} times; last error: {says}") from None
@@ -246,6 +253,15 @@ class HttpModel:
             if secret:
                 text = text.replace(secret, "***")
         return text
+
+
+def retry_after(header: str) -> float:
+    """Seconds that a server asks to be left alone (RFC 9110, 10.2.3): their number, or a date; 0 for anything else."""
+    with contextlib.suppress(ValueError, OverflowError):
+        if header.strip().isdecimal():
+            return float(header)
+        return max(0.0, email.utils.parsedate_to_datetime(header).timestamp() - time.time())
+    return 0.0
 
 
 def _root(base_url: str) -> str:

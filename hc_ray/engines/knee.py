@@ -13,6 +13,10 @@ _ASKED = "# A function that {does} of a list of numbers, with a short comment ab
 _DOES = ("returns the sum", "returns the mean", "finds the largest", "finds the smallest", "counts the even ones")
 
 
+GAIN = 1.05
+"""What more requests at once must give, for still more to be tried."""
+
+
 class Level(Value):
     """What was seen at one concurrency."""
 
@@ -37,16 +41,24 @@ async def find_knee(
     model: Model,
     *,
     levels: Sequence[int] = (1, 2, 4, 8, 16),
+    surely: int | None = None,
     seconds: float = 10.0,
     max_tokens: int = 64,
     chat: bool = False,
 ) -> Knee:
-    """Keep ``concurrency`` requests in flight for ``seconds`` at every level. The model must let so many
+    """Keep ``concurrency`` requests in flight for ``seconds`` at every level; after the first ``surely`` of them only
+    as long as a level gains. The model must let so many
     through, and an embedded server must have so many slots. ``chat``: ask in that form, not for completions. Raises
     ``EngineError`` when the server fails or counts no tokens."""
     await model.complete(_prompt(0, 8, chat))  # the first request pays for what is loaded lazily
-    seen = [await _measure(model, concurrency, seconds, max_tokens, chat) for concurrency in sorted(set(levels))]
-    rates = {level.concurrency: level.output_tokens_per_second for level in seen}
+    seen: list[Level] = []
+    rates: dict[int, float] = {}
+    for concurrency in sorted(set(levels)):
+        best = max(rates.values(), default=0.0)
+        seen.append(level := await _measure(model, concurrency, seconds, max_tokens, chat))
+        rates[concurrency] = level.output_tokens_per_second
+        if surely is not None and len(seen) > surely and rates[concurrency] < GAIN * best:
+            break
     knee = knee_of(rates)
     return Knee(
         levels=tuple(seen),

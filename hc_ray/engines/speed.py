@@ -56,4 +56,8 @@ def keep_speed(engine: EngineConfig, speed: Speed) -> None:
 
 def _key(engine: EngineConfig) -> str:
     """Of what decides the speed, apart from the number of parallel requests."""
-    return digest_of(engine.model_dump(mode="json", include={"kind", "model", "base_url", "threads"}))[:16]
+    decides = engine.model_dump(mode="json", include={"kind", "model", "base_url", "threads"})
+    decides["base_url"] = next(iter(engine.urls), None)
+    if engine.kind == "server":
+        decides |= {"command": engine.command, "gpus": engine.num_gpus}
+    return digest_of(decides)[:16]

@@ -80,7 +80,7 @@ def _own_kind(pid: int) -> str | None:
         command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
         return None
-    if "hc_ray.engines.embedded_server" in command:
+    if "engines/launcher.py" in command:
         return "engine"
     for actor in _ACTORS:
         if command.startswith(f"ray::{actor}"):

@@ -1,4 +1,45 @@
+import asyncio
+
+import pytest
+
+from hc_ray.domain.errors import EngineError
+from hc_ray.domain.prompt import Completion, Prompt
+from hc_ray_actors.activity import SHUNNED_SECONDS, Activities, Meter
 from hc_ray_actors.routing import replica
+
+PROMPT = Prompt(role="solver", purpose="test", text="x" * 300, max_tokens=50)
+
+
+class Server:
+    """A replica that answers once it may, or fails."""
+
+    def __init__(self) -> None:
+        self.asked, self.dead, self.may = 0, False, asyncio.Event()
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        self.asked += 1
+        await self.may.wait()
+        if self.dead:
+            raise EngineError("gone")
+        return Completion(text="a", prompt_tokens=100, completion_tokens=5, finish_reason="stop", seconds=0.0)
+
+
+@pytest.fixture
+def world():
+    """Three replicas, the one of task ``t`` first, and a trial of that task that asks them."""
+    time = [0.0]
+    activities = Activities(lambda use: None, now=lambda: time[0])
+    order = [(Server(), activities.engine(f"m {number}", 4)) for number in range(3)]
+    order.insert(0, order.pop(replica("t", [0, 0, 0])))
+    replicas = list(order)
+    replicas.insert(replica("t", [0, 0, 0]), replicas.pop(0))
+    with activities.trial() as trial:
+        yield (
+            [server for server, _ in order],
+            [queue for _, queue in order],
+            Meter.over(lambda: replicas, trial, "t"),
+            time,
+        )
 
 
 def test_a_task_goes_to_the_same_replica_while_the_loads_allow_and_tasks_spread_over_idle_ones():
@@ -6,8 +47,57 @@ def test_a_task_goes_to_the_same_replica_while_the_loads_allow_and_tasks_spread_
     assert len({replica(f"task{number}", [0, 0, 0]) for number in range(60)}) == 3
 
 
-def test_no_replica_gets_more_than_a_quarter_above_the_mean():
-    loads = [0, 0, 0, 0]
+def test_no_replica_gets_more_than_a_quarter_above_the_mean_and_one_that_takes_nothing_gets_nothing():
+    loads = [0, None, 0, 0, 0]
     for number in range(400):
-        loads[replica(f"task{number % 7}", loads)] += 1
-    assert max(loads) <= 1.25 * (sum(loads) / 4) + 1
+        loads[replica(f"task{number % 7}", loads)] += 100 + number % 50
+    assert loads[1] is None and max(filter(None, loads)) <= 1.25 * (sum(filter(None, loads)) / 4) + 150
+    with pytest.raises(EngineError, match="no replica"):
+        replica("t", [None, None])
+
+
+async def test_tokens_in_hand_are_counted_from_the_question_to_the_answer_and_decide_who_is_asked(world):
+    servers, queues, meter, _ = world
+    asked = [asyncio.ensure_future(meter.complete(PROMPT)) for _ in range(6)]
+    await asyncio.sleep(0)
+    assert [server.asked for server in servers] == [3, 2, 1] and queues[0].outstanding == 3 * (100 + 50)
+    for server in servers:
+        server.may.set()
+    await asyncio.gather(*asked)
+    assert [queue.outstanding for queue in queues] == [0, 0, 0]
+    await meter.complete(PROMPT)
+    assert servers[0].asked == 4 and (meter.prompt_tokens, meter.completion_tokens) == (700, 35)
+
+
+async def test_what_a_dead_replica_had_in_hand_another_answers_and_it_gets_nothing_until_it_may_be_back(world):
+    servers, queues, meter, time = world
+    servers[0].dead = True
+    for server in servers:
+        server.may.set()
+    await meter.complete(PROMPT)
+    await meter.complete(PROMPT)
+    assert servers[0].asked == 1 and queues[0].shunned and meter.completion_tokens == 10
+    time[0] += SHUNNED_SECONDS
+    servers[0].dead = False
+    await meter.complete(PROMPT)
+    assert servers[0].asked == 2
+    for server in servers:
+        server.dead = True
+    with pytest.raises(EngineError, match="gone"):
+        await meter.complete(PROMPT)
+    assert servers[0].asked == 3 and sum(server.asked for server in servers) == 7
+
+
+async def test_a_replica_that_drains_ends_what_it_has_and_gets_nothing_new(world):
+    servers, queues, meter, _ = world
+    asked = asyncio.ensure_future(meter.complete(PROMPT))
+    await asyncio.sleep(0)
+    queues[0].draining = True
+    for server in servers:
+        server.may.set()
+    await asyncio.gather(asked, meter.complete(PROMPT))
+    assert servers[0].asked == 1 and sum(server.asked for server in servers) == 2
+    for queue in queues:
+        queue.draining = True
+    with pytest.raises(EngineError, match="takes requests"):
+        await meter.complete(PROMPT)

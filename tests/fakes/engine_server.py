@@ -37,9 +37,10 @@ class EngineServer:
     ``wire`` beside each all the bytes that came for it: request line, headers, body.
 
     ``failures`` are statuses that the first answers get instead; ``endpoints`` are those it has; without ``usage`` it
-    counts no tokens; ``key`` is the bearer token it wants. ``listed`` is what it says of each of its ``models`` beside
-    the name, ``props`` what it says of itself. Of a prompt beyond ``context`` tokens it cuts the beginning in silence,
-    or refuses it where it ``refuses``. With ``tools`` it calls the first tool that it is given."""
+    counts no tokens; ``key`` is the bearer token it wants; ``pause`` is what its failures say in Retry-After.
+    ``listed`` is what it says of each of its ``models`` beside the name, ``props`` what it says of itself. Of a prompt
+    beyond ``context`` tokens it cuts the beginning in silence, or refuses it where it ``refuses``. With ``tools`` it
+    calls the first tool that it is given."""
 
     def __init__(
         self,
@@ -50,6 +51,8 @@ class EngineServer:
         usage: bool = True,
         key: str | None = None,
         delay: float = 0.0,
+        pause: str = "",
+        host: str = "127.0.0.1",
         port: int = 0,
         models: Sequence[str] = ("fake",),
         listed: Mapping[str, Any] | None = None,
@@ -61,6 +64,7 @@ class EngineServer:
         self.listed, self.props, self.context, self.refuses, self.tools = listed or {}, props, context, refuses, tools
         self.models = models
         self.answer, self.usage, self.key, self.delay = answer, usage, key, delay
+        self.pause = pause
         self.endpoints = frozenset(endpoints) | ({"/props"} if props is not None else set())
         self.failures = list(failures)
         self.requests: list[tuple[str, bytes]] = []
@@ -68,7 +72,7 @@ class EngineServer:
         self.most_at_once = 0
         self._now = 0
         self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
+        self._server = ThreadingHTTPServer((host, port), _handler(self))
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
@@ -172,6 +176,8 @@ def _handler(engine: EngineServer) -> type[BaseHTTPRequestHandler]:
             payload = json.dumps(data).encode()
             self.send_response(status)
             self.send_header("content-type", "application/json")
+            if engine.pause and status >= 400:
+                self.send_header("retry-after", engine.pause)
             self.send_header("content-length", str(len(payload)))
             self.end_headers()
             self.wfile.write(payload)

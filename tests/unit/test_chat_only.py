@@ -2,6 +2,7 @@
 
 import pytest
 import yaml
+from pydantic import ValidationError
 
 from hc_ray.domain.config import EngineConfig, Sampling, SweepConfig
 from hc_ray.domain.errors import ConfigError, EngineError, ModelError
@@ -12,7 +13,7 @@ from hc_ray.engines.http import HttpModel
 from hc_ray.engines.knee import find_knee
 from hc_ray.engines.speed import REQUEST_SECONDS, Speed, keep_speed, known_speed, request_seconds
 from hc_ray_actors.driver.plan import prepare
-from hc_ray_actors.engine import Engine
+from hc_ray_actors.engine import Engine, located
 from hc_ray_actors.estimate import FALLBACK_RATE, expected_seconds, remember_rate
 from hc_ray_actors.jobs import bench
 from hc_ray_actors.role_models import role_model, role_models
@@ -115,6 +116,7 @@ async def test_an_engine_without_a_plan_takes_its_profile_s_sampling_and_of_a_ch
 
 def test_a_chat_only_server_s_bench_finds_its_knee_and_measures_no_form(monkeypatch):
     monkeypatch.setattr(bench, "STEPS", (1,))
+    monkeypatch.setattr(bench, "BEYOND", ())
     monkeypatch.setattr(bench, "LEVEL_SECONDS", 0.1)
     told = []
     with EngineServer(lambda body: "one two", endpoints=CHAT_ONLY) as server:
@@ -133,6 +135,50 @@ def test_what_the_plan_shows_and_keys_its_trials_by_is_what_the_server_can_do(tm
         plan = prepare(config)
     assert set(planned.notes) <= set(plan.notes) and plan.models == planned.models
     assert plan.trials[0].models["solver"] == planned.models["solver"][2]
+
+
+def test_an_engine_s_window_is_its_knee_where_nobody_set_one_and_the_plan_says_so():
+    keep_speed(EngineConfig(parallel=3), Speed(knee=5, completion_tokens_per_second=5.0, measured="a day, 2 cores"))
+    with EngineServer(echo_request) as server:
+        keep_speed(engine(server), Speed(knee=4, completion_tokens_per_second=5.0, measured="a day, 2 cores"))
+        found = role_models(SweepConfig(engine=engine(server)))
+        assert found.models["solver"][0].parallel == 4 and found.notes[-1] == (
+            f"{NAME}: 4 parallel requests (by `engine bench`: a day, 2 cores)"
+        )
+        found = role_models(SweepConfig(engine=engine(server, parallel=16)))
+        assert found.models["solver"][0].parallel == 16 and len(found.notes) == 1
+        both = engine(server).model_dump(include={"kind", "model"}) | {"base_urls": [server.base_url, "http://h/v1"]}
+        assert known_speed(EngineConfig.model_validate(both)) == known_speed(engine(server))
+
+
+def test_several_urls_are_as_many_replicas_and_a_plan_takes_what_all_of_them_can_do():
+    with EngineServer(echo_request) as one, EngineServer(echo_request, endpoints=CHAT_ONLY, context=9000) as other:
+        both = {"model": NAME, "base_urls": [one.base_url, other.base_url]}
+        config, profile, digest = role_models(SweepConfig.model_validate({"engine": both})).models["solver"]
+        assert (config.kind, config.replicas, profile.form) == ("openai", 2, "chat")
+        assert [located(config, replica).urls for replica in (0, 1)] == [(one.base_url,), (other.base_url,)]
+        assert digest != role_model(engine(one))[2]
+    with pytest.raises(ModelError, match=f"no model answers at {one.base_url}"):
+        role_models(SweepConfig.model_validate({"engine": both}))
+
+
+@pytest.mark.parametrize(("given", "says"), [
+    ({"base_urls": ["http://a", "http://a"]}, "same URL twice"), ({"base_url": "http://a", "replicas": 2}, "list them"),
+    ({"base_url": "http://a", "base_urls": ["http://b"]}, "not both"), ({"base_urls": ["http://u:p@a"]}, "api_key_env"),
+    ({"command": "serve.py --port 8000"}, r"options of serve\.py: .*\{host\} and \{port\}"),
+    ({"command": "vllm 'a"}, "No closing quotation"), ({"command": ""}, "empty command"),
+])  # fmt: skip
+def test_an_engine_that_cannot_be_is_refused(given, says):
+    with pytest.raises(ValidationError, match=says):
+        EngineConfig.model_validate(given)
+
+
+def test_a_command_s_program_says_what_it_needs():
+    assert EngineConfig(command="env A=1 /x/vllm --b").preset == "vllm" and EngineConfig(command="vllm").num_gpus == 1
+    free = EngineConfig(command="x/vllm --host {host} --port {port}")
+    assert (free.kind, free.preset, free.num_gpus, EngineConfig(gpus=2).num_gpus) == ("server", None, 0, 0)
+    with pytest.raises(ConfigError, match=r"engine\.command=vllm"):
+        role_model(EngineConfig(kind="server"))
 
 
 def test_a_slow_engine_gets_the_time_that_its_measured_speed_asks_for():

@@ -1,9 +1,11 @@
 """How a server is spoken to: retries, bounds, secrets, and URLs as people write them."""
 
 import asyncio
+import email.utils
 import json
 import pickle
 import socket
+import time
 from contextlib import asynccontextmanager, nullcontext
 
 import pytest
@@ -11,11 +13,13 @@ import pytest
 from hc_ray.agent.actions import functions
 from hc_ray.domain.errors import ConfigError, EngineError
 from hc_ray.domain.prompt import Message, Prompt, ToolCall
-from hc_ray.engines.http import HttpModel, normal_base_url
+from hc_ray.engines import http
+from hc_ray.engines.http import HttpModel, normal_base_url, retry_after
 from hc_ray.engines.knee import find_knee
 from hc_ray.engines.probe import probe
 from hc_ray.engines.spread import Spread
-from tests.fakes.engine_server import EngineServer
+from hc_ray_actors.activity import Activities, Meter
+from tests.fakes.engine_server import EngineServer, Rejected
 from tests.fakes.scripts import echo_request
 
 TEXT = Prompt(role="solver", purpose="candidate", text="def f(", seed=(1 << 40) + 5, stop=("\n",), context="secret")
@@ -71,6 +75,42 @@ async def test_a_busy_server_is_asked_again_so_often_and_one_that_refuses_is_not
         with pytest.raises(EngineError, match=says) if says else nullcontext():
             assert (await model.complete(TEXT)).text.startswith("answer")
         assert len(server.requests) == asked
+
+
+@pytest.mark.parametrize(("header", "seconds"), [("7", 7.0), (" 0 ", 0.0), ("soon", 0.0), ("", 0.0), ("-3", 0.0),
+                                                 (email.utils.formatdate(time.time() + 90), 90.0),
+                                                 ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0)])  # fmt: skip
+def test_a_server_says_in_seconds_or_by_a_date_how_long_it_wants_to_be_left_alone(header, seconds):
+    assert retry_after(header) == pytest.approx(seconds, abs=2)
+
+
+async def test_a_request_is_repeated_when_the_server_allows_it_and_not_by_all_at_once(monkeypatch):
+    paused, sleep = [], asyncio.sleep
+    monkeypatch.setattr(http.asyncio, "sleep", lambda seconds: paused.append(seconds) or sleep(0))
+    for pause in ("", "5", "9999"):
+        async with speaking(failures=[503, 429], pause=pause, client={"backoff": 1.0}) as (_, model):
+            await model.complete(TEXT)
+    first, second, *asked = paused
+    assert 1 <= first <= 1.5 and 2 <= second <= 3 and first != 1 and asked[2:] == [60.0, 60.0]
+    assert 6 <= asked[0] <= 6.5 and 7 <= asked[1] <= 8
+
+
+async def test_what_a_server_counted_of_an_answer_that_it_then_failed_to_give_is_in_no_record():
+    counted = []
+
+    def answer(body):
+        counted.append(len(body["prompt"]))
+        if len(counted) < 3:
+            raise Rejected(503, "counted, and then broke down")
+        return "one two"
+
+    activities = Activities(lambda use: None)
+    async with speaking(answer) as (_, model):
+        with activities.trial() as trial:
+            meter = Meter(model, queue := activities.engine("m", 1), trial)
+            told = await meter.complete(TEXT)
+    assert len(counted) == 3 and (meter.prompt_tokens, meter.completion_tokens) == (told.prompt_tokens, 2)
+    assert (queue.account.requests, queue.account.completion_tokens, queue.outstanding) == (1, 2, 0)
 
 
 async def test_a_port_where_nobody_listens_and_a_request_past_its_time_are_engine_errors_that_survive_pickling():
@@ -151,11 +191,11 @@ def test_one_instance_serves_several_event_loops():
         assert asyncio.run(once()) == asyncio.run(once())
 
 
-async def test_the_knee_is_the_smallest_concurrency_near_the_peak():
+async def test_the_knee_is_the_smallest_concurrency_near_the_peak_and_nothing_is_tried_far_beyond_it():
     async with speaking(lambda body: "one two three four", delay=0.03, client={"parallel": 4}) as (_, model):
-        found = await find_knee(model, levels=(1, 2, 4, 8), seconds=0.6)
+        found = await find_knee(model, levels=(1, 2, 4, 8, 16, 32), surely=2, seconds=0.6)
         rates = {level.concurrency: level.output_tokens_per_second for level in found.levels}
-        assert rates[1] < rates[2] < rates[4]
+        assert rates[1] < rates[2] < rates[4] and 4 < max(rates) < 32
         assert found.knee in (4, 8) and found.peak_tokens_per_second == max(rates.values())
 
 

@@ -12,17 +12,19 @@ from hc_ray.domain.config import EngineConfig, SweepConfig
 from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.ports import Capabilities, Model, SandboxPlace
 from hc_ray.domain.profile import Profile
-from hc_ray.engines.catalogue import catalogue, resolve, resolve_remote, save_profile
+from hc_ray.engines.catalogue import catalogue, save_profile
 from hc_ray.engines.knee import find_knee
 from hc_ray.engines.profiles import own_settings, settled
 from hc_ray.engines.speed import Speed, keep_speed, request_seconds
 from hc_ray.machine.paths import data_root
-from hc_ray_actors.engine import Engine, open_model
+from hc_ray_actors.engine import Engine, model_of, open_model
 from hc_ray_actors.role_models import role_model
 from hc_ray_actors.sandboxes import choose, open_place
 
 STEPS = (1, 2, 4, 8, 16)
 """Parallel requests that are tried."""
+BEYOND = (32, 64, 128, 256)
+"""Of a server that is not embedded, as long as each step gains something."""
 LEVEL_SECONDS = 6.0
 """How long each of them is, and prompts alone."""
 
@@ -36,12 +38,13 @@ def bench_engine(
     sweep with this model finds it. Raises ``UserError`` or ``InfrastructureError``."""
     if config.kind == "scripted":
         raise ConfigError("--engine scripted: there is nothing to measure about a script")
-    if save and config.kind == "embedded" and config.model in catalogue():
+    if save and config.kind in ("embedded", "server") and config.model in catalogue():
         raise ConfigError(
             f"--save: the profile of {config.model} is a shipped file (configs/models/{config.model}.yaml); "
             "run without --save and edit it there"
         )
-    wide = config if forms else config.model_copy(update={"parallel": max(STEPS)})
+    steps = STEPS if config.kind == "embedded" else (*STEPS, *BEYOND)
+    wide = config if forms else config.model_copy(update={"parallel": max(steps)})
     measure = _forms if forms else _knee if knee else _knee_and_format
     return asyncio.run(_bench(wide, measure, save, tell))
 
@@ -60,7 +63,7 @@ async def _bench(config: EngineConfig, measure: "_Measure", save: bool, tell: Ca
         if model is not None:
             await model.aclose()
         await engine.stop()
-    resolved = resolve(config.model) if config.kind == "embedded" else resolve_remote(config.model)
+    resolved = model_of(config)
     kept = profile.model_copy(update={"settings": own_settings(profile)})
     return {
         "schema_version": 1,
@@ -79,7 +82,8 @@ _Measure = Callable[[Model, EngineConfig, Profile, Capabilities, Callable[[str],
 async def _knee(
     model: Model, config: EngineConfig, planned: Profile, seen: Capabilities, tell: Callable[[str], None]
 ) -> _Found:
-    curve = await find_knee(model, levels=STEPS, seconds=LEVEL_SECONDS, chat=not seen.completion)
+    levels = [step for step in (*STEPS, *BEYOND) if step <= config.parallel]
+    curve = await find_knee(model, levels=levels, surely=len(STEPS), seconds=LEVEL_SECONDS, chat=not seen.completion)
     for level in curve.levels:
         rate = f"{level.output_tokens_per_second:.0f} answer tokens/s"
         tell(f"{level.concurrency:>3} parallel requests: {rate}, 95 % of answers within {level.p95_seconds:.1f} s")

@@ -1,0 +1,43 @@
+"""The parent of one inference server, run as a file: ``launcher.py COMMAND …``. It lives in a process group with the
+server and all that the server starts, and none of them outlives whoever started the launcher.
+
+It ends them when its standard input closes, when its own parent is gone, or when the server ends. A parent-death signal
+is not used: the kernel ties it to the *thread* that started the child, and an actor's worker thread may end long before
+the actor does."""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+
+LOOK_SECONDS = 0.2
+GRACE_SECONDS = 4.0
+"""What a server gets to end by itself, and a container to be stopped by its client."""
+
+
+def main(command: list[str]) -> None:
+    parent = os.getppid()
+    try:
+        server = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+    except OSError as fault:
+        sys.exit(f"error: {command[0]}: {fault.strerror}")
+    while server.poll() is None and os.getppid() == parent:
+        if select.select([0], [], [], LOOK_SECONDS)[0] and not os.read(0, 1):
+            break
+    if server.returncode is not None:
+        how = f"exit code {server.returncode}" if server.returncode >= 0 else f"signal {-server.returncode}"
+        print(f"the server ended with {how}", file=sys.stderr, flush=True)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.killpg(0, signal.SIGTERM)
+    until = time.monotonic() + GRACE_SECONDS
+    while server.poll() is None and time.monotonic() < until:
+        time.sleep(0.02)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(0, signal.SIGKILL)  # itself too
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

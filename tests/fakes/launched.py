@@ -1,0 +1,37 @@
+"""The fake server as a program of the user's: ``launched.py --host H --port P [--say TEXT] [--after SECONDS] …``. It
+has a worker of its own, and lists as its model's facts the words and the variables that it was started with."""
+
+import itertools
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from tests.fakes.engine_server import EngineServer
+from tests.fakes.scripts import echo_request
+
+KEYS = ("HC_RAY_ENGINE_KEY", "VLLM_API_KEY", "LLAMA_API_KEY")
+SHOWN = (*KEYS, "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "PYTHONPATH", "MY_SECRET_TOKEN")
+
+
+def main(words: list[str]) -> None:
+    given = dict(itertools.pairwise(words))
+    if "--say" in given:
+        print(given["--say"].replace("|", "\n"), file=sys.stderr)
+        sys.exit(3)
+    time.sleep(float(given.get("--after", 0)))
+    subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    key = next((os.environ[name] for name in KEYS if name in os.environ), None)
+    if "--config" in given:
+        key = Path(given["--config"]).read_text().removeprefix("api-key: ").strip()
+    seen = {"words": words, "environment": {name: os.environ[name] for name in SHOWN if name in os.environ}}
+    port, listed = int(given["--port"]), {"max_model_len": 4096, **seen}
+    with EngineServer(echo_request, host=given["--host"], port=port, key=key, models=("m",), listed=listed):
+        threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
