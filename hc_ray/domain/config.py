@@ -109,8 +109,7 @@ class SolverConfig(Value):
     """Maximum length of an answer in tokens."""
     decompose: Literal["generic", "model"] = "generic"
     """How the work is divided into parts. ``generic``: the same four parts for every task; ``model``: the decomposer
-    chooses them, and the solver gets them one after another together with the files so far, or all at once (style
-    ``loop``). Off: no measurement has shown a benefit."""
+    chooses them, and the solver is told them. Off: no measurement has shown a benefit."""
     refinement: int = Field(0, ge=0, le=2)
     """Number of further verdicts a trial may ask for after a failed one; each reveals one bit."""
     testgen: TestgenConfig = TestgenConfig()

@@ -90,11 +90,13 @@ class Trial:
     async def hc(self) -> None:
         """Rounds under the suite until the best is clearly good or nothing is left to spend."""
         search = self.search
+        parts = await self._parts()
+        if self.config.decompose == "model":
+            told = (f"{number}. {part.told}" for number, part in enumerate(parts, start=1))
+            search.division = "\n".join(["The work in parts:", *told])
         if self.loop:
-            named = await self._parts() if self.config.decompose == "model" else ()
-            told = "\n".join(f"{number}. {part.told}" for number, part in enumerate(named, start=1))
-            return await self.loop.hc(f"The work in parts:\n{told}" if told else "")
-        search.parts = Progress(await self._parts(), turns=self.config.max_turns)
+            return await self.loop.hc(search.division)
+        search.parts = Progress(parts, turns=self.config.max_turns)
         await Rounds(search).run()
 
     async def write_tests(self) -> None:
@@ -116,14 +118,14 @@ class Trial:
         if self.config.decompose == "generic":
             return decompose.GENERIC
         seed = seed_of(search.context.task.digest, self.seed, "decomposer")
-        prompt = decompose.ask(search.spec, search.deliverable, seed=seed)
+        prompt = decompose.ask(search.spec, seed=seed)
         asking = Asking(self.decomposer, search.purse)
         if not await asking.payable([prompt]):
             search.notes.append("the budget pays for no decomposition: the generic parts are taken")
             return decompose.GENERIC
         (answer,) = await asking.all([("decompose", prompt)])
         self.exchanges += asking.exchanges
-        parts = decompose.read(answer, search.deliverable)
+        parts = decompose.read(answer)
         wrong = parts.reason if isinstance(parts, Malformed) else None
         found = decompose.GENERIC if isinstance(parts, Malformed) else parts
         search.journal("decompose", malformed=wrong, parts=[part.model_dump(mode="json") for part in found])

@@ -7,15 +7,14 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from hc_ray.agent.deliverable import Deliverable
 from hc_ray.agent.prompt_templates import template
 from hc_ray.domain.prompt import Completion, Malformed, Message, Prompt
 from hc_ray.domain.value import Value
 from hc_ray.spec.spec import Spec
 
-Checkpoint = Literal["suite", "answers", "files", "tests", "end"]
-"""``suite``: the self-tests are frozen; ``answers``: the best is there and answers something; ``files``: the part's
-files are in the best and sound; ``tests``: the best passes every trusted test; ``end``: only the end of the search."""
+Checkpoint = Literal["suite", "answers", "tests", "end"]
+"""``suite``: the self-tests are frozen; ``answers``: the best is there and answers something; ``tests``: the best
+passes every judging test; ``end``: only the end of the search."""
 LEAST, MOST = 3, 5
 _ANSWER_TOKENS = 300
 _TEXT = 200
@@ -27,8 +26,6 @@ class Subtask(Value):
     name: str
     goal: str
     hint: str = ""
-    files: tuple[str, ...] = ()
-    """Of a model's part: what exists when it is done."""
     share: float
     """The share of all turns that it may use."""
     checkpoint: Checkpoint
@@ -58,46 +55,38 @@ GENERIC: tuple[Subtask, ...] = (
 )  # fmt: skip
 
 
-def ask(spec: Spec, deliverable: Deliverable, *, seed: int) -> Prompt:
+def ask(spec: Spec, *, seed: int) -> Prompt:
     """The question for a task's parts."""
-    paths = _paths(deliverable)
     text = {"type": "string", "maxLength": _TEXT}
     part = {
         "type": "object",
-        "properties": {"name": text, "goal": text, "hint": text,
-                       "files": {"type": "array", "items": {"enum": paths} if paths else {}, "maxItems": len(paths)}},
-        "required": ["name", "goal", "hint", "files"],
+        "properties": {"name": text, "goal": text, "hint": text},
+        "required": ["name", "goal", "hint"],
         "additionalProperties": False,
-    }  # fmt: skip
+    }
     schema = {
         "type": "object",
         "properties": {"parts": {"type": "array", "items": part, "minItems": LEAST, "maxItems": MOST}},
         "required": ["parts"],
         "additionalProperties": False,
     }
-    said = Template(template("decompose")).substitute(instruction=spec.instruction.strip("\n"), paths=", ".join(paths))
+    said = Template(template("decompose")).substitute(instruction=spec.instruction.strip("\n"))
     return Prompt(role="decomposer", purpose="decompose", messages=(Message(role="user", content=said),),
                   max_tokens=_ANSWER_TOKENS, temperature=0.0, seed=seed, schema_=schema)  # fmt: skip
-
-
-def _paths(deliverable: Deliverable) -> list[str]:
-    return [path for path in (deliverable.path, *deliverable.inputs) if path]
 
 
 class _Part(Value):
     name: str
     goal: str
     hint: str
-    files: tuple[str, ...]
 
 
 class _Parts(Value):
     parts: tuple[_Part, ...]
 
 
-def read(answer: Completion, deliverable: Deliverable) -> tuple[Subtask, ...] | Malformed:
-    """The parts of an answer; ``Malformed`` for what is no list of three to five parts with goals of their own, or
-    names files that nobody asked for."""
+def read(answer: Completion) -> tuple[Subtask, ...] | Malformed:
+    """The parts of an answer; ``Malformed`` for what is no list of three to five parts with goals of their own."""
     text = answer.text
     try:
         parts = _Parts.model_validate(json.loads(text[text.index("{") : text.rindex("}") + 1])).parts
@@ -106,18 +95,14 @@ def read(answer: Completion, deliverable: Deliverable) -> tuple[Subtask, ...] | 
     goals = [" ".join(part.goal.split())[:_TEXT] for part in parts]
     if not LEAST <= len(parts) <= MOST or not all(goals) or len(set(goals)) < len(goals):
         return Malformed(reason=f"not {LEAST} to {MOST} parts with goals of their own", text=text[:2000])
-    known = set(_paths(deliverable))
-    if known and any(set(part.files) - known for part in parts):
-        return Malformed(reason="a part names a file that was not asked for", text=text[:2000])
     count = len(parts)
     return tuple(
         Subtask(
             name=" ".join(part.name.split())[:60] or f"part {i}",
             goal=goal,
             hint=" ".join(part.hint.split())[:_TEXT],
-            files=part.files,
             share=i / count,
-            checkpoint="end" if i == count else "files" if part.files else "answers",
+            checkpoint="end" if i == count else "answers",
         )
         for i, (part, goal) in enumerate(zip(parts, goals, strict=True), start=1)
     )

@@ -57,21 +57,16 @@ class PolicyState:
             agreement_needed=search.context.asking.role.profile.bias_to_agreement,
             idle=len(search.pool) - self._since,
             patience=config.patience,
-            **self._part(best, tests=best is not None and not failing, answers=alike > 0),
+            **self._part(tests=best is not None and not failing, answers=alike > 0),
         )
 
-    def _part(self, best: str | None, *, tests: bool, answers: bool) -> dict[str, Any]:
+    def _part(self, *, tests: bool, answers: bool) -> dict[str, Any]:
         """How the part of the work that is on stands."""
         search, parts = self.search, self.search.parts
         if parts is None:
             return {}
-        row = search.pool.rows.get(best or "", ())
-        unsound = {test.subject.path for test, cell in zip(search.pool.tests, row, strict=False)
-                   if test.subject.kind == "file" and cell.outcome not in ("pass", "skipped")}  # fmt: skip
-        there = frozenset(search.pool.candidate(best).files) - unsound if best else frozenset()
-        reached = Reached(suite=search.suite is not None, answers=answers, files=there, tests=tests)
-        holds = parts.holds(reached)
-        return {"subtask": parts.now.name, "checkpoint": holds, "overdue": parts.overdue(search.turns)}
+        reached = Reached(suite=search.suite is not None, answers=answers, tests=tests)
+        return {"subtask": parts.now.name, "checkpoint": parts.holds(reached), "overdue": parts.overdue(search.turns)}
 
     def _failing(self, best: str | None) -> tuple[str, ...]:
         """The judging tests that the best fails."""

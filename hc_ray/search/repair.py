@@ -101,12 +101,6 @@ def reread(missed: Sequence[str]) -> str:
     return Template(template("reread")).substitute(missed=told).strip("\n")
 
 
-def part(told: str, carried: Mapping[str, str]) -> str:
-    """What a fresh candidate is told of the part of the work that is on, and of the files so far."""
-    shown = "\n\n".join(f"The file `{path}` so far:\n\n{text.strip(chr(10))}" for path, text in carried.items())
-    return Template(template("part")).substitute(part=told, carried=f"\n{shown}" if shown else "").strip("\n")
-
-
 def repairable(
     pool: Sequence[Candidate], order: Sequence[str], ranks: Mapping[str, int], *, limit: int, count: int
 ) -> tuple[Candidate, ...]:

@@ -53,9 +53,6 @@ class Rounds:
         if search.parts is None:
             return
         ended = search.parts.advance(search.turns, completed=completed)
-        best = search.selection.chosen if search.selection else None
-        if self.config.decompose == "model" and best is not None:
-            search.carried = dict(search.pool.candidate(best).files)
         search.context.events.emit(SubtaskChange(ended=ended.name, status="completed" if completed else "failed",
                                          turns=ended.turns, subtask=search.subtask))  # fmt: skip
 

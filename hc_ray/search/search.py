@@ -2,7 +2,7 @@
 (``evaluation`` runs the tests, ``submission`` hands in). Decisions fall at round barriers, in slot order, never in the
 order of arrival."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from hc_ray.agent import environment_probe, prompt_formats
@@ -37,8 +37,8 @@ class Search:
         self.suite: Suite | None = None
         self.parts: Progress | None = None
         """The parts of the work, for an agent that has any."""
-        self.carried: dict[str, str] = {}
-        """Files of the best when a part of the model's began: what comes after builds on them."""
+        self.division = ""
+        """What is told of the parts that a model named; empty where none was asked."""
         self.missed: tuple[str, ...] = ()
         """Sentences of the instruction that a failed answer may have missed."""
         self.selection: Selection | None = None
@@ -105,8 +105,7 @@ class Search:
             return repair.reread(self.missed)
         if slot.told == "tried":
             return repair.tried(self.feedback(one) for one in self.order())
-        told = self.parts is not None and self.config.decompose == "model"
-        return repair.part(self.parts.now.told, self.carried) if self.parts and told else ""
+        return self.division
 
     def order(self) -> tuple[str, ...]:
         """The selected candidates, best first."""
@@ -136,7 +135,8 @@ class Search:
         said = await self.context.asking.all([(slot.id, prompt) for slot, prompt in asked])
         made = []
         for (slot, prompt), answer in zip(asked, said, strict=True):
-            found = answers.read(prompt, answer, self.deliverable, begun=self._begun(slot))
+            begun = self.pool.candidate(slot.parent).files if slot.parent else {}
+            found = answers.read(prompt, answer, self.deliverable, begun=begun)
             candidate = answers.candidate(slot, found, self.pool.candidates,
                                           prompt_tokens=answer.prompt_tokens or 0,
                                           completion_tokens=answer.completion_tokens or 0,
@@ -149,9 +149,6 @@ class Search:
                      digests=[one.digest for one in made], duplicates=[one.duplicate_of for one in made],
                      malformed=[one.malformed for one in made], tokens_left=self.purse.left)  # fmt: skip
         return tuple(made)
-
-    def _begun(self, slot: Slot) -> Mapping[str, str]:
-        return self.pool.candidate(slot.parent).files if slot.parent else self.carried
 
     def choose(self, selector: SelectorName) -> Selection:
         """Select over the whole pool, and tell of it."""

@@ -14,8 +14,6 @@ class Reached(Value):
 
     suite: bool = False
     answers: bool = False
-    files: frozenset[str] = frozenset()
-    """Files of the best that are there and sound."""
     tests: bool = False
 
 
@@ -41,8 +39,6 @@ class Progress:
             return reached.suite
         if part.checkpoint == "answers":
             return reached.answers
-        if part.checkpoint == "files":
-            return set(part.files) <= reached.files
         return part.checkpoint == "tests" and reached.tests
 
     def overdue(self, turns: int) -> bool:

@@ -312,7 +312,7 @@ async def test_after_a_failed_verdict_another_generation_works_and_what_failed_i
 
 
 async def test_a_decomposers_parts_are_told_to_the_lineages_of_hc(place):
-    parts = [{"name": name, "goal": f"Do {name}.", "hint": "", "files": []} for name in ("one", "two", "three")]
+    parts = [{"name": name, "goal": f"Do {name}.", "hint": ""} for name in ("one", "two", "three")]
 
     def answer(prompt: Prompt, turn: int, lineage: int) -> str | Completion:
         told = json.dumps({"parts": parts})

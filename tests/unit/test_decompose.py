@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from hc_ray.agent.deliverable import deliverable_of
 from hc_ray.domain.config import SolverConfig
 from hc_ray.domain.events import SubtaskChange
 from hc_ray.domain.prompt import Completion, Malformed
@@ -16,27 +15,26 @@ from hc_ray.spec.reading import read_spec
 from tests.unit.test_orchestrate import BROKEN, INSTRUCTION, RIGHT, WRONG, Bench, scripted
 
 SPEC = read_spec(INSTRUCTION, Environment())
-DELIVERABLE = deliverable_of(SPEC)
-PARTS = [{"name": "signature", "goal": "Write the function with its name.", "hint": "", "files": ["double.py"]},
-         {"name": "refusal", "goal": "Refuse what is negative.", "hint": "Raise ValueError.", "files": ["double.py"]},
-         {"name": "check", "goal": "Look at the example once more.", "hint": "", "files": []}]  # fmt: skip
+PARTS = [{"name": "signature", "goal": "Write the function with its name.", "hint": ""},
+         {"name": "refusal", "goal": "Refuse what is negative.", "hint": "Raise ValueError."},
+         {"name": "check", "goal": "Look at the example once more.", "hint": ""}]  # fmt: skip
 
 
 def test_a_model_is_asked_with_a_schema_and_its_parts_share_the_turns_to_the_end():
-    prompt = decompose.ask(SPEC, DELIVERABLE, seed=1)
+    prompt = decompose.ask(SPEC, seed=1)
     assert INSTRUCTION.strip() in prompt.messages[0].content and prompt.role == "decomposer"
-    assert prompt.schema_ is not None and '"enum": ["double.py"]' in json.dumps(prompt.schema_)
-    parts = decompose.read(Completion(text=json.dumps({"parts": PARTS})), DELIVERABLE)
+    assert prompt.schema_ is not None and '"maxItems": 5' in json.dumps(prompt.schema_)
+    parts = decompose.read(Completion(text=json.dumps({"parts": PARTS})))
     rows = [(part.name, part.checkpoint, round(part.share, 2)) for part in parts]
-    assert rows == [("signature", "files", 0.33), ("refusal", "files", 0.67), ("check", "end", 1.0)]
+    assert rows == [("signature", "answers", 0.33), ("refusal", "answers", 0.67), ("check", "end", 1.0)]
 
 
 @pytest.mark.parametrize("text", ["", "{", "}{", "null", "{}", "parts: 3", '{"parts": null}', "\0", *(
     json.dumps({"parts": parts}) for parts in (
         PARTS[:2], PARTS * 2, [PARTS[0]] * 3, [{**PARTS[0], "goal": " "}, *PARTS[1:]], "three", [1, 2, 3],
-        [{**PARTS[0], "files": ["other.py"]}, *PARTS[1:]], [{**PARTS[0], "more": 1}, *PARTS[1:]]))])  # fmt: skip
+        [{**PARTS[0], "more": 1}, *PARTS[1:]]))])  # fmt: skip
 def test_what_is_no_list_of_parts_is_malformed(text):
-    assert isinstance(decompose.read(Completion(text=text), DELIVERABLE), Malformed)
+    assert isinstance(decompose.read(Completion(text=text)), Malformed)
 
 
 def test_a_part_ends_by_its_checkpoint_its_turns_or_attempts_and_the_last_one_with_the_search():
@@ -84,15 +82,13 @@ def decomposed(parts):
     return Bench(answer)
 
 
-async def test_a_models_parts_are_told_one_after_another_with_the_files_so_far():
+async def test_a_models_parts_are_told_to_every_fresh_candidate_and_ended_one_after_another():
     bench = decomposed(PARTS)
     outcome = await bench.solve("hc", SolverConfig(max_answer_tokens=60, decompose="model"), tokens=20_000)
     assert sum(prompt.role == "decomposer" for prompt in bench.prompts) == 1
     assert [part.name for part in outcome.subtasks] == ["signature", "refusal", "check"]
     fresh = [prompt.model_dump_json() for prompt in bench.prompts if prompt.purpose == "candidate"]
-    assert "Write the function with its name." in fresh[0] and "so far" not in fresh[0]
-    later = [text for text in fresh if "Refuse what is negative." in text or "once more" in text]
-    assert later and any("so far" in text and "return n + 5" in text for text in later)
+    assert all(part["goal"] in fresh[0] for part in PARTS) and "Raise ValueError." in fresh[0]
 
 
 async def test_nonsense_for_parts_leaves_the_generic_four_and_is_paid():

@@ -40,7 +40,7 @@ CHECKS = "```python\nimport os, sys\n\nsys.path.insert(0, os.getcwd())\nfrom dou
         ("a", "happy_path", 4), ("b", "happy_path", 8), ("c", "happy_path", 9), ("d", "boundary", 0),
     )
 ) + "```\n"  # fmt: skip
-PARTS = json.dumps({"parts": [{"name": n, "goal": f"Do {n}.", "hint": "", "files": []} for n in "xyz"]})
+PARTS = json.dumps({"parts": [{"name": n, "goal": f"Do {n}.", "hint": ""} for n in "xyz"]})
 SUMMARY = json.dumps({"approach": "a", "done": "b", "verified": "c", "doubts": "d"})
 SAID = {
     "tests": CHECKS, "own_tests": CHECKS, "summary": SUMMARY, "tournament": "1", "decompose": PARTS,

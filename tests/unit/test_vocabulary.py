@@ -91,7 +91,7 @@ def works(prompt: Prompt) -> str:
     """A model that wavers, in every role and with tools too: it writes the file wrongly and then anew."""
     said = prompt.messages[-1].content if prompt.messages else ""
     if prompt.role == "decomposer":
-        parts = [{"name": name, "goal": f"Do {name}.", "hint": "", "files": ["add.py"]}
+        parts = [{"name": name, "goal": f"Do {name}.", "hint": ""}
                  for name in ("one", "two", "three")]  # fmt: skip
         return json.dumps({"parts": parts})
     if prompt.purpose == "turn":

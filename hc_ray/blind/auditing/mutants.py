@@ -11,9 +11,9 @@ import io
 import random
 import tarfile
 from collections import defaultdict
-from collections.abc import Sequence
-from itertools import zip_longest
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from itertools import repeat, zip_longest
+from typing import Any, Literal, NamedTuple
 
 from hc_ray.domain.value import Value
 
@@ -49,34 +49,39 @@ def mutants(source: str, *, limit: int, seed: str = "") -> tuple[Mutant, ...]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
-    places: dict[Operator, list[tuple[int, int]]] = defaultdict(list)
-    silent = _silent(tree)
-    for position, node in enumerate(ast.walk(tree)):
-        if id(node) not in silent:
-            for variant, operator in enumerate(_operators(node)):
-                places[operator].append((position, variant))
+    places: dict[Operator, list[_Edit]] = defaultdict(list)
+    for edit in _edits(tree, _silent(tree)):
+        places[edit.operator].append(edit)
     for operator in OPERATORS:
         random.Random(f"{seed}:{operator}").shuffle(places[operator])
-    in_turn = zip_longest(*([(operator, *place) for place in places[operator]] for operator in OPERATORS))
     made: list[Mutant] = []
     seen = {ast.unparse(tree)}
-    for operator, position, variant in (place for turn in in_turn for place in turn if place):
+    for edit in (edit for turn in zip_longest(*map(places.get, OPERATORS, repeat([]))) for edit in turn if edit):
         if len(made) == limit:
             break
-        text = _changed(tree, operator, position, variant)
+        text = edit.applied(tree)
         if text not in seen:
             seen.add(text)
-            made.append(Mutant(operator=operator, source=text + "\n"))
+            made.append(Mutant(operator=edit.operator, source=text + "\n"))
     return tuple(made)
 
 
-def _changed(tree: ast.Module, operator: Operator, position: int, variant: int) -> str:
-    """The text of a copy in which a node is changed."""
-    changed = copy.deepcopy(tree)
-    # The copy is walked in the same order, so the position finds the same node.
-    target = next(node for i, node in enumerate(ast.walk(changed)) if i == position)
-    _apply(changed, target, operator, variant)
-    return ast.unparse(ast.fix_missing_locations(changed))
+class _Edit(NamedTuple):
+    """One change of a tree: a field of a node gets another value."""
+
+    operator: Operator
+    node: ast.AST
+    field: str
+    value: Any
+
+    def applied(self, tree: ast.Module) -> str:
+        """The text with this change; the tree is left as it was."""
+        before = getattr(self.node, self.field)
+        setattr(self.node, self.field, self.value)
+        try:
+            return ast.unparse(ast.fix_missing_locations(tree))
+        finally:
+            setattr(self.node, self.field, before)
 
 
 def _silent(tree: ast.Module) -> set[int]:
@@ -92,67 +97,51 @@ def _silent(tree: ast.Module) -> set[int]:
     return {id(inner) for root in roots for inner in ast.walk(root)}
 
 
-def _operators(node: ast.AST) -> list[Operator]:
-    """What can be done to a node; an operator twice where it can be done in two ways (``_apply`` gets the place)."""
+def _edits(tree: ast.Module, silent: set[int]) -> Iterator[_Edit]:
+    """Everything that can be done to a tree."""
+    for node in ast.walk(tree):
+        if id(node) in silent:
+            continue
+        yield from _of_node(node)
+        for field, held in ast.iter_fields(node):
+            inner = held if isinstance(held, list) else [held]
+            for place, child in enumerate(inner):
+                if id(child) in silent or not isinstance(child, ast.AST):
+                    continue
+                operator, new = _instead_of(child)
+                if operator is not None:
+                    changed = [*inner[:place], new, *inner[place + 1 :]]
+                    yield _Edit(operator, node, field, changed if isinstance(held, list) else new)
+
+
+def _of_node(node: ast.AST) -> Iterator[_Edit]:
+    """What can be done to a node's own parts."""
     if isinstance(node, ast.Compare):
-        return ["comparison"] * len(node.ops)
-    if isinstance(node, ast.BinOp | ast.AugAssign):
-        more: list[Operator] = ["statement"] if isinstance(node, ast.AugAssign) else []
-        swapped: list[Operator] = ["arithmetic"] if type(node.op) in ARITHMETIC else []
-        return [*swapped, *more]
-    if isinstance(node, ast.Constant):
-        if isinstance(node.value, bool):
-            return ["condition"]
-        return ["constant", "constant"] if isinstance(node.value, int | float) else []
-    if isinstance(node, ast.If | ast.While | ast.IfExp | ast.BoolOp):
-        return ["condition"]
-    if isinstance(node, ast.UnaryOp):
-        return ["condition"] if isinstance(node.op, ast.Not) else []
-    if isinstance(node, ast.comprehension):
-        return ["condition"] * len(node.ifs)
-    if isinstance(node, ast.Return):
-        return ["statement"] if node.value is not None else []
-    return ["statement"] if isinstance(node, _DELETED) else []
-
-
-def _apply(tree: ast.Module, node: ast.AST, operator: Operator, variant: int) -> None:
-    if isinstance(node, ast.Compare):
-        node.ops[variant] = COMPARISONS[type(node.ops[variant])]()
-    elif operator == "arithmetic":
-        assert isinstance(node, ast.BinOp | ast.AugAssign)
-        node.op = ARITHMETIC[type(node.op)]()
-    elif operator == "constant":
-        assert isinstance(node, ast.Constant) and isinstance(node.value, int | float)
-        node.value = node.value + (1 if variant == 0 else -1)
-    elif operator == "condition":
-        _flip(tree, node, variant)
-    elif isinstance(node, ast.Return):
-        node.value = ast.Constant(value=None)
-    else:
-        _replace(tree, node, ast.Pass())
-
-
-def _flip(tree: ast.Module, node: ast.AST, variant: int) -> None:
-    if isinstance(node, ast.Constant):
-        node.value = not node.value
-    elif isinstance(node, ast.BoolOp):
-        node.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+        for i, one in enumerate(node.ops):
+            yield _Edit("comparison", node, "ops", [*node.ops[:i], COMPARISONS[type(one)](), *node.ops[i + 1 :]])
+    elif isinstance(node, ast.BinOp | ast.AugAssign) and type(node.op) in ARITHMETIC:
+        yield _Edit("arithmetic", node, "op", ARITHMETIC[type(node.op)]())
+    elif isinstance(node, ast.Constant) and isinstance(node.value, bool):
+        yield _Edit("condition", node, "value", not node.value)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        yield from (_Edit("constant", node, "value", node.value + by) for by in (1, -1))
     elif isinstance(node, ast.If | ast.While | ast.IfExp):
-        node.test = ast.UnaryOp(op=ast.Not(), operand=node.test)
+        yield _Edit("condition", node, "test", ast.UnaryOp(op=ast.Not(), operand=node.test))
+    elif isinstance(node, ast.BoolOp):
+        yield _Edit("condition", node, "op", ast.Or() if isinstance(node.op, ast.And) else ast.And())
     elif isinstance(node, ast.comprehension):
-        node.ifs[variant] = ast.UnaryOp(op=ast.Not(), operand=node.ifs[variant])
-    elif isinstance(node, ast.UnaryOp):
-        _replace(tree, node, node.operand)
+        for i, condition in enumerate(node.ifs):
+            turned = ast.UnaryOp(op=ast.Not(), operand=condition)
+            yield _Edit("condition", node, "ifs", [*node.ifs[:i], turned, *node.ifs[i + 1 :]])
+    elif isinstance(node, ast.Return) and node.value is not None:
+        yield _Edit("statement", node, "value", ast.Constant(value=None))
 
 
-def _replace(tree: ast.Module, old: ast.AST, new: ast.AST) -> None:
-    """Put ``new`` where ``old`` stands."""
-    for parent in ast.walk(tree):
-        for field, value in ast.iter_fields(parent):
-            if value is old:
-                setattr(parent, field, new)
-            elif isinstance(value, list) and any(one is old for one in value):
-                value[[one is old for one in value].index(True)] = new
+def _instead_of(child: ast.AST) -> tuple[Operator | None, ast.AST]:
+    """What can stand in the place of a node."""
+    if isinstance(child, ast.UnaryOp) and isinstance(child.op, ast.Not):
+        return "condition", child.operand
+    return ("statement" if isinstance(child, _DELETED) else None), ast.Pass()
 
 
 def mutated(tar: bytes, *, limit: int, seed: str) -> tuple[tuple[str, str], ...] | None:
