@@ -11,7 +11,6 @@ from typing import Any
 from hc_ray.agent import environment_probe, prompt_formats
 from hc_ray.agent.budget import Asking, Purse
 from hc_ray.agent.loop import Bounds, Checklist, End, Lineage, Opening
-from hc_ray.agent.skills import put_skills
 from hc_ray.agent.terminal import Limits
 from hc_ray.agent.workspace import State
 from hc_ray.domain.candidate import Candidate
@@ -163,8 +162,6 @@ class Lineages:
         keep = task.grading == "shared"
         search.forks.holds(run.sandbox)
         try:
-            if search.skills:
-                await put_skills(run.sandbox, search.skills)
             run.lineage = Lineage(
                 run.sandbox,
                 run.asking,

@@ -7,7 +7,7 @@ from typing import Any
 
 from hc_ray.agent import environment_probe, prompt_formats
 from hc_ray.agent.deliverable import Deliverable, deliverable_of
-from hc_ray.agent.skills import Skill, installed, know_how
+from hc_ray.agent.skills import installed, know_how
 from hc_ray.domain.candidate import Candidate, Submission
 from hc_ray.domain.config import SelectorName
 from hc_ray.domain.events import Action, Heartbeat, TurnStart
@@ -46,7 +46,6 @@ class Search:
         self.turns = 0
         self.stop_reason = ""
         self.shown: dict[str, str] = {}
-        self.skills: tuple[Skill, ...] = ()
         self.know_how = ""
         """What prompts say of the skills that the instruction calls for."""
         self.submissions: list[Submission] = []
@@ -69,11 +68,10 @@ class Search:
                 cut = "\n[cut]\n" if len(text) > _SHOWN_CHARACTERS else ""
                 self.shown[path] = text[:_SHOWN_CHARACTERS] + cut
         if self.config.use_skills:
-            self.skills = installed()
-            self.know_how = await know_how(self.skills, self.spec, self.deliverable,
+            self.know_how = await know_how(installed(), self.spec, self.deliverable,
                                            count=self.context.asking.role.model.count_tokens,
                                            budget=self.config.skill_tokens,
-                                           listing=self.config.agent_style == "loop")  # fmt: skip
+                                           plain=self.config.agent_style == "loop")  # fmt: skip
 
     def prompt(self, slot: Slot) -> Prompt:
         """What a slot asks its model."""

@@ -106,15 +106,10 @@ def test_what_running_tests_leaves_behind_changes_no_digest(tmp_path, roots):
     assert vault.seal(tmp_path / "set", *roots) == first
 
 
-def test_canary_comments_and_ignored_files_are_no_part_of_a_task(tmp_path, roots):
+def test_canary_comments_are_no_part_of_an_instruction(tmp_path, roots):
     make_task(tmp_path / "set", instruction="<!-- harbor-canary GUID x -->\n# canary two\n\n" + INSTRUCTION)
     (task,) = vault.seal(tmp_path / "set", *roots).tasks
     assert task.instruction == INSTRUCTION
-    tests = {"test.sh": "exit 0\n", "cache/x.bin": "x", "keep.log": "x", "drop.log": "x"}
-    folder = make_task(tmp_path / "other", tests=tests)
-    (folder / ".harborignore").write_text("# noise\n*.log\n!keep.log\n/tests/cache/\n")
-    (task,) = vault.seal(tmp_path / "other", *roots).tasks
-    assert set(vault.sealed_files(roots[1], task.digest, "tests")) == {"test.sh", "keep.log"}
 
 
 def test_one_bad_task_never_hides_the_others(tmp_path, roots):

@@ -1,7 +1,6 @@
 """``skills learn``: reads the dev trials of a finished sweep and writes what they teach below the learned skills."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -67,15 +66,9 @@ def _solved(store: SweepStore, name: str, tasks: dict[str, Task]) -> Solved | No
 
 
 def _write(folder: Path, lesson: Lesson) -> None:
-    """One skill, whole or not at all; whatever lay beside its text stays."""
+    """One skill, whole or not at all."""
     assert lesson.skill is not None
     folder.mkdir(parents=True, exist_ok=True)
-    shipped = SHIPPED / lesson.skill.name
-    for beside in sorted(shipped.rglob("*")):
-        there = folder / beside.relative_to(shipped)
-        if beside.is_file() and beside != shipped / FILE and not there.exists() and "__pycache__" not in beside.parts:
-            there.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(beside, there)
     part = folder / f".{FILE}.part"
     part.write_text(lesson.skill.text, encoding="utf-8")
     part.replace(folder / FILE)

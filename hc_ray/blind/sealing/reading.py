@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from hc_ray.blind.sealing.own_image import OwnImage, environment_of, own_image
-from hc_ray.blind.sealing.tree import Entry, Ignore, entries
+from hc_ray.blind.sealing.tree import Entry, entries
 from hc_ray.blind.sealing.variables import VARIABLE, resolve_templates
 from hc_ray.domain.credentials import is_secret_name
 from hc_ray.domain.errors import DatasetError
@@ -83,9 +83,8 @@ def read_folder(public: Path, sealed: Path | None = None) -> Reading:
     sound = len(faults)
     environment = _tree(public / "environment", public, faults, links=True)
     unread = len(faults) > sound
-    ignore = _ignore(sealed, faults)
-    tests = _tree(sealed / "tests", sealed, faults, ignore=ignore)
-    solution = _tree(sealed / "solution", sealed, faults, ignore=ignore)
+    tests = _tree(sealed / "tests", sealed, faults)
+    solution = _tree(sealed / "solution", sealed, faults)
     if not any(entry.path == "test.sh" for entry in tests):
         faults.append(Fault(field="tests/test.sh", says="is missing", remedy="write the script that grades the task"))
     _unsupported(parsed, faults)
@@ -187,26 +186,14 @@ def _text(path: Path, field: str, faults: list[Fault], remedy: str) -> str | Non
     return None
 
 
-def _tree(
-    root: Path, task: Path, faults: list[Fault], *, links: bool = False, ignore: Ignore | None = None
-) -> tuple[Entry, ...]:
+def _tree(root: Path, task: Path, faults: list[Fault], *, links: bool = False) -> tuple[Entry, ...]:
     try:
-        found = entries(root, task=task, links=links)
+        return entries(root, task=task, links=links)
     except DatasetError as error:
         faults.append(Fault(field=root.name, says=str(error), remedy="replace it with regular files inside the task"))
-        return ()
     except OSError as error:
         faults.append(Fault(field=root.name, says=f"cannot be read: {error}", remedy="make it readable"))
-        return ()
-    return tuple(entry for entry in found if ignore is None or not ignore(f"{root.name}/{entry.path}"))
-
-
-def _ignore(sealed: Path, faults: list[Fault]) -> Ignore | None:
-    try:
-        return Ignore(sealed)
-    except DatasetError as error:
-        faults.append(Fault(field=".harborignore", says=str(error), remedy="save it as UTF-8"))
-        return None
+    return ()
 
 
 def _unsupported(parsed: ParsedTaskToml, faults: list[Fault]) -> None:

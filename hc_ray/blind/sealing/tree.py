@@ -2,16 +2,13 @@
 
 import hashlib
 import os
-import re
 import shutil
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from hc_ray.domain.errors import DatasetError
 from hc_ray.domain.value import Value
 
-IGNORE_FILE = ".harborignore"
 SHARED_TESTS = "shared-tests"
 """A folder beside the tasks of a dataset: files that several tasks have in their tests/, where each links to them."""
 _LEFTOVERS = frozenset({"__pycache__", ".pytest_cache", ".DS_Store"})
@@ -105,47 +102,3 @@ def copy_tree(root: Path, destination: Path, tree: tuple[Entry, ...], *, folder_
         target.chmod((0o755 if entry.executable else 0o644) & mask)
     for folder, _, _ in os.walk(destination):
         Path(folder).chmod(folder_mode)
-
-
-class Ignore:
-    """A ``.harborignore`` of the task folder, in gitignore's common forms (``*``, ``**``, ``dir/``, ``/anchored``,
-    ``!back``). As in Harbor it covers ``tests/`` and ``solution/`` only."""
-
-    def __init__(self, task: Path) -> None:
-        self._rules: list[tuple[bool, re.Pattern[str] | None, str]] = []
-        try:
-            lines = (task / IGNORE_FILE).read_text().splitlines()
-        except FileNotFoundError:
-            return
-        except (OSError, UnicodeDecodeError):
-            raise DatasetError(f"{IGNORE_FILE} is not valid UTF-8") from None
-        for line in lines:
-            rule = line.strip()
-            if not rule or rule.startswith("#"):
-                continue
-            negated, rule = rule.startswith("!"), rule.removeprefix("!").rstrip("/")
-            anchored = "/" in rule
-            rule = rule.removeprefix("/")
-            self._rules.append((negated, _anchored(rule) if anchored else None, rule))
-
-    def __call__(self, path: str) -> bool:
-        """Whether ``path`` (relative to the task folder) is left out."""
-        parts = path.split("/")
-        if parts[-1] == IGNORE_FILE:
-            return True
-        for depth in range(1, len(parts) + 1):
-            prefix, ignored = "/".join(parts[:depth]), False
-            for negated, pattern, name in self._rules:
-                if pattern.fullmatch(prefix) if pattern else fnmatchcase(parts[depth - 1], name):
-                    ignored = not negated
-            if ignored:
-                return True
-        return False
-
-
-def _anchored(rule: str) -> re.Pattern[str]:
-    """A glob with ``/`` as a regular expression: ``*`` stops at ``/``, ``**`` does not."""
-    out = ""
-    for token in re.split(r"(\*\*/|\*\*|\*|\?)", rule):
-        out += {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(token, re.escape(token))
-    return re.compile(out)
