@@ -41,7 +41,6 @@ def replay(store: Store, selector: SelectorName | None, *, read_table: ReadTable
         "equal_tokens": reference is not None,
         "agents": [row for key, group in groups.items() for row in _agent_rows(uncut[key], group)],
         "comparisons": _comparisons(groups, selector),
-        "beyond": _beyond(level, selector),
         "ablations": [row for group in groups.values() if group[0].agent == "hc" for row in _ablated(group, selector)],
         "auroc": [row for key, group in uncut.items() for row in _auroc(key, group)],
         "choices": [_told(pool, selector) for pool in level],
@@ -170,30 +169,6 @@ def _compared(a: str, b: str, split: str, of_a: Outcomes, of_b: Outcomes) -> dic
         "only_b": sum(of_b[key] and not of_a[key] for key in common),
         "smallest_effect": estimators.minimal_detectable_effect(paired.n, seeds),
     }
-
-
-def _beyond(level: Sequence[Pool], selector: SelectorName | None) -> dict[str, Any]:
-    """Where ``hc`` passes and no sample of the baselines' pools does (same task and seed, equal tokens): what sampling
-    did not find. Beside it where sampling holds a right one and ``hc`` fails."""
-    sampled: dict[tuple[str, int], list[Pool]] = defaultdict(list)
-    for pool in level:
-        if pool.agent != "hc":
-            sampled[pool.key].append(pool)
-    only_hc, only_samples, looked_at = [], [], 0
-    for pool in level:
-        baselines = sampled[pool.key]
-        if pool.agent != "hc" or not baselines or not all(one.graded for one in baselines):
-            continue
-        passed = pool.passed if selector is None else choose(pool, selector).passed
-        if passed is None:
-            continue
-        looked_at += 1
-        found = any(any(one.bits) for one in baselines)
-        if passed and not found:
-            only_hc.append({"task": pool.task, "seed": pool.seed})
-        if found and not passed:
-            only_samples.append({"task": pool.task, "seed": pool.seed})
-    return {"trials": looked_at, "only_hc": only_hc, "only_samples": only_samples}
 
 
 def _ablated(group: Sequence[Pool], selector: SelectorName | None) -> list[dict[str, Any]]:

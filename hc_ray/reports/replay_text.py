@@ -62,7 +62,6 @@ def _sections(found: Found) -> Iterator[Section]:
             for row in found["comparisons"]
         ],
         numbers=("pairs", "only a", "only b"),
-        after=(_beyond(found["beyond"]),),
     )  # fmt: skip
     if any(row["pairs"] for row in found["ablations"]):
         yield Section(
@@ -83,17 +82,6 @@ def _sections(found: Found) -> Iterator[Section]:
             ("agent", "split", "tasks with both", "AUROC"),
             [(row["agent"], row["split"], row["n"], interval_of(row)) for row in found["auroc"]],
         )
-
-
-def _beyond(beyond: Found) -> str:
-    if not beyond["trials"]:
-        return f"Trials that hc passes and no sample does: {NOT_MEASURED}."
-    tasks = sorted({one["task"] for one in beyond["only_hc"]})
-    named = f" (tasks: {', '.join(tasks)})" if tasks else ""
-    return (
-        f"Of {beyond['trials']} trials, hc passes {len(beyond['only_hc'])} in which no sample of the baselines "
-        f"passes{named}, and fails {len(beyond['only_samples'])} in which at least one does."
-    )
 
 
 def _choices(found: Found) -> Section:

@@ -4,46 +4,22 @@ agreement of behaviour (``best_of_n``) and fill categories that the tester left 
 import ast
 import re
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 from typing import Literal
+
+import yaml
 
 from hc_ray.spec.calls import parsed
 
 Range = Literal["ordinary", "boundary", "edge"]
 
-_POOLS: dict[str, dict[Range, tuple[str, ...]]] = {
-    "int": {"ordinary": ("3", "7", "10", "24", "5"), "boundary": ("0", "1", "1000"), "edge": ("-1", "100", "-8", "2")},
-    "float": {
-        "ordinary": ("2.5", "7.0", "10.0", "0.5"),
-        "boundary": ("0.0", "1.0", "-0.5"),
-        "edge": ("-1.5", "1000.25"),
-    },
-    "bool": {"ordinary": ("True", "False"), "boundary": ("False", "True"), "edge": ("True", "False")},
-    "str": {
-        "ordinary": ("'hello'", "'Hello World'", "'level'", "'abc abc b'", "'the cat sat on the mat'"),
-        "boundary": ("''", "'a'", "'aaaaaaaaaaaaaaaaaaaaaaaa'"),
-        "edge": ("'  two  spaces '", "'A man, a plan 42!'", "'aAbB'", "'12 3'"),
-    },
-    "list[int]": {
-        "ordinary": ("[3, 1, 2]", "[1, 2, 3, 4, 5]", "[5, 5, 1, 8]", "[10, 2, 7]"),
-        "boundary": ("[]", "[1]", "[0, 0]"),
-        "edge": ("[-3, 0, 2, 2, -3]", "[4, 4, 4]", "[9, -1, 9, 0]"),
-    },
-    "list[str]": {
-        "ordinary": ("['b', 'a', 'c']", "['apple', 'fig', 'banana']", "['x', 'y', 'x']"),
-        "boundary": ("[]", "['a']", "['']"),
-        "edge": ("['', 'a', 'A']", "['aa', 'aa', 'b']"),
-    },
-    "list[list[int]]": {
-        "ordinary": ("[[1, 2], [3, 4]]", "[[1, 2, 3], [4, 5, 6]]", "[[5, 1], [2, 2], [0, 3]]"),
-        "boundary": ("[]", "[[1]]", "[[]]"),
-        "edge": ("[[], [1]]", "[[-1, 0], [0, -1]]"),
-    },
-    "dict[str, int]": {
-        "ordinary": ("{'a': 1, 'b': 2}", "{'x': 5, 'y': 5, 'z': 1}"),
-        "boundary": ("{}", "{'a': 1}", "{'a': 0}"),
-        "edge": ("{'a': 0, '': -1}", "{'b': 2, 'a': 2}"),
-    },
-}
+
+@cache
+def _pools() -> dict[str, dict[Range, list[str]]]:
+    """Kind → range → literals, as ``inputs.yaml`` beside this module holds them."""
+    found: dict[str, dict[Range, list[str]]] = yaml.safe_load(Path(__file__).with_name("inputs.yaml").read_text())
+    return found
 
 
 def told_kind(parameter: str, *, sample: str | None = None) -> str | None:
@@ -145,7 +121,7 @@ def calls(name: str, parameters: Sequence[str], samples: Sequence[str], reach: R
         chosen = []
         for i, kind in enumerate(kinds):
             # The first argument walks the asked range; the others stay ordinary every second turn.
-            pool = _POOLS[kind][reach if i == 0 or turn % 2 else "ordinary"]
+            pool = _pools()[kind][reach if i == 0 or turn % 2 else "ordinary"]
             chosen.append(pool[(turn + i) % len(pool)])
         call = f"{name}({', '.join(chosen)})"
         tree = parsed(call)

@@ -40,21 +40,7 @@ _NOT_EVERYWHERE = frozenset(
 )
 """Parts of the standard library that distributions pack apart, or that left it after Python 3.11: words should be
 ordinary on every machine or on none."""
-_C_LIBRARY = frozenset(
-    re.findall(
-        r"\w+",
-        """
-    aligned_alloc calloc malloc realloc atexit quick_exit getenv system bsearch strtod strtof strtol strtoll
-    strtoul strtoull fclose fflush freopen setbuf setvbuf fprintf fscanf printf snprintf sprintf sscanf vfprintf
-    vprintf vsnprintf vsprintf getchar putchar ungetc getline getdelim fwrite fgetpos fsetpos rewind clearerr
-    ferror perror remove rename tmpfile tmpnam memchr memcmp memcpy memmove memset strcat strchr strcmp strcoll
-    strcpy strcspn strdup strerror strlen strncat strncmp strncpy strndup strpbrk strrchr strspn strstr strtok
-    strxfrm isalnum isalpha isblank iscntrl isdigit isgraph islower isprint ispunct isspace isupper isxdigit
-    tolower toupper asctime difftime gmtime localtime mktime strftime timespec ndebug stdint stdlib stddef stdbool
-    stdarg inttypes uintmax intmax uintptr ptrdiff sizeof typedef
-        """,
-    )
-)
+_C_LIBRARY = frozenset((Path(__file__).parent / "c_library.txt").read_text().split())
 """Names of the standard library of C and of its headers."""
 
 

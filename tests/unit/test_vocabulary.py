@@ -133,7 +133,7 @@ PARTS, AGAIN, SKILLS = {"decompose": "model"}, {"refinement": 2}, {"use_skills":
     ("hc", {}, ('"role":"tester"',)), ("raw", LOOP, ("Not submitted yet",)), ("hc", LOOP, ("Not submitted yet",)),
     ("hc", PARTS, ('"role":"decomposer"', "Do one.")), ("hc", AGAIN, ("was not accepted",)),
     ("hc", SKILLS, ("csv.DictReader",)),
-    ("hc", LOOP | SKILLS, ('"purpose":"turn"', "csv.DictReader", "/tmp/skills/NAME")),
+    ("hc", LOOP | SKILLS, ('"purpose":"turn"', "csv.DictReader")),
 ])  # fmt: skip
 async def test_renaming_a_task_and_its_folder_changes_no_prompt(tmp_path, monkeypatch, agent, knobs, shown):
     monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))

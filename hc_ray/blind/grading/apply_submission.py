@@ -8,7 +8,7 @@ from typing import Any
 from hc_ray.blind.grading.contents import Contents, Refused
 from hc_ray.blind.grading.image import Image, Session, differences
 from hc_ray.blind.grading.test_dependencies import Mentions
-from hc_ray.blind.grading.trusted import Carried, sort_out, to_probe
+from hc_ray.blind.grading.trusted import Carried, sort_out
 from hc_ray.blind.sealing.variables import resolve_templates
 from hc_ray.domain.errors import DatasetError, VerifierError
 from hc_ray.domain.ports import Sandbox
@@ -112,7 +112,7 @@ def probe_order(contents: Contents | None, workdir: str, mentioned: Mentions, en
     """What ``hc_probe`` is asked."""
     return {
         "do": "probe",
-        "paths": to_probe(contents) if contents else (),
+        "paths": contents.members if contents else (),
         "removed": contents.deleted if contents else (),
         "workdir": workdir,
         "words": mentioned.words,

@@ -113,7 +113,7 @@ def _shared(place: SandboxPlace) -> Adopts:
 
 async def _fresh(task: Task, spec: VerifierSpec, place: SandboxPlace) -> Gradable:
     network = task.environment.network in ("public", "allowlist")
-    if verify.wants_network(task, spec, None) != network:
+    if verify.wants_network(task, spec) != network:
         raise DatasetError(
             f"{task.name}: its verifier and its environment ask for different networks, but shared grading uses one "
             "sandbox for both: use --grading isolated"

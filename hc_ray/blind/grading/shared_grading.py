@@ -14,7 +14,7 @@ from hc_ray.blind.grading.apply_submission import look, probe_order, second_look
 from hc_ray.blind.grading.contents import Contents, Refused, parents, read_contents
 from hc_ray.blind.grading.image import Image, differences
 from hc_ray.blind.grading.test_dependencies import mentions
-from hc_ray.blind.grading.trusted import Carried, sort_out
+from hc_ray.blind.grading.trusted import TRANSIENT, Carried, below, sort_out
 from hc_ray.blind.grading.verdict import decide
 from hc_ray.blind.sealing.vault import VerifierSpec
 from hc_ray.domain.errors import VerifierError
@@ -27,7 +27,6 @@ _ROOM = 64 << 20
 """Bytes that the tests and their logs may take at least; four times the tests' own size at most."""
 _LOOK_SECONDS = 240.0
 _ANSWER = 32 << 20
-_TRANSIENT = ("/proc", "/sys", "/dev", "/run", "/tmp", "/logs", "/tests", "/solution", "/var/run")
 _images: dict[tuple[str, str], Image] = {}
 """By sandbox and tests: what an untouched sandbox of a task resolves, as far as no submission matters."""
 
@@ -199,20 +198,16 @@ async def _put_right(untouched: Gradable, contents: Contents, image: Image, carr
     """What isolated grading leaves behind: names that the image lacks go, what it has is put back."""
     kept = read_contents(carried.tar)
     exists = set(image.exists)
-    left = [path for path in contents.members if path not in set(kept.members) and not _below(path, _TRANSIENT)]
+    left = [path for path in contents.members if path not in set(kept.members) and not below(path, TRANSIENT)]
     folders = set(contents.folders)
     remove = [path for path in left if path not in exists and path not in folders]
-    gone = [path for path in contents.deleted if path not in kept.deleted and not _below(path, _TRANSIENT)]
+    gone = [path for path in contents.deleted if path not in kept.deleted and not below(path, TRANSIENT)]
     restore = {}
     for path in [*(path for path in left if path in exists and path not in folders), *gone]:
         content = await untouched.get(path, limit=64 << 20)
         if content is not None:
             restore[path] = [base64.b64encode(content).decode(), image.modes.get(path, 0o644)]
     return {"remove": remove, "restore": restore} if remove or restore else {}
-
-
-def _below(path: str, folders: tuple[str, ...]) -> bool:
-    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
 
 
 def _paths(changes: Changes) -> set[str]:

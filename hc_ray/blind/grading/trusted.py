@@ -20,15 +20,14 @@ import re
 from collections.abc import Collection, Sequence
 
 from hc_ray.blind.grading.accounts import accounts_agree
-from hc_ray.blind.grading.contents import Contents, Refused, parents, read_contents, without
+from hc_ray.blind.grading.contents import Contents, parents, without
 from hc_ray.blind.grading.image import Image
 from hc_ray.blind.grading.startup import StartUp, announces_plugin
 from hc_ray.blind.grading.test_dependencies import Mentions
 from hc_ray.domain.value import Value
 
-__all__ = ["Carried", "Contents", "Image", "Refused", "read_contents", "sort_out", "to_probe"]
-
-_TRANSIENT = ("/proc", "/sys", "/dev", "/run", "/tmp", "/logs", "/tests", "/solution", "/var/run")
+TRANSIENT = ("/proc", "/sys", "/dev", "/run", "/tmp", "/logs", "/tests", "/solution", "/var/run")
+"""Folders of which nothing is ever carried."""
 _SYSTEM = ("/bin", "/sbin", "/usr", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/etc")
 _DRIVER = re.compile(r"python[\d.]*|pytest|py\.test|pip[\d.]*|uv|uvx|pipx|tox|nox|coverage|sh|bash|dash|env")
 """Programs that a session of tests is started by."""
@@ -49,11 +48,6 @@ class Carried(Value):
     """Something outside of the working directory is carried: what is trusted has to be looked at again."""
     libraries: bool = False
     """Shared libraries are carried to where the loader looks: its cache has to be made anew."""
-
-
-def to_probe(contents: Contents) -> tuple[str, ...]:
-    """The paths of which the probe has to say whether the image has them."""
-    return contents.members
 
 
 def sort_out(tar: bytes, contents: Contents, image: Image, workdir: str, mentioned: Mentions | None = None) -> Carried:
@@ -95,7 +89,8 @@ def _listing(paths: Sequence[str]) -> tuple[str, ...]:
     return (*known[:_LISTED], f"and {more} more") if more > 0 else tuple(known)
 
 
-def _below(path: str, folders: Collection[str]) -> bool:
+def below(path: str, folders: Collection[str]) -> bool:
+    """Whether a path is one of the folders, or lies in one."""
     return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
@@ -139,18 +134,18 @@ class _Sorter:
 
     def reaches_out(self, path: str) -> bool:
         """Whether it could change what is resolved to what."""
-        return not self.is_loose(path) or _below(self.image.canonical.get(path, path), self.looked_in)
+        return not self.is_loose(path) or below(self.image.canonical.get(path, path), self.looked_in)
 
     def mode(self, path: str, mode: int) -> int:
         """Nothing that is carried into the system's folders may be written by those who do not own it."""
         real = self.image.canonical.get(path, path)
-        system = _below(real, _SYSTEM) or _below(real, self.looked_in)
+        system = below(real, _SYSTEM) or below(real, self.looked_in)
         return mode & 0o7755 if system and not self.is_loose(path) else mode
 
     def member(self, path: str) -> str:
         """``carried``, ``left`` or ``tampered``."""
         real = self.image.canonical.get(path, path)
-        if _below(path, _TRANSIENT) or _below(real, _TRANSIENT):
+        if below(path, TRANSIENT) or below(real, TRANSIENT):
             return "left"
         exists = path in self.exists
         if _is_witness(real) and not exists:
@@ -163,13 +158,13 @@ class _Sorter:
 
     def removal(self, path: str) -> str:
         real = self.image.canonical.get(path, path)
-        if _below(path, _TRANSIENT) or _below(real, _TRANSIENT):
+        if below(path, TRANSIENT) or below(real, TRANSIENT):
             return "left"
         return self._change(path, real, None)
 
     def _folder(self, real: str, exists: bool) -> str:
         """Folders carry modes. Those of folders that the image has stay, where anything of the system lies there."""
-        if exists and (_below(real, _SYSTEM) or real in self.above_search or real in self.above):
+        if exists and (below(real, _SYSTEM) or real in self.above_search or real in self.above):
             return "left"
         return "left" if self._is_closed(real) or self.start_up.kept(real, exists=exists) else "carried"
 
@@ -195,7 +190,7 @@ class _Sorter:
 
     def _is_closed(self, real: str) -> bool:
         """Whether it lies in the interpreter's own library, or in a package that a session loads."""
-        return _below(real, self.packages) or (_below(real, self.closed) and not _below(real, self.installed))
+        return below(real, self.packages) or (below(real, self.closed) and not below(real, self.installed))
 
     def _is_plugin_of_image(self, real: str) -> bool:
         """Whether it says of a distribution, whose module a session loads, what it is."""
@@ -262,7 +257,7 @@ class _Sorter:
     def _shadows_perl(self, real: str) -> bool:
         """Whether a module of perl's lies in a folder that comes before the image's own (those of ``/usr/local``)."""
         early = [folder for folder in self.image.perl if folder.startswith(("/usr/local", "/etc"))]
-        return real.endswith((".pm", ".pl", ".so")) and _below(real, early)
+        return real.endswith((".pm", ".pl", ".so")) and below(real, early)
 
 
 def _index(place: str, order: Sequence[str]) -> int:

@@ -44,7 +44,6 @@ async def grade(
     *,
     sealed_root: Path,
     place: SandboxPlace,
-    network: bool | None = None,
     keep_output: Path | None = None,
     observe: Callable[[dict[str, Any]], None] | None = None,
     limit: float | None = None,
@@ -53,17 +52,16 @@ async def grade(
 ) -> Verdict:
     """The verdict on ``submission`` (None: the untouched environment).
 
-    ``network``: overrides what ``[verifier]`` or the task's environment ask for. ``keep_output``: a file (mode 0600)
-    that takes the output of ``test.sh``, for dev tasks only. ``observe`` (the auditor's) is given what the grader
-    inside reported, each real test's outcome included; ``limit``: seconds that ``test.sh`` gets at most.
-    ``threshold``: the reward from which a submission passes. ``expected``: the sealed digest that the sweep was planned
-    with. Raises ``VerifierError`` when sandbox, runner or sealed files fail or are others than expected,
-    ``DatasetError`` for a task that ``place`` cannot take."""
+    ``keep_output``: a file (mode 0600) that takes the output of ``test.sh``, for dev tasks only. ``observe`` (the
+    auditor's) is given what the grader inside reported, each real test's outcome included; ``limit``: seconds that
+    ``test.sh`` gets at most. ``threshold``: the reward from which a submission passes. ``expected``: the sealed
+    digest that the sweep was planned with. Raises ``VerifierError`` when sandbox, runner or sealed files fail or
+    are others than expected, ``DatasetError`` for a task that ``place`` cannot take."""
 
     async def work(spec: VerifierSpec, tests: Files) -> dict[str, Any]:
         if spec.own is not None:
             raise DatasetError(f"{task.name}: its verifier has its own image; it cannot use the task's")
-        contents = read_contents(submission.tar) if submission else None
+        contents, network = read_contents(submission.tar) if submission else None, wants_network(task, spec)
         return await in_sandbox(
             task, submission, contents, spec, tests, place, network, keep_output, observe, limit, threshold
         )
@@ -107,7 +105,7 @@ async def in_sandbox(
     spec: VerifierSpec,
     tests: Files,
     place: SandboxPlace,
-    network: bool | None,
+    network: bool,
     keep_output: Path | None,
     observe: Callable[[dict[str, Any]], None] | None,
     limit: float | None,
@@ -117,7 +115,7 @@ async def in_sandbox(
     image, and graded there. Raises ``Refused`` for one that cannot be."""
     # A task that asks for shared grading has sandboxes of another kind: this one is nobody's to live in.
     fresh = task.model_copy(update={"grading": "isolated"})
-    sandbox = await place.create(fresh, sandbox_name("grade", task), network=wants_network(task, spec, network))
+    sandbox = await place.create(fresh, sandbox_name("grade", task), network=network)
     try:
         mentioned, env, ask = mentions(tests), tests_environment(spec.env), probing(sandbox)
         key = (type(sandbox).__name__, task.digest + spec.sealed_digest)
@@ -159,11 +157,9 @@ async def _sealed_tests(task: Task, sealed_root: Path, expected: str | None) -> 
     return spec, tests
 
 
-def wants_network(task: Task, spec: VerifierSpec, override: bool | None) -> bool:
-    """Whether grading gets a network: ``override``, else ``[verifier]``, else the task's environment. A task that does
-    not mention the network gets none."""
-    if override is not None:
-        return override
+def wants_network(task: Task, spec: VerifierSpec) -> bool:
+    """Whether grading gets a network: as ``[verifier]`` says, else the task's environment. A task that does not mention
+    the network gets none."""
     return spec.network if spec.network is not None else task.environment.network in ("public", "allowlist")
 
 
