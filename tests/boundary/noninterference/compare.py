@@ -104,6 +104,7 @@ def comparable(path: str, data: bytes) -> Any:
     """A file as it has to be equal: byte for byte, or without the fields that are named above."""
     if path.startswith((*DERIVED, "events/")):
         return None  # Events are compared trial by trial: the trials share the journal, in the order of arrival.
+    path = "lease.json" if path.startswith("epochs/0") else path  # claimed with a lease's words
     name = path.rsplit("/", 1)[-1]
     if path.endswith(".parquet") and name in TRUE:
         rows = read_parquet(data)
