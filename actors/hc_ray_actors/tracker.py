@@ -12,6 +12,7 @@ from hc_ray.agent.skills import prompts_of
 from hc_ray.domain.config import TESTERS
 from hc_ray.domain.trial import TrialKey
 from hc_ray.domain.value import digest_of
+from hc_ray.machine.sealed_box import Addressee
 from hc_ray.stores.mlflow_story import Prompts, Status, Story
 from hc_ray.stores.mlflow_sweep import sweep_story
 from hc_ray.stores.sweep_directory import SweepStore
@@ -19,7 +20,7 @@ from hc_ray.stores.sweep_directory import SweepStore
 NICE = 10
 
 
-class Tracker:
+class Tracker(Addressee):
     """Tells a tracking server what stands in a directory."""
 
     def __init__(self, uri: str, out: str) -> None:

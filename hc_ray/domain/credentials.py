@@ -19,6 +19,7 @@ _WORDS = frozenset(
 )
 _PLACES = frozenset({"PATH", "FILE", "DIR", "FOLDER", "SOCK", "SOCKET", "MODE"})
 """A name that ends so says where a secret lies, or how it is used."""
+_STORES = ("AWS_", "AZURE_", "GOOGLE_", "MLFLOW_TRACKING_")
 _QUERY = re.compile(r"(?i)([?&][\w.-]*(?:key|token|secret|password|passwd|signature|sig)[\w.-]*=)[^&\s\"'<>]+")
 _USER = re.compile(r"(?<=://)[^/\s@\"'<>]+@")
 _BEARER = re.compile(r"(?i)(\b(?:bearer|basic) )[\w.~+/=-]{8,}")
@@ -73,6 +74,11 @@ def forget_secrets() -> None:
             del os.environ[name]
         elif os.environ[name] != kept[name]:
             os.environ[name] = kept[name]
+
+
+def of_stores() -> list[str]:
+    """The names, in this process's environment, of what says how object stores and tracking servers are reached."""
+    return [name for name in os.environ if name.startswith(_STORES)]
 
 
 def replace(values: Mapping[str, str | None]) -> None:

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from hc_ray.domain.config import EngineConfig
+from hc_ray.domain.credentials import of_stores
 from hc_ray.domain.task import Task
 from hc_ray.machine import sealed_box
 from hc_ray_actors.cluster import Cluster
-from hc_ray_actors.engine import model_of, takes_slot
+from hc_ray_actors.engine import located, model_of
 from hc_ray_actors.sandboxes import pack_public
 from hc_ray_actors.verifiers import pack_sealed, sealed_marks
 
@@ -83,9 +84,10 @@ async def _each(digests: Iterable[str], send: Callable[[str], Awaitable[None]]) 
             worker.cancel()
 
 
-async def give_keys(actor: Any, engines: Iterable[EngineConfig]) -> None:
-    """Send an actor that asks these engines the API keys that their configs name, from this process's environment."""
-    if names := {engine.api_key_env for engine in engines if engine.api_key_env}:
+async def give_keys(actor: Any, engines: Iterable[EngineConfig] = (), *, stores: bool = False) -> None:
+    """Send an actor what this process's environment says of the API keys that engines' configs name, and of object
+    stores and tracking servers where it uses any."""
+    if names := {engine.api_key_env for engine in engines if engine.api_key_env} | set(of_stores() if stores else ()):
         await actor.take_keys(sealed_box.keys_for(await actor.public_key(), sorted(names)))
 
 
@@ -93,10 +95,10 @@ async def furnish(cluster: Cluster, actor: Any, engine: EngineConfig) -> None:
     """Before an engine's actor starts: send it its API key, and the weights that its node lacks, which that node checks
     by their SHA-256 and keeps. Raises ``EngineError`` where it has no room, ``ModelError`` for others than planned."""
     await give_keys(actor, [engine])
-    if not takes_slot(engine) or engine.sha256 is None:
+    if engine.sha256 is None:
         return
     path = (await asyncio.to_thread(model_of, engine)).path
-    if path is None or not await actor.lacks_weights(engine.model, engine.sha256, path.stat().st_size):
+    if path is None or not await actor.lacks_weights(located(engine).model, engine.sha256, path.stat().st_size):
         return
     with path.open("rb") as weights:
         while piece := await asyncio.to_thread(weights.read, PIECE):
