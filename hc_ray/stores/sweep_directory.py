@@ -7,8 +7,11 @@ them in threads."""
 
 import contextlib
 import errno
+import functools
 import io
 import os
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,8 +23,8 @@ from hc_ray.stores.local_disk import beside, link, lock, sync_folder
 COMMITTING = frozenset({"sweep.json", "lease.json", "result.json"})
 """Files that outlast a power cut, wherever they lie; and everything in the folders below."""
 COMMITTING_FOLDERS = ("suites/", "climb/")
-GOOGLE_SECONDS = 10
-"""How long Google's store is tried before it counts as unreachable: its library's own limit is 15 minutes."""
+ANSWER_SECONDS = 15.0
+"""An object store that is silent for so long at first contact is unreachable: pyarrow itself waits for many minutes."""
 
 
 class SweepStore:
@@ -33,8 +36,8 @@ class SweepStore:
         self.root = root
         try:
             if "://" in root:
-                asked = f"{root}{'&' if '?' in root else '?'}retry_limit_seconds={GOOGLE_SECONDS}"
-                self._fs, self._base = fs.FileSystem.from_uri(asked if root.startswith(("gs:", "gcs:")) else root)
+                _reach(root)
+                self._fs, self._base = fs.FileSystem.from_uri(root)
             else:
                 self._fs, self._base = fs.LocalFileSystem(), str(Path(root).expanduser().absolute())
         except (OSError, ValueError) as fault:
@@ -198,6 +201,21 @@ class SweepStore:
         return {
             info.path.rsplit("/", 2)[1] for info in infos if info.path.endswith(f"/{name}") and (empty or info.size)
         }
+
+
+@functools.cache
+def _reach(uri: str) -> None:
+    """Raises ``StoreError`` where an object store does not answer. Asked by a process of its own: a thread of this one
+    that still waits for a silent server would keep it from ending."""
+    words = "import sys; from pyarrow import fs; at, base = fs.FileSystem.from_uri(sys.argv[1]); at.get_file_info(base)"
+    try:
+        asked = subprocess.run(
+            [sys.executable, "-c", words, uri], capture_output=True, text=True, timeout=ANSWER_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise StoreError(f"{uri}: cannot be opened: no answer within {ANSWER_SECONDS:.0f} s") from None
+    if asked.returncode:
+        raise StoreError(f"{uri}: cannot be opened: {asked.stderr.strip().rpartition(chr(10))[2]}")
 
 
 def _lasts(path: str) -> bool:

@@ -1,3 +1,4 @@
+import socket
 import sys
 from types import ModuleType, SimpleNamespace
 
@@ -5,6 +6,7 @@ import pytest
 
 from hc_ray.domain.errors import OutputError, StoreError
 from hc_ray.stores.conditional import create_object
+from hc_ray.stores.sweep_directory import SweepStore
 
 ROOT = "s3://bucket/runs?endpoint_override=127.0.0.1:9000&scheme=http&region=eu"
 
@@ -62,6 +64,16 @@ def test_a_store_that_does_not_heed_the_condition_or_is_not_s3_or_has_no_client_
     monkeypatch.setitem(sys.modules, "boto3", None)
     with pytest.raises(OutputError, match=r"pip install boto3"):
         create_object(ROOT, "bucket/x", b"")
+
+
+def test_a_store_that_is_silent_or_not_there_is_told_in_one_line_within_seconds(monkeypatch):
+    monkeypatch.setattr("hc_ray.stores.sweep_directory.ANSWER_SECONDS", 3.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        where = f"s3://bucket/x?endpoint_override=127.0.0.1:{silent.getsockname()[1]}&scheme=http&region=eu"
+        for uri, says in ((where, "no answer within 3 s"), ("s4://bucket/x", "Unrecognized filesystem type")):
+            with pytest.raises(StoreError, match=f"cannot be opened: .*{says}") as told:
+                SweepStore(uri)
+            assert "\n" not in str(told.value)
 
 
 @pytest.mark.parametrize("fault", [Refused(403), OSError("no route")])
