@@ -12,10 +12,6 @@ class FileView(Value):
     lines: int | None = None
     preview: str = ""
     """Its first lines; empty for what is no text."""
-    columns: tuple[str, ...] = ()
-    """The first row of a table."""
-    keys: tuple[str, ...] = ()
-    """The keys of a JSON object, or of the objects of a JSON list."""
     functions: tuple[str, ...] = ()
     """Signatures that a Python file defines."""
 

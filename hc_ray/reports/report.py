@@ -5,7 +5,7 @@ measured is None, never 0. It knows nothing of how a trial was made, and prints 
 render it."""
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -218,26 +218,20 @@ def _pool(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     for row in rows:
         tasks[row["task"]].append(row)
     largest = min((len(pool) for pool in tasks.values()), default=0)
+    verdicts = [[bool(row["passed"]) for row in pool] for pool in tasks.values()]
+    scores = [_known(pool, "progress") for pool in tasks.values()]
+    measured = all(row["progress"] is not None for row in rows)
     curves: dict[str, dict[str, float | None]] = {"pass_at_k": {}, "best_at_k": {}, "oracle_at_k": {}}
     for k in (k for k in (1, 2, 3, 4, 5, 8, 10, 16, 32, 64) if k <= largest):
-        verdicts = [[bool(row["passed"]) for row in pool] for pool in tasks.values()]
         curves["pass_at_k"][str(k)] = _average([estimators.pass_at_k(len(v), sum(v), k) for v in verdicts])
         curves["oracle_at_k"][str(k)] = _average([estimators.oracle_at_k(v, k) for v in verdicts])
-        measured = all(row["progress"] is not None for row in rows)
-        curves["best_at_k"][str(k)] = _average([_best(pool, k) for pool in tasks.values()]) if measured else None
+        best = [estimators.best_at_k(*pool, k) for pool in zip(verdicts, scores, strict=True)] if measured else []
+        curves["best_at_k"][str(k)] = _average(best)
     last = str(max((int(k) for k in curves["pass_at_k"]), default=0))
     efficiency = estimators.selection_efficiency(
         curves["best_at_k"].get(last), curves["pass_at_k"].get("1"), curves["oracle_at_k"].get(last)
     )
     return {**curves, "pool": "seeds", "selection_efficiency": efficiency}
-
-
-def _best(pool: Sequence[Mapping[str, Any]], k: int) -> float:
-    def choose(indices: Sequence[int]) -> list[int]:
-        top = max(pool[index]["progress"] for index in indices)
-        return [index for index in indices if pool[index]["progress"] == top]
-
-    return estimators.best_at_k([bool(row["passed"]) for row in pool], k, choose)
 
 
 def _known(rows: Iterable[Mapping[str, Any]], field: str) -> list[float]:
@@ -265,11 +259,7 @@ def _only(rows: Iterable[Mapping[str, Any]], field: str) -> Any:
 
 
 def _counted(values: Iterable[str | None]) -> dict[str, int]:
-    counts: dict[str, int] = defaultdict(int)
-    for value in values:
-        if value is not None:
-            counts[value] += 1
-    return dict(sorted(counts.items()))
+    return dict(sorted(Counter(value for value in values if value is not None).items()))
 
 
 def models_of(config: Mapping[str, Any]) -> str | None:

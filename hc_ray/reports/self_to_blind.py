@@ -1,10 +1,10 @@
 """What self-tests say about the hidden tests: how well they order trials (within-task AUROC), how far they can be
 taken at their word (calibration), and what stands on how they were generated.
 
-A trial's own figure is the share of its suite that its submission passes. numpy is imported where it is needed."""
+A trial's own figure is the share of its suite that its submission passes."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hc_ray.domain.value import digest_of
@@ -16,7 +16,6 @@ from hc_ray.statistics import estimators
 EDGES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 """Of the bins of the calibration curve; all tests passed is a bin of its own."""
 TESTGEN = "solver.testgen."
-_RESAMPLES = 1000
 
 Row = Mapping[str, Any]
 Judged = tuple[float, bool]
@@ -72,7 +71,7 @@ def auroc(groups: Sequence[Sequence[Judged]]) -> estimators.Estimate:
         if right and wrong:
             won = sum((a > b) + 0.5 * (a == b) for a in right for b in wrong)
             found.append((won, float(len(right) * len(wrong))))
-    return _resampled(found, lambda sums: sums[0] / sums[1])
+    return estimators.resampled(found, lambda sums: sums[0] / sums[1])
 
 
 def correlation(groups: Sequence[Sequence[Judged]]) -> estimators.Estimate:
@@ -86,26 +85,7 @@ def correlation(groups: Sequence[Sequence[Judged]]) -> estimators.Estimate:
         n, x, y, xx, xy = total  # y is 0 or 1: its squares add up to y
         return (n * xy - x * y) / ((n * xx - x * x) * (n * y - y * y)) ** 0.5
 
-    return _resampled(sums, of)
-
-
-def _resampled(terms: Sequence[tuple[float, ...]], of: Callable[[Any], Any]) -> estimators.Estimate:
-    """A figure of sums over tasks, and its interval over resampled tasks."""
-    import numpy as np
-
-    if not terms:
-        return estimators.NOT_MEASURED
-    each = np.asarray(terms)
-    drawn = each[np.random.default_rng(0).integers(0, len(terms), (_RESAMPLES, len(terms)))].sum(axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        value, several = float(of(each.sum(axis=0))), of(drawn.T)
-    if not np.isfinite(value):
-        return estimators.NOT_MEASURED
-    low, high = np.quantile(several[np.isfinite(several)], [0.025, 0.975])
-    if np.isclose(low, high):
-        # Tasks that are all alike resample to themselves: that is no certainty.
-        return estimators.Estimate(value=value, n=len(terms))
-    return estimators.Estimate(value=value, low=min(value, float(low)), high=max(value, float(high)), n=len(terms))
+    return estimators.resampled(sums, of)
 
 
 def by_testgen(rows: Sequence[Row], declared: Sequence[Row]) -> list[dict[str, Any]]:

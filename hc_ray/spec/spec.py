@@ -1,7 +1,5 @@
 """What an instruction shows and names, as frozen values. How it is found stands in the other modules of this room."""
 
-import ast
-
 from hc_ray.domain.environment import EnvironmentView
 from hc_ray.domain.value import Value
 
@@ -24,18 +22,6 @@ class Signature(Value):
         if self.parameters is None:
             return f"def {self.name}("
         return f"def {self.name}({self.parameters}){f' -> {self.returns}' if self.returns else ''}:"
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Parameter names in order, stars left out; empty where the instruction gave none."""
-        if self.parameters is None:
-            return ()
-        tree = ast.parse(f"def f({self.parameters}): pass").body[0]
-        assert isinstance(tree, ast.FunctionDef)
-        arguments = tree.args
-        starred = [arguments.vararg, arguments.kwarg]
-        plain = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-        return tuple(argument.arg for argument in [*plain, *(one for one in starred if one)])
 
 
 class Call(Value):

@@ -6,7 +6,7 @@ numpy and scipy are imported inside the functions that need them: the command li
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from itertools import combinations
+from typing import Any
 
 from hc_ray.domain.value import Value
 
@@ -94,26 +94,18 @@ def pass_at_k(n: int, passes: int, k: int) -> float:
     return 1.0 - math.comb(n - passes, k) / math.comb(n, k)
 
 
-Chooser = Callable[[Sequence[int]], Sequence[int]]
-"""Indices of a sub-pool → the indices that a selector holds for best (several when tied)."""
-
-
-def best_at_k(passed: Sequence[bool], k: int, choose: Chooser, *, seed: int = 0, draws: int = 1000) -> float:
-    """The selector's chance to be right on ``k`` samples drawn without replacement from a pool, averaged over ties.
-    Every sub-pool is tried where there are at most ``draws`` of them, else ``draws`` random ones."""
+def best_at_k(passed: Sequence[bool], scores: Sequence[float], k: int) -> float:
+    """The chance that of ``k`` samples drawn without replacement from a pool the one with the highest score is right,
+    averaged over ties. Exact: those with equal scores are equally likely to be drawn."""
     n = len(passed)
     if not 1 <= k <= n:
         raise ValueError(f"best@{k} needs 1 <= k <= {n}")
-    if math.comb(n, k) <= draws:
-        pools = [list(pool) for pool in combinations(range(n), k)]
-    else:
-        chance = random.Random(seed)
-        pools = [sorted(chance.sample(range(n), k)) for _ in range(draws)]
-    total = 0.0
-    for pool in pools:
-        chosen = choose(pool)
-        total += sum(passed[index] for index in chosen) / len(chosen)
-    return total / len(pools)
+    right = 0.0
+    for score in sorted(set(scores)):
+        level = [bit for bit, own in zip(passed, scores, strict=True) if own == score]
+        less = sum(own < score for own in scores)
+        right += (math.comb(less + len(level), k) - math.comb(less, k)) * sum(level) / len(level)
+    return right / math.comb(n, k)
 
 
 def oracle_at_k(passed: Sequence[bool], k: int) -> float:
@@ -128,21 +120,36 @@ def selection_efficiency(chosen: float | None, mean: float | None, oracle: float
     return (chosen - mean) / (oracle - mean)
 
 
-def efficiency(rows: Sequence[tuple[float, float, float]], *, seed: int = 0, resamples: int = 1000) -> Estimate:
-    """Selection efficiency of tasks' ``(chosen, mean, oracle)``. The interval resamples tasks, all three together."""
+def efficiency(rows: Sequence[tuple[float, float, float]]) -> Estimate:
+    """Selection efficiency of tasks' ``(chosen, mean, oracle)``."""
     import numpy as np
 
-    value = selection_efficiency(*(sum(row[i] for row in rows) / len(rows) for i in range(3))) if rows else None
-    if value is None:
+    def of(total: Any) -> Any:
+        chosen, mean, oracle = total
+        room = oracle - mean
+        return (chosen - mean) / np.where(room > 1e-12, room, np.nan)
+
+    return resampled(rows, of)
+
+
+def resampled(terms: Sequence[tuple[float, ...]], of: Callable[[Any], Any], *, resamples: int = 1000) -> Estimate:
+    """A figure of sums over tasks. The interval resamples tasks, all terms of one together; resamples that have no such
+    figure (0 / 0) are left out."""
+    import numpy as np
+
+    if not terms:
         return NOT_MEASURED
-    drawn = np.random.default_rng(seed).integers(0, len(rows), (resamples, len(rows)))
-    chosen, mean, oracle = (np.asarray([row[i] for row in rows])[drawn].mean(axis=1) for i in range(3))
-    room = oracle - mean > 1e-12
-    low, high = np.quantile((chosen[room] - mean[room]) / (oracle[room] - mean[room]), [0.025, 0.975])
-    if math.isclose(low, high):
+    each = np.asarray(terms)
+    drawn = each[np.random.default_rng(0).integers(0, len(terms), (resamples, len(terms)))].sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value, several = float(of(each.sum(axis=0))), of(drawn.T)
+    if not np.isfinite(value):
+        return NOT_MEASURED
+    low, high = np.quantile(several[np.isfinite(several)], [0.025, 0.975])
+    if np.isclose(low, high):
         # Tasks that are all alike resample to themselves: that is no certainty.
-        return Estimate(value=value, n=len(rows))
-    return Estimate(value=value, low=float(low), high=float(high), n=len(rows))
+        return Estimate(value=value, n=len(terms))
+    return Estimate(value=value, low=min(value, float(low)), high=max(value, float(high)), n=len(terms))
 
 
 def sign_flip(differences: Sequence[float], *, seed: int = 0, draws: int = 20000) -> float:

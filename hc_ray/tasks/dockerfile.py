@@ -28,14 +28,6 @@ _ARCHIVE = re.compile(r"\.(?:tar|tgz|tbz2?|txz|tar\.(?:gz|bz2|xz))$", re.IGNOREC
 _REMOTE = re.compile(r"^(?:[a-z][a-z0-9+.-]*://|git@)", re.IGNORECASE)
 
 
-class Stage(Value):
-    """One FROM."""
-
-    name: str | None
-    image: str
-    """An image, or the name of an earlier stage."""
-
-
 class ParsedDockerfile(Value):
     """Of the last stage, and of the stages that it is built on with FROM."""
 
@@ -43,14 +35,12 @@ class ParsedDockerfile(Value):
     """The image that the last stage stands on; None for ``scratch`` or where there is no FROM."""
     bases: tuple[str, ...] = ()
     """Every image that a build needs."""
-    stages: tuple[Stage, ...] = ()
     workdir: str | None = None
     """None where no WORKDIR says it."""
     env: dict[str, str] = {}
     copies: tuple[Copy, ...] = ()
     run_steps: tuple[str, ...] = ()
     """What only a builder can do: RUN lines, copies out of other stages, downloads, archives to unpack."""
-    user: str | None = None
     unsupported: str | None = None
     """Why the classic builder cannot build it, in one line; None if it can."""
 
@@ -63,7 +53,6 @@ class _State:
         self.env: dict[str, str] = dict(parent.env) if parent else {}
         self.copies: list[Copy] = list(parent.copies) if parent else []
         self.run_steps: list[str] = list(parent.run_steps) if parent else []
-        self.user: str | None = parent.user if parent else None
         self.args: dict[str, str] = {}
         self.base: str | None = None
 
@@ -76,7 +65,7 @@ class _Reader:
         self.escape = lines.escape
         self.files = files
         self.global_args: dict[str, str] = {}
-        self.stages: list[Stage] = []
+        self.names: list[str | None] = []
         self.states: list[_State] = []
         self.bases: list[str] = []
         self.unsupported: str | None = _frontend_fault(lines.directives.get("syntax"))
@@ -107,8 +96,6 @@ class _Reader:
         elif word == "WORKDIR":
             given = " ".join(words(expand(instruction.rest, state.values(), self.escape), self.escape))
             state.workdir = posixpath.normpath(posixpath.join(state.workdir or "/", given)).replace("//", "/")
-        elif word == "USER":
-            state.user = expand(instruction.rest, state.values(), self.escape).strip() or None
         elif word in ("COPY", "ADD"):
             self.copy(instruction, state)
 
@@ -121,12 +108,12 @@ class _Reader:
             return self.refuse(instruction.line, "FROM names no image")
         image = given[0]
         name = given[2].lower() if len(given) == 3 and given[1].upper() == "AS" else None
-        earlier = [index for index, stage in enumerate(self.stages) if stage.name and stage.name == image.lower()]
+        earlier = [index for index, known in enumerate(self.names) if known == image.lower()]
         state = _State(self.states[earlier[-1]] if earlier else None)
         state.base = self.states[earlier[-1]].base if earlier else None if image == "scratch" else image
         if not earlier and image != "scratch" and image not in self.bases:
             self.bases.append(image)
-        self.stages.append(Stage(name=name, image=image))
+        self.names.append(name)
         self.states.append(state)
 
     def argument(self, instruction: Instruction) -> None:
@@ -163,7 +150,7 @@ class _Reader:
         sources = tuple(given[:-1])
         if "from" in instruction.flags:
             source = instruction.flags["from"]
-            if not source.isdigit() and source.lower() not in {stage.name for stage in self.stages}:
+            if not source.isdigit() and source.lower() not in self.names:
                 self.bases += [source] if source and source not in self.bases else []
             state.run_steps.append(f"{instruction.word} --from={source} {instruction.rest}")
         elif instruction.word == "ADD" and any(_REMOTE.match(source) or _ARCHIVE.search(source) for source in sources):
@@ -215,12 +202,10 @@ def parse_dockerfile(text: str, *, files: Collection[str] = ()) -> ParsedDockerf
     return ParsedDockerfile(
         base=last.base,
         bases=tuple(reader.bases),
-        stages=tuple(reader.stages),
         workdir=last.workdir,
         env=last.env,
         copies=tuple(last.copies),
         run_steps=tuple(last.run_steps),
-        user=last.user,
         unsupported=reader.unsupported,
     )
 

@@ -7,11 +7,11 @@ from hc_ray.tasks.dockerfile import parse_dockerfile, placed
 from hc_ray.tasks.dockerfile_lines import expand, words
 
 
-def test_a_plain_dockerfile_gives_base_workdir_env_copies_and_user_and_arg_its_defaults():
+def test_a_plain_dockerfile_gives_base_workdir_env_copies_and_arg_its_defaults():
     parsed = parse_dockerfile("FROM debian:bookworm\nWORKDIR /app\nENV A=1\nCOPY data.txt .\nUSER nobody\n")
     assert parsed.base == "debian:bookworm" and parsed.workdir == "/app"
     assert parsed.env == {"A": "1"} and parsed.copies == (Copy(sources=("data.txt",), destination="/app/"),)
-    assert parsed.user == "nobody" and parsed.run_steps == () and parsed.unsupported is None
+    assert parsed.run_steps == () and parsed.unsupported is None
     parsed = parse_dockerfile("ARG V=3.11\nARG N=py:${V}-slim\nFROM $N\nARG V\nENV GOT=$V NOT=$N\n")
     assert parsed.base == "py:3.11-slim" and parsed.env == {"GOT": "3.11", "NOT": ""}
 
@@ -56,7 +56,6 @@ def test_what_only_a_builder_can_copy_is_a_run_step():
     assert [step.split()[0] for step in parsed.run_steps] == ["COPY", "ADD", "ADD", "COPY"]
     assert [copy.sources for copy in parsed.copies] == [("plain",)] and parsed.base == "debian"
     assert parsed.bases == ("golang", "debian", "busybox:1")
-    assert [stage.name for stage in parsed.stages] == ["build", None]
 
 
 def test_what_needs_buildkit_is_refused_with_its_line_and_what_only_looks_like_a_heredoc_is_not():
@@ -98,7 +97,7 @@ _pieces = st.sampled_from([*_WORDS.split(), "\n", "\r\n", " ", "# escape=`\n"])
 @given(st.one_of(st.text(), st.lists(_pieces, max_size=40).map("".join), st.lists(_pieces, max_size=40).map(" ".join)))
 def test_any_text_is_read_without_an_exception(text):
     parsed = parse_dockerfile(text, files=["a", "b/c"])
-    assert parsed.unsupported is not None or parsed.stages
+    assert parsed.unsupported is not None or "from" in text.lower()
     for copy in parsed.copies:
         assert copy.destination.startswith("/")
     assert parsed.workdir is None or parsed.workdir.startswith("/")

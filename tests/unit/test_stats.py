@@ -1,5 +1,7 @@
 import math
 import random
+from itertools import combinations
+from math import comb
 
 import pytest
 from hypothesis import given, settings
@@ -57,21 +59,16 @@ def test_the_minimal_detectable_effect_is_seen_in_four_of_five_sweeps_and_none_i
 def test_pass_at_k_equals_the_share_of_subsets_that_hold_a_success(case: tuple[int, int, int]) -> None:
     n, passes, k = case
     passed = [True] * passes + [False] * (n - passes)
-    expected = estimators.best_at_k(passed, k, lambda pool: [max(pool, key=lambda i: passed[i])], draws=10**6)
+    expected = sum(any(pool) for pool in combinations(passed, k)) / comb(n, k)
     assert estimators.pass_at_k(n, passes, k) == pytest.approx(expected)
     assert estimators.oracle_at_k(passed, k) == pytest.approx(expected)
+    assert estimators.best_at_k(passed, passed, k) == pytest.approx(expected)
 
 
 def test_best_at_k_averages_over_ties_and_lies_between_mean_and_oracle() -> None:
     passed = [True, False, False, True]
-    assert estimators.best_at_k(passed, 2, lambda pool: pool) == pytest.approx(0.5)
-    scores = [0.9, 0.5, 0.5, 0.4]
-
-    def choose(pool: object) -> list[int]:
-        best = max(scores[i] for i in pool)  # type: ignore[attr-defined]
-        return [i for i in pool if scores[i] == best]  # type: ignore[attr-defined]
-
-    best = estimators.best_at_k(passed, 3, choose)
+    assert estimators.best_at_k(passed, [0.0] * 4, 2) == pytest.approx(0.5)
+    best = estimators.best_at_k(passed, [0.9, 0.5, 0.5, 0.4], 3)
     assert 0.5 < best < estimators.oracle_at_k(passed, 3) == 1.0
     assert estimators.selection_efficiency(best, 0.5, 1.0) == pytest.approx((best - 0.5) / 0.5)
 

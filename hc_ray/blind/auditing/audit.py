@@ -8,7 +8,7 @@ faults (mutants of the reference that the real tests fail, and candidates that t
 *false rejection* the share of candidates that the real tests pass and some test fails; *overlap* the share of real
 tests that some self-test tells apart alike (``COVERED``). Unknown is None, never 0."""
 
-import math
+import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -214,12 +214,9 @@ def _covered(one: Evidence, tests: Sequence[AuditedTest]) -> set[str]:
 def matthews(mine: Sequence[bool | None], theirs: Sequence[bool]) -> float:
     """Matthews' correlation coefficient, pairs with a None left out; 0 where one side never changes."""
     pairs = [(a, b) for a, b in zip(mine, theirs, strict=True) if a is not None]
-    both = sum(a and b for a, b in pairs)
-    neither = sum(not a and not b for a, b in pairs)
-    only_a = sum(bool(a) and not b for a, b in pairs)
-    only_b = len(pairs) - both - neither - only_a
-    below = (both + only_a) * (both + only_b) * (neither + only_a) * (neither + only_b)
-    return (both * neither - only_a * only_b) / math.sqrt(below) if below else 0.0
+    sides = list(zip(*pairs, strict=True))
+    varied = bool(sides) and all(len(set(side)) == 2 for side in sides)
+    return statistics.correlation(*sides) if varied else 0.0
 
 
 def share(groups: Mapping[str, Sequence[bool]]) -> Share:

@@ -6,8 +6,6 @@ what they hold. Runs under the runner's Python inside a sandbox, prints one JSON
 The further paths are those outside of the workdir that are asked for by name."""
 
 import ast
-import csv
-import io
 import json
 import os
 import re
@@ -105,21 +103,13 @@ def view(path: Path, name: str) -> dict[str, Any]:
     if "\0" in text:
         return told
     told.update(lines=len(text.splitlines()), preview="\n".join(text.splitlines()[:PREVIEW_LINES])[:PREVIEW])
-    suffix = path.suffix.lower()
     try:
-        if suffix in (".csv", ".tsv"):
-            rows = csv.reader(io.StringIO(text), delimiter="\t" if suffix == ".tsv" else ",")
-            told["columns"] = [column[:60] for column in next(rows, [])][:30]
-        elif suffix == ".json":
-            value = json.loads(text)
-            first = value[0] if isinstance(value, list) and value else value
-            told["keys"] = [str(key)[:60] for key in first][:30] if isinstance(first, dict) else []
-        elif suffix == ".py":
+        if path.suffix.lower() == ".py":
             told["functions"] = [
                 f"{node.name}({ast.unparse(node.args)})" for node in ast.parse(text).body
                 if isinstance(node, ast.FunctionDef)
             ][:30]  # fmt: skip
-    except (ValueError, SyntaxError, RecursionError, csv.Error):
+    except (ValueError, SyntaxError, RecursionError):
         pass
     return told
 
