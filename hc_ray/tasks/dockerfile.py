@@ -41,6 +41,7 @@ class ParsedDockerfile(Value):
     copies: tuple[Copy, ...] = ()
     run_steps: tuple[str, ...] = ()
     """What only a builder can do: RUN lines, copies out of other stages, downloads, archives to unpack."""
+    user: str | None = None
     unsupported: str | None = None
     """Why the classic builder cannot build it, in one line; None if it can."""
 
@@ -53,6 +54,7 @@ class _State:
         self.env: dict[str, str] = dict(parent.env) if parent else {}
         self.copies: list[Copy] = list(parent.copies) if parent else []
         self.run_steps: list[str] = list(parent.run_steps) if parent else []
+        self.user: str | None = parent.user if parent else None
         self.args: dict[str, str] = {}
         self.base: str | None = None
 
@@ -96,6 +98,8 @@ class _Reader:
         elif word == "WORKDIR":
             given = " ".join(words(expand(instruction.rest, state.values(), self.escape), self.escape))
             state.workdir = posixpath.normpath(posixpath.join(state.workdir or "/", given)).replace("//", "/")
+        elif word == "USER":
+            state.user = expand(instruction.rest, state.values(), self.escape).strip() or None
         elif word in ("COPY", "ADD"):
             self.copy(instruction, state)
 
@@ -206,6 +210,7 @@ def parse_dockerfile(text: str, *, files: Collection[str] = ()) -> ParsedDockerf
         env=last.env,
         copies=tuple(last.copies),
         run_steps=tuple(last.run_steps),
+        user=last.user,
         unsupported=reader.unsupported,
     )
 
