@@ -230,6 +230,12 @@ class Daemon:
         state = self._inspected(container)["State"]
         return None if state["Running"] else int(state.get("ExitCode") or 0)
 
+    def wait(self, container: str, *, seconds: float) -> tuple[int, str]:
+        """The exit status of a container's first process, once it has ended, and the end of what it said."""
+        with faults("waiting for a container"):
+            status = int(self._api.wait(container, timeout=seconds)["StatusCode"])
+            return status, self._api.logs(container, tail=20).decode(errors="replace")
+
     def kill(self, container: str) -> None:
         """SIGKILL to all of it; one that runs no more is left as it is."""
         with contextlib.suppress(DaemonRefusal), faults("killing a container"):

@@ -98,6 +98,7 @@ class DockerSandbox(Living):
         try:
             self._owner_wire = self._daemon.hold(self.container)
             self._daemon.start(self.container)
+            self.fence()
             if self._ground.closing.is_set():
                 raise SandboxError("this place of sandboxes is closed")
         except BaseException:
@@ -105,6 +106,11 @@ class DockerSandbox(Living):
             self._let_go()
             self._daemon.remove(self.container)
             raise
+
+    def fence(self) -> None:
+        """Keep what runs here from the cluster's addresses, where it has a network."""
+        if self._network:
+            self._ground.fence(self.container, self._image)
 
     def renew(self) -> None:
         """Tell the container that its owner lives."""

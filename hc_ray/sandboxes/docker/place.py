@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
@@ -16,6 +16,7 @@ from hc_ray.sandboxes.docker import shared as docker_shared
 from hc_ray.sandboxes.docker.account import Account, account
 from hc_ray.sandboxes.docker.client import Daemon
 from hc_ray.sandboxes.docker.difference import Baseline, Budget
+from hc_ray.sandboxes.docker.fence import SYSCTLS, fence
 from hc_ray.sandboxes.docker.images import MACHINE_LABEL, OWNER_LABEL, Images
 from hc_ray.sandboxes.docker.stream import Pulse
 from hc_ray.sandboxes.docker.values import ImageFacts
@@ -57,8 +58,12 @@ Housed: TypeAlias = "DockerSandbox | Lifeline"
 class Ground:
     """Made by a place, used by its sandboxes; safe for use from several threads."""
 
-    def __init__(self, public_root: Path, *, owner: str, lease_seconds: float, max_layers: int) -> None:
+    def __init__(
+        self, public_root: Path, *, owner: str, lease_seconds: float, max_layers: int, away: Collection[str]
+    ) -> None:
         self.owner = owner
+        self.away = away
+        """Addresses that sandboxes with a network are kept from, beside this machine's own."""
         self.id = uuid.uuid4().hex[:12]
         self.daemon = Daemon()
         self.images = Images(self.daemon, public_root)
@@ -141,6 +146,7 @@ class Ground:
         volume = self.images.runner_volume(ImageFacts(id=image, workdir="", layers=0))
         host = {
             "network_mode": self._own_network() if network else "none",
+            "sysctls": SYSCTLS if network else {},
             "binds": {volume: {"bind": RUNNER_ROOT, "mode": "ro"}},
             "nano_cpus": int(cpus * 1e9),
             "cpu_shares": CPU_SHARES,
@@ -152,13 +158,7 @@ class Ground:
             "ulimits": [limit("core", 0), limit("fsize", storage)],
             "log_config": {"type": "none", "config": {}},
         }
-        labels = {
-            OWNER_LABEL: self.owner,
-            MACHINE_LABEL: machine(),
-            PLACE_LABEL: self.id,
-            NAME_LABEL: name,
-            LEASE_LABEL: f"{self._lease_seconds:g}",
-        }
+        labels = {**self._labels(), NAME_LABEL: name, LEASE_LABEL: f"{self._lease_seconds:g}"}
         config = {
             "entrypoint": [*RUNNER_PYTHON, "-I", "-S", "-c", KEEPER, RUNNER_LIB, f"{self._lease_seconds:g}"],
             "command": [],
@@ -182,9 +182,16 @@ class Ground:
         they would reach each other, and whatever else runs there."""
         with self._network_lock:
             if self._network is None:
-                labels = {OWNER_LABEL: self.owner, MACHINE_LABEL: machine(), PLACE_LABEL: self.id}
-                self._network = self.daemon.make_network(f"hc-ray-{self.id}", labels)
+                self._network = self.daemon.make_network(f"hc-ray-{self.id}", self._labels())
             return self._network
+
+    def _labels(self) -> dict[str, str]:
+        return {OWNER_LABEL: self.owner, MACHINE_LABEL: machine(), PLACE_LABEL: self.id}
+
+    def fence(self, container: str, image: ImageFacts) -> None:
+        """Keep a running container's network from the cluster. ``image``: its task's."""
+        volume = self.images.runner_volume(image)
+        fence(self.daemon, container, image=image.id, volume=volume, away=self.away, labels=self._labels())
 
     def baseline(self, task: Task, image: ImageFacts) -> Baseline:
         with self._baseline_lock:

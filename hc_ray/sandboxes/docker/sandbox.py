@@ -4,7 +4,7 @@ overlay2 lacks. The parts: ``connection`` (the SDK), ``client``, ``availability`
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from hc_ray.domain.errors import DatasetError
@@ -37,8 +37,11 @@ class DockerPlace:
         lease_seconds: float = LEASE_SECONDS,
         watch_seconds: float = WATCH_SECONDS,
         max_layers: int = MAX_LAYERS,
+        away: Collection[str] = (),
     ) -> None:
-        self._ground = Ground(public_root, owner=owner, lease_seconds=lease_seconds, max_layers=max_layers)
+        """``away``: addresses and networks of the cluster that a sandbox with a network must not reach, beside this
+        machine's own, which none ever does."""
+        self._ground = Ground(public_root, owner=owner, lease_seconds=lease_seconds, max_layers=max_layers, away=away)
         self._watch_seconds, self._lease_seconds = watch_seconds, lease_seconds
         self._watch_lock = threading.Lock()
         self._watchdog: DiskWatchdog | None = None
@@ -73,6 +76,16 @@ class DockerPlace:
             raise DatasetError(f"{task.name}: {reason}")
         await self._ground.call(self._ground.images.of, task)
 
+    async def keep_from(self, away: Collection[str]) -> None:
+        """From now on the addresses of the cluster are these; sandboxes that live are told, too."""
+        self._ground.away = tuple(away)
+        await self._ground.call(self._fence_living)
+
+    def _fence_living(self) -> None:
+        for sandbox in self._ground.housed().values():
+            if isinstance(sandbox, DockerSandbox) and sandbox.alive:
+                sandbox.fence()
+
     async def adopt(self, task: Task, ticket: str) -> DockerSandbox:
         """As ``ports.Adopts``: the giver is another place on the same daemon."""
         given = Ticket.model_validate_json(ticket)
@@ -95,7 +108,7 @@ class DockerPlace:
         return {
             **held,
             "disk": f"ulimit per file, watchdog ({TICK:g} s) for {counts}",
-            "network": "none; one that reaches no other sandbox where a task is given one",
+            "network": "none; where a task is given one, it reaches no other sandbox and no machine of the cluster",
             "time": "deadline per command",
             "output": "cut by count",
             "system calls": "the daemon's filter, and ours for commands (seccomp)",
