@@ -73,15 +73,6 @@ class Asking:
         """Tokens that the prompt can cost at most: its own as the engine counts them, and a full answer."""
         return math.ceil((1 - prompt.shared) * await self._prompt_tokens(prompt)) + prompt.max_tokens
 
-    async def payable(self, prompts: Sequence[Prompt]) -> int:
-        """How many of the prompts, from the first on, the purse can pay for at once."""
-        left = self.purse.left
-        for count, prompt in enumerate(prompts):
-            left -= await self.worst_case(prompt)
-            if left < 0:
-                return count
-        return len(prompts)
-
     async def all(self, owned: Sequence[tuple[str, Prompt]]) -> list[Completion]:
         """Answers in the order of the prompts. Tokens that the engine does not count are counted from the texts. Where
         the trial's time ends first, what was answered is paid for, and what was not is counted."""
@@ -121,6 +112,35 @@ class Asking:
         if text not in self._counted:
             self._counted[text] = await self.role.model.count_tokens(text)
         return self._counted[text] + _PER_MESSAGE * len(prompt.messages) + _PER_PROMPT
+
+
+def fellows(asking: Asking) -> tuple[Asking, ...]:
+    """A tester and those that write for the same suite: they pay from one purse."""
+    return (asking, *(Asking(other, asking.purse) for other in asking.role.others))
+
+
+async def payable(asked: Sequence[tuple[Asking, Prompt]], *, reserve: int = 0) -> int:
+    """How many of the questions, from the first on, the purse can pay for at once; each costs what its own engine
+    counts."""
+    if not asked:
+        return 0
+    left = asked[0][0].purse.left - reserve
+    for count, (asking, prompt) in enumerate(asked):
+        left -= await asking.worst_case(prompt)
+        if left < 0:
+            return count
+    return len(asked)
+
+
+async def answers(asked: Sequence[tuple[Asking, Prompt]], owner: str = "testgen") -> list[Completion]:
+    """Answers in the order of the questions, whoever is faster; everybody is asked at once."""
+    everyone = list({id(asking): asking for asking, _ in asked}.values())
+    places = [[i for i, (asking, _) in enumerate(asked) if asking is one] for one in everyone]
+    told = await asyncio.gather(*(
+        one.all([(owner, asked[i][1]) for i in mine]) for one, mine in zip(everyone, places, strict=True)
+    ))  # fmt: skip
+    found = {i: answer for mine, part in zip(places, told, strict=True) for i, answer in zip(mine, part, strict=True)}
+    return [found[i] for i in range(len(asked))]
 
 
 class TimeIsUp(Exception):

@@ -30,11 +30,6 @@ class Deliverable(Value):
     """Further named files that the environment brings."""
 
     @property
-    def name(self) -> str:
-        """The path, for messages."""
-        return self.path or "the file"
-
-    @property
     def language(self) -> Language:
         return language_of(self.path or "")
 

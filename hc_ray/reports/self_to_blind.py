@@ -5,6 +5,7 @@ A trial's own figure is the share of its suite that its submission passes."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from hc_ray.domain.value import digest_of
@@ -48,15 +49,15 @@ def _of_split(rows: Sequence[Row]) -> dict[str, Any]:
         "bins": [
             {
                 "from": edge,
-                "self": _mean([float(row["progress"]) for row in own]),
+                "self": fmean([float(row["progress"]) for row in own]),
                 "trials": len(own),
                 "blind_pass": estimators.rate(by_task(own, "passed")).model_dump(),
             }
             for edge, own in sorted(bins.items())
         ],
         "points": [
-            {"label": label, "task": task, "trials": len(own), "self": _mean([score for score, _ in own]),
-             "blind": _mean([passed for _, passed in own])}
+            {"label": label, "task": task, "trials": len(own), "self": fmean([score for score, _ in own]),
+             "blind": fmean([passed for _, passed in own])}
             for (label, task), own in sorted(points.items())
         ],
     }  # fmt: skip
@@ -134,7 +135,3 @@ def by_task(rows: Iterable[Row], field: str) -> list[list[float]]:
     for row in rows:
         groups[row["task"]].append(float(row[field] or 0))
     return [groups[task] for task in sorted(groups)]
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 
-from hc_ray.agent.budget import Asking, Clock, Purse, TimeIsUp
+from hc_ray.agent.budget import Asking, Clock, Purse, TimeIsUp, payable
 from hc_ray.agent.environment_probe import Looks
 from hc_ray.agent.role import Exchange, RoleModel
 from hc_ray.domain.config import SolverConfig, TestgenConfig
@@ -120,7 +120,7 @@ class Trial:
         seed = seed_of(search.context.task.digest, self.seed, "decomposer")
         prompt = decompose.ask(search.spec, seed=seed)
         asking = Asking(self.decomposer, search.purse)
-        if not await asking.payable([prompt]):
+        if not await payable([(asking, prompt)]):
             search.notes.append("the budget pays for no decomposition: the generic parts are taken")
             return decompose.GENERIC
         (answer,) = await asking.all([("decompose", prompt)])

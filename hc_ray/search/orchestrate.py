@@ -20,9 +20,8 @@ from hc_ray.domain.task import Task
 from hc_ray.domain.value import digest_of
 from hc_ray.search.agents import Trial
 from hc_ray.search.schedule import Schedule
-from hc_ray.search.search import Search
+from hc_ray.search.search import Search, TrialContext
 from hc_ray.search.submission import hand_in
-from hc_ray.search.trial_context import TrialContext
 from hc_ray.search.trial_outcome import TrialOutcome
 from hc_ray.selftests.suite_writer import SuiteCache, write_suite
 from hc_ray.spec.reading import read_spec

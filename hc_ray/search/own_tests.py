@@ -28,7 +28,7 @@ async def tests_of(run: Run) -> tuple[SelfTest, ...]:
     if isinstance(found, Malformed):
         return ()
     named = [one.model_copy(update={"id": f"{run.slot.id}-{i}"}) for i, one in enumerate(found.tests[:_MOST], start=1)]
-    return gate.screen(named).admitted
+    return gate.screen(named)[0]
 
 
 async def preferred(search: Search, level: Sequence[tuple[Candidate, Run]]) -> list[tuple[Candidate, Run]]:

@@ -65,7 +65,6 @@ class Decision(Value):
     action: ActionName
     rule: str
     """The rule of the table that held."""
-    why: str
     samples: int = 0
     """Candidates to ask for next; 0 where the search ends."""
     fresh: bool = False
@@ -121,33 +120,9 @@ def mixed(state: State) -> bool:
 
 
 def decide(state: State) -> Decision:
-    """What to do next, and why."""
+    """What to do next."""
     rule = next(rule for rule in RULES if rule.holds(state))
     fresh = rule.action == "no_progress"
     ends = rule.action in ("complete", "stop")
     samples = 0 if ends else (state.samples_max if mixed(state) else state.samples)
-    return Decision(action=rule.action, rule=rule.name, why=_why(state, rule), samples=samples, fresh=fresh)
-
-
-def _why(state: State, rule: Rule) -> str:
-    """The reason with its numbers, one line for a reader."""
-    if rule.name == "complete":
-        return f"{state.best} passes all; {state.stated} known answers, {state.alike} candidates alike"
-    if rule.name == "stagnation":
-        return f"{state.idle} answers brought nothing better than {state.best}"
-    if rule.name in ("checkpoint", "overdue"):
-        return f"{state.subtask}: {rule.when}"
-    return _lacking(state) if rule.name == "go on" else rule.when
-
-
-def _lacking(state: State) -> str:
-    """What keeps a search from being complete."""
-    if state.best is None:
-        return "no candidate yet"
-    if state.failing:
-        return f"{state.best} fails {len(state.failing)} tests: {', '.join(state.failing[:5])}"
-    if state.posterior and state.confidence < CLEAR:
-        return f"the posterior is not clear ({state.confidence:.2f})"
-    if state.agreement_needed:
-        return f"{state.alike} of {state.runnable} candidates behave like {state.best}"
-    return "no test knows an answer, and no other candidate agrees"
+    return Decision(action=rule.action, rule=rule.name, samples=samples, fresh=fresh)

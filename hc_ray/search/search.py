@@ -3,26 +3,50 @@
 order of arrival."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from hc_ray.agent import environment_probe, prompt_formats
+from hc_ray.agent.budget import Asking, Clock, payable
 from hc_ray.agent.deliverable import Deliverable, deliverable_of
+from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.agent.skills import installed, know_how
 from hc_ray.domain.candidate import Candidate, Submission
-from hc_ray.domain.config import SelectorName
+from hc_ray.domain.config import SelectorName, SolverConfig
 from hc_ray.domain.events import Action, Heartbeat, TurnStart
+from hc_ray.domain.ports import Events, Judge
 from hc_ray.domain.prompt import Prompt
 from hc_ray.domain.suite import Cell, Suite
+from hc_ray.domain.task import Task
 from hc_ray.search import answers, repair
 from hc_ray.search.pool import Pool
-from hc_ray.search.schedule import Slot
+from hc_ray.search.schedule import Schedule, Slot
 from hc_ray.search.selection import Selection, progress
 from hc_ray.search.subtasks import Progress
-from hc_ray.search.trial_context import TrialContext
 from hc_ray.selftests.suite_runs import SuiteRuns
 from hc_ray.spec.spec import Spec
 
 _SHOWN_FILES, _SHOWN_CHARACTERS = 3, 1200
+
+
+@dataclass(frozen=True)
+class TrialContext:
+    """What a trial is given, fixed from its first to its last moment: the task and all that a search works with."""
+
+    task: Task
+    config: SolverConfig
+    schedule: Schedule
+    asking: Asking
+    """The solver's model within the trial's budget."""
+    forks: SandboxForks
+    judge: Judge
+    events: Events
+    clock: Clock
+    name: str
+    identity: str
+    """Digest of what tells this trial from others: part of its sandboxes' names."""
+    lineage_tokens: int
+    """What one lineage of the style ``loop`` may spend."""
 
 
 class Search:
@@ -121,7 +145,7 @@ class Search:
             self.stop_reason = "turns"
             return ()
         asked = [(slot, self.prompt(slot)) for slot in slots]
-        count = await self.context.asking.payable([prompt for _, prompt in asked])
+        count = await payable([(self.context.asking, prompt) for _, prompt in asked])
         if count == 0:
             self.stop_reason = "tokens"
         return tuple(asked[:count])

@@ -5,11 +5,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from hc_ray.agent import environment_probe
+from hc_ray.agent.budget import answers, payable
 from hc_ray.agent.deliverable import deliverable_of
 from hc_ray.domain.prompt import Malformed
 from hc_ray.domain.seeds import seed_of
 from hc_ray.domain.suite import CATEGORIES, SelfTest, Suite
-from hc_ray.selftests import askings, file_tester
+from hc_ray.selftests import file_tester
 from hc_ray.selftests.coverage import reflection, requirements
 from hc_ray.selftests.file_tester import Reading
 from hc_ray.selftests.shown_examples import shown_tests
@@ -76,9 +77,9 @@ class FileSuiteWriter(Writer):
                 temperature=self.config.temperature,
                 seed=seed_of(self.task.digest, self._seed, "tester", self._place, "file", number),
             )  # fmt: skip
-            if not await askings.payable([(asking, prompt)], reserve=reserve if number > 1 else 0):
+            if not await payable([(asking, prompt)], reserve=reserve if number > 1 else 0):
                 break
-            (answer,) = await askings.answers([(asking, prompt)])
+            (answer,) = await answers([(asking, prompt)])
             self.questions += 1
             written = file_tester.read(answer, self.spec)
             if isinstance(written, Malformed):
@@ -111,10 +112,10 @@ class FileSuiteWriter(Writer):
             temperature=self.config.temperature,
             seed=seed_of(self.task.digest, self._seed, "tester", self._place, "reading"),
         )  # fmt: skip
-        if not await askings.payable([(asking, prompt)]):
+        if not await payable([(asking, prompt)]):
             self.notes.append("the budget paid for no second reading")
             return list(tests)
-        (answer,) = await askings.answers([(asking, prompt)])
+        (answer,) = await answers([(asking, prompt)])
         readings = file_tester.read_readings(answer)
         return [one for test in tests if (one := self._settled(test, readings)) is not None]
 

@@ -1,25 +1,18 @@
 """The gate's first look, which runs nothing (``writer`` has the steps that do): a test must parse, have a name and a
-content of its own, assert something that can be reached, and not be contradicted by another test. What is dropped is
-kept with its reason."""
+content of its own, assert something that can be reached, and not be contradicted by another test; and its last,
+how many tests a suite keeps. What is dropped is kept with its reason."""
 
 import ast
+from collections import Counter
 from collections.abc import Sequence
 
-from hc_ray.domain.suite import GateVerdict, SelfTest
-from hc_ray.domain.value import Value
+from hc_ray.domain.config import TestgenConfig
+from hc_ray.domain.suite import SelfTest
 from hc_ray.selftests import file_tester
 from hc_ray.selftests.runner import PROPERTIES
 from hc_ray.spec.calls import call_in_normal_form
 
 STABLE_RUNS = 3
-
-
-class Gated(Value):
-    """What came of it."""
-
-    admitted: tuple[SelfTest, ...]
-    dropped: tuple[SelfTest, ...]
-    verdicts: tuple[GateVerdict, ...]
 
 
 def fault_of(test: SelfTest) -> str | None:
@@ -53,14 +46,14 @@ def input_of(test: SelfTest) -> tuple[str, ...]:
     return content_of(test)[:-1]
 
 
-def screen(tests: Sequence[SelfTest]) -> Gated:
+def screen(tests: Sequence[SelfTest]) -> tuple[tuple[SelfTest, ...], dict[str, str]]:
     """What can be seen without running anything: parses, asserts, unique name, unique content, one expectation an
-    input."""
+    input. What is admitted, and what is said of each test by its id."""
     admitted: list[SelfTest] = []
-    dropped: list[tuple[SelfTest, str]] = []
+    reasons: dict[str, str] = {}
     names: set[str] = set()
     contents: set[tuple[str, ...]] = set()
-    values: dict[tuple[str, ...], int] = {}
+    stated: dict[tuple[str, ...], str] = {}
     for test in tests:
         fault = fault_of(test)
         if fault is None and test.id in names:
@@ -69,26 +62,34 @@ def screen(tests: Sequence[SelfTest]) -> Gated:
             fault = "the same test stands there already"
         if fault is None and test.expectation.kind == "unknown" and _answered(test, admitted):
             fault = "another test of this input expects an answer already"
-        if fault is not None:
-            dropped.append((test, fault))
-            continue
-        names.add(test.id)
-        contents.add(content_of(test))
-        if test.expectation.kind in ("value", "rejected"):
-            place = values.get(input_of(test))
-            if place is not None:
-                dropped.append((test, f"contradicts {admitted[place].id}"))
-                continue
-            values[input_of(test)] = len(admitted)
-        admitted.append(test)
-    return _gated(admitted, dropped)
+        if fault is None and test.expectation.kind in ("value", "rejected"):
+            other = stated.setdefault(input_of(test), test.id)
+            fault = f"contradicts {other}" if other != test.id else None
+        reasons[test.id] = fault or "admitted"
+        if fault is None:
+            names.add(test.id)
+            contents.add(content_of(test))
+            admitted.append(test)
+    return tuple(admitted), reasons
 
 
 def _answered(test: SelfTest, admitted: Sequence[SelfTest]) -> bool:
     return any(input_of(other) == input_of(test) and other.expectation.kind != "property" for other in admitted)
 
 
-def _gated(admitted: Sequence[SelfTest], dropped: Sequence[tuple[SelfTest, str]]) -> Gated:
-    verdicts = [GateVerdict(id=test.id, admitted=True, reason="admitted") for test in admitted]
-    verdicts += [GateVerdict(id=test.id, admitted=False, reason=reason) for test, reason in dropped]
-    return Gated(admitted=tuple(admitted), dropped=tuple(test for test, _ in dropped), verdicts=tuple(verdicts))
+def capped(tests: Sequence[SelfTest], config: TestgenConfig) -> tuple[tuple[SelfTest, ...], dict[str, str]]:
+    """At most so many tests a category and in all, stated and judging ones first; and why the others are left out."""
+    ranked = sorted(range(len(tests)), key=lambda i: (tests[i].expectation.kind == "unknown", -tests[i].confidence, i))
+    counts: Counter[str] = Counter()
+    kept: set[int] = set()
+    beyond: dict[str, str] = {}
+    for i in ranked:
+        category = tests[i].category
+        if counts[category] >= config.tests_per_category_max:
+            beyond[tests[i].id] = f"beyond {config.tests_per_category_max} tests of {category}"
+        elif len(kept) >= config.total_max:
+            beyond[tests[i].id] = f"beyond {config.total_max} tests in all"
+        else:
+            counts[category] += 1
+            kept.add(i)
+    return tuple(test for i, test in enumerate(tests) if i in kept), beyond

@@ -7,7 +7,7 @@ from itertools import chain, zip_longest
 from typing import Protocol
 
 from hc_ray.agent import environment_probe
-from hc_ray.agent.budget import Asking, Purse
+from hc_ray.agent.budget import Asking, Purse, answers, payable
 from hc_ray.agent.deliverable import deliverable_of
 from hc_ray.agent.prompt_templates import prompts_digest
 from hc_ray.agent.role import Exchange, RoleModel
@@ -19,7 +19,7 @@ from hc_ray.domain.seeds import seed_of
 from hc_ray.domain.suite import CATEGORIES, Category, SelfTest, Suite
 from hc_ray.domain.task import Task
 from hc_ray.domain.value import digest_of
-from hc_ray.selftests import askings, gate, tester
+from hc_ray.selftests import gate, tester
 from hc_ray.selftests.coverage import reflection, requirements
 from hc_ray.selftests.file_suite import FileSuiteWriter
 from hc_ray.selftests.shown_examples import generic_inputs, shown_tests
@@ -74,12 +74,10 @@ class SuiteWriter(Writer):
         for number in range(1, self.config.rounds + 1):
             questions = self._questions(number, [*self._known, *stated, *found])
             asked = [(asking, prompt) for asking, *_, prompt in questions]
-            asked = asked[: await askings.payable(asked)]
+            asked = asked[: await payable(asked)]
             if not asked:
                 break
-            for (asking, target, category, prompt), answer in zip(
-                questions, await askings.answers(asked), strict=False
-            ):
+            for (asking, target, category, prompt), answer in zip(questions, await answers(asked), strict=False):
                 read = tester.read(answer, prompt, self.spec, target, category)
                 self.questions, self.malformed = self.questions + 1, self.malformed + isinstance(read, Malformed)
                 found += () if isinstance(read, Malformed) else [_by(asking.role.label, test) for test in read]
@@ -123,7 +121,7 @@ class SuiteWriter(Writer):
 
     def _standing(self, tests: Sequence[SelfTest]) -> tuple[SelfTest, ...]:
         """What the gate's first look would leave: a tester that repeats itself fills no category."""
-        return gate.screen(self._numbered(tests)).admitted
+        return gate.screen(self._numbered(tests))[0]
 
     def _short(self, tests: Sequence[SelfTest]) -> list[Category]:
         counts = Counter(test.category for test in self._standing(tests))

@@ -6,7 +6,7 @@ guard; a property that a state has which knows nothing of the task does not disc
 from collections import Counter
 from collections.abc import Sequence
 
-from hc_ray.agent.budget import Asking
+from hc_ray.agent.budget import Asking, fellows
 from hc_ray.agent.role import Exchange
 from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.domain.config import TestgenConfig
@@ -14,9 +14,8 @@ from hc_ray.domain.events import TestgenProgress
 from hc_ray.domain.ports import Events
 from hc_ray.domain.suite import CATEGORIES, Cell, GateVerdict, SelfTest, Suite
 from hc_ray.domain.task import Task
-from hc_ray.selftests import askings, gate
+from hc_ray.selftests import gate
 from hc_ray.selftests.coverage import coverage, requirements
-from hc_ray.selftests.shape import capped
 from hc_ray.selftests.suite_runs import SuiteRuns
 from hc_ray.selftests.trivial_states import missing, named_paths, trivial_states
 from hc_ray.spec.spec import Spec
@@ -40,7 +39,7 @@ class Writer:
     ) -> None:
         self.task, self.spec, self.config = task, spec, config
         self._seed, self._purse, self._forks, self._events, self._place = seed, asking.purse, forks, events, place
-        self._askings, self._known = askings.all_of(asking), tuple(known)
+        self._askings, self._known = fellows(asking), tuple(known)
         self._runs = SuiteRuns(forks)
         self.notes: list[str] = []
         self.reflections: list[str] = []
@@ -66,13 +65,13 @@ class Writer:
 
     async def _gated(self, made: Sequence[SelfTest]) -> list[SelfTest]:
         """What may enter the suite, each test marked with what it can tell."""
-        gated = gate.screen(made)
-        self._reasons.update({one.id: one.reason for one in gated.verdicts})
-        if self.config.gate == "off" or not gated.admitted:
-            return list(gated.admitted)
-        runs = await self._runs.repeat(f"{self._place}-gate", {}, gated.admitted, repeats=gate.STABLE_RUNS)
+        admitted, reasons = gate.screen(made)
+        self._reasons.update(reasons)
+        if self.config.gate == "off" or not admitted:
+            return list(admitted)
+        runs = await self._runs.repeat(f"{self._place}-gate", {}, admitted, repeats=gate.STABLE_RUNS)
         standing = [
-            settled for test, cells in zip(gated.admitted, runs, strict=True)
+            settled for test, cells in zip(admitted, runs, strict=True)
             if (settled := self._on_untouched(test, cells)) is not None
         ]  # fmt: skip
         standing = await self._against_trivial(standing)
@@ -126,8 +125,8 @@ class Writer:
 
     def _kept(self, admitted: Sequence[SelfTest]) -> tuple[SelfTest, ...]:
         """As many of them as a suite may hold."""
-        kept, beyond = capped(admitted, self.config)
-        self._reasons.update({verdict.id: verdict.reason for verdict in beyond})
+        kept, beyond = gate.capped(admitted, self.config)
+        self._reasons.update(beyond)
         return kept
 
     def _frozen(

@@ -8,9 +8,8 @@ from hc_ray.domain.suite import Cell
 from hc_ray.domain.task import Environment, Task
 from hc_ray.search.dedup import files_digest
 from hc_ray.search.schedule import Schedule
-from hc_ray.search.search import Search
+from hc_ray.search.search import Search, TrialContext
 from hc_ray.search.submission import hand_in
-from hc_ray.search.trial_context import TrialContext
 from hc_ray.spec.reading import read_spec
 from tests.fakes.folder_place import FolderPlace
 from tests.fakes.listeners import Watcher

@@ -9,7 +9,7 @@ from pathlib import Path
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.suite import SelfTest, Suite
 from hc_ray.domain.task import Task
-from hc_ray.domain.trial import TrialKey, TrialResult
+from hc_ray.domain.trial import TrialResult
 from hc_ray.domain.value import Value, digest_of
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.driver.trial_files import DIFFERENCES
@@ -35,8 +35,6 @@ class AuditedTrial(Value):
 
     name: str
     task: str
-    agent: str
-    config_hash: str
     seed: int
     passed: bool | None
     verdicts: int
@@ -104,12 +102,11 @@ def read_subjects(store: SweepStore, tasks: Mapping[str, Task]) -> tuple[tuple[S
     trials: list[AuditedTrial] = []
     for name in sorted(store.finished()):
         result = TrialResult.model_validate_json(store.read(f"trials/{name}/result.json"))
-        key = TrialKey.model_validate_json(store.read(f"trials/{name}/config.json"))
-        if key.task_digest not in tasks:
+        if result.task_checksum not in tasks:
             continue
-        trial, made, whole = _trial(store, name, result, key)
-        files[key.task_digest] |= made
-        tars[key.task_digest] |= whole
+        trial, made, whole = _trial(store, name, result)
+        files[result.task_checksum] |= made
+        tars[result.task_checksum] |= whole
         trials.append(trial)
     digests = sorted({*suites, *files} & tasks.keys(), key=lambda digest: tasks[digest].name)
     return tuple(
@@ -124,7 +121,7 @@ def read_subjects(store: SweepStore, tasks: Mapping[str, Task]) -> tuple[tuple[S
 
 
 def _trial(
-    store: SweepStore, name: str, result: TrialResult, key: TrialKey
+    store: SweepStore, name: str, result: TrialResult
 ) -> tuple[AuditedTrial, dict[str, dict[str, str]], dict[str, str]]:
     """A trial, and the files and differences of its candidates by digest. One that is more than text, and whose
     difference was not kept, cannot be put back."""
@@ -138,9 +135,7 @@ def _trial(
     trial = AuditedTrial(
         name=name,
         task=result.task_name,
-        agent=key.agent,
-        config_hash=metadata.get("config_hash") or key.config_hash,
-        seed=key.seed,
+        seed=metadata["seed"],
         passed=result.passed,
         verdicts=len(metadata.get("bits") or ()),
         chosen=selection.get("chosen"),

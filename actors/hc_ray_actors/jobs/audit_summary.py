@@ -95,10 +95,8 @@ def pools_of(audit: Audit, outcome: Outcome) -> list[dict[str, Any]]:
 def _pool(trial: AuditedTrial, bits: Mapping[str, bool | None]) -> dict[str, Any]:
     """One without a file is the untouched workspace. ``disagrees``: whether what was handed in, graded again from its
     files, got another verdict than its trial; None where the trial had several verdicts, or none."""
-    candidates = [{"id": identity, "passed": bits.get(digest), "tokens": tokens}
-                  for identity, digest, tokens in trial.candidates]  # fmt: skip
+    candidates = [{"id": identity, "passed": bits.get(digest)} for identity, digest, _ in trial.candidates]
     chosen = next((one["passed"] for one in candidates if one["id"] == trial.chosen), None)
     known = chosen is not None and trial.passed is not None and trial.verdicts == 1
-    told = {name: getattr(trial, name) for name in ("task", "agent", "config_hash", "seed")}
-    return {"trial": trial.name, **told, "chosen": trial.passed,
-            "disagrees": chosen != trial.passed if known else None, "candidates": candidates}  # fmt: skip
+    told = {"trial": trial.name, "task": trial.task, "seed": trial.seed, "chosen": trial.passed}
+    return {**told, "disagrees": chosen != trial.passed if known else None, "candidates": candidates}
