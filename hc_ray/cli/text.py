@@ -77,7 +77,7 @@ def tell_plan(plan: Any, stream: Stream = None, *, whole: bool = False) -> None:
 
 
 def _engine(engine: EngineConfig) -> str:
-    servers = ", ".join(engine.urls) or f"started as {engine.preset or engine.command}"
+    servers = ", ".join(engine.urls) or f"started by {engine.program}"
     return f"{engine.label} ({servers if engine.kind in ('openai', 'server') else f'{engine.kind} engine'})"
 
 

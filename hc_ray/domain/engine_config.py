@@ -128,10 +128,14 @@ class EngineConfig(Value):
         return self.base_urls or ((self.base_url,) if self.base_url else ())
 
     @property
+    def program(self) -> str:
+        """The name of what ``command`` starts; empty where there is none."""
+        return PurePath(program_of(shlex.split(self.command or ""))).name
+
+    @property
     def preset(self) -> str | None:
-        """The name of the server that ``command`` starts, where hc-ray adds the options that it needs."""
-        name = PurePath(program_of(shlex.split(self.command or ""))).name
-        return name if name in PRESETS and "{port}" not in (self.command or "") else None
+        """The program, where hc-ray adds the options that it needs."""
+        return self.program if self.program in PRESETS and "{port}" not in (self.command or "") else None
 
     @property
     def num_gpus(self) -> int:

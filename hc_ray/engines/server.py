@@ -137,7 +137,7 @@ class ServerProcess:
         """The process runs and answers its health check."""
         if self.pid is None or self._base_url is None:
             return False
-        return _healthy(self._base_url.removesuffix("/v1"), self._key, timeout=20.0)
+        return _healthy(self._base_url.removesuffix("/v1"), self._key, timeout=15.0)
 
     def stop(self) -> None:
         """End the server and everything in its process group. Idempotent."""
