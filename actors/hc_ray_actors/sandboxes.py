@@ -15,7 +15,7 @@ from hc_ray.domain.ports import Difference, ExecResult, HandsOver, Sandbox
 from hc_ray.domain.task import Task
 from hc_ray.machine.paths import data_root
 from hc_ray.tasks.public_folder import is_here
-from hc_ray_actors.backends import choose, open_place, standing_fault
+from hc_ray_actors.backends import Stock, choose, open_place, standing_fault
 from hc_ray_actors.remote_place import Forked, RemotePlace, RemoteSandbox, given_by
 
 __all__ = [
@@ -41,7 +41,7 @@ def pack_public(public_root: Path, digest: str) -> bytes:
     return buffer.getvalue()
 
 
-class Sandboxes:
+class Sandboxes(Stock):
     """One a node. It limits how many sandboxes are busy at once, so that an engine on the same node keeps its cores."""
 
     needs_keys = False

@@ -39,6 +39,7 @@ from hc_ray.domain.value import Value
 from hc_ray.machine import sealed_guard
 from hc_ray.machine.paths import data_root
 from hc_ray.tasks.public_folder import is_here
+from hc_ray_actors.backends import Stock
 from hc_ray_actors.sandboxes import open_place, standing_fault
 
 
@@ -52,7 +53,7 @@ class Rules(Value):
     whatever is sealed."""
 
 
-class Verifiers:
+class Verifiers(Stock):
     """Grades submissions on one node, in sandboxes that no solver's actor can list, enter or reap."""
 
     opens_sealed = True

@@ -60,14 +60,10 @@ def ensure_runner() -> Path:
     Safe against other processes that build at the same time. Raises ``PlatformError`` where this machine's Python
     cannot be copied (musl, a 32-bit or static interpreter)."""
     root = data_root() / "runner"
-    sources = {name: path.read_bytes() for name, path in inside_sources().items()}
-    base_key = _base_key()
-    digest = hashlib.sha256(base_key.encode())
-    for name, source in sources.items():
-        digest.update(f"{name} {len(source)} ".encode() + source)
-    target = root / digest.hexdigest()[:16]
+    sources = _sources()
+    target = root / runner_digest()
     if not target.is_dir():
-        base = root / f"base-{base_key}"
+        base = root / f"base-{_base_key()}"
         with _build_lock(root):
             if not base.is_dir():
                 with _staged(base) as stage:
@@ -77,6 +73,18 @@ def ensure_runner() -> Path:
                     _link_tree(base, stage)
                     _write_inside(stage, sources)
     return target
+
+
+def runner_digest() -> str:
+    """What tells one runner from another: this machine's Python, pytest, and the modules that run inside."""
+    digest = hashlib.sha256(_base_key().encode())
+    for name, source in _sources().items():
+        digest.update(f"{name} {len(source)} ".encode() + source)
+    return digest.hexdigest()[:16]
+
+
+def _sources() -> dict[str, bytes]:
+    return {name: path.read_bytes() for name, path in inside_sources().items()}
 
 
 @lru_cache(maxsize=1)

@@ -19,6 +19,8 @@ ASK_SECONDS = 5.0
 ALL_SECONDS = 10.0
 """What all of them may take together."""
 AT_ONCE = 16
+TASK_IMAGES = "hc-ray/task"
+"""The repository of tasks' own images."""
 
 
 class Availability(Value):
@@ -47,8 +49,8 @@ def refusal(task: Task) -> str | None:
 
 
 def built_tag(task: Task) -> str:
-    """The name of the image that is built for a task."""
-    return f"hc-ray/task:{task.digest[:16]}"
+    """The name of the image that is built for a task, or was sent for it."""
+    return f"{TASK_IMAGES}:{task.digest[:16]}"
 
 
 def bases(task: Task, public_root: Path) -> tuple[str, ...]:
@@ -81,7 +83,7 @@ def available(
     needs = {
         task.digest: bases(task, public_root)
         for task in tasks
-        if refusal(task) is None and not (task.environment.dockerfile and daemon.image(built_tag(task)))
+        if refusal(task) is None and not daemon.image(built_tag(task))
     }
     wanted = sorted({reference for references in needs.values() for reference in references})
     here = tuple(reference for reference in wanted if daemon.image(reference) is not None)

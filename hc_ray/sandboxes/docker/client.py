@@ -72,11 +72,12 @@ class Daemon:
         except Absent:
             return None
         config = found.get("Config") or {}
-        layers = len((found.get("RootFS") or {}).get("Layers") or ())
+        layers = tuple((found.get("RootFS") or {}).get("Layers") or ())
         volumes = tuple(sorted(config.get("Volumes") or {}))
         names = {"workdir": config.get("WorkingDir") or "", "user": config.get("User") or ""}
         environment = dict(line.split("=", 1) for line in config.get("Env") or () if "=" in line)
-        return ImageFacts(id=found["Id"], layers=layers, volumes=volumes, environment=environment, **names)
+        parts = {"layers": len(layers), "contents": layers, "digests": tuple(found.get("RepoDigests") or ())}
+        return ImageFacts(id=found["Id"], volumes=volumes, environment=environment, **parts, **names)
 
     def pull(self, reference: str, *, seconds: float) -> None:
         """Raises ``SandboxError`` when the image is not there within ``seconds``."""
@@ -105,6 +106,25 @@ class Daemon:
             sent = {"data": context, "params": params, "headers": headers}
             response = self._asked("_post", "/build", **sent, stream=True, timeout=seconds)
             follow(response, seconds, f"building {tag}")
+
+    def save(self, image: str, file: IO[bytes]) -> None:
+        """``docker save`` of one image, by its id."""
+        with faults("saving an image"):
+            for part in self._api.get_image(image, chunk_size=1 << 20):
+                file.write(part)
+
+    def load(self, parts: Iterator[bytes], *, seconds: float) -> None:
+        """``docker load``. Raises ``SandboxError`` where that fails or takes longer than ``seconds``."""
+        sent = {"data": parts, "params": {"quiet": True}, "headers": {"Content-Type": "application/x-tar"}}
+        with faults("loading an image"):
+            follow(
+                self._asked("_post", "/images/load", **sent, stream=True, timeout=seconds), seconds, "loading an image"
+            )
+
+    def name_image(self, image: str, name: str) -> None:
+        repository, _, tag = split_tag(name)
+        with faults("naming an image"):
+            self._api.tag(image, repository, tag)
 
     def commit(self, container: str, labels: Mapping[str, str]) -> str:
         with faults("committing a fork"):
@@ -138,11 +158,16 @@ class Daemon:
             found = self._api.images(filters={"label": label}, all=True)
         return [(image["Id"], image.get("Labels") or {}) for image in found]
 
-    def tags(self, label: str) -> list[str]:
-        """The names of all images with a label."""
+    def tags(self, repository: str) -> list[str]:
+        """The names of all images of a repository."""
         with faults("listing images"):
-            found = self._api.images(filters={"label": label})
+            found = self._api.images(repository)
         return sorted(tag for image in found for tag in image.get("RepoTags") or () if tag != "<none>:<none>")
+
+    def named_images(self) -> list[str]:
+        """Ids of all images that have a name."""
+        with faults("listing images"):
+            return list(self._api.images(quiet=True, filters={"dangling": False}))
 
     def dangling(self, label: str) -> list[tuple[str, float]]:
         """Id and time of making of the images with a label that have neither a name nor a child."""

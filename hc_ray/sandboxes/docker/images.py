@@ -59,10 +59,35 @@ class Images:
                 self._ready[task.digest] = self._prepare(task)
             return self._ready[task.digest]
 
+    def held(self, task: Task) -> ImageFacts | None:
+        """The task's image where it is there already."""
+        if task.digest in self._ready:
+            return self._ready[task.digest]
+        environment = task.environment
+        plain = environment.dockerfile is None and not self._files(task)
+        found = self._daemon.image(built_tag(task))
+        return found or (self._daemon.image(environment.docker_image or "") if plain else None)
+
+    def keep(self, task: Task, image: str) -> None:
+        """From now on the task's image is this one, which came from elsewhere."""
+        found = self._daemon.image(image)
+        if found is None:
+            raise SandboxError(f"the image {image} of {task.name} was sent, but Docker does not list it by that id")
+        with self._lock_of(task.digest):
+            self._daemon.name_image(image, built_tag(task))
+            self._ready[task.digest] = found
+
+    def _files(self, task: Task) -> list[str]:
+        folder = environment_dir(self._public_root, task.digest)
+        return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+
     def _prepare(self, task: Task) -> ImageFacts:
         environment = task.environment
-        folder = environment_dir(self._public_root, task.digest)
-        names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+        folder, names = environment_dir(self._public_root, task.digest), self._files(task)
+        tag = built_tag(task)
+        built = self._daemon.image(tag)
+        if built is not None:
+            return built
         if environment.dockerfile is None:
             if environment.docker_image is None:
                 raise DatasetError(f"{task.name}: has neither environment/Dockerfile nor [environment] docker_image")
@@ -74,10 +99,6 @@ class Images:
             text = "\n".join([f"FROM {environment.docker_image}", f"WORKDIR {workdir}", *copies]) + "\n"
         else:
             text = environment.dockerfile
-        tag = built_tag(task)
-        built = self._daemon.image(tag)
-        if built is not None:
-            return built
         if environment.dockerfile is not None:
             for base_name in bases(task, self._public_root):
                 self._obtain(base_name)

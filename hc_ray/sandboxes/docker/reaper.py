@@ -4,8 +4,9 @@ import time
 from collections.abc import Mapping
 
 from hc_ray.machine.owner import is_leftover
+from hc_ray.sandboxes.docker.availability import TASK_IMAGES
 from hc_ray.sandboxes.docker.client import Daemon
-from hc_ray.sandboxes.docker.images import MACHINE_LABEL, OWNER_LABEL, RUNNER_LABEL, STEP_LABEL, TASK_LABEL
+from hc_ray.sandboxes.docker.images import MACHINE_LABEL, OWNER_LABEL, RUNNER_LABEL, STEP_LABEL
 from hc_ray.sandboxes.docker.place import FORK_LABEL, NAME_LABEL
 
 STEP_SECONDS = 60.0
@@ -50,8 +51,7 @@ def reap_cache(*, dry: bool = False) -> list[str]:
     Answers what was removed."""
     daemon = Daemon()
     try:
-        ours = [tag for tag in daemon.tags(TASK_LABEL) if tag.startswith("hc-ray/task:")]
-        images = [f"image {tag}" for tag in ours if dry or daemon.remove_image(tag)]
+        images = [f"image {tag}" for tag in daemon.tags(TASK_IMAGES) if dry or daemon.remove_image(tag)]
         volumes = [f"volume {name}" for name in daemon.volumes(RUNNER_LABEL) if dry or daemon.remove_volume(name)]
         return images + volumes
     finally:

@@ -15,6 +15,7 @@ from hc_ray.sandboxes.docker.container import DockerSandbox
 from hc_ray.sandboxes.docker.living import Ticket
 from hc_ray.sandboxes.docker.place import PLACE_LABEL, Ground
 from hc_ray.sandboxes.docker.reaper import remove_forks
+from hc_ray.sandboxes.docker.transfer import Exchange
 from hc_ray.sandboxes.docker.watchdog import DiskWatchdog
 from hc_ray.sandboxes.tripwire import TICK
 
@@ -42,6 +43,7 @@ class DockerPlace:
         """``away``: addresses and networks of the cluster that a sandbox with a network must not reach, beside this
         machine's own, which none ever does."""
         self._ground = Ground(public_root, owner=owner, lease_seconds=lease_seconds, max_layers=max_layers, away=away)
+        self.images = Exchange(self._ground)
         self._watch_seconds, self._lease_seconds = watch_seconds, lease_seconds
         self._watch_lock = threading.Lock()
         self._watchdog: DiskWatchdog | None = None

@@ -1,0 +1,126 @@
+"""One image for each task of a sweep, the same wherever it runs: built or pulled on one node, and given to another when
+that one first needs it. Nodes send each other what they have; nothing goes through the driver."""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from hc_ray.domain.errors import ActorError, HcRayError, SandboxError
+from hc_ray.domain.task import Task
+
+
+class Images:
+    """Which image each task has, and where."""
+
+    def __init__(self, nodes: Callable[[], Mapping[str, Any]], sources: Callable[[], Mapping[str, Any]]) -> None:
+        """``nodes``: node → who makes its sandboxes. ``sources``: the same of those who may send: other nodes' actors
+        are given these handles, so none of them is a verifier's."""
+        self._nodes, self._sources = nodes, sources
+        self._images: dict[str, Any] = {}
+        self._holders: defaultdict[str, set[str]] = defaultdict(set)
+        self._choosing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._sending: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._asked: Counter[str] = Counter()
+        self._unmade: defaultdict[str, dict[str, HcRayError]] = defaultdict(dict)
+        """Task → nodes that could not make its image, as long as somebody waits for it."""
+        self._jobs: dict[tuple[str, str], asyncio.Task[str]] = {}
+
+    def id_of(self, task_digest: str) -> str | None:
+        """The image that a task's sandboxes are made from; None where the backend has no images."""
+        return self._images[task_digest].id if self._images.get(task_digest) else None
+
+    def left(self, node: str) -> None:
+        """A node has left, or its daemon is another: what it had is gone."""
+        for holders in self._holders.values():
+            holders.discard(node)
+
+    async def ready(self, task: Task, node: str) -> str:
+        """Have the task's image on a node; answers its id, empty where the backend has no images. Who asks while it is
+        on its way waits for that. Raises what hindered it; it is tried anew when somebody asks again."""
+        name = (task.digest, node)
+        if name not in self._jobs:
+            if not any(digest == task.digest for digest, _ in self._jobs):
+                self._unmade.pop(task.digest, None)
+            self._jobs[name] = job = asyncio.ensure_future(self._ready(task, node))
+            job.add_done_callback(lambda done: self._jobs.pop(name, None) and None)
+            job.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return await asyncio.shield(self._jobs[name])
+
+    async def _ready(self, task: Task, node: str) -> str:
+        holders, actor = self._holders[task.digest], self._actor(node)
+        async with self._choosing[task.digest]:
+            if not holders & self._sources().keys():
+                await self._choose(task, node)
+        if (image := self._images[task.digest]) is None:
+            await actor.prepare(task)
+            return ""
+        if node not in holders:
+            found = await actor.image(task)
+            if found is None or found.id != image.id:
+                await self._send(task, node)
+            holders.add(node)
+        return str(image.id)
+
+    def _actor(self, node: str) -> Any:
+        if (actor := self._nodes().get(node)) is None:
+            raise SandboxError(f"node {node} has left")
+        return actor
+
+    async def _choose(self, task: Task, node: str) -> None:
+        """The image that some node has, of nodes that can send first this one; else it is made here."""
+        sources = self._sources()
+        order = sorted(sources, key=lambda one: (one != node, one))
+        told = await asyncio.gather(*(sources[one].image(task) for one in order), return_exceptions=True)
+        found: dict[str, Any] = {
+            one: image for one, image in zip(order, told, strict=True) if image and not isinstance(image, BaseException)
+        }
+        if not found:
+            found = await self._make(task, order or [node])
+        image = self._images[task.digest] = next(iter(found.values()))
+        self._holders[task.digest].clear()
+        self._holders[task.digest].update(one for one, other in found.items() if image and other.id == image.id)
+
+    async def _make(self, task: Task, order: list[str]) -> dict[str, Any]:
+        """On the first node that can. Raises what hindered the first that could not."""
+        unmade = self._unmade[task.digest]
+        for maker in order:
+            if maker not in unmade:
+                try:
+                    await self._actor(maker).prepare(task)
+                    return {maker: await self._actor(maker).image(task)}
+                except HcRayError as fault:
+                    unmade[maker] = fault
+        raise next(iter(unmade.values()))
+
+    async def _send(self, task: Task, node: str) -> None:
+        """From the node that sends least at present; a node sends one image at a time."""
+        holders = self._holders[task.digest]
+        while able := sorted(holders & self._sources().keys() - {node}, key=lambda one: (self._asked[one], one)):
+            source = able[0]
+            self._asked[source] += 1
+            try:
+                async with self._sending[source]:
+                    sender = self._sources()[source]
+                    await self._actor(node).take_image(task, self._images[task.digest], sender)
+                    return
+            except (ActorError, KeyError):
+                if not await _lives(self._nodes().get(node)):
+                    raise
+                holders.discard(source)  # it was the sender that died
+            finally:
+                self._asked[source] -= 1
+        raise SandboxError(f"no node is left that could send the image of {task.name}")
+
+    async def close(self) -> None:
+        """End what nobody waits for any more."""
+        for job in (left := list(self._jobs.values())):
+            job.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+
+async def _lives(actor: Any) -> bool:
+    try:
+        return actor is not None and bool(await actor.alive())
+    except HcRayError:
+        return False

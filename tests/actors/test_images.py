@@ -1,0 +1,134 @@
+"""A task's image is made once in a sweep and sent to whoever needs it; two real daemons, and nodes that are played."""
+
+import asyncio
+import io
+import json
+import shutil
+import tarfile
+import uuid
+from pathlib import Path
+
+import pytest
+
+from hc_ray.domain.errors import ActorError, SandboxError
+from hc_ray.sandboxes.docker.transfer import PART, trimmed
+from hc_ray.sandboxes.docker.values import ImageFacts
+from hc_ray_actors.driver.images import Images
+from hc_ray_actors.sandboxes import Sandboxes
+from tests.fakes.contract_task import TASK
+from tests.fakes.docker_daemon import OwnDaemon
+from tests.fakes.docker_tasks import task_with_environment
+from tests.fakes.sandbox_home import own_home
+from tests.fakes.tars import make_tar
+
+FACTS = ImageFacts(id="sha256:one", workdir="", layers=1)
+
+
+class Node:
+    """A node's actor whose images are played."""
+
+    def __init__(self, *, has=None, builds=FACTS, dies=False):
+        self.has, self.builds, self.dies, self.built, self.taken = has, builds, dies, 0, []
+
+    async def alive(self):
+        if self.dies:
+            raise ActorError("died")
+        return True
+
+    async def image(self, task):
+        return self.has
+
+    async def prepare(self, task):
+        self.built += 1
+        await asyncio.sleep(0.01)
+        if self.builds is None:
+            raise SandboxError("no disk")
+        self.has = self.builds
+
+    async def take_image(self, task, image, source):
+        await asyncio.sleep(0.01)
+        if source.dies:
+            raise ActorError("the sender died")
+        self.taken.append(source)
+        self.has = image
+
+
+def images(**nodes):
+    return Images(lambda: nodes, lambda: nodes)
+
+
+async def test_one_node_builds_and_those_who_ask_together_share_one_sending():
+    a, b, c = Node(), Node(), Node(has=FACTS.model_copy(update={"id": "sha256:other", "layers": 2}))
+    found = images(a=a, b=b)
+    assert set(await asyncio.gather(*(found.ready(TASK, node) for node in "abab"))) == {"sha256:one"}
+    assert (a.built, b.built, b.taken) == (1, 0, [a]) and found.id_of(TASK.digest) == "sha256:one"
+    late = images(a=Node(), c=c)
+    assert await late.ready(TASK, "a") == "sha256:other", "what a node has is not built again"
+    assert await images(a=a, c=c).ready(TASK, "c") == "sha256:other" and not c.taken
+
+
+async def test_a_node_that_cannot_build_gets_what_another_built_and_a_sender_that_dies_is_replaced():
+    sick, a, b, c = Node(builds=None), Node(), Node(), Node()
+    nodes = {"sick": sick}
+    found = Images(lambda: nodes, lambda: nodes)
+    for built in (1, 2):
+        told = await asyncio.gather(*(found.ready(TASK, "sick") for _ in range(3)), return_exceptions=True)
+        assert {str(fault) for fault in told} == {"no disk"} and sick.built == built, "once for all who wait"
+    nodes |= {"a": a, "b": b, "c": c}
+    assert await found.ready(TASK, "sick") == "sha256:one" and sick.taken == [a]
+    assert [await found.ready(TASK, node) for node in "ab"] == ["sha256:one"] * 2
+    a.dies = True
+    assert await found.ready(TASK, "c") == "sha256:one" and c.taken == [b]
+    found.left("b"), found.left("c")
+    nodes.clear()
+    nodes["d"] = Node(builds=FACTS.model_copy(update={"id": "sha256:two"}))
+    assert await found.ready(TASK, "d") == "sha256:two", "with nobody left who has it, it is built anew"
+
+
+def test_a_saved_image_goes_without_the_layers_that_are_there_and_in_bounded_parts():
+    layers = {f"{name}/layer.tar": (name * (PART // 2 + 5)) for name in "abc"}
+    files = {**layers, "manifest.json": json.dumps([{"Layers": list(layers)}])}
+    for skip in (0, 2):
+        parts = list(trimmed(io.BytesIO(make_tar(files)), skip))
+        with tarfile.open(fileobj=io.BytesIO(b"".join(parts))) as tar:
+            got = {member.name: tar.extractfile(member).read().decode() for member in tar}
+        assert got == {name: text for name, text in files.items() if name not in list(layers)[:skip]}
+        assert max(map(len, parts)) <= PART + 1024 and len(parts) == (2 if skip == 0 else 1)
+
+
+@pytest.mark.docker
+async def test_a_second_daemon_gets_the_very_image_and_of_the_next_task_no_more_than_its_own_layers(
+    tmp_path, monkeypatch
+):
+    # A short path: it holds sockets. No base image is there, and no registry: it could build nothing.
+    folder = Path("/var/tmp", f"hc-i-{uuid.uuid4().hex[:8]}")
+    folder.mkdir()
+    other, sent = OwnDaemon(folder), []
+    with own_home():
+        here, there = (Sandboxes("docker", str(tmp_path), 2) for _ in range(2))
+        try:
+            other.start()
+            monkeypatch.setenv("DOCKER_HOST", other.host)
+            assert (await there.limits())["memory"]
+            monkeypatch.delenv("DOCKER_HOST")
+            export = here.export_part
+
+            async def counted(number):
+                part = await export(number)
+                sent.append(len(part))
+                return part
+
+            monkeypatch.setattr(here, "export_part", counted)
+            found = images(here=here, there=there)
+            for most in (130 << 20, 1 << 20):
+                task = task_with_environment(tmp_path, {"data.txt": uuid.uuid4().bytes})
+                sent.clear()
+                wanted = await found.ready(task, "there")  # which cannot build it
+                assert wanted == (await here.image(task)).id == (await there.image(task)).id
+                assert 0 < sum(sent) < most, sent
+            await there.create("x", task, "x", False)
+            assert (await there.exec("x", ["cat", "data.txt"], {"timeout": 20})).exit_code == 0
+        finally:
+            await asyncio.gather(here.close_all(), there.close_all())
+            other.remove()
+            shutil.rmtree(folder, ignore_errors=True)
