@@ -50,8 +50,8 @@ class EngineConfig(Value):
     and ``{port}``, and of ``{model}``, ``{context_tokens}``, ``{parallel}`` and ``{gpus}`` where it needs them; it
     finds its key in HC_RAY_ENGINE_KEY. ``env NAME=VALUE`` may stand before either."""
     gpus: int | None = Field(None, ge=0)
-    """For ``server``: GPUs of each server, over which tensor parallelism spreads the model; None: 1 for ``vllm`` and
-    ``sglang``, else 0."""
+    """For ``server``: GPUs of each server, over which it spreads the model; None: 1 for ``vllm`` and ``sglang``, else
+    0."""
     start_sec: float = Field(900.0, gt=0)
     """For ``server``: seconds that it may take until it is ready."""
     api_key_env: str | None = None
