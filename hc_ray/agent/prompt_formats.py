@@ -2,7 +2,9 @@
 (a code prefix that the model continues; of data the beginning of a fenced block). Code is never put into JSON. ``read``
 only cuts: what ``ask`` added, and what a text ran on with after its end."""
 
+import ast
 import difflib
+import warnings
 from collections.abc import Mapping
 from functools import cache
 from string import Template
@@ -10,7 +12,6 @@ from string import Template
 from hc_ray.agent.code_blocks import Block, named_blocks, pick_block, read_blocks
 from hc_ray.agent.deliverable import Deliverable, Language
 from hc_ray.agent.prompt_templates import PROMPTS
-from hc_ray.agent.trim import trim_python
 from hc_ray.domain.config import Form
 from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.profile import Profile
@@ -21,6 +22,8 @@ _BEGUN = {"shell": "#!/bin/sh\n"}
 """How the text of a kind begins for sure; the model sees it and goes on."""
 _STOPS: dict[str, tuple[str, ...]] = {"shell": ("\n```", "\n#!/"), "program": ("\n```", "\nint main(")}
 """Where the completion of a kind ends by its form alone; ``Profile.stop`` adds the model's own for functions."""
+_TRIED = 400
+"""Lines of Python that are tried away at most; a text that needs more is left as it is."""
 
 
 @cache
@@ -152,7 +155,7 @@ def read(completion: Completion, prompt: Prompt, deliverable: Deliverable) -> di
     else:
         files = {deliverable.path: _continued(completion.text, prompt.context)}
     if completion.finish_reason == "length" or prompt.text is not None:
-        files = {path: trim_python(text) if path.endswith(".py") else text for path, text in files.items()}
+        files = {path: _trimmed(text) if path.endswith(".py") else text for path, text in files.items()}
     files = {path: text for path, text in files.items() if text.strip()}
     if not files:
         return Malformed(reason=f"the answer holds no {deliverable.path or 'file that it names'}",
@@ -186,5 +189,29 @@ def _is_content(bare: str, deliverable: Deliverable) -> bool:
     if deliverable.kind == "file":
         return bool(text)
     if deliverable.language == "python":
-        return bool(trim_python(bare).strip()) and any(word in text for word in ("def ", "import ", "print("))
+        return bool(_trimmed(bare).strip()) and any(word in text for word in ("def ", "import ", "print("))
     return text.startswith("#!") or "#include" in text
+
+
+def _parses(text: str) -> bool:
+    """Whether ``text`` is Python."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a stray backslash in a model's string is no news
+        try:
+            ast.parse(text)
+        # SystemError: Python 3.11 says so of a deep text while another thread parses (gh-106905).
+        except (SyntaxError, ValueError, MemoryError, RecursionError, SystemError):
+            return False
+    return True
+
+
+def _trimmed(text: str) -> str:
+    """``text`` itself where it parses; else its longest run of whole lines from the start that does; else ``text``."""
+    if _parses(text):
+        return text
+    lines = text.split("\n")
+    for count in range(len(lines) - 1, max(0, len(lines) - 1 - _TRIED), -1):
+        begun = "\n".join(lines[:count]) + "\n"
+        if _parses(begun):
+            return begun if begun.strip() else text
+    return text

@@ -120,7 +120,7 @@ def _by_task(values: Mapping[tuple[str, int], float]) -> dict[str, list[float]]:
 def _coverage(pools: Sequence[Pool], k: int) -> float:
     """The chance that k candidates of a pool hold a right one, tasks weighing alike. Repairs are no independent
     samples: for ``hc`` it is the coverage of its search."""
-    shares = _by_task({pool.key: estimators.oracle_at_k(pool.bits, k) for pool in pools})
+    shares = _by_task({pool.key: estimators.pass_at_k(len(pool.bits), sum(pool.bits), k) for pool in pools})
     return _mean([_mean(group) for group in shares.values()])
 
 

@@ -224,7 +224,7 @@ def _pool(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     curves: dict[str, dict[str, float | None]] = {"pass_at_k": {}, "best_at_k": {}, "oracle_at_k": {}}
     for k in (k for k in (1, 2, 3, 4, 5, 8, 10, 16, 32, 64) if k <= largest):
         curves["pass_at_k"][str(k)] = _average([estimators.pass_at_k(len(v), sum(v), k) for v in verdicts])
-        curves["oracle_at_k"][str(k)] = _average([estimators.oracle_at_k(v, k) for v in verdicts])
+        curves["oracle_at_k"][str(k)] = curves["pass_at_k"][str(k)]
         best = [estimators.best_at_k(*pool, k) for pool in zip(verdicts, scores, strict=True)] if measured else []
         curves["best_at_k"][str(k)] = _average(best)
     last = str(max((int(k) for k in curves["pass_at_k"]), default=0))

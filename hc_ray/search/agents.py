@@ -13,13 +13,12 @@ from hc_ray.domain.prompt import Malformed
 from hc_ray.domain.seeds import seed_of
 from hc_ray.domain.suite import SelfTest, Suite
 from hc_ray.search import decompose, repair
-from hc_ray.search.decompose import Ended, Subtask
+from hc_ray.search.decompose import Ended, Progress, Subtask
 from hc_ray.search.evaluation import Evaluation
 from hc_ray.search.loop_agents import LoopAgents
 from hc_ray.search.rounds import Rounds
 from hc_ray.search.search import Search
 from hc_ray.search.selection import Selection, judging, progress
-from hc_ray.search.subtasks import Progress
 from hc_ray.search.trial_outcome import TrialOutcome
 from hc_ray.selftests.coverage import least_tested
 from hc_ray.selftests.file_suite import FileSuiteWriter

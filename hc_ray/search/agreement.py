@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.config import SelectorName
 from hc_ray.domain.normalisation import normal
-from hc_ray.search.dedup import normal_form
+from hc_ray.search.answers import normal_form
 from hc_ray.search.pool import Pool
 from hc_ray.search.selection import Selection, deciding
 

@@ -1,7 +1,9 @@
-"""The parts of a task: from a model by schema, or the generic four. A part has a goal, a hint, a share of the turns and
-a checkpoint; a part that has used its turns or its attempts before its checkpoint held has failed."""
+"""The parts of a task, from a model by schema or the generic four, and where a search stands in them. A part has a
+goal, a hint, a share of the turns and a checkpoint; a part that has used its turns or its attempts before its
+checkpoint held has failed."""
 
 import json
+from collections.abc import Sequence
 from string import Template
 from typing import Literal
 
@@ -16,6 +18,8 @@ Checkpoint = Literal["suite", "answers", "tests", "end"]
 """``suite``: the self-tests are frozen; ``answers``: the best is there and answers something; ``tests``: the best
 passes every judging test; ``end``: only the end of the search."""
 LEAST, MOST = 3, 5
+ATTEMPTS = 3
+"""Rounds that a part may take to reach its checkpoint, as far as its turns reach."""
 _ANSWER_TOKENS = 300
 _TEXT = 200
 
@@ -106,3 +110,66 @@ def read(answer: Completion) -> tuple[Subtask, ...] | Malformed:
         )
         for i, (part, goal) in enumerate(zip(parts, goals, strict=True), start=1)
     )
+
+
+class Reached(Value):
+    """What the best of a search has come to, as checkpoints ask."""
+
+    suite: bool = False
+    answers: bool = False
+    tests: bool = False
+
+
+class Progress:
+    """Walks through the parts of one trial."""
+
+    def __init__(self, parts: Sequence[Subtask], *, turns: int) -> None:
+        """``turns``: all that the trial may take; each part's share ends at its part of them."""
+        self.parts, self._turns = tuple(parts), turns
+        self.ended: list[Ended] = []
+        self._since = 0
+        self._attempts = 0
+
+    @property
+    def now(self) -> Subtask:
+        """The part that is on; the last one stays on to the end."""
+        return self.parts[min(len(self.ended), len(self.parts) - 1)]
+
+    def holds(self, reached: Reached) -> bool:
+        """Whether the checkpoint of the part that is on holds."""
+        part = self.now
+        if part.checkpoint == "suite":
+            return reached.suite
+        if part.checkpoint == "answers":
+            return reached.answers
+        return part.checkpoint == "tests" and reached.tests
+
+    def overdue(self, turns: int) -> bool:
+        """Whether the part has used its turns, or its attempts. The last part has all that is left."""
+        if self.now.checkpoint == "end":
+            return False
+        return self._attempts >= ATTEMPTS or (self._attempts > 0 and turns >= self.now.share * self._turns)
+
+    def attempt(self) -> None:
+        """A round was spent on the part."""
+        self._attempts += 1
+
+    def advance(self, turns: int, *, completed: bool) -> Ended:
+        """End the part that is on, and begin the next."""
+        ended = self._end(turns, completed=completed)
+        self.ended.append(ended)
+        self._since, self._attempts = turns, 0
+        return ended
+
+    def _end(self, turns: int, *, completed: bool) -> Ended:
+        return Ended(name=self.now.name, status="completed" if completed else "failed", turns=turns - self._since,
+                     attempts=self._attempts)  # fmt: skip
+
+    def all_ended(self, turns: int, *, completed: bool) -> tuple[Ended, ...]:
+        """What became of every part when the search has ended: with a complete search the part that was on is
+        completed and those after it were not needed; else it has failed, and they were never begun."""
+        if len(self.ended) >= len(self.parts):
+            return tuple(self.ended)
+        rest = [Ended(name=part.name, status="skipped", turns=0, attempts=0)
+                for part in self.parts[len(self.ended) + 1 :]]  # fmt: skip
+        return (*self.ended, self._end(turns, completed=completed), *rest)

@@ -6,10 +6,10 @@ from typing import Any
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.suite import Cell
 from hc_ray.search import repair
+from hc_ray.search.decompose import Reached
 from hc_ray.search.policy import State, agreement
 from hc_ray.search.search import Search
 from hc_ray.search.selection import judging, progress, stated
-from hc_ray.search.subtasks import Reached
 
 
 class PolicyState:

@@ -19,10 +19,10 @@ from hc_ray.domain.prompt import Prompt
 from hc_ray.domain.suite import Cell, Suite
 from hc_ray.domain.task import Task
 from hc_ray.search import answers, repair
+from hc_ray.search.decompose import Progress
 from hc_ray.search.pool import Pool
 from hc_ray.search.schedule import Schedule, Slot
 from hc_ray.search.selection import Selection, progress
-from hc_ray.search.subtasks import Progress
 from hc_ray.selftests.suite_runs import SuiteRuns
 from hc_ray.spec.spec import Spec
 

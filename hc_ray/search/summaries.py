@@ -4,7 +4,6 @@ those of the best; a tournament compares them in small groups where tests cannot
 import json
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -16,17 +15,6 @@ from hc_ray.search.lineages import Run
 _TOLD = 3
 """Summaries that a second generation is told."""
 _TOKENS = 900
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "approach": {"type": "string"},
-        "done": {"type": "string"},
-        "verified": {"type": "string"},
-        "doubts": {"type": "string"},
-    },
-    "required": ["approach", "done", "verified", "doubts"],
-    "additionalProperties": False,
-}
 
 
 class Summary(Value):
@@ -44,7 +32,7 @@ class Summary(Value):
 
 async def summary_of(run: Run) -> Summary | None:
     """The summary of a lineage; None where it gives none."""
-    return read(await run.ask("summary", template("summary"), tokens=_TOKENS, schema=_SCHEMA))
+    return read(await run.ask("summary", template("summary"), tokens=_TOKENS, schema=Summary.model_json_schema()))
 
 
 def read(text: str) -> Summary | None:

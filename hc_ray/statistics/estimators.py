@@ -88,7 +88,8 @@ def mean_difference(differences: Sequence[float], *, seed: int = 0) -> tuple[flo
 
 
 def pass_at_k(n: int, passes: int, k: int) -> float:
-    """Unbiased pass@k from ``n`` samples with ``passes`` successes: 1 - C(n-c, k) / C(n, k). Needs 1 ≤ k ≤ n."""
+    """Unbiased pass@k from ``n`` samples with ``passes`` successes: 1 - C(n-c, k) / C(n, k). Needs 1 ≤ k ≤ n. Of a
+    pool it is also the chance that ``k`` of its samples hold a right one: the ceiling of every selector (oracle@k)."""
     if not 1 <= k <= n or not 0 <= passes <= n:
         raise ValueError(f"pass@{k} needs 1 <= k <= n and 0 <= passes <= n (n={n}, passes={passes})")
     return 1.0 - math.comb(n - passes, k) / math.comb(n, k)
@@ -106,11 +107,6 @@ def best_at_k(passed: Sequence[bool], scores: Sequence[float], k: int) -> float:
         less = sum(own < score for own in scores)
         right += (math.comb(less + len(level), k) - math.comb(less, k)) * sum(level) / len(level)
     return right / math.comb(n, k)
-
-
-def oracle_at_k(passed: Sequence[bool], k: int) -> float:
-    """The chance that ``k`` samples of a pool hold a right one: the ceiling of every selector."""
-    return pass_at_k(len(passed), sum(passed), k)
 
 
 def selection_efficiency(chosen: float | None, mean: float | None, oracle: float | None) -> float | None:

@@ -9,8 +9,7 @@ from hc_ray.domain.events import SubtaskChange
 from hc_ray.domain.prompt import Completion, Malformed
 from hc_ray.domain.task import Environment
 from hc_ray.search import decompose
-from hc_ray.search.decompose import GENERIC
-from hc_ray.search.subtasks import ATTEMPTS, Progress, Reached
+from hc_ray.search.decompose import ATTEMPTS, GENERIC, Progress, Reached
 from hc_ray.spec.reading import read_spec
 from tests.unit.test_orchestrate import BROKEN, INSTRUCTION, RIGHT, WRONG, Bench, scripted
 

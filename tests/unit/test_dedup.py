@@ -2,7 +2,7 @@
 
 import pytest
 
-from hc_ray.search.dedup import files_digest, normal_form
+from hc_ray.search.answers import files_digest, normal_form
 
 
 @pytest.mark.parametrize(("same", "path", "one", "other"), [

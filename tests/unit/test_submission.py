@@ -6,7 +6,7 @@ from hc_ray.domain.candidate import Candidate, Submission
 from hc_ray.domain.config import SolverConfig
 from hc_ray.domain.suite import Cell
 from hc_ray.domain.task import Environment, Task
-from hc_ray.search.dedup import files_digest
+from hc_ray.search.answers import files_digest
 from hc_ray.search.schedule import Schedule
 from hc_ray.search.search import Search, TrialContext
 from hc_ray.search.submission import hand_in
