@@ -7,14 +7,17 @@ import time
 from pathlib import Path
 
 from hc_ray.domain.errors import PlatformError
+from hc_ray_actors.ray_token import own_token
 
 CURRENT_CLUSTER = Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir()) / "ray" / "ray_current_cluster"
 """Where ``ray start`` notes the address of the cluster that it started or joined."""
 PROBE_SECONDS = 2.0
-_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
-"""What a gRPC client says first: the preface of HTTP/2 and empty settings."""
-_SETTINGS = 4
-"""The type of the frame that every gRPC server answers with."""
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+_DATA, _HEADERS, _SETTINGS = 0, 1, 4
+"""Types of HTTP/2's frames. The first that every gRPC server answers with is of its settings."""
+_QUESTION = "/ray.rpc.NodeInfoGcsService/GetClusterId"
+"""What a client asks first; the answer of a cluster with another token names the reason."""
+_WRONG_TOKEN, _END = b"InvalidAuthToken", b"grpc-status"
 
 
 def running_cluster(address: str | None = None) -> str | None:
@@ -60,23 +63,64 @@ def _of_this_machine() -> str:
 
 
 def why_silent(address: str) -> str | None:
-    """None where a gRPC server answers at ``host:port``; else what happened instead."""
+    """None where a Ray cluster answers at ``host:port``; else what happened instead. Raises ``PlatformError`` where a
+    cluster refuses this process's token: Ray itself would try for a minute and not say why."""
     host, _, port = address.rpartition(":")
-    until = time.monotonic() + PROBE_SECONDS
+    until, heard = time.monotonic() + PROBE_SECONDS, b""
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=PROBE_SECONDS) as wire:
             if os.environ.get("RAY_USE_TLS", "0") not in {"", "0"}:
                 return None  # the greeting would have to be encrypted with the cluster's own certificates
-            wire.sendall(_HELLO)
-            head = b""
-            while len(head) < 9:
+            wire.sendall(_greeting(address))
+            while len(heard) < 9 or (heard[3] == _SETTINGS and _END not in heard):
                 wire.settimeout(max(0.01, until - time.monotonic()))
-                part = wire.recv(9 - len(head))
+                part = wire.recv(1 << 16)
                 if not part:
-                    return "what listens there hung up"
-                head += part
+                    break
+                heard += part
     except TimeoutError:
-        return f"no answer within {PROBE_SECONDS:g} s"
+        if not heard:
+            return f"no answer within {PROBE_SECONDS:g} s"
     except (OSError, ValueError) as fault:
-        return str(fault)
-    return None if head[3] == _SETTINGS else "what listens there is no Ray cluster"
+        if not heard:
+            return str(fault)
+    if len(heard) < 9:
+        return "what listens there hung up"
+    if heard[3] != _SETTINGS:
+        return "what listens there is no Ray cluster"
+    if _WRONG_TOKEN in heard:
+        where = os.environ.get("RAY_AUTH_TOKEN_PATH", "~/.local/share/hc-ray/keys/ray_token")
+        raise PlatformError(
+            f"the Ray cluster at {address} refuses this machine's token; copy the head's {where} here, or, for a Ray of"
+            " this machine alone, give --address local"
+        )
+    return None
+
+
+def _greeting(address: str) -> bytes:
+    """A gRPC call as every client begins: the preface of HTTP/2, empty settings, the headers and an empty message."""
+    try:
+        token = own_token()
+    except PlatformError:
+        token = ""  # a cluster may ask for none
+    headers = {
+        ":method": "POST", ":scheme": "http", ":path": _QUESTION, ":authority": address, "te": "trailers",
+        "content-type": "application/grpc", "authorization": f"Bearer {token}",
+    }  # fmt: skip
+    written = b"".join(b"\0" + _text(name) + _text(value) for name, value in headers.items())
+    call = _frame(_HEADERS, 4, 1, written) + _frame(_DATA, 1, 1, bytes(5))
+    return _PREFACE + _frame(_SETTINGS, 0, 0, b"") + call
+
+
+def _frame(kind: int, flags: int, stream: int, body: bytes) -> bytes:
+    return len(body).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + body
+
+
+def _text(text: str) -> bytes:
+    """A string of HPACK (RFC 7541, 5.1 and 5.2), not compressed."""
+    raw, rest = text.encode(), len(text.encode()) - 127
+    length = bytes([len(raw)]) if rest < 0 else b"\x7f"
+    while rest >= 0:
+        length += bytes([rest % 128 | (128 if rest >= 128 else 0)])
+        rest = rest // 128 if rest >= 128 else -1
+    return length + raw

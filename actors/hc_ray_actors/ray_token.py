@@ -40,15 +40,20 @@ def token_file() -> Path:
     )
 
 
+def own_token() -> str:
+    """The token that this process shows to a cluster, which may be another's than hc-ray's own. Raises
+    ``PlatformError`` where this node has none."""
+    path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or data_root() / "keys/ray_token")
+    try:
+        return os.environ.get("RAY_AUTH_TOKEN") or path.read_text().strip()
+    except OSError as fault:
+        raise PlatformError(f"this node has no token of its Ray cluster ({fault}); copy the head's there") from None
+
+
 def derived_key(name: str) -> str:
     """A key that every process with the cluster's token can work out, and nobody else: only ``name`` travels. Raises
     ``PlatformError`` where this node has no token."""
-    path = Path(os.environ.get("RAY_AUTH_TOKEN_PATH") or data_root() / "keys/ray_token")
-    try:
-        token = os.environ.get("RAY_AUTH_TOKEN") or path.read_text().strip()
-    except OSError as fault:
-        raise PlatformError(f"this node has no token of its Ray cluster ({fault}); copy the head's there") from None
-    return hmac.new(token.encode(), name.encode(), "sha256").hexdigest()
+    return hmac.new(own_token().encode(), name.encode(), "sha256").hexdigest()
 
 
 def _make(path: Path) -> None:

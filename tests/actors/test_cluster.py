@@ -16,6 +16,11 @@ from hc_ray_actors.ray_token import token_file
 
 SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 """What every gRPC server answers a greeting with."""
+ANSWER = b"\0\0\x0f\1\5\0\0\0\1@\x0bgrpc-status\x010"
+REFUSAL = (
+    b"\0\0}\1\5\0\0\0\1\x88\0\x0bgrpc-status\x0216\0\x0cgrpc-message>InvalidAuthToken: Authentication token is missing"
+)
+"""What Ray 2.60 answers to the right token and to another."""
 
 
 @pytest.fixture
@@ -53,7 +58,7 @@ def current(tmp_path, monkeypatch):
 @pytest.fixture
 def there(listener):
     """The address of what greets as a cluster does."""
-    listener[1].append(SETTINGS)
+    listener[1].append(SETTINGS + ANSWER)
     return listener[0]
 
 
@@ -125,6 +130,18 @@ def test_auto_is_the_cluster_of_this_machine_or_what_RAY_ADDRESS_says_as_for_ray
     monkeypatch.setenv("RAY_ADDRESS", there)
     assert address.running_cluster("auto") == there
     assert address.running_cluster() == there and os.environ["RAY_ADDRESS"] == there
+
+
+def test_a_cluster_with_another_token_is_refused_at_once_in_one_line_that_says_what_to_do(listener, current):
+    there, answers = listener
+    answers.append(SETTINGS + REFUSAL)
+    current.write_text(there)
+    started = time.monotonic()
+    for given in (there, "auto", None):
+        with pytest.raises(PlatformError, match=r"refuses this machine's token; copy .*--address local") as refused:
+            address.running_cluster(given)
+        assert "\n" not in str(refused.value)
+    assert time.monotonic() - started < address.PROBE_SECONDS
 
 
 def test_local_is_a_ray_of_this_machine_alone_whatever_else_is_up(there, current, monkeypatch):

@@ -1,0 +1,52 @@
+"""What a node of a cluster offers."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from hc_ray.domain.errors import ConfigError
+from hc_ray_actors.node_slots import node_slots
+
+
+class Host:
+    def __init__(self, *working: str) -> None:
+        self._working = working
+
+    def fault(self, backend):
+        return None if backend in self._working else f"install {backend}"
+
+
+@pytest.mark.parametrize("working", ["docker", "bwrap"])
+def test_a_host_with_either_sandbox_gets_slots_of_all_three_kinds(working, tmp_path):
+    slots, why = node_slots(here=Host(working), gpus=tmp_path)
+    assert slots["engine_slot"] == 1 and slots["sandbox_slot"] >= 1 and slots["verifier_slot"] >= 1 and why == ""
+
+
+def test_a_host_without_sandboxes_gets_an_engine_for_each_gpu_alone_and_says_why(tmp_path):
+    for name in ("0000:01:00.0", "0000:02:00.0"):
+        (tmp_path / name).mkdir()
+    slots, why = node_slots(here=Host(), gpus=tmp_path)
+    assert slots == {"engine_slot": 2, "sandbox_slot": 0, "verifier_slot": 0}
+    assert "docker: install docker" in why and "bwrap: install bwrap" in why
+
+
+def test_what_is_given_replaces_what_the_host_has(tmp_path):
+    slots, _ = node_slots("engine_slot=0,sandbox_slot=8", here=Host("bwrap"), gpus=tmp_path)
+    assert slots["engine_slot"] == 0 and slots["sandbox_slot"] == 8 and slots["verifier_slot"] >= 1
+
+
+@pytest.mark.parametrize("given", ["gpu=1", "engine_slot", "engine_slot=-1", "sandbox_slot=all"])
+def test_slots_that_are_none_are_refused_with_the_form(given):
+    with pytest.raises(ConfigError, match="is none of engine_slot=N"):
+        node_slots(given, here=Host("bwrap"))
+
+
+def test_ray_start_gets_json_and_a_wrong_variable_ends_in_one_line(monkeypatch):
+    words = [sys.executable, "-m", "hc_ray_actors.node_slots"]
+    monkeypatch.setenv("HC_RAY_SLOTS", "engine_slot=0")
+    assert json.loads(subprocess.run(words, capture_output=True, check=True).stdout)["engine_slot"] == 0
+    monkeypatch.setenv("HC_RAY_SLOTS", "x")
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1 and done.stdout == ""
