@@ -164,7 +164,9 @@ def readings(dataset: Path, scratch: Path | None = None) -> Iterator[Iterator[Re
     with tempfile.TemporaryDirectory(prefix=".unsealing-", dir=scratch) as unpacked:
         try:
             with tarfile.open(archive) as tar:
-                tar.extractall(unpacked, filter="data")
+                # Python before 3.11.4 has no filters, and this tar is of our own making.
+                tar.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
+                tar.extractall(unpacked)
         except (OSError, tarfile.TarError) as error:
             raise DatasetError(f"{archive} cannot be read ({error}): install hc-ray again") from None
         yield (read_folder(folder, Path(unpacked, folder.relative_to(root))) for folder in folders)
