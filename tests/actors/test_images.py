@@ -14,7 +14,9 @@ from hc_ray.domain.errors import ActorError, SandboxError
 from hc_ray.sandboxes.docker.transfer import PART, trimmed
 from hc_ray.sandboxes.docker.values import ImageFacts
 from hc_ray_actors.driver.images import Images
+from hc_ray_actors.driver.trial_record import Record
 from hc_ray_actors.sandboxes import Sandboxes
+from tests.bench import null_world
 from tests.fakes.contract_task import TASK
 from tests.fakes.docker_daemon import OwnDaemon
 from tests.fakes.docker_tasks import task_with_environment
@@ -94,6 +96,14 @@ def test_a_saved_image_goes_without_the_layers_that_are_there_and_in_bounded_par
             got = {member.name: tar.extractfile(member).read().decode() for member in tar}
         assert got == {name: text for name, text in files.items() if name not in list(layers)[:skip]}
         assert max(map(len, parts)) <= PART + 1024 and len(parts) == (2 if skip == 0 else 1)
+
+
+def test_a_result_names_the_image_and_the_runners_that_its_trial_may_have_had(tmp_path):
+    plan = null_world.plan_of(tmp_path / "out", 1, 1)
+    record = Record(plan.trials[0], plan.taken[0], plan, null_world.LIMITS)
+    record.ran_in("sha256:one", ["b", "a", "b"])
+    told = record.result().agent_result.metadata
+    assert (told["image"], told["runners"]) == ("sha256:one", ["a", "b"])
 
 
 @pytest.mark.docker

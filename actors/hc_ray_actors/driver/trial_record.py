@@ -3,7 +3,7 @@
 import datetime
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 from hc_ray import __version__
@@ -49,6 +49,8 @@ class Record:
         self._limits = dict(limits)
         self._started = now()
         self._environment: Phase | None = None
+        self._image: str | None = None
+        self._runners: list[str] = []
         self.attempts: list[Attempt] = failed_attempts(earlier) if earlier else []
         self.submissions: list[Submission] = []
         self.verdicts: list[Any] = []
@@ -63,6 +65,11 @@ class Record:
     def environment(self, began: str) -> None:
         """The task's image is there; what follows waits for a slot."""
         self._environment = Phase(started_at=began, finished_at=now())
+
+    def ran_in(self, image: str | None, runners: Collection[str]) -> None:
+        """What its sandboxes are made of: the image's id (None where the backend has none) and the digests of the
+        runners that the sweep's nodes have (``runner_build.runner_digest``)."""
+        self._image, self._runners = image, sorted(set(runners))
 
     def begin(self) -> None:
         """A new attempt: what an earlier one left, but for its evidence, does not count."""
@@ -184,6 +191,8 @@ class Record:
             "grading": first.mode if first else None,
             "network": key.network,
             "limits": self._limits,
+            "image": self._image,
+            "runners": self._runners,
             "witness": first.witness if first else None,
             "cause": first.cause if first else None,
             "left_behind": list(first.left_behind) if first else [],
