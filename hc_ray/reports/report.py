@@ -204,7 +204,7 @@ def _config(key: tuple[str, str, str], rows: Sequence[dict[str, Any]]) -> dict[s
         "tokens_per_trial": None if tokens is None else tokens / len(rows),
         "tokens_per_pass": None if tokens is None or not passes else tokens / passes,
         "engine_seconds": engine_seconds,
-        "seconds": _total(rows, "seconds"), "turns": _mean(rows, "turns"), "score": _mean(scored, "score"),
+        "seconds": _total(rows, "seconds"), "turns": mean_of(rows, "turns"), "score": mean_of(scored, "score"),
         "bits": sum(len(row["bits"]) for row in rows),
         **{name: _only(rows, name) for name in ("timeout_multiplier", "sandbox", "grading", "network")},
         "witness": _counted(row["witness"] for row in scored),
@@ -248,7 +248,8 @@ def _average(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def _mean(rows: Iterable[Mapping[str, Any]], field: str) -> float | None:
+def mean_of(rows: Iterable[Mapping[str, Any]], field: str) -> float | None:
+    """The mean of what rows know of a field; None where none does."""
     return _average(_known(rows, field))
 
 

@@ -10,12 +10,11 @@ from hc_ray.domain.suite import Cell
 from hc_ray.search import repair
 from hc_ray.search.agreement import by_content, complete, standing
 from hc_ray.search.evaluation import Evaluation
+from hc_ray.search.handover import gathered, preferred, tournament
 from hc_ray.search.lineages import Lineages, Run
-from hc_ray.search.own_tests import preferred
 from hc_ray.search.schedule import Slot
 from hc_ray.search.search import Search
 from hc_ray.search.selection import Selection, deciding
-from hc_ray.search.summaries import gathered, tournament
 
 DISPUTED = 0.5
 """What a test's weight is multiplied by when a lineage that was told of it submits the same state again."""

@@ -1,14 +1,19 @@
-"""The rounds of ``hc``: the thin shell around ``policy``. Ask, run, select, decide."""
+"""The rounds of ``hc``: the thin shell around ``policy``. Ask, run, select, decide. ``PolicyState`` says how a search
+stands at a barrier, from its candidates, rows and selection, and which candidates a repair could better."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.events import SubtaskChange
+from hc_ray.domain.suite import Cell
+from hc_ray.search import repair
+from hc_ray.search.decompose import Reached
 from hc_ray.search.evaluation import Evaluation
-from hc_ray.search.policy import Decision, decide
-from hc_ray.search.policy_state import PolicyState
+from hc_ray.search.policy import Decision, State, agreement, decide
 from hc_ray.search.schedule import Slot, Told
 from hc_ray.search.search import Search
+from hc_ray.search.selection import judging, progress, stated
 
 
 class Rounds:
@@ -74,3 +79,91 @@ class Rounds:
         """Candidates of as many of the slots as can be paid for."""
         asked = await self.search.payable(slots)
         return await self.search.ask(asked) if asked else ()
+
+
+class PolicyState:
+    """Remembers, from barrier to barrier, when the best last got better. Patience counts candidates, whatever number of
+    actions each took: with one answer a candidate, these are the answers."""
+
+    def __init__(self, search: Search) -> None:
+        self.search = search
+        self.began = search.round
+        """Rounds that were over when this stretch of the search began."""
+        self._best: tuple[float, int] = (-1.0, 0)
+        self._since = len(search.pool)
+
+    def begin_anew(self) -> None:
+        """Patience counts from here."""
+        self._since = len(self.search.pool.candidates)
+
+    def state(self, *, affordable: int | None = None) -> State:
+        """What is known now."""
+        search, config = self.search, self.search.config
+        selection = search.selection
+        best = selection.chosen if selection else None
+        alike, known, failing = _alike(search, best), len(stated(search.pool.tests)), self._failing(best)
+        # Agreement betters a best only where nothing else is wrong with it.
+        agreed = 0 if failing else min(alike, agreement(known))
+        reached = (progress(search.pool.rows[best], search.pool.tests), agreed) if best else (-1.0, 0)
+        if reached > self._best:
+            self._best, self._since = reached, len(search.pool)
+        return State(
+            round=search.round - self.began,
+            rounds=config.max_rounds,
+            turns_left=max(0, config.max_turns - search.turns),
+            affordable=affordable,
+            samples=config.samples,
+            samples_max=max(config.samples, config.samples_max),
+            asked=len(search.pool),
+            runnable=len(search.pool.rows),
+            best=best,
+            failing=failing,
+            confidence=selection.confidence if selection else 0.0,
+            posterior=config.selector == "posterior",
+            stated=known,
+            alike=alike,
+            rivals=self._rivals(best),
+            agreement_needed=search.context.asking.role.profile.bias_to_agreement,
+            idle=len(search.pool) - self._since,
+            patience=config.patience,
+            **self._part(tests=best is not None and not failing, answers=alike > 0),
+        )
+
+    def _part(self, *, tests: bool, answers: bool) -> dict[str, Any]:
+        """How the part of the work that is on stands."""
+        search, parts = self.search, self.search.parts
+        if parts is None:
+            return {}
+        reached = Reached(suite=search.suite is not None, answers=answers, tests=tests)
+        return {"subtask": parts.now.name, "checkpoint": parts.holds(reached), "overdue": parts.overdue(search.turns)}
+
+    def _failing(self, best: str | None) -> tuple[str, ...]:
+        """The judging tests that the best fails."""
+        if best is None:
+            return ()
+        tests, row = self.search.pool.tests, self.search.pool.rows[best]
+        return tuple(tests[i].id for i in judging(tests) if not _fine(row[i]))
+
+    def _rivals(self, best: str | None) -> int:
+        clusters = self.search.selection.clusters if self.search.selection else ()
+        own = next((cluster for cluster in clusters if best in cluster), (best,))
+        columns = judging(self.search.pool.tests)
+        return sum(all(_fine(row[i]) for i in columns) for one, row in self.search.pool.rows.items() if one not in own)
+
+    def repairable(self, count: int) -> tuple[Candidate, ...]:
+        """At most so many candidates that a repair could better, the worst kind of fault first."""
+        search = self.search
+        order, tests = search.order(), search.pool.tests
+        worst = {one: repair.worst(search.pool.rows[one], tests, search.config.feedback) for one in order}
+        ranks = {one: rank for one, rank in worst.items() if rank is not None}
+        return repair.repairable(search.pool.candidates, order, ranks, limit=search.config.repairs, count=count)
+
+
+def _fine(cell: Cell) -> bool:
+    return cell.outcome in ("pass", "skipped")
+
+
+def _alike(search: Search, best: str | None) -> int:
+    """Candidates that behave like the best, itself included; 0 where it answered nothing."""
+    clusters = search.selection.clusters if search.selection else ()
+    return next((len(cluster) for cluster in clusters if best in cluster), 0)

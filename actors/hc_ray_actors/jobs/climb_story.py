@@ -13,7 +13,7 @@ from hc_ray.climb.proposals import Record
 from hc_ray.domain.errors import OutputError
 from hc_ray.domain.value import digest_of
 from hc_ray.reports.climb_report import change_of, records_of
-from hc_ray.reports.report import models_of, read_sweep, rows_of, stored_json
+from hc_ray.reports.report import mean_of, models_of, read_sweep, rows_of, stored_json
 from hc_ray.statistics.estimators import rate
 from hc_ray.stores.mlflow_story import Point, Prompts, Run, Story, milliseconds, points, span_of, told_of
 from hc_ray.stores.mlflow_sweep import KEPT, TRIALS, tables_of
@@ -178,16 +178,11 @@ def _metrics(rows: Sequence[Data]) -> dict[str, float | None]:
     for row in scored:
         by_task[row["task"]].append(float(row["passed"]))
     passed = rate([by_task[task] for task in sorted(by_task)])
-    own = {f"{name}_per_trial" if name == "tokens" else name: _mean(rows, name)
+    own = {f"{name}_per_trial" if name == "tokens" else name: mean_of(rows, name)
            for name in ("tokens", "turns", "score", "engine_seconds")}  # fmt: skip
     return {"blind_pass_rate": passed.value, "blind_pass_rate_low": passed.low, "blind_pass_rate_high": passed.high,
-            "self_pass_rate": _mean(rows, "self_pass"), "trials": len(rows), "unscored": len(rows) - len(scored),
+            "self_pass_rate": mean_of(rows, "self_pass"), "trials": len(rows), "unscored": len(rows) - len(scored),
             **own}  # fmt: skip
-
-
-def _mean(rows: Sequence[Data], name: str) -> float | None:
-    known = [float(row[name]) for row in rows if row[name] is not None]
-    return sum(known) / len(known) if known else None
 
 
 def _by_generation(records: Sequence[Record]) -> tuple[Point, ...]:

@@ -1,0 +1,125 @@
+"""What finished lineages leave for others.
+
+A summary each, in a schema (arXiv 2604.16529): a second generation is told those of the best; a tournament compares
+them in small groups where tests cannot tell states apart.
+
+Tests each, written by somebody who solved the task in his own way. Every state is run against those of the other
+lineages, never against its author's (as TEX does, 2026: execution instead of a judge). They stay apart from the frozen
+suite and only tell states apart that it leaves level."""
+
+import json
+import re
+from collections.abc import Sequence
+from statistics import fmean
+from string import Template
+
+from pydantic import ValidationError
+
+from hc_ray.agent.prompt_templates import template
+from hc_ray.domain.candidate import Candidate
+from hc_ray.domain.prompt import Completion, Malformed
+from hc_ray.domain.suite import SelfTest
+from hc_ray.domain.value import Value
+from hc_ray.search.lineages import Run
+from hc_ray.search.search import Search
+from hc_ray.selftests import file_tester, gate
+from hc_ray.selftests.runner import BEFORE
+
+_TOLD = 3
+"""Summaries that a second generation is told."""
+_TOKENS = 900
+"""Of a summary, and of a comparison."""
+_MOST = 8
+"""Tests of one lineage."""
+_TESTS_TOKENS = 2000
+
+
+class Summary(Value):
+    """What a lineage says of its own work."""
+
+    approach: str
+    done: str
+    verified: str
+    doubts: str
+
+    @property
+    def text(self) -> str:
+        return f"Approach: {self.approach}\nDone: {self.done}\nVerified: {self.verified}\nDoubts: {self.doubts}"
+
+
+async def summary_of(run: Run) -> Summary | None:
+    """The summary of a lineage; None where it gives none."""
+    return read(await run.ask("summary", template("summary"), tokens=_TOKENS, schema=Summary.model_json_schema()))
+
+
+def read(text: str) -> Summary | None:
+    """A summary from an answer, in a fence or not."""
+    found = re.search(r"\{.*\}", text, re.S)
+    try:
+        return Summary.model_validate(json.loads(found[0])) if found else None
+    except (ValueError, ValidationError, RecursionError):
+        return None
+
+
+async def gathered(runs: Sequence[Run]) -> str:
+    """What a second generation is told of the first."""
+    found = [one for run in runs[:_TOLD] if (one := await summary_of(run)) is not None]
+    if not found:
+        return ""
+    told = "\n\n".join(f"Attempt {i}:\n{one.text}" for i, one in enumerate(found, start=1))
+    return template("generation").replace("$attempts", told)
+
+
+async def tournament(pairs: Sequence[tuple[Candidate, Run]]) -> str | None:
+    """The id of the state that the model prefers, by its lineages' summaries; None where it does not say."""
+    if len(pairs) < 2:
+        return None
+    known = [(one, run, await summary_of(run)) for one, run in pairs]
+    entries = [(one, run, summary) for one, run, summary in known if summary is not None]
+    if len(entries) < 2:
+        return None
+    told = "\n\n".join(f"Result {i}:\n{summary.text}" for i, (_, _, summary) in enumerate(entries, start=1))
+    answer = await entries[0][1].ask("tournament", template("tournament").replace("$results", told), tokens=_TOKENS)
+    numbers = re.findall(r"\d+", answer.strip().splitlines()[-1]) if answer.strip() else []
+    chosen = int(numbers[-1]) if numbers else 0
+    return entries[chosen - 1][0].id if 1 <= chosen <= len(entries) else None
+
+
+async def tests_of(run: Run) -> tuple[SelfTest, ...]:
+    """What a lineage writes when it is asked for tests of its own; empty where it writes none that can fail."""
+    question = Template(template("own_tests")).substitute(most=_MOST, before=BEFORE)
+    text = await run.ask("own_tests", question, tokens=_TESTS_TOKENS)
+    found = file_tester.read(Completion(text=text), run.search.spec)
+    if isinstance(found, Malformed):
+        return ()
+    named = [one.model_copy(update={"id": f"{run.slot.id}-{i}"}) for i, one in enumerate(found.tests[:_MOST], start=1)]
+    return gate.screen(named)[0]
+
+
+async def preferred(search: Search, level: Sequence[tuple[Candidate, Run]]) -> list[tuple[Candidate, Run]]:
+    """Of states that are level those that pass most of the others' tests; all of them where these cannot tell. A test
+    counts if its author's own states pass it and the untouched environment does not."""
+    runs = list({id(run): run for _, run in level}.values())
+    if len(runs) < 2:
+        return list(level)
+    written = [(run, test) for run in runs for test in await tests_of(run)]
+    tests = [test for _, test in written]
+    untouched = await search.runs.try_out("own-untouched", {}, tests)
+    passed = {
+        one.id: [cell.outcome == "pass" for cell in await search.runs.try_out(f"own-{one.id}", one.files, tests)]
+        for one, _ in level
+    }
+    counts = [
+        untouched[i].outcome != "pass" and all(passed[one.id][i] for one, by in level if by is author)
+        for i, (author, _) in enumerate(written)
+    ]
+    scores: dict[str, float] = {}
+    for one, run in level:
+        shares = [
+            fmean(passed[one.id][i] for i, (by, _) in enumerate(written) if by is author and counts[i])
+            for author in runs
+            if author is not run and any(counts[i] for i, (by, _) in enumerate(written) if by is author)
+        ]
+        scores[one.id] = round(fmean(shares), 6) if shares else 0.0
+    search.journal("own_tests", tests=[test.id for test in tests], counted=counts, passed=passed, scores=scores)
+    return [(one, run) for one, run in level if scores[one.id] == max(scores.values())]
