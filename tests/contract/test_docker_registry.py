@@ -1,13 +1,17 @@
 """A real daemon is asked whether an image can be pulled; the registry behind it is a test's own."""
 
 import time
+from pathlib import Path
 
 import pytest
 
 from hc_ray.domain.errors import SandboxError
+from hc_ray.machine.owner import current_owner
 from hc_ray.sandboxes.docker.client import Daemon
-from hc_ray.sandboxes.docker.values import DaemonGone, DaemonRefusal
-from tests.fakes.registry import registry
+from hc_ray.sandboxes.docker.sandbox import DockerPlace
+from hc_ray.sandboxes.docker.values import DaemonGone, DaemonRefusal, ImageFacts
+from tests.fakes.docker_tasks import task_with_environment
+from tests.fakes.registry import SMALL, SMALL_ID, registry
 
 pytestmark = pytest.mark.docker
 
@@ -35,4 +39,41 @@ def test_a_registry_that_nobody_reaches_or_that_says_nothing_is_given_up_in_time
     with pytest.raises(SandboxError):
         daemon.ask_registry("127.0.0.1:9/nobody:1", seconds=1)
     assert time.monotonic() - began < 5
+    daemon.close()
+
+
+class _Sender:
+    """A node that has the image, and counts who asks for it."""
+
+    asked = 0
+
+    async def begin_export(self, image: str, skip: int) -> int:
+        self.asked += 1
+        return 1
+
+    async def export_part(self, number: int) -> bytes:
+        raise SandboxError("it is sent, then")
+
+
+async def test_an_image_that_a_registry_shows_by_its_digest_is_pulled_and_else_another_node_sends_it(
+    tmp_path: Path,
+) -> None:
+    place, daemon, sender = DockerPlace(tmp_path, owner=current_owner()), Daemon(), _Sender()
+    with registry() as address:
+        name = f"{address}/{SMALL}"
+        task = task_with_environment(tmp_path, {}, dockerfile=None, docker_image=name)
+        facts = ImageFacts(id=SMALL_ID, workdir="", layers=1, digests=(name,))
+        try:
+            await place.images.take(task, facts, sender)
+            held = await place.images.held(task)
+            assert held is not None and (held.id, sender.asked) == (SMALL_ID, 0)
+        finally:
+            daemon.remove_image(f"hc-ray/task:{task.digest[:16]}")
+            daemon.remove_image(name)
+        with pytest.raises(SandboxError, match="it is sent, then"):
+            await place.images.take(
+                task, facts.model_copy(update={"digests": (f"{address}/unknown@{SMALL_ID}",)}), sender
+            )
+    assert sender.asked == 1 and daemon.image(SMALL_ID) is None
+    await place.close()
     daemon.close()

@@ -1,11 +1,15 @@
-"""An image registry of a test's own, as far as a daemon must see it to know that an image can be pulled."""
+"""An image registry of a test's own, as far as a daemon must see it to know that an image can be pulled, and with one
+small image that it can pull."""
 
+import gzip
 import hashlib
 import http.server
 import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from tests.fakes.tars import make_tar
 
 LIST = "application/vnd.docker.distribution.manifest.list.v2+json"
 MANIFEST = json.dumps(
@@ -22,7 +26,27 @@ MANIFEST = json.dumps(
         ],
     }
 ).encode()
-DIGEST = f"sha256:{hashlib.sha256(MANIFEST).hexdigest()}"
+
+
+def _digest(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def _blob(kind: str, data: bytes) -> dict[str, object]:
+    return {"mediaType": f"application/vnd.docker.{kind}", "size": len(data), "digest": _digest(data)}
+
+
+DIGEST = _digest(MANIFEST)
+_TAR = make_tar({"small.txt": "small\n"})
+_LAYER = gzip.compress(_TAR, mtime=0)
+_CONFIG = json.dumps({"architecture": "amd64", "os": "linux", "config": {},
+                      "rootfs": {"type": "layers", "diff_ids": [_digest(_TAR)]}}).encode()  # fmt: skip
+ONE = "application/vnd.docker.distribution.manifest.v2+json"
+_SMALL = json.dumps({"schemaVersion": 2, "mediaType": ONE, "config": _blob("container.image.v1+json", _CONFIG),
+                     "layers": [_blob("image.rootfs.diff.tar.gzip", _LAYER)]}).encode()  # fmt: skip
+SMALL_ID, SMALL = _digest(_CONFIG), f"small@{_digest(_SMALL)}"
+"""The small image's id, and its name below the registry's address."""
+BLOBS = {f"/v2/small/blobs/{_digest(data)}": data for data in (_CONFIG, _LAYER)}
 
 
 class _Registry(http.server.BaseHTTPRequestHandler):
@@ -38,6 +62,10 @@ class _Registry(http.server.BaseHTTPRequestHandler):
             self._answer(200, "application/json", b"{}")
         elif self.path in ("/v2/known/manifests/1", f"/v2/known/manifests/{DIGEST}"):
             self._answer(200, LIST, MANIFEST)
+        elif self.path == f"/v2/small/manifests/{_digest(_SMALL)}":
+            self._answer(200, ONE, _SMALL)
+        elif self.path in BLOBS:
+            self._answer(200, "application/octet-stream", BLOBS[self.path])
         else:
             said = {"errors": [{"code": "MANIFEST_UNKNOWN", "message": "manifest unknown"}]}
             self._answer(404, "application/json", json.dumps(said).encode())
@@ -48,7 +76,7 @@ class _Registry(http.server.BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
-        self.send_header("Docker-Content-Digest", DIGEST)
+        self.send_header("Docker-Content-Digest", _digest(body))
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
