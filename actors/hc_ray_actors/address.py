@@ -39,7 +39,22 @@ def running_cluster(address: str | None = None) -> str | None:
         raise PlatformError(f"{named}: Ray Client addresses are not supported; use the head's host:6379 or a Ray Job")
     if (fault := why_silent(named)) is not None:
         raise PlatformError(f"no Ray cluster responds at {named} ({fault}); start it, or unset RAY_ADDRESS")
+    if not _current() and not _of_own_address(named):
+        raise PlatformError(
+            f"this machine is no node of the Ray cluster at {named}: run hc-ray on the head (ray exec --tmux"
+            " cluster.yaml 'hc-ray sweep'), or as a Ray Job"
+        )
     return named
+
+
+def _of_own_address(address: str) -> bool:
+    """Whether ``host:port`` is on this machine: only there, or beside a Ray that joined, has a driver what it needs."""
+    try:
+        family, *_, (host, *_) = socket.getaddrinfo(address.rpartition(":")[0].strip("[]"), None)[0]
+        with socket.create_server((str(host), 0), family=family):
+            return True
+    except OSError:
+        return False
 
 
 def _current() -> str:

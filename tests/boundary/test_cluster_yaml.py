@@ -40,28 +40,39 @@ def test_ray_up_takes_the_shipped_cluster_config_and_refuses_an_unknown_field(cl
     assert validated({**cluster, "seeded_field": 1}).returncode != 0
 
 
-def test_every_node_is_started_with_the_slots_that_the_actors_ask_for(cluster: dict[str, Any]) -> None:
-    from hc_ray_actors.cluster import ENGINE, SANDBOX, VERIFIER
+@pytest.mark.parametrize("cloud", ["aws", "gcp"])
+def test_ray_up_takes_the_cloud_variants_in_the_place_of_ones_own_machines(cluster, cloud):
+    text = (CHECKOUT / f"docs/clusters/{cloud}.yaml").read_text()
+    own = {name: value for name, value in cluster.items() if name not in {"provider", "auth"}}
+    result = validated({**own, **yaml.safe_load(text)})
+    assert result.returncode == 0, result.stderr
+    assert text.startswith("# Not run here")
 
+
+def test_every_node_asks_for_the_token_and_starts_with_the_slots_that_its_host_has(cluster, tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "hc-ray/bin").mkdir(parents=True)
+    # Ray's ssh commands begin with the user's ~/.bashrc.
+    (tmp_path / "hc-ray/bin/ray").write_text('#!/bin/sh\nenv\nprintf "%s\\n" "$@"\n')
+    (tmp_path / "hc-ray/bin/ray").chmod(0o755)
+    (tmp_path / "hc-ray/bin/python").symlink_to(sys.executable)
+    prepare = [line for line in cluster["setup_commands"] if ".hc-ray-env" in line]
     for commands in (cluster["head_start_ray_commands"], cluster["worker_start_ray_commands"]):
-        start = commands[-1]
-        assert all(f'"{slot}"' in start for slot in (ENGINE, SANDBOX, VERIFIER))
-        assert "RAY_AUTH_MODE=token" in start and "RAY_ENABLE_UV_RUN_RUNTIME_ENV=0" in start
-        assert "RAY_USAGE_STATS_ENABLED=0" in start
-
-
-def test_the_start_commands_hand_ray_resources_that_are_json(cluster: dict[str, Any], tmp_path: Path) -> None:
-    ray = tmp_path / "hc-ray/bin/ray"
-    ray.parent.mkdir(parents=True)
-    ray.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
-    ray.chmod(0o755)
-    for commands in (cluster["head_start_ray_commands"], cluster["worker_start_ray_commands"]):
-        env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "RAY_HEAD_IP": "192.0.2.10"}
-        shown = ran("bash", "-c", commands[-1], env=env, check=True).stdout
-        given = next(line for line in shown.splitlines() if line.startswith("--resources="))
-        assert all(value >= 1 for value in json.loads(given.removeprefix("--resources=")).values())
+        env = {"HOME": str(tmp_path), "PATH": f"{tmp_path}/bin:/usr/bin:/bin", "RAY_HEAD_IP": "192.0.2.10",
+               "HC_RAY_SLOTS": "engine_slot=3", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # fmt: skip
+        for line in prepare:
+            ran("bash", "-c", line, env=env, check=True)
+        shown = ran("bash", "-c", f". ~/.bashrc; {commands[-1]}", env=env, check=True).stdout.splitlines()
+        token = f"RAY_AUTH_TOKEN_PATH={tmp_path}/.local/share/hc-ray/keys/ray_token"
+        assert {"RAY_AUTH_MODE=token", token, "RAY_ENABLE_UV_RUN_RUNTIME_ENV=0", "RAY_USAGE_STATS_ENABLED=0"} <= set(
+            shown
+        )
+        given = next(line for line in shown if line.startswith("--resources="))
+        slots = json.loads(given.removeprefix("--resources="))
+        assert slots["engine_slot"] == 3 and set(slots) == {"engine_slot", "sandbox_slot", "verifier_slot"}
+    assert (tmp_path / ".bashrc").read_text() == ". ~/.hc-ray-env\n"  # once
 
 
 def test_nodes_get_the_wheel_and_the_token_but_never_the_checkout(cluster: dict[str, Any]) -> None:
-    assert set(cluster["file_mounts"].values()) == {"./dist", "~/.local/share/hc-ray/keys/ray_token"}
+    assert set(cluster["file_mounts"].values()) == {"./dist/cluster", "~/.local/share/hc-ray/keys/ray_token"}
     assert any("hc-ray-dist/*.whl" in command for command in cluster["setup_commands"])

@@ -27,7 +27,13 @@ USER, UID = "hc", 2077
 """A normal user that every host has."""
 BRIDGE = """ip link add name hosts type bridge; ip address add 10.77.0.254/24 dev hosts; ip link set dev hosts up
 echo up; exec sleep infinity"""
-SSHD = f"HostKey {ROOT}/keys/host\nAuthorizedKeysFile {ROOT}/keys/id.pub\nStrictModes no\nPasswordAuthentication no\n"
+WHEELS = ROOT / "wheels"
+SSHD = f"""HostKey {ROOT}/keys/host
+AuthorizedKeysFile {ROOT}/keys/id.pub
+StrictModes no
+PasswordAuthentication no
+SetEnv PIP_NO_INDEX=1 PIP_FIND_LINKS={WHEELS}
+"""
 CLIENT = "Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n"
 
 
@@ -55,7 +61,7 @@ class Host:
         """Off is a power cut: what its disk has stays, all processes are gone when this returns."""
         if on:
             words = [Path(__file__).with_name("boot.sh"), self.folder, self.name, *self._boot]
-            kept = dict.fromkeys((REPOSITORY, Path(sys.base_prefix), ROOT / "keys"))
+            kept = dict.fromkeys((REPOSITORY, Path(sys.base_prefix), ROOT / "keys", WHEELS))
             self._process, outside = _held("--mount", "--uts", "--ipc", "--net", "--pid", "sh", *words, *kept)
             self._pid = int(outside)
         elif self._process is not None:
@@ -109,6 +115,7 @@ def network(count: int, *, without_user_namespaces: int | None = None) -> Iterat
         remove_leftovers()
         ends.callback(remove_leftovers)
         (ROOT / "keys").mkdir(parents=True)
+        WHEELS.mkdir()
         for key in ("host", "id"):
             ran("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", ROOT / "keys" / key).check_returncode()
         bridge, _ = _held("--net", "sh", "-ec", BRIDGE, ROOT)
@@ -142,7 +149,7 @@ def _furnish(folder: Path, peers: str) -> None:
         ran("cp", "-a", "--link", ensure_runner(), kept / "runner").check_returncode()
         ran("cp", "-a", data_root() / "models", kept).check_returncode()
         # Folders and keys: files of the runner are links to the machine's own, which keep their owner.
-        which = ["(", "-type", "d", "-o", "-path", "*/.ssh/*", ")"]
+        which = ["(", "-type", "d", "-o", "-path", "*/.ssh/*", "-o", "-path", "*/models/*", ")"]
         ran("find", folder / home, *which, "-exec", "chown", f"{owner}:{owner}", "{}", "+").check_returncode()
 
 
