@@ -106,7 +106,7 @@ def why_silent(address: str) -> str | None:
     if _WRONG_TOKEN in heard:
         where = os.environ.get("RAY_AUTH_TOKEN_PATH", "~/.local/share/hc-ray/keys/ray_token")
         raise PlatformError(
-            f"the Ray cluster at {address} refuses this machine's token; copy the head's {where} here, or, for a Ray of"
+            f"the Ray cluster at {address} refuses this machine's token; copy the head's to {where}, or, for a Ray of"
             " this machine alone, give --address local"
         )
     return None

@@ -75,7 +75,7 @@ def test_the_page_on_clusters_leads_from_ray_up_over_a_dead_head_to_no_process_l
         (launcher.folder / "other").write_text("0" * 64)
         (launcher.folder / "other").chmod(0o644)
         wrong = launcher.refused("--address host1:6379", "RAY_AUTH_TOKEN_PATH=other")
-        assert "refuses this machine's token; copy the head's other here" in wrong
+        assert "refuses this machine's token; copy the head's to other" in wrong
         launcher.does(sweep)
         wait(lambda: results(runs / "first"), 120, "the first trial")
         head.power(on=False)
