@@ -107,11 +107,10 @@ class Daemon:
             response = self._asked("_post", "/build", **sent, stream=True, timeout=seconds)
             follow(response, seconds, f"building {tag}")
 
-    def save(self, image: str, file: IO[bytes]) -> None:
+    def save(self, image: str) -> Iterator[bytes]:
         """``docker save`` of one image, by its id."""
         with faults("saving an image"):
-            for part in self._api.get_image(image, chunk_size=1 << 20):
-                file.write(part)
+            yield from self._api.get_image(image, chunk_size=1 << 20)
 
     def load(self, parts: Iterator[bytes], *, seconds: float) -> None:
         """``docker load``. Raises ``SandboxError`` where that fails or takes longer than ``seconds``."""

@@ -64,9 +64,10 @@ class Images:
         if task.digest in self._ready:
             return self._ready[task.digest]
         environment = task.environment
-        plain = environment.dockerfile is None and not self._files(task)
         found = self._daemon.image(built_tag(task))
-        return found or (self._daemon.image(environment.docker_image or "") if plain else None)
+        if found is None and environment.docker_image and not (environment.dockerfile or self._files(task)):
+            found = self._daemon.image(environment.docker_image)
+        return found
 
     def keep(self, task: Task, image: str) -> None:
         """From now on the task's image is this one, which came from elsewhere."""

@@ -51,8 +51,14 @@ class Exchange:
         return number
 
     def _saved(self, image: str, skip: int) -> Iterator[bytes]:
-        file = tempfile.TemporaryFile(dir=data_root(), prefix="image-")  # noqa: SIM115 (``trimmed`` closes it)
-        self._ground.daemon.save(image, file)
+        root = data_root()
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            file = tempfile.TemporaryFile(dir=root)  # noqa: SIM115 (``trimmed`` closes it)
+            for part in self._ground.daemon.save(image):
+                file.write(part)
+        except OSError as fault:
+            raise SandboxError(f"{root} cannot hold an image that is to be sent: {fault}") from None
         return trimmed(file, skip)
 
     async def export_part(self, number: int) -> bytes:
