@@ -37,7 +37,7 @@ class Launcher:
         began = time.monotonic()
         done = self._host.run(f"cd ~/hc-ray && {given} .venv/bin/hc-ray sweep -a raw -l 1 {words}", USER)
         assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 30  # Ray itself tries for a minute
         return str(done.stderr)
 
     def does(self, line: str) -> str:
@@ -69,7 +69,7 @@ def test_the_page_on_clusters_leads_from_ray_up_over_a_dead_head_to_no_process_l
             return "0.0/3.0 engine_slot" in launcher.does(nodes)
 
         launcher.does(up)
-        wait(all_nodes, 240, "three nodes with an engine's slot each")
+        wait(all_nodes, 420, "three nodes with an engine's slot each")
         assert "no Ray cluster responds at host1:6380" in launcher.refused("--address host1:6380")
         assert "this machine is no node of the Ray cluster" in launcher.refused("--address host1:6379")
         (launcher.folder / "other").write_text("0" * 64)
@@ -77,23 +77,23 @@ def test_the_page_on_clusters_leads_from_ray_up_over_a_dead_head_to_no_process_l
         wrong = launcher.refused("--address host1:6379", "RAY_AUTH_TOKEN_PATH=other")
         assert "refuses this machine's token; copy the head's to other" in wrong
         launcher.does(sweep)
-        wait(lambda: results(runs / "first"), 120, "the first trial")
+        wait(lambda: results(runs / "first"), 300, "the first trial")
         head.power(on=False)
         kept = {name: result["finished_at"] for name, result in results(runs / "first").items()}
         shutil.rmtree(head.folder / "tmp")  # as machines do when they start
         head.power(on=True)
         launcher.does(again)
-        wait(all_nodes, 240, "three nodes after the head died")
+        wait(all_nodes, 420, "three nodes after the head died")
         launcher.does(resume)
         log = head.folder / HOME / "resumed.log"
-        wait(lambda: "hc-ray report" in log.read_text(), 120, "the end of the resumed sweep")
+        wait(lambda: "hc-ray report" in log.read_text(), 300, "the end of the resumed sweep")
         found = results(runs / "first")
         assert len(found) == 4 and all(result["verifier_result"] for result in found.values()), log.read_text()
         assert all(found[name]["finished_at"] == at for name, at in kept.items())
         assert "4 of 4 trials done" in launcher.does(status) and "blind pass" in launcher.does(report)
 
         launcher.does(submit)
-        wait(lambda: "SUCCEEDED" in launcher.does(job_status), 120, "the job's end")
+        wait(lambda: "SUCCEEDED" in launcher.does(job_status), 300, "the job's end")
         assert "hc-ray report" in launcher.does(job_logs)
         assert [bool(result["verifier_result"]) for result in results(runs / "second").values()] == [True, True]
         assert all((host.folder / HOME / ".local/share/hc-ray/sandboxes/solve").is_dir() for host in hosts[:3])
