@@ -185,10 +185,11 @@ def _options(preset: str, config: EngineConfig, model: str, host: str) -> list[s
     if preset == "llama-server":
         weights = ["-m" if Path(model).is_file() else "-hf", model, "--alias", config.model]
         return [*weights, *address, "--parallel", str(config.parallel), "--ctx-size", str(config.parallel * context)]
-    shared = [*address, "--served-model-name", config.model, "--tensor-parallel-size", gpus]
+    shared = [*address, "--served-model-name", config.model]
     if preset == "vllm":
-        return ["serve", model, *shared, "--max-model-len", str(context), "--generation-config", "vllm"]
-    return ["serve", "--model-path", model, *shared, "--context-length", str(context), "--sampling-defaults", "openai"]
+        return ["serve", model, *shared, "-tp", gpus, "--max-model-len", str(context), "--generation-config", "vllm"]
+    model_and_size = ["--model-path", model, "--tp-size", gpus, "--context-length", str(context)]
+    return ["serve", *shared, *model_and_size, "--sampling-defaults", "openai"]
 
 
 def told(log: Sequence[str]) -> str:

@@ -47,11 +47,10 @@ def program(folder, name):
 
 
 PRESETS = {
-    "vllm": "serve /weights/m --max-model-len 4096 --tensor-parallel-size 2 --generation-config vllm "
-            "--served-model-name m",
-    "sglang": "serve --model-path /weights/m --context-length 4096 --tensor-parallel-size 2 --served-model-name m",
+    "vllm": "serve /weights/m --served-model-name m --max-model-len 4096 -tp 2 --generation-config vllm",
+    "sglang": "serve --model-path /weights/m --served-model-name m --context-length 4096 --tp-size 2",
     "llama-server": "-hf /weights/m --alias m --parallel 4 --ctx-size 16384",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -93,7 +92,7 @@ def test_a_server_that_is_killed_takes_its_workers_along_and_comes_up_again(tmp_
         assert one.start() and one.alive() and one.pid != group
         processes = family(one.pid)
         os.kill(one.pid, signal.SIGKILL)  # the launcher: nobody is left there who could see to the others
-        assert not one.alive()
+        wait(lambda: not one.alive(), 5, "the launcher's end")
     finally:
         one.stop()
     wait(lambda: not any(map(alive, processes)), 5, "the end of all of them")
