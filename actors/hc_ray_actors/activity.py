@@ -234,18 +234,10 @@ class Meter:
     prompts go to, and what the engine says an answer cost is counted, for an attempt that comes to nothing. What a
     replica fails to answer, another one is asked: the same prompt, so that the answer is that of the same trial."""
 
-    def __init__(self, model: Model, queue: EngineQueue, activity: TrialActivity) -> None:
-        """Over one replica."""
-        self._activity, self._task = activity, ""
-        self._replicas: Callable[[], Sequence[Replica]] = lambda: ((model, queue),)
-        self.prompt_tokens = self.completion_tokens = 0
-
-    @classmethod
-    def over(cls, replicas: Callable[[], Sequence[Replica]], activity: TrialActivity, task: str) -> "Meter":
+    def __init__(self, replicas: Callable[[], Sequence[Replica]], activity: TrialActivity, task: str = "") -> None:
         """``replicas`` tells those that are up, at each request; ``task``: the digest that decides which is asked."""
-        meter = cls(*replicas()[0], activity)
-        meter._replicas, meter._task = replicas, task
-        return meter
+        self._replicas, self._activity, self._task = replicas, activity, task
+        self.prompt_tokens = self.completion_tokens = 0
 
     async def complete(self, prompt: Prompt) -> Completion:
         tokens, asked = asked_tokens(prompt), set[int]()

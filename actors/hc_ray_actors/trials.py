@@ -71,7 +71,7 @@ class _Running:
 
     def metered(self, role: RoleModel, queue: EngineQueue, activity: TrialActivity) -> RoleModel:
         """The role, with its requests in the engine's queue and its tokens counted as they come."""
-        meter = Meter(role.model, queue, activity)
+        meter = Meter(lambda: ((role.model, queue),), activity)
         self._meters.append(meter)
         return replace(role, model=meter)
 

@@ -37,7 +37,7 @@ def world():
         yield (
             [server for server, _ in order],
             [queue for _, queue in order],
-            Meter.over(lambda: replicas, trial, "t"),
+            Meter(lambda: replicas, trial, "t"),
             time,
         )
 

@@ -102,7 +102,8 @@ async def test_a_meter_counts_what_an_attempt_that_fails_has_cost():
 
     activities = Activities(lambda account: None)
     with activities.trial() as activity:
-        meter = Meter(Dies(2), activities.engine("m", 4), activity)
+        replica = Dies(2), activities.engine("m", 4)
+        meter = Meter(lambda: (replica,), activity)
     for seed in range(2):
         await meter.complete(_prompt(seed))
     with pytest.raises(EngineError):
