@@ -93,7 +93,7 @@ def test_the_page_on_clusters_leads_from_ray_up_over_a_dead_head_to_no_process_l
         assert "4 of 4 trials done" in launcher.does(status) and "blind pass" in launcher.does(report)
 
         launcher.does(submit)
-        wait(lambda: "SUCCEEDED" in launcher.does(job_status), 300, "the job's end")
+        wait(lambda: "Job 'second' succeeded" in launcher.does(job_status), 300, "the job's end")
         assert "hc-ray report" in launcher.does(job_logs)
         assert [bool(result["verifier_result"]) for result in results(runs / "second").values()] == [True, True]
         assert all((host.folder / HOME / ".local/share/hc-ray/sandboxes/solve").is_dir() for host in hosts[:3])
