@@ -46,7 +46,7 @@ from collections.abc import Awaitable, Callable
 from typing import Literal, TypeVar
 
 from hc_ray.domain.config import RetryConfig
-from hc_ray.domain.errors import ControlError, InfrastructureError, UserError
+from hc_ray.domain.errors import ControlError, HcRayError, InfrastructureError, UserError
 from hc_ray.domain.trial import Attempt, Stage
 from hc_ray.domain.value import Value
 
@@ -66,6 +66,8 @@ class Fault(Value):
     type: str
     text: str
     trace: str = ""
+    where: str = ""
+    """The post of the sweep that failed, where that is known."""
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
 
@@ -94,7 +96,10 @@ def fault_of(error: Exception) -> Fault:
         kind = "user"
     told = isinstance(error, InfrastructureError | UserError)
     trace = "" if told else "".join(traceback.format_exception(error))
-    return Fault(kind=kind, type=type(error).__name__, text=str(error) or type(error).__name__, trace=trace)
+    where = error.where if isinstance(error, HcRayError) else ""
+    return Fault(
+        kind=kind, type=type(error).__name__, text=str(error) or type(error).__name__, trace=trace, where=where
+    )
 
 
 def limit(kind: Kind, retries: RetryConfig) -> int:
@@ -117,7 +122,7 @@ async def persist(
     retries: RetryConfig,
     now: Callable[[], str],
     note: Callable[[Attempt], None],
-    mend: Callable[[], Awaitable[None]],
+    mend: Callable[[Fault], Awaitable[None]],
     pause: Callable[[float], Awaitable[None]],
 ) -> T:
     """Do ``work`` until it succeeds or its attempts are spent, and then raise what the last one raised.
@@ -135,7 +140,7 @@ async def persist(
             wait = backoff(retries, number, f"{who}:{stage}") if again else None
             note(attempt_of(fault, stage, number, now(), wait))
             if fault.kind == "infrastructure":
-                await mend()
+                await mend(fault)
             if wait is None:
                 raise
             await pause(wait)

@@ -180,12 +180,3 @@ def open_place(backend: str, public_root: Path, *, label: str) -> SandboxPlace:
     from hc_ray.sandboxes.bwrap.sandbox import BwrapPlace
 
     return BwrapPlace(public_root, data_root() / "sandboxes" / label, owner=owner)
-
-
-def standing_fault(backend: str) -> str | None:
-    """Why the backend makes no sandbox here at present, in one line; None where nothing speaks against it."""
-    if backend != "docker":
-        return None
-    from hc_ray.sandboxes.docker.sandbox import probe
-
-    return probe()

@@ -3,7 +3,9 @@ leaves them what they are, so that the same sweep runs without Ray."""
 
 import contextlib
 import logging
+import math
 import os
+import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -12,6 +14,7 @@ from typing import Any, Protocol
 
 from hc_ray.domain import credentials
 from hc_ray.domain.errors import ActorError, PlatformError
+from hc_ray.domain.value import Value
 from hc_ray.machine import sealed_guard
 from hc_ray.machine.cleanup import (
     OWNER_VARIABLE,
@@ -27,11 +30,27 @@ from hc_ray_actors.address import running_cluster
 from hc_ray_actors.ray_token import token_file
 
 ENGINE, SANDBOX, VERIFIER = "engine_slot", "sandbox_slot", "verifier_slot"
-"""Custom resources of a node. Actors take none of its CPUs: six 1-CPU actors never start on two cores."""
+"""Custom resources of a node: inference servers, busy sandboxes and gradings that it takes at once. Actors take none of
+its CPUs: six 1-CPU actors never start on two cores."""
+SLOTS = (ENGINE, SANDBOX, VERIFIER)
+CONTROL = "control"
+"""Ray's concurrency group (a thread and an event loop of its own) of the calls that ask whether an actor is well: they
+never wait behind its work."""
 LOOPBACK = "127.0.0.1"
 START_ATTEMPTS = 3
 SOCKET_PATH = 40
 """Characters that Ray's folder may have: the paths of its sockets are 67 longer, and Linux takes 107."""
+
+
+class Member(Value):
+    """A live node that has slots."""
+
+    id: str
+    name: str
+    """Its host name; for a reader."""
+    address: str = LOOPBACK
+    slots: dict[str, float]
+    """How many it has of each kind, taken or not."""
 
 
 class Cluster(Protocol):
@@ -42,16 +61,35 @@ class Cluster(Protocol):
     here: str
     """Id of the driver's node."""
 
-    def nodes(self, resource: str) -> list[str]:
-        """Ids of the live nodes that have ``resource``."""
+    def members(self) -> list[Member]:
+        """The live nodes that have slots of any kind."""
+        ...
+
+    def free(self, resource: str) -> dict[str, float]:
+        """Node → units that nobody holds at present."""
+        ...
+
+    def holders(self) -> list[str]:
+        """Who else works on the cluster: the drivers that are connected, for a reader."""
         ...
 
     def spawn(
-        self, cls: type, *args: Any, node: str | None = None, resource: str | None = None, units: float = 0
+        self,
+        cls: type,
+        *args: Any,
+        node: str | None = None,
+        resource: str | None = None,
+        units: float = 0,
+        gpus: float = 0,
     ) -> Any:
         """An instance of ``cls`` in a process of its own, anonymous: only who holds the answer can call it. Its async
         methods are called as if it were local; they raise ``ActorError`` when that process is gone. It stands on
-        ``node`` and nowhere else; without one, wherever Ray likes."""
+        ``node`` and nowhere else; without one, wherever Ray likes. It holds ``units`` of ``resource``, and ``gpus``,
+        until it ends, and begins once they are free."""
+        ...
+
+    def put(self, value: Any) -> Any:
+        """Store a value once; the answer stands for it as an argument of any number of actors' calls."""
         ...
 
     def kill(self, actor: Any) -> None:
@@ -67,13 +105,20 @@ class InProcess:
     where = "in-process"
     here = "here"
 
-    def nodes(self, resource: str) -> list[str]:
-        return [self.here]
+    def members(self) -> list[Member]:
+        return [Member(id=self.here, name=socket.gethostname(), slots=laptop_slots())]
 
-    def spawn(
-        self, cls: type, *args: Any, node: str | None = None, resource: str | None = None, units: float = 0
-    ) -> Any:
+    def free(self, resource: str) -> dict[str, float]:
+        return {self.here: math.inf}
+
+    def holders(self) -> list[str]:
+        return []
+
+    def spawn(self, cls: type, *args: Any, **where: Any) -> Any:
         return cls(*args)
+
+    def put(self, value: Any) -> Any:
+        return value
 
     def kill(self, actor: Any) -> None:
         pass
@@ -91,6 +136,12 @@ class Remote:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Remote, (self._handle,))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Remote) and bool(self._handle == other._handle)
+
+    def __hash__(self) -> int:
+        return hash(self._handle)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -124,6 +175,13 @@ def _environment() -> None:
     os.environ.setdefault("RAY_AUTH_TOKEN_PATH", str(token_file()))
     os.environ.setdefault("RAY_DEDUP_LOGS", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+
+
+def laptop_slots() -> dict[str, float]:
+    """Of a machine that one sweep has to itself: a core is left to the engine; one grading more than a task may have at
+    once."""
+    cores = os.cpu_count() or 2
+    return {ENGINE: 16.0, SANDBOX: float(max(1, cores - 1)), VERIFIER: float(max(2, cores // 2) + 1)}
 
 
 def own_address() -> str:
@@ -173,7 +231,23 @@ def _settled(cls: type) -> type:
             credentials.forget_secrets()
         cls.__init__(self, *args)  # type: ignore[misc]
 
-    return type(cls.__name__, (cls,), {"__init__": begin, "__module__": __name__, "__doc__": cls.__doc__})
+    own = {"__init__": begin, "__module__": __name__, "__doc__": cls.__doc__}
+    return type(cls.__name__, (cls,), own | {name: _beside(cls, name) for name in ASKED if hasattr(cls, name)})
+
+
+ASKED = ("alive", "fault")
+"""What is asked of actors by ``CONTROL`` calls; it touches nothing that their work changes."""
+
+
+def _beside(cls: type, name: str) -> Any:
+    import ray
+
+    method = getattr(cls, name)
+
+    async def asked(self: Any) -> Any:
+        return await method(self)
+
+    return ray.method(concurrency_group=CONTROL)(asked)
 
 
 @contextlib.contextmanager
@@ -206,7 +280,7 @@ class RayCluster:
             self._init(address=found, **quiet)
             return
         self.where = "laptop"
-        resources = {ENGINE: 1.0, SANDBOX: 1.0, VERIFIER: 1.0, **(slots or {})}
+        resources = {**laptop_slots(), **(slots or {})}
         reap_processes()
         reap_folders()
         # A folder of its own: a laptop Ray never becomes the "current cluster" that somebody else's commands find.
@@ -240,22 +314,58 @@ class RayCluster:
                     logs = options.get("_temp_dir", "/tmp/ray")
                     raise PlatformError(f"Ray did not start: {fault}; its logs are in {logs}") from fault
 
-    def nodes(self, resource: str) -> list[str]:
+    def members(self) -> list[Member]:
         return sorted(
-            node["NodeID"] for node in self._ray.nodes() if node["Alive"] and node["Resources"].get(resource, 0) > 0
-        )
+            (
+                Member(
+                    id=node["NodeID"], name=node["NodeManagerHostname"], address=node["NodeManagerAddress"], slots=slots
+                )
+                for node in self._ray.nodes()
+                if node["Alive"] and (slots := {kind: node["Resources"].get(kind, 0.0) for kind in SLOTS})
+                and any(slots.values())
+            ),
+            key=lambda member: member.id,
+        )  # fmt: skip
+
+    def free(self, resource: str) -> dict[str, float]:
+        from ray._private.state import available_resources_per_node  # the public one adds up all nodes
+
+        return {node: units[resource] for node, units in available_resources_per_node().items() if resource in units}
+
+    def holders(self) -> list[str]:
+        from ray._private.state import jobs
+
+        own = self._ray.get_runtime_context().get_job_id()
+        return [
+            f"{job['Entrypoint'][:200]} (process {job['DriverPid']} on {job['DriverIPAddress']})"
+            for job in jobs()
+            if not job["IsDead"]
+            and job["JobID"] != own
+            and job["DriverIPAddress"]
+            and "dashboard" not in job["Entrypoint"]
+        ]
 
     def spawn(
-        self, cls: type, *args: Any, node: str | None = None, resource: str | None = None, units: float = 0
+        self,
+        cls: type,
+        *args: Any,
+        node: str | None = None,
+        resource: str | None = None,
+        units: float = 0,
+        gpus: float = 0,
     ) -> Any:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        options: dict[str, Any] = {"num_cpus": 0, "max_concurrency": 1000, "max_restarts": 0}
+        options: dict[str, Any] = {"num_cpus": 0, "num_gpus": gpus, "max_concurrency": 1000, "max_restarts": 0}
         if resource and units:
             options["resources"] = {resource: units}
         if node:
             options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(node_id=node, soft=False)
-        return Remote(self._ray.remote(_settled(cls)).options(**options).remote(*args))
+        actor = self._ray.remote(concurrency_groups={CONTROL: 8})(_settled(cls))
+        return Remote(actor.options(**options).remote(*args))
+
+    def put(self, value: Any) -> Any:
+        return self._ray.put(value)
 
     def kill(self, actor: Any) -> None:
         self._ray.kill(actor._handle, no_restart=True)

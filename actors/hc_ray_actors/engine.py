@@ -150,11 +150,32 @@ class Engine(WeightsShelf, Addressee):
             remove_folder(self._logs)
 
 
-def spawn_engine(cluster: Cluster, engine: EngineConfig, turn: int = 0) -> Any:
-    """An engine's actor: the nodes that may hold engines take turns. Raises ``InfrastructureError`` if none is left."""
-    if not (nodes := cluster.nodes(ENGINE)):
-        raise InfrastructureError(f"no node of {cluster.where} offers {ENGINE}")
-    return cluster.spawn(Engine, located(engine), node=nodes[turn % len(nodes)], resource=ENGINE, units=0.01)
+def takes_slot(engine: EngineConfig) -> bool:
+    """Whether its server runs on a node of the cluster, in one of the node's slots."""
+    return engine.kind in ("embedded", "server")
+
+
+def spawn_engine(cluster: Cluster, engine: EngineConfig) -> Any:
+    """An engine's actor on some node. Raises ``InfrastructureError`` where none has a free slot for it."""
+    if not takes_slot(engine):
+        return cluster.spawn(Engine, located(engine), node=cluster.here)
+    free = room_for(cluster, engine)
+    node = max(free, key=lambda one: free[one])
+    return cluster.spawn(Engine, located(engine), node=node, resource=ENGINE, units=1, gpus=engine.num_gpus)
+
+
+def room_for(cluster: Cluster, engine: EngineConfig) -> dict[str, float]:
+    """The nodes that can take one more server of an engine, and their free slots. Raises ``InfrastructureError`` where
+    there is none."""
+    free = {node: units for node, units in cluster.free(ENGINE).items() if units >= 1}
+    if gpus := engine.num_gpus:
+        idle = cluster.free("GPU")
+        free = {node: units for node, units in free.items() if idle.get(node, 0) >= gpus}
+    if not free:
+        held = "; ".join(cluster.holders())
+        needs = f"a free {ENGINE}{f' and {gpus} free GPU(s) (engine.gpus)' if gpus else ''}"
+        raise InfrastructureError(f"no node of {cluster.where} has {needs}{f'; at work: {held}' if held else ''}")
+    return free
 
 
 def model_of(config: EngineConfig) -> "ResolvedModel":

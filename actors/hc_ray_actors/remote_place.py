@@ -1,17 +1,20 @@
 """The sandboxes of other processes as trials use them: places and sandboxes over calls to ``Sandboxes`` actors."""
 
 import asyncio
+import contextlib
 import copy
 import itertools
 import secrets
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from hc_ray.domain.errors import SandboxError
+from hc_ray.domain.errors import ActorError, HcRayError, SandboxError
 from hc_ray.domain.fork_steps import ForkStep
 from hc_ray.domain.ports import Difference, ExecResult, Sandbox
 from hc_ray.domain.task import Task
 from hc_ray_actors.activity import TrialActivity
+from hc_ray_actors.cluster import SANDBOX
 
 T = TypeVar("T")
 
@@ -25,15 +28,26 @@ class Forked(NamedTuple):
     """From when until when, in seconds since the call began, it waited for a slot."""
 
 
-class RemotePlace:
-    """``ports.SandboxPlace`` over ``Sandboxes`` actors: a sandbox goes to the node with the fewest, ties in node
-    order."""
+class Station(NamedTuple):
+    """What trials know of a node that has sandboxes."""
 
-    def __init__(self, actors: Sequence[Any], limits: Mapping[str, str]) -> None:
-        self._actors = list(actors)
-        self._load = [0] * len(self._actors)
+    actor: Any
+    slots: int = 1
+    lacks: frozenset[str] = frozenset()
+    """Digests of tasks that cannot run there (yet)."""
+
+
+class RemotePlace:
+    """``ports.SandboxPlace`` over ``Sandboxes`` actors: a sandbox goes to the node with the fewest for its slots,
+    ties in node order."""
+
+    def __init__(self, stations: Mapping[str, Station], limits: Mapping[str, str], name: str = "") -> None:
+        """``stations`` by node; handles of sandboxes begin with ``name``."""
+        self._stations = dict(stations)
+        self._load: Counter[Any] = Counter()
+        """Sandboxes by the actor that has them."""
         self._limits = dict(limits)
-        self._id, self._numbers = secrets.token_hex(4), itertools.count(1)
+        self._id, self._numbers = name or secrets.token_hex(4), itertools.count(1)
         self._closing: set[asyncio.Task[None]] = set()
         self._activity: TrialActivity | None = None
 
@@ -43,9 +57,16 @@ class RemotePlace:
         own._activity = activity
         return own
 
-    async def during(self, call: Awaitable[T]) -> T:
-        """Await a call to an actor. Of a command's only the last seconds are work: before it waited for a slot. The
-        same goes for the commands in a fork."""
+    async def during(self, actor: Any, call: Awaitable[T]) -> T:
+        """Await a call to an actor; a fault of it names its post. Of a command's only the last seconds are work: before
+        it waited for a slot. The same goes for the commands in a fork."""
+        try:
+            return await self._during(call)
+        except HcRayError as fault:
+            fault.where = fault.where or f"{SANDBOX}@{self._node(actor)}"
+            raise
+
+    async def _during(self, call: Awaitable[T]) -> T:
         if self._activity is None:
             return await call
         with self._activity.at("sandbox") as operation:
@@ -57,16 +78,22 @@ class RemotePlace:
                 self._activity.waited(operation, answer.waits)
             return answer
 
-    def replace(self, index: int, actor: Any) -> None:
-        """Another actor in the place of one that is gone, whose sandboxes answer no more."""
-        self._actors[index], self._load[index] = actor, 0
+    def arrange(self, stations: Mapping[str, Station]) -> None:
+        """Other nodes from now on. Sandboxes on those that left answer no more."""
+        self._stations.clear()
+        self._stations.update(stations)
+        for gone in self._load.keys() - {station.actor for station in stations.values()}:
+            del self._load[gone]
 
     async def prepare(self, task: Task) -> None:
-        for actor in self._actors:
-            await actor.prepare(task)
+        for station in self._stations.values():
+            await station.actor.prepare(task)
 
     async def create(self, task: Task, name: str, *, network: bool = False) -> Sandbox:
-        chosen = self._actors[self._load.index(min(self._load))]
+        able = [one for _, one in sorted(self._stations.items()) if task.digest not in one.lacks]
+        if not able:
+            raise SandboxError(f"no node can make a sandbox of {task.name} at present")
+        chosen = min(able, key=lambda one: self._load[one.actor] / max(1, one.slots)).actor
         return await self.make(chosen, lambda handle: chosen.create(handle, task, name, network))
 
     async def make(self, actor: Any, start: Callable[[str], Awaitable[str]]) -> "RemoteSandbox":
@@ -80,7 +107,7 @@ class RemotePlace:
         handle = f"{self._id}-{next(self._numbers)}"
         self.count(actor, 1)
         try:
-            return handle, await self.during(start(handle))
+            return handle, await self.during(actor, start(handle))
         except BaseException:
             self.close_soon(actor, handle)
             raise
@@ -107,21 +134,24 @@ class RemotePlace:
 
     async def close(self) -> None:
         await asyncio.gather(*self._closing, return_exceptions=True)
-        for actor in self._actors:
-            await actor.close_all()
+        for station in self._stations.values():
+            with contextlib.suppress(ActorError):  # it is dead, and its sandboxes with it
+                await station.actor.close_all()
 
-    def index(self, actor: Any) -> int:
-        """Which of the actors it is. Raises ``SandboxError`` for one that was replaced: its sandboxes are gone."""
-        for index, one in enumerate(self._actors):
-            if one is actor:
-                return index
+    def _node(self, actor: Any) -> str:
+        """Where an actor stands; empty for one that was replaced."""
+        return next((node for node, one in self._stations.items() if one.actor == actor), "")
+
+    def node(self, actor: Any) -> str:
+        """The same. Raises ``SandboxError`` for one that was replaced: its sandboxes are gone."""
+        if node := self._node(actor):
+            return node
         raise SandboxError("the process that owned the sandbox died")
 
     def count(self, actor: Any, change: int) -> None:
         """A sandbox more or fewer on an actor; those of one that was replaced count no more."""
-        for index, one in enumerate(self._actors):
-            if one is actor:
-                self._load[index] += change
+        if self._node(actor):
+            self._load[actor] += change
 
 
 class RemoteSandbox:
@@ -146,21 +176,23 @@ class RemoteSandbox:
         output_limit: int = 1 << 20,
     ) -> ExecResult:
         options = {"timeout": timeout, "cwd": cwd, "env": env, "stdin": stdin, "output_limit": output_limit}
-        result: ExecResult = await self._place.during(self._actor.exec(self._handle, list(command), options))
+        result: ExecResult = await self._place.during(
+            self._actor, self._actor.exec(self._handle, list(command), options)
+        )
         return result
 
     async def put(self, files: Mapping[str, bytes], *, mode: int = 0o644) -> None:
-        await self._place.during(self._actor.put(self._handle, dict(files), mode))
+        await self._place.during(self._actor, self._actor.put(self._handle, dict(files), mode))
 
     async def put_tar(self, tar: bytes) -> None:
-        await self._place.during(self._actor.put_tar(self._handle, tar))
+        await self._place.during(self._actor, self._actor.put_tar(self._handle, tar))
 
     async def get(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
-        found: bytes | None = await self._place.during(self._actor.get(self._handle, path, limit))
+        found: bytes | None = await self._place.during(self._actor, self._actor.get(self._handle, path, limit))
         return found
 
     async def difference(self, *, limit: int = 64 << 20) -> Difference:
-        found: Difference = await self._place.during(self._actor.difference(self._handle, limit))
+        found: Difference = await self._place.during(self._actor, self._actor.difference(self._handle, limit))
         return found
 
     async def fork(self, name: str) -> Sandbox:
@@ -176,11 +208,11 @@ class RemoteSandbox:
         return answer
 
     async def hand_over(self) -> str:
-        """As ``ports.HandsOver``; the ticket begins with the number of the node's actor (``given_by``)."""
-        number = self._place.index(self._actor)
+        """As ``ports.HandsOver``; the ticket begins with the node (``given_by``)."""
+        node = self._place.node(self._actor)
         ticket: str = await self._actor.hand_over(self._handle)
         await self.close()  # the actor has forgotten it: this only counts
-        return f"{number} {ticket}"
+        return f"{node} {ticket}"
 
     async def close(self) -> None:
         if self._closing is None:
@@ -188,7 +220,7 @@ class RemoteSandbox:
         await asyncio.shield(self._closing)
 
 
-def given_by(ticket: str) -> tuple[int, str]:
-    """Which of the sandboxes' actors gave a sandbox away, and its place's own ticket."""
-    number, _, own = ticket.partition(" ")
-    return int(number), own
+def given_by(ticket: str) -> tuple[str, str]:
+    """Which node's actor gave a sandbox away, and its place's own ticket."""
+    node, _, own = ticket.partition(" ")
+    return node, own

@@ -1,32 +1,39 @@
 """The sandboxes of one node behind one actor."""
 
 import asyncio
+import contextlib
 import io
-import os
+import socket
 import tarfile
+import tempfile
 import time
 from collections.abc import Awaitable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.fork_steps import Exec, ForkStep
-from hc_ray.domain.ports import Difference, ExecResult, HandsOver, Sandbox
+from hc_ray.domain.ports import Difference, ExecResult, HandsOver, Sandbox, SandboxPlace
 from hc_ray.domain.task import Task
 from hc_ray.machine.paths import data_root
 from hc_ray.tasks.public_folder import is_here
-from hc_ray_actors.backends import Stock, choose, open_place, standing_fault
-from hc_ray_actors.remote_place import Forked, RemotePlace, RemoteSandbox, given_by
+from hc_ray_actors.backends import Stock, choose, open_place
+from hc_ray_actors.cluster import SANDBOX, laptop_slots
+from hc_ray_actors.node_probe import NodeReport, fault_here
+from hc_ray_actors.node_probe import report as node_report
+from hc_ray_actors.remote_place import Forked, RemotePlace, RemoteSandbox, Station, given_by
 
 __all__ = [
     "RemotePlace",
     "RemoteSandbox",
     "Sandboxes",
+    "Station",
     "choose",
     "given_by",
     "open_place",
     "pack_public",
-    "standing_fault",
+    "unpack",
 ]
 
 BUILDS = 4
@@ -41,6 +48,28 @@ def pack_public(public_root: Path, digest: str) -> bytes:
     return buffer.getvalue()
 
 
+def unpack(tar: bytes, place: Path, *, anew: bool = False) -> None:
+    """Lay the one folder of a tar at ``place``, whole or not at all; ``anew``: in the place of what is there. Raises
+    ``SandboxError`` where the disk does not take it."""
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".arriving-", dir=place.parent) as scratch:
+            with tarfile.open(fileobj=io.BytesIO(tar)) as archive:
+                # Python before 3.11.4 has no filters, and this tar is of our own making.
+                archive.extraction_filter = getattr(tarfile, "tar_filter", lambda member, _: member)
+                archive.extractall(scratch)
+            if anew:
+                with contextlib.suppress(FileNotFoundError):
+                    place.rename(Path(scratch, "before"))
+            try:
+                Path(scratch, place.name).rename(place)
+            except OSError:
+                if not place.is_dir():  # else somebody else laid the same there meanwhile
+                    raise
+    except OSError as fault:
+        raise SandboxError(f"{socket.gethostname()} cannot keep task {place.name[:12]}: {fault}") from None
+
+
 class Sandboxes(Stock):
     """One a node. It limits how many sandboxes are busy at once, so that an engine on the same node keeps its cores."""
 
@@ -49,22 +78,24 @@ class Sandboxes(Stock):
 
     def __init__(self, backend: str, public_root: str | None, slots: int | None) -> None:
         self._public = Path(public_root) if public_root else data_root() / "public"
-        self._place = open_place(backend, self._public, label="solve")
-        cores = os.cpu_count() or 2
-        self._slots = asyncio.Semaphore(slots or max(1, cores - 1))
+        self._slots = asyncio.Semaphore(int(slots or laptop_slots()[SANDBOX]))
         self._builds = asyncio.Semaphore(BUILDS)
         self._backend = backend
         self._open: dict[str, Sandbox] = {}
         self._making: dict[str, asyncio.Event] = {}
 
+    @cached_property
+    def _place(self) -> SandboxPlace:
+        """Opened when it is first used: where the backend does not work, ``fault`` says so before."""
+        return open_place(self._backend, self._public, label="solve")
+
     async def missing(self, digests: Sequence[str]) -> list[str]:
         """Which public tasks this node still has to be given."""
         return [digest for digest in digests if not is_here(self._public, digest)]
 
-    async def install(self, tar: bytes) -> None:
+    async def install(self, digest: str, tar: bytes) -> None:
         """Unpack a public task."""
-        with tarfile.open(fileobj=io.BytesIO(tar)) as archive:
-            archive.extractall(self._public, filter="tar")
+        await asyncio.to_thread(unpack, tar, self._public / digest)
 
     async def limits(self) -> dict[str, str]:
         return dict(self._place.limits())
@@ -79,11 +110,14 @@ class Sandboxes(Stock):
 
     async def fault(self) -> str | None:
         """Why no sandbox can be made on this node now, in one line; None if nothing is known."""
-        return await asyncio.to_thread(standing_fault, self._backend)
+        return await asyncio.to_thread(fault_here, self._backend)
 
-    async def clear(self) -> None:
-        """Close every sandbox: the trials that used them are gone."""
-        left = [*self._open, *self._making]
+    async def report(self) -> NodeReport:
+        return await asyncio.to_thread(node_report)
+
+    async def clear(self, living: Sequence[str]) -> None:
+        """Close the sandboxes of trials' processes that are gone: all but those of the names given."""
+        left = [handle for handle in (*self._open, *self._making) if handle.partition("-")[0] not in living]
         await asyncio.gather(*(self.close(handle) for handle in left), return_exceptions=True)
 
     async def create(self, handle: str, task: Task, name: str, network: bool) -> str:

@@ -4,7 +4,7 @@ with the bit. What a trial does stands in ``hc_ray.solve``; here it only lives."
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -21,12 +21,12 @@ from hc_ray.domain.task import Task
 from hc_ray.domain.trial import TrialKey
 from hc_ray.domain.value import Value, canonical_json
 from hc_ray.engines.speed import request_seconds
+from hc_ray.machine.sealed_box import Addressee
 from hc_ray.search.trial_outcome import TrialOutcome
-from hc_ray_actors.activity import Activities, EngineQueue, Meter, TrialActivity
+from hc_ray_actors.activity import Activities, EngineQueue, Meter, Replica, TrialActivity
 from hc_ray_actors.attempts import Fault, fault_of
 from hc_ray_actors.engine import Endpoint, open_model
-from hc_ray_actors.routing import replica
-from hc_ray_actors.sandboxes import RemotePlace
+from hc_ray_actors.remote_place import RemotePlace, Station
 from hc_ray_actors.suite_shelf import SuiteShelf
 
 
@@ -34,7 +34,8 @@ class RoleSetup(Value):
     """How one role's model is reached."""
 
     engine: EngineConfig
-    endpoints: tuple[Endpoint, ...]
+    endpoints: tuple[Endpoint | None, ...]
+    """A replica each; None for one that is not up."""
     profile: Profile
     digest: str
     """Digest of model and profile, as in the trial's key."""
@@ -69,9 +70,11 @@ class _Running:
         self.so_far: TrialOutcome | None = None
         self._meters: list[Meter] = []
 
-    def metered(self, role: RoleModel, queue: EngineQueue, activity: TrialActivity) -> RoleModel:
-        """The role, with its requests in the engine's queue and its tokens counted as they come."""
-        meter = Meter(lambda: ((role.model, queue),), activity)
+    def metered(
+        self, role: RoleModel, replicas: Callable[[], Sequence[Replica]], activity: TrialActivity, task: str
+    ) -> RoleModel:
+        """The role, with its requests in its replicas' queues and its tokens counted as they come."""
+        meter = Meter(replicas, activity, task)
         self._meters.append(meter)
         return replace(role, model=meter)
 
@@ -84,29 +87,34 @@ class _Running:
         return fault.model_copy(update=counts)
 
 
-class Trials:
+class Trials(Addressee):
     """Runs trials on the models and sandboxes it was given. It knows no verifier."""
 
     def __init__(
-        self,
-        roles: Mapping[str, RoleSetup],
-        sandboxes: Sequence[Any],
-        limits: Mapping[str, str],
-        store_root: str | None,
+        self, name: str, limits: Mapping[str, str], store_root: str | None, share: tuple[int, int] = (0, 1)
     ) -> None:
-        """``roles``: by the digest that a trial's key names for a role, since configs may have engines of their own."""
-        self._roles = dict(roles)
-        self._place = RemotePlace(sandboxes, limits)
-        self._store_root = store_root
+        """``name`` begins the handles of its sandboxes. ``share``: its number among so many processes of a sweep's
+        trials, which divide the engines' replicas."""
+        self._roles: dict[str, RoleSetup] = {}
+        self._place = RemotePlace({}, limits, name)
+        self._store_root, self._share = store_root, share
         self._suites = SuiteShelf(self._stored_suite)
         self._looks = Looks(self._place)
         self._models: dict[tuple[Any, ...], Model] = {}
         self._activities = Activities(self.record)
         self._queues: dict[tuple[EngineConfig, int], EngineQueue] = {}
-        self._loads: dict[str, list[int]] = {role: [0] * len(setup.endpoints) for role, setup in roles.items()}
         self._running: dict[str, _Running] = {}
         self._events: list[Event] = []
         self._woken = asyncio.Event()
+
+    async def arrange(self, roles: Mapping[str, RoleSetup], stations: Mapping[str, Station]) -> None:
+        """From now on these engines and nodes are there. ``roles``: by the digest that a trial's key names for a role,
+        since configs may have engines of their own."""
+        if roles != self._roles:
+            self._roles = dict(roles)
+            for queue in self._queues.values():
+                queue.shunned_until = 0.0  # who failed before may be another now
+        self._place.arrange(stations)
 
     async def start(self, request: Request) -> Step:
         """Run a trial up to its first submission or its end."""
@@ -133,14 +141,8 @@ class Trials:
     async def alive(self) -> bool:
         return True
 
-    async def reach(self, roles: Mapping[str, RoleSetup]) -> None:
-        """Other endpoints from now on: an engine was started anew."""
-        self._roles = dict(roles)
-        self._loads = {role: [0] * len(setup.endpoints) for role, setup in roles.items()}
-
-    async def use_sandboxes(self, index: int, actor: Any) -> None:
-        """Another actor in the place of one that is gone."""
-        self._place.replace(index, actor)
+    async def fault(self) -> str | None:
+        return None
 
     async def events(self, wait: float = 1.0) -> list[Event]:
         """Events since the last call; waits up to ``wait`` seconds for the first."""
@@ -183,8 +185,10 @@ class Trials:
         def hand_in(so_far: TrialOutcome) -> None:
             running.so_far = so_far
 
-        loads = self._loads
-        taken = self._take_replicas(request)
+        def metered(name: str, activity: TrialActivity) -> RoleModel:
+            first = self.role(name, self._up(name)[0])
+            return running.metered(first, lambda: self._replicas(name), activity, request.task.digest)
+
         try:
             _has_the_planned_skills(request.key)
             with self._activities.trial() as activity:
@@ -194,12 +198,7 @@ class Trials:
                     config=request.key.solver,
                     budget=request.budget,
                     seed=request.key.seed,
-                    roles=together(
-                        {
-                            role: running.metered(self.role(*place), self._queue(*place), activity)
-                            for role, place in taken.items()
-                        }
-                    ),
+                    roles=together({role: metered(name, activity) for role, name in request.key.models.items()}),
                     place=self._place.of(activity),
                     name=request.key.name,
                     suites=self._suites,
@@ -220,18 +219,17 @@ class Trials:
         except Exception as error:
             # Whatever escapes solve was seen outside the sandbox: the driver decides what becomes of the trial.
             running.steps.put_nowait(Step(kind="failed", fault=running.spent(fault_of(error))))
-        finally:
-            for name, index in taken.values():
-                loads[name][index] -= 1
 
-    def _take_replicas(self, request: Request) -> dict[RoleName, tuple[str, int]]:
-        """Role → its setup's name and the replica that serves it."""
-        taken: dict[RoleName, tuple[str, int]] = {}
-        for role, name in request.key.models.items():
-            index = replica(request.task.digest, self._loads[name])
-            self._loads[name][index] += 1
-            taken[role] = name, index
-        return taken
+    def _up(self, role: str) -> list[int]:
+        """The replicas that are up, of this process's share if one of these is. Raises ``EngineError`` for none."""
+        setup, (number, count) = self._roles[role], self._share
+        up = [index for index, endpoint in enumerate(setup.endpoints) if endpoint is not None]
+        if not up:
+            raise EngineError(f"no replica of {setup.engine.label} is up")
+        return [index for index in up if index % count == number] or up
+
+    def _replicas(self, role: str) -> list[Replica]:
+        return [(self.role(role, index).model, self._queue(role, index)) for index in self._up(role)]
 
     def _queue(self, role: str, index: int) -> EngineQueue:
         """Before a replica of a role's engine; roles that share it share its slots."""
@@ -244,6 +242,8 @@ class Trials:
     def role(self, role: str, index: int) -> RoleModel:
         setup = self._roles[role]
         endpoint = setup.endpoints[index]
+        if endpoint is None:
+            raise EngineError(f"replica {index + 1} of {setup.engine.label} is not up")
         sampled = canonical_json(endpoint.capabilities.get("sampling"))
         key = (endpoint.base_urls, endpoint.key_name, endpoint.model, setup.engine.parallel, sampled)
         if usable(setup.profile, Capabilities.model_validate(endpoint.capabilities)) != setup.profile:

@@ -5,9 +5,9 @@ import asyncio
 import contextlib
 import io
 import os
-import shutil
 import tarfile
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +35,15 @@ from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import VerifierError
 from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.task import Task
-from hc_ray.domain.value import Value
-from hc_ray.machine import sealed_guard
+from hc_ray.domain.value import Value, digest_of
+from hc_ray.machine import sealed_box, sealed_guard
 from hc_ray.machine.paths import data_root
 from hc_ray.tasks.public_folder import is_here
 from hc_ray_actors.backends import Stock
-from hc_ray_actors.sandboxes import open_place, standing_fault
+from hc_ray_actors.cluster import VERIFIER, laptop_slots
+from hc_ray_actors.node_probe import NodeReport, fault_here
+from hc_ray_actors.node_probe import report as node_report
+from hc_ray_actors.sandboxes import open_place, unpack
 
 
 class Rules(Value):
@@ -53,7 +56,7 @@ class Rules(Value):
     whatever is sealed."""
 
 
-class Verifiers(Stock):
+class Verifiers(Stock, sealed_box.Addressee):
     """Grades submissions on one node, in sandboxes that no solver's actor can list, enter or reap."""
 
     opens_sealed = True
@@ -71,32 +74,37 @@ class Verifiers(Stock):
         self._public = Path(public_root) if public_root else data_root() / "public"
         self._sealed = Path(sealed_root) if sealed_root else data_root() / "sealed"
         self._planted = Planted(self._sealed)
-        self._place = open_place(backend, self._public, label="verify")
-        self._share = slots or max(2, (os.cpu_count() or 2) // 2)
-        """Gradings of one task at once. There is a slot more than that: tests that never end leave room for others."""
-        self._slots = asyncio.Semaphore(self._share + 1)
+        slots = int(slots or laptop_slots()[VERIFIER])
+        self._share = max(1, slots - 1)
+        """Gradings of one task at once, one fewer than there are slots: tests that never end leave room for others."""
+        self._slots = asyncio.Semaphore(slots)
         self._shares: dict[str, asyncio.Semaphore] = {}
         self._backend = backend
         self._controls: dict[str, asyncio.Task[Verdict]] = {}
         self._own_places: dict[str, SandboxPlace] = {}
 
-    async def missing(self, wanted: Mapping[str, str]) -> list[str]:
-        """Which tasks (public digest → sealed digest) this node still has to be given, public or sealed. Other tests of
-        the same task are missing ones."""
-        here = sealed_digests(self._sealed, wanted)
-        return [
-            digest for digest, sealed in wanted.items() if not is_here(self._public, digest) or here[digest] != sealed
-        ]
+    @cached_property
+    def _place(self) -> SandboxPlace:
+        """Opened when it is first used: where the backend does not work, ``fault`` says so before."""
+        return open_place(self._backend, self._public, label="verify")
 
-    async def install(self, public: bytes, sealed: bytes) -> None:
-        """Unpack a task's public and sealed parts on this node, in the place of what was there."""
-        self._sealed.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tarfile.open(fileobj=io.BytesIO(public)) as archive:
-            archive.extractall(self._public, filter="tar")
-        with tarfile.open(fileobj=io.BytesIO(sealed)) as archive:
-            for name in {member.name.partition("/")[0] for member in archive}:
-                shutil.rmtree(self._sealed / name, ignore_errors=True)
-            archive.extractall(self._sealed, filter="tar")
+    async def missing(self, wanted: Mapping[str, str]) -> list[str]:
+        """Which tasks (public digest → what ``sealed_marks`` says of its sealed part) this node still has to be given,
+        public or sealed. Other tests of the same task are missing ones, and the same with another head's canary."""
+        here = await asyncio.to_thread(sealed_marks, self._sealed, wanted)
+        return [digest for digest, mark in wanted.items() if not is_here(self._public, digest) or here[digest] != mark]
+
+    async def install(self, digest: str, public: bytes, locked: bytes, key: bytes) -> None:
+        """Unpack a task's public and sealed parts on this node, the latter in the place of what was there. ``key``, as
+        sealed for this process alone, opens the sealed part."""
+
+        def lay() -> None:
+            self._sealed.mkdir(parents=True, exist_ok=True, mode=0o700)
+            sealed = sealed_box.unlock(sealed_box.opened(key), locked, digest)
+            unpack(public, self._public / digest)
+            unpack(sealed, self._sealed / digest, anew=True)
+
+        await asyncio.to_thread(lay)
 
     async def grade(self, task: Task, submission: Submission | None, keep_output: bool) -> Verdict:
         """One verdict. ``None`` grades the untouched environment. ``keep_output`` keeps the verifier's output sealed
@@ -188,7 +196,10 @@ class Verifiers(Stock):
 
     async def fault(self) -> str | None:
         """Why no sandbox can be made on this node now, in one line; None if nothing is known."""
-        return await asyncio.to_thread(standing_fault, self._backend)
+        return await asyncio.to_thread(fault_here, self._backend)
+
+    async def report(self) -> NodeReport:
+        return await asyncio.to_thread(node_report)
 
     async def close_all(self) -> None:
         await asyncio.gather(*(place.close() for place in (self._place, *self._own_places.values())))
@@ -235,21 +246,23 @@ def audit_slots() -> int:
     return max(1, (os.cpu_count() or 2) // 2)
 
 
-def pack_sealed(sealed_root: Path, digest: str) -> bytes:
-    """A task's sealed folder as a tar, to be shipped to a verifier's node and nowhere else."""
+def pack_sealed(sealed_root: Path, digest: str, key: bytes) -> bytes:
+    """A task's sealed folder as a tar under lock and key, to be shipped to verifiers' nodes."""
     buffer = io.BytesIO()
     with sealed_guard.door(), tarfile.open(fileobj=buffer, mode="w") as tar:
         tar.add(sealed_root / digest, arcname=digest)
-    return buffer.getvalue()
+    return sealed_box.lock(key, buffer.getvalue(), digest)
 
 
-def sealed_digests(sealed_root: Path, digests: Iterable[str]) -> dict[str, str]:
-    """Public digest → digest of the sealed part that lies below ``sealed_root``; empty where none can be read."""
+def sealed_marks(sealed_root: Path, digests: Iterable[str]) -> dict[str, str]:
+    """Public digest → digest of the sealed part that lies below ``sealed_root``, the canary in it included; empty where
+    none can be read."""
     found = {}
     with sealed_guard.door():
         for digest in digests:
             try:
-                found[digest] = _vault.load_spec(sealed_root, digest).sealed_digest
+                spec = _vault.load_spec(sealed_root, digest)
+                found[digest] = digest_of([spec.sealed_digest, spec.canary])
             except VerifierError:
                 found[digest] = ""
     return found

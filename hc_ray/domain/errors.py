@@ -21,6 +21,9 @@ HcRayError
 class HcRayError(Exception):
     """Root of the tree. Subclasses take one message, so that they survive pickling between processes."""
 
+    where: str = ""
+    """The post of the sweep that failed (``driver.posts``), where whoever raised it knows."""
+
 
 class UserError(HcRayError):
     """The user's input cannot be used; the message says what is wrong, where, and what to do."""

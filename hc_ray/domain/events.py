@@ -122,6 +122,19 @@ class EngineUse(_Event):
     completion_tokens: int
 
 
+class PostState(_Event):
+    """An actor of the sweep was put to work, rests after a fault, or is gone."""
+
+    type: Literal["post_state"] = "post_state"
+    kind: str
+    """``sandbox_slot``, ``verifier_slot``, ``trials`` or ``engine NAME``."""
+    node: str
+    """The host's name."""
+    state: Literal["starting", "ready", "resting", "spent", "gone"]
+    slots: int = 0
+    why: str = ""
+
+
 class ProcessorUse(_Event):
     """Processor seconds of the driver's machine during the last ``seconds``, by what its processes are."""
 
@@ -133,6 +146,6 @@ class ProcessorUse(_Event):
 
 Event = Annotated[
     TrialStart | TestgenProgress | TurnStart | SubtaskChange | Action | VerifyComplete | Heartbeat | VerdictEvent
-    | TrialComplete | ErrorEvent | EngineUse | ProcessorUse,
+    | TrialComplete | ErrorEvent | EngineUse | PostState | ProcessorUse,
     Field(discriminator="type"),
 ]  # fmt: skip

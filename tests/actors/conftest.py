@@ -2,10 +2,10 @@
 
 import pytest
 
-from hc_ray_actors.driver import concurrency_window, supervisor
+from hc_ray_actors.driver import concurrency_window, posts
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(supervisor, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(posts, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(concurrency_window, "KEPT", 0.05)

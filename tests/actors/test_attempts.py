@@ -30,7 +30,7 @@ class Trouble:
             raise self.faults.pop(0)
         return "done"
 
-    async def mend(self):
+    async def mend(self, fault):
         self.mended += 1
 
     async def pause(self, seconds):

@@ -4,7 +4,7 @@ import pytest
 
 from hc_ray.domain.config import RetryConfig
 from hc_ray.domain.errors import EngineError, SandboxError
-from hc_ray_actors.driver import supervisor
+from hc_ray_actors.driver import posts
 from tests.fakes.crew import Stage, attempts_of, plan_of, results_of, run
 
 
@@ -21,8 +21,8 @@ def test_a_verifier_that_is_killed_while_it_grades_is_replaced_and_the_submissio
 @pytest.mark.parametrize(("kind", "method", "fault", "told"), [
     ("Trials", "solve", None, {"clear": 1}),
     ("Verifiers", "leaks", None, {}),
-    ("Sandboxes", "solve", SandboxError("the process that answers exec is gone"), {"use_sandboxes": 1}),
-    ("Engine", "solve", EngineError("connection refused"), {"reach": 1}),
+    ("Sandboxes", "solve", SandboxError("the process that answers exec is gone"), {}),
+    ("Engine", "solve", EngineError("connection refused"), {}),
 ], ids=["trials are made again and their sandboxes cleared", "nothing is written unscanned",
         "trials are told of new sandboxes", "trials are told where the new engine is"])  # fmt: skip
 def test_an_actor_whose_process_is_killed_is_replaced(tmp_path, kind, method, fault, told):
@@ -53,7 +53,10 @@ def test_a_sweep_whose_engine_does_not_come_up_again_stops_and_a_resume_does_the
     stage = Stage(engine=start, solve=dies)
     summary, _ = run(plan_of(out, 4), stage)
     assert summary.stopped
-    assert "does not come up again: no memory for the weights; to continue, add --resume" in summary.problems[0]
+    assert (
+        "does not come up again: no memory for the weights (waited 0.05 s); to continue, add --resume"
+        in summary.problems[0]
+    )
     left = results_of(out)  # trials that met it keep their evidence; the others do not exist
     assert 1 <= len(left) < 4
     assert {result["exception_info"]["exception_type"] for result in left.values()} == {"EngineError"}
@@ -64,7 +67,7 @@ def test_a_sweep_whose_engine_does_not_come_up_again_stops_and_a_resume_does_the
 def test_an_actor_that_keeps_dying_stops_the_sweep(tmp_path):
     stage = Stage(grade=lambda name: stage.die("Verifiers"))
     summary, _ = run(plan_of(tmp_path / "out", 9, retries=RetryConfig(attempts=9, backoff_sec=0)), stage)
-    assert summary.stopped and f"the verifier's process died {supervisor.RESTARTS + 1} times" in summary.problems[0]
+    assert summary.stopped and f"the verifier's process died {posts.RESTARTS + 1} times" in summary.problems[0]
 
 
 def test_trials_and_tracker_stand_on_the_drivers_node_and_so_do_those_that_take_their_place(tmp_path):

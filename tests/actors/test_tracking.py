@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from hc_ray.domain.errors import LeakError
+from hc_ray.machine.sealed_box import Addressee
 from hc_ray.reports import report
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.driver import tracking
@@ -13,7 +14,7 @@ from hc_ray_actors.driver.tracking import Tracking
 from tests.fakes import sweepdir
 
 
-class World:
+class World(Addressee):
     """``cluster.Cluster`` with one tracker, which keeps what it is told."""
 
     where, here = "laptop", "here"

@@ -18,7 +18,7 @@ from tests.fakes.detached import Detached
 async def base(request, place, monkeypatch):
     if request.param != "itself":
         monkeypatch.setattr(sandboxes, "open_place", lambda *_, **__: place)
-        place = sandboxes.RemotePlace([Detached(sandboxes.Sandboxes("", None, 2))], {})
+        place = sandboxes.RemotePlace({"here": sandboxes.Station(Detached(sandboxes.Sandboxes("", None, 2)))}, {})
     sandbox = await place.create(TASK, f"base-{uuid.uuid4().hex[:8]}")
     yield sandbox
     await sandbox.close()

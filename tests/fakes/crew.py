@@ -14,11 +14,14 @@ from hc_ray.domain.errors import ActorError
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.task import Environment, Task
 from hc_ray.domain.trial import TrialKey
+from hc_ray.machine.sealed_box import Addressee
 from hc_ray.search.trial_outcome import TrialOutcome
 from hc_ray_actors.attempts import fault_of
+from hc_ray_actors.cluster import ENGINE, SANDBOX, VERIFIER, Member
 from hc_ray_actors.driver import sweep
 from hc_ray_actors.driver.plan import Plan
 from hc_ray_actors.engine import Endpoint
+from hc_ray_actors.node_probe import NodeReport, report
 from hc_ray_actors.trials import Step
 from tests.fakes.listeners import Watcher
 
@@ -38,6 +41,7 @@ class Stage:
         self.stood: dict[str, list[str | None]] = {}
         """The nodes that they were put on, by kind; None: wherever Ray likes."""
         self.living: dict[str, list[_Actor]] = {}
+        self.nodes = ["here"]
 
     def count(self, method: str, of: str | None = None) -> int:
         return sum(one == method and of in (None, name) for one, name in self.calls)
@@ -47,12 +51,22 @@ class Stage:
     where = "in-process"
     here = "the driver's node"
 
-    def nodes(self, resource: str) -> list[str]:
-        return ["here"]
+    def members(self) -> list[Member]:
+        slots = {SANDBOX: 2.0, VERIFIER: 2.0, ENGINE: 4.0}
+        return [Member(id=node, name=node, slots=slots) for node in self.nodes]
+
+    def free(self, resource: str) -> dict[str, float]:
+        return dict.fromkeys(self.nodes, 4.0)
+
+    def holders(self) -> list[str]:
+        return []
+
+    def put(self, value: Any) -> Any:
+        return value
 
     def spawn(self, cls: type, *args: Any, **where: Any) -> Any:
         kinds = {"Engine": _Engine, "Sandboxes": _Sandboxes, "Verifiers": _Verifiers, "Trials": _Trials}
-        actor = {**kinds, "Tracker": _Tracker}[cls.__name__](self)
+        actor = {**kinds, "Tracker": _Tracker}[cls.__name__](self, where.get("node"))
         self.made.append(cls.__name__)
         self.stood.setdefault(cls.__name__, []).append(where.get("node"))
         self.living.setdefault(cls.__name__, []).append(actor)
@@ -83,9 +97,9 @@ class Stage:
         return met
 
 
-class _Actor:
-    def __init__(self, stage: Stage) -> None:
-        self.stage, self.dead = stage, False
+class _Actor(Addressee):
+    def __init__(self, stage: Stage, node: str | None = None) -> None:
+        self.stage, self.node, self.dead = stage, node, False
 
     async def play(self, method: str, name: str, usual: Any) -> Any:
         if self.dead:
@@ -108,6 +122,9 @@ class _Actor:
     async def missing(self, digests: Any) -> list[str]:
         return []
 
+    async def report(self) -> NodeReport:
+        return report()
+
     async def prepare(self, task: Task) -> None:
         await self.play("prepare", task.name, None)
 
@@ -124,10 +141,13 @@ class _Engine(_Actor):
 
 
 class _Sandboxes(_Actor):
+    async def image(self, task: Task) -> None:
+        """Its backend has none."""
+
     async def limits(self) -> dict[str, str]:
         return {"memory": "fake"}
 
-    async def clear(self) -> None:
+    async def clear(self, living: Any) -> None:
         await self.play("clear", "", None)
 
 
@@ -146,8 +166,8 @@ class _Verifiers(_Actor):
 
 
 class _Trials(_Actor):
-    def __init__(self, stage: Stage) -> None:
-        super().__init__(stage)
+    def __init__(self, stage: Stage, node: str | None = None) -> None:
+        super().__init__(stage, node)
         self.parked: set[str] = set()
 
     async def start(self, request: Any) -> Step:
@@ -160,7 +180,7 @@ class _Trials(_Actor):
         self.parked.add(request.key.name)
         made = submission(request.task, request.key.name)
         if request.task.grading == "shared":
-            made = made.model_copy(update={"living": "0 the ticket of a sandbox"})
+            made = made.model_copy(update={"living": "here the ticket of a sandbox"})
         return step or Step(kind="submission", submission=made, outcome=outcome())
 
     async def resume(self, name: str, passed: bool) -> Step:
@@ -181,11 +201,9 @@ class _Trials(_Actor):
         await asyncio.sleep(min(wait, 0.05))
         return []
 
-    async def reach(self, roles: Mapping[str, Any]) -> None:
-        await self.play("reach", "", None)
-
-    async def use_sandboxes(self, index: int, actor: Any) -> None:
-        await self.play("use_sandboxes", "", None)
+    async def arrange(self, roles: Mapping[str, Any], stations: Mapping[str, Any]) -> None:
+        up = [endpoint for setup in roles.values() for endpoint in setup.endpoints if endpoint]
+        await self.play("arrange", f"{len(up)} engines, {len(stations)} nodes", None)
 
 
 class _Tracker(_Actor):

@@ -94,10 +94,13 @@ async def test_a_trial_never_sends_completions_to_a_server_that_lost_them_since_
         config, profile, digest = role_model(engine(server))
         endpoint = await Engine(config).start()
     setup = RoleSetup(engine=config, endpoints=(endpoint,), profile=profile, digest=digest)
+    trials = Trials("t", {}, None)
+    await trials.arrange({"solver": setup}, {})
     with pytest.raises(EngineError, match=f"{NAME} no longer supports completions"):
-        Trials({"solver": setup}, [], {}, None).role("solver", 0)
+        trials.role("solver", 0)
     chatting = setup.model_copy(update={"profile": usable(profile, Capabilities(completion=False))})
-    assert Trials({"solver": chatting}, [], {}, None).role("solver", 0).profile.form == "chat"
+    await trials.arrange({"solver": chatting}, {})
+    assert trials.role("solver", 0).profile.form == "chat"
 
 
 async def test_an_engine_without_a_plan_takes_its_profile_s_sampling_and_of_a_chat_only_server_the_knee_is_found(home):
@@ -158,7 +161,7 @@ def test_several_urls_are_as_many_replicas_and_a_plan_takes_what_all_of_them_can
         assert (config.kind, config.replicas, profile.form) == ("openai", 2, "chat")
         assert [located(config, replica).urls for replica in (0, 1)] == [(one.base_url,), (other.base_url,)]
         assert digest != role_model(engine(one))[2]
-    with pytest.raises(ModelError, match=f"no model answers at {one.base_url}"):
+    with pytest.raises(ModelError, match="no model answers at http://127"):
         role_models(SweepConfig.model_validate({"engine": both}))
 
 

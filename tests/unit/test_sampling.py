@@ -112,8 +112,11 @@ async def test_an_engine_sends_the_sampling_that_its_plan_says() -> None:
             EngineConfig(kind="openai", base_url=server.base_url, model="fake", sampling=sampling)
         )
         endpoint = await Engine(engine).start()
-        trials = Trials({"solver": RoleSetup(engine=engine, endpoints=(endpoint,), profile=profile, digest=digest)},
-                        [], {}, None)  # fmt: skip
+        setup, trials = (
+            RoleSetup(engine=engine, endpoints=(endpoint,), profile=profile, digest=digest),
+            Trials("t", {}, None),
+        )
+        await trials.arrange({"solver": setup}, {})
         asked = len(server.bodies())
         await trials.role("solver", 0).model.complete(TEXT)
         await trials.stop()
@@ -122,13 +125,14 @@ async def test_an_engine_sends_the_sampling_that_its_plan_says() -> None:
         assert endpoint.capabilities["refused"] == []
 
 
-def test_two_roles_at_one_address_keep_their_own_sampling_which_is_part_of_the_digest():
+async def test_two_roles_at_one_address_keep_their_own_sampling_which_is_part_of_the_digest():
     setups = {}
     for role, sampling in (("tester", {"top_p": 0.5}), ("solver", {"top_p": 1.0})):
         endpoint = Endpoint(base_urls=("http://127.0.0.1:1/v1",), model="m", capabilities={"sampling": sampling})
         engine = EngineConfig(kind="openai", base_url="http://127.0.0.1:1/v1", model="m")
         setups[role] = RoleSetup(engine=engine, endpoints=(endpoint,), profile=Profile(), digest="d")
-    trials = Trials(setups, [], {}, None)  # type: ignore[arg-type]
+    trials = Trials("t", {}, None)
+    await trials.arrange(setups, {})
     assert trials.role("tester", 0).model is not trials.role("solver", 0).model
     assert trials.role("tester", 0).model is trials.role("tester", 0).model
     engine = EngineConfig(kind="openai", base_url="http://127.0.0.1:1/v1", model="m")

@@ -24,7 +24,7 @@ PIECE = 16 << 20
 """Bytes of weights that stand in the object store at once for one engine."""
 
 
-class Parcels:
+class Deliveries:
     """The tasks of one sweep, as nodes are sent them, at any time of it."""
 
     def __init__(

@@ -77,7 +77,7 @@ def record_engines(store: SweepStore, roles: Mapping[str, RoleSetup]) -> None:
         return
     sweep = json.loads(store.read("sweep.json"))
     seen = {
-        setup.engine.label: [{"model": one.model, "capabilities": one.capabilities} for one in setup.endpoints]
+        setup.engine.label: [{"model": one.model, "capabilities": one.capabilities} for one in setup.endpoints if one]
         for setup in roles.values()
     }
     known = {setup.engine.label: known_speed(setup.engine) for setup in roles.values()}

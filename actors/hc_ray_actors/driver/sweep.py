@@ -20,11 +20,13 @@ from hc_ray.domain.value import Value, canonical_json
 from hc_ray.machine import processor_use
 from hc_ray.reports import report
 from hc_ray.stores.sweep_directory import SweepStore
-from hc_ray_actors.cluster import Cluster, RayCluster
+from hc_ray_actors.attempts import fault_of
+from hc_ray_actors.cluster import SANDBOX, Cluster, RayCluster
 from hc_ray_actors.driver import concurrency_window, results
 from hc_ray_actors.driver.concurrency_window import Slot
 from hc_ray_actors.driver.journal import Journal, Lease
 from hc_ray_actors.driver.plan import Plan, prepare
+from hc_ray_actors.driver.posts import Post
 from hc_ray_actors.driver.resumption import stored_config
 from hc_ray_actors.driver.signals import cancel_on_signals
 from hc_ray_actors.driver.steps import tell_step
@@ -92,7 +94,7 @@ class _Sweep:
         self._censor = Censor(secret_values(named=named))
         self._problems: list[str] = []
         self._crew: Crew | None = None
-        self._pump: asyncio.Task[None] | None = None
+        self._pumps: list[asyncio.Task[None]] = []
         self._tracking = Tracking(plan, self._store, lambda told: self._scan("", [told]))
         self._said: dict[str, list[bytes]] = {}
         """Events by trial that no scan has seen yet."""
@@ -114,7 +116,8 @@ class _Sweep:
 
     def start_cluster(self, address: str | None) -> None:
         if self._cluster is None:
-            self._cluster = RayCluster(address=address)
+            slots = self._plan.config.sandbox_slots
+            self._cluster = RayCluster(address=address, slots={SANDBOX: slots} if slots else None)
 
     def close(self) -> None:
         if self._cluster is not None:
@@ -131,12 +134,12 @@ class _Sweep:
         try:
             if todo:
                 assert self._cluster is not None
-                self._crew = Crew(self._plan, self._cluster)
+                self._crew = Crew(self._plan, self._cluster, self.emit)
+                self._tracking.prepare(self._cluster)
                 await self._crew.open()
                 results.record_engines(self._store, self._crew.roles())
                 self._tracking.begin(self._cluster)
-                if self._crew.trials is not None:
-                    self._pump = asyncio.ensure_future(self._pump_events(self._crew))
+                self._pumps = [asyncio.ensure_future(self._pump_events(post)) for post in self._crew.trials]
                 await self._drive(todo, sleep, self._crew)
         except asyncio.CancelledError:
             interrupted = True
@@ -239,22 +242,22 @@ class _Sweep:
         if self._crew is None or not self._crew.has_verifiers:
             return
         try:
-            found = await self._crew.verifier().leaks(blobs)
-        except ActorError:
+            found = await self._crew.verify(None, lambda verifier: verifier.leaks(blobs))
+        except InfrastructureError as fault:
             if not trial:
                 raise
             # Nothing is written unscanned: another verifier looks, or the sweep stops.
-            await self._crew.mend()
-            found = await self._crew.verifier().leaks(blobs)
+            await self._crew.mend(fault_of(fault))
+            found = await self._crew.verify(None, lambda verifier: verifier.leaks(blobs))
         if found:
             where = f"trial {trial}" if trial else "the sweep's journal or report"
             told = ", ".join(digest[:12] for digest in found[:3])
             raise LeakError(f"{where} contains a canary from the sealed files of task {told}; its results do not count")
 
-    async def _pump_events(self, crew: Crew) -> None:
+    async def _pump_events(self, trials: Post) -> None:
         while True:
             try:
-                for event in await crew.trials.events():
+                for event in await trials.call(lambda actor: actor.events()):
                     self.emit(event)
             except ActorError:
                 await asyncio.sleep(0.5)  # its trials find out, and another takes its place
@@ -281,12 +284,13 @@ class _Sweep:
         """End what trials use, and only then write the journal's last events."""
         if self._crew is not None:
             await self._crew.close_trials()
-            if self._pump is not None:
+            for post in self._crew.trials:
                 with contextlib.suppress(Exception):
-                    for event in await self._crew.trials.events(0):
+                    for event in await post.call(lambda actor: actor.events(0)):
                         self.emit(event)
-                self._pump.cancel()
-                await asyncio.gather(self._pump, return_exceptions=True)
+            for pump in self._pumps:
+                pump.cancel()
+            await asyncio.gather(*self._pumps, return_exceptions=True)
             await self._crew.close()
         with contextlib.suppress(InfrastructureError):
             self._journal.flush()

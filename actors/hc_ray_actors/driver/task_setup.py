@@ -41,24 +41,24 @@ class Chores:
 
     def __init__(self, retries: RetryConfig, crew: Crew, *, tell: Callable[[str, Attempt, str], None]) -> None:
         self._retries, self._crew, self._tell = retries, crew, tell
-        self._images: dict[tuple[str, bool], _Chore] = {}
+        self._images: dict[str, _Chore] = {}
         self._controls: dict[str, _Chore] = {}
 
-    async def image(self, task: Task, record: Record, *, solver: bool) -> None:
-        """The task's image is ready where it is used first: by solvers, or by verifiers alone. One that could not be
-        made is not tried again in this sweep. Raises what its last attempt raised."""
+    async def image(self, task: Task, record: Record) -> None:
+        """The task's image is ready on some node. One that could not be made is not tried again in this sweep. Raises
+        what its last attempt raised."""
 
         async def make() -> None:
-            await self._crew.prepare(task, solver=solver)
+            await self._crew.prepare(task)
 
-        await self._share(self._images, (task.digest, solver), "environment", task, make, record)
+        await self._share(self._images, task.digest, "environment", task, make, record)
 
     async def control(self, task: Task, record: Record, slot: Slot) -> None:
         """The task's own reference passes. Raises ``ControlError`` where it does not, and what its last attempt raised
         where that could not be seen: the task's next trial looks again then."""
 
         async def look() -> None:
-            verdict = await self._crew.verifier().control(task)
+            verdict = await self._crew.verify(task, lambda verifier: verifier.control(task))
             if verdict.passed is False:
                 raise ControlError(f"the task's own reference solution does not pass: {verdict.cause}")
 

@@ -12,6 +12,7 @@ from hc_ray.reports import report
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.cluster import Cluster
 from hc_ray_actors.driver import results
+from hc_ray_actors.driver.distribution import give_keys
 from hc_ray_actors.driver.plan import Plan
 from hc_ray_actors.tracker import Tracker
 
@@ -65,6 +66,7 @@ class Tracking:
             await asyncio.wait([self._update], timeout=PATIENCE if interrupted else None)
         if self._tracker is None:
             self._tracker = self._spawned(cluster) if cluster else Tracker(self.uri, results.absolute(self._plan.out))
+        await give_keys(self._tracker, stores=True)
         status = "KILLED" if interrupted else "FINISHED"
         return str(
             await asyncio.wait_for(self._tracker.export(dict(summary), status), PATIENCE if interrupted else None)
@@ -77,6 +79,7 @@ class Tracking:
 
     async def _follow(self) -> None:
         with contextlib.suppress(Exception):  # what is told next will say what is wrong, if it still is
+            await give_keys(self._tracker, stores=True)
             await self._tracker.prepare()
         await self._begun.wait()
         done = -1

@@ -4,6 +4,7 @@ what is tried again on the way (``attempts`` draws the line between fail and uns
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
+from operator import methodcaller
 from typing import Any, TypeVar
 
 from hc_ray.domain.candidate import Submission
@@ -51,6 +52,8 @@ class Journeys:
         self._configs = {one.hash: one.name for one in plan.configs}
         self._chores = Chores(plan.config.retries, crew, tell=self._tell)
         self._retried = set(plan.unscored)
+        self._troubled: set[asyncio.Task[Any]] = set()
+        """Trials with an attempt that failed."""
 
     async def one(self, key: TrialKey, slot: Slot) -> TrialResult:
         """One trial from its start to its committed result. Raises ``Broken``, ``StoreError`` and ``LeakError``: the
@@ -71,7 +74,9 @@ class Journeys:
             else:
                 self._give_up(record, fault)
         if broken is not None and not record.attempts:
-            raise broken  # nothing of this trial is worth keeping
+            # Nothing of this trial is worth keeping; those that met what broke are to leave their evidence first.
+            await asyncio.gather(*self._troubled, return_exceptions=True)
+            raise broken
         if broken is not None and not record.verdicts:
             record.unscored()
         result = await self._commit(record)
@@ -97,14 +102,14 @@ class Journeys:
         began = now()
         start = TrialStart(trial=key.name, task=key.task, agent=key.agent, seed=key.seed,
                            config=self._configs.get(key.config_hash, ""))  # fmt: skip
-        solver = key.agent not in WITHOUT_MODEL
         try:
             # Without a slot: a build that hangs keeps nobody else from working.
-            await self._chores.image(task, record, solver=solver)
+            await self._chores.image(task, record)
         except Exception:
             self._emit(start)
             raise
         record.environment(began)
+        record.ran_in(self._crew.image_of(task), self._crew.runners)
         await slot.take()
         await self._crew.mended()
         if self._sleep and self._begun:
@@ -141,8 +146,9 @@ class Journeys:
             return
         if record.key.agent == "oracle":
             submission = await self._persist(
-                "reference", record, slot, lambda: slot.during(self._crew.verifier().reference(task))
-            )
+                "reference", record, slot,
+                lambda: slot.during(self._crew.verify(task, lambda verifier: verifier.reference(task))),
+            )  # fmt: skip
         record.submitted(submission)
         await self._grade(task, submission, record, slot)
 
@@ -161,12 +167,12 @@ class Journeys:
                 await slot.take()
 
     async def _solve_and_judge(self, task: Task, record: Record, slot: Slot) -> None:
-        key = record.key
+        key, trials = record.key, self._crew.trials_of(task.digest)
 
         async def solve() -> Step:
             record.begin()
             request = Request(key=key, task=task, budget=key.budget)
-            step: Step = await self._crew.trials.start(request)
+            step: Step = await trials.call(lambda actor: actor.start(request))
             if step.fault is not None:
                 raise Failed(step.fault)
             return step
@@ -185,7 +191,7 @@ class Journeys:
                 record.enter("queue for a slot")
                 await slot.take()
             record.enter("solving")
-            step = await self._crew.trials.resume(key.name, passed)
+            step = await trials.call(methodcaller("resume", key.name, passed))
             if step.fault is not None:
                 raise Failed(step.fault)
         record.ended(step.outcome, step.changed)
@@ -194,7 +200,9 @@ class Journeys:
     async def _let_go(self, key: TrialKey) -> None:
         """End a parked trial; one whose process is gone has ended."""
         with contextlib.suppress(InfrastructureError):
-            await self._crew.trials.fail(key.name, "no verdict could be had")
+            await self._crew.trials_of(key.task_digest).call(
+                lambda actor: actor.fail(key.name, "no verdict could be had")
+            )
 
     async def _judge(self, task: Task, submission: Submission, record: Record, slot: Slot) -> None:
         """A verdict is believed only of a task whose own reference passes; a pass no more than a fail, or a broken task
@@ -210,11 +218,14 @@ class Journeys:
 
         def graded() -> Awaitable[Any]:
             if solve:
-                return slot.during(self._crew.verifier().grade_reference(task, keeps_output))
-            if submission is None:
-                return slot.during(self._crew.verifier().grade(task, None, keeps_output))
-            verifier, known = self._crew.near(submission)
-            return slot.during(verifier.grade(task, known, keeps_output))
+                work = self._crew.verify(task, lambda verifier: verifier.grade_reference(task, keeps_output))
+            elif submission is None:
+                work = self._crew.verify(task, lambda verifier: verifier.grade(task, None, keeps_output))
+            else:
+                work = self._crew.verify_near(
+                    task, submission, lambda verifier, known: verifier.grade(task, known, keeps_output)
+                )
+            return slot.during(work)
 
         once = submission is not None and submission.living is not None
         verdict = await self._persist("grade", record, slot, graded, once=once)
@@ -230,6 +241,9 @@ class Journeys:
             retries = retries.model_copy(update={"attempts": 1})
 
         def note(attempt: Attempt) -> None:
+            if (trial := asyncio.current_task()) is not None and trial not in self._troubled:
+                self._troubled.add(trial)
+                trial.add_done_callback(self._troubled.discard)
             record.note(attempt)
             self._tell(record.key.name, attempt)
             slot.give()
@@ -257,8 +271,7 @@ class Journeys:
         result = record.result()
         packed = trial_files.files(record, result, self._censor)
         await self._scan(record.key.name, trial_files.plain(record, packed))
-        with self._lease.held():
-            trial_files.commit(self._store, record, packed)
+        await trial_files.keep(self._store, self._lease, record, packed)
         metadata = result.agent_result.metadata
         self._emit(
             TrialComplete(

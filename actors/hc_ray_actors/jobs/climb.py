@@ -28,6 +28,7 @@ from hc_ray_actors import verifiers
 from hc_ray_actors.cluster import Cluster, RayCluster
 from hc_ray_actors.driver import results, sweep
 from hc_ray_actors.driver.configs import drafts, settle
+from hc_ray_actors.driver.distribution import furnish
 from hc_ray_actors.driver.journal import Lease
 from hc_ray_actors.driver.plan import anywhere
 from hc_ray_actors.driver.resumption import comparable
@@ -158,7 +159,8 @@ class _Lasting:
 
     def __init__(self, cluster: Cluster) -> None:
         self.where, self.here = cluster.where, cluster.here
-        self.nodes, self.spawn, self.kill = cluster.nodes, cluster.spawn, cluster.kill
+        self.members, self.free, self.holders = cluster.members, cluster.free, cluster.holders
+        self.spawn, self.put, self.kill = cluster.spawn, cluster.put, cluster.kill
 
     def close(self) -> None:
         """Whoever made the cluster closes it."""
@@ -169,6 +171,7 @@ async def _answer(config: EngineConfig, cluster: Cluster, prompt: Prompt) -> Com
     engine, profile, _ = role_model(config)
     actor = spawn_engine(cluster, engine)
     try:
+        await furnish(cluster, actor, engine)
         model = open_model(engine, await actor.start(), timeout=request_seconds(engine, profile.context_tokens))
         try:
             return await model.complete(prompt)

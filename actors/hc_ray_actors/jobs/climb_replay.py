@@ -49,10 +49,10 @@ class StoredTrials:
         return gain
 
     async def _look(self, incumbent: SolverConfig, changed: SolverConfig) -> Look:
-        if self._cluster.here not in self._cluster.nodes(VERIFIER):
-            self._note("stored trials were not looked at: the driver's node has no verifier_slot")
+        if self._cluster.free(VERIFIER).get(self._cluster.here, 0) < 1:
+            self._note("stored trials were not looked at: the driver's node has no free verifier_slot")
             return Look()
-        actor = self._cluster.spawn(Auditing, node=self._cluster.here, resource=VERIFIER, units=0.01)
+        actor = self._cluster.spawn(Auditing, node=self._cluster.here, resource=VERIFIER, units=1)
         try:
             found: Look = await actor.look(self._sweeps(), incumbent, changed)
             return found

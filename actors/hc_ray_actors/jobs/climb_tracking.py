@@ -11,6 +11,7 @@ from hc_ray.domain.errors import LeakError
 from hc_ray.stores.mlflow_story import Status
 from hc_ray_actors import verifiers
 from hc_ray_actors.cluster import Cluster
+from hc_ray_actors.driver.distribution import give_keys
 from hc_ray_actors.driver.results import absolute
 from hc_ray_actors.driver.tracking import PATIENCE, SHARE
 from hc_ray_actors.jobs.climb_story import climb_story
@@ -49,6 +50,7 @@ class ClimbTracking:
     def _follow(self) -> None:
         if self._apart:  # a process of its own, whose priority may be lowered
             with contextlib.suppress(Exception):  # the end will say what is wrong, if it still is
+                asyncio.run(give_keys(self._tracker, stores=True))
                 asyncio.run(self._tracker.prepare())
         while True:
             self._more.wait()

@@ -16,7 +16,8 @@ from hc_ray_actors.cluster import InProcess
 from hc_ray_actors.driver import sweep
 from hc_ray_actors.driver.plan import prepare
 from hc_ray_actors.engine import Engine
-from hc_ray_actors.sandboxes import RemotePlace, Sandboxes
+from hc_ray_actors.remote_place import RemotePlace, Station
+from hc_ray_actors.sandboxes import Sandboxes
 from hc_ray_actors.trials import RoleSetup, Trials, together
 
 
@@ -71,9 +72,10 @@ async def _suite(plan: sweep.Plan) -> Suite:
             role: RoleSetup(engine=config, endpoints=(endpoints[config],), profile=profile, digest=digest)
             for role, (config, profile, digest) in testers.items()
         }
-        trials = Trials({str(role): setup for role, setup in setups.items()}, [sandboxes], {}, None)
+        trials, station = Trials("", {}, None), {"here": Station(sandboxes)}
+        await trials.arrange({str(role): setup for role, setup in setups.items()}, station)
         role: RoleModel = together({role: trials.role(role, 0) for role in setups})["tester"]
-        place = RemotePlace([sandboxes], {})
+        place = RemotePlace(station, {})
         suite = await make(plan.taken[0], config=plan.config.solver, seed=0, tester=role, place=place)
         await trials.stop()
         return suite

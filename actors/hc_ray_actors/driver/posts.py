@@ -1,0 +1,224 @@
+"""One actor's post in a sweep: who stands there now, how another is put there, and whether it can be given work.
+
+A post that fails rests, and is looked at again after a while (probation); meanwhile others of its kind do the work::
+
+    starting ──► ready ◄──► resting ──► spent    its actors die too often
+                   └──────────┴───────► gone     its node has left
+"""
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+from hc_ray.domain.errors import ActorError, HcRayError, InfrastructureError, UserError
+
+RESTARTS, PERIOD = 5, 600.0
+"""An actor that is started anew more often than this in so many seconds is not started any more."""
+ANSWER_SECONDS = 20.0
+"""How long an actor may take to say that it is well. It waits for no work there, only for its machine."""
+START_SECONDS = 90.0
+"""How long an actor's process may take to come up: its slots may just be taken by somebody else."""
+POLL_SECONDS, LONGEST = 1.0, 60.0
+"""A post that rests is looked at again after so many seconds, doubled up to ``LONGEST``; every ``POLL_SECONDS`` where
+nobody else does its work."""
+STRIKES, WITHIN = 3, 60.0
+"""A post that is named as the cause of so many failures in so many seconds rests, although it says that it is well."""
+
+State = Literal["starting", "ready", "resting", "spent", "gone"]
+
+
+class Post:
+    """A place for one actor."""
+
+    def __init__(
+        self,
+        kind: str,
+        what: str,
+        make: Callable[["Post"], Any],
+        begin: Callable[["Post"], Awaitable[None]],
+        *,
+        node: str | None = None,
+        kill: Callable[[Any], None],
+        changed: Callable[["Post"], None],
+        alone: Callable[["Post"], bool],
+    ) -> None:
+        """``what``: the actor, for a reader. ``make`` puts an actor on the post's node (or names the node first);
+        ``begin`` makes it fit for work; both may raise ``HcRayError``. ``alone``: whether no other post of its kind is
+        ready."""
+        self.kind, self.what, self.node = kind, what, node
+        self.state: State = "starting"
+        self.why = ""
+        """Why it is not ready."""
+        self.actor: Any = None
+        self.units = 0
+        """Slots that its actor holds."""
+        self.answer: Any = None
+        """What ``begin`` was told by the actor: of an engine, where it listens."""
+        self.busy = 0
+        """Calls that are under way."""
+        self.renewed = 0
+        self._make, self._begin, self._kill, self._changed, self._alone = make, begin, kill, changed, alone
+        self._renewals: deque[float] = deque(maxlen=RESTARTS)
+        self._strikes: deque[float] = deque(maxlen=STRIKES)
+        self._checking: asyncio.Task[None] | None = None
+        self._asked = False
+        self._probation: asyncio.Task[None] | None = None
+        self._pause = POLL_SECONDS
+
+    @property
+    def name(self) -> str:
+        """How a fault names it (``HcRayError.where``)."""
+        return f"{self.kind}@{self.node}"
+
+    async def open(self) -> None:
+        """Put the first actor there. Raises what hindered it; an infrastructure's fault lets the post rest besides."""
+        try:
+            await self._start()
+        except InfrastructureError as fault:
+            self._rest(str(fault))
+            raise
+        except HcRayError as fault:
+            self._end("spent", str(fault))
+            raise
+        self._set("ready")
+
+    async def call(self, work: Callable[[Any], Awaitable[Any]]) -> Any:
+        """Have the actor do something; what fails bears the post's name."""
+        self.busy += 1
+        try:
+            if self.actor is None:
+                raise ActorError(f"{self.what} died")
+            return await work(self.actor)
+        except HcRayError as fault:
+            fault.where = fault.where or self.name
+            raise
+        finally:
+            self.busy -= 1
+
+    @property
+    def looked_at(self) -> "asyncio.Task[None] | None":
+        """The look that is under way: what the post was before may hold no more."""
+        return None if self._checking is None or self._checking.done() else self._checking
+
+    def suspect(self, text: str) -> Awaitable[None]:
+        """It was named as the cause of a failure."""
+        return self._suspected(self.check(), text)
+
+    async def _suspected(self, look: Awaitable[None], text: str) -> None:
+        await look
+        now = time.monotonic()
+        self._strikes.append(now)
+        often = len(self._strikes) == STRIKES and now - self._strikes[0] < WITHIN
+        if self.state == "ready" and often and not self._alone(self):
+            self._rest(text)
+
+    def check(self) -> Awaitable[None]:
+        """See whether it is well, and start it anew if it died. One look is for all who ask while it has not begun; it
+        is in doubt from this call on."""
+        self._asked = True
+        if self._checking is None or self._checking.done():
+            self._checking = asyncio.ensure_future(self._look())
+            # Where nobody waits for it any more (Ctrl-C), nobody is to be troubled with how it ended.
+            self._checking.add_done_callback(lambda looked: looked.cancelled() or looked.exception())
+        return asyncio.shield(self._checking)
+
+    async def _look(self) -> None:
+        while self._asked and self.state not in ("starting", "spent", "gone"):
+            self._asked = False
+            try:
+                if self.actor is None or not await self._lives():
+                    await self._renew()
+                fault = await asyncio.wait_for(self.actor.fault(), ANSWER_SECONDS)
+            except TimeoutError:
+                fault = f"{self.what} does not answer within {ANSWER_SECONDS:g} s"
+            except UserError as error:
+                return self._end("spent", f"{self.what} does not come up again: {error}")
+            except ActorError:
+                fault = f"{self.what} died"  # meanwhile: the next look starts it anew
+            except HcRayError as error:
+                fault = f"{self.what} does not come up again: {error}"
+            if self.state == "spent":
+                return
+            if fault:
+                self._rest(str(fault).splitlines()[0])
+            else:
+                self._set("ready")
+
+    async def _lives(self) -> bool:
+        try:
+            return bool(await asyncio.wait_for(self.actor.alive(), ANSWER_SECONDS))
+        except ActorError:
+            return False
+
+    async def _renew(self) -> None:
+        now = time.monotonic()
+        if len(self._renewals) == RESTARTS and now - self._renewals[0] < PERIOD:
+            failed = self.why if "does not come up" in self.why else ""
+            self._end("spent", failed or f"{self.what} died {RESTARTS + 1} times within {PERIOD / 60:g} minutes")
+            raise ActorError(self.why)
+        self._renewals.append(now)
+        self.renewed += 1
+        await self.dismiss()
+        await self._start()
+        if self.state == "ready":
+            self._changed(self)  # as before, but elsewhere
+
+    async def _start(self) -> None:
+        self.actor = self._make(self)
+        try:
+            await asyncio.wait_for(self.actor.alive(), START_SECONDS)
+            await self._begin(self)
+        except TimeoutError:
+            await self.dismiss()
+            raise InfrastructureError(f"{self.what} did not start within {START_SECONDS:g} s") from None
+        except BaseException:
+            await self.dismiss()
+            raise
+
+    async def dismiss(self) -> None:
+        """End its actor, dead or alive, and all that it started."""
+        actor, self.actor = self.actor, None
+        if actor is None:
+            return
+        if stop := getattr(actor, "stop", None) if self.answer is not None else None:
+            with contextlib.suppress(Exception):
+                await asyncio.wait_for(stop(), 10)
+        with contextlib.suppress(Exception):
+            self._kill(actor)
+
+    def leave(self) -> None:
+        """Its node is no more."""
+        self._end("gone", "its node left the cluster")
+
+    def _end(self, state: State, why: str) -> None:
+        self._set(state, why)
+        if self._probation is not None:
+            self._probation.cancel()
+
+    def _rest(self, why: str) -> None:
+        self._set("resting", why)
+        if self._probation is None or self._probation.done():
+            self._probation = asyncio.ensure_future(self._on_probation())
+
+    async def _on_probation(self) -> None:
+        while self.state == "resting":
+            await asyncio.sleep(POLL_SECONDS if self._alone(self) else self._pause)
+            self._pause = min(LONGEST, 2 * self._pause)
+            await self.check()
+
+    def _set(self, state: State, why: str = "") -> None:
+        if state == "ready":
+            self._pause = POLL_SECONDS
+        if (state, why) != (self.state, self.why) and self.state not in ("spent", "gone"):
+            self.state, self.why = state, why
+            self._changed(self)
+
+    async def close(self) -> None:
+        """Look after it no more."""
+        tasks = [task for task in (self._probation, self._checking) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

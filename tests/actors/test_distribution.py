@@ -1,0 +1,270 @@
+"""Tasks, keys and weights on their way to nodes: stored once, whole where they arrive, unreadable where they pass."""
+
+import asyncio
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hc_ray.blind.sealing import vault
+from hc_ray.domain.config import EngineConfig
+from hc_ray.domain.errors import ActorError, EngineError, ModelError, SandboxError
+from hc_ray.engines import weights_shelf
+from hc_ray.machine import sealed_box
+from hc_ray_actors.cluster import InProcess
+from hc_ray_actors.driver import distribution
+from hc_ray_actors.driver.distribution import Deliveries, furnish, give_keys
+from hc_ray_actors.engine import Engine
+from hc_ray_actors.role_models import role_model
+from hc_ray_actors.sandboxes import Sandboxes
+from hc_ray_actors.verifiers import Verifiers
+from tests.fakes.tasks import make_task
+
+GGUF = b"GGUF" + bytes(range(256))
+
+
+class Counting(InProcess):
+    """Remembers what was stored."""
+
+    def __init__(self):
+        super().__init__()
+        self.stored = []
+
+    def put(self, value):
+        self.stored.append(value)
+        return value
+
+
+@pytest.fixture
+def dataset(tmp_path, monkeypatch):
+    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "head"))
+    for number in range(6):
+        make_task(tmp_path / "tasks", f"add{number}", instruction=f"Write `add.py`, which adds {number}.\n")
+    return vault.seal(tmp_path / "tasks", tmp_path / "head/public", tmp_path / "head/sealed")
+
+
+def _node(tmp_path, name):
+    roots = [str(tmp_path / name / part) for part in ("public", "sealed")]
+    return Sandboxes("bwrap", roots[0], 1), Verifiers("bwrap", *roots, 1)
+
+
+def _files(root):
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+async def _give(parcels, *nodes):
+    await asyncio.gather(*(parcels.to_sandboxes(sandboxes) for sandboxes, _ in nodes),
+                         *(parcels.to_verifiers(verifiers) for _, verifiers in nodes))  # fmt: skip
+
+
+async def test_tasks_are_stored_once_for_all_nodes_and_arrive_whole_and_what_is_sealed_is_stored_unreadable(
+    dataset, tmp_path
+):
+    cluster = Counting()
+    parcels = Deliveries(cluster, tmp_path / "head/public", tmp_path / "head/sealed", dataset.tasks)
+    await _give(parcels, _node(tmp_path, "a"), _node(tmp_path, "b"))
+    assert len(cluster.stored) == 12  # 6 tasks, 2 parts
+    for node in ("a", "b"):
+        assert _files(tmp_path / node) == _files(tmp_path / "head")
+    assert not any(token.encode() in one for token in dataset.canaries for one in cluster.stored)
+    await _give(parcels, _node(tmp_path, "a"), _node(tmp_path, "joined later"))
+    assert len(cluster.stored) == 12 and _files(tmp_path / "joined later") == _files(tmp_path / "head")
+    later = Counting()
+    await _give(Deliveries(later, tmp_path / "head/public", tmp_path / "head/sealed", dataset.tasks),
+                _node(tmp_path, "a"))  # fmt: skip
+    assert later.stored == []
+
+
+async def test_a_node_with_the_canaries_of_another_head_is_given_these(dataset, tmp_path):
+    other = vault.seal(tmp_path / "tasks", tmp_path / "b/public", tmp_path / "b/sealed")
+    assert other.sealed_digests == dataset.sealed_digests and not set(other.canaries) & set(dataset.canaries)
+    parcels = Deliveries(Counting(), tmp_path / "head/public", tmp_path / "head/sealed", dataset.tasks)
+    await _give(parcels, _node(tmp_path, "b"))
+    assert _files(tmp_path / "b") == _files(tmp_path / "head")
+
+
+async def test_an_actor_is_sent_a_few_tasks_at_once_and_a_disk_that_takes_none_ends_it(dataset, tmp_path):
+    now, most = set(), []
+
+    class Slow:
+        async def missing(self, digests):
+            return digests
+
+        async def install(self, digest, tar):
+            now.add(digest)
+            most.append(len(now))
+            await asyncio.sleep(0.01)
+            now.discard(digest)
+
+    parcels = Deliveries(InProcess(), tmp_path / "head/public", tmp_path / "head/sealed", dataset.tasks)
+    await parcels.to_sandboxes(Slow())
+    assert len(most) == 6 and max(most) == distribution.WINDOW
+    (tmp_path / "full").write_text("no folder")
+    with pytest.raises(SandboxError, match=r"cannot keep task [0-9a-f]{12}: .*full"):
+        await parcels.to_sandboxes(_node(tmp_path, "full")[0])
+
+
+async def test_what_is_sealed_opens_in_its_process_alone_and_only_unchanged_under_its_name(dataset, tmp_path):
+    sealed = sealed_box.seal(sealed_box.public_half(), b"secret")
+    assert sealed_box.opened(sealed) == b"secret" and b"secret" not in sealed
+    other = subprocess.check_output([sys.executable, "-c", _OPENS, sealed.hex()], text=True)
+    locked = sealed_box.lock(key := sealed_box.new_key(), b"tests", "a task")
+    assert other.strip() == "ActorError" and sealed_box.unlock(key, locked, "a task") == b"tests"
+    for broken in (sealed[:-1] + bytes([sealed[-1] ^ 1]), b""):
+        with pytest.raises(ActorError, match="sealed for another one, or was changed"):
+            sealed_box.opened(broken)
+    for wrong in ((sealed_box.new_key(), locked, "a task"), (key, locked, "another"), (key, locked[:9], "a task")):
+        with pytest.raises(ActorError, match="was changed on its way"):
+            sealed_box.unlock(*wrong)
+
+
+_OPENS = """
+import sys
+from hc_ray.machine import sealed_box
+try:
+    sealed_box.opened(bytes.fromhex(sys.argv[1]))
+except Exception as fault:
+    print(type(fault).__name__)
+"""
+
+
+async def test_an_actor_has_the_drivers_key_for_its_engine_and_none_that_its_node_happens_to_have(monkeypatch):
+    engine, sent = EngineConfig(base_url="http://127.0.0.1:9/v1", api_key_env="MY_MODEL"), []
+
+    class Elsewhere(sealed_box.Addressee):
+        async def take_keys(self, sealed):
+            monkeypatch.setenv("MY_MODEL", "of this node")
+            sent.append(sealed)
+            await super().take_keys(sealed)
+
+    monkeypatch.setenv("MY_MODEL", "of the driver")
+    await give_keys(Elsewhere(), [engine, engine])
+    assert os.environ["MY_MODEL"] == "of the driver" and len(sent) == 1 and b"driver" not in sent[0]
+    monkeypatch.delenv("MY_MODEL")
+    await give_keys(Elsewhere(), [engine])
+    assert "MY_MODEL" not in os.environ
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of the store")
+    await give_keys(Elsewhere(), [EngineConfig()], stores=True)
+    assert sent[2:] and os.environ["AWS_SECRET_ACCESS_KEY"] == "of the store"
+    await give_keys(None, [EngineConfig()])  # nothing to send: not even asked
+
+
+@pytest.fixture
+def planned(tmp_path, monkeypatch):
+    """An engine of weights that lie on the head alone, whose disk is a folder; this process is another node then."""
+    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "head"))
+    weights = tmp_path / "m.gguf"
+    weights.write_bytes(GGUF)
+    engine, _, _ = role_model(EngineConfig(model=str(weights)))
+    monkeypatch.setattr(distribution, "PIECE", 100)
+    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "node"))
+    monkeypatch.setattr(distribution, "model_of", lambda engine: _of_head(Path(engine.model)))
+    monkeypatch.setattr(weights_shelf, "resolve", _not_here)
+    return engine
+
+
+def _of_head(path):
+    from hc_ray.engines.catalogue import ResolvedModel
+
+    return ResolvedModel(name=path.stem, path=path, digest="", profile={})
+
+
+def _not_here(model, sha256):
+    raise ModelError(f"{model}: no such file")
+
+
+async def test_weights_that_a_node_lacks_are_sent_once_in_pieces_and_served_from_its_shelf(planned, tmp_path):
+    cluster = Counting()
+    await asyncio.gather(*(furnish(cluster, Engine(planned), planned) for _ in range(2)))
+    assert [len(piece) for piece in cluster.stored] == [100, 100, 60]
+    [kept] = (tmp_path / "node/models/by-digest" / planned.sha256).glob("*.gguf")
+    assert kept.name == "m.gguf" and hashlib.sha256(kept.read_bytes()).hexdigest() == planned.sha256
+    from hc_ray.engines.catalogue import resolve
+
+    assert resolve("/nowhere/m.gguf", planned.sha256).path == kept
+
+
+async def test_other_weights_than_planned_and_a_disk_without_room_are_refused_in_one_line(planned, monkeypatch):
+    Path(planned.model).write_bytes(GGUF[::-1])
+    with pytest.raises(ModelError, match=r"m\.gguf has changed since this sweep was planned"):
+        await furnish(InProcess(), Engine(planned), planned)
+    full = type("Usage", (), {"free": 7})
+    monkeypatch.setattr(weights_shelf.shutil, "disk_usage", lambda path: full)
+    with pytest.raises(
+        EngineError, match=r"node \S+ cannot keep the weights: they need 0.0 GiB, .*by-digest.* 0.0 GiB free"
+    ):
+        await furnish(InProcess(), Engine(planned), planned)
+
+
+SCRIPT = """
+import asyncio, glob, json, os, sys
+from pathlib import Path
+from hc_ray.blind.sealing import vault
+from hc_ray.domain.config import EngineConfig
+from hc_ray.machine.sealed_box import Addressee
+from hc_ray_actors.cluster import RayCluster
+from hc_ray_actors.driver.distribution import Deliveries, give_keys
+from hc_ray_actors.verifiers import Verifiers
+
+class Asking(Addressee):
+    async def key(self):
+        return len(os.environ["MY_MODEL"])
+
+head, node = Path(os.environ["HC_RAY_HOME"]), Path(sys.argv[1], "node")
+dataset = vault.seal(Path(sys.argv[1], "tasks"), head / "public", head / "sealed")
+cluster = RayCluster()
+os.environ["MY_MODEL"] = key = sys.argv[2]
+told = {"plain": "test_adds_in_the_open", "canary": dataset.canaries[0], "test": "test_adds_negative", "key": key}
+
+async def deliver():
+    verifiers = cluster.spawn(Verifiers, "bwrap", str(node / "public"), str(node / "sealed"), 1)
+    asking = cluster.spawn(Asking)
+    await Deliveries(cluster, head / "public", head / "sealed", dataset.tasks).to_verifiers(verifiers)
+    await give_keys(asking, [EngineConfig(base_url="http://127.0.0.1:9/v1", api_key_env="MY_MODEL")])
+    return await asking.key()
+
+def memory():
+    for path in glob.glob("/proc/[0-9]*/fd/*"):
+        try:
+            if os.readlink(path).startswith("/dev/shm/plasma"):
+                yield Path(path)
+        except OSError:
+            pass
+
+def held():
+    found, data = dict.fromkeys(told, 0), b""
+    for path in (*memory(), *(path for path in cluster._folder.rglob("*") if path.is_file())):
+        data = path.read_bytes()
+        for name, text in told.items():
+            found[name] += text.encode() in data
+    return found
+
+try:
+    plain = cluster.put(told["plain"].encode())
+    length, stored = asyncio.run(deliver()), held()
+    fill = [cluster.put(os.urandom(60 << 20)) for _ in range(5)]  # more than there is memory: the rest is spilled
+    spilled = held()
+    files = {str(path.relative_to(node)): path.read_bytes().hex() for path in node.rglob("*") if path.is_file()}
+    same = all((head / path).read_bytes().hex() == text for path, text in files.items())
+    print(json.dumps({"key": length, "stored": stored, "spilled": spilled, "files": len(files), "same": same}))
+finally:
+    cluster.close()
+"""
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_no_test_canary_or_key_stands_in_rays_memory_spill_files_or_logs(tmp_path):
+    make_task(tmp_path / "tasks")
+    environment = {**os.environ, "HC_RAY_HOME": str(tmp_path / "head")}
+    words = [sys.executable, "-c", SCRIPT, str(tmp_path), "sk-0123456789-the-key-of-nobody"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=180, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = json.loads(done.stdout.strip().splitlines()[-1])
+    assert told["key"] == len(words[-1]) and told["same"] and told["files"] >= 8
+    for when in ("stored", "spilled"):
+        assert told[when].pop("plain") > 0 and set(told[when].values()) == {0}, told
