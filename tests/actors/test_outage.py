@@ -48,7 +48,7 @@ def test_trials_that_find_out_one_after_the_other_wait_for_the_mend_that_is_unde
     stage = Stage(solve=drops, fault=fault)
     summary, _ = run(plan_of(tmp_path / "out", 8, seeds=5, concurrency=40, retries=PATIENT), stage)
     assert (summary.done, summary.unscored) == (40, 0)
-    assert stage.count("fault", "_Verifiers") < 40  # looks that found a fault included
+    assert stage.count("fault", "_Verifiers") < 60  # of 40 that asked and 30 looks that found a fault
 
 
 def test_trials_that_have_not_begun_wait_for_the_mend_and_the_one_that_met_it_loses_one_attempt(tmp_path):

@@ -91,9 +91,13 @@ class Crew:
         return any(post.kind == VERIFIER for post in self._posts)
 
     async def verify(self, task: Task | None, work: Callable[[Any], Awaitable[T]]) -> T:
-        """Have a verifier do something: the least busy of those whose node has the task's image."""
+        """Have a verifier do something: the least busy of those whose node has the task's image. Without a task it needs
+        no sandbox, and one that rests will do."""
         ready = self._ready(VERIFIER)
-        able = [post for post in ready if task is None or not self._images.lacks(post.node, task)] or ready
+        if task is None:
+            able = ready or [post for post in self._posts if post.kind == VERIFIER and post.actor is not None]
+        else:
+            able = [post for post in ready if not self._images.lacks(post.node, task)] or ready
         if not able:
             raise InfrastructureError(self._nobody(VERIFIER))
         answer: T = await min(able, key=lambda post: post.busy / max(1, post.units)).call(work)
