@@ -1,6 +1,7 @@
 """Which sandboxes a machine has, Docker's or bubblewrap's: each is tried before it is taken, and what was taken is said
 with the reason."""
 
+import contextlib
 from collections.abc import Collection, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -175,7 +176,8 @@ def open_place(backend: str, public_root: Path, *, label: str) -> SandboxPlace:
         from hc_ray.sandboxes.docker.reaper import reap
         from hc_ray.sandboxes.docker.sandbox import DockerPlace
 
-        reap()
+        with contextlib.suppress(SandboxError):  # no daemon: nothing is left there, and who needs it will be told
+            reap()
         return DockerPlace(public_root, owner=owner)
     from hc_ray.sandboxes.bwrap.sandbox import BwrapPlace
 

@@ -53,6 +53,10 @@ def sweep(
         str | None,
         typer.Option("--address", help="A running Ray cluster: host:port, or auto for the one on this machine."),
     ] = None,
+    wait_nodes: Annotated[
+        str | None,
+        typer.Option("--wait-nodes", metavar="N[:SECONDS]", help="Wait until so many nodes of the cluster are up."),
+    ] = None,
     verbose: Verbose = False,
     as_json: Json = False,
 ) -> int:
@@ -70,25 +74,28 @@ def sweep(
         raise ConfigError("climb: settings with terms of a climb need search: climb, too (or run hc-ray climb)")
     from hc_ray_actors.driver import sweep as sweeps
 
-    plan = sweeps.prepare(settings, resume=resume, address=address)
-    if dry_run:
-        _show_plan(plan, as_json=as_json, whole=True)
-        return 0
-    from hc_ray.cli.text import tell_plan
-    from hc_ray.reports import report as reports
-    from hc_ray.reports import terminal
+    with sweeps.joined(address, wait_nodes) as cluster:
+        plan = sweeps.prepare(settings, resume=resume, address=address, cluster=cluster)
+        if dry_run:
+            _show_plan(plan, as_json=as_json, whole=True)
+            return 0
+        from hc_ray.cli.text import tell_plan
+        from hc_ray.reports import report as reports
+        from hc_ray.reports import terminal
 
-    stream = people(as_json)
-    tell_plan(plan, stream, whole=verbose)
-    missing = len(plan.trials) - plan.done
-    total = plan.done + min(missing, max_trials or missing)
-    progress = terminal.Progress(
-        total, done=plan.done, estimated_seconds=plan.estimated_seconds, verbose=verbose, stream=stream
-    )
-    with progress:
-        ended = sweeps.run(plan, events=progress, max_trials=max_trials, sleep=sleep, address=address)
-        progress.doing("computing the results")
-        summary = reports.summarise(sweep_store(ended.out))
+        stream = people(as_json)
+        tell_plan(plan, stream, whole=verbose)
+        missing = len(plan.trials) - plan.done
+        total = plan.done + min(missing, max_trials or missing)
+        progress = terminal.Progress(
+            total, done=plan.done, estimated_seconds=plan.estimated_seconds, verbose=verbose, stream=stream
+        )
+        with progress:
+            ended = sweeps.run(
+                plan, events=progress, max_trials=max_trials, sleep=sleep, address=address, cluster=cluster
+            )
+            progress.doing("computing the results")
+            summary = reports.summarise(sweep_store(ended.out))
     return _finish(ended, summary, as_json=as_json)
 
 

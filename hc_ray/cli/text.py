@@ -37,6 +37,7 @@ def plan_data(plan: Any) -> dict[str, Any]:
         "sandbox": plan.sandbox,
         "sandbox_why": plan.sandbox_why,
         "place": plan.place,
+        "nodes": [node.model_dump(mode="json") for node in plan.nodes],
         "notes": list(plan.notes),
         "config": plan.config.model_dump(mode="json"),
     }
@@ -56,6 +57,7 @@ def tell_plan(plan: Any, stream: Stream = None, *, whole: bool = False) -> None:
         *((role, _engine(engine)) for role, engine in config.roles.items() if asks_model),
         ("sandbox", f"{plan.sandbox}: {plan.sandbox_why}"),
         ("runs on", plan.place),
+        *(("node", _node(node)) for node in plan.nodes),
         ("cost", _cost(plan)),
         ("minimum detectable effect", _effect(plan)),
         *(("note", note) for note in plan.notes),
@@ -74,6 +76,13 @@ def tell_plan(plan: Any, stream: Stream = None, *, whole: bool = False) -> None:
         if len(shown) < len(plan.refused):
             say(f"and {len(plan.refused) - len(shown)} more (-v lists them)", stream=stream, style="dim")
     say(stream=stream)
+
+
+def _node(node: Any) -> str:
+    slots = ", ".join(f"{kind.removesuffix('_slot')} {count:g}" for kind, count in node.slots.items() if count)
+    faults = "; ".join(f"no {backend}: {fault}" for backend, fault in node.faults.items())
+    told = f"left out: {node.left_out}" if node.left_out else f"slots: {slots}{f' ({faults})' if faults else ''}"
+    return f"{node.name} ({node.address}), {told}"
 
 
 def _engine(engine: EngineConfig) -> str:

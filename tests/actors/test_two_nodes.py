@@ -34,7 +34,8 @@ try:
     actors = [crew.spawn(Whereabouts, node=crew.here) for _ in range(3)]
     print(json.dumps({
         "up": nodes.address, "head": nodes.head_node.node_id, "where": crew.where, "here": crew.here,
-        "sandboxes": [one.id for one in crew.members() if one.slots[cluster.SANDBOX]], "stand": asyncio.run(stand(actors)),
+        "sandboxes": [one.id for one in crew.members() if one.slots[cluster.SANDBOX]],
+        "stand": asyncio.run(stand(actors)),
     }))
 finally:
     if crew is not None:

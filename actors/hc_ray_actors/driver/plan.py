@@ -18,8 +18,10 @@ from hc_ray.statistics.estimators import minimal_detectable_effect
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors import verifiers
 from hc_ray_actors.address import running_cluster
-from hc_ray_actors.backends import Choice, choose
+from hc_ray_actors.backends import Backends, Choice, choose
+from hc_ray_actors.cluster import Cluster
 from hc_ray_actors.driver.configs import PlannedConfig, drafts, settle
+from hc_ray_actors.driver.nodes import BackendsOfNodes, SeenNode, look
 from hc_ray_actors.driver.resumption import reconcile
 from hc_ray_actors.driver.task_choice import (
     Split,
@@ -79,6 +81,8 @@ class Plan(Value):
     sandbox_why: str
     place: str
     """``laptop`` or the address of the cluster that is up."""
+    nodes: tuple[SeenNode, ...] = ()
+    """The cluster's nodes, as they were seen when the sweep was planned."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -105,8 +109,11 @@ def arms_of(configs: Sequence[PlannedConfig]) -> int:
     return len({arm for one in configs for arm in one.stands.items() if arm[0] not in WITHOUT_MODEL})
 
 
-def prepare(config: SweepConfig, *, resume: bool = False, address: str | None = None) -> Plan:
-    """Work out a sweep; nothing is written to its directory. Raises ``UserError`` for what the user can mend."""
+def prepare(
+    config: SweepConfig, *, resume: bool = False, address: str | None = None, cluster: Cluster | None = None
+) -> Plan:
+    """Work out a sweep; nothing is written to its directory. ``cluster``: where it will run, if that is up. Raises
+    ``UserError`` for what the user can mend."""
     folder = dataset_folder(config.dataset)
     if Path(config.dataset).expanduser().is_dir():
         # A resume from another folder must find the same tasks.
@@ -120,7 +127,9 @@ def prepare(config: SweepConfig, *, resume: bool = False, address: str | None = 
     split = fixed_split(config, folder, sealed.tasks, refines=any(one.config.solver.refinement for one in drafted))
     out = config.out or _default_out(folder)
     named, refused = select(config, split, sealed.tasks, sealed.refused)
-    choice, tasks, refused = _placed(config, folder, named, refused, public_root, out if resume else None)
+    seen = look(cluster, config.sandbox) if cluster is not None else ()
+    here = BackendsOfNodes(seen) if seen else None
+    choice, tasks, refused = _placed(config, folder, named, refused, public_root, out if resume else None, here)
     configs, told = settle(drafted)
     models = configs[0].models
     given = _given(config)
@@ -156,7 +165,8 @@ def prepare(config: SweepConfig, *, resume: bool = False, address: str | None = 
         minimal_effect=minimal_detectable_effect(len(tasks), config.seeds) if arms_of(configs) > 1 else None,
         sandbox=choice.backend,
         sandbox_why=choice.why,
-        place=running_cluster(address) or "laptop",
+        place=cluster.where if cluster is not None else running_cluster(address) or "laptop",
+        nodes=seen,
         notes=(*choice.notes, *told, *found.notes, *_notes(config, split)),
     )
 
@@ -188,15 +198,16 @@ def _placed(
     refused: list[RefusedTask],
     public_root: Path,
     resumed: str | None,
+    here: Backends | None,
 ) -> tuple[Choice, list[Task], list[RefusedTask]]:
     """The sandboxes that the sweep runs in, the tasks that they take, and those refused. Raises ``UserError`` where
     none is left, ``PlatformError`` where no sandbox works."""
     tasks = [with_grading(with_network(task, config.network), config.grading) for task in named]
     began = _began_with(resumed) if resumed and config.sandbox == "auto" else None
     if began:
-        choice = choose(began, tasks, public_root, why="as this sweep began")
+        choice = choose(began, tasks, public_root, why="as this sweep began", here=here)
     else:
-        choice = choose(config.sandbox, tasks, public_root)
+        choice = choose(config.sandbox, tasks, public_root, here=here)
     if choice.backend == "bwrap" and bwrap_command.shows(folder):
         raise DatasetError(f"{folder} is inside a folder that every bwrap sandbox can read; move the dataset elsewhere")
     if config.grading == "shared" and choice.backend == "bwrap":

@@ -91,8 +91,8 @@ class Crew:
         return any(post.kind == VERIFIER for post in self._posts)
 
     async def verify(self, task: Task | None, work: Callable[[Any], Awaitable[T]]) -> T:
-        """Have a verifier do something: the least busy of those whose node has the task's image. Without a task it needs
-        no sandbox, and one that rests will do."""
+        """Have a verifier do something: the least busy of those whose node has the task's image. Without a task it
+        needs no sandbox, and one that rests will do."""
         ready = self._ready(VERIFIER)
         if task is None:
             able = ready or [post for post in self._posts if post.kind == VERIFIER and post.actor is not None]

@@ -25,6 +25,7 @@ from hc_ray_actors.cluster import SANDBOX, Cluster, RayCluster
 from hc_ray_actors.driver import concurrency_window, results
 from hc_ray_actors.driver.concurrency_window import Slot
 from hc_ray_actors.driver.journal import Journal, Lease
+from hc_ray_actors.driver.nodes import joined
 from hc_ray_actors.driver.plan import Plan, prepare
 from hc_ray_actors.driver.posts import Post
 from hc_ray_actors.driver.resumption import stored_config
@@ -41,7 +42,7 @@ TRIALS_PER_SLOT = {"direct": 1, "loop": 2}
 """Trials in flight for each request that an engine serves at once, by style: a trial of style ``direct`` asks for
 several answers at a time, one of style ``loop`` for one, and then works in its sandbox."""
 
-__all__ = ["Plan", "SweepSummary", "prepare", "run", "stored_config"]
+__all__ = ["Plan", "SweepSummary", "joined", "prepare", "run", "stored_config"]
 
 
 class SweepSummary(Value):
