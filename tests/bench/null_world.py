@@ -23,6 +23,7 @@ from hc_ray.search.trial_outcome import TrialOutcome
 from hc_ray_actors.cluster import InProcess, RayCluster
 from hc_ray_actors.driver.plan import Plan
 from hc_ray_actors.engine import Endpoint
+from hc_ray_actors.node_probe import NodeReport, report
 from hc_ray_actors.sandboxes import Sandboxes
 from hc_ray_actors.suite_shelf import SuiteShelf
 
@@ -187,6 +188,9 @@ class _Verifiers:
 
     async def fault(self) -> str | None:
         return None
+
+    async def report(self) -> NodeReport:
+        return report()
 
     async def close_all(self) -> None:
         """Nothing is open."""

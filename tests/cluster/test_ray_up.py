@@ -1,5 +1,6 @@
 """docs/cluster.md, word by word, from a launcher that is no node, as a normal user."""
 
+import contextlib
 import re
 import shutil
 import time
@@ -99,4 +100,12 @@ def test_the_page_on_clusters_leads_from_ray_up_over_a_dead_head_to_no_process_l
         assert all((host.folder / HOME / ".local/share/hc-ray/sandboxes/solve").is_dir() for host in hosts[:3])
 
         launcher.does(down)
-        wait(lambda: not any(host.pids() for host in hosts[:3]), 150, "the end of all processes")
+        left = {}
+
+        def ended() -> bool:
+            left.update({host.name: host.pids() for host in hosts[:3]})
+            return not any(left.values())
+
+        with contextlib.suppress(AssertionError):
+            wait(ended, 240, "the end of all processes")
+        assert not any(left.values()), left

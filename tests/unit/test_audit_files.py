@@ -2,13 +2,11 @@
 
 import base64
 import json
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from hc_ray.domain.candidate import NO_TEXT, Candidate
-from hc_ray.domain.config import SolverConfig
 from hc_ray.domain.trial import TrialResult
 from hc_ray.domain.value import digest_of
 from hc_ray_actors.driver.trial_files import DIFFERENCES
@@ -27,10 +25,9 @@ def test_a_candidate_that_is_more_than_text_is_graded_where_its_difference_was_k
     name = add_trial(store, "t", "hc", True)
     store.write(f"trials/{name}/agent/candidates.json", json.dumps([one.model_dump() for one in pool]).encode())
     result = TrialResult.model_validate_json(store.read(f"trials/{name}/result.json"))
-    key = SimpleNamespace(agent="hc", solver=SolverConfig(), seed=0)
     if kept:
         store.write(f"trials/{name}/{DIFFERENCES}/{digest_of(more)}.tar", b"tar")
-    trial, graded, whole = _trial(cast(Any, store), name, result, cast(Any, key))
+    trial, graded, whole = _trial(cast(Any, store), name, result)
     assert graded == {digest_of(texts): texts, **({digest_of(more): more} if kept else {})}
     assert whole == ({digest_of(more): base64.b64encode(b"tar").decode()} if kept else {})
     assert [one[1] for one in trial.candidates] == [digest_of(texts), digest_of(more), digest_of({})]

@@ -4,6 +4,7 @@ import pytest
 
 from hc_ray_actors.driver.trial_record import Record
 from hc_ray_actors.engine import Endpoint
+from hc_ray_actors.remote_place import Station
 from hc_ray_actors.trials import Request, RoleSetup, Trials
 from tests.bench import driver, null_world
 
@@ -37,7 +38,8 @@ async def test_the_end_of_a_trial_tells_the_driver_only_what_is_new_since_its_su
     (key,), (task,), engine = plan.trials, plan.taken, plan.config.engine
     setup = RoleSetup(engine=engine, endpoints=(Endpoint(base_urls=(), model="null"),), profile=null_world.PROFILE,
                       digest="null")  # fmt: skip
-    trials = Trials({"null": setup}, [null_world._Sandboxes("null", None, None)], null_world.LIMITS, None)
+    trials = Trials("t", null_world.LIMITS, None)
+    await trials.arrange({"null": setup}, {"here": Station(null_world._Sandboxes("null", None, None))})
     handed = await trials.start(Request(key=key, task=task, budget=key.budget))
     ended = await trials.resume(key.name, False)
     await trials.stop()

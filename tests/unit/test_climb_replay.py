@@ -87,6 +87,6 @@ def test_stored_trials_are_found_from_another_folder_and_left_alone_where_no_ver
     store.write("sweeps.json", b'{"digest": "001-race"}')
     assert _sweeps(SimpleNamespace(out="runs/c"), store) == [f"{tmp_path}/runs/c/sweeps/001-race"]
     elsewhere, told = Auditor(Look(gain=0.5)), []
-    elsewhere.nodes = lambda resource: ["another node"]
+    elsewhere.free = lambda resource: {"another node": 2.0}
     trials = StoredTrials(str(tmp_path), elsewhere, lambda: ["a"], told.append)
-    assert trials(START, START) is None and elsewhere.asked == 0 and "no verifier_slot" in told[0]
+    assert trials(START, START) is None and elsewhere.asked == 0 and "no free verifier_slot" in told[0]

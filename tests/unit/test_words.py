@@ -25,7 +25,8 @@ def plan(tasks: int = 8, refused: int = 0, **more: Any) -> Any:
                               "trials": tuple(SimpleNamespace(name=f"{t.name}__{a}") for t in taken
                                               for a in config.agents), "done": 0, "estimated_tokens": 40000,
                               "estimated_seconds": 320.0, "minimal_effect": minimal_detectable_effect(tasks),
-                              "sandbox": "bwrap", "sandbox_why": "no Docker socket answers", "place": "laptop",
+                              "sandbox": "bwrap", "sandbox_why": "no Docker socket answers",
+                              "place": "laptop", "nodes": (),
                               "notes": ("no holdout is fixed",)}  # fmt: skip
     return SimpleNamespace(**(fields | more))
 
