@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hc_ray.domain.errors import EngineError, PlatformError
+from hc_ray.domain.errors import EngineError, InfrastructureError, PlatformError
 from hc_ray.domain.prompt import Prompt
 from hc_ray.engines import catalogue
 from hc_ray.engines.embedded import EmbeddedServer
@@ -46,8 +46,8 @@ def test_an_engines_replicas_take_turns_on_the_nodes_for_engines_and_a_lost_node
 def test_without_a_node_for_engines_a_sweep_says_so_before_its_first_trial(tmp_path, monkeypatch):
     stage = Stage()
     monkeypatch.setattr(stage, "free", lambda resource: {} if resource == ENGINE else {"here": 4.0})
-    summary, _ = run(served(plan_of(tmp_path / "out")), stage)
-    assert summary.stopped and "no node of in-process has a free engine_slot" in summary.problems[0]
+    with pytest.raises(InfrastructureError, match="no node of in-process has a free engine_slot"):
+        run(served(plan_of(tmp_path / "out")), stage)
     assert stage.count("solve") == 0
 
 

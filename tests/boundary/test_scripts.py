@@ -56,7 +56,7 @@ def test_install_refuses_a_folder_it_cannot_write_and_an_unknown_argument_in_one
     shutil.copy(CHECKOUT / "scripts/install", tmp_path / "scripts")
     result = ran(tmp_path / "scripts/install", "--sideways", cwd=tmp_path)
     assert result.returncode == 1
-    assert result.stderr == "install: unknown argument --sideways; the only option is --dev\n"
+    assert result.stderr == "install: unknown argument --sideways; the options are --dev and --cluster\n"
     assert not (tmp_path / ".venv").exists()
 
 

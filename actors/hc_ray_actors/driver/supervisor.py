@@ -8,7 +8,7 @@ import itertools
 import os
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -130,7 +130,7 @@ class Crew:
         try:
             await asyncio.gather(*(self._join(member) for member in members))
             self._not_taken()
-            await self.mended()
+            await self.mended(SANDBOX, VERIFIER)
             self.limits = await self._ready(SANDBOX)[0].actor.limits()
             await engines
         except BaseException:
@@ -422,12 +422,13 @@ class Crew:
                 await asyncio.shield(self._telling)
         await self.mended()
 
-    async def mended(self) -> None:
-        """Wait until somebody is there for every kind of work: nothing begins during an outage. Raises ``Broken``."""
+    async def mended(self, *kinds: str) -> None:
+        """Wait until somebody is there for every kind of work, or for these: nothing begins during an outage. Raises
+        ``Broken``."""
         patience = self._plan.config.retries.outage_sec
         while doubtful := self._in_doubt():
             await asyncio.wait(doubtful, return_when=asyncio.FIRST_COMPLETED)
-        while self._broken is None and (lacking := self._lacking()):
+        while self._broken is None and (lacking := self._lacking(kinds)):
             since = self._lacking_since.setdefault(lacking, time.monotonic())
             left = since + patience - time.monotonic()
             posts = [post for post in self._posts if post.kind == lacking]
@@ -451,10 +452,10 @@ class Crew:
                 return [look for look in looks if look is not None]
         return []
 
-    def _lacking(self) -> str | None:
-        """A kind of post of which none is ready."""
-        kinds = dict.fromkeys(post.kind for post in self._posts if post.state != "starting")
-        return next((kind for kind in kinds if not self._ready(kind)), None)
+    def _lacking(self, kinds: Sequence[str]) -> str | None:
+        """A kind of post, of these or of all, of which none is ready."""
+        known = dict.fromkeys(post.kind for post in self._posts if post.state != "starting")
+        return next((kind for kind in kinds or known if not self._ready(kind)), None)
 
     async def close_trials(self) -> None:
         """Cancel every trial, and the looks that they wait for; their last events can still be asked for."""
