@@ -2,10 +2,12 @@
 server and all that the server starts, and none of them outlives whoever started the launcher.
 
 It ends them when its standard input closes, when its own parent is gone, or when the server ends. A parent-death signal
-is not used: the kernel ties it to the *thread* that started the child, and an actor's worker thread may end long before
-the actor does."""
+is not used for the launcher: the kernel ties it to the *thread* that started the child, and an actor's worker thread
+may end long before the actor does. The launcher itself has one thread, and gives one to the server: a worker of Ray
+whose raylet died kills its children, which is the launcher alone."""
 
 import contextlib
+import ctypes
 import os
 import select
 import signal
@@ -21,7 +23,7 @@ GRACE_SECONDS = 4.0
 def main(command: list[str]) -> None:
     parent = os.getppid()
     try:
-        server = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+        server = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=_die_with_parent)
     except OSError as fault:
         sys.exit(f"error: {command[0]}: {fault.strerror}")
     while server.poll() is None and os.getppid() == parent:
@@ -37,6 +39,11 @@ def main(command: list[str]) -> None:
         time.sleep(0.02)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(0, signal.SIGKILL)  # itself too
+
+
+def _die_with_parent() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 if __name__ == "__main__":

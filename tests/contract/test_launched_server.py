@@ -193,3 +193,15 @@ def test_a_server_outlives_the_thread_that_started_it_but_not_the_process(kind, 
     starter.wait()
     starter.stdout.close()
     wait(lambda: not any(map(alive, processes)), 6, "the end of all of them")
+
+
+def test_a_server_ends_with_its_launcher_as_where_ray_kills_the_children_of_a_worker(tmp_path):
+    process = started(tmp_path)
+    try:
+        process.start()
+        launcher = process.pid
+        (child,) = map(int, Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split())
+        os.kill(launcher, signal.SIGKILL)
+        wait(lambda: not alive(child), 5, "the server's end")
+    finally:
+        process.stop()
