@@ -69,6 +69,7 @@ class Crew:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._lacking_since: dict[str, float] = {}
         self._broken: Broken | None = None
+        self._opened = False
         self.runners: set[str] = set()
         """Digests of the runners that its nodes have."""
         self.limits: dict[str, str] = {}
@@ -142,6 +143,9 @@ class Crew:
             sealed_guard.install(data_root() / "sealed")
         if self._plan.models:
             await self._open_trials()
+        self._opened = True
+        for post in sorted(self._posts, key=lambda post: post.name):  # who came up first tells nothing
+            self._tell_state(post)
         if not self._near:
             self._begin(self._watch())
         if any(len(posts) > 1 for posts in self._replicas.values()):
@@ -237,11 +241,13 @@ class Crew:
         return not any(other is not post for other in self._ready(post.kind))
 
     def _of_post(self, post: Post) -> None:
-        state = PostState(
-            kind=post.kind, node=self._name(post.node), state=post.state, slots=int(post.units), why=post.why
-        )
-        self._emit(state)
+        if self._opened:
+            self._tell_state(post)
         self._changed()
+
+    def _tell_state(self, post: Post) -> None:
+        node = self._name(post.node) if post.node else ""
+        self._emit(PostState(kind=post.kind, node=node, state=post.state, slots=int(post.units), why=post.why))
 
     def _maker(self, kind: str, member: Member) -> Callable[[Post], Any]:
         plan, config, cluster = self._plan, self._plan.config, self._cluster
@@ -357,7 +363,9 @@ class Crew:
             return make
 
         self.trials = [
-            self._post(TRIALS, "the trials' process", maker((number, count)), self._begin_trials)
+            self._post(
+                TRIALS, "the trials' process", maker((number, count)), self._begin_trials, node=self._cluster.here
+            )
             for number in range(count)
         ]
         await asyncio.gather(*(post.open() for post in self.trials))
