@@ -310,9 +310,11 @@ class RayCluster:
                     self.close()
                     raise
                 self._ray.shutdown()
-                if attempt == START_ATTEMPTS - 1:
-                    logs = options.get("_temp_dir", "/tmp/ray")
-                    raise PlatformError(f"Ray did not start: {fault}; its logs are in {logs}") from fault
+                # Another version of Ray or Python, or a machine that is no node: it will be no other the next time.
+                final = isinstance(fault, ConnectionError) or str(fault).startswith("Version mismatch")
+                if final or attempt == START_ATTEMPTS - 1:
+                    logs, says = options.get("_temp_dir", "/tmp/ray"), " ".join(str(fault).split())
+                    raise PlatformError(f"Ray did not start: {says}; its logs are in {logs}") from fault
 
     def members(self) -> list[Member]:
         return sorted(
