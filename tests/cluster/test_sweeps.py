@@ -60,3 +60,16 @@ def _sick(cluster: Cluster, backend: str) -> None:
     found = cluster.scored(cluster.sweep("-p", _tasks(cluster, 2), *SCRIPTED, *settings))
     failed = [one for result in found.values() for one in result["agent_result"]["metadata"]["failed_attempts"]]
     assert len(found) == 6 and len(failed) <= 4, failed
+
+
+def test_a_power_cut_costs_only_what_ran_on_that_host():
+    with cluster_of(2) as cluster:
+        cluster.join(cluster.head, engine_slot=1, **WORK)
+        cluster.join(cluster.hosts[1], **WORK)
+        sweep = cluster.sweep("-p", _tasks(cluster, 1), "--sandbox", "bwrap", "-k", 20, "-n", 2, *SCRIPTED)
+        solving = cluster.hosts[1].folder / "srv/sandboxes/solve"
+        wait(lambda: solving.is_dir() and list(solving.iterdir()), 90, "a candidate on the second host")
+        cluster.hosts[1].power(on=False)
+        found = cluster.scored(sweep)
+        failed = [one for result in found.values() for one in result["agent_result"]["metadata"]["failed_attempts"]]
+        assert len(found) == 20 and len(failed) <= 4, failed
