@@ -17,7 +17,7 @@ from tests.fakes.detached import Detached
 @pytest.fixture(params=["itself", "through an actor"])
 async def base(request, place, monkeypatch):
     if request.param != "itself":
-        monkeypatch.setattr(sandboxes, "open_place", lambda *_, **__: place)
+        monkeypatch.setattr(sandboxes, "open_place", lambda *_, own=place, **__: own)
         place = sandboxes.RemotePlace({"here": sandboxes.Station(Detached(sandboxes.Sandboxes("", None, 2)))}, {})
     sandbox = await place.create(TASK, f"base-{uuid.uuid4().hex[:8]}")
     yield sandbox
