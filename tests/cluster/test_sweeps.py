@@ -3,6 +3,7 @@
 import pytest
 
 from tests.cluster.conftest import WORK, Cluster, cluster_of, docker_on
+from tests.cluster.hosts import Host
 from tests.fakes.processes import wait
 from tests.fakes.tasks import make_task
 
@@ -73,3 +74,35 @@ def test_a_power_cut_costs_only_what_ran_on_that_host():
         found = cluster.scored(sweep)
         failed = [one for result in found.values() for one in result["agent_result"]["metadata"]["failed_attempts"]]
         assert len(found) == 20 and len(failed) <= 4, failed
+
+
+def test_three_replicas_stand_on_three_hosts_and_a_second_sweep_is_told_who_holds_the_slots():
+    with cluster_of(3) as cluster:
+        for host in cluster.hosts:
+            cluster.join(host, engine_slot=1, **WORK)
+        given = [
+            "-p",
+            "starter",
+            "-l",
+            6,
+            "-a",
+            "raw",
+            "--sandbox",
+            "bwrap",
+            "--budget-tokens",
+            600,
+            "--wait-nodes",
+            "3:90",
+        ]
+        sweep = cluster.sweep(*given, "--set", "engine.replicas=3")
+
+        def served(host: Host) -> bool:
+            return any("embedded_server" in told for told in host.pids().values())
+
+        wait(lambda: all(map(served, cluster.hosts)), 150, "an engine on each host")
+        wait(lambda: cluster.results(), 200, "the first trial")
+        second = cluster.head.run(
+            "hc-ray sweep --address auto -p starter -l 1 -a oracle --sandbox bwrap -o /tmp/second"
+        )
+        assert second.returncode == 2 and "sandbox_slot is taken by" in second.stdout + second.stderr, second
+        assert len(cluster.scored(sweep)) == 6
