@@ -149,9 +149,9 @@ def audited(swept):
         raise Interrupted
 
     prepared = auditing.prepare(str(swept), SETTINGS)
-    with pytest.raises(ExceptionGroup) as stopped:
+    with pytest.raises(Interrupted):
         asyncio.run(auditing.measured(prepared, stop_at_first))
-    assert stopped.group_contains(Interrupted) and not (swept / "audit.json").exists()
+    assert not (swept / "audit.json").exists()
     opened = int(lines[0].split()[-2])
     summary, outcome = auditing.run(prepared)
     return summary, outcome, opened
