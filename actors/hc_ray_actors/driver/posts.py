@@ -27,6 +27,9 @@ nobody else does its work."""
 STRIKES, WITHIN = 3, 60.0
 """A post that is named as the cause of so many failures in so many seconds rests, although it says that it is well."""
 
+FAULTS = (HcRayError, OSError, MemoryError)
+"""What a machine may do to an actor; anything else is a bug."""
+
 State = Literal["starting", "ready", "resting", "spent", "gone"]
 
 
@@ -77,11 +80,11 @@ class Post:
         """Put the first actor there. Raises what hindered it; an infrastructure's fault lets the post rest besides."""
         try:
             await self._start()
-        except InfrastructureError as fault:
-            self._rest(str(fault))
-            raise
-        except HcRayError as fault:
+        except UserError as fault:
             self._end("spent", str(fault))
+            raise
+        except FAULTS as fault:
+            self._rest(str(fault))
             raise
         self._set("ready")
 
@@ -138,7 +141,7 @@ class Post:
                 return self._end("spent", f"{self.what} does not come up again: {error}")
             except ActorError:
                 fault = f"{self.what} died"  # meanwhile: the next look starts it anew
-            except HcRayError as error:
+            except FAULTS as error:
                 fault = f"{self.what} does not come up again: {error}"
             if self.state == "spent":
                 return

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.config import EngineConfig
-from hc_ray.domain.errors import HcRayError, InfrastructureError, PlatformError
+from hc_ray.domain.errors import InfrastructureError, PlatformError
 from hc_ray.domain.events import Event, PostState
 from hc_ray.domain.task import Task
 from hc_ray.machine import sealed_guard
@@ -25,7 +25,7 @@ from hc_ray_actors.cluster import ENGINE, SANDBOX, VERIFIER, Cluster, Member
 from hc_ray_actors.driver.distribution import Deliveries, furnish, give_keys
 from hc_ray_actors.driver.node_images import NodeImages
 from hc_ray_actors.driver.plan import Plan
-from hc_ray_actors.driver.posts import Post
+from hc_ray_actors.driver.posts import FAULTS, Post
 from hc_ray_actors.engine import Engine, located, room_for, takes_slot
 from hc_ray_actors.node_probe import NodeReport, differs
 from hc_ray_actors.remote_place import Station, given_by
@@ -195,16 +195,13 @@ class Crew:
         ]
         faults = await asyncio.gather(*(post.open() for post in posts), return_exceptions=True)
         for fault in faults:
-            if fault is not None and not isinstance(fault, HcRayError):
+            if fault is not None and not isinstance(fault, FAULTS):
                 raise fault
         self._images.joined(member.id)
-        away = sorted(other.address for other in self._members.values())
-        told = (
-            []
-            if self._near
-            else [post.actor.keep_from(away) for post in (*self._ready(SANDBOX), *self._ready(VERIFIER))]
-        )
-        await asyncio.gather(*told, return_exceptions=True)
+        if not self._near:
+            away = sorted(other.address for other in self._members.values())
+            makers = (*self._ready(SANDBOX), *self._ready(VERIFIER))
+            await asyncio.gather(*(post.actor.keep_from(away) for post in makers), return_exceptions=True)
 
     def _leave(self, node: str) -> None:
         del self._members[node]
