@@ -2,10 +2,8 @@
 with the reason."""
 
 import contextlib
-from collections.abc import Collection, Sequence
-from functools import cached_property
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
 
 from hc_ray.domain.errors import PlatformError, SandboxError
 from hc_ray.domain.ports import SandboxPlace
@@ -13,8 +11,6 @@ from hc_ray.domain.task import Task
 from hc_ray.domain.value import Value
 from hc_ray.machine.paths import data_root
 from hc_ray.sandboxes.docker.availability import Availability, available
-from hc_ray.sandboxes.docker.transfer import Exchange
-from hc_ray.sandboxes.docker.values import ImageFacts
 
 SHOWN = 3
 """Images that a sentence names; it counts the others."""
@@ -125,45 +121,6 @@ def _remedy(image: str) -> str:
 
 def _line(fault: str) -> str:
     return fault.splitlines()[0]
-
-
-@runtime_checkable
-class HasImages(Protocol):
-    """A place whose sandboxes are made from images, and may have a network."""
-
-    images: Exchange
-
-    async def keep_from(self, away: Collection[str]) -> None: ...
-
-
-class Stock:
-    """The images of a node, and who may reach what there: mixed into the actors that make sandboxes."""
-
-    @cached_property
-    def _place(self) -> SandboxPlace:
-        raise NotImplementedError
-
-    async def image(self, task: Task) -> ImageFacts | None:
-        """The task's image, if it is here; None where the backend has no images."""
-        return await self._place.images.held(task) if isinstance(self._place, HasImages) else None
-
-    async def take_image(self, task: Task, image: ImageFacts, source: Any) -> None:
-        """Have this image for a task, from its registry or from another node's actor. Raises ``SandboxError``."""
-        if isinstance(self._place, HasImages):
-            await self._place.images.take(task, image, source)
-
-    async def begin_export(self, image: str, skip: int) -> int:
-        if not isinstance(self._place, HasImages):
-            raise SandboxError("this node's sandboxes have no images")
-        return await self._place.images.begin_export(image, skip)
-
-    async def export_part(self, number: int) -> bytes:
-        return await self._place.images.export_part(number) if isinstance(self._place, HasImages) else b""
-
-    async def keep_from(self, away: Sequence[str]) -> None:
-        """The cluster's addresses, which no sandbox may reach that has a network."""
-        if isinstance(self._place, HasImages):
-            await self._place.keep_from(away)
 
 
 def open_place(backend: str, public_root: Path, *, label: str) -> SandboxPlace:

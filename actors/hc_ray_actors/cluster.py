@@ -1,45 +1,19 @@
-"""The only code that imports ray. A ``Cluster`` turns plain classes with async methods into actors; ``InProcess``
+"""Where actors live. A ``Cluster`` turns plain classes with async methods into actors (``ray_cluster``); ``InProcess``
 leaves them what they are, so that the same sweep runs without Ray."""
 
-import contextlib
-import logging
 import math
 import os
 import socket
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, Protocol
 
-from hc_ray.domain import credentials
-from hc_ray.domain.errors import ActorError, PlatformError
 from hc_ray.domain.value import Value
-from hc_ray.machine import sealed_guard
-from hc_ray.machine.cleanup import (
-    OWNER_VARIABLE,
-    end_processes,
-    owned_folder,
-    reap_folders,
-    reap_processes,
-    remove_folder,
-)
-from hc_ray.machine.owner import label
-from hc_ray.machine.paths import configs_dir, data_root
-from hc_ray_actors.address import running_cluster
-from hc_ray_actors.ray_token import token_file
 
 ENGINE, SANDBOX, VERIFIER = "engine_slot", "sandbox_slot", "verifier_slot"
 """Custom resources of a node: inference servers, busy sandboxes and gradings that it takes at once. Actors take none of
 its CPUs: six 1-CPU actors never start on two cores."""
 SLOTS = (ENGINE, SANDBOX, VERIFIER)
-CONTROL = "control"
-"""Ray's concurrency group (a thread and an event loop of its own) of the calls that ask whether an actor is well: they
-never wait behind its work."""
 LOOPBACK = "127.0.0.1"
-START_ATTEMPTS = 3
-SOCKET_PATH = 40
-"""Characters that Ray's folder may have: the paths of its sockets are 67 longer, and Linux takes 107."""
 
 
 class Member(Value):
@@ -51,6 +25,8 @@ class Member(Value):
     address: str = LOOPBACK
     slots: dict[str, float]
     """How many it has of each kind, taken or not."""
+    draining: bool = False
+    """It will leave soon: what runs there may end, nothing new begins."""
 
 
 class Cluster(Protocol):
@@ -127,56 +103,6 @@ class InProcess:
         pass
 
 
-class Remote:
-    """An actor handle whose methods are awaited like those of a local object. It survives pickling, so that one actor
-    can be given another."""
-
-    def __init__(self, handle: Any) -> None:
-        self._handle = handle
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (Remote, (self._handle,))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Remote) and bool(self._handle == other._handle)
-
-    def __hash__(self) -> int:
-        return hash(self._handle)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        method = getattr(self._handle, name)
-
-        async def call(*args: Any, **kwargs: Any) -> Any:
-            from ray.exceptions import RayError, RayTaskError
-
-            try:
-                return await method.remote(*args, **kwargs)
-            except RayTaskError as fault:
-                # Ours again, as raised over there: ray's wrapper puts a whole remote traceback into the message.
-                raise (fault.cause if isinstance(fault.cause, Exception) else fault) from None
-            except RayError as fault:
-                # Its process, its node or Ray itself: nothing that the method did.
-                says = " ".join(str(fault).split())[:300]
-                raise ActorError(f"the process that serves {name} died ({type(fault).__name__}: {says})") from None
-
-        return call
-
-
-def _environment() -> None:
-    """What must stand in the environment before ray is imported: no upload of the checkout by the uv hook, no usage
-    statistics, token authentication for everything that is started here."""
-    if "HC_RAY_HOME" in os.environ:
-        os.environ["HC_RAY_HOME"] = str(data_root())  # actors work in another directory: no relative path
-    os.environ["RAY_ENABLE_UV_RUN_RUNTIME_ENV"] = "0"
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    os.environ.setdefault("RAY_AUTH_MODE", "token")
-    os.environ.setdefault("RAY_AUTH_TOKEN_PATH", str(token_file()))
-    os.environ.setdefault("RAY_DEDUP_LOGS", "0")
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-
-
 def laptop_slots() -> dict[str, float]:
     """Of a machine that one sweep has to itself: a core is left to the engine; one grading more than a task may have at
     once."""
@@ -188,193 +114,3 @@ def own_address() -> str:
     """Where processes on other nodes reach this one: on a laptop, and without Ray, nowhere but on loopback."""
     ray = sys.modules.get("ray")
     return str(ray.util.get_node_ip_address()) if ray is not None and ray.is_initialized() else LOOPBACK
-
-
-def settle(*, guarded: bool) -> None:
-    """What every actor's process does first. It leaves the directory that it was started in, which may be a checkout
-    with its hidden tests in the open, for an empty one; and it refuses to open sealed files, unless it is one of the
-    verifiers."""
-    if "HC_RAY_HOME" in os.environ:
-        os.environ["HC_RAY_HOME"] = str(data_root())
-    os.chdir(_work_folder())
-    if guarded:
-        for root in (data_root() / "sealed", *(configs_dir() / "tasks").glob("*.sealed.tar.gz")):
-            sealed_guard.install(root)
-
-
-def _work_folder() -> Path:
-    """An empty folder for processes to work in."""
-    folder = data_root() / "work"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return folder
-
-
-@contextlib.contextmanager
-def _empty_directory() -> Iterator[None]:
-    """Ray hands on the directory in which it is started: its processes work there, and workers import from there."""
-    before = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.chdir(_work_folder())
-        yield
-    finally:
-        os.fchdir(before)
-        os.close(before)
-
-
-def _settled(cls: type) -> type:
-    """``cls`` as an actor whose process is settled before anything else happens in it."""
-    guarded, keys = not getattr(cls, "opens_sealed", False), getattr(cls, "needs_keys", True)
-
-    def begin(self: Any, *args: Any) -> None:
-        settle(guarded=guarded)
-        if not keys:
-            credentials.forget_secrets()
-        cls.__init__(self, *args)  # type: ignore[misc]
-
-    own = {"__init__": begin, "__module__": __name__, "__doc__": cls.__doc__}
-    return type(cls.__name__, (cls,), own | {name: _beside(cls, name) for name in ASKED if hasattr(cls, name)})
-
-
-ASKED = ("alive", "fault")
-"""What is asked of actors by ``CONTROL`` calls; it touches nothing that their work changes."""
-
-
-def _beside(cls: type, name: str) -> Any:
-    import ray
-
-    method = getattr(cls, name)
-
-    async def asked(self: Any) -> Any:
-        return await method(self)
-
-    return ray.method(concurrency_group=CONTROL)(asked)
-
-
-@contextlib.contextmanager
-def _labelled() -> Iterator[None]:
-    """What is started meanwhile carries this process's label, and so does all that it starts."""
-    os.environ[OWNER_VARIABLE] = label()
-    try:
-        yield
-    finally:
-        del os.environ[OWNER_VARIABLE]
-
-
-class RayCluster:
-    """Actors on Ray: the cluster that is up, else one of this machine alone (laptop mode)."""
-
-    def __init__(self, *, address: str | None = None, slots: Mapping[str, float] | None = None) -> None:
-        found = running_cluster(address)
-        _environment()
-        self._folder: Path | None = None
-        if not found:
-            # What Ray calls a cluster on Windows or macOS is a node that others can reach: without it, it stays on
-            # loopback.
-            os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-        import ray
-
-        self._ray = ray
-        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
-        if found:
-            self.where = found
-            self._init(address=found, **quiet)
-            return
-        self.where = "laptop"
-        resources = {**laptop_slots(), **(slots or {})}
-        reap_processes()
-        reap_folders()
-        # A folder of its own: a laptop Ray never becomes the "current cluster" that somebody else's commands find.
-        short = len(tempfile.gettempdir()) + len("/hc-ray-ray-12345678") <= SOCKET_PATH
-        self._folder = owned_folder("ray", parent=None if short else Path("/tmp"))
-        with _labelled():
-            self._init(
-                address="local",
-                resources=resources,
-                include_dashboard=False,
-                object_store_memory=256 << 20,
-                _temp_dir=str(self._folder),
-                _node_ip_address=LOOPBACK,
-                **quiet,
-            )
-
-    def _init(self, **options: Any) -> None:
-        """``ray.init``. A node that was too busy to come up in Ray's fixed 30 s is tried again before giving up."""
-        for attempt in range(START_ATTEMPTS):
-            try:
-                with _empty_directory():
-                    self._ray.init(**options)
-                self.here = self._ray.get_runtime_context().get_node_id()
-                return
-            except BaseException as fault:
-                if not isinstance(fault, Exception):
-                    self.close()
-                    raise
-                self._ray.shutdown()
-                # Another version of Ray or Python, or a machine that is no node: it will be no other the next time.
-                final = isinstance(fault, ConnectionError) or str(fault).startswith("Version mismatch")
-                if final or attempt == START_ATTEMPTS - 1:
-                    logs, says = options.get("_temp_dir", "/tmp/ray"), " ".join(str(fault).split())
-                    raise PlatformError(f"Ray did not start: {says}; its logs are in {logs}") from fault
-
-    def members(self) -> list[Member]:
-        return sorted(
-            (
-                Member(
-                    id=node["NodeID"], name=node["NodeManagerHostname"], address=node["NodeManagerAddress"], slots=slots
-                )
-                for node in self._ray.nodes()
-                if node["Alive"] and (slots := {kind: node["Resources"].get(kind, 0.0) for kind in SLOTS})
-                and any(slots.values())
-            ),
-            key=lambda member: member.id,
-        )  # fmt: skip
-
-    def free(self, resource: str) -> dict[str, float]:
-        from ray._private.state import available_resources_per_node  # the public one adds up all nodes
-
-        return {node: units[resource] for node, units in available_resources_per_node().items() if resource in units}
-
-    def holders(self) -> list[str]:
-        from ray._private.state import jobs
-
-        own = self._ray.get_runtime_context().get_job_id()
-        return [
-            f"{job['Entrypoint'][:200]} (process {job['DriverPid']} on {job['DriverIPAddress']})"
-            for job in jobs()
-            if not job["IsDead"]
-            and job["JobID"] != own
-            and job["DriverIPAddress"]
-            and "dashboard" not in job["Entrypoint"]
-        ]
-
-    def spawn(
-        self,
-        cls: type,
-        *args: Any,
-        node: str | None = None,
-        resource: str | None = None,
-        units: float = 0,
-        gpus: float = 0,
-    ) -> Any:
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        options: dict[str, Any] = {"num_cpus": 0, "num_gpus": gpus, "max_concurrency": 1000, "max_restarts": 0}
-        if resource and units:
-            options["resources"] = {resource: units}
-        if node:
-            options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(node_id=node, soft=False)
-        actor = self._ray.remote(concurrency_groups={CONTROL: 8})(_settled(cls))
-        return Remote(actor.options(**options).remote(*args))
-
-    def put(self, value: Any) -> Any:
-        return self._ray.put(value)
-
-    def kill(self, actor: Any) -> None:
-        self._ray.kill(actor._handle, no_restart=True)
-
-    def close(self) -> None:
-        """End what was started here. Ray's agents would live on for a minute; its logs go with them."""
-        self._ray.shutdown()
-        if self._folder is not None:
-            end_processes(lambda said: said == label(), [self._folder])
-            remove_folder(self._folder)

@@ -1,17 +1,26 @@
-"""What a node can do for a sweep, seen there."""
+"""What a node can do for a sweep, seen there, and what each actor that makes sandboxes says of it."""
 
+import asyncio
 import hashlib
 import os
 import platform
 import shutil
-from functools import cache
+from collections.abc import Collection, Sequence
+from functools import cache, cached_property
 from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
 import hc_ray
+from hc_ray.domain.errors import SandboxError
+from hc_ray.domain.ports import SandboxPlace
+from hc_ray.domain.task import Task
 from hc_ray.domain.value import Value
 from hc_ray.machine.paths import data_root
+from hc_ray.sandboxes.docker.transfer import Exchange
+from hc_ray.sandboxes.docker.values import ImageFacts
 from hc_ray.sandboxes.runner_build import runner_digest
 from hc_ray_actors.backends import Backends
+from hc_ray_actors.slots import Slots, SlotSeconds
 
 LEAST_DISK = 64 << 20
 """Bytes of free disk below which a node makes no sandboxes."""
@@ -46,8 +55,10 @@ def fault_here(backend: str) -> str | None:
         return fault.splitlines()[0]
     root = data_root()
     root.mkdir(parents=True, exist_ok=True)
-    free = shutil.disk_usage(root).free
-    return f"the disk of {root} is full ({free >> 20} MiB free)" if free < LEAST_DISK else None
+    for place in (root, root / "sandboxes"):  # each may be a disk of its own
+        if place.is_dir() and (free := shutil.disk_usage(place).free) < LEAST_DISK:
+            return f"the disk of {place} is full ({free >> 20} MiB free)"
+    return None
 
 
 def differs(seen: NodeReport) -> str | None:
@@ -65,6 +76,62 @@ class NodeProbe:
 
     async def report(self, backends: tuple[str, ...]) -> NodeReport:
         return report(*backends)
+
+
+@runtime_checkable
+class HasImages(Protocol):
+    """A place whose sandboxes are made from images, and may have a network."""
+
+    images: Exchange
+
+    async def keep_from(self, away: Collection[str]) -> None: ...
+
+
+class SandboxActor:
+    """What all actors that make sandboxes say of their node: how it is, its images, and who may reach what there."""
+
+    _backend: str
+    _slots: Slots
+
+    @cached_property
+    def _place(self) -> SandboxPlace:
+        raise NotImplementedError
+
+    async def alive(self) -> bool:
+        return True
+
+    async def fault(self) -> str | None:
+        """Why no sandbox can be made on this node now, in one line; None if nothing is known."""
+        return await asyncio.to_thread(fault_here, self._backend)
+
+    async def use(self) -> SlotSeconds:
+        """What became of its slots since the last call."""
+        return self._slots.account()
+
+    async def report(self) -> NodeReport:
+        return await asyncio.to_thread(report)
+
+    async def image(self, task: Task) -> ImageFacts | None:
+        """The task's image, if it is here; None where the backend has no images."""
+        return await self._place.images.held(task) if isinstance(self._place, HasImages) else None
+
+    async def take_image(self, task: Task, image: ImageFacts, source: Any) -> None:
+        """Have this image for a task, from its registry or from another node's actor. Raises ``SandboxError``."""
+        if isinstance(self._place, HasImages):
+            await self._place.images.take(task, image, source)
+
+    async def begin_export(self, image: str, skip: int) -> int:
+        if not isinstance(self._place, HasImages):
+            raise SandboxError("this node's sandboxes have no images")
+        return await self._place.images.begin_export(image, skip)
+
+    async def export_part(self, number: int) -> bytes:
+        return await self._place.images.export_part(number) if isinstance(self._place, HasImages) else b""
+
+    async def keep_from(self, away: Sequence[str]) -> None:
+        """The cluster's addresses, which no sandbox may reach that has a network."""
+        if isinstance(self._place, HasImages):
+            await self._place.keep_from(away)
 
 
 @cache

@@ -35,17 +35,21 @@ class Station(NamedTuple):
     slots: int = 1
     lacks: frozenset[str] = frozenset()
     """Digests of tasks that cannot run there (yet)."""
+    doubted: bool = False
+    """It is being looked at after a fault, and others are not: it gets nothing new meanwhile."""
 
 
 class RemotePlace:
     """``ports.SandboxPlace`` over ``Sandboxes`` actors: a sandbox goes to the node with the fewest for its slots,
-    ties in node order."""
+    of several such to the one that has had the fewest so far."""
 
     def __init__(self, stations: Mapping[str, Station], limits: Mapping[str, str], name: str = "") -> None:
         """``stations`` by node; handles of sandboxes begin with ``name``."""
         self._stations = dict(stations)
         self._load: Counter[Any] = Counter()
         """Sandboxes by the actor that has them."""
+        self._made: Counter[Any] = Counter()
+        """Sandboxes that each actor was ever asked for."""
         self._limits = dict(limits)
         self._id, self._numbers = name or secrets.token_hex(4), itertools.count(1)
         self._closing: set[asyncio.Task[None]] = set()
@@ -93,7 +97,9 @@ class RemotePlace:
         able = [one for _, one in sorted(self._stations.items()) if task.digest not in one.lacks]
         if not able:
             raise SandboxError(f"no node can make a sandbox of {task.name} at present")
-        chosen = min(able, key=lambda one: self._load[one.actor] / max(1, one.slots)).actor
+        able = [one for one in able if not one.doubted] or able
+        chosen = min(able, key=lambda one: (self._load[one.actor] / max(1, one.slots), self._made[one.actor])).actor
+        self._made[chosen] += 1
         return await self.make(chosen, lambda handle: chosen.create(handle, task, name, network))
 
     async def make(self, actor: Any, start: Callable[[str], Awaitable[str]]) -> "RemoteSandbox":

@@ -67,9 +67,11 @@ def role_model(engine: EngineConfig, capabilities: Capabilities | None = None) -
         model = _weights(engine)
         profile, known, identity = model.profile, model.measured, [model.digest]
         engine = engine.model_copy(update={"sha256": model.digest})
-    elif engine.kind == "openai":
+    elif engine.remote:
         if not engine.urls:
             raise ConfigError("--engine openai needs --base-url URL (for example http://127.0.0.1:11434/v1)")
+        if engine.kind == "anthropic" and "model" not in engine.model_fields_set:
+            raise ConfigError("--engine anthropic needs --model NAME (for example claude-sonnet-4-5)")
         model = resolve_remote(engine.model)
         where = " ".join(engine.urls)
         profile, known, identity = model.profile, model.measured, [engine.kind, f"{where}#{engine.model}"]
@@ -80,6 +82,8 @@ def role_model(engine: EngineConfig, capabilities: Capabilities | None = None) -
         profile, known, identity = model.profile, model.measured, [engine.kind, engine.command, model.digest]
         engine = engine.model_copy(update={"sha256": model.digest if model.path else None})
     else:
+        if not engine.script:
+            raise ConfigError("--engine scripted needs --script MODULE:FUNCTION, which answers the prompts")
         profile, identity = Profile(), [engine.kind, engine.script]
     context = context_of(engine, capabilities)
     if engine.kind == "server":
@@ -102,7 +106,7 @@ def context_of(engine: EngineConfig, capabilities: Capabilities | None) -> int:
         entry = catalogue().get(engine.model)
         return min(WHOLE_CONTEXT, entry.context_tokens if entry else WHOLE_CONTEXT)
     seen = capabilities.context if capabilities else None
-    return EMBEDDED_CONTEXT if engine.kind != "openai" else seen or WHOLE_CONTEXT
+    return (seen or WHOLE_CONTEXT) if engine.remote else EMBEDDED_CONTEXT
 
 
 def _why_profile(models: Mapping[RoleName, Planned]) -> list[str]:
@@ -134,7 +138,7 @@ def _window(engine: EngineConfig) -> str | None:
 
 def _look(engine: EngineConfig) -> Capabilities | None:
     """What somebody else's servers can do, all of them; one of our own can do all that a profile asks."""
-    if engine.kind != "openai":
+    if not engine.remote:
         return None
 
     async def look() -> list[Capabilities]:

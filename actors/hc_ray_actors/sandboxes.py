@@ -18,11 +18,11 @@ from hc_ray.domain.ports import Difference, ExecResult, HandsOver, Sandbox, Sand
 from hc_ray.domain.task import Task
 from hc_ray.machine.paths import data_root
 from hc_ray.tasks.public_folder import is_here
-from hc_ray_actors.backends import Stock, choose, open_place
+from hc_ray_actors.backends import choose, open_place
 from hc_ray_actors.cluster import SANDBOX, laptop_slots
-from hc_ray_actors.node_probe import NodeReport, fault_here
-from hc_ray_actors.node_probe import report as node_report
+from hc_ray_actors.node_probe import SandboxActor
 from hc_ray_actors.remote_place import Forked, RemotePlace, RemoteSandbox, Station, given_by
+from hc_ray_actors.slots import Slots
 
 __all__ = [
     "RemotePlace",
@@ -70,7 +70,7 @@ def unpack(tar: bytes, place: Path, *, anew: bool = False) -> None:
         raise SandboxError(f"{socket.gethostname()} cannot keep task {place.name[:12]}: {fault}") from None
 
 
-class Sandboxes(Stock):
+class Sandboxes(SandboxActor):
     """One a node. It limits how many sandboxes are busy at once, so that an engine on the same node keeps its cores."""
 
     needs_keys = False
@@ -78,7 +78,7 @@ class Sandboxes(Stock):
 
     def __init__(self, backend: str, public_root: str | None, slots: int | None) -> None:
         self._public = Path(public_root) if public_root else data_root() / "public"
-        self._slots = asyncio.Semaphore(int(slots or laptop_slots()[SANDBOX]))
+        self._slots = Slots(int(slots or laptop_slots()[SANDBOX]))
         self._builds = asyncio.Semaphore(BUILDS)
         self._backend = backend
         self._open: dict[str, Sandbox] = {}
@@ -105,16 +105,6 @@ class Sandboxes(Stock):
         async with self._builds:
             await self._place.prepare(task)
 
-    async def alive(self) -> bool:
-        return True
-
-    async def fault(self) -> str | None:
-        """Why no sandbox can be made on this node now, in one line; None if nothing is known."""
-        return await asyncio.to_thread(fault_here, self._backend)
-
-    async def report(self) -> NodeReport:
-        return await asyncio.to_thread(node_report)
-
     async def clear(self, living: Sequence[str]) -> None:
         """Close the sandboxes of trials' processes that are gone: all but those of the names given."""
         left = [handle for handle in (*self._open, *self._making) if handle.partition("-")[0] not in living]
@@ -136,7 +126,7 @@ class Sandboxes(Stock):
             for step in steps:
                 if isinstance(step, Exec):
                     asked = time.monotonic()
-                    async with self._slots:
+                    async with self._slots.one():
                         waits.append((asked - began, time.monotonic() - began))
                         answer = await step.on(self._find(handle))
                 else:
@@ -155,7 +145,7 @@ class Sandboxes(Stock):
             ready.set()
 
     async def exec(self, handle: str, command: Sequence[str], options: Mapping[str, Any]) -> ExecResult:
-        async with self._slots:
+        async with self._slots.one():
             return await self._find(handle).exec(command, **options)
 
     async def put(self, handle: str, files: Mapping[str, bytes], mode: int) -> None:

@@ -39,11 +39,10 @@ from hc_ray.domain.value import Value, digest_of
 from hc_ray.machine import sealed_box, sealed_guard
 from hc_ray.machine.paths import data_root
 from hc_ray.tasks.public_folder import is_here
-from hc_ray_actors.backends import Stock
 from hc_ray_actors.cluster import VERIFIER, laptop_slots
-from hc_ray_actors.node_probe import NodeReport, fault_here
-from hc_ray_actors.node_probe import report as node_report
+from hc_ray_actors.node_probe import SandboxActor
 from hc_ray_actors.sandboxes import open_place, unpack
+from hc_ray_actors.slots import Slots
 
 
 class Rules(Value):
@@ -56,7 +55,7 @@ class Rules(Value):
     whatever is sealed."""
 
 
-class Verifiers(Stock, sealed_box.Addressee):
+class Verifiers(SandboxActor, sealed_box.Addressee):
     """Grades submissions on one node, in sandboxes that no solver's actor can list, enter or reap."""
 
     opens_sealed = True
@@ -77,7 +76,7 @@ class Verifiers(Stock, sealed_box.Addressee):
         slots = int(slots or laptop_slots()[VERIFIER])
         self._share = max(1, slots - 1)
         """Gradings of one task at once, one fewer than there are slots: tests that never end leave room for others."""
-        self._slots = asyncio.Semaphore(slots)
+        self._slots = Slots(slots)
         self._shares: dict[str, asyncio.Semaphore] = {}
         self._backend = backend
         self._controls: dict[str, asyncio.Task[Verdict]] = {}
@@ -184,22 +183,12 @@ class Verifiers(Stock, sealed_box.Addressee):
     async def _slot(self, task: Task) -> AsyncIterator[None]:
         """A slot of this node, and one of the task's share of them."""
         share = self._shares.setdefault(task.digest, asyncio.Semaphore(self._share))
-        async with share, self._slots:
+        async with share, self._slots.one():
             yield
 
     async def prepare(self, task: Task) -> None:
         """Make the task's image ready, so that nobody waits for it with a slot in hand."""
         await self._place.prepare(task)
-
-    async def alive(self) -> bool:
-        return True
-
-    async def fault(self) -> str | None:
-        """Why no sandbox can be made on this node now, in one line; None if nothing is known."""
-        return await asyncio.to_thread(fault_here, self._backend)
-
-    async def report(self) -> NodeReport:
-        return await asyncio.to_thread(node_report)
 
     async def close_all(self) -> None:
         await asyncio.gather(*(place.close() for place in (self._place, *self._own_places.values())))
@@ -228,14 +217,6 @@ class Audits:
         """What self-tests and real tests say of an end state. Raises ``VerifierError``."""
         async with self._free:
             return await self._auditor.look(task, state, look)
-
-    async def mutants(self, task: Task, limit: int) -> int | None:
-        """How many mutants of the task's reference there are; None where it leaves no Python behind."""
-        async with self._free:
-            return await self._auditor.mutants(task, limit)
-
-    def forget(self, task: Task) -> None:
-        self._auditor.forget(task)
 
     async def close_all(self) -> None:
         await self._place.close()

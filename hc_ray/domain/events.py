@@ -131,8 +131,24 @@ class PostState(_Event):
     node: str
     """The host's name."""
     state: Literal["starting", "ready", "resting", "spent", "gone"]
+    number: int = 0
+    """Of an engine's replicas, from 0."""
     slots: int = 0
     why: str = ""
+
+
+class SlotUse(_Event):
+    """What became of a node's slots during the last ``seconds``."""
+
+    type: Literal["slot_use"] = "slot_use"
+    kind: str
+    """``sandbox_slot`` or ``verifier_slot``."""
+    node: str
+    seconds: float
+    busy: float
+    """Seconds of slots in use."""
+    queued: float
+    """Seconds of commands or gradings that waited for a slot."""
 
 
 class ProcessorUse(_Event):
@@ -146,6 +162,6 @@ class ProcessorUse(_Event):
 
 Event = Annotated[
     TrialStart | TestgenProgress | TurnStart | SubtaskChange | Action | VerifyComplete | Heartbeat | VerdictEvent
-    | TrialComplete | ErrorEvent | EngineUse | PostState | ProcessorUse,
+    | TrialComplete | ErrorEvent | EngineUse | PostState | SlotUse | ProcessorUse,
     Field(discriminator="type"),
 ]  # fmt: skip

@@ -17,6 +17,7 @@ from hc_ray.domain.events import (
     VerdictEvent,
     VerifyComplete,
 )
+from hc_ray.reports.crew_view import CrewView
 
 WINDOW = 20.0
 """Seconds over which the token rate is taken."""
@@ -58,6 +59,7 @@ class SweepState:
         self.step: str | None = None
         """What is done beside the trials: after the last one, the report and the like."""
         self.step_began = self.began
+        self.crew = CrewView()
         self._spent: deque[tuple[float, int]] = deque()
 
     def task_of(self, trial: str) -> str:
@@ -70,6 +72,7 @@ class SweepState:
     def take(self, event: Event) -> None:
         """Move the picture on by one event. Events of unknown trials count, but open no row."""
         self.last_heard = self.now()
+        self.crew.take(event)
         if isinstance(event, TrialStart):
             self.running[event.trial] = RunningTrial(event.task, arm(event.agent, event.config), event.seed, self.now())
             return

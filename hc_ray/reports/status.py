@@ -4,10 +4,15 @@ import json
 import time
 from typing import Any
 
+from hc_ray.domain.events import EngineUse, PostState, SlotUse
 from hc_ray.domain.ports import Store
 from hc_ray.machine.owner import is_alive, machine
+from hc_ray.reports.crew_view import CrewView, as_data
 from hc_ray.reports.report import read_sweep
 
+TOLD: dict[str, type[PostState | SlotUse | EngineUse]] = {
+    "post_state": PostState, "slot_use": SlotUse, "engine_use": EngineUse,
+}  # fmt: skip
 SILENT = 60.0
 """Seconds without a renewed lease after which an owner on another machine counts as gone."""
 
@@ -24,6 +29,7 @@ def status_of(store: Store) -> dict[str, Any]:
         "planned": sweep.get("planned_trials"),
         "done": len(done),
         "owner": owner,
+        **_crew(events),
         "running": _running(events, done) if owner == "running" else [],
         "last_event": None
         if last is None
@@ -55,6 +61,14 @@ def _events(store: Store) -> list[dict[str, Any]]:
             except ValueError:
                 continue
     return events
+
+
+def _crew(events: list[dict[str, Any]]) -> dict[str, Any]:
+    view = CrewView()
+    for event in events:
+        if kind := TOLD.get(event["type"]):
+            view.take(kind.model_validate(event))
+    return as_data(view)
 
 
 def _running(events: list[dict[str, Any]], done: set[str]) -> list[dict[str, Any]]:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from hc_ray_actors.driver import concurrency_window, posts
+from hc_ray_actors.driver import concurrency_window
+from hc_ray_actors.driver.crew import posts
 
 
 @pytest.fixture(autouse=True)

@@ -16,8 +16,8 @@ from hc_ray.domain.errors import ActorError, EngineError, ModelError, SandboxErr
 from hc_ray.engines import weights_shelf
 from hc_ray.machine import sealed_box
 from hc_ray_actors.cluster import InProcess
-from hc_ray_actors.driver import distribution
-from hc_ray_actors.driver.distribution import Deliveries, furnish, give_keys
+from hc_ray_actors.driver.crew import distribution
+from hc_ray_actors.driver.crew.distribution import Deliveries, furnish, give_keys
 from hc_ray_actors.engine import Engine
 from hc_ray_actors.role_models import role_model
 from hc_ray_actors.sandboxes import Sandboxes
@@ -206,8 +206,8 @@ from pathlib import Path
 from hc_ray.blind.sealing import vault
 from hc_ray.domain.config import EngineConfig
 from hc_ray.machine.sealed_box import Addressee
-from hc_ray_actors.cluster import RayCluster
-from hc_ray_actors.driver.distribution import Deliveries, give_keys
+from hc_ray_actors.ray_cluster import RayCluster
+from hc_ray_actors.driver.crew.distribution import Deliveries, give_keys
 from hc_ray_actors.verifiers import Verifiers
 
 class Asking(Addressee):

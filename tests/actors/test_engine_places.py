@@ -67,8 +67,8 @@ def test_a_key_is_worked_out_wherever_the_token_is_and_nowhere_else(tmp_path, mo
 
 GPUS = """
 import asyncio, json, sys
-from hc_ray_actors import cluster
-cluster._environment()
+from hc_ray_actors import cluster, ray_cluster
+ray_cluster._environment()
 from ray.cluster_utils import Cluster
 from hc_ray.domain.config import EngineConfig
 from hc_ray_actors.engine import spawn_engine
@@ -91,7 +91,7 @@ async def seen(config):
     return told
 
 try:
-    crew = cluster.RayCluster(address="auto")
+    crew = ray_cluster.RayCluster(address="auto")
     print(json.dumps(asyncio.run(seen(EngineConfig(command=COMMAND, model="m", context_tokens=4096, gpus=1)))))
 finally:
     if crew is not None:

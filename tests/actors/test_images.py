@@ -13,7 +13,7 @@ import pytest
 from hc_ray.domain.errors import ActorError, SandboxError
 from hc_ray.sandboxes.docker.transfer import PART, trimmed
 from hc_ray.sandboxes.docker.values import ImageFacts
-from hc_ray_actors.driver.images import Images
+from hc_ray_actors.driver.crew.images import Images
 from hc_ray_actors.driver.trial_record import Record
 from hc_ray_actors.sandboxes import Sandboxes
 from tests.bench import null_world

@@ -17,7 +17,7 @@ from hc_ray.domain.errors import OutputError, StoreError
 from hc_ray.domain.events import TrialStart
 from hc_ray.machine.owner import current_owner, machine
 from hc_ray.sandboxes.bwrap.binary import find_bwrap
-from hc_ray.stores.sweep_directory import SweepStore, parquet, read_parquet
+from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.driver import trial_files
 from hc_ray_actors.driver.journal import LEASE, Journal, Lease
 
@@ -280,8 +280,3 @@ def test_the_store_lists_committed_trials_refuses_paths_that_leave_it_and_says_w
             store.write(path, b"")
     with pytest.raises(FileNotFoundError):
         store.read("nothing.json")
-
-
-def test_a_table_without_rows_keeps_its_columns(tmp_path):
-    assert read_parquet(parquet([], ("a", "b"))) == []
-    assert read_parquet(parquet([{"a": 1, "b": None}])) == [{"a": 1, "b": None}]

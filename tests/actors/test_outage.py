@@ -6,7 +6,8 @@ import pytest
 
 from hc_ray.domain.config import RetryConfig
 from hc_ray.domain.errors import EngineError, SandboxError
-from hc_ray_actors.driver.supervisor import Broken, Crew
+from hc_ray_actors.driver.crew.crew import Crew
+from hc_ray_actors.driver.crew.roster import Broken
 from tests.fakes.crew import Stage, attempts_of, plan_of, results_of, run
 
 PATIENT = RetryConfig(attempts=3, backoff_sec=0.01, outage_sec=30)
@@ -113,10 +114,10 @@ async def test_all_who_wait_for_a_mend_that_does_not_help_are_told_and_so_is_who
     told = await asyncio.gather(*(crew.mend() for _ in range(8)), return_exceptions=True)
     assert [str(one) for one in told] == ["nobody answers (waited 0.03 s)"] * 8
     assert all(isinstance(one, Broken) for one in told)
-    asked = len(stage.calls)
+    asked = stage.count("fault")
     with pytest.raises(Broken, match="nobody answers"):
         await crew.mend()
-    assert len(stage.calls) == asked
+    assert stage.count("fault") == asked
 
 
 async def test_a_trial_that_is_cancelled_does_not_end_the_mend_that_others_wait_for(tmp_path):
@@ -146,3 +147,10 @@ async def test_nothing_is_started_anew_after_a_sweep_has_closed(tmp_path):
     stage.die("Engine")
     await asyncio.sleep(0.05)
     assert (stage.count("fault"), len(stage.made)) == (asked, made)
+
+
+def test_a_trial_begins_once_its_process_knows_where_its_task_can_run(tmp_path):
+    stage = Stage(arrange=lambda told: asyncio.sleep(0.05), prepare=lambda name: asyncio.sleep(0.03 * int(name[1:])))
+    summary, _ = run(plan_of(tmp_path / "out", 6, retries=PATIENT, concurrency=6), stage)
+    assert (summary.done, summary.unscored) == (6, 0)
+    assert [attempts_of(one) for one in results_of(tmp_path / "out").values()] == [[]] * 6

@@ -111,11 +111,12 @@ async def test_a_trial_s_time_in_queues_holds_what_its_commands_in_forks_waited_
     slow.place.let.set()
     with Activities(lambda use: None).trial() as trial:
         base = await slow.remote.of(trial).create(TASK, "base")
-        for _ in range(2):
-            await slow.actor._slots.acquire()
+        others = [slow.actor._slots.one() for _ in range(2)]
+        for other in others:
+            await other.__aenter__()
         asked = asyncio.ensure_future(base.in_fork("fork", [], Exec(command=("true",), timeout=1)))
         await asyncio.sleep(0.2)
-        slow.actor._slots.release()
+        await others[0].__aexit__(None, None, None)
         await asked
         assert 0.15 < trial.queued() < 0.5
 

@@ -4,7 +4,7 @@ import pytest
 
 from hc_ray.domain.config import RetryConfig
 from hc_ray.domain.errors import EngineError, SandboxError
-from hc_ray_actors.driver import posts
+from hc_ray_actors.driver.crew import posts
 from tests.fakes.crew import Stage, attempts_of, plan_of, results_of, run
 
 

@@ -13,8 +13,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
 SCRIPT = """
 import asyncio, json, os, sys
-from hc_ray_actors import cluster
-cluster._environment()
+from hc_ray_actors import cluster, ray_cluster
+ray_cluster._environment()
 import ray
 from ray.cluster_utils import Cluster
 
@@ -30,7 +30,7 @@ nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_sto
 crew = None
 try:
     nodes.add_node(num_cpus=4, object_store_memory=80 << 20, resources={cluster.SANDBOX: 1})
-    crew = cluster.RayCluster(address="auto")
+    crew = ray_cluster.RayCluster(address="auto")
     actors = [crew.spawn(Whereabouts, node=crew.here) for _ in range(3)]
     print(json.dumps({
         "up": nodes.address, "head": nodes.head_node.node_id, "where": crew.where, "here": crew.here,

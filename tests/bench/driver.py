@@ -11,12 +11,9 @@ long a resume takes to find out what is left to do.
 
 import argparse
 import asyncio
-import cProfile
 import json
 import os
-import pstats
 import shutil
-import sys
 import tempfile
 import time
 from collections import defaultdict
@@ -118,8 +115,8 @@ async def trials_alone(count: int, candidates: int, meter: Meter) -> None:
     await asyncio.gather(*(one(number) for number in range(count)))
 
 
-def measure(way: str, total: int, candidates: int) -> dict[str, Any]:
-    """One way. ``total``: candidates in all; ``candidates``: of each trial."""
+def measure(way: str, total: int, candidates: int, at_once: int = AT_ONCE) -> dict[str, Any]:
+    """One way. ``total``: candidates in all; ``candidates``: of each trial; ``at_once``: trials of a sweep."""
     count, meter = max(1, total // candidates), Meter(total)
     folder = Path(tempfile.mkdtemp(prefix="hc-bench-"))
     (folder / "home").mkdir()
@@ -130,7 +127,7 @@ def measure(way: str, total: int, candidates: int) -> dict[str, Any]:
             if way == "trials":
                 asyncio.run(trials_alone(count, candidates, meter))
             else:
-                plan = null_world.plan_of(folder / "out", count, candidates)
+                plan = null_world.plan_of(folder / "out", count, candidates, at_once)
                 ended = sweep.run(plan, events=meter, cluster=cluster)
                 if ended.done != count or ended.unscored:
                     raise RuntimeError(f"{ended.done} of {count} trials, {ended.unscored} unscored: {ended.problems}")
@@ -205,27 +202,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="scripts/bench driver", description=__doc__)
     parser.add_argument("--candidates", type=int, default=10_000, help="in all")
     parser.add_argument("--each", type=int, default=80, help="candidates of a trial")
+    parser.add_argument("--at-once", type=int, default=AT_ONCE, help="trials of a sweep that are in flight")
     parser.add_argument("--way", choices=["trials", "sweep", "ray", "both"], default="both")
     parser.add_argument("--ray", action="store_const", dest="way", const="ray", help="as --way ray")
     parser.add_argument("--resume", type=int, metavar="TRIALS", help="only time a resume over so many finished trials")
-    parser.add_argument("--profile", action="store_true", help="show where this process's time goes")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     if given.resume:
         print(json.dumps(resume(given.resume)))
         return
     ways = ["trials", "sweep"] if given.way == "both" else [given.way]
-    profiler = cProfile.Profile(time.process_time) if given.profile else None
     found = []
     for way in ways:
         measure("trials" if way == "trials" else "sweep", given.each, given.each)  # whatever is loaded and made once
-        if profiler:
-            profiler.enable()
-        found.append(measure(way, given.candidates, given.each))
-        if profiler:
-            profiler.disable()
-    if profiler:
-        pstats.Stats(profiler, stream=sys.stderr).sort_stats("tottime").print_stats(40)
+        found.append(measure(way, given.candidates, given.each, given.at_once))
     if given.json:
         print(json.dumps(found))
         return

@@ -103,7 +103,7 @@ def main() -> None:
         os.environ["HC_PLAYED_DATASET"] = given.dataset
         keep_speed(_ENGINE, PLAYED)
     if speed is None:
-        bench_engine(EngineConfig(), knee=True, tell=lambda line: say(line, stream=sys.stderr))
+        bench_engine(EngineConfig(), tell=lambda line: say(line, stream=sys.stderr))
         speed = known_speed(EngineConfig())
     assert speed is not None
     plan = prepare(config_of(given), resume=Path(given.out, "sweep.json").is_file())

@@ -20,11 +20,13 @@ from hc_ray.domain.trial import TrialKey
 from hc_ray.engines.scripted import ScriptedModel
 from hc_ray.search.orchestrate import solve
 from hc_ray.search.trial_outcome import TrialOutcome
-from hc_ray_actors.cluster import InProcess, RayCluster
+from hc_ray_actors.cluster import InProcess
 from hc_ray_actors.driver.plan import Plan
 from hc_ray_actors.engine import Endpoint
-from hc_ray_actors.node_probe import NodeReport, report
+from hc_ray_actors.node_probe import report
+from hc_ray_actors.ray_cluster import RayCluster
 from hc_ray_actors.sandboxes import Sandboxes
+from hc_ray_actors.slots import Slots
 from hc_ray_actors.suite_shelf import SuiteShelf
 
 INSTRUCTION = """Write `/app/double.py` with a function `double(n: int) -> int`.
@@ -137,7 +139,7 @@ class _Sandboxes(Sandboxes):
         import asyncio
 
         self._place = NullPlace()  # type: ignore[assignment]
-        self._slots, self._builds, self._backend = asyncio.Semaphore(8), asyncio.Semaphore(4), backend
+        self._slots, self._builds, self._backend = Slots(8), asyncio.Semaphore(4), backend
         self._open, self._making = {}, {}
 
     async def missing(self, digests: Sequence[str]) -> list[str]:
@@ -147,53 +149,21 @@ class _Sandboxes(Sandboxes):
         return None
 
 
-class _Engine:
-    def __init__(self, *_: Any) -> None:
-        """Its answers are computed where they are asked for."""
+def _null(**answers: Any) -> type:
+    """An actor whose methods give these answers, whatever they are asked; a function is called for each."""
 
-    async def start(self) -> Endpoint:
-        return Endpoint(base_urls=(), model="null")
+    def method(answer: Any) -> Any:
+        async def says(self: Any, *_: Any) -> Any:
+            return answer() if callable(answer) else answer
 
-    async def alive(self) -> bool:
-        return True
+        return says
 
-    async def fault(self) -> str | None:
-        return None
-
-    async def stop(self) -> None:
-        """Nothing runs."""
+    return type("Null", (), {"__init__": lambda self, *_: None, **{name: method(one) for name, one in answers.items()}})
 
 
-class _Verifiers:
-    def __init__(self, *_: Any) -> None:
-        """Says no at once."""
-
-    async def control(self, task: Task) -> Verdict:
-        return Verdict(passed=True, cause="passed", reward=1.0)
-
-    async def grade(self, task: Task, submission: Any, keep_output: bool) -> Verdict:
-        return FAILED
-
-    async def leaks(self, blobs: Any) -> list[str]:
-        return []
-
-    async def missing(self, digests: Any) -> list[str]:
-        return []
-
-    async def prepare(self, task: Task) -> None:
-        """Nothing to prepare."""
-
-    async def alive(self) -> bool:
-        return True
-
-    async def fault(self) -> str | None:
-        return None
-
-    async def report(self) -> NodeReport:
-        return report()
-
-    async def close_all(self) -> None:
-        """Nothing is open."""
+_Engine = _null(start=Endpoint(base_urls=(), model="null"), alive=True, fault=None, stop=None)
+_Verifiers = _null(control=Verdict(passed=True, cause="passed", reward=1.0), grade=FAILED, leaks=list, missing=list,
+                   prepare=None, alive=True, fault=None, report=report, close_all=None)  # fmt: skip
 
 
 def played(cls: type) -> type:
@@ -239,9 +209,9 @@ def config_of(out: Path, candidates: int, **more: Any) -> SweepConfig:
     return SweepConfig.model_validate({**plain, **more})
 
 
-def plan_of(out: Path, trials: int, candidates: int) -> Plan:
+def plan_of(out: Path, trials: int, candidates: int, at_once: int = 4) -> Plan:
     """A sweep of ``hc`` with so many trials, each of another task."""
-    config = config_of(out, candidates)
+    config = config_of(out, candidates, concurrency=at_once)
     solver, budget, engine = config.solver, config.budget, config.engine
     taken = tuple(task_of(number) for number in range(trials))
     keys = tuple(

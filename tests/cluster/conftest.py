@@ -1,6 +1,7 @@
 """Ray on hosts, started as cluster.yaml does."""
 
 import contextlib
+import hashlib
 import json
 import secrets
 import shlex
@@ -8,11 +9,13 @@ import subprocess
 from collections.abc import Iterator
 from typing import Any
 
+from tests.boundary.noninterference.compare import without
 from tests.cluster.hosts import DATA, Host, network
 from tests.fakes.docker_daemon import OwnDaemon
 from tests.fakes.sweeps import command, results
 
 PORT = 6379
+OUT = "/tmp/out"
 WORK = {"sandbox_slot": 1, "verifier_slot": 1}
 SETTINGS = {
     "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": f"{DATA}/keys/ray_token", "RAY_USAGE_STATS_ENABLED": "0",
@@ -44,21 +47,40 @@ class Cluster:
         done = host.run(f"{start} || (ray stop --force; {start})", timeout=200)
         assert done.returncode == 0, done.stdout + done.stderr
 
-    def sweep(self, *words: object) -> "subprocess.Popen[str]":
+    def sweep(self, *words: object, out: str = OUT) -> "subprocess.Popen[str]":
         """A sweep that was begun on the head."""
-        given = ["sweep", "--address", "auto", "-o", "/tmp/out", "--mlflow-uri", "none", *words]
+        given = ["sweep", *words, "--address", "auto", "-o", out, "--mlflow-uri", "none"]
         return self.head.start(shlex.join(command(*given)))
 
-    def scored(self, sweep: "subprocess.Popen[str]") -> dict[str, dict[str, Any]]:
+    def scored(self, sweep: "subprocess.Popen[str]", out: str = OUT) -> dict[str, dict[str, Any]]:
         """The sweep's results by name; fails the test unless it ends well and all trials were scored."""
         said, _ = sweep.communicate(timeout=300)
-        found = self.results()
+        found = self.results(out)
         faults = {r["exception_info"]["exception_message"] for r in found.values() if r["verifier_result"] is None}
         assert (sweep.returncode, faults) == (0, set()), said[-1500:]
         return found
 
-    def results(self) -> Any:
-        return results(self.head.folder / "tmp/out")
+    def results(self, out: str = OUT) -> Any:
+        return results(self.head.folder / out[1:])
+
+    def states(self) -> list[dict[str, Any]]:
+        """What the sweep's journal tells of its actors."""
+        journal = sorted((self.head.folder / OUT[1:] / "events").iterdir())
+        events = [json.loads(line) for segment in journal for line in segment.read_text().splitlines()]
+        return [event for event in events if event["type"] == "post_state"]
+
+
+def attempts(found: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """The failed ones of all trials; what several trials waited for (a task's image, its control) counts once."""
+    told = [one for result in found.values() for one in result["agent_result"]["metadata"]["failed_attempts"]]
+    return list({(one["stage"], one["at"]): one for one in told}.values())
+
+
+def hashes(found: dict[str, dict[str, Any]]) -> dict[str, str]:
+    """Of each trial's result, without the clock and the failed attempts."""
+    left_out = {"agent_result.metadata.failed_attempts"}
+    kept = {name: json.dumps(without(result, left_out), sort_keys=True) for name, result in found.items()}
+    return {name: hashlib.sha256(text.encode()).hexdigest() for name, text in kept.items()}
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -92,6 +93,13 @@ class Host:
     def cable(self, *, plugged: bool) -> None:
         words = ["ip", "link", "set", "dev", self.name, "up" if plugged else "down"]
         ran("nsenter", f"--target={self._boot[1]}", "--net", *words).check_returncode()
+
+    def unplug(self, seconds: float) -> None:
+        """Its link is down from now on for so long."""
+        self.cable(plugged=False)
+        again = threading.Timer(seconds, self.cable, kwargs={"plugged": True})
+        again.daemon = True
+        again.start()
 
     def bytes(self) -> tuple[int, int]:
         """Received and sent on its wire since it was switched on."""

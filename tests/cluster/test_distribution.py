@@ -17,8 +17,9 @@ import asyncio, json
 from pathlib import Path
 from hc_ray.blind.sealing import vault
 from hc_ray.domain.config import EngineConfig
-from hc_ray_actors.cluster import ENGINE, RayCluster
-from hc_ray_actors.driver.distribution import Deliveries, furnish
+from hc_ray_actors.cluster import ENGINE
+from hc_ray_actors.ray_cluster import RayCluster
+from hc_ray_actors.driver.crew.distribution import Deliveries, furnish
 from hc_ray_actors.engine import Engine
 from hc_ray_actors.role_models import role_model
 from hc_ray_actors.sandboxes import Sandboxes

@@ -54,7 +54,9 @@ def _lines() -> list[str]:
 
 def test_the_page_on_clusters_leads_from_ray_up_over_a_dead_head_to_no_process_left():
     house = wheelhouse()
-    prepare, up, nodes, sweep, status, report, submit, job_status, job_logs, again, resume, down = _lines()
+    prepare, up, nodes, sweep, status, report, files, log_of, submit, job_status, job_logs, again, resume, down = (
+        _lines()
+    )
     with network(4) as hosts:
         ran("cp", "-a", "--link", f"{house}/wheels/.", WHEELS).check_returncode()
         head, launcher = hosts[0], Launcher(hosts[3], house)
@@ -92,6 +94,10 @@ def test_the_page_on_clusters_leads_from_ray_up_over_a_dead_head_to_no_process_l
         assert len(found) == 4 and all(result["verifier_result"] for result in found.values()), log.read_text()
         assert all(found[name]["finished_at"] == at for name, at in kept.items())
         assert "4 of 4 trials done" in launcher.does(status) and "blind pass" in launcher.does(report)
+
+        second = GIVEN["192.0.2.11"]
+        assert "worker" in launcher.does(files.replace("192.0.2.11", second))
+        assert "raylet" in launcher.does(log_of.replace("192.0.2.11", second))
 
         launcher.does(submit)
         wait(lambda: "Job 'second' succeeded" in launcher.does(job_status), 300, "the job's end")

@@ -1,14 +1,25 @@
 """Sweeps with the driver on the head of several hosts."""
 
-import pytest
+import contextlib
+import json
+import shlex
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
-from tests.cluster.conftest import WORK, Cluster, cluster_of, docker_on
-from tests.cluster.hosts import Host
+import pytest
+import yaml
+
+from tests.cluster.conftest import WORK, Cluster, attempts, cluster_of, docker_on, hashes
+from tests.cluster.hosts import DATA, Host
 from tests.fakes.processes import wait
 from tests.fakes.tasks import make_task
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
+FAKE = Path(__file__).parents[1] / "fakes/launched.py"
 SCRIPTED = ["-a", "raw", "--engine", "scripted", "--script", "tests.fakes.answers:adds"]
 
 
@@ -42,38 +53,94 @@ def test_a_host_that_joins_in_the_middle_of_a_sweep_gets_a_candidate_within_10_s
         cluster.scored(sweep)
 
 
-def test_a_host_without_user_namespaces_costs_only_what_ran_there():
-    with cluster_of(2, without_user_namespaces=1) as cluster:
-        _sick(cluster, "bwrap")
+SANDBOXES = f"{DATA}/sandboxes"
+SICK: dict[str, tuple[str, dict[str, int], Callable[[Host, Any], object] | None]] = {
+    "it has no user namespaces": ("bwrap", {"without_user_namespaces": 1}, None),
+    "it has no Docker": ("docker", {}, None),
+    "its Docker stops for good": ("docker", {}, lambda host, daemon: daemon.stop()),
+    "its disk is full": ("bwrap", {}, lambda host, daemon: host.run(f"head -c 1G /dev/zero > {SANDBOXES}/other")),
+    "its power is cut": ("bwrap", {}, lambda host, daemon: host.power(on=False)),
+    "its link is down for 90 seconds": ("bwrap", {}, lambda host, daemon: host.unplug(90)),
+}
+"""By what befalls the second host: the sandboxes, options of the network, what is done in the middle of the sweep."""
 
 
 @pytest.mark.docker
-def test_a_host_without_docker_costs_only_what_ran_there():
-    with cluster_of(2) as cluster, docker_on(cluster.head):
-        _sick(cluster, "docker")
+@pytest.mark.parametrize("fault", SICK)
+def test_a_fault_of_one_host_costs_at_most_four_attempts_and_changes_no_result(fault):
+    backend, options, happens = SICK[fault]
+    with cluster_of(2, **options) as cluster, contextlib.ExitStack() as daemons:
+        head, sick = cluster.hosts
+        daemon = None
+        if backend == "docker":
+            daemons.enter_context(docker_on(head))
+            daemon = daemons.enter_context(docker_on(sick)) if happens else None
+        sick.run(f"mkdir -p {SANDBOXES} && mount -t tmpfs -o size=256m tmpfs {SANDBOXES}").check_returncode()
+        cluster.join(head, engine_slot=1, **WORK)
+        given = ["-p", _tasks(cluster, 2), "--sandbox", backend, "-k", 10, "-n", 2, *SCRIPTED]
+        calm = cluster.scored(cluster.sweep(*given, out="/tmp/calm"), "/tmp/calm")
+        cluster.join(sick, **WORK)
+        sweep = cluster.sweep(*given, "--sleep", 3, "--set", "retries.outage_sec=5")
 
+        def works() -> bool:
+            return bool(daemon.containers() if daemon else sick.run(f"ls {SANDBOXES}/solve").stdout.strip())
 
-def _sick(cluster: Cluster, backend: str) -> None:
-    """A sweep beside a second host that can make no sandbox."""
-    cluster.join(cluster.head, engine_slot=1, **WORK)
-    cluster.join(cluster.hosts[1], **WORK)
-    settings = ["--sandbox", backend, "-k", 3, "-n", 2, "--set", "retries.outage_sec=5"]
-    found = cluster.scored(cluster.sweep("-p", _tasks(cluster, 2), *SCRIPTED, *settings))
-    failed = [one for result in found.values() for one in result["agent_result"]["metadata"]["failed_attempts"]]
-    assert len(found) == 6 and len(failed) <= 4, failed
-
-
-def test_a_power_cut_costs_only_what_ran_on_that_host():
-    with cluster_of(2) as cluster:
-        cluster.join(cluster.head, engine_slot=1, **WORK)
-        cluster.join(cluster.hosts[1], **WORK)
-        sweep = cluster.sweep("-p", _tasks(cluster, 1), "--sandbox", "bwrap", "-k", 20, "-n", 2, *SCRIPTED)
-        solving = cluster.hosts[1].folder / "srv/sandboxes/solve"
-        wait(lambda: solving.is_dir() and list(solving.iterdir()), 90, "a candidate on the second host")
-        cluster.hosts[1].power(on=False)
+        if happens:
+            wait(works, 90, "a candidate on the second host")
+            happens(sick, daemon)
         found = cluster.scored(sweep)
-        failed = [one for result in found.values() for one in result["agent_result"]["metadata"]["failed_attempts"]]
-        assert len(found) == 20 and len(failed) <= 4, failed
+        assert len(failed := attempts(found)) <= 4, failed
+        assert hashes(found) == hashes(calm) and len(found) == 20
+        troubled = {state["node"] for state in cluster.states() if state["state"] != "ready"}
+        assert troubled == {sick.name}, cluster.states()
+
+
+BREAKS = f"sh -c 'test ! -e /tmp/broken && exec {sys.executable} {FAKE} --host {{host}} --port {{port}}'"
+
+
+def test_one_of_three_engines_that_never_comes_back_costs_no_trial():
+    with cluster_of(3) as cluster:
+        head, _, sick = cluster.hosts
+        for host in cluster.hosts:
+            cluster.join(host, engine_slot=1, **(WORK if host is head else {}))
+        engine = {"command": BREAKS, "model": "m", "context_tokens": 4096, "replicas": 3}
+        (head.folder / "tmp/engine.yaml").write_text(yaml.safe_dump({"engine": engine}))
+        given = ["/tmp/engine.yaml", "-p", _tasks(cluster, 1), "--sandbox", "bwrap", "-a", "raw", "-k", 20, "-n", 3]
+        calm = cluster.scored(cluster.sweep(*given, out="/tmp/calm"), "/tmp/calm")
+        sweep = cluster.sweep(*given, "--sleep", 2)
+        wait(cluster.results, 120, "the first trial")
+        sick.run("touch /tmp/broken; pkill -KILL -f 'launched.py --host'").check_returncode()
+        found = cluster.scored(sweep)
+        assert len(attempts(found)) <= 4 and hashes(found) == hashes(calm) and len(found) == 20
+        assert {state["node"] for state in cluster.states() if state["state"] != "ready"} == {sick.name}
+
+
+NODES = """
+import json, ray
+ray.init(address="auto", log_to_driver=False, logging_level=40, configure_logging=False)
+print(json.dumps({node["NodeManagerHostname"]: node["NodeID"] for node in ray.nodes()}))
+"""
+
+
+def test_a_host_that_drains_ends_what_it_has_and_gets_nothing_new():
+    with cluster_of(2) as cluster:
+        head, leaving = cluster.hosts
+        cluster.join(head, engine_slot=1, **WORK)
+        cluster.join(leaving, **WORK)
+        given = ["-p", _tasks(cluster, 1), "--sandbox", "bwrap", "-k", 12, "-n", 2, "--sleep", 2, *SCRIPTED]
+        sweep = cluster.sweep(*given)
+        solving = leaving.folder / "srv/sandboxes/solve"
+        wait(lambda: solving.is_dir() and list(solving.iterdir()), 90, "a candidate on the second host")
+        ids = json.loads(head.run(f"python -c {shlex.quote(NODES)}").stdout.splitlines()[-1])
+        reason = "--reason=DRAIN_NODE_REASON_PREEMPTION --reason-message=spot --deadline-remaining-seconds=600"
+        head.run(f"ray drain-node --address=host1:6379 --node-id={ids[leaving.name]} {reason}").check_returncode()
+        wait(lambda: not list(solving.iterdir()), 20, "the end of what runs there")
+        begun = len(cluster.results())
+        while sweep.poll() is None:
+            assert not list(solving.iterdir())
+            time.sleep(0.2)
+        found = cluster.scored(sweep)
+        assert begun < len(found) == 12 and attempts(found) == []
 
 
 def test_three_replicas_stand_on_three_hosts_and_a_second_sweep_is_told_who_holds_the_slots():

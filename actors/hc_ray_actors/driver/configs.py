@@ -8,7 +8,7 @@ from typing import Any
 from hc_ray.agent.prompt_formats import plan_text
 from hc_ray.agent.skills import prompts_of
 from hc_ray.climb.knobs import KNOBS, Site
-from hc_ray.domain.config import AgentName, EngineConfig, RoleName, SweepConfig
+from hc_ray.domain.config import OWN, AgentName, EngineConfig, RoleName, SweepConfig
 from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.ports import Capabilities
 from hc_ray.domain.profile import Profile
@@ -16,6 +16,7 @@ from hc_ray.domain.trial import config_hash
 from hc_ray.domain.value import Value, digest_of, flattened
 from hc_ray.domain.variants import AXES, variants
 from hc_ray.engines.profiles import settled
+from hc_ray.machine import own_code
 from hc_ray_actors.estimate import WITHOUT_MODEL
 from hc_ray_actors.role_models import Planned, role_models
 
@@ -63,8 +64,8 @@ def drafts(config: SweepConfig) -> tuple[PlannedConfig, ...]:
     alone = config.model_copy(update={"configs": (), "grid": {}})
     made = []
     for variant in variants(config):
-        own = variant.validated(config) if variant.changes else alone
         with _named(variant.name):
+            own = own_code.settled(variant.validated(config) if variant.changes else alone)
             for plan in own.solver.plans:
                 plan_text(plan)
         made.append(PlannedConfig(name=variant.name, changes=variant.changes, config=own))
@@ -120,7 +121,7 @@ def read_by(agent: AgentName, one: PlannedConfig) -> dict[str, Any]:
     if agent in WITHOUT_MODEL:
         return {}
     solver, direct = one.config.solver, one.config.solver.agent_style == "direct"
-    roles = set(one.models) if agent == "hc" else {"solver"}
+    roles = set(one.models) if agent == "hc" or OWN.fullmatch(agent) else {"solver"}
     return {
         "solver": solver.model_dump(mode="json", exclude=_unread(agent, direct)),
         "budget": one.config.budget.model_dump(mode="json", exclude={"tokens"} if agent == "raw" and direct else None),
@@ -132,7 +133,7 @@ def read_by(agent: AgentName, one: PlannedConfig) -> dict[str, Any]:
 def _unread(agent: AgentName, direct: bool) -> set[str]:
     """Fields of ``SolverConfig`` that an agent does not read in its style."""
     unread: set[str] = set() if direct else {"samples_max"}
-    if agent != "hc":
+    if agent in ("raw", "best_of_n"):
         unread = set(_OF_HC) | ({"samples", "samples_max"} if direct else set())
     if agent == "raw":
         unread |= _OF_SEVERAL | ({"max_turns"} if direct else set())

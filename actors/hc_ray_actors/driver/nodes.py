@@ -12,8 +12,9 @@ from hc_ray.domain.value import Value
 from hc_ray.sandboxes.docker.availability import Availability
 from hc_ray_actors.address import running_cluster
 from hc_ray_actors.backends import Backends
-from hc_ray_actors.cluster import SANDBOX, Cluster, Member, RayCluster
+from hc_ray_actors.cluster import SANDBOX, Cluster, Member
 from hc_ray_actors.node_probe import NodeProbe, NodeReport, differs
+from hc_ray_actors.ray_cluster import RayCluster
 
 WAIT_SECONDS = 300.0
 """How long ``--wait-nodes N`` waits."""

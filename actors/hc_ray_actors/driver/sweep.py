@@ -21,21 +21,23 @@ from hc_ray.machine import processor_use
 from hc_ray.reports import report
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.attempts import fault_of
-from hc_ray_actors.cluster import SANDBOX, Cluster, RayCluster
+from hc_ray_actors.cluster import SANDBOX, Cluster
 from hc_ray_actors.driver import concurrency_window, results
 from hc_ray_actors.driver.concurrency_window import Slot
+from hc_ray_actors.driver.crew.crew import Crew
+from hc_ray_actors.driver.crew.posts import Post
+from hc_ray_actors.driver.crew.roster import Broken
 from hc_ray_actors.driver.journal import Journal, Lease
 from hc_ray_actors.driver.nodes import joined
 from hc_ray_actors.driver.plan import Plan, prepare
-from hc_ray_actors.driver.posts import Post
 from hc_ray_actors.driver.resumption import stored_config
 from hc_ray_actors.driver.signals import cancel_on_signals
 from hc_ray_actors.driver.steps import tell_step
-from hc_ray_actors.driver.supervisor import Broken, Crew
 from hc_ray_actors.driver.tracking import Tracking
 from hc_ray_actors.driver.trial_driver import Journeys
 from hc_ray_actors.driver.trial_record import tokens as tokens_of
 from hc_ray_actors.estimate import WITHOUT_MODEL, remember_rate
+from hc_ray_actors.ray_cluster import RayCluster
 from hc_ray_actors.verifiers import record_look
 
 TRIALS_PER_SLOT = {"direct": 1, "loop": 2}

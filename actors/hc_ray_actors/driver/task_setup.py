@@ -11,7 +11,7 @@ from hc_ray.domain.task import Task
 from hc_ray.domain.trial import Attempt, Stage
 from hc_ray_actors.attempts import persist
 from hc_ray_actors.driver.concurrency_window import Slot
-from hc_ray_actors.driver.supervisor import Crew
+from hc_ray_actors.driver.crew.crew import Crew
 from hc_ray_actors.driver.trial_record import Record, now
 
 

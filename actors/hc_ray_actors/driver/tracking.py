@@ -12,7 +12,7 @@ from hc_ray.reports import report
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.cluster import Cluster
 from hc_ray_actors.driver import results
-from hc_ray_actors.driver.distribution import give_keys
+from hc_ray_actors.driver.crew.distribution import give_keys
 from hc_ray_actors.driver.plan import Plan
 from hc_ray_actors.tracker import Tracker
 

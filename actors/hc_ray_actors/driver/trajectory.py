@@ -8,16 +8,15 @@ from hc_ray.agent.actions import read_actions, read_calls, spoken
 from hc_ray.agent.role import Exchange
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.prompt import Malformed, Prompt
-from hc_ray.domain.trial import TrialKey, TrialResult
+from hc_ray.domain.trial import TrialKey
 from hc_ray.search.trial_outcome import TrialOutcome
 
 SCHEMA = "ATIF-v1.7"
 
 
-def trajectory(key: TrialKey, outcome: TrialOutcome, result: TrialResult) -> dict[str, Any]:
+def trajectory(key: TrialKey, outcome: TrialOutcome, model: str | None) -> dict[str, Any]:
     """The whole trial. The root's steps are its stages; a candidate's exchanges stand in its own trajectory, with its
-    score and what became of it."""
-    model = (result.agent_info.model_info or {}).get("name")
+    score and what became of it. ``model``: the solver's, for a reader."""
     agent = {"name": f"hc-ray/{key.agent}", "version": __version__, "model_name": model}
     groups: dict[str, list[Exchange]] = {}
     for exchange in outcome.exchanges:
@@ -82,6 +81,7 @@ def _steps(exchanges: list[Exchange], model: str | None) -> list[dict[str, Any]]
                 "model_name": model,
                 "llm_call_count": 1,
                 "message": completion.text,
+                **({"reasoning_content": completion.reasoning} if completion.reasoning else {}),
                 **_calls(exchange, len(steps) + 1),
                 "metrics": {
                     "prompt_tokens": completion.prompt_tokens,

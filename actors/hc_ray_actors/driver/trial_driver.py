@@ -17,9 +17,10 @@ from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.attempts import Failed, attempt_of, backoff, fault_of, persist
 from hc_ray_actors.driver import trial_files
 from hc_ray_actors.driver.concurrency_window import Slot
+from hc_ray_actors.driver.crew.crew import Crew
+from hc_ray_actors.driver.crew.roster import Broken
 from hc_ray_actors.driver.journal import Lease
 from hc_ray_actors.driver.plan import Plan
-from hc_ray_actors.driver.supervisor import Broken, Crew
 from hc_ray_actors.driver.task_setup import Chores
 from hc_ray_actors.driver.trial_record import Record, now, waits_for_verdict
 from hc_ray_actors.estimate import WITHOUT_MODEL

@@ -28,7 +28,8 @@ def files(record: Record, result: TrialResult, censor: Censor) -> dict[str, byte
     found = {"config.json": readable_json(record.key.model_dump(mode="json"))}
     outcome = record.outcome
     if outcome is not None:
-        found["agent/trajectory.json"] = readable_json(trajectory(record.key, outcome, result))
+        model = (result.agent_info.model_info or {}).get("name")
+        found["agent/trajectory.json"] = readable_json(trajectory(record.key, outcome, model))
         found["agent/candidates.json"] = readable_json([one.model_dump(mode="json") for one in outcome.candidates])
         found |= {f"{DIFFERENCES}/{digest}.tar": tar for digest, tar in outcome.differences.items()}
         if outcome.suite is not None:

@@ -11,12 +11,10 @@ from hc_ray.domain.filetree import Member, absolute, pack, unpack
 from hc_ray.domain.ports import Difference, ExecResult
 from hc_ray.domain.runner_paths import RUNNER_PYTHON, RUNNER_ROOT
 from hc_ray.domain.task import Task
-from hc_ray.machine.owner import machine
 from hc_ray.sandboxes.docker.difference import Lineage, difference
 from hc_ray.sandboxes.docker.exec import converse, removal, request
-from hc_ray.sandboxes.docker.images import MACHINE_LABEL, OWNER_LABEL
 from hc_ray.sandboxes.docker.living import Living, Ticket
-from hc_ray.sandboxes.docker.place import FORK_LABEL, PLACE_LABEL, STORAGE_MB, Ground, working_directory
+from hc_ray.sandboxes.docker.place import FORK_LABEL, STORAGE_MB, Ground, working_directory
 from hc_ray.sandboxes.docker.stream import Pulse
 from hc_ray.sandboxes.docker.values import Absent, DaemonGone, DaemonRefusal, ImageFacts, Unwritable
 from hc_ray.sandboxes.docker.watchdog import end_first_process
@@ -249,15 +247,9 @@ class DockerSandbox(Living):
 
     def _fork(self, name: str) -> "DockerSandbox":
         self._check_open()
-        labels = {
-            FORK_LABEL: "1",
-            OWNER_LABEL: self._ground.owner,
-            MACHINE_LABEL: machine(),
-            PLACE_LABEL: self._ground.id,
-        }
+        labels = {FORK_LABEL: "1", **self._ground.labels()}
         if self._layers >= self._ground.max_layers:
-            environment = self._daemon.environment(self.container)
-            image, layers = self._daemon.flatten(self.container, labels, environment=environment), 1
+            image, layers = self._daemon.flatten(self.container, labels), 1
         else:
             image, layers = self._daemon.commit(self.container, labels), self._layers + 1
         child = DockerSandbox(

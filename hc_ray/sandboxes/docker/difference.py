@@ -28,7 +28,7 @@ def left_out(path: str) -> bool:
     return path == "/" or path in DOCKERS_OWN or is_outside(path) or f"{path}/".startswith(SOLUTION)
 
 
-def _ancestors(path: str) -> Iterator[str]:
+def ancestors(path: str) -> Iterator[str]:
     while (path := posixpath.dirname(path)) != "/":
         yield path
 
@@ -189,7 +189,7 @@ class _Work:
         covered = {path for path, touch in self.touched.items() if touch == "whole"}
         covered |= {path for path, touch in self.touched.items() if touch == "added" and not _holds_mounts(path)}
         for path, touch in sorted(self.touched.items()):
-            if any(above in covered for above in _ancestors(path)):
+            if any(above in covered for above in ancestors(path)):
                 continue
             if touch == "added":
                 self.added(path)

@@ -158,7 +158,7 @@ class Ground:
             "ulimits": [limit("core", 0), limit("fsize", storage)],
             "log_config": {"type": "none", "config": {}},
         }
-        labels = {**self._labels(), NAME_LABEL: name, LEASE_LABEL: f"{self._lease_seconds:g}"}
+        labels = {**self.labels(), NAME_LABEL: name, LEASE_LABEL: f"{self._lease_seconds:g}"}
         config = {
             "entrypoint": [*RUNNER_PYTHON, "-I", "-S", "-c", KEEPER, RUNNER_LIB, f"{self._lease_seconds:g}"],
             "command": [],
@@ -182,16 +182,17 @@ class Ground:
         they would reach each other, and whatever else runs there."""
         with self._network_lock:
             if self._network is None:
-                self._network = self.daemon.make_network(f"hc-ray-{self.id}", self._labels())
+                self._network = self.daemon.make_network(f"hc-ray-{self.id}", self.labels())
             return self._network
 
-    def _labels(self) -> dict[str, str]:
+    def labels(self) -> dict[str, str]:
+        """What everything bears that is made here."""
         return {OWNER_LABEL: self.owner, MACHINE_LABEL: machine(), PLACE_LABEL: self.id}
 
     def fence(self, container: str, image: ImageFacts) -> None:
         """Keep a running container's network from the cluster. ``image``: its task's."""
         volume = self.images.runner_volume(image)
-        fence(self.daemon, container, image=image.id, volume=volume, away=self.away, labels=self._labels())
+        fence(self.daemon, container, image=image.id, volume=volume, away=self.away, labels=self.labels())
 
     def baseline(self, task: Task, image: ImageFacts) -> Baseline:
         with self._baseline_lock:

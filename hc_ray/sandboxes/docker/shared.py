@@ -10,7 +10,6 @@ name no file."""
 
 import contextlib
 import json
-import posixpath
 import socket
 import struct
 import time
@@ -20,7 +19,7 @@ from typing import Any
 from hc_ray.domain.ports import Changes
 from hc_ray.domain.runner_paths import RUNNER_ROOT, RUNNER_SEALED
 from hc_ray.sandboxes.docker.client import Daemon
-from hc_ray.sandboxes.docker.difference import Baseline, Budget, Touch, read_tree
+from hc_ray.sandboxes.docker.difference import Baseline, Budget, Touch, ancestors, read_tree
 
 _PYTHON = f"{RUNNER_SEALED}/bin/python3"
 _LOADER = (
@@ -154,7 +153,7 @@ def changes(
     for path, touch in sorted(touched.items()):
         if not among(path):
             continue
-        if touch == "added" and not any(above in whole for above in _ancestors(path)):
+        if touch == "added" and not any(above in whole for above in ancestors(path)):
             added.append(path)
             continue
         now, before = daemon.stat(container, path), baseline.stat(path)
@@ -173,8 +172,3 @@ def changes(
 
 def _content(daemon: Daemon, container: str, path: str) -> Any:
     return read_tree(daemon, container, path, Budget(_COMPARED), whole=False) or {}
-
-
-def _ancestors(path: str) -> Iterator[str]:
-    while (path := posixpath.dirname(path)) != "/":
-        yield path

@@ -31,6 +31,10 @@ FAULTS = (HcRayError, OSError, MemoryError)
 """What a machine may do to an actor; anything else is a bug."""
 
 State = Literal["starting", "ready", "resting", "spent", "gone"]
+Make = Callable[["Post"], Any]
+"""Puts an actor on the post's node, or names the node first. May raise ``HcRayError``."""
+Begin = Callable[["Post"], Awaitable[None]]
+"""Makes the post's actor fit for work. May raise ``HcRayError``."""
 
 
 class Post:
@@ -40,29 +44,30 @@ class Post:
         self,
         kind: str,
         what: str,
-        make: Callable[["Post"], Any],
-        begin: Callable[["Post"], Awaitable[None]],
+        make: Make,
+        begin: Begin,
         *,
         node: str | None = None,
+        number: int = 0,
+        stops: bool = False,
         kill: Callable[[Any], None],
         changed: Callable[["Post"], None],
         alone: Callable[["Post"], bool],
     ) -> None:
-        """``what``: the actor, for a reader. ``make`` puts an actor on the post's node (or names the node first);
-        ``begin`` makes it fit for work; both may raise ``HcRayError``. ``alone``: whether no other post of its kind is
-        ready."""
-        self.kind, self.what, self.node = kind, what, node
+        """``what``: the actor, for a reader. ``number``: among those of its kind
+        that are alike. ``stops``: it has a method ``stop``, which ends what it started.
+        ``alone``: whether no other post of its kind is ready."""
+        self.kind, self.what, self.node, self.number = kind, what, node, number
         self.state: State = "starting"
         self.why = ""
         """Why it is not ready."""
         self.actor: Any = None
         self.units = 0
         """Slots that its actor holds."""
-        self.answer: Any = None
-        """What ``begin`` was told by the actor: of an engine, where it listens."""
         self.busy = 0
         """Calls that are under way."""
         self.renewed = 0
+        self._stops, self._begun = stops, False
         self._make, self._begin, self._kill, self._changed, self._alone = make, begin, kill, changed, alone
         self._renewals: deque[float] = deque(maxlen=RESTARTS)
         self._strikes: deque[float] = deque(maxlen=STRIKES)
@@ -126,6 +131,8 @@ class Post:
             self._checking = asyncio.ensure_future(self._look())
             # Where nobody waits for it any more (Ctrl-C), nobody is to be troubled with how it ended.
             self._checking.add_done_callback(lambda looked: looked.cancelled() or looked.exception())
+            self._checking.add_done_callback(lambda looked: self._changed(self))
+            self._changed(self)
         return asyncio.shield(self._checking)
 
     async def _look(self) -> None:
@@ -173,6 +180,7 @@ class Post:
         self.actor = self._make(self)
         try:
             await asyncio.wait_for(self.actor.alive(), START_SECONDS)
+            self._begun = True
             await self._begin(self)
         except TimeoutError:
             await self.dismiss()
@@ -186,9 +194,10 @@ class Post:
         actor, self.actor = self.actor, None
         if actor is None:
             return
-        if stop := getattr(actor, "stop", None) if self.answer is not None else None:
+        if self._stops and self._begun:
             with contextlib.suppress(Exception):
-                await asyncio.wait_for(stop(), 10)
+                await asyncio.wait_for(actor.stop(), 10)
+        self._begun = False
         with contextlib.suppress(Exception):
             self._kill(actor)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from hc_ray.domain.errors import InfrastructureError
 from hc_ray.domain.task import Task
-from hc_ray_actors.driver.images import Images
+from hc_ray_actors.driver.crew.images import Images
 
 
 class NodeImages:

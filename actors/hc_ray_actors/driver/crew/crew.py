@@ -1,0 +1,276 @@
+"""Who works on a sweep: engines, sandboxes, verifiers and trials, each at a post on a node that has slots for it. Nodes
+may join and leave while the sweep runs; a post that fails costs what ran there, and others do its work meanwhile."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, TypeVar
+
+from hc_ray.domain.candidate import Submission
+from hc_ray.domain.errors import InfrastructureError, PlatformError
+from hc_ray.domain.events import Event, SlotUse
+from hc_ray.domain.task import Task
+from hc_ray.machine import sealed_guard
+from hc_ray.machine.paths import data_root
+from hc_ray_actors.attempts import Fault
+from hc_ray_actors.cluster import SANDBOX, VERIFIER, Cluster, Member
+from hc_ray_actors.driver.crew.background import Background
+from hc_ray_actors.driver.crew.distribution import Deliveries
+from hc_ray_actors.driver.crew.node_images import NodeImages
+from hc_ray_actors.driver.crew.posts import FAULTS, Make, Post
+from hc_ray_actors.driver.crew.replicas import Replicas
+from hc_ray_actors.driver.crew.roster import Roster
+from hc_ray_actors.driver.crew.trial_processes import TrialProcesses
+from hc_ray_actors.driver.plan import Plan
+from hc_ray_actors.node_probe import NodeReport, differs
+from hc_ray_actors.remote_place import given_by
+from hc_ray_actors.sandboxes import Sandboxes
+from hc_ray_actors.verifiers import Rules, Verifiers
+
+WATCH_SECONDS = 1.0
+"""Between two looks at who belongs to the cluster."""
+ACCOUNT_SECONDS = 10.0
+"""Between two accounts of the nodes' slots."""
+TAKEN = "every"
+"""How a fault begins that only says whose the slots are."""
+
+T = TypeVar("T")
+
+
+class Crew:
+    """Who works on a sweep. Only the driver holds it, and with it the verifiers."""
+
+    def __init__(self, plan: Plan, cluster: Cluster, emit: Callable[[Event], None] = lambda event: None) -> None:
+        self._plan, self._cluster, self._emit = plan, cluster, emit
+        self._near = cluster.where in {"laptop", "in-process"}
+        self._deliveries = Deliveries(cluster, plan.public_root, plan.sealed_root, plan.taken)
+        self._members: dict[str, Member] = {}
+        patience = plan.config.retries.outage_sec
+        self._roster = Roster(cluster, emit, self._tell_trials, patience=patience, near=self._near)
+        self._images = NodeImages(self._on_nodes, self._senders, self._roster.changed)
+        self._background = Background()
+        self._replicas = Replicas(plan, cluster, self._roster)
+        self._trials = TrialProcesses(plan, cluster, self._roster, self._replicas, self._images, self._background)
+        self.roles, self.trials_of = self._replicas.roles, self._trials.of
+        self.runners: set[str] = set()
+        """Digests of the runners that its nodes have."""
+        self.limits: dict[str, str] = {}
+        """Which limits hold in its sandboxes, and by what."""
+
+    @property
+    def renewed(self) -> int:
+        """Actors that were started anew."""
+        return sum(post.renewed for post in self._roster.posts)
+
+    @property
+    def trials(self) -> list[Post]:
+        """Processes of trials; none where no agent asks a model."""
+        return self._trials.posts
+
+    @property
+    def has_verifiers(self) -> bool:
+        return bool(self._roster.of(VERIFIER))
+
+    async def verify(self, task: Task | None, work: Callable[[Any], Awaitable[T]]) -> T:
+        """Have a verifier do something: the least busy of those whose node has the task's image. Without a task it
+        needs no sandbox, and one that rests will do."""
+        ready = self._roster.sound(VERIFIER)
+        if task is None:
+            able = ready or [post for post in self._roster.of(VERIFIER) if post.actor is not None]
+        else:
+            able = [post for post in ready if not self._images.lacks(post.node, task)] or ready
+        if not able:
+            raise InfrastructureError(self._roster.nobody(VERIFIER))
+        answer: T = await min(able, key=lambda post: post.busy / max(1, post.units)).call(work)
+        return answer
+
+    async def verify_near(
+        self, task: Task, submission: Submission, work: Callable[[Any, Submission], Awaitable[T]]
+    ) -> T:
+        """As ``verify``, of a submission; one that still lives goes to the verifier of its node. Raises
+        ``InfrastructureError`` where that node has none."""
+        if submission.living is None:
+            return await self.verify(task, lambda actor: work(actor, submission))
+        node, ticket = given_by(submission.living)
+        known = submission.model_copy(update={"living": ticket})
+        for post in self._roster.ready(VERIFIER):
+            if post.node == node:
+                answer: T = await post.call(lambda actor: work(actor, known))
+                return answer
+        raise InfrastructureError(
+            f"node {self._roster.name(node)} has a sandbox for shared grading, but no verifier at work ({VERIFIER})"
+        )
+
+    async def open(self) -> None:
+        """Bring up what trials need. Raises ``InfrastructureError`` or ``UserError`` where that cannot be had."""
+        members = await asyncio.to_thread(self._cluster.members)
+        for kind in (SANDBOX, VERIFIER):
+            if not any(member.slots.get(kind) for member in members):
+                raise InfrastructureError(f"no node of {self._cluster.where} offers {kind}")
+        engines = asyncio.ensure_future(self._replicas.open())
+        try:
+            await asyncio.gather(*(self._join(member) for member in members))
+            self._not_taken()
+            await self._roster.mended(SANDBOX, VERIFIER)
+            self.limits = await self._roster.ready(SANDBOX)[0].actor.limits()
+            await engines
+        except BaseException:
+            engines.cancel()
+            await asyncio.gather(engines, return_exceptions=True)
+            raise
+        if self._cluster.where != "in-process":
+            # From here on only the verifiers' own processes have to open what is sealed.
+            sealed_guard.install(data_root() / "sealed")
+        if self._plan.models:
+            await self._trials.open(self.limits)
+        self._roster.open()
+        self._background.begin(self._replicas.watch())
+        self._background.begin(self._account())
+        if not self._near:
+            self._background.begin(self._watch())
+
+    def _not_taken(self) -> None:
+        """Raises ``PlatformError`` where somebody else has all slots of a kind: there is nothing to wait for."""
+        for kind in (SANDBOX, VERIFIER):
+            if all(post.why.startswith(TAKEN) for post in self._roster.of(kind)):
+                raise PlatformError(f"{self._cluster.where}: {self._roster.nobody(kind)}")
+
+    async def _account(self) -> None:
+        """Tell what becomes of the nodes' slots."""
+        while True:
+            await asyncio.sleep(ACCOUNT_SECONDS)
+            posts = self._roster.ready(SANDBOX, VERIFIER)
+            asked = (asyncio.wait_for(post.actor.use(), ACCOUNT_SECONDS / 2) for post in posts)
+            for post, used in zip(posts, await asyncio.gather(*asked, return_exceptions=True), strict=True):
+                if not isinstance(used, BaseException):  # else it is dead or away, and a trial will find out
+                    self._emit(SlotUse(kind=post.kind, node=self._roster.name(post.node), **used._asdict()))
+
+    # Nodes that join and leave
+
+    async def _watch(self) -> None:
+        """Keep up with the cluster's nodes."""
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            with contextlib.suppress(Exception):  # the head is busy: the next look tells
+                members = await asyncio.to_thread(self._cluster.members)
+                for node in self._members.keys() - {member.id for member in members}:
+                    self._leave(node)
+                for member in members:
+                    if member.id not in self._members and not member.draining:
+                        self._background.begin(self._join(member))
+                draining = {member.id for member in members if member.draining}
+                if draining != self._roster.draining:
+                    self._roster.draining = draining
+                    self._roster.changed()
+
+    async def _join(self, member: Member) -> None:
+        """Put up what a node has slots for; what cannot be had there rests."""
+        self._members[member.id] = member
+        self._roster.names[member.id] = member.name
+        posts = [
+            self._roster.add(kind, what, self._maker(kind, member), begin, node=member.id)
+            for kind, what, begin in (
+                (SANDBOX, "the sandboxes' process", self._begin_sandboxes),
+                (VERIFIER, "the verifier's process", self._begin_verifier),
+            )
+            if member.slots.get(kind)
+        ]
+        faults = await asyncio.gather(*(post.open() for post in posts), return_exceptions=True)
+        for fault in faults:
+            if fault is not None and not isinstance(fault, FAULTS):
+                raise fault
+        self._images.joined(member.id)
+        if not self._near:
+            away = sorted(other.address for other in self._members.values())
+            makers = self._roster.ready(SANDBOX, VERIFIER)
+            await asyncio.gather(*(post.actor.keep_from(away) for post in makers), return_exceptions=True)
+
+    def _leave(self, node: str) -> None:
+        del self._members[node]
+        self._images.left(node)
+        for post in self._roster.posts:
+            if post.node == node and post.kind in (SANDBOX, VERIFIER):
+                post.leave()
+            elif post.node == node:
+                self._background.begin(post.check())
+
+    def _on_nodes(self) -> dict[str, Any]:
+        """Who makes images ready on each node that works."""
+        return {post.node: post.actor for kind in (VERIFIER, SANDBOX) for post in self._roster.ready(kind) if post.node}
+
+    def _senders(self) -> dict[str, Any]:
+        return {post.node: post.actor for post in self._roster.ready(SANDBOX) if post.node}
+
+    def _tell_trials(self) -> None:
+        self._trials.tell()
+
+    def _maker(self, kind: str, member: Member) -> Make:
+        plan, config, cluster = self._plan, self._plan.config, self._cluster
+        roots = (plan.public_root, plan.sealed_root) if self._near else (None, None)
+
+        def make(post: Post) -> Any:
+            wanted = (config.sandbox_slots if kind == SANDBOX else None) or member.slots[kind]
+            # One that takes another's place has its slots, as soon as Ray has seen that one's end.
+            post.units = post.units or int(min(wanted, cluster.free(kind).get(member.id, 0)))
+            if not post.units:
+                held = "; ".join(cluster.holders())
+                raise InfrastructureError(f"{TAKEN} {kind} is taken{f' by {held}' if held else ''}")
+            spawn = partial(cluster.spawn, node=member.id, resource=kind, units=post.units)
+            if kind == SANDBOX:
+                return spawn(Sandboxes, plan.sandbox, roots[0], post.units)
+            rules = Rules(threshold=config.pass_threshold, expected=plan.sealed_digests)
+            return spawn(Verifiers, plan.sandbox, *roots, post.units, rules)
+
+        return make
+
+    async def _begin_sandboxes(self, post: Post) -> None:
+        await self._fit(post)
+        await self._deliveries.to_sandboxes(post.actor)
+
+    async def _begin_verifier(self, post: Post) -> None:
+        await self._fit(post)
+        await self._deliveries.to_verifiers(post.actor)
+
+    async def _fit(self, post: Post) -> None:
+        """Raises ``PlatformError`` where the post's node has another hc-ray, ``InfrastructureError`` where it can make
+        no sandbox."""
+        seen: NodeReport = await post.actor.report()
+        if not self._near and (why := differs(seen)):
+            raise PlatformError(why)
+        if fault := await post.actor.fault():
+            raise InfrastructureError(str(fault).splitlines()[0])
+        self.runners.add(seen.runner)
+
+    async def prepare(self, task: Task) -> None:
+        """Make a task's image ready on the nodes that work; returns with the first of them. Raises what hindered them
+        all."""
+        await self._images.ready(task)
+
+    def image_of(self, task: Task) -> str | None:
+        """The image that a task's sandboxes are made from; None where the backend has none."""
+        return self._images.id_of(task.digest)
+
+    async def mend(self, fault: Fault | None = None) -> None:
+        """See to what failed: the post that the fault names, else all. Raises ``Broken`` as ``mended`` does."""
+        await self._roster.look(fault)
+        await self.mended()
+
+    async def mended(self) -> None:
+        """Wait until somebody is there for every kind of work, and the trials know of it. Raises ``Broken``."""
+        await self._roster.mended()
+        await self._trials.told()
+
+    async def close_trials(self) -> None:
+        """Cancel every trial, and the looks that they wait for; their last events can still be asked for."""
+        await asyncio.gather(self._images.close(), *(post.close() for post in self._roster.posts))
+        await self._background.close()
+        await self._trials.stop()
+
+    async def close(self) -> None:
+        """End everything that was started."""
+        actors = [(post.kind, post.actor) for post in self._roster.posts if post.actor is not None]
+        closing = [actor.stop() for kind, actor in actors if kind.startswith("engine ")]
+        closing += [actor.close_all() for kind, actor in actors if kind in (SANDBOX, VERIFIER)]
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.gather(*closing, return_exceptions=True), 20)

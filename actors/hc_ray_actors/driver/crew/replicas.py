@@ -1,0 +1,95 @@
+"""The engines of a sweep: one set of replicas for each distinct engine, whatever number of roles share it."""
+
+import asyncio
+import itertools
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+from hc_ray.domain.config import EngineConfig
+from hc_ray.domain.errors import InfrastructureError
+from hc_ray_actors.cluster import ENGINE, Cluster
+from hc_ray_actors.driver.crew.distribution import furnish
+from hc_ray_actors.driver.crew.posts import Make, Post
+from hc_ray_actors.driver.crew.roster import Roster
+from hc_ray_actors.driver.plan import Plan
+from hc_ray_actors.engine import Endpoint, Engine, located, room_for, takes_slot
+from hc_ray_actors.trials import RoleSetup
+
+WATCH_SECONDS = 10.0
+"""Between two looks at an engine's replicas, where it has several."""
+
+
+class Replicas:
+    """Every replica at its post; one that cannot be had rests, as long as there is another."""
+
+    def __init__(self, plan: Plan, cluster: Cluster, roster: Roster) -> None:
+        self._plan, self._cluster, self._roster = plan, cluster, roster
+        self._posts: dict[EngineConfig, list[Post]] = {}
+        self._endpoints: dict[Post, Endpoint] = {}
+
+    async def open(self) -> None:
+        """Raises what hindered the first replica of an engine of which none came up, and any fault that is no
+        machine's."""
+        for engine in self._plan.engines:
+            self._posts[engine] = [
+                self._roster.add(f"engine {engine.label}", f"the engine {engine.label}", self._maker(engine),
+                                 self._starter(engine), number=number, stops=True)
+                for number in range(engine.replicas)
+            ]  # fmt: skip
+        for posts in self._posts.values():
+            told = await asyncio.gather(*(post.open() for post in posts), return_exceptions=True)
+            faults = [fault for fault in told if fault is not None]
+            wrong = [fault for fault in faults if not isinstance(fault, InfrastructureError)]
+            if wrong or len(faults) == len(posts):
+                raise (wrong or faults)[0]
+
+    def _maker(self, engine: EngineConfig) -> Make:
+        """Puts a replica where the fewest engines of this sweep stand, of the nodes with a free slot."""
+
+        def make(post: Post) -> object:
+            own = located(engine, self._posts[engine].index(post))
+            if not takes_slot(engine):
+                post.node = self._cluster.here
+                return self._cluster.spawn(Engine, own, node=post.node)
+            free = room_for(self._cluster, engine)
+            posts = itertools.chain.from_iterable(self._posts.values())
+            stand = Counter(other.node for other in posts if other.actor)
+            post.node = min(free, key=lambda node: (stand[node], -free[node], node))
+            post.units = 1
+            return self._cluster.spawn(
+                Engine, own, node=post.node, resource=ENGINE, units=1, gpus=engine.num_gpus
+            )  # fmt: skip
+
+        return make
+
+    def _starter(self, engine: EngineConfig) -> Callable[[Post], Awaitable[None]]:
+        async def start(post: Post) -> None:
+            self._endpoints.pop(post, None)
+            await furnish(self._cluster, post.actor, engine)
+            self._endpoints[post] = await post.actor.start()
+
+        return start
+
+    async def watch(self) -> None:
+        """What one of several replicas does not answer another one is asked: no trial tells of it."""
+        while any(len(posts) > 1 for posts in self._posts.values()):
+            await asyncio.sleep(WATCH_SECONDS)
+            posts = itertools.chain.from_iterable(self._posts.values())
+            await asyncio.gather(*(post.check() for post in posts), return_exceptions=True)
+
+    def roles(self) -> dict[str, RoleSetup]:
+        """How each model that some config names for a role is reached now, by the digest of model and profile."""
+        found = {}
+        for engine, profile, digest in self._plan.asked:
+            posts = self._posts[engine]
+            endpoints = tuple(self._endpoints.get(post) if post.state == "ready" else None for post in posts)
+            leaving = frozenset(number for number, post in enumerate(posts) if self._roster.leaves(post))
+            others = any(endpoint for number, endpoint in enumerate(endpoints) if number not in leaving)
+            found[digest] = RoleSetup(
+                engine=engine,
+                endpoints=endpoints,
+                profile=profile,
+                digest=digest,
+                draining=leaving if others else frozenset(),
+            )
+        return found

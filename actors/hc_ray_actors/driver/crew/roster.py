@@ -1,0 +1,158 @@
+"""The posts of a sweep: who is ready for which kind of work, and what waits while nobody is."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+from hc_ray.domain.events import Event, PostState
+from hc_ray_actors.attempts import Fault
+from hc_ray_actors.cluster import Cluster
+from hc_ray_actors.driver.crew.posts import Begin, Make, Post
+
+
+class Broken(Exception):
+    """Something that every trial needs is gone; what is committed stays, a resume does the rest."""
+
+
+class Roster:
+    """All posts, in the order in which they were created."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        emit: Callable[[Event], None],
+        changed: Callable[[], None],
+        *,
+        patience: float,
+        near: bool,
+    ) -> None:
+        """``changed`` is called whenever a post changes its state, or is in doubt, or no more. ``patience``: how many
+        seconds an outage may last.
+        ``near``: there is one machine, and no other will come."""
+        self._cluster, self._emit, self._on_change = cluster, emit, changed
+        self._patience, self._near = patience, near
+        self.posts: list[Post] = []
+        self.names: dict[str, str] = {}
+        """Node → host name, those of nodes that have left included."""
+        self.draining: set[str] = set()
+        """Nodes that will leave soon."""
+        self._change = asyncio.Event()
+        self._lacking_since: dict[str, float] = {}
+        self._broken: Broken | None = None
+        self._opened = False
+        self._last: dict[Post, PostState] = {}
+        """What was told of each post."""
+
+    def add(
+        self,
+        kind: str,
+        what: str,
+        make: Make,
+        begin: Begin,
+        *,
+        node: str | None = None,
+        number: int = 0,
+        stops: bool = False,
+    ) -> Post:
+        post = Post(
+            kind, what, make, begin, node=node, number=number, stops=stops, kill=self._cluster.kill,
+            changed=self._told, alone=self._alone,
+        )  # fmt: skip
+        self.posts.append(post)
+        return post
+
+    def of(self, *kinds: str) -> list[Post]:
+        return [post for post in self.posts if post.kind in kinds]
+
+    def ready(self, *kinds: str) -> list[Post]:
+        return [post for post in self.of(*kinds) if post.state == "ready"]
+
+    def sound(self, kind: str) -> list[Post]:
+        """Those of a kind that get new work: ready, not in doubt, on a node that stays; else those that are ready."""
+        ready = self.ready(kind)
+        return [post for post in ready if post.looked_at is None and not self.leaves(post)] or ready
+
+    def leaves(self, post: Post) -> bool:
+        return post.node in self.draining
+
+    def nobody(self, kind: str) -> str:
+        """Why no post of a kind is ready, for a reader."""
+        posts = [post for post in self.of(kind) if post.why]
+        if len(posts) == 1:
+            return posts[0].why
+        told = "; ".join(dict.fromkeys(f"{self.name(post.node)}: {post.why}" for post in posts))
+        return f"no node does the work of {kind} any more: {told}"
+
+    def name(self, node: str | None) -> str:
+        return self.names.get(node or "", str(node))
+
+    def open(self) -> None:
+        """From now on changes of state are told; how the posts stand is told first."""
+        self._opened = True
+        for post in sorted(self.posts, key=lambda post: post.name):  # who came up first tells nothing
+            self._tell(post)
+
+    def _alone(self, post: Post) -> bool:
+        return not any(other is not post for other in self.ready(post.kind))
+
+    def _told(self, post: Post) -> None:
+        if self._opened:
+            self._tell(post)
+        self.changed()
+
+    def changed(self) -> None:
+        """Somebody came, went, or can do more: who waits looks again."""
+        self._change.set()
+        self._on_change()
+
+    def _tell(self, post: Post) -> None:
+        node = self.name(post.node) if post.node else ""
+        told = PostState(
+            kind=post.kind, node=node, number=post.number, state=post.state, slots=int(post.units), why=post.why
+        )
+        if self._last.get(post) != told:
+            self._last[post] = told
+            self._emit(told)
+
+    async def look(self, fault: Fault | None = None) -> None:
+        """See to the post that a fault names, else to all."""
+        if self._broken is not None:
+            return
+        named = [post for post in self.posts if fault is not None and fault.where == post.name]
+        looks: list[Awaitable[None]] = [post.suspect(fault.text) for post in named] if fault and named else []
+        await asyncio.gather(*(looks or [post.check() for post in self.posts]))
+
+    async def mended(self, *kinds: str) -> None:
+        """Wait until somebody is there for every kind of work, or for these: nothing begins during an outage. Raises
+        ``Broken`` where nobody comes back in time: no further trial can succeed, and the sweep stops rather than mark
+        them all unscored."""
+        while doubtful := self._in_doubt():
+            await asyncio.wait(doubtful, return_when=asyncio.FIRST_COMPLETED)
+        while self._broken is None and (lacking := self._lacking(kinds)):
+            since = self._lacking_since.setdefault(lacking, time.monotonic())
+            left = since + self._patience - time.monotonic()
+            lost = self._near and all(post.state == "spent" for post in self.of(lacking))
+            if lost or left <= 0:
+                self._broken = Broken(self.nobody(lacking) + ("" if lost else f" (waited {self._patience:g} s)"))
+                break
+            self._change.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._change.wait()
+        if self._broken is not None:
+            raise Broken(str(self._broken))
+        self._lacking_since.clear()
+
+    def _in_doubt(self) -> "list[asyncio.Task[None]]":
+        """The looks at a kind of posts of which each that seems ready is being looked at."""
+        for kind in dict.fromkeys(post.kind for post in self.posts):
+            looks = [post.looked_at for post in self.ready(kind)]
+            if looks and all(looks):
+                return [look for look in looks if look is not None]
+        return []
+
+    def _lacking(self, kinds: Sequence[str]) -> str | None:
+        """A kind of post, of these or of all, of which none is ready."""
+        known = dict.fromkeys(post.kind for post in self.posts if post.state != "starting")
+        return next((kind for kind in kinds or known if not self.ready(kind)), None)
