@@ -15,9 +15,6 @@ def add_to(app: typer.Typer) -> None:
 
 def audit(
     out: Annotated[str, typer.Argument(help="A sweep directory.")],
-    mutants: Annotated[
-        int, typer.Option("--mutants", min=0, help="Mutants to make of a Python reference solution, at most.")
-    ] = 16,
     candidates: Annotated[
         int | None, typer.Option("--candidates", min=0, help="Distinct candidates to grade per task (default: all).")
     ] = None,
@@ -42,7 +39,7 @@ def audit(
     from hc_ray_actors.jobs import audit as auditing
     from hc_ray_actors.jobs.audit_subjects import AuditSettings
 
-    settings = AuditSettings(mutants=mutants if self_tests else 0, candidates=candidates, self_tests=self_tests)
+    settings = AuditSettings(candidates=candidates, self_tests=self_tests)
     prepared = auditing.prepare(out, settings, split=split)
     cost = _cost(prepared)
     if dry_run and as_json:
@@ -92,8 +89,7 @@ def _tell_cost(cost: Mapping[str, Any], *, as_json: bool) -> None:
         say(says, stream=stream, style="yellow")
 
 
-_WORDS = {"fault_detection": "faults found", "mutant_detection": "mutants", "candidate_detection": "candidates",
-          "false_rejection": "false rejections"}  # fmt: skip
+_WORDS = {"fault_detection": "faults found", "false_rejection": "false rejections"}
 
 
 def tell_quality(audit: Mapping[str, Any], stream: Any = None) -> None:

@@ -65,18 +65,15 @@ def pull(
 @takes("--engine", "--base-url", "--model", "--api-key-env")
 def bench(
     given: Given,
-    knee: Annotated[
-        bool, typer.Option("--knee", help="Measure only how many parallel requests pay off, within a minute.")
-    ] = False,
     profile: Annotated[
         bool, typer.Option("--profile", help="Measure in which form of actions and of tests the model is best asked.")
     ] = False,
     save: Annotated[bool, typer.Option("--save", help="Save the measured profile beside the model.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Measure an engine and its model. Finds how many parallel requests pay off (later reports on this machine refer to
-    it) and the best prompt format; with --profile instead whether the model acts better by fenced blocks or native tool
-    calls, and tests better by single lines or whole files."""
+    """Measure an engine and its model. Finds within a minute how many parallel requests pay off (later sweeps and
+    reports on this machine use it); with --profile instead whether the model acts better by fenced blocks or native
+    tool calls, and tests better by single lines or whole files."""
     from hc_ray.reports.terminal import say
 
     settings = config_from(None, given)
@@ -84,7 +81,7 @@ def bench(
 
     stream = people(as_json)
     measured: dict[str, Any] = bench_engine(
-        settings.engine, knee=knee, forms=profile, save=save, tell=lambda line: say(line, stream=stream)
+        settings.engine, forms=profile, save=save, tell=lambda line: say(line, stream=stream)
     )
     if profile:
         _show_forms(measured, stream)

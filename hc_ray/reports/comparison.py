@@ -9,11 +9,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
+from hc_ray.domain.config import OWN
 from hc_ray.reports.arms import stands_for
 from hc_ray.statistics import estimators
 
 SUBJECTS = ("hc", "best_of_n", "raw")
-"""Agents that are compared, the one under test first; ``oracle`` and ``nop`` check the harness, not a claim."""
+"""Our agents that are compared, the one under test first; ``oracle`` and ``nop`` check the harness, not a claim."""
 SIGNIFICANT = 0.05
 HANDFUL = 3
 """Comparisons of a split up to which p is not corrected for their number: three agents under one config."""
@@ -34,7 +35,9 @@ def comparisons_of(
     for row in rows:
         if row["passed"] is not None:
             scored[row["agent"], row["config_hash"], row["split"]][row["task"], row["seed"]] = row
-    arms = {(one["agent"], one["config_hash"], one["split"]): one for one in configs if one["agent"] in SUBJECTS}
+    arms = {
+        (one["agent"], one["config_hash"], one["split"]): one for one in configs if one["agent"] in compared_of(configs)
+    }
     found, compared = [], ""
     for split in sorted({split for _, _, split in arms}):
         pairs = [(arms[a], arms[b]) for a, b in _pairs(arms, declared, split)]
@@ -49,8 +52,14 @@ def comparisons_of(
     return found, compared
 
 
+def compared_of(configs: Iterable[Config]) -> tuple[str, ...]:
+    """The agents that are compared: a user's own, then ours."""
+    return (*dict.fromkeys(one["agent"] for one in configs if OWN.fullmatch(one["agent"])), *SUBJECTS)
+
+
 def _pairs(arms: Collection[Arm], declared: Sequence[Config], split: str) -> list[tuple[Arm, Arm]]:
-    own = [[(agent, stands_for(one, agent), split) for agent in SUBJECTS] for one in declared]
+    agents = compared_of([{"agent": agent} for agent, _, _ in arms])
+    own = [[(agent, stands_for(one, agent), split) for agent in agents] for one in declared]
     pairs = [pair for of_config in own for pair in combinations(of_config, 2)]
     for of_agent in zip(*own, strict=True):
         there = [arm for arm in dict.fromkeys(of_agent) if arm in arms]

@@ -8,9 +8,10 @@ as there: by the suite or by agreement on content, round by round (``replay_roun
 
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
 
 from hc_ray.domain.candidate import Candidate
+from hc_ray.domain.config import SELECTORS as SELECTORS
 from hc_ray.domain.config import SelectorName
 from hc_ray.domain.ports import Store
 from hc_ray.domain.suite import Cell, PassMatrix, SelfTest, Unknown
@@ -21,7 +22,6 @@ from hc_ray.reports.report import ReadTable, rows_of, stored_json
 from hc_ray.search.agreement import by_content
 from hc_ray.search.selection import select
 
-SELECTORS: tuple[SelectorName, ...] = get_args(SelectorName)
 SOLVING = ("raw", "best_of_n", "hc")
 
 

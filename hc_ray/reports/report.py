@@ -16,7 +16,7 @@ from hc_ray.domain.trial import TrialResult
 from hc_ray.domain.value import digest_of
 from hc_ray.reports.arms import declared_by, name_configs, together
 from hc_ray.reports.audit_section import suite_quality
-from hc_ray.reports.comparison import SUBJECTS, comparisons_of, criteria_of
+from hc_ray.reports.comparison import compared_of, comparisons_of, criteria_of
 from hc_ray.reports.engine_use import engine_use
 from hc_ray.reports.html_report import html
 from hc_ray.reports.self_to_blind import by_task, by_testgen, self_to_blind
@@ -276,7 +276,7 @@ def models_of(config: Mapping[str, Any]) -> str | None:
 def _sweep(sweep: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What the sweep was, for the head of the report and for the tracker."""
     config = sweep.get("config") or {}
-    asks = any(row["agent"] in SUBJECTS for row in rows)
+    asks = any(row["agent"] in compared_of(rows) for row in rows)
     return {
         "id": sweep.get("sweep_id") or digest_of(sweep)[:16],
         "dataset": config.get("dataset"), "split": sweep.get("split") or config.get("split"),

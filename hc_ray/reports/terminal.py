@@ -22,6 +22,9 @@ from hc_ray.reports.progress import SweepState, clock
 
 PLAIN_WIDTH = 160
 """Columns where the output is no terminal, so that tables in files and pipes do not wrap."""
+NODE_COLUMNS = ("node", "sandbox slots busy", "grading slots busy", "engines", "")
+MOST_NODES = 8
+"""Nodes that the live display shows."""
 STYLES = {"pass": "green", "fail": "red", "unscored": "yellow", "improved": "bold green", "worse": "bold red",
           "ok": "green", "refused": "yellow", "accepted": "bold green", "met": "green"}  # fmt: skip
 
@@ -194,16 +197,33 @@ class Progress:
             if state.step is not None:
                 parts.append(Text(f"{state.step}, {clock(state.now() - state.step_began)}", style="bold"))
             elif state.running:
+                parts += [Text(line, style="dim") for line in state.crew.engines]
+                if state.crew.tells:
+                    parts.append(self._nodes())
                 parts.append(self._running())
             elif state.last_heard is None:
                 parts.append(Text("starting engines and sandboxes", style="dim"))
             return Group(*parts)
 
+    def _nodes(self) -> Table:
+        grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for column in NODE_COLUMNS:
+            grid.add_column(Text(column, style="dim"), no_wrap=True)
+        nodes = self.state.crew.nodes
+        for one in nodes[:MOST_NODES]:
+            note = Text(one.note[:80], style="yellow")
+            grid.add_row(Text(one.node[:24]), Text(one.sandboxes), Text(one.gradings), Text(one.engines[:30]), note)
+        if len(nodes) > MOST_NODES:
+            grid.add_row(Text(f"and {len(nodes) - MOST_NODES} more", style="dim"), "", "", "", "")
+        return grid
+
     def _running(self) -> Table:
         grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for column in ("running task", "agent", "stage", "best self-test score", "time"):
             grid.add_column(Text(column, style="dim"), no_wrap=True)
-        room = max(3, self._console.height - 8)
+        crew = self.state.crew
+        beside = len(crew.engines) + (min(len(crew.nodes), MOST_NODES + 1) + 1 if crew.tells else 0)
+        room = max(3, self._console.height - 8 - beside)
         trials = sorted(self.state.running.values(), key=lambda trial: trial.started)
         for trial in trials[:room]:
             seed = f" #{trial.seed}" if trial.seed else ""

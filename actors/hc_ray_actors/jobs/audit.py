@@ -71,7 +71,7 @@ def prepare(out: str, settings: AuditSettings, *, split: str = "dev") -> Audit:
         tasks = {digest: task for digest, task in tasks.items() if fixed.side(digest) != "holdout"}
     subjects, trials = read_subjects(store, tasks)
     limited = tuple(_limited(subject, settings) for subject in subjects)
-    sandboxes = sum(FIXED_SANDBOXES + 2 * (len(one.candidates) + settings.mutants) for one in limited)
+    sandboxes = sum(FIXED_SANDBOXES + 2 * len(one.candidates) for one in limited)
     now = digest_of({digest: sealed.sealed_digests.get(digest) for digest in swept})
     return Audit(
         out=out,
@@ -127,7 +127,7 @@ async def measured(audit: Audit, told: Told = lambda line: None) -> Outcome:
     async def one(subject: Subject) -> Outcome:
         nonlocal done
         async with free:
-            outcome = await _task(audits, subject, audit.settings)
+            outcome = await _task(audits, subject)
         done += 1
         told(f"{done} of {len(audit.subjects)} tasks, {outcome.sandboxes} sandboxes")
         return outcome
@@ -148,16 +148,15 @@ async def measured(audit: Audit, told: Told = lambda line: None) -> Outcome:
     )
 
 
-async def _task(audits: verifiers.Audits, subject: Subject, settings: AuditSettings) -> Outcome:
+async def _task(audits: verifiers.Audits, subject: Subject) -> Outcome:
     """All that is looked at of one task: the reference first, since without it nothing else can be believed."""
     task, tests = subject.task, named_tests(subject)
-    wide = exposure.Look(tests=tests, repeats=REPEATS, mutants=settings.mutants)
+    wide = exposure.Look(tests=tests, repeats=REPEATS)
     once = wide.model_copy(update={"repeats": 1})
     suites = tuple(audited_suite(subject, number) for number in range(len(subject.suites)))
     try:
         reference = await audits.look(task, exposure.State(kind="reference"), wide)
         untouched = await audits.look(task, exposure.State(kind="untouched"), wide)
-        mutants = await audits.mutants(task, settings.mutants)
     except InfrastructureError as fault:
         evidence = figures.Evidence(task=task.name, suites=suites, unmeasured=str(fault))
         return Outcome(evidence=(evidence,), verdicts={task.name: {}}, lost=1, sandboxes=0)
@@ -168,18 +167,16 @@ async def _task(audits: verifiers.Audits, subject: Subject, settings: AuditSetti
     ungraded = once.model_copy(update={"graded": False})
     files = [exposure.State(kind="candidate", files=files, tar=subject.differences.get(digest, ""))
              for digest, files in subject.candidates.items()]  # fmt: skip
-    planted = [exposure.State(kind="mutant", number=number) for number in range(mutants or 0)]
     looks = [(exposure.State(kind="empty"), ungraded), (exposure.State(kind="stub"), ungraded)] if tests else []
-    looks += [(state, once) for state in (*files, *planted)]
+    looks += [(state, once) for state in files]
     answers = await asyncio.gather(*(_look(audits, subject, state, look) for state, look in looks))
-    audits.forget(task)
     bits: dict[str, bool | None] = {NO_FILES: untouched.passed}
     for (state, _), answer in zip(looks, answers, strict=True):
         if state.kind == "candidate":
             digest = next(digest for digest, own in subject.candidates.items() if own == state.files)
             bits[digest] = answer.passed if answer else None
     seen += [answer for answer in answers if answer is not None]
-    evidence = figures.Evidence(task=task.name, suites=suites, seen=tuple(seen), mutable=mutants is not None)
+    evidence = figures.Evidence(task=task.name, suites=suites, seen=tuple(seen))
     lost = sum(answer is None for answer in answers)
     return Outcome(evidence=(evidence,), verdicts={task.name: bits}, lost=lost, sandboxes=_opened(seen))
 

@@ -47,8 +47,6 @@ class AuditedTrial(Value):
 class AuditSettings(Value):
     """What an audit looks at."""
 
-    mutants: int = 16
-    """Faults planted into a reference, at most."""
     candidates: int | None = None
     """Distinct candidates of a task that are looked at, the first ones; None: all."""
     self_tests: bool = True

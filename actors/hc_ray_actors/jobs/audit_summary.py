@@ -14,13 +14,10 @@ DEFINITIONS = {
     "triviality": "share of tests (guards excluded) that the untouched environment, empty files or an idle stub pass",
     "discrimination": "share of tests that some, but not all, candidates of the sweep pass",
     "flakiness": "share of tests whose outcome differs within three runs on the reference or untouched environment",
-    "fault_detection": "share of faults that a valid test of the suite detects; faults are mutants of the reference "
-    "and candidates that fail the hidden tests",
-    "mutant_detection": "fault detection on mutants alone; Python references only, five mutation operators",
-    "candidate_detection": "fault detection on candidates alone",
+    "fault_detection": "share of the candidates that fail the hidden tests and some valid test of the suite too",
     "false_rejection": "share of the candidates that pass the hidden tests, but fail some test of the suite",
     "overlap": "share of hidden tests for which some self-test reaches a Matthews correlation of "
-    f"{figures.COVERED:g} over the reference, killed mutants and candidates. Limits: the hidden tests must use pytest "
+    f"{figures.COVERED:g} over the reference and the candidates. Limits: the hidden tests must use pytest "
     f"and there must be {figures.FEWEST_STATES} end states; a hidden test that no end state fails is left out; two "
     "tests that no end state distinguishes cover each other",
 }
@@ -71,7 +68,6 @@ def _counts(outcome: Outcome, measured: list[figures.Evidence]) -> dict[str, int
         "audited": len(outcome.evidence),
         "measured": len(measured),
         "with_suites": sum(bool(one.suites) for one in outcome.evidence),
-        "with_mutants": sum(one.mutable for one in measured),
         "with_overlap": sum(bool(figures.informative(one)) for one in measured),
         "lost_end_states": outcome.lost,
     }
@@ -80,8 +76,6 @@ def _counts(outcome: Outcome, measured: list[figures.Evidence]) -> dict[str, int
 def _faults(measured: list[figures.Evidence]) -> dict[str, int]:
     seen = [state for one in measured for state in one.seen]
     return {
-        "mutants_killed": sum(one.kind == "mutant" and one.passed is False for one in seen),
-        "mutants_survived": sum(one.kind == "mutant" and one.passed is True for one in seen),
         "candidates_failing": sum(one.kind == "candidate" and one.passed is False for one in seen),
         "candidates_passing": sum(one.kind == "candidate" and one.passed is True for one in seen),
     }

@@ -1,5 +1,5 @@
-"""``engine bench``: an engine's knee (the parallel requests beyond which nothing is gained) and its model's profile; or
-in which form of actions and of tests the model is best asked."""
+"""``engine bench``: an engine's knee (the parallel requests beyond which nothing is gained); or its model's profile, in
+which form of actions and of tests it is best asked."""
 
 import asyncio
 import datetime
@@ -30,12 +30,12 @@ LEVEL_SECONDS = 6.0
 
 
 def bench_engine(
-    config: EngineConfig, *, knee: bool = False, forms: bool = False, save: bool = False,
+    config: EngineConfig, *, forms: bool = False, save: bool = False,
     tell: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Measure; ``tell`` gets a line for each figure as it comes. ``knee``: only the engine's speed; ``forms``: only the
-    forms of actions and of tests. The speed is remembered on this machine; ``save`` keeps the profile where the next
-    sweep with this model finds it. Raises ``UserError`` or ``InfrastructureError``."""
+    """Measure the engine's speed, or, with ``forms``, the forms of actions and of tests; ``tell`` gets a line for each
+    figure as it comes. The speed is remembered on this machine; ``save`` keeps the profile where the next sweep with
+    this model finds it. Raises ``UserError`` or ``InfrastructureError``."""
     if config.kind == "scripted":
         raise ConfigError("--engine scripted: there is nothing to measure about a script")
     if save and config.kind in ("embedded", "server") and config.model in catalogue():
@@ -45,8 +45,7 @@ def bench_engine(
         )
     steps = STEPS if config.kind == "embedded" else (*STEPS, *BEYOND)
     wide = config if forms else config.model_copy(update={"parallel": max(steps)})
-    measure = _forms if forms else _knee if knee else _knee_and_format
-    return asyncio.run(_bench(wide, measure, save, tell))
+    return asyncio.run(_bench(wide, _forms if forms else _knee, save, tell))
 
 
 async def _bench(config: EngineConfig, measure: "_Measure", save: bool, tell: Callable[[str], None]) -> dict[str, Any]:
@@ -97,36 +96,6 @@ async def _knee(
         "knee": curve.knee,
         "prompt_tokens_per_second": round(curve.prompt_tokens_per_second, 1),
     }
-
-
-async def _knee_and_format(
-    model: Model, config: EngineConfig, planned: Profile, seen: Capabilities, tell: Callable[[str], None]
-) -> _Found:
-    from hc_ray.agent.asking_forms import measure
-    from hc_ray.agent.calibration import file_questions, load_items, profile_of, told_apart, ways
-
-    _, found = await _knee(model, config, planned, seen, tell)
-    if not seen.completion:
-        tell("profile: the server supports only chat, so there is only one prompt format")
-        return planned, {**found, "figures": [], "forms_told_apart": False}
-    tell("profile: 12 situations in both prompt formats at four temperatures, about 40,000 answer tokens")
-    place, tried = _place(), ways()
-    try:
-        names, questions = [str(way) for way in tried], file_questions(tried)
-        figures = await measure(model, "files", names, load_items(), place, questions,
-                                lambda line: tell(line.partition(":")[0]))  # fmt: skip
-    finally:
-        await place.close()
-    for one in figures:
-        tell(f"{one.form}: {one.right}/{one.answers}")
-    measured = profile_of(figures, tried, _note(config))
-    profile = planned.model_copy(update={name: getattr(measured, name) for name in measured.model_fields_set})
-    tell(f"best prompt format: {profile.form}")
-    apart = told_apart(figures)
-    if not apart:
-        tell("the difference between the two formats is not significant")
-    shown = [figure.model_dump(mode="json") for figure in figures]
-    return profile, {**found, "figures": shown, "forms_told_apart": apart}
 
 
 async def _forms(

@@ -25,10 +25,10 @@ from hc_ray.reports.climb_report import proposal_of, summarise_climb
 from hc_ray.reports.report import leave, stored_json
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors import verifiers
-from hc_ray_actors.cluster import Cluster, RayCluster
+from hc_ray_actors.cluster import Cluster
 from hc_ray_actors.driver import results, sweep
 from hc_ray_actors.driver.configs import drafts, settle
-from hc_ray_actors.driver.distribution import furnish
+from hc_ray_actors.driver.crew.distribution import furnish
 from hc_ray_actors.driver.journal import Lease
 from hc_ray_actors.driver.plan import anywhere
 from hc_ray_actors.driver.resumption import comparable
@@ -38,6 +38,7 @@ from hc_ray_actors.engine import open_model, spawn_engine
 from hc_ray_actors.jobs.climb_replay import StoredTrials
 from hc_ray_actors.jobs.climb_tracking import told
 from hc_ray_actors.jobs.sweep_evaluator import SWEEPS, SweepEvaluator, Watch
+from hc_ray_actors.ray_cluster import RayCluster
 from hc_ray_actors.role_models import role_model
 
 SETTINGS = "settings.json"
@@ -72,7 +73,9 @@ class ClimbPlan(Value):
         return {**comparable(self.sweep.config), **told}
 
 
-def prepare(config: SweepConfig, *, resume: bool = False, address: str | None = None) -> ClimbPlan:
+def prepare(
+    config: SweepConfig, *, resume: bool = False, address: str | None = None, cluster: RayCluster | None = None
+) -> ClimbPlan:
     """Work out a climb; nothing is written. Raises ``UserError`` for what the user can mend."""
     _is_of_a_climb(config)
     stored = _stored(config.out, resume) if config.out else None
@@ -82,7 +85,7 @@ def prepare(config: SweepConfig, *, resume: bool = False, address: str | None = 
         own["sandbox"] = stored["identity"]["sandbox"]
     if config.out:
         own["out"] = f"{config.out}/sweeps/0"  # there never is one: what ``out`` itself may hold was looked at
-    plan = sweep.prepare(SweepConfig.model_validate(given | own), address=address)
+    plan = sweep.prepare(SweepConfig.model_validate(given | own), address=address, cluster=cluster)
     terms = ClimbConfig.model_validate((config.climb or ClimbSettings()).model_dump())
     _can_lead_anywhere(terms, plan)
     out = config.out or plan.out
@@ -197,8 +200,13 @@ def run(
         if not store.exists(SETTINGS):
             about = {"schema_version": 1, "given": plan.given, "identity": plan.identity, "began": now()}
             store.write(SETTINGS, readable_json(about))
-        opened = cluster or RayCluster(address=address)
-        lasting, config, folders = _Lasting(opened), plan.sweep.config, (plan.sweep.public_root, plan.sweep.sealed_root)
+        if cluster is None:
+            cluster = opened = RayCluster(address=address)
+        lasting, config, folders = (
+            _Lasting(cluster),
+            plan.sweep.config,
+            (plan.sweep.public_root, plan.sweep.sealed_root),
+        )
 
         def ask(prompt: Prompt) -> Completion | None:
             try:

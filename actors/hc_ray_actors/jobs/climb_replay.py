@@ -20,7 +20,7 @@ from hc_ray_actors.cluster import VERIFIER, Cluster
 from hc_ray_actors.jobs import audit
 from hc_ray_actors.jobs.audit_subjects import NO_FILES, AuditSettings, Subject
 
-_VERDICTS_ALONE = AuditSettings(mutants=0, self_tests=False)
+_VERDICTS_ALONE = AuditSettings(self_tests=False)
 
 
 class Look(Value):

@@ -11,7 +11,7 @@ from hc_ray.domain.errors import LeakError
 from hc_ray.stores.mlflow_story import Status
 from hc_ray_actors import verifiers
 from hc_ray_actors.cluster import Cluster
-from hc_ray_actors.driver.distribution import give_keys
+from hc_ray_actors.driver.crew.distribution import give_keys
 from hc_ray_actors.driver.results import absolute
 from hc_ray_actors.driver.tracking import PATIENCE, SHARE
 from hc_ray_actors.jobs.climb_story import climb_story

@@ -1,8 +1,10 @@
 """One trial, or one suite, in this process: the same parts as a sweep, without Ray."""
 
 import asyncio
+import contextlib
 import datetime
 import json
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from hc_ray_actors.driver import sweep
 from hc_ray_actors.driver.plan import prepare
 from hc_ray_actors.engine import Engine
 from hc_ray_actors.remote_place import RemotePlace, Station
+from hc_ray_actors.role_models import Planned
 from hc_ray_actors.sandboxes import Sandboxes
 from hc_ray_actors.trials import RoleSetup, Trials, together
 
@@ -63,26 +66,33 @@ def make_suite(config: SweepConfig, task_path: str) -> Suite:
 async def _suite(plan: sweep.Plan) -> Suite:
     from hc_ray.search.orchestrate import make_suite as make
 
-    testers = {role: plan.models[role] for role in TESTERS if role in plan.models}
-    engines = {config: Engine(config) for config, _, _ in testers.values()}
     sandboxes = Sandboxes(plan.sandbox, plan.public_root, plan.config.sandbox_slots)
+    testers: dict[RoleName, Planned] = {role: plan.models[role] for role in TESTERS if role in plan.models}
+    try:
+        async with answering(testers) as roles:
+            place = RemotePlace({"here": Station(sandboxes)}, {})
+            return await make(plan.taken[0], config=plan.config.solver, seed=0, tester=roles["tester"], place=place)
+    finally:
+        await sandboxes.close_all()
+
+
+@contextlib.asynccontextmanager
+async def answering(models: Mapping[RoleName, Planned]) -> AsyncIterator[dict[RoleName, RoleModel]]:
+    """The roles of these models, with their engines started; they are stopped when the context ends."""
+    engines = {config: Engine(config) for config, _, _ in models.values()}
+    trials = Trials("", {}, None)
     try:
         endpoints = {config: await engine.start() for config, engine in engines.items()}
         setups: dict[RoleName, RoleSetup] = {
             role: RoleSetup(engine=config, endpoints=(endpoints[config],), profile=profile, digest=digest)
-            for role, (config, profile, digest) in testers.items()
+            for role, (config, profile, digest) in models.items()
         }
-        trials, station = Trials("", {}, None), {"here": Station(sandboxes)}
-        await trials.arrange({str(role): setup for role, setup in setups.items()}, station)
-        role: RoleModel = together({role: trials.role(role, 0) for role in setups})["tester"]
-        place = RemotePlace(station, {})
-        suite = await make(plan.taken[0], config=plan.config.solver, seed=0, tester=role, place=place)
-        await trials.stop()
-        return suite
+        await trials.arrange({str(role): setup for role, setup in setups.items()}, {})
+        yield together({role: trials.role(role, 0) for role in setups})
     finally:
+        await trials.stop()
         for engine in engines.values():
             await engine.stop()
-        await sandboxes.close_all()
 
 
 def _task_folder(path: str) -> Path:

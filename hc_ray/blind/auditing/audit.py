@@ -4,7 +4,7 @@ Definitions, over the tests of a suite that judge (their expectation is known an
 *validity* is the share that the reference solution passes three times out of three; *triviality* the share, guards
 apart, that the untouched environment or a candidate that does nothing passes; *discrimination* the share that passes
 some candidates and not all; *flakiness* the share whose outcome differs in three runs; *fault detection* the share of
-faults (mutants of the reference that the real tests fail, and candidates that they fail) which some valid test fails;
+faults (candidates that the real tests fail) which some valid test fails;
 *false rejection* the share of candidates that the real tests pass and some test fails; *overlap* the share of real
 tests that some self-test tells apart alike (``COVERED``). Unknown is None, never 0."""
 
@@ -60,8 +60,6 @@ class Evidence(Value):
     task: str
     suites: tuple[AuditedSuite, ...]
     seen: tuple[Seen, ...] = ()
-    mutable: bool = False
-    """Its reference leaves Python behind, into which faults can be planted."""
     unmeasured: str = ""
     """Why nothing can be said of it: no reference, or one that its own tests fail."""
 
@@ -77,16 +75,11 @@ class Figures(Value):
     discrimination: Share
     flakiness: Share
     fault_detection: Share
-    mutant_detection: Share
-    """Of the faults, the mutants alone; None where the reference is no Python."""
-    candidate_detection: Share
-    """Of the faults, the candidates alone."""
     false_rejection: Share
     overlap: Share
 
 
-MEASURES = ("validity", "triviality", "discrimination", "flakiness", "fault_detection", "mutant_detection",
-            "candidate_detection", "false_rejection", "overlap")  # fmt: skip
+MEASURES = ("validity", "triviality", "discrimination", "flakiness", "fault_detection", "false_rejection", "overlap")
 Choice = Callable[[AuditedTest], bool]
 
 
@@ -150,7 +143,6 @@ def _measured(one: Evidence, judges: Sequence[AuditedTest]) -> dict[str, list[bo
     runnable = [test for test in judges if reference.passes(test.name) is not None]
     valid = [test for test in runnable if reference.passes(test.name)]
     candidates = [seen for seen in one.seen if seen.kind == "candidate"]
-    mutants = [seen for seen in one.seen if seen.kind == "mutant" and seen.passed is False]
     failing = [seen for seen in candidates if seen.passed is False]
     passing = [seen for seen in candidates if seen.passed]
     return {
@@ -158,9 +150,7 @@ def _measured(one: Evidence, judges: Sequence[AuditedTest]) -> dict[str, list[bo
         "triviality": [_trivial(one, test) for test in runnable if not test.guard],
         "discrimination": [_tells_apart(candidates, test) for test in runnable if len(candidates) > 1],
         "flakiness": [_flaky(one, test) for test in runnable],
-        "fault_detection": [_rejects(seen, valid) for seen in (*mutants, *failing)],
-        "mutant_detection": [_rejects(seen, valid) for seen in mutants],
-        "candidate_detection": [_rejects(seen, valid) for seen in failing],
+        "fault_detection": [_rejects(seen, valid) for seen in failing],
         "false_rejection": [_rejects(seen, runnable) for seen in passing],
         "overlap": [real in _covered(one, judges) for real in informative(one)],
     }
@@ -194,8 +184,8 @@ def informative(one: Evidence) -> tuple[str, ...]:
 
 
 def _states(one: Evidence) -> list[Seen]:
-    """End states that both kinds of tests looked at; mutants that the real tests pass say nothing of them."""
-    kinds = ("reference", "candidate", "mutant")
+    """End states that both kinds of tests looked at."""
+    kinds = ("reference", "candidate")
     return [seen for seen in one.seen if seen.kind in kinds and seen.nodes is not None and seen.outcomes]
 
 

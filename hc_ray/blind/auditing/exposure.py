@@ -1,7 +1,7 @@
 """What the auditor sees of one end state of a task: which self-tests it passes, and behind the wall the real verdict.
 
-End states: the reference solution, mutants of it, the untouched environment, candidates that do nothing, and what the
-trials of a sweep came up with. What was seen is kept under the sealed root (it names real tests) and looked up there
+End states: the reference solution, the untouched environment, candidates that do nothing, and what the trials of a
+sweep came up with. What was seen is kept under the sealed root (it names real tests) and looked up there
 the next time; only outcomes by anonymous names leave."""
 
 import asyncio
@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from hc_ray.blind.auditing.specimens import FOLDER, Specimens, read_kept, specimens, stand_ins, write_kept
+from hc_ray.blind.auditing.specimens import FOLDER, reference_state, stand_ins
 from hc_ray.blind.grading.control import make_submission
 from hc_ray.blind.grading.verify import grade, sandbox_name
+from hc_ray.blind.sealing.kept import keep_value, read_kept
 from hc_ray.blind.sealing.vault import load_spec
 from hc_ray.domain.candidate import is_program
 from hc_ray.domain.errors import SandboxError, VerifierError
@@ -25,9 +26,7 @@ from hc_ray.domain.value import Value, digest_of
 from hc_ray.machine.paths import inside_sources
 from hc_ray.selftests import runner
 
-StateKind = Literal["reference", "untouched", "empty", "stub", "candidate", "mutant"]
-MUTANT_GRACE, MUTANT_FACTOR = 20.0, 5.0
-"""The real tests of a mutant get so many seconds and so many times the reference's; past that it has failed them."""
+StateKind = Literal["reference", "untouched", "empty", "stub", "candidate"]
 _REPORT_LIMIT = 8 << 20
 _LETTERS = {"pass": "p", "fail": "f", "error": "e", "skipped": "s", "timeout": "t"}
 
@@ -40,8 +39,6 @@ class State(Value):
     """Of a candidate: path → text. Empty for the others, which are made here."""
     tar: str = ""
     """Of a candidate: its whole difference, in base 64; empty where its files are all of it."""
-    number: int = 0
-    """Of a mutant."""
 
 
 class Look(Value):
@@ -51,8 +48,6 @@ class Look(Value):
     repeats: int = 1
     graded: bool = True
     """Whether the real tests run, too."""
-    mutants: int = 0
-    """At most so many are made of a reference; a mutant's number belongs to this limit."""
 
 
 class Seen(Value):
@@ -81,7 +76,6 @@ class _Judged(Value):
     cause: str
     nodes: dict[str, bool] | None
     """By the tests' own names."""
-    seconds: float
 
 
 class _Kept(Value):
@@ -97,13 +91,6 @@ class Auditor:
 
     def __init__(self, *, sealed_root: Path, place: SandboxPlace, keep: bool = True) -> None:
         self._sealed, self._place, self._keep = sealed_root, place, keep
-        self._specimens: dict[tuple[str, int], asyncio.Task[Specimens]] = {}
-        self._seconds: dict[str, float] = {}
-
-    async def mutants(self, task: Task, limit: int) -> int | None:
-        """How many mutants of the reference there are, at most ``limit``; None where it leaves no Python behind."""
-        made = (await self._of(task, limit)).mutants
-        return None if made is None else len(made)
 
     async def look(self, task: Task, state: State, look: Look) -> Seen:
         """What the self-tests and the real ones say of an end state. Raises ``VerifierError`` for machinery."""
@@ -112,14 +99,11 @@ class Auditor:
         names = {test.id: _name(test, look.repeats) for test in look.tests}
         opened = 0
         judging = look.graded and kept.judged is None
-        tar = await self._tar(task, state, look)
+        tar = await self._tar(task, state)
         if judging and (tar is not None or state.kind == "untouched"):
             kept, opened = kept.model_copy(update={"judged": await self._judge(task, state, tar)}), 1
             judging = False
         missing = {names[test.id]: test for test in look.tests if names[test.id] not in kept.outcomes}
-        if state.kind == "mutant" and kept.judged is not None and kept.judged.passed:
-            # A fault that the real tests do not see says nothing of the self-tests.
-            missing = {}
         if missing or judging:
             outcomes, tar = await self._run(task, state, tar, tuple(missing.values()), look)
             fresh = {name: outcomes[test.id] for name, test in missing.items()}
@@ -127,9 +111,7 @@ class Auditor:
         if judging:
             kept, opened = kept.model_copy(update={"judged": await self._judge(task, state, tar)}), opened + 1
         if self._keep and opened:
-            await asyncio.to_thread(write_kept, path, kept)
-        if state.kind == "reference" and kept.judged is not None:
-            self._seconds[task.digest] = kept.judged.seconds
+            await asyncio.to_thread(keep_value, path, kept)
         told = kept.judged if look.graded else None
         return Seen(
             kind=state.kind,
@@ -140,32 +122,24 @@ class Auditor:
             sandboxes=opened,
         )
 
-    def forget(self, task: Task) -> None:
-        """Let go of a task's reference and mutants, which may be large."""
-        for key in [key for key in self._specimens if key[0] == task.digest]:
-            del self._specimens[key]
-
     def _path(self, task: Task, state: State, look: Look) -> Path:
         sealed = load_spec(self._sealed, task.digest).sealed_digest
         # What stands in for a candidate is made of the tests' subjects.
         made_of = stand_ins(look.tests, state.kind) if state.kind in ("empty", "stub") else {}
-        limit = look.mutants if state.kind == "mutant" else 0
-        what = [task.digest, sealed, state.model_dump(), made_of, limit, type(self._place).__name__, _inside()]
+        what = [task.digest, sealed, state.model_dump(), made_of, type(self._place).__name__, _inside()]
         return self._sealed / FOLDER / f"{digest_of(what)}.json"
 
     async def _judge(self, task: Task, state: State, tar: bytes | None) -> _Judged:
         reports: list[dict[str, Any]] = []
-        seconds = self._seconds.get(task.digest) if state.kind == "mutant" else None
         verdict = await grade(
             task,
             None if tar is None else make_submission(task, tar, "audit"),
             sealed_root=self._sealed,
             place=self._place,
             observe=reports.append,
-            limit=None if seconds is None else MUTANT_GRACE + MUTANT_FACTOR * seconds,
         )
         nodes = _nodes(reports[0]) if reports else None
-        return _Judged(passed=verdict.passed, cause=verdict.cause, nodes=nodes, seconds=verdict.seconds)
+        return _Judged(passed=verdict.passed, cause=verdict.cause, nodes=nodes)
 
     async def _run(
         self, task: Task, state: State, tar: bytes | None, tests: Sequence[SelfTest], look: Look
@@ -194,23 +168,11 @@ class Auditor:
         except SandboxError as error:
             raise VerifierError(f"the audit's sandbox failed: {error}") from error
 
-    async def _tar(self, task: Task, state: State, look: Look) -> bytes | None:
+    async def _tar(self, task: Task, state: State) -> bytes | None:
         """An end state that is known as a tar; None for one that files make, or nothing."""
-        if state.tar:
-            return base64.b64decode(state.tar)
         if state.kind == "reference":
-            return base64.b64decode((await self._of(task, look.mutants)).reference)
-        return (await self._of(task, look.mutants)).mutant(state.number) if state.kind == "mutant" else None
-
-    async def _of(self, task: Task, limit: int) -> Specimens:
-        """The reference and its mutants, made once."""
-        key = (task.digest, limit)
-        made = self._specimens.get(key)
-        if made is None or (made.done() and (made.cancelled() or made.exception() is not None)):
-            made = self._specimens[key] = asyncio.ensure_future(
-                specimens(task, sealed_root=self._sealed, place=self._place, limit=limit, keep=self._keep)
-            )
-        return await asyncio.shield(made)
+            return await reference_state(task, sealed_root=self._sealed, place=self._place, kept=self._keep)
+        return base64.b64decode(state.tar) if state.tar else None
 
 
 async def put_candidate(sandbox: Sandbox, files: dict[str, str]) -> None:

@@ -5,13 +5,11 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from hc_ray.blind.grading.outputs import keep
 from hc_ray.blind.grading.separate import grade_separate
 from hc_ray.blind.grading.shared import grade_own
 from hc_ray.blind.grading.verdict import Verdict
 from hc_ray.blind.grading.verify import grade, sandbox_name
+from hc_ray.blind.sealing.kept import keep_value, read_kept
 from hc_ray.blind.sealing.solution import run_solution
 from hc_ray.blind.sealing.vault import check_expected, load_spec
 from hc_ray.domain.candidate import Submission
@@ -66,10 +64,8 @@ async def control(
     spec = check_expected(load_spec(sealed_root, task.digest), expected)
     kind, mode = type(place).__name__, task.grading
     path = cache / f"{digest_of([task.digest, spec.sealed_digest, mode, kind, threshold])}.json"
-    try:
-        return Verdict.model_validate_json(await asyncio.to_thread(path.read_bytes))
-    except (OSError, ValidationError):
-        pass
+    if (passed := await asyncio.to_thread(read_kept, path, Verdict)) is not None:
+        return passed
     common: dict[str, Any] = {"sealed_root": sealed_root, "place": place, "threshold": threshold, "expected": expected}
     if not spec.has_solution:
         digests = {"task_digest": task.digest, "sealed_digest": spec.sealed_digest}
@@ -83,5 +79,5 @@ async def control(
         else:
             verdict = await grade(task, submission, **common)
     if verdict.passed:
-        await asyncio.to_thread(keep, path, verdict.model_dump_json().encode())
+        await asyncio.to_thread(keep_value, path, verdict)
     return verdict

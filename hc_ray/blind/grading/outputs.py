@@ -4,11 +4,11 @@ included. A person may look at it (``hc-ray unseal``); that somebody did is writ
 import getpass
 import json
 import os
-import secrets
 from datetime import UTC, datetime
 from pathlib import Path
 
 from hc_ray.blind.grading.verdict import Verdict
+from hc_ray.blind.sealing.kept import keep_value
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import DatasetError
 from hc_ray.domain.task import Task
@@ -32,18 +32,9 @@ def output_file(sealed_root: Path, task: Task, submission: Submission | None) ->
     return _file(sealed_root, task.digest, submission.digest if submission else None)
 
 
-def keep(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read, whole or not at all."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
-    new.replace(path)
-
-
 def keep_verdict(path: Path, verdict: Verdict) -> None:
     """Keep a verdict beside the output at ``path``."""
-    keep(path.with_suffix(".json"), verdict.model_dump_json().encode())
+    keep_value(path.with_suffix(".json"), verdict)
 
 
 def unseal(sealed_root: Path, task_digest: str, submission: str | None, trial: str) -> Unsealed:

@@ -55,7 +55,7 @@ async def grade_separate(
         handed = Submission(id="artefacts", trial="", task_digest=mine.digest, tar=tar, digest="")
         contents, network = read_contents(tar), _network(spec)
         return await verify.in_sandbox(
-            mine, handed, contents, inside, sealed, own_place, network, keep_output, None, None, threshold
+            mine, handed, contents, inside, sealed, own_place, network, keep_output, None, threshold
         )
 
     return await verify.judged(task, submission, "separate", sealed_root, expected, work)

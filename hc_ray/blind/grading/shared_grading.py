@@ -9,13 +9,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from hc_ray.blind.grading import outputs, verify
+from hc_ray.blind.grading import verify
 from hc_ray.blind.grading.apply_submission import look, probe_order, second_look, tests_environment
 from hc_ray.blind.grading.contents import Contents, Refused, parents, read_contents
 from hc_ray.blind.grading.image import Image, differences
 from hc_ray.blind.grading.test_dependencies import mentions
 from hc_ray.blind.grading.trusted import TRANSIENT, Carried, below, sort_out
 from hc_ray.blind.grading.verdict import decide
+from hc_ray.blind.sealing.kept import keep
 from hc_ray.blind.sealing.vault import VerifierSpec
 from hc_ray.domain.errors import VerifierError
 from hc_ray.domain.ports import Changes, Gradable
@@ -70,7 +71,7 @@ class Grading:
         if report is not None and "refused" in report:
             raise VerifierError(f"this Docker cannot hide tests in a shared sandbox: {report['refused']}")
         if keep_output is not None and report is not None:
-            await asyncio.to_thread(outputs.keep, keep_output, base64.b64decode(report.get("output", "")))
+            await asyncio.to_thread(keep, keep_output, base64.b64decode(report.get("output", "")))
         moved = set((report or {}).get("unsealed", ()))
         if careful:
             moved |= _paths(await self._standing(watched)) - self._handed_in

@@ -15,13 +15,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from hc_ray.blind.grading import outputs
 from hc_ray.blind.grading.apply_submission import Ask, carry_over, look, tests_environment
 from hc_ray.blind.grading.contents import Contents, Refused, read_contents
 from hc_ray.blind.grading.image import Image
 from hc_ray.blind.grading.test_dependencies import mentions
 from hc_ray.blind.grading.trusted import Carried
 from hc_ray.blind.grading.verdict import Verdict, decide
+from hc_ray.blind.sealing.kept import keep
 from hc_ray.blind.sealing.variables import resolve_templates
 from hc_ray.blind.sealing.vault import VerifierSpec, check_expected, load_spec, sealed_files
 from hc_ray.domain.candidate import Submission
@@ -46,24 +46,23 @@ async def grade(
     place: SandboxPlace,
     keep_output: Path | None = None,
     observe: Callable[[dict[str, Any]], None] | None = None,
-    limit: float | None = None,
     threshold: float = 1.0,
     expected: str | None = None,
 ) -> Verdict:
     """The verdict on ``submission`` (None: the untouched environment).
 
     ``keep_output``: a file (mode 0600) that takes the output of ``test.sh``, for dev tasks only. ``observe`` (the
-    auditor's) is given what the grader inside reported, each real test's outcome included; ``limit``: seconds that
-    ``test.sh`` gets at most. ``threshold``: the reward from which a submission passes. ``expected``: the sealed
-    digest that the sweep was planned with. Raises ``VerifierError`` when sandbox, runner or sealed files fail or
-    are others than expected, ``DatasetError`` for a task that ``place`` cannot take."""
+    auditor's) is given what the grader inside reported, each real test's outcome included. ``threshold``: the reward
+    from which a submission passes. ``expected``: the sealed digest that the sweep was planned with. Raises
+    ``VerifierError`` when sandbox, runner or sealed files fail or are others than expected, ``DatasetError`` for a
+    task that ``place`` cannot take."""
 
     async def work(spec: VerifierSpec, tests: Files) -> dict[str, Any]:
         if spec.own is not None:
             raise DatasetError(f"{task.name}: its verifier has its own image; it cannot use the task's")
         contents, network = read_contents(submission.tar) if submission else None, wants_network(task, spec)
         return await in_sandbox(
-            task, submission, contents, spec, tests, place, network, keep_output, observe, limit, threshold
+            task, submission, contents, spec, tests, place, network, keep_output, observe, threshold
         )
 
     return await judged(task, submission, "isolated", sealed_root, expected, work)
@@ -108,7 +107,6 @@ async def in_sandbox(
     network: bool,
     keep_output: Path | None,
     observe: Callable[[dict[str, Any]], None] | None,
-    limit: float | None,
     threshold: float,
 ) -> dict[str, Any]:
     """The verdict's fields: the submission (``contents`` is what it holds) is taken into a fresh sandbox of ``task``'s
@@ -133,13 +131,11 @@ async def in_sandbox(
             if submission is None:
                 raise
             raise Refused(f"with the submission in it, the tests cannot be put beside it: {error}") from None
-        if limit is not None:
-            spec = spec.model_copy(update={"timeout_sec": min(limit, spec.timeout_sec)})
         report = await _run(sandbox, task, spec, image, tests["test.sh"][0], nodes=observe is not None)
     finally:
         await sandbox.close()
     if keep_output is not None and report is not None:
-        await asyncio.to_thread(outputs.keep, keep_output, base64.b64decode(report.get("output", "")))
+        await asyncio.to_thread(keep, keep_output, base64.b64decode(report.get("output", "")))
     if observe is not None and report is not None:
         observe(report)
     found = decide(report, mentions_pytest=spec.mentions_pytest, threshold=threshold)

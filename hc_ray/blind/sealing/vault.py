@@ -18,6 +18,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from hc_ray.blind.sealing.kept import keep
 from hc_ray.blind.sealing.own_image import OwnImage
 from hc_ray.blind.sealing.reading import Reading, read_folder, task_folders
 from hc_ray.blind.sealing.tree import copy_tree
@@ -191,15 +192,15 @@ def _seal_public(reading: Reading, task: Task, root: Path) -> None:
     if place.is_dir():
         # Same digest: only what no solver sees (name, tags, resolved host variables) can differ.
         if (place / TASK_FILE).read_text() != text:
-            _write(place / TASK_FILE, text, 0o644)
+            keep(place / TASK_FILE, text.encode(), 0o644)
         return
     with _beside(place) as new:
         new.mkdir()
         copy_tree(
             reading.public / "environment", new / "environment", reading.environment, folder_mode=0o755, mask=0o755
         )
-        _write(new / "instruction.md", task.instruction, 0o644)
-        _write(new / TASK_FILE, text, 0o644)
+        keep(new / "instruction.md", task.instruction.encode(), 0o644)
+        keep(new / TASK_FILE, text.encode(), 0o644)
         new.chmod(0o755)
         _rename(new, place)
 
@@ -230,7 +231,7 @@ def _seal_sealed(reading: Reading, task: Task, root: Path) -> tuple[VerifierSpec
         new.mkdir(mode=0o700)
         for part, tree in (("tests", reading.tests), ("solution", reading.solution)):
             copy_tree(reading.sealed / part, new / part, tree, folder_mode=0o700, mask=0o700)
-            _write(new / part / _CANARY_FILE, spec.canary + "\n", 0o600)
+            keep(new / part / _CANARY_FILE, f"{spec.canary}\n".encode())
         for script in ("tests/test.sh", "solution/solve.sh"):
             _plant(new / script, spec.canary)
         if spec.own is not None:
@@ -238,7 +239,7 @@ def _seal_sealed(reading: Reading, task: Task, root: Path) -> tuple[VerifierSpec
             context = new / _OWN_IMAGE / own_image_name(task.digest, spec.sealed_digest) / "environment"
             built = reading.tests if spec.own.environment.dockerfile is not None else ()
             copy_tree(reading.sealed / "tests", context, built, folder_mode=0o700, mask=0o755)
-        _write(new / VERIFIER_FILE, spec.model_dump_json(indent=2), 0o600)
+        keep(new / VERIFIER_FILE, spec.model_dump_json(indent=2).encode())
         _rename(new, place)
     return spec, before.sealed_digest if before else None
 
@@ -292,10 +293,3 @@ def _rename(new: Path, place: Path) -> None:
         # Another process sealed the same digest meanwhile: what it wrote is equal.
         if not place.is_dir():
             raise
-
-
-def _write(path: Path, text: str, mode: int) -> None:
-    new = path.with_name(f".{path.name}-{os.getpid()}-{secrets.token_hex(4)}")
-    new.write_text(text)
-    new.chmod(mode)
-    new.replace(path)
