@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.engine_config import program_of
-from hc_ray.domain.errors import EngineError, InfrastructureError, ModelError
+from hc_ray.domain.errors import ConfigError, EngineError, InfrastructureError, ModelError
 from hc_ray.domain.ports import Capabilities, Model
 from hc_ray.domain.value import Value
 from hc_ray.engines.speed import request_seconds
@@ -42,25 +42,39 @@ def _key(config: EngineConfig, key_name: str | None) -> str | None:
     return derived_key(key_name) if key_name else os.environ.get(config.api_key_env or "", "") or None
 
 
+def _client(config: EngineConfig, url: str, name: str, key: str | None, **more: Any) -> Any:
+    """What asks the server at a URL. Raises ``UserError`` where a server of its kind cannot be asked."""
+    if config.kind == "anthropic":
+        if key is None:
+            raise ConfigError(
+                f"{config.api_key_env} is not set: export your API key in it, or name another variable (--api-key-env)"
+            )
+        from hc_ray.engines.anthropic_messages import AnthropicModel
+
+        return AnthropicModel(url, name, api_key=key, **more)
+    from hc_ray.engines.http import HttpModel
+
+    return HttpModel(url, name, api_key=key, **more)
+
+
 async def capabilities_of(
     config: EngineConfig, url: str, name: str | None = None, key_name: str | None = None
 ) -> Capabilities:
     """What the server at a URL does when it is asked. Raises ``ModelError`` where somebody else's server does not
     answer, ``EngineError`` where ours does not."""
-    from hc_ray.engines.http import HttpModel
     from hc_ray.engines.probe import probe
 
-    key = _key(config, key_name)
-    model = HttpModel(url, name or config.model, api_key=key, timeout=request_seconds(config))
+    model = _client(config, url, name or config.model, _key(config, key_name), timeout=request_seconds(config))
     try:
-        return await probe(model, config.sampling)
+        seen = model.probe(config.sampling) if config.kind == "anthropic" else probe(model, config.sampling)
+        return await seen
     except EngineError as fault:
-        if config.kind != "openai":
+        if not config.remote:
             raise
-        raise ModelError(
-            f"no model answers at {url}: {fault}; start the server, or correct the URL (--base-url, or "
-            "roles.ROLE.base_url)"
-        ) from fault
+        remedy = "start the server, or correct the URL (--base-url, or roles.ROLE.base_url)"
+        if "HTTP 401" in str(fault) and config.api_key_env:
+            remedy = f"export a valid API key in {config.api_key_env}"
+        raise ModelError(f"no model answers at {url}: {fault}; {remedy}") from fault
     finally:
         await model.aclose()
 
@@ -75,13 +89,12 @@ def open_model(config: EngineConfig, endpoint: Endpoint, *, timeout: float) -> M
         from hc_ray.engines.scripted import ScriptedModel, load_script
 
         return ScriptedModel(load_script(config.script or ""))
-    from hc_ray.engines.http import HttpModel
     from hc_ray.engines.spread import Spread
 
     key = _key(config, endpoint.key_name)
-    servers = [
-        HttpModel(url, endpoint.model, api_key=key, parallel=config.parallel, timeout=timeout,
-                  sampling=endpoint.capabilities.get("sampling"))
+    servers: list[Any] = [
+        _client(config, url, endpoint.model, key, parallel=config.parallel, timeout=timeout,
+                sampling=endpoint.capabilities.get("sampling"))
         for url in endpoint.base_urls
     ]  # fmt: skip
     return servers[0] if len(servers) == 1 else Spread(servers)
@@ -102,7 +115,7 @@ class Engine(WeightsShelf, Addressee):
         if config.kind == "scripted":
             return Endpoint(base_urls=(), model=config.script or "scripted")
         urls, name = config.urls[:1], config.model
-        if config.kind != "openai":
+        if not config.remote:
             self._logs, host = owned_folder("engine"), own_address()
             key_name = None if host == LOOPBACK else f"engine {secrets.token_hex(16)}"
             serve = _embedded if config.kind == "embedded" else _launched
@@ -125,12 +138,10 @@ class Engine(WeightsShelf, Addressee):
 
     async def fault(self) -> str | None:
         """Why somebody else's server does not answer, in one line; None if it does, or is ours."""
-        if self._config.kind != "openai":
+        config = self._config
+        if not config.remote:
             return None
-        from hc_ray.engines.http import HttpModel
-
-        key = os.environ.get(self._config.api_key_env or "", "") or None
-        model = HttpModel(self._config.urls[0], self._config.model, api_key=key, timeout=5.0, retries=0)
+        model = _client(config, config.urls[0], config.model, _key(config, None), timeout=5.0, retries=0)
         try:
             await model.models()
         except EngineError as fault:

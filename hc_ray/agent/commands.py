@@ -30,20 +30,21 @@ _BOMB = re.compile(r"(?<![\w:.])([\w:.]+)\s*\(\s*\)\s*\{(?:[^{}]*[\s;&|])?\1(?![
 _STRINGS = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"|<<.*", re.DOTALL)
 
 
-def concerns(command: str, workdir: str) -> dict[str, bool]:
-    """What speaks against ``command``, in sentences for a model → whether it must be refused; empty for a good one."""
-    (shell := _Shell(workdir, command)).run(command)
+def concerns(command: str, workdir: str, home: str = "") -> dict[str, bool]:
+    """What speaks against ``command``, in sentences for a model → whether it must be refused; empty for a good one.
+    ``home`` is as dear as the workdir; where it is not given, home is /root and is not."""
+    (shell := _Shell(workdir, command, home=home)).run(command)
     return shell.found
 
 
 class _Shell:
     """Follows a script; substitutions and scripts inside it are followed by shells of their own."""
 
-    def __init__(self, workdir: str, command: str, outer: "_Shell | None" = None) -> None:
-        self.workdir, self.command = workdir, command
+    def __init__(self, workdir: str, command: str, outer: "_Shell | None" = None, home: str = "") -> None:
+        self.workdir, self.command, self.home = workdir, command, home
         self.found: dict[str, bool] = outer.found if outer else {}
         self.cwd: str = outer.cwd if outer else workdir
-        self.variables: dict[str, list[str]] = dict(outer.variables) if outer else {"HOME": ["/root"]}
+        self.variables: dict[str, list[str]] = dict(outer.variables) if outer else {"HOME": [home or "/root"]}
         self.deep: int = outer.deep + 1 if outer else 0
         self.scripts: Iterator[int] = outer.scripts if outer else iter(range(_SCRIPTS))
 
@@ -76,7 +77,7 @@ class _Shell:
 
     def _inner(self, script: str) -> str:
         follows = self.deep < _DEEPEST and next(self.scripts, None) is not None
-        return _Shell(self.workdir, self.command, self).run(script) if follows else _UNKNOWN
+        return _Shell(self.workdir, self.command, self, self.home).run(script) if follows else _UNKNOWN
 
     def _say(self, says: str, *, refused: bool = True) -> None:
         self.found[f"The command {says}"] = refused
@@ -159,7 +160,9 @@ class _Shell:
             whole = self._path((folder or ("/" if path.startswith("/") else ".")) if within else path)
             if within and whole == self.workdir != "/":
                 self._say(f"removes everything in {whole}, your own work too. Name the files to remove.", refused=False)
-            elif _SYSTEM.match(whole) or f"{self.workdir}/".startswith(whole.rstrip("/") + "/"):
+            elif _SYSTEM.match(whole) or any(
+                f"{kept}/".startswith(whole.rstrip("/") + "/") for kept in (self.workdir, self.home) if kept
+            ):
                 self._say(f"removes {whole} as a whole. Name the files to remove; a variable never set is empty.")
 
     def _find(self, arguments: list[str]) -> None:

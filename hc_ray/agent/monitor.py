@@ -41,16 +41,17 @@ class Advice(Value):
 
 
 class Monitor:
-    """Judges the actions of one lineage. Pure: the past is given."""
+    """Judges the actions of one lineage. Pure: the past is given. ``home``: a user's, on a machine that is theirs; the
+    home of a sandbox needs no care."""
 
-    def __init__(self, workdir: str) -> None:
-        self.workdir = workdir
+    def __init__(self, workdir: str, home: str = "") -> None:
+        self.workdir, self.home = workdir, home
 
     def check(self, action: Action) -> Advice:
         """Before an action is done: whether it may be, and what to mind."""
         if action.name != "sh":
             return Advice()
-        found = concerns(action.body, self.workdir)
+        found = concerns(action.body, self.workdir, self.home)
         refused = [says for says, refuse in found.items() if refuse]
         if refused or found:
             return Advice(allowed=not refused, rule="danger", says=" ".join(refused or found))

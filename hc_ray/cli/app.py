@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import typer
 
 from hc_ray import __version__
-from hc_ray.cli import audit, best, climb, machine, models, report, skills, sweep, tasks, trials
+from hc_ray.cli import audit, best, climb, machine, mcp, models, monitor, report, skills, sweep, tasks, trials
 from hc_ray.domain.errors import HcRayError, InfrastructureError, UserError
 
 NAME = "hc-ray"
@@ -44,7 +44,7 @@ def _every_verb(
     pass
 
 
-for _verbs in (sweep, climb, report, best, trials, audit, tasks, models, skills, machine):
+for _verbs in (sweep, climb, report, best, trials, audit, tasks, models, skills, mcp, monitor, machine):
     _verbs.add_to(app)
 
 

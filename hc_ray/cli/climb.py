@@ -7,11 +7,13 @@ import typer
 from hc_ray.cli.options import (
     ENGINE,
     TASKS,
+    Address,
     DryRun,
     Given,
     Json,
     Set,
     Verbose,
+    WaitNodes,
     config_from,
     people,
     print_json,
@@ -33,6 +35,8 @@ def climb(
     config: Annotated[str | None, typer.Argument(help="A YAML config file, or the name of a shipped one.")] = None,
     set_: Set = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the climb in -o OUT.")] = False,
+    address: Address = None,
+    wait_nodes: WaitNodes = None,
     dry_run: DryRun = False,
     verbose: Verbose = False,
     as_json: Json = False,
@@ -45,11 +49,21 @@ def climb(
     if config is None and path is None and base is None:
         config = "climb"
     settings = config_from(config, given, base=base, sets=set_ or ())
-    return climb_from(settings, resume=resume, dry_run=dry_run, verbose=verbose, as_json=as_json)
+    return climb_from(
+        settings, resume=resume, dry_run=dry_run, verbose=verbose, as_json=as_json, address=address,
+        wait_nodes=wait_nodes,
+    )  # fmt: skip
 
 
 def climb_from(
-    settings: "SweepConfig", *, resume: bool, dry_run: bool, verbose: bool, as_json: bool, address: str | None = None
+    settings: "SweepConfig",
+    *,
+    resume: bool,
+    dry_run: bool,
+    verbose: bool,
+    as_json: bool,
+    address: str | None = None,
+    wait_nodes: str | None = None,
 ) -> int:
     """A climb that begins at some settings, told as it goes on. Returns the exit code."""
     from hc_ray.domain.errors import ConfigError
@@ -58,38 +72,41 @@ def climb_from(
     from hc_ray.reports.report import stored_json
     from hc_ray.reports.terminal import Progress, heading, say
     from hc_ray.stores.sweep_directory import SweepStore
+    from hc_ray_actors.driver.sweep import joined
     from hc_ray_actors.jobs import climb as job
 
     if resume and settings.out is None:
         raise ConfigError("--resume needs -o OUT, the folder of the climb to continue")
-    plan = job.prepare(settings, resume=resume, address=address)
-    stream = people(as_json)
-    heading(f"Climb: {plan.sweep.config.dataset} → {plan.out}", stream=stream)
-    for line in (*plan.says, f"sandbox {plan.sweep.sandbox}: {plan.sweep.sandbox_why}", *plan.sweep.notes):
-        say(line, stream=stream)
-    if dry_run:
-        if as_json:
-            print_json({"schema_version": 1, "out": plan.out, "terms": plan.terms, "says": plan.says,
-                        "tasks": [task.name for task in plan.sweep.taken], "start": plan.start.solver})  # fmt: skip
-        return 0
+    with joined(address, wait_nodes) as cluster:
+        plan = job.prepare(settings, resume=resume, address=address, cluster=cluster)
+        stream = people(as_json)
+        heading(f"Climb: {plan.sweep.config.dataset} → {plan.out}", stream=stream)
+        for line in (*plan.says, f"sandbox {plan.sweep.sandbox}: {plan.sweep.sandbox_why}", *plan.sweep.notes):
+            say(line, stream=stream)
+        if dry_run:
+            if as_json:
+                print_json({"schema_version": 1, "out": plan.out, "terms": plan.terms, "says": plan.says,
+                            "tasks": [task.name for task in plan.sweep.taken], "start": plan.start.solver})  # fmt: skip
+            return 0
 
-    def tell(record: Any) -> None:
-        proposal, decision = record.proposal, record.decision
-        what = f"{proposal.generation}-{proposal.place} {proposal.proposer}"
-        what += f": {change_of(proposal.model_dump(mode='json'))}" if proposal.knob else ""
-        if decision:
-            say(f"{what}: {decision.verdict}, {decision.why}", stream=stream)
-        elif verbose or (proposal.answer and proposal.proposer == "rules"):
-            say(f"{what} ({proposal.reason})", stream=stream)
+        def tell(record: Any) -> None:
+            proposal, decision = record.proposal, record.decision
+            what = f"{proposal.generation}-{proposal.place} {proposal.proposer}"
+            what += f": {change_of(proposal.model_dump(mode='json'))}" if proposal.knob else ""
+            if decision:
+                say(f"{what}: {decision.verdict}, {decision.why}", stream=stream)
+            elif verbose or (proposal.answer and proposal.proposer == "rules"):
+                say(f"{what} ({proposal.reason})", stream=stream)
 
-    try:
-        summary = job.run(
-            plan, watch=lambda trials: Progress(trials, verbose=verbose, stream=stream), tell=tell,
-            note=lambda text: say(f"note: {text}", stream=stream, style="yellow"), address=address,
-        )  # fmt: skip
-    except KeyboardInterrupt:
-        say(f"interrupted; to continue: hc-ray climb --resume -o {plan.out}", stream=stream, style="yellow")
-        return 130
+        try:
+            summary = job.run(
+                plan, watch=lambda trials: Progress(trials, verbose=verbose, stream=stream), tell=tell,
+                note=lambda text: say(f"note: {text}", stream=stream, style="yellow"),
+                cluster=cluster, address=address,
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            say(f"interrupted; to continue: hc-ray climb --resume -o {plan.out}", stream=stream, style="yellow")
+            return 130
     if as_json:
         print_json(summary)
     else:

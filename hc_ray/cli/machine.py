@@ -7,6 +7,7 @@ import typer
 
 from hc_ray.cli.best import export_best
 from hc_ray.cli.options import Json, plain, print_json, sweep_store
+from hc_ray.cli.report import export_harbor
 
 
 def add_to(app: typer.Typer) -> None:
@@ -18,6 +19,7 @@ def add_to(app: typer.Typer) -> None:
     export = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help=told)
     export.command("mlflow")(export_mlflow)
     export.command("best")(export_best)
+    export.command("harbor")(export_harbor)
     app.add_typer(export, name="export")
 
 

@@ -17,6 +17,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on std
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print more detail.")]
 Config = Annotated[str | None, typer.Option("--config", help="A YAML config file, or the name of a shipped one.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan; run nothing.")]
+Address = Annotated[
+    str | None,
+    typer.Option("--address", help="A running Ray cluster: host:port, or auto for the one on this machine."),
+]
+WaitNodes = Annotated[
+    str | None,
+    typer.Option("--wait-nodes", metavar="N[:SECONDS]", help="Wait until so many nodes of the cluster are up."),
+]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Set any config field, for example solver.samples=8. Repeatable."),
@@ -58,7 +66,7 @@ SHARED = {
     "--mlflow-uri": Shared("mlflow_uri", str, "An MLflow tracking server, or none."),
     "--budget-tokens": Shared("budget.tokens", int, "Token budget of a trial, prompt and completion tokens together."),
     "--timeout-multiplier": Shared("budget.timeout_multiplier", float, "Multiply each task's time limit."),
-    "--engine": Shared("engine.kind", str, "Inference engine: embedded, openai, server or scripted."),
+    "--engine": Shared("engine.kind", str, "Inference engine: embedded, openai, server, anthropic or scripted."),
     "--base-url": Shared(
         "engine.base_url", str, "URL of an OpenAI-compatible server, including /v1. Implies --engine openai."
     ),

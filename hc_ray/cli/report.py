@@ -125,3 +125,33 @@ def status(out: Annotated[str, typer.Argument(help="A sweep directory.")], as_js
     else:
         tell_status(found)
     return 0
+
+
+def export_harbor(
+    out: Annotated[str, typer.Argument(help="A sweep directory.")],
+    to: Annotated[str, typer.Option("--to", metavar="DIR", help="Harbor's folder of jobs.")] = "jobs",
+    as_json: Json = False,
+) -> int:
+    """Write a sweep as a job of Harbor's, for `harbor view DIR`. Of the grading it holds the verdicts alone."""
+    from pathlib import Path
+
+    from hc_ray.domain.errors import OutputError
+    from hc_ray.reports.harbor_job import job_files
+
+    name = Path(out.rstrip("/")).absolute().name
+    folder = Path(to, name)
+    files = job_files(sweep_store(out), name)
+    if folder.exists():
+        raise OutputError(f"{folder} is there already; remove it, or name another folder with --to")
+    try:
+        for path, data in files.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(data)
+    except OSError as error:
+        raise OutputError(f"{folder} cannot be written: {error.strerror}") from None
+    trials = sum(path.endswith("/result.json") for path in files)
+    if as_json:
+        print_json({"schema_version": 1, "job": str(folder), "trials": trials})
+    else:
+        typer.echo(f"{folder}: {trials} trials. To look at them: harbor view {to}")
+    return 0

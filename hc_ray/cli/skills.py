@@ -1,4 +1,4 @@
-"""``skills list|learn``: short texts of general know-how that prompts may include."""
+"""``skills list|learn|export``: general know-how that prompts may include, and hc-ray's roles as skills of Claude."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +16,26 @@ def add_to(app: typer.Typer) -> None:
                         help="General know-how that prompts may include.")  # fmt: skip
     group.command("list")(list_skills)
     group.command()(learn)
+    group.command()(export)
     app.add_typer(group, name="skills")
+
+
+def export(
+    claude: Annotated[Path, typer.Option("--claude", metavar="DIR", help="Project whose .claude/skills they go to.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace files that differ.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Write hc-ray's roles as Agent Skills: testgen, decomposer, evaluator, meta-reasoner."""
+    from hc_ray.cli import claude_skills
+
+    written = claude_skills.export(claude, force=force)
+    if as_json:
+        print_json({"schema_version": 1, "written": [str(path) for path in written]})
+        return 0
+    from hc_ray.reports.terminal import say
+
+    say(f"{len(written)} files written to {claude / '.claude' / 'skills'}")
+    return 0
 
 
 def list_skills(as_json: Json = False) -> int:

@@ -8,12 +8,14 @@ import typer
 from hc_ray.cli.options import (
     ENGINE,
     SWEEP,
+    Address,
     Config,
     DryRun,
     Given,
     Json,
     Set,
     Verbose,
+    WaitNodes,
     config_from,
     people,
     plain,
@@ -49,14 +51,8 @@ def sweep(
     dry_run: DryRun = False,
     max_trials: Annotated[int | None, typer.Option("--max-trials", min=1, help="Stop after this many trials.")] = None,
     sleep: Annotated[float, typer.Option("--sleep", min=0, help="Seconds to wait before each trial starts.")] = 0.0,
-    address: Annotated[
-        str | None,
-        typer.Option("--address", help="A running Ray cluster: host:port, or auto for the one on this machine."),
-    ] = None,
-    wait_nodes: Annotated[
-        str | None,
-        typer.Option("--wait-nodes", metavar="N[:SECONDS]", help="Wait until so many nodes of the cluster are up."),
-    ] = None,
+    address: Address = None,
+    wait_nodes: WaitNodes = None,
     verbose: Verbose = False,
     as_json: Json = False,
 ) -> int:
@@ -69,7 +65,8 @@ def sweep(
 
         if max_trials is not None or sleep:
             raise ConfigError("search: climb: a climb takes no --max-trials and no --sleep; climb.tokens bounds it")
-        return climb_from(settings, resume=resume, dry_run=dry_run, verbose=verbose, as_json=as_json, address=address)
+        return climb_from(settings, resume=resume, dry_run=dry_run, verbose=verbose, as_json=as_json, address=address,
+                          wait_nodes=wait_nodes)  # fmt: skip
     if settings.climb is not None:
         raise ConfigError("climb: settings with terms of a climb need search: climb, too (or run hc-ray climb)")
     from hc_ray_actors.driver import sweep as sweeps

@@ -11,7 +11,7 @@ from hc_ray.reports.html_report import aa_sentence, criteria_section, curves_sec
 from hc_ray.reports.page import NOT_MEASURED, interval_of, number
 from hc_ray.reports.progress import arm, clock, counted
 from hc_ray.reports.self_to_blind import reliance_section
-from hc_ray.reports.terminal import heading, say, table, tell
+from hc_ray.reports.terminal import NODE_COLUMNS, heading, say, table, tell
 
 Stream = IO[str] | None
 
@@ -87,7 +87,7 @@ def _node(node: Any) -> str:
 
 def _engine(engine: EngineConfig) -> str:
     servers = ", ".join(engine.urls) or f"started by {engine.program}"
-    return f"{engine.label} ({servers if engine.kind in ('openai', 'server') else f'{engine.kind} engine'})"
+    return f"{engine.label} ({servers if engine.remote or engine.kind == 'server' else f'{engine.kind} engine'})"
 
 
 def _labels(plan: Any) -> list[str]:
@@ -234,6 +234,11 @@ def tell_status(found: Mapping[str, Any]) -> None:
         "gone": "its process died; to continue: hc-ray sweep --resume -o OUT",
     }[found["owner"]]  # fmt: skip
     say(f"{found['done']}{planned} trials done; {owner}")
+    if found["owner"] == "running":
+        for line in found["engines"]:
+            say(line)
+        if found["nodes"]:
+            table(NODE_COLUMNS, [tuple(node.values()) for node in found["nodes"]])
     if found["running"]:
         table(
             ("running task", "agent", "seed", "turn", "best self-test score", "seconds"),

@@ -1,8 +1,18 @@
 """Every setting of hc-ray, with its default and its description: one YAML file is one ``SweepConfig``."""
 
+import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    field_validator,
+    model_validator,
+)
 
 from hc_ray.domain.credentials import url_fault
 from hc_ray.domain.engine_config import EngineConfig as EngineConfig
@@ -10,8 +20,18 @@ from hc_ray.domain.engine_config import Sampling as Sampling
 from hc_ray.domain.value import Value, digest_of
 from hc_ray.domain.variants import named_configs, value_lists
 
-AgentName = Literal["raw", "best_of_n", "hc", "oracle", "nop"]
-SelectorName = Literal["max_pass", "codet", "mbr", "posterior"]
+OWN = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<attribute>[A-Za-z_]\w*)(?:@(?P<digest>[0-9a-f]{12}))?")
+"""What a user's own agent or selector is named by, such as ``my_agents:Mine``; the plan of a sweep adds the digest of
+its source (``machine.own_code``)."""
+
+
+def _or_own(name: Any, known: ValidatorFunctionWrapHandler) -> Any:
+    return name if isinstance(name, str) and OWN.fullmatch(name) else known(name)
+
+
+AgentName = Annotated[Literal["raw", "best_of_n", "hc", "oracle", "nop"], WrapValidator(_or_own)]
+SelectorName = Annotated[Literal["max_pass", "codet", "mbr", "posterior"], WrapValidator(_or_own)]
+SELECTORS: tuple[SelectorName, ...] = ("max_pass", "codet", "mbr", "posterior")
 RoleName = Literal["tester", "tester_2", "tester_3", "tester_4", "decomposer", "solver", "meta"]
 TESTERS: tuple[RoleName, ...] = ("tester", "tester_2", "tester_3", "tester_4")
 """The roles of testers that write one suite together."""
@@ -100,7 +120,8 @@ class SolverConfig(Value):
     repairs: int = Field(2, ge=0, le=10)
     """Repairs per lineage."""
     selector: SelectorName = "posterior"
-    """How ``hc`` selects a candidate. ``best_of_n`` always uses ``mbr``, on inputs that come from no suite."""
+    """How ``hc`` selects a candidate, or ``module:function`` of your own (docs/python.md). ``best_of_n`` always uses
+    ``mbr``, on inputs that come from no suite."""
     feedback: Literal["full", "trusted", "crashes"] = "trusted"
     """Which failed self-tests a repair prompt shows."""
     hint: str = Field("", max_length=150)
@@ -194,7 +215,7 @@ class SweepConfig(BaseModel):
     limit: int | None = Field(None, ge=1)
     """Run at most this many tasks."""
     agents: tuple[AgentName, ...] = Field(("raw", "best_of_n", "hc"), min_length=1)
-    """Agents that attempt every task."""
+    """Agents that attempt every task; ``module:Class`` names one of your own (docs/python.md)."""
     seeds: int = Field(1, ge=1)
     """Trials per task, agent and config, with seeds 0 to n − 1."""
     configs: tuple[dict[str, Any], ...] = ()

@@ -25,6 +25,8 @@ class Sampling(Value):
     """Values above 1 make tokens that already occurred less likely."""
 
 
+ANTHROPIC_URL, ANTHROPIC_KEY = "https://api.anthropic.com", "ANTHROPIC_API_KEY"
+"""Where an ``anthropic`` engine is asked, and the variable that holds its key, unless the config says otherwise."""
 PRESETS = ("vllm", "sglang", "llama-server")
 """Servers whose options hc-ray knows."""
 
@@ -32,16 +34,17 @@ PRESETS = ("vllm", "sglang", "llama-server")
 class EngineConfig(Value):
     """One inference server, or several replicas of it."""
 
-    kind: Literal["embedded", "openai", "server", "scripted"] = "embedded"
+    kind: Literal["embedded", "openai", "server", "anthropic", "scripted"] = "embedded"
     """``embedded``: xllamacpp on this machine; ``openai``: any OpenAI-compatible server that is up; ``server``: one
-    that hc-ray starts with ``command``; ``scripted``: a Python function that answers prompts."""
+    that hc-ray starts with ``command``; ``anthropic``: Claude by the Messages API; ``scripted``: a Python function
+    that answers prompts."""
     model: str = "smollm2-135m-instruct"
     """A catalogue name, the path of a GGUF file, or the server's name for the model."""
     sha256: str | None = Field(None, pattern="^[0-9a-f]{64}$")
     """For ``embedded``: SHA-256 that the weights must have on every node; None: the one found where the sweep is
     planned."""
     base_url: str | None = None
-    """For ``openai``: the server's URL, up to and including ``/v1``."""
+    """For ``openai``: the server's URL, up to and including ``/v1``; for ``anthropic``: None is Anthropic's own."""
     base_urls: tuple[str, ...] = ()
     """For ``openai``: instead of ``base_url``, the URLs of several servers of the same model, a replica each."""
     command: str | None = None
@@ -55,7 +58,7 @@ class EngineConfig(Value):
     start_sec: float = Field(900.0, gt=0)
     """For ``server``: seconds that it may take until it is ready."""
     api_key_env: str | None = None
-    """For ``openai``: name of the environment variable that holds the API key."""
+    """For ``openai`` and ``anthropic``: name of the environment variable that holds the API key."""
     script: str | None = None
     """For ``scripted``: ``module:function`` with the signature ``(prompt) -> str``."""
     request_sec: float | None = Field(None, gt=0)
@@ -82,6 +85,9 @@ class EngineConfig(Value):
         urls = data.get("base_urls") or ()
         if urls and not isinstance(urls, str):
             data = {"replicas": len(urls), **data}
+        if data.get("kind") == "anthropic":
+            data = {**data, "api_key_env": data.get("api_key_env") or ANTHROPIC_KEY}
+            return data if urls else {**data, "base_url": data.get("base_url") or ANTHROPIC_URL}
         kind = "openai" if urls or data.get("base_url") else "server" if data.get("command") else None
         return {"kind": kind, **data} if kind else data
 
@@ -111,8 +117,8 @@ class EngineConfig(Value):
             raise ValueError("set either base_url or base_urls, not both")
         if len(set(self.base_urls)) < len(self.base_urls):
             raise ValueError("base_urls lists the same URL twice")
-        if self.kind == "openai" and self.replicas != max(1, len(self.base_urls)):
-            raise ValueError("replicas of an openai engine are its URLs: list them under base_urls")
+        if self.remote and self.replicas != max(1, len(self.base_urls)):
+            raise ValueError(f"replicas of an engine of kind {self.kind} are its URLs: list them under base_urls")
         return self
 
     @field_validator("api_key_env")
@@ -123,8 +129,13 @@ class EngineConfig(Value):
         return name
 
     @property
+    def remote(self) -> bool:
+        """Its server is somebody else's: it is up, and what it can do is seen by asking."""
+        return self.kind in ("openai", "anthropic")
+
+    @property
     def urls(self) -> tuple[str, ...]:
-        """Of an ``openai`` engine: its servers, one a replica."""
+        """Of a remote engine: its servers, one a replica."""
         return self.base_urls or ((self.base_url,) if self.base_url else ())
 
     @property

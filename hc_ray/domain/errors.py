@@ -1,20 +1,22 @@
 """Every exception of hc-ray. The type says where the failure lies; a failed candidate is a result and raises nothing.
 
-HcRayError
-├── UserError             invalid input from the user: exit code 2, one or two lines, no traceback
-│   ├── ConfigError       an invalid YAML file, flag, agent or setting
-│   ├── DatasetError      a folder that is not a dataset, or a task that cannot be used
-│   ├── ModelError        an unknown model, a file that is not GGUF, or missing weights
-│   ├── OutputError       an output directory that belongs to another config or another running sweep
-│   └── PlatformError     a missing requirement on this machine (Docker, user namespaces, …)
-├── InfrastructureError   a failure outside the sandbox: the trial is *unscored*
-│   ├── EngineError       an inference server that died, refused a request or timed out
-│   ├── SandboxError      a failure of the daemon, an image, the disk or a sandbox process
-│   ├── VerifierError     a failure of the verifier itself
-│   │   └── ControlError  a task whose reference solution does not pass
-│   ├── ActorError        a process of the sweep that died or does not respond
-│   └── StoreError        the sweep directory could not be read or written
-└── LeakError             sealed content was found where a model could read it: the run fails
+The tree:
+
+    HcRayError
+    ├── UserError             invalid input from the user: exit code 2, one or two lines, no traceback
+    │   ├── ConfigError       an invalid YAML file, flag, agent or setting
+    │   ├── DatasetError      a folder that is not a dataset, or a task that cannot be used
+    │   ├── ModelError        an unknown model, a file that is not GGUF, or missing weights
+    │   ├── OutputError       an output directory that belongs to another config or another running sweep
+    │   └── PlatformError     a missing requirement on this machine (Docker, user namespaces, …)
+    ├── InfrastructureError   a failure outside the sandbox: the trial is *unscored*
+    │   ├── EngineError       an inference server that died, refused a request or timed out
+    │   ├── SandboxError      a failure of the daemon, an image, the disk or a sandbox process
+    │   ├── VerifierError     a failure of the verifier itself
+    │   │   └── ControlError  a task whose reference solution does not pass
+    │   ├── ActorError        a process of the sweep that died or does not respond
+    │   └── StoreError        the sweep directory could not be read or written
+    └── LeakError             sealed content was found where a model could read it: the run fails
 """
 
 
@@ -22,7 +24,7 @@ class HcRayError(Exception):
     """Root of the tree. Subclasses take one message, so that they survive pickling between processes."""
 
     where: str = ""
-    """The post of the sweep that failed (``driver.posts``), where whoever raised it knows."""
+    """The post of the sweep that failed (``driver.crew.posts``), where whoever raised it knows."""
 
 
 class UserError(HcRayError):

@@ -7,9 +7,6 @@ from hc_ray.domain.config import Form, Sampling
 from hc_ray.domain.ports import Capabilities
 from hc_ray.domain.value import Value, digest_of
 
-CALIBRATION = "calibration.yaml"
-"""The file in the models' folder that contains the calibration questions."""
-
 
 class Profile(Value):
     """How one model is best prompted, and what it may take."""

@@ -15,7 +15,7 @@ import yaml
 from pydantic import ValidationError
 
 from hc_ray.domain.errors import ModelError
-from hc_ray.domain.profile import CALIBRATION, Profile
+from hc_ray.domain.profile import Profile
 from hc_ray.domain.value import Value, digest_of
 from hc_ray.engines.weights import fetch_member, sha256_of
 from hc_ray.machine.paths import configs_dir, data_root
@@ -73,8 +73,6 @@ def catalogue() -> dict[str, CatalogueEntry]:
     """Every shipped model by name. Raises ``ModelError`` naming the file that cannot be read."""
     entries: dict[str, CatalogueEntry] = {}
     for path in sorted((configs_dir() / "models").glob("*.yaml")):
-        if path.name == CALIBRATION:
-            continue
         entry = _read_entry(path)
         entries[entry.name] = entry
     return entries

@@ -11,13 +11,15 @@ from hc_ray.agent.environment_probe import Looks
 from hc_ray.agent.role import RoleModel
 from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.domain.candidate import Submission
-from hc_ray.domain.config import AgentName, BudgetConfig, RoleName, SolverConfig
+from hc_ray.domain.config import OWN, AgentName, BudgetConfig, RoleName, SolverConfig
 from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.events import Event
 from hc_ray.domain.ports import Events, Judge, SandboxPlace
 from hc_ray.domain.suite import Suite
 from hc_ray.domain.task import Task
 from hc_ray.domain.value import digest_of
+from hc_ray.machine import own_code
+from hc_ray.search import own
 from hc_ray.search.agents import Trial
 from hc_ray.search.schedule import Schedule
 from hc_ray.search.search import Search, TrialContext
@@ -51,7 +53,8 @@ async def solve(
     what it has come to before each verdict; ``queued`` says for how many seconds so far it has only waited for an
     engine or a slot. Raises ``InfrastructureError`` for what fails outside the sandbox, ``UserError`` for a task or
     config that cannot be run; a trial that found nothing hands in the untouched workspace."""
-    if agent not in ("raw", "best_of_n", "hc"):
+    mine: own.Agent | None = own_code.agent_of(agent) if OWN.fullmatch(agent) else None
+    if mine is None and agent not in ("raw", "best_of_n", "hc"):
         raise ConfigError(f"agent {agent!r} uses no model; the verifiers run it")
     clock = Clock(wall_seconds(task, budget), queued)
     identity = digest_of({"agent": agent, "config": config.hash, "seed": seed, "budget": budget.model_dump()})
@@ -83,9 +86,9 @@ async def solve(
     try:
         with clock.stopped():
             await search.look_around(looks)
-            if agent == "hc":
+            if agent == "hc" or (mine and mine.self_tests):
                 await trial.write_tests()
-        await _within(clock, search, getattr(trial, agent)())
+        await _within(clock, search, own.work(mine, agent, trial) if mine else getattr(trial, agent)())
         passed = await hand_in(search)
         while passed is False and agent == "hc" and len(search.bits) <= config.refinement and trial.may_refine():
             await _within(clock, search, trial.refine())

@@ -6,11 +6,13 @@ votes."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from math import exp, lgamma, sqrt
+from math import exp, isfinite, lgamma, sqrt
 
-from hc_ray.domain.config import SelectorName
+from hc_ray.domain.config import OWN, SelectorName
+from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.suite import Cell, PassMatrix, SelfTest
 from hc_ray.domain.value import Value
+from hc_ray.machine import own_code
 
 WRONG_PASSES_WRONG = 1000.0
 """B4: how strongly a wrong candidate is presumed to fail a wrong test (arXiv 2409.08692)."""
@@ -46,7 +48,7 @@ def select(matrix: PassMatrix, name: SelectorName, *, tests: Sequence[SelfTest])
         raise ValueError("the tests are not the matrix's columns")
     if not matrix.candidates:
         return Selection(selector=name, chosen=None, scores={}, clusters=(), confidence=0.0, why="no candidate to pick")
-    clusters = behaviour_clusters(matrix, tests)
+    failed, clusters = "", behaviour_clusters(matrix, tests)
     agreement = _agreement(matrix, tests, clusters)
     confidence = {member: len(cluster) / len(matrix.candidates) for cluster in clusters for member in cluster}
     if name == "mbr":
@@ -57,6 +59,8 @@ def select(matrix: PassMatrix, name: SelectorName, *, tests: Sequence[SelfTest])
         scores = {candidate: _passed(matrix, candidate, tests) for candidate in matrix.candidates}
     elif name == "codet":
         scores = _codet(matrix, tests)
+    elif OWN.fullmatch(name):
+        scores, failed = _by_own(matrix, name, tests)
     else:
         scores, confidence = _posterior(matrix, tests)
     errors = {
@@ -64,7 +68,7 @@ def select(matrix: PassMatrix, name: SelectorName, *, tests: Sequence[SelfTest])
         for candidate in matrix.candidates
     }
     answered = {member for cluster in clusters for member in cluster}
-    beaten = frozenset() if name == "mbr" else _beaten(matrix, tests)
+    beaten = frozenset() if name == "mbr" or OWN.fullmatch(name) else _beaten(matrix, tests)
     # Copies of one crash are no votes: where anybody answered anything, who only crashed stands aside.
     ranks = {
         one: (bool(answered) and one not in answered, one in beaten, -scores[one], -agreement[one], errors[one])
@@ -78,10 +82,25 @@ def select(matrix: PassMatrix, name: SelectorName, *, tests: Sequence[SelfTest])
         scores={candidate: round(scores[candidate], 6) for candidate in matrix.candidates},
         clusters=clusters,
         confidence=round(confidence.get(chosen, 0.0), 6),
-        why=_why(matrix, tests, chosen, clusters, name),
+        why=_why(matrix, tests, chosen, clusters, name) + failed,
         agreement={candidate: round(agreement[candidate], 6) for candidate in matrix.candidates},
         silent=any(ranks[one] == ranks[chosen] for one in matrix.candidates if one not in alike),
     )
+
+
+def _by_own(matrix: PassMatrix, name: str, tests: Sequence[SelfTest]) -> tuple[dict[str, float], str]:
+    """The scores that a selector of the user's own gives, and how it failed: then it prefers nobody. Raises
+    ``ConfigError`` for one that is not there."""
+    try:
+        given = own_code.selector_of(name)(matrix, tests)
+        scores = {one: float(given[one]) for one in matrix.candidates}
+        if not all(map(isfinite, scores.values())):
+            raise ValueError("a score is not finite")
+        return scores, ""
+    except ConfigError:
+        raise
+    except Exception as error:
+        return dict.fromkeys(matrix.candidates, 0.0), f"; it raised {type(error).__name__}: {error}"
 
 
 def _beaten(matrix: PassMatrix, tests: Sequence[SelfTest]) -> frozenset[str]:

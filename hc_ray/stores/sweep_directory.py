@@ -14,7 +14,10 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyarrow import Table as Table
 
 from hc_ray.domain.errors import OutputError, StoreError
 from hc_ray.stores.conditional import create_object
@@ -264,8 +267,13 @@ def parquet_of(batches: Iterable[Sequence[Mapping[str, Any]]], columns: Mapping[
     return buffer.getvalue()
 
 
-def read_parquet(data: bytes) -> list[dict[str, Any]]:
-    """The rows of a Parquet file."""
+def read_table(data: bytes) -> "Table":
+    """A Parquet file."""
     from pyarrow import parquet as pq
 
-    return list(pq.read_table(io.BytesIO(data)).to_pylist())
+    return pq.read_table(io.BytesIO(data))
+
+
+def read_parquet(data: bytes) -> list[dict[str, Any]]:
+    """The rows of a Parquet file."""
+    return list(read_table(data).to_pylist())

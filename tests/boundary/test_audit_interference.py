@@ -57,7 +57,7 @@ def test_a_sweep_after_an_audit_sends_and_makes_what_it_did_before(place: Path, 
     make_task(dataset, "add", instruction=INSTRUCTION)
     with EngineServer(answer) as server:
         before = swept(dataset, tmp_path / "before", server)
-        summary, _ = auditing.run(auditing.prepare(str(tmp_path / "before"), AuditSettings(mutants=2)))
+        summary, _ = auditing.run(auditing.prepare(str(tmp_path / "before"), AuditSettings()))
         assert list((place / "sealed").glob("*/audit/*.json")) and (tmp_path / "before" / "audit.json").is_file()
         after = swept(dataset, tmp_path / "after", server)
     assert summary["tasks"]["measured"] == 1 and summary["whole"]["generated"]["tests"] > 0

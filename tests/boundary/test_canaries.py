@@ -10,6 +10,7 @@ import sqlite3
 import tracemalloc
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -180,21 +181,12 @@ def place() -> Iterator[tuple[Path, Path]]:
         shutil.rmtree(runs, ignore_errors=True)
 
 
-class Figures:
-    """What was looked at, for docs/trust.md."""
-
-    def __init__(self) -> None:
-        self.files = self.bytes = self.prompts = self.leaked = self.planted = self.found = 0
-
-    def plain(self) -> dict[str, int]:
-        return {**vars(self), "spellings": len(ENCODINGS), "archives": len(PACKINGS) + 2}
-
-
 @pytest.fixture(scope="module")
-def figures() -> Iterator[Figures]:
-    kept = Figures()
+def figures() -> Iterator[Counter[str]]:
+    """What was looked at, for docs/trust.md."""
+    kept: Counter[str] = Counter()
     yield kept
-    tell("canaries", kept.plain())
+    tell("canaries", {**kept, "spellings": len(ENCODINGS), "archives": len(PACKINGS) + 2})
 
 
 def _run(place: tuple[Path, Path], server: EngineServer, **settings: Any) -> tuple[Path, Seen]:
@@ -236,13 +228,13 @@ def test_a_whole_sweep_leaves_no_canary_outside_of_the_sealed_root(place, figure
     kinds = {path.name for path in shown} | {path.suffix for path in shown}
     assert {"trajectory.json", "matrix.parquet", "submission.tar", "report.html", "mlflow.db", ".jsonl"} <= kinds
     leaking = [str(path) for path in shown if _in(tokens, path)]
-    figures.files, figures.bytes = len(shown), sum(path.stat().st_size for path in shown)
-    figures.prompts, figures.leaked = len(said), len(leaking)
+    figures["files"], figures["bytes"] = len(shown), sum(path.stat().st_size for path in shown)
+    figures["prompts"], figures["leaked"] = len(said), len(leaking)
     assert leaking == [] and canaries.find(tokens, [*said, *wire]) == frozenset()
     _in_mlflow_every_place_is_looked_at(root, tokens[0], figures)
 
 
-def _in_mlflow_every_place_is_looked_at(root: Path, token: str, figures: Figures) -> None:
+def _in_mlflow_every_place_is_looked_at(root: Path, token: str, figures: Counter[str]) -> None:
     """The same scan finds a token planted as a parameter, a tag, a name, a table, an artefact of MLflow."""
     from mlflow import MlflowClient
 
@@ -261,7 +253,7 @@ def _in_mlflow_every_place_is_looked_at(root: Path, token: str, figures: Figures
         plant(run.info.run_id)
         stores = [root / "mlflow.db", *(path for path in (root / "mlartifacts").rglob("*") if path.is_file())]
         found = any(_in([token], path) for path in stores)
-        figures.planted, figures.found = figures.planted + 1, figures.found + found
+        figures.update(planted=1, found=found)
         assert found, what
         client.delete_run(run.info.run_id)
         # Deleted runs stay in the database: the next place must be found by itself.
@@ -291,10 +283,10 @@ def test_a_planted_canary_fails_the_run_before_its_trial_is_committed(place, mon
 
     _plant(monkeypatch, where, planted)
     monkeypatch.setattr("hc_ray_actors.tracker.Tracker.export", lambda self, summary, status: tracked.append(summary))
-    figures.planted += 1
+    figures["planted"] += 1
     with EngineServer(says) as server, pytest.raises(LeakError, match="canary") as raised:
         _run(place, server, agents=("best_of_n",), before_run=plant, solver=SOLVER.model_copy(update={"max_turns": 1}))
-    figures.found += 1
+    figures["found"] += 1
     # The message names task and trial, and is no leak itself.
     assert planted["token"] and planted["token"] not in str(raised.value) and tracked == []
     newest = max(place[1].iterdir(), key=lambda path: path.stat().st_mtime_ns)

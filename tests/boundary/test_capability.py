@@ -20,7 +20,7 @@ from tests.boundary.capability.figures import Figures, figures
 from tests.boundary.capability.starts import Ground, ground
 from tests.boundary.noninterference.datasets import only_add
 from tests.fakes.engine_server import EngineServer
-from tests.fakes.sandbox_home import open_place
+from tests.fakes.sandbox_home import closing
 from tests.fakes.tars import make_tar
 from tests.fakes.unsteady_model import answer
 
@@ -73,15 +73,12 @@ async def test_a_token_in_the_root_of_a_sandbox_is_found(ground: Ground, figures
     token = f"hc-ray-canary-{secrets.token_hex(16)}"
     only_add(tmp_path)
     sealed = vault.seal(tmp_path, ground.home / "public", ground.home / "sealed" / "capability")
-    place = open_place("bwrap", ground.home / "public")
-    try:
+    async with closing("bwrap", ground.home / "public") as place:
         sandbox = await place.create(sealed.tasks[0], "walked")
         await sandbox.put({"/srv/deep/file": token.encode()})
-        looked = walk.Walk((token,))
+        looked = walk.Walk((token,), quick=True)
         for pid in walk.descendants(sandbox.pid):  # type: ignore[attr-defined]
             looked.process(pid)
-    finally:
-        await place.close()
     figures.places_planted += 1
     figures.places_found += bool(looked.found)
     assert looked.found
@@ -93,13 +90,10 @@ async def test_a_containers_only_mount_is_the_runners_volume(ground: Ground, tmp
 
     only_add(tmp_path)
     sealed = vault.seal(tmp_path, ground.home / "public", ground.home / "sealed" / "capability")
-    place = open_place("docker", ground.home / "public")
     client = docker.from_env()
-    try:
+    async with closing("docker", ground.home / "public") as place:
         sandbox = await place.create(sealed.tasks[0], "inspected")
         about = client.containers.get(sandbox.container).attrs  # type: ignore[attr-defined]
-    finally:
-        await place.close()
         client.close()
     assert [(mount["Type"], mount["Destination"], mount["RW"])
             for mount in about["Mounts"]] == [("volume", "/opt/hc", False)]  # fmt: skip

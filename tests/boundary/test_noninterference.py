@@ -54,13 +54,16 @@ class Figures:
         self.tasks: set[str] = set()
         self.trials = self.requests = self.bytes = self.differences = self.planted = self.found = 0
 
-    def compared(self, one: Seen, other: Seen, found: list[str]) -> None:
+    def alike(self, one: Seen, other: Seen, **how: bool) -> None:
+        """Count a comparison; fails the test where it finds a difference."""
+        found = leaks(one, other, **how)
         names = {trial for trial in one.phases if trial}
         self.tasks |= {name.rpartition("__")[0] for name in names}
         self.trials += len(names)
         self.requests += one.requests + other.requests
         self.bytes += one.bytes + other.bytes
         self.differences += len(found)
+        assert found == [], shown(one, other)
 
     def plain(self) -> dict[str, Any]:
         return {**vars(self), "tasks": len(self.tasks), "agents": list(AGENTS), "every_agent_on_every_task": FULL}
@@ -128,9 +131,7 @@ def test_the_engine_is_asked_for_suites_rounds_and_repairs(original):
 
 def test_other_hidden_tests_change_no_byte_before_the_first_verdict(original, run, figures):
     other = run(swapped(_as_they_are, "plain", "slow", "many"))
-    found = leaks(original, other)
-    figures.compared(original, other, found)
-    assert found == [], shown(original, other)
+    figures.alike(original, other)
     # The swap did something: a candidate that passed fails now.
     assert {bit for bits in other.verdicts.values() for bit in bits} == {False}
     assert any(bits == [True] for bits in original.verdicts.values())
@@ -146,9 +147,7 @@ def test_no_task_of_the_starter_set_lets_its_tests_through(run, figures):
     # Every seventh by name unless scripts/noninterference asks for all: some of each kind, within minutes.
     names = EVERY if FULL else EVERY[::7]
     one, other = (run(swapped(starter(names), kind), **settings) for kind in ("passing", "plain"))
-    found = leaks(one, other)
-    figures.compared(one, other, found)
-    assert found == [], shown(one, other)
+    figures.alike(one, other)
     assert len(EVERY) >= 50 and len(one.verdicts) == len(names) >= 7
     assert {tuple(bits) for bits in one.verdicts.values()} == {(True,)}
     assert {tuple(bits) for bits in other.verdicts.values()} == {(False,)}
@@ -159,18 +158,14 @@ def test_slow_enormous_and_illegible_tests_change_no_byte(run, figures):
     settings = {"solver": SMALL}
     one = run(swapped(datasets.three, "plain"), **settings)
     other = run(datasets.odd(datasets.three), **settings)
-    found = leaks(one, other)
-    figures.compared(one, other, found)
-    assert found == [], shown(one, other)
+    figures.alike(one, other)
     assert all(bits == [False] for bits in other.verdicts.values())
 
 
 def test_agents_that_act_in_their_sandboxes_see_nothing_of_other_hidden_tests_either(run, figures):
     settings = {"solver": LOOP, "budget": BudgetConfig(tokens=60_000), "context": 16_384}
-    one, other = run(add_and_sub, **settings), run(swapped(add_and_sub, "plain", "many"), **settings)
-    found = leaks(one, other)
-    figures.compared(one, other, found)
-    assert found == [], shown(one, other)
+    one, other = run(only_add, **settings), run(swapped(only_add, "many"), **settings)
+    figures.alike(one, other)
     sent = [wire.decode() for trial, phases in one.phases.items() if trial for wire in phases[0].requests]
     assert any("These failed:" in wire for wire in sent) and any("turns left" in wire for wire in sent)
     assert {bit for bits in other.verdicts.values() for bit in bits} == {False}
@@ -179,6 +174,7 @@ def test_agents_that_act_in_their_sandboxes_see_nothing_of_other_hidden_tests_ei
 
 def test_missing_and_unreadable_tests_change_no_byte_before_the_missing_verdict(run, figures):
     def damage(plan: sweep.Plan) -> None:
+        shutil.rmtree(Path(plan.sealed_root, "controls"), ignore_errors=True)
         first, second, third = (Path(plan.sealed_root, task.digest) for task in plan.taken)
         shutil.rmtree(first / "tests")
         (second / "verifier.json").write_bytes(b"\xff unreadable")
@@ -189,9 +185,7 @@ def test_missing_and_unreadable_tests_change_no_byte_before_the_missing_verdict(
 
     settings = {"agents": ("hc",), "solver": SMALL}
     whole, damaged = run(datasets.three, **settings), run(datasets.three, before_run=damage, **settings)
-    found = leaks(whole, damaged, scored=False)
-    figures.compared(whole, damaged, found)
-    assert found == [], shown(whole, damaged)
+    figures.alike(whole, damaged, scored=False)
     # A task whose tests are gone has no verdict: its trials are unscored, not failed.
     assert all(bits == [] for bits in damaged.verdicts.values())
 
@@ -201,9 +195,7 @@ def test_after_a_failed_verdict_two_failing_test_sets_cannot_be_told_apart(run, 
     settings = {"agents": ("hc",), "solver": SOLVER.model_copy(update={"refinement": 1, "max_turns": 20})}
     one = run(swapped(add_and_sub, "plain"), **settings)
     other = run(swapped(add_and_sub, "many", "slow"), **settings)
-    found = leaks(one, other)
-    figures.compared(one, other, found)
-    assert found == [], shown(one, other)
+    figures.alike(one, other)
     for trial, phases in one.phases.items():
         others = other.phases[trial]
         assert [asked(phase) for phase in phases] == [asked(phase) for phase in others]
@@ -218,9 +210,7 @@ def test_after_a_failed_verdict_two_failing_test_sets_cannot_be_told_apart(run, 
 def test_in_docker_other_hidden_tests_change_no_byte_either(run, figures):
     settings = {"agents": ("hc",), "solver": SMALL, "sandbox": "docker"}
     one, other = (run(swapped(only_add, kind), **settings) for kind in ("passing", "many"))
-    found = leaks(one, other)
-    figures.compared(one, other, found)
-    assert found == [], shown(one, other)
+    figures.alike(one, other)
     assert list(one.verdicts.values()) == [[True]] and list(other.verdicts.values()) == [[False]]
 
 

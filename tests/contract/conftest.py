@@ -1,6 +1,3 @@
-import asyncio
-import os
-import shutil
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -8,29 +5,20 @@ from pathlib import Path
 import pytest
 
 from hc_ray.domain.ports import Sandbox, SandboxPlace
-from tests.fakes.contract_task import DIGEST, DOCKERFILE, TASK
-from tests.fakes.sandbox_home import BACKENDS, data_home, open_place
+from tests.fakes.contract_task import TASK
+from tests.fakes.sandbox_home import BACKENDS, laid_out, opened
 
 
 @pytest.fixture(scope="module")
 def public_root() -> Iterator[Path]:
-    with data_home() as home:
-        public = home / f"public-{os.getpid()}"
-        folder = public / DIGEST / "environment"
-        (folder / "more").mkdir(parents=True)
-        (folder / "Dockerfile").write_text(DOCKERFILE)
-        (folder / "data.txt").write_text("one\n")
-        (folder / "more" / "tool.sh").write_text("#!/bin/sh\necho tool\n")
-        (folder / "more" / "tool.sh").chmod(0o755)
-        yield public
-        shutil.rmtree(public)
+    with laid_out(TASK, {"data.txt": "one\n", "more/tool.sh": "#!/bin/sh\necho tool\n"}) as root:
+        yield root
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
 def place(request: pytest.FixtureRequest, public_root: Path) -> Iterator[SandboxPlace]:
-    opened = open_place(request.param, public_root)
-    yield opened
-    asyncio.run(opened.close())
+    with opened(request.param, public_root) as one:
+        yield one
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from hc_ray.machine.owner import current_owner, is_alive
 from hc_ray.sandboxes.bwrap import binary as bwrap_binary
 from hc_ray.sandboxes.bwrap.sandbox import BwrapPlace, probe, reap_folder
 from tests.fakes.contract_task import shell
-from tests.fakes.machine import running, seconds_until_gone
+from tests.fakes.machine import becomes, running, seconds_until_gone
 from tests.fakes.sandbox_home import data_home
 
 CHECKOUT = Path(__file__).parents[2]
@@ -196,10 +195,8 @@ async def test_a_killed_owners_processes_die_and_its_files_are_reaped(home, plac
     process = subprocess.Popen([sys.executable, "-c", OWNER, str(home), marker], stdout=subprocess.PIPE, text=True,
                                cwd=CHECKOUT)  # fmt: skip
     owner = process.stdout.readline().strip()
-    started = time.monotonic()
-    while running(marker) < 2 and time.monotonic() < started + 10.0:
-        await asyncio.sleep(0.02)
-    assert is_alive(owner) and running(marker) == 2, "it names the marker itself"
+    await becomes(marker, 2)  # it names the marker itself
+    assert is_alive(owner)
     assert reap_folder(home / "sandboxes" / "killed") == []
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
@@ -229,8 +226,7 @@ async def test_a_call_that_is_given_up_ends_its_command(place):
     box = await place.create(task(), "cancel")
     marker = f"3{os.getpid()}.5"
     command = asyncio.create_task(box.exec(["sleep", marker], timeout=60))
-    while not running(marker):
-        await asyncio.sleep(0.02)
+    await becomes(marker, 1)
     command.cancel()
     with pytest.raises(asyncio.CancelledError):
         await command

@@ -2,7 +2,6 @@
 asks an actor."""
 
 import asyncio
-import time
 import uuid
 
 import pytest
@@ -12,6 +11,7 @@ from hc_ray.domain.ports import Sandbox
 from hc_ray_actors import sandboxes
 from tests.fakes.contract_task import TASK, running, shell
 from tests.fakes.detached import Detached
+from tests.fakes.machine import becomes
 
 
 @pytest.fixture(params=["itself", "through an actor"])
@@ -49,10 +49,3 @@ async def test_a_fork_is_gone_after_its_last_step_one_that_cannot_be_taken_and_o
     given_up.cancel()
     await asyncio.gather(given_up, return_exceptions=True)
     await becomes(marker, 0)
-
-
-async def becomes(marker: str, count: int) -> None:
-    end = time.monotonic() + 10.0
-    while running(marker) != count and time.monotonic() < end:
-        await asyncio.sleep(0.02)
-    assert running(marker) == count

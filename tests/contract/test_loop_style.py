@@ -1,9 +1,7 @@
 import asyncio
 import io
 import json
-import os
 import re
-import shutil
 import sys
 import tarfile
 from collections.abc import Callable
@@ -27,7 +25,7 @@ from hc_ray.search.orchestrate import solve
 from hc_ray.search.trial_outcome import TrialOutcome
 from hc_ray_actors.suite_shelf import SuiteShelf
 from tests.fakes.listeners import Watcher
-from tests.fakes.sandbox_home import data_home, open_place
+from tests.fakes.sandbox_home import laid_out, opened
 from tests.fakes.suites import call_test
 from tests.fakes.tasks import DOCKERFILE
 from tests.fakes.time_up import ending
@@ -147,16 +145,8 @@ async def trial(place, script, agent="raw", *, tokens=200_000, context=32_000, t
 
 @pytest.fixture(scope="module")
 def place():
-    with data_home() as home:
-        public = home / f"public-loop-{os.getpid()}"
-        folder = public / TASK.digest / "environment"
-        folder.mkdir(parents=True)
-        (folder / "Dockerfile").write_text(IMAGE)
-        (folder / "given.txt").write_text("given\n")
-        opened = open_place("bwrap", public)
-        yield opened
-        asyncio.run(opened.close())
-        shutil.rmtree(public)
+    with laid_out(TASK, {"given.txt": "given\n"}) as root, opened("bwrap", root) as one:
+        yield one
 
 
 FORMS = pytest.mark.parametrize("form", ["fenced", "calls"])

@@ -1,5 +1,5 @@
 """What ``ports.Model`` promises, held by every adapter: over HTTP against a real llama.cpp server and against a server
-without a model, and by the scripted model."""
+without a model, by Anthropic's SDK, and by the scripted model."""
 
 import asyncio
 import os
@@ -13,11 +13,13 @@ from hc_ray.domain.errors import EngineError, ModelError
 from hc_ray.domain.ports import Model
 from hc_ray.domain.prompt import Message, Prompt
 from hc_ray.engines import catalogue
+from hc_ray.engines.anthropic_messages import AnthropicModel
 from hc_ray.engines.embedded import EmbeddedServer
 from hc_ray.engines.http import HttpModel
 from hc_ray.engines.probe import probe
 from hc_ray.engines.scripted import ScriptedModel
 from hc_ray.engines.wire import sampling_fields
+from tests.fakes.anthropic_server import AnthropicServer
 from tests.fakes.engine_server import EngineServer
 from tests.fakes.scripts import echo, echo_request
 
@@ -50,10 +52,19 @@ def embedded(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     server.stop()
 
 
-@pytest.fixture(params=["llama.cpp", "fake server", "scripted"])
+WITH_SEED = ("llama.cpp", "fake server", "scripted")
+ALL_FORMS = [*((engine, ask) for engine in WITH_SEED for ask in (chat, continuation)), ("anthropic", chat)]
+
+
+@pytest.fixture
 async def model(request: pytest.FixtureRequest) -> AsyncIterator[Model]:
     if request.param == "scripted":
         yield ScriptedModel(echo)
+    elif request.param == "anthropic":
+        with AnthropicServer(echo_request) as server:
+            claude = AnthropicModel(server.base_url, "claude-fake", api_key="sk-ant-any", parallel=4)
+            yield claude
+            await claude.aclose()
     elif request.param == "fake server":
         with EngineServer(echo_request) as server:
             client = HttpModel(server.base_url, "fake", parallel=4)
@@ -65,23 +76,28 @@ async def model(request: pytest.FixtureRequest) -> AsyncIterator[Model]:
         await client.aclose()
 
 
-@pytest.mark.parametrize("ask", [chat, continuation])
-async def test_a_prompt_gets_a_text_and_token_counts_in_both_forms(model: Model, ask) -> None:
+@pytest.mark.parametrize(("model", "ask"), ALL_FORMS, indirect=["model"])
+async def test_a_prompt_gets_a_text_and_token_counts_in_every_form_that_an_engine_has(model: Model, ask) -> None:
     answer = await model.complete(ask())
     assert answer.text.strip() and answer.prompt_tokens is not None and answer.prompt_tokens > 0
     assert answer.completion_tokens is not None and 0 < answer.completion_tokens <= 16 + 1 and answer.finish_reason
 
 
-@pytest.mark.parametrize("ask", [chat, continuation])
+@pytest.mark.parametrize(("model", "ask"), ALL_FORMS, indirect=["model"])
 async def test_the_same_prompt_and_seed_give_the_same_text_alone_and_under_load(model: Model, ask) -> None:
     prompts = [ask(seed, temperature=0.9) for seed in range(4)]
     alone = [(await model.complete(prompt)).text for prompt in prompts]
     assert alone == [answer.text for answer in await asyncio.gather(*(model.complete(prompt) for prompt in prompts))]
 
 
-async def test_another_seed_gives_another_text_and_tokens_of_a_longer_text_are_more(model):
+@pytest.mark.parametrize("model", WITH_SEED, indirect=True)
+async def test_another_seed_gives_another_text(model):
     answers = {(await model.complete(continuation(seed, "My favourite", temperature=1.2))).text for seed in range(4)}
     assert len(answers) > 1
+
+
+@pytest.mark.parametrize("model", [*WITH_SEED, "anthropic"], indirect=True)
+async def test_tokens_of_a_longer_text_are_more(model):
     short, long = await model.count_tokens("one two"), await model.count_tokens("one two three four five six")
     assert 0 < short < long
 

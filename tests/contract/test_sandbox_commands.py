@@ -11,6 +11,7 @@ import pytest
 from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_PYTHON, inside_script
 from tests.fakes.contract_task import TASK, running, shell
+from tests.fakes.machine import becomes
 from tests.fakes.sandbox_home import open_place
 
 
@@ -99,10 +100,7 @@ async def test_processes_live_until_close(box):
     marker = f"8{uuid.uuid4().int % 10**9}.25"
     await shell(box, f"sleep {marker} >/dev/null 2>&1 &")
     await shell(box, f"setsid sleep {marker} >/dev/null 2>&1 &")
-    end = time.monotonic() + 10.0
-    while running(marker) < 2 and time.monotonic() < end:
-        await asyncio.sleep(0.02)
-    assert running(marker) == 2
+    await becomes(marker, 2)
     assert await shell(box, f"grep -l {marker} /proc/[0-9]*/cmdline 2>/dev/null | grep -v self | wc -l") >= "2"
     await box.close()
     assert running(marker) == 0

@@ -1,22 +1,19 @@
 """The words of ``ports.Sandbox`` and ``ports.SandboxPlace`` on forks and walls: what it has of others and of the host.
 Tested on every backend; run as root the bwrap half is run a second time as a normal user (``test_sandbox_as_user``)."""
 
-import asyncio
 import socket
-import time
 import uuid
 from pathlib import Path
 
 from hc_ray.domain.ports import Sandbox, SandboxPlace
 from tests.fakes.contract_task import TASK, python, running, shell
+from tests.fakes.machine import becomes
 
 
 async def test_a_fork_has_a_copy_of_the_files_and_none_of_the_processes(box: Sandbox) -> None:
     marker = f"9{uuid.uuid4().int % 10**9}.75"
     await shell(box, f"echo mine > f; mkdir -p /tmp/t; echo t > /tmp/t/x; sleep {marker} >/dev/null 2>&1 &")
-    end = time.monotonic() + 10.0
-    while not running(marker) and time.monotonic() < end:
-        await asyncio.sleep(0.02)
+    await becomes(marker, 1)
     child = await box.fork("child")
     try:
         assert await shell(child, "cat f /tmp/t/x data.txt; pwd; echo $GREETING") == "mine\nt\none\n/app\nhello\n"

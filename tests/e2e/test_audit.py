@@ -1,5 +1,5 @@
 """An audit in real sandboxes of a sweep whose truth is known: a valid, an invalid, a trivial, a flaky and a too strict
-test; right and wrong candidates; a task whose reference is no Python, and one whose reference fails."""
+test; right and wrong candidates; a task whose tests are no pytest, and one whose reference fails."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ from hc_ray_actors.jobs.audit_subjects import AuditSettings
 from tests.fakes.sandbox_home import own_home
 from tests.fakes.tasks import make_task
 
-SETTINGS = AuditSettings(mutants=6)
+SETTINGS = AuditSettings()
 SHOUT_SH = """#!/bin/bash
 [ "$(sh /app/shout.sh hi)" = HI ] && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt
 """
@@ -174,15 +174,12 @@ def test_each_test_is_what_it_was_made_to_be(audited):
     assert (counts(before["discrimination"]), counts(after["discrimination"])) == ((2, 5), (1, 4))
 
 
-def test_faults_are_mutants_that_the_real_tests_fail_and_wrong_candidates(audited):
+def test_faults_are_candidates_that_the_real_tests_fail(audited):
     summary = audited[0]
-    assert summary["faults"] == {
-        "mutants_killed": 2, "mutants_survived": 0, "candidates_failing": 4, "candidates_passing": 1,
-    }  # fmt: skip
+    assert summary["faults"] == {"candidates_failing": 4, "candidates_passing": 1}
     whole, example = suite_of(summary, "add")["admitted"], summary["categories"]["happy_path"]["admitted"]
-    assert counts(whole["mutant_detection"]) == (2, 2) and counts(whole["candidate_detection"]) == (3, 3)
-    # The one example finds both mutants and one wrong candidate of three; the other task's finds its one.
-    assert counts(example["mutant_detection"]) == (2, 2) and counts(example["candidate_detection"]) == (2, 4)
+    # The one example finds one wrong candidate of three; the other task's finds its one.
+    assert counts(whole["fault_detection"]) == (3, 3) and counts(example["fault_detection"]) == (2, 4)
 
 
 def test_the_too_strict_test_rejects_the_right_candidate_and_one_real_test_of_two_is_covered(audited):
@@ -193,15 +190,15 @@ def test_the_too_strict_test_rejects_the_right_candidate_and_one_real_test_of_tw
     assert counts(suite_of(audited[0], "add")["admitted"]["overlap"]) == (1, 2)
 
 
-def test_what_no_python_and_no_pytest_allow_is_not_measured_and_of_a_failing_reference_nothing_said(audited):
+def test_what_no_pytest_allows_is_not_measured_and_of_a_failing_reference_nothing_said(audited):
     after = suite_of(audited[0], "shout")["admitted"]
-    assert (after["mutant_detection"]["value"], after["overlap"]["value"]) == (None, None)
-    assert counts(after["validity"]) == (2, 2) and counts(after["candidate_detection"]) == (1, 1)
+    assert after["overlap"]["value"] is None
+    assert counts(after["validity"]) == (2, 2) and counts(after["fault_detection"]) == (1, 1)
     summary = audited[0]
     assert summary["unmeasured"] == {"broken": "its reference fails its own tests"}
     assert suite_of(summary, "broken")["admitted"]["validity"]["value"] is None
     assert summary["tasks"] == {
-        "audited": 3, "measured": 2, "with_suites": 3, "with_mutants": 1, "with_overlap": 1, "lost_end_states": 0,
+        "audited": 3, "measured": 2, "with_suites": 3, "with_overlap": 1, "lost_end_states": 0,
     }  # fmt: skip
 
 
@@ -217,14 +214,14 @@ def test_an_audit_that_was_broken_off_goes_on_and_one_that_is_repeated_opens_no_
     _, outcome, opened = audited
     planned = auditing.prepare(str(swept), SETTINGS).sandboxes
     assert opened > 0 and outcome.sandboxes > 0 and opened + outcome.sandboxes <= planned
-    assert run(["audit", str(swept), "--mutants", "6", "--json"]) == 0
+    assert run(["audit", str(swept), "--json"]) == 0
     again = json.loads(capsys.readouterr().out)
     assert again["sandboxes"] == 0
     assert {**audited[0], "seconds": 0, "sandboxes": 0} == {**again, "seconds": 0, "sandboxes": 0}
 
 
 def test_candidates_are_graded_without_their_self_tests_too(audited, swept, capsys):
-    outcome = asyncio.run(auditing.measured(auditing.prepare(str(swept), AuditSettings(mutants=0, self_tests=False))))
+    outcome = asyncio.run(auditing.measured(auditing.prepare(str(swept), AuditSettings(self_tests=False))))
     assert outcome.verdicts == audited[1].verdicts and not any(one.suites for one in outcome.evidence)
     assert run(["audit", str(swept), "--no-self-tests", "--dry-run", "--json"]) == 0
     cost = json.loads(capsys.readouterr().out)
@@ -235,7 +232,7 @@ def audit_folder(swept):
     return sealed_folder(swept.parent / "tasks") / "audit"
 
 
-def test_hidden_tests_reference_and_mutants_stay_under_the_sealed_root(audited, swept):
+def test_hidden_tests_and_reference_stay_under_the_sealed_root(audited, swept):
     told = b"\n".join(path.read_bytes() for path in swept.rglob("*") if path.is_file())
     for secret in (b"test_adds", b"negative", b"tr a-z A-Z", b"hc-ray-canary"):
         assert secret not in told
@@ -259,8 +256,8 @@ def test_the_report_shows_a_stored_audit_and_says_not_measured_without_one(audit
 
 
 def test_the_cost_is_shown_first_and_a_dry_run_stops_there(swept, capsys):
-    assert run(["audit", str(swept), "--mutants", "6", "--dry-run"]) == 0
-    assert "At most 67 sandboxes" in capsys.readouterr().out.replace("\n", " ")
+    assert run(["audit", str(swept), "--dry-run"]) == 0
+    assert "At most 31 sandboxes" in capsys.readouterr().out.replace("\n", " ")
 
 
 def test_a_holdout_is_audited_only_by_name_counted_and_told_in_sums_alone(home, tmp_path):

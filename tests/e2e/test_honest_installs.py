@@ -14,7 +14,7 @@ from hc_ray.blind.grading import control
 from hc_ray.blind.grading.verdict import Verdict
 from hc_ray.blind.grading.verify import grade
 from hc_ray.blind.sealing import vault
-from tests.fakes.sandbox_home import open_place
+from tests.fakes.sandbox_home import closing
 from tests.fakes.tasks import make_task
 
 FORGE = """def pytest_runtest_logreport(report):
@@ -137,21 +137,16 @@ async def verdicts(ground: Path, backend: str) -> dict[str, Verdict]:
     """What the reference of every task earns."""
     sealed = vault.seal(ground / "set", ground / "public", ground / "sealed")
     assert sealed.refused == ()
-    place = open_place(backend, ground / "public")
-    turn = asyncio.Semaphore(3)
+    turn, roots = asyncio.Semaphore(3), {"sealed_root": ground / "sealed"}
 
-    async def one(task) -> tuple[str, Verdict]:
+    async def one(task, place) -> tuple[str, Verdict]:
         async with turn:
-            submission = await control.reference(task, sealed_root=ground / "sealed", place=place)
+            submission = await control.reference(task, place=place, **roots)
             assert submission.tar
-            return task.name.rpartition("/")[2], await grade(
-                task, submission, sealed_root=ground / "sealed", place=place
-            )
+            return task.name.rpartition("/")[2], await grade(task, submission, place=place, **roots)
 
-    try:
-        return dict(await asyncio.gather(*map(one, sealed.tasks)))
-    finally:
-        await place.close()
+    async with closing(backend, ground / "public") as place:
+        return dict(await asyncio.gather(*(one(task, place) for task in sealed.tasks)))
 
 
 @pytest.mark.docker

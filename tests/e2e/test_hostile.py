@@ -22,7 +22,7 @@ from hc_ray.sandboxes.docker import watchdog as docker_watchdog
 from tests.fakes import attacks
 from tests.fakes.figures import tell
 from tests.fakes.machine import Watch, running, seconds_until_gone
-from tests.fakes.sandbox_home import BACKENDS, data_home, open_place
+from tests.fakes.sandbox_home import BACKENDS, closing, laid_out, opened
 
 MEMORY_MB, STORAGE_MB = 256, 32
 DEADLINE = 0.8
@@ -47,11 +47,8 @@ NEIGHBOUR = task(memory_mb=512)
 
 @pytest.fixture(scope="module")
 def public_root():
-    with data_home() as home:
-        folder = home / "public-hostile" / TASK.digest / "environment"
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "Dockerfile").write_text(DOCKERFILE)
-        yield home / "public-hostile"
+    with laid_out(TASK) as root:
+        yield root
 
 
 @pytest.fixture(scope="module", params=BACKENDS)
@@ -61,9 +58,8 @@ def backend(request):
 
 @pytest.fixture(scope="module")
 def place(backend, public_root):
-    opened = open_place(backend, public_root)
-    yield opened
-    asyncio.run(opened.close())
+    with opened(backend, public_root) as one:
+        yield one
 
 
 @pytest.fixture
@@ -164,8 +160,7 @@ async def test_a_bomb_that_a_command_left_behind_takes_no_time_from_the_neighbou
 @pytest.mark.parametrize("attack", ["disk filler", "many files"])
 async def test_the_disk_is_kept_too_by_those_who_may_not_read_the_daemons_folders(public_root, attack, monkeypatch):
     monkeypatch.setattr(docker_watchdog, "_reads_folders", lambda root: False)
-    place = open_place("docker", public_root)
-    try:
+    async with closing("docker", public_root) as place:
         box = await place.create(TASK, "asked")
         with Watch(public_root) as machine:
             ended = await box.exec([*RUNNER_PYTHON, "-c", attacks.DISK[attack]], timeout=60)
@@ -173,8 +168,6 @@ async def test_the_disk_is_kept_too_by_those_who_may_not_read_the_daemons_folder
         figure("docker", attack, limit, ended=said(ended), seconds=round(ended.seconds, 2), disk_mib=machine.disk_mib)
         assert ended.exit_code is None and b"the sandbox was killed" in ended.stderr, ended
         assert machine.disk_mib < STORAGE_MB + ROOM_MIB
-    finally:
-        await place.close()
 
 
 async def test_the_shared_memory_folder_has_a_size(box):
@@ -219,8 +212,7 @@ async def test_no_call_reaches_the_host_its_sockets_or_another_sandbox(place, ba
 
 @pytest.mark.docker
 async def test_sandboxes_that_are_given_a_network_do_not_reach_each_other(public_root):
-    place = open_place("docker", public_root)
-    try:
+    async with closing("docker", public_root) as place:
         one, other = [await place.create(TASK, f"net-{number}", network=True) for number in range(2)]
         await other.put({"listen.py": LISTEN.encode()})
         started = f"{RUNNER_PYTHON[0]} listen.py >up 2>&1 & until grep -q up up; do sleep 0.1; done; hostname -i"
@@ -228,8 +220,6 @@ async def test_sandboxes_that_are_given_a_network_do_not_reach_each_other(public
         code = f"import socket; socket.create_connection(('{address}', 34567), 2)"
         assert address and (await other.exec([*RUNNER_PYTHON, "-c", code], timeout=30)).exit_code == 0
         found = await reached(one, attacks.REACH_NETWORK, [(address, 34567)], [])
-    finally:
-        await place.close()
     assert [text for text in found if text != "names"] == []
 
 

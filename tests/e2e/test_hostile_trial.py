@@ -3,7 +3,6 @@ sandbox, though its calls go to actors that go on with what was asked of them wh
 
 import asyncio
 import hashlib
-import shutil
 import time
 import uuid
 
@@ -23,7 +22,7 @@ from tests.fakes.detached import Detached
 from tests.fakes.figures import tell
 from tests.fakes.listeners import Watcher
 from tests.fakes.machine import running
-from tests.fakes.sandbox_home import BACKENDS, data_home
+from tests.fakes.sandbox_home import BACKENDS, laid_out
 
 WALL = {"bwrap": 5.0, "docker": 9.0}
 """Long enough for a candidate to be running when it ends."""
@@ -40,12 +39,8 @@ TASK = Task(
 
 @pytest.fixture(scope="module")
 def public_root():
-    with data_home() as home:
-        folder = home / "public-endless" / TASK.digest / "environment"
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "Dockerfile").write_text(TEXT)
-        yield home / "public-endless"
-        shutil.rmtree(home / "public-endless")
+    with laid_out(TASK) as root:
+        yield root
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -14,7 +14,7 @@ from hc_ray.cli import app as cli
 from hc_ray.domain.errors import DatasetError
 from hc_ray.domain.task import Environment
 from hc_ray.spec.reading import read_spec
-from tests.fakes.sandbox_home import open_place
+from tests.fakes.sandbox_home import closing
 
 
 def problem(number: int, entry: str, body: str, checks: str, before: str = "", example: str = "") -> dict[str, Any]:
@@ -47,16 +47,13 @@ async def test_an_imported_problem_passes_with_its_solution_and_fails_without_or
     (call,) = read_spec((ground / "set" / "own-000" / "instruction.md").read_text(), Environment(workdir="/app")).calls
     assert (call.call, call.expected) == ("twice(2)", "4")
     tasks = vault.seal(ground / "set", ground / "public", ground / "sealed").tasks
-    place = open_place("bwrap", ground / "public")
     found = {}
-    try:
+    async with closing("bwrap", ground / "public") as place:
         for task in tasks:
             submission = await control.reference(task, sealed_root=ground / "sealed", place=place)
             solved = await grade(task, submission, sealed_root=ground / "sealed", place=place)
             untouched = await grade(task, None, sealed_root=ground / "sealed", place=place)
             found[task.name] = (solved.passed, untouched.passed)
-    finally:
-        await place.close()
     assert found == {"own-000": (True, False), "own-001": (True, False), "own-012": (False, False)}
 
 

@@ -5,10 +5,7 @@ import json
 import os
 import secrets
 import signal
-import stat
 import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -164,10 +161,3 @@ def test_a_run_that_is_ended_in_the_middle_leaves_no_running_container(tmp_path,
         finally:
             process.kill()
             process.wait()
-
-
-def test_what_hc_ray_keeps_of_its_own_secrets_only_its_user_can_read(tmp_path):
-    script = "from hc_ray_actors.ray_token import token_file; print(token_file())"
-    env = {**os.environ, "HC_RAY_HOME": str(tmp_path / "home")}
-    path = Path(subprocess.check_output([sys.executable, "-c", script], env=env, text=True).strip())
-    assert (stat.S_IMODE(path.stat().st_mode), stat.S_IMODE(path.parent.stat().st_mode)) == (0o600, 0o700)

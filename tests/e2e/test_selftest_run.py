@@ -1,7 +1,4 @@
-import asyncio
 import hashlib
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +15,7 @@ from hc_ray.search.orchestrate import solve
 from hc_ray.selftests.suite_runs import SuiteRuns
 from hc_ray_actors.suite_shelf import SuiteShelf
 from tests.fakes.listeners import Watcher
-from tests.fakes.sandbox_home import BACKENDS, data_home, open_place
+from tests.fakes.sandbox_home import BACKENDS, laid_out, opened
 from tests.fakes.suites import call_test
 from tests.fakes.testers import a_tester
 
@@ -30,15 +27,8 @@ TASK = Task(name="double", digest=hashlib.sha256(INSTRUCTION.encode()).hexdigest
 
 @pytest.fixture(scope="module", params=BACKENDS)
 def place(request: pytest.FixtureRequest) -> Iterator[SandboxPlace]:
-    with data_home() as home:
-        public = home / f"public-selftest-{os.getpid()}"
-        folder = public / TASK.digest / "environment"
-        folder.mkdir(parents=True)
-        (folder / "Dockerfile").write_text(TEXT)
-        opened = open_place(request.param, public)
-        yield opened
-        asyncio.run(opened.close())
-        shutil.rmtree(public)
+    with laid_out(TASK) as root, opened(request.param, root) as one:
+        yield one
 
 
 def call(identity: str, text: str, value: str | None) -> SelfTest:

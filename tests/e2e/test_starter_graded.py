@@ -1,5 +1,5 @@
 """Tasks of the starter dataset, in every sandbox that takes them: the reference passes, doing nothing fails. The
-demo's tasks, of every kind, each time; all of them as a proof, since they take minutes."""
+demo's tasks, of every kind, each time (every second one in Docker); all of them as a proof, since they take minutes."""
 
 import asyncio
 import shutil
@@ -12,9 +12,10 @@ import pytest
 from hc_ray.blind.grading import control
 from hc_ray.blind.grading.verify import grade
 from hc_ray.blind.sealing import vault
+from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.task import Task
 from hc_ray.machine.paths import configs_dir
-from tests.fakes.sandbox_home import BACKENDS, data_home, open_place
+from tests.fakes.sandbox_home import BACKENDS, closing, data_home
 
 AT_ONCE = 5
 
@@ -28,31 +29,24 @@ def sealed() -> Iterator[tuple[Path, vault.SealedDataset]]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_the_starter_dataset_has_at_least_48_tasks_and_none_is_refused(sealed):
-    _, dataset = sealed
-    assert len(dataset.tasks) >= 48 and dataset.refused == ()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("tag", ["demo", pytest.param("", id="all", marks=pytest.mark.proof)])
 @pytest.mark.parametrize("backend", BACKENDS)
 async def test_for_every_starter_task_the_reference_passes_and_an_untouched_workspace_fails(sealed, backend, tag):
     folder, dataset = sealed
-    place = open_place(backend, folder / "public")
-    turn = asyncio.Semaphore(AT_ONCE)
+    turn, root = asyncio.Semaphore(AT_ONCE), folder / "sealed"
 
-    async def verdicts(task: Task) -> tuple[str, bool | None, str, bool | None]:
+    async def verdicts(task: Task, place: SandboxPlace) -> tuple[str, bool | None, str, bool | None]:
         async with turn:
-            submission = await control.reference(task, sealed_root=folder / "sealed", place=place)
-            solved = await grade(task, submission, sealed_root=folder / "sealed", place=place)
-            untouched = await grade(task, None, sealed_root=folder / "sealed", place=place)
+            submission = await control.reference(task, sealed_root=root, place=place)
+            solved = await grade(task, submission, sealed_root=root, place=place)
+            untouched = await grade(task, None, sealed_root=root, place=place)
             return task.name, solved.passed, solved.witness, untouched.passed
 
-    try:
-        asked = [task for task in dataset.tasks if not tag or tag in task.tags]
-        taken = [task for task in asked if place.refuses(task) is None]
-        assert len(taken) == len(asked) >= 8
-        found = await asyncio.gather(*(verdicts(task) for task in taken))
-    finally:
-        await place.close()
+    asked = [task for task in dataset.tasks if not tag or tag in task.tags]
+    assert dataset.refused == () and len(asked) >= 8
+    async with closing(backend, folder / "public") as place:
+        assert [task.name for task in asked if place.refuses(task) is not None] == []
+        tried = asked[::2] if tag and backend == "docker" else asked
+        found = await asyncio.gather(*(verdicts(task, place) for task in tried))
     assert [one for one in found if one[1:] != (True, "agrees", False)] == []

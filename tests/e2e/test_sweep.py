@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.processes import alive
+from hc_ray.cli import app as cli
+from tests.fakes.processes import carrying, wait
 from tests.fakes.sweeps import REPOSITORY, command, hc_ray, results
 from tests.fakes.tasks import make_task
 
@@ -41,7 +42,6 @@ def test_every_task_and_agent_has_one_committed_trial_that_starts_and_completes_
     _, out, _ = swept
     ran = sorted((r["task_name"], r["agent_info"]["name"]) for r in results(out).values())
     assert ran == sorted((f"add{n}", agent) for n in range(2) for agent in ("raw", "best_of_n", "hc", "nop"))
-    _, out, _ = swept
     events = [json.loads(line) for path in sorted(out.glob("events/*.jsonl")) for line in path.read_text().splitlines()]
     names = set(results(out))
     for kind in ("trial_start", "verdict", "trial_complete"):
@@ -55,7 +55,6 @@ def test_verdicts_are_blind_nop_never_passes_and_the_search_does_where_two_sampl
         assert reward in (0.0, 1.0) and result["exception_info"] is None
         if result["agent_info"]["name"] == "nop":
             assert reward == 0.0
-    _, out, _ = swept
     searched = [r for r in results(out).values() if r["agent_info"]["name"] == "hc"]
     assert [r["verifier_result"]["rewards"]["reward"] for r in searched] == [1.0, 1.0]
 
@@ -113,15 +112,13 @@ def test_tables_hold_every_candidate_test_cell_and_turn_of_the_trials(swept):
     assert {row["outcome"] for row in tables["matrix"]} >= {"pass"}
 
 
-def test_a_finished_sweep_and_a_resume_with_another_config_are_refused_and_nothing_is_touched(swept):
+def test_a_finished_sweep_and_a_resume_with_another_config_are_refused_and_nothing_is_touched(swept, capsys):
     dataset, out, _ = swept
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file()}
-    done = hc_ray("sweep", "-p", dataset, "-o", out, "-a", "raw", *SCRIPTED)
-    assert done.returncode == 2 and "--resume" in done.stderr
+    again = ["sweep", "-p", str(dataset), "-o", str(out), "-a", "raw", *SCRIPTED]
+    assert cli.run(again) == 2 and "--resume" in capsys.readouterr().err
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.is_file()} == before
-    dataset, out, _ = swept
-    done = hc_ray("sweep", "-p", dataset, "-o", out, "-a", "raw", *SCRIPTED, "--resume")
-    assert done.returncode == 2 and "agents" in done.stderr
+    assert cli.run([*again, "--resume"]) == 2 and "agents" in capsys.readouterr().err
 
 
 def test_a_regrade_comes_to_the_same_verdicts(swept):
@@ -148,58 +145,29 @@ def test_a_person_can_unseal_what_the_tests_printed_and_each_look_is_counted(swe
     assert looks[1] == looks[0] + 1
 
 
-def test_a_trial_can_be_shown_to_a_reader(swept):
+def test_a_trial_can_be_shown_to_a_reader(swept, capsys):
     _, out, _ = swept
-    done = hc_ray("show", next(path for path in out.glob("trials/*") if (path / "agent" / "matrix.parquet").is_file()))
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert "def add" in done.stdout
+    searched = next(path for path in out.glob("trials/*") if (path / "agent" / "matrix.parquet").is_file())
+    assert cli.run(["show", str(searched)]) == 0 and "def add" in capsys.readouterr().out
 
 
 def test_a_sweep_killed_in_the_middle_is_finished_by_a_resume_with_each_trial_once(tmp_path):
     dataset, out = _dataset(tmp_path / "tasks", 3), tmp_path / "out"
     words = ["sweep", "-p", dataset, "-o", out, "-a", "raw", "-a", "hc", "-n", 1, *SCRIPTED, "--budget-tokens", 4000]
-    with subprocess.Popen(
-        command(*words), cwd=REPOSITORY, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
-        deadline = time.monotonic() + 300
-        while len(results(out)) < 2 and time.monotonic() < deadline:
-            time.sleep(0.2)
-        process.send_signal(signal.SIGKILL)
+    marker, log = f"ended-{os.getpid()}-{time.time_ns()}", tmp_path / "log"
+    for number, least, code in ((signal.SIGINT, 1, 130), (signal.SIGKILL, 3, -signal.SIGKILL)):
+        with log.open("w") as stream:
+            process = subprocess.Popen(command(*words), cwd=REPOSITORY, stdout=stream, stderr=stream,
+                                       env={**os.environ, "HC_RAY_TEST_MARK": marker})  # fmt: skip
+        wait(lambda least=least, one=process: len(results(out)) >= least or one.poll() is not None, 300, "some trials")
+        process.send_signal(number)
+        assert process.wait(60) == code, log.read_text()[-3000:]
+        if number == signal.SIGINT:
+            assert "Traceback" not in log.read_text() and (out / "report.json").is_file()
+            wait(lambda: not carrying(marker), 10, "the end of all processes")
+            words.append("--resume")
     before = {path: path.read_bytes() for path in out.glob("trials/*/result.json")}
-    assert 2 <= len(before) < 6
-    done = hc_ray(*words, "--resume")
+    assert 3 <= len(before) < 6
+    done = hc_ray(*words)
     assert done.returncode == 0, done.stderr[-3000:]
     assert len(results(out)) == 6 and {path: path.read_bytes() for path in before} == before
-
-
-def test_ctrl_c_stops_cleanly_and_leaves_no_process(tmp_path):
-    dataset, out = _dataset(tmp_path / "tasks", 6), tmp_path / "out"
-    words = ["sweep", "-p", dataset, "-o", out, "-a", "hc", "-n", 1, *SCRIPTED]
-    marker = f"ctrl-c-{os.getpid()}-{time.time_ns()}"
-    process = subprocess.Popen(
-        command(*words), cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "HC_RAY_TEST_MARK": marker},
-    )  # fmt: skip
-    deadline = time.monotonic() + 300
-    while not results(out) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130, errors[-3000:]
-    assert "Traceback" not in errors and (out / "report.json").is_file()
-    deadline = time.monotonic() + 10
-    while (left := _marked(marker)) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert left == []
-
-
-def _marked(marker: str) -> list[str]:
-    """Command lines of live processes that inherited the marker."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if marker.encode() in (folder / "environ").read_bytes() and alive(int(folder.name)):
-                found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()[:200])
-        except OSError:
-            continue
-    return found

@@ -14,7 +14,7 @@ from tests.fakes.sandbox_home import BACKENDS, data_home
 from tests.fakes.sweeps import swept
 
 DATASET = configs_dir() / "tasks" / "terminal"
-CHOSEN = ("*/cron-next-runs",)
+CHOSEN = ("*/tidy-site-tree",)
 PLAYED = {"agents": ("raw",), "engine": EngineConfig(kind="scripted", script="tests.fakes.plays_reference:answer",
                                                      context_tokens=65_536),
           "solver": {"agent_style": "loop", "max_answer_tokens": 4000}, "budget": {"tokens": 200_000}}  # fmt: skip

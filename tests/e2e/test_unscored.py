@@ -2,7 +2,6 @@
 sweep, images and disks, each broken for real."""
 
 import asyncio
-import contextlib
 import json
 import os
 import signal
@@ -23,7 +22,7 @@ from tests.fakes.docker_tasks import task_with_environment
 from tests.fakes.engine_server import EngineServer, prompt_of
 from tests.fakes.figures import tell
 from tests.fakes.listeners import Watcher
-from tests.fakes.processes import ran
+from tests.fakes.processes import carrying, ran
 from tests.fakes.sweeps import REPOSITORY, command, results, swept
 from tests.fakes.tasks import make_task
 
@@ -187,17 +186,6 @@ def test_images_that_fail_or_hang_are_told_in_one_line_and_the_other_tasks_end_m
     _record("images that do not build", out, 6)
 
 
-def _pids(marker: str, title: str) -> list[int]:
-    """Live processes of a sweep (they inherited the marker) that Ray calls so."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            named = (folder / "cmdline").read_bytes().startswith(title.encode())
-            if named and marker.encode() in (folder / "environ").read_bytes():
-                found.append(int(folder.name))
-    return found
-
-
 class Interrupted(EngineServer):
     """An engine that is gone for a while: connections are refused."""
 
@@ -240,7 +228,7 @@ def test_killed_processes_and_an_engine_that_is_gone_for_a_while_cost_no_trial(t
             if title == "engine":
                 server = server.again()
             else:
-                (pid,) = _pids(marker, title)
+                (pid,) = carrying(marker, title)
                 os.kill(pid, signal.SIGKILL)
             killed.append(title)
         said, _ = process.communicate(timeout=240)

@@ -10,7 +10,7 @@ from typing import Any
 from hc_ray.blind.grading.verdict import Verdict
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.config import EngineConfig, RetryConfig, SweepConfig
-from hc_ray.domain.errors import ActorError
+from hc_ray.domain.errors import ActorError, SandboxError
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.task import Environment, Task
 from hc_ray.domain.trial import TrialKey
@@ -169,8 +169,11 @@ class _Trials(_Actor):
     def __init__(self, stage: Stage, node: str | None = None) -> None:
         super().__init__(stage, node)
         self.parked: set[str] = set()
+        self.stations: Mapping[str, Any] = {}
 
     async def start(self, request: Any) -> Step:
+        if all(request.task.digest in station.lacks for station in self.stations.values()):
+            return Step(kind="failed", fault=fault_of(SandboxError("no node can make a sandbox")))
         try:
             step: Step = await self.play("solve", request.task.name, None)
         except ActorError:
@@ -204,6 +207,7 @@ class _Trials(_Actor):
     async def arrange(self, roles: Mapping[str, Any], stations: Mapping[str, Any]) -> None:
         up = [endpoint for setup in roles.values() for endpoint in setup.endpoints if endpoint]
         await self.play("arrange", f"{len(up)} engines, {len(stations)} nodes", None)
+        self.stations = stations
 
 
 class _Tracker(_Actor):

@@ -106,15 +106,9 @@ class FolderSandbox:
         return str(self._real(text)) if text.startswith("/tmp/hc") else text
 
     async def exec(
-        self,
-        command: Sequence[str],
-        *,
-        timeout: float,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: bytes = b"",
-        output_limit: int = 1 << 20,
-    ) -> ExecResult:
+        self, command: Sequence[str], *, timeout: float, cwd: str | None = None, env: Mapping[str, str] | None = None,
+        stdin: bytes = b"", output_limit: int = 1 << 20,
+    ) -> ExecResult:  # fmt: skip
         self.place.commands.append((self.name, tuple(command)))
         if self.place.hangs(self.name):
             await asyncio.sleep(3600)

@@ -1,5 +1,6 @@
-"""The fake server as a program of the user's: ``launched.py --host H --port P [--say TEXT] [--after SECONDS] …``. It
-has a worker of its own, and lists as its model's facts the words and the variables that it was started with."""
+"""The fake server as a program of the user's: ``launched.py --host H --port P [--say TEXT] [--after SECONDS]
+[--delay SECONDS] …``. It has a worker of its own, and lists as its model's facts the words and the variables that it
+was started with."""
 
 import itertools
 import os
@@ -29,7 +30,10 @@ def main(words: list[str]) -> None:
         key = Path(given["--config"]).read_text().removeprefix("api-key: ").strip()
     seen = {"words": words, "environment": {name: os.environ[name] for name in SHOWN if name in os.environ}}
     port, listed = int(given["--port"]), {"max_model_len": 4096, **seen}
-    with EngineServer(echo_request, host=given["--host"], port=port, key=key, models=("m",), listed=listed):
+    delay = float(given.get("--delay", 0))
+    with EngineServer(
+        echo_request, host=given["--host"], port=port, key=key, models=("m",), listed=listed, delay=delay
+    ):
         threading.Event().wait()
 
 

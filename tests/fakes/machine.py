@@ -1,5 +1,6 @@
 """What a test sees of this machine while something hostile runs in a sandbox."""
 
+import asyncio
 import contextlib
 import os
 import threading
@@ -17,6 +18,14 @@ def running(marker: str) -> int:
             with contextlib.suppress(OSError), open(f"/proc/{name}/cmdline", "rb") as file:  # noqa: PTH123
                 found += marker.encode() in file.read().split(b"\0")
     return found
+
+
+async def becomes(marker: str, count: int) -> None:
+    """Wait until so many processes have a marker; fails the test where they never do."""
+    end = time.monotonic() + 10.0
+    while running(marker) != count and time.monotonic() < end:
+        await asyncio.sleep(0.02)
+    assert running(marker) == count
 
 
 def seconds_until_gone(marker: str, *, at_most: float) -> float:

@@ -60,6 +60,17 @@ def named(pids: Iterable[int], name: str) -> list[int]:
     return sorted(found)
 
 
+def carrying(marker: str, name: str = "") -> list[int]:
+    """Living processes that inherited a marker in their environment and have a word in their command line."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            here = name.encode() in (folder / "cmdline").read_bytes()
+            if here and marker.encode() in (folder / "environ").read_bytes() and alive(int(folder.name)):
+                found.append(int(folder.name))
+    return found
+
+
 def listening(pids: Iterable[int]) -> list[tuple[str, int, str]]:
     """Address, port and process name of every TCP socket that one of the processes listens on."""
     holders: dict[str, int] = {}

@@ -188,24 +188,22 @@ def record(
         if not mlflow:
             patch.setattr("mlflow.MlflowClient", calls.client)
             patch.setattr("mlflow.tracing.client.TracingClient", calls.client)
-        config = SweepConfig(
-            **{
-                "dataset": str(dataset),
-                "engine": EngineConfig(kind="openai", model="fake", base_url=server.base_url, context_tokens=context),
-                "sandbox": "bwrap",
-                "concurrency": 1,
-                # Between two attempts another trial would have the slot, and its requests would stand among these.
-                "retries": RetryConfig(attempts=1),
-                "out": str(root / "out"),
-                **settings,
-            }
-        )
+        engine = EngineConfig(kind="openai", model="fake", base_url=server.base_url, context_tokens=context)
+        # Between two attempts another trial would have the slot, and its requests would stand among these.
+        usual = {"engine": engine, "sandbox": "bwrap", "concurrency": 1, "retries": RetryConfig(attempts=1)}
+        config = SweepConfig(**{**usual, "dataset": str(dataset), "out": str(root / "out"), **settings})
         plan = sweep.prepare(config)
         assert not plan.refused, plan.refused
+        # What references come to goes by digests alone: a sweep takes it from the sweeps before.
+        known, own = runner_home / "controls", Path(plan.sealed_root) / "controls"
+        if known.is_dir():
+            shutil.copytree(known, own, dirs_exist_ok=True)
         before_run(plan)
         ledger = _Ledger(server)
         with _listening(ledger):
             summary = sweep.run(plan, events=ledger, cluster=InProcess())
+        if own.is_dir():
+            shutil.copytree(own, known, dirs_exist_ok=True)
         assert not summary.interrupted and not summary.problems, summary
     return stored(ledger.phases(), files_of(root / "out"), files_of(home / "public"), calls.told)
 

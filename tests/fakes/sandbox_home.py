@@ -1,5 +1,6 @@
 """A data root for tests of real sandboxes: users of sandboxes can enter it (pytest's own folders they cannot)."""
 
+import asyncio
 import atexit
 import contextlib
 import functools
@@ -7,12 +8,13 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from hc_ray.domain.ports import SandboxPlace
+from hc_ray.domain.task import Task
 from hc_ray.machine.owner import current_owner
 
 BACKENDS = ["bwrap", pytest.param("docker", marks=pytest.mark.docker)]
@@ -53,6 +55,38 @@ def own_home() -> Iterator[Path]:
             patch.setenv("HC_RAY_HOME", str(own))
             yield own
         shutil.rmtree(own, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def laid_out(task: Task, files: Mapping[str, str] | None = None) -> Iterator[Path]:
+    """A public root that holds one task's environment: its Dockerfile, and ``files``."""
+    with data_home() as home:
+        root = home / f"public-{uuid.uuid4().hex[:8]}"
+        for name, text in {"Dockerfile": task.environment.dockerfile or "", **(files or {})}.items():
+            path = root / task.digest / "environment" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+            path.chmod(0o755 if text.startswith("#!") else 0o644)
+        yield root
+        shutil.rmtree(root)
+
+
+@contextlib.contextmanager
+def opened(backend: str, public_root: Path) -> Iterator[SandboxPlace]:
+    """A place for fixtures that are no coroutines."""
+    place = open_place(backend, public_root)
+    yield place
+    asyncio.run(place.close())
+
+
+@contextlib.asynccontextmanager
+async def closing(backend: str, public_root: Path) -> AsyncIterator[SandboxPlace]:
+    """A place that is closed whatever happens."""
+    place = open_place(backend, public_root)
+    try:
+        yield place
+    finally:
+        await place.close()
 
 
 def open_place(backend: str, public_root: Path) -> SandboxPlace:

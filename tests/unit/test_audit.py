@@ -35,8 +35,6 @@ STATES = (
     seen("candidate", {"right": "p", "wrong": "f", "trivial": "p", "flaky": "p"}, True),
     seen("candidate", {"right": "f", "wrong": "f", "trivial": "p", "flaky": "p"}, False),
     seen("candidate", {"right": "p", "wrong": "p", "trivial": "p", "flaky": "p"}, False),
-    seen("mutant", {"right": "t", "wrong": "f", "trivial": "p", "flaky": "p"}, False),
-    seen("mutant", {}, True),
 )
 
 
@@ -50,8 +48,7 @@ def test_tests_are_told_apart_as_invalid_trivial_and_flaky_and_the_gate_drops_wh
 
 def test_a_fault_counts_as_found_when_a_valid_test_fails_it_and_only_faults_that_the_real_tests_fail_count():
     found = audit.stages([evidence(TESTS, STATES)]).generated
-    assert counts(found.fault_detection) == (2, 3) and counts(found.mutant_detection) == (1, 1)
-    assert counts(found.candidate_detection) == (1, 2)
+    assert counts(found.fault_detection) == (1, 2)
 
 
 def test_guards_are_not_trivial_and_what_judges_nothing_or_cannot_run_is_in_no_figure():
@@ -66,7 +63,7 @@ def test_guards_are_not_trivial_and_what_judges_nothing_or_cannot_run_is_in_no_f
 
 def test_what_was_not_measured_is_none_and_never_zero():
     figures = audit.stages([evidence(TESTS, STATES[:1])]).generated
-    for measure in ("fault_detection", "mutant_detection", "discrimination", "false_rejection", "overlap"):
+    for measure in ("fault_detection", "discrimination", "false_rejection", "overlap"):
         share = getattr(figures, measure)
         assert (share.value, share.low, share.high, share.of) == (None, None, None, 0)
     broken = audit.stages([evidence(TESTS, (), unmeasured="its reference fails its own tests")]).generated

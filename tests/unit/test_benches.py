@@ -1,5 +1,3 @@
-import json
-
 import pytest
 
 from hc_ray_actors.driver.trial_record import Record
@@ -17,20 +15,6 @@ def test_the_null_world_goes_through_the_real_search_and_counts_every_candidate(
     (first, *_, last), spent = found["memory"], found["milliseconds"]
     assert (first[0], spent.keys()) == (0, {"driver"}) and spent["driver"] > 0
     assert last[0] <= found["candidates"] and last[1] > 1 and last[2] is None, "no actor has a process of its own"
-
-
-async def test_sandboxes_of_the_null_world_fail_one_test_always_and_the_others_by_the_files():
-    box, plan = null_world.NullSandbox(), {"tests": [{"id": f"t{i}"} for i in range(8)], "repeats": 2}
-    await box.put({"/tmp/hc/1/tests.json": json.dumps(plan).encode()})
-    lines = (await box.exec(["run"])).stdout.splitlines()
-    assert len(lines) == 16 and {json.loads(line)["outcome"] for line in lines} == {"error"}
-    seen = set()
-    for text in (b"a", b"b", b"c"):
-        await box.put({"m.py": text})
-        outcomes = tuple(json.loads(line)["outcome"] for line in (await box.exec(["run"])).stdout.splitlines())
-        assert outcomes[0] == "fail"
-        seen.add(outcomes)
-    assert len(seen) == 3
 
 
 async def test_the_end_of_a_trial_tells_the_driver_only_what_is_new_since_its_submission(tmp_path):

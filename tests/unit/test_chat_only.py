@@ -117,17 +117,15 @@ async def test_an_engine_without_a_plan_takes_its_profile_s_sampling_and_of_a_ch
         assert found.knee == 1 and all("messages" in body for body in server.bodies())
 
 
-def test_a_chat_only_server_s_bench_finds_its_knee_and_measures_no_form(monkeypatch):
+def test_a_chat_only_server_s_bench_finds_its_knee(monkeypatch):
     monkeypatch.setattr(bench, "STEPS", (1,))
     monkeypatch.setattr(bench, "BEYOND", ())
     monkeypatch.setattr(bench, "LEVEL_SECONDS", 0.1)
-    told = []
     with EngineServer(lambda body: "one two", endpoints=CHAT_ONLY) as server:
-        found = bench.bench_engine(engine(server, "m"), save=True, tell=told.append)
+        found = bench.bench_engine(engine(server, "m"), save=True)
         known = known_speed(engine(server, "m"))
     assert found["knee"] == 1 and found["profile"]["form"] == "chat" and found["saved"] is None
     assert known is not None and known.knee == 1 and known.prompt_tokens_per_second
-    assert any("supports only chat" in line for line in told)
 
 
 def test_what_the_plan_shows_and_keys_its_trials_by_is_what_the_server_can_do(tmp_path):
@@ -180,8 +178,9 @@ def test_a_command_s_program_says_what_it_needs():
     assert EngineConfig(command="env A=1 /x/vllm --b").preset == "vllm" and EngineConfig(command="vllm").num_gpus == 1
     free = EngineConfig(command="x/vllm --host {host} --port {port}")
     assert (free.kind, free.preset, free.num_gpus, EngineConfig(gpus=2).num_gpus) == ("server", None, 0, 0)
-    with pytest.raises(ConfigError, match=r"engine\.command=vllm"):
-        role_model(EngineConfig(kind="server"))
+    for kind, needs in (("server", r"engine\.command=vllm"), ("scripted", "--script MODULE:FUNCTION")):
+        with pytest.raises(ConfigError, match=needs):
+            role_model(EngineConfig(kind=kind))
 
 
 def test_a_slow_engine_gets_the_time_that_its_measured_speed_asks_for():

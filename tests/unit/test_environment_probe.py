@@ -16,7 +16,7 @@ from hc_ray.domain.task import Environment, Task
 from hc_ray.sandboxes.inside import look as looker
 from hc_ray.spec.reading import read_spec
 from hc_ray.spec.spec import Spec
-from tests.fakes.sandbox import FakePlace
+from tests.fakes.grading import MemoryPlace
 
 
 def test_looking_around_tells_tools_files_and_functions(tmp_path):
@@ -78,13 +78,13 @@ async def test_trials_of_a_task_share_one_look_which_belongs_to_none_of_them():
     trial = ContextVar("trial", default="nobody's")
     seen, faults = [], [SandboxError("gone")]
 
-    def look(sandbox, command, options):
+    def look(sandbox, command):
         seen.append(trial.get())
         if faults:
             raise faults.pop()
         return EnvironmentView(system="Debian").model_dump_json().encode()
 
-    place = FakePlace(look)
+    place = MemoryPlace(says=look)
     looks = environment_probe.Looks(place)
     spec = Spec(instruction="", workdir="/app")
     task = Task(name="t", digest="d", instruction="", environment=Environment())
@@ -96,4 +96,4 @@ async def test_trials_of_a_task_share_one_look_which_belongs_to_none_of_them():
     with pytest.raises(SandboxError, match="gone"):
         await asyncio.gather(ask("a"), ask("b"))
     assert await asyncio.gather(ask("a"), ask("b"), ask("c")) == ["Debian"] * 3 and seen == ["nobody's"] * 2
-    assert all(sandbox.closed for sandbox in place.sandboxes)
+    assert all(sandbox.closed for sandbox in place.made)

@@ -11,10 +11,11 @@ import pytest
 from hc_ray.agent.actions import functions
 from hc_ray.domain.errors import ConfigError, EngineError
 from hc_ray.domain.prompt import Message, Prompt, ToolCall
-from hc_ray.engines import http, knee
-from hc_ray.engines.http import HttpModel, normal_base_url, retry_after
+from hc_ray.engines import knee, remote
+from hc_ray.engines.http import HttpModel
 from hc_ray.engines.knee import Level, find_knee
 from hc_ray.engines.probe import probe
+from hc_ray.engines.remote import normal_base_url, retry_after
 from hc_ray.engines.spread import Spread
 from hc_ray_actors.activity import Activities, Meter
 from tests.fakes.engine_server import EngineServer, Rejected
@@ -79,13 +80,13 @@ async def test_a_busy_server_is_asked_again_so_often_and_one_that_refuses_is_not
                                                  ("Wed, 21 Oct 2015 07:28:00 GMT", 90.0),
                                                  ("Wed, 21 Oct 2015 07:00:00 GMT", 0.0)])  # fmt: skip
 def test_a_server_says_in_seconds_or_by_a_date_how_long_it_wants_to_be_left_alone(header, seconds, monkeypatch):
-    monkeypatch.setattr(http.time, "time", lambda: 1_445_412_480.0 - 90)
+    monkeypatch.setattr(remote.time, "time", lambda: 1_445_412_480.0 - 90)
     assert retry_after(header) == seconds
 
 
 async def test_a_request_is_repeated_when_the_server_allows_it_and_not_by_all_at_once(monkeypatch):
     paused, sleep = [], asyncio.sleep
-    monkeypatch.setattr(http.asyncio, "sleep", lambda seconds: paused.append(seconds) or sleep(0))
+    monkeypatch.setattr(remote.asyncio, "sleep", lambda seconds: paused.append(seconds) or sleep(0))
     for pause in ("", "5", "9999"):
         async with speaking(failures=[503, 429], pause=pause, client={"backoff": 1.0}) as (_, model):
             await model.complete(TEXT)

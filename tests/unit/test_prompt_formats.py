@@ -1,11 +1,10 @@
-import shutil
 from typing import get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hc_ray.agent import prompt_formats, prompt_templates
+from hc_ray.agent import prompt_formats
 from hc_ray.agent.deliverable import Deliverable, deliverable_of
 from hc_ray.domain.config import Form
 from hc_ray.domain.environment import EnvironmentView, FileView
@@ -85,17 +84,6 @@ def test_the_completion_form_ends_in_the_beginning_of_the_file_and_an_unknown_pl
     for text, end in ends.items():
         assert asked(ask(text)).endswith(end) and ask(text).context == ("" if end in ("\n", "```json\n") else end)
     assert "*/" not in asked(ask(PROGRAM)) and f"`{deliverable(OUTPUT).path}`:\n\n```" in asked(ask(OUTPUT))
-
-
-def test_another_wording_of_a_template_is_another_digest_of_its_role(tmp_path, monkeypatch):
-    copy = tmp_path / "prompts"
-    shutil.copytree(prompt_templates.PROMPTS, copy)
-    digest = prompt_templates.prompts_digest.__wrapped__
-    shipped = {role: digest(role) for role in ("solver", "tester", "decomposer")}
-    monkeypatch.setattr(prompt_templates, "PROMPTS", copy)
-    assert {role: digest(role) for role in shipped} == shipped
-    (copy / "plan_steps.txt").write_text("Hurry.\n")
-    assert {role for role in shipped if digest(role) != shipped[role]} == {"solver"}
 
 
 @pytest.mark.parametrize("text", [MANY, NONE])

@@ -219,8 +219,8 @@ def test_the_command_prints_a_replay_and_writes_nothing(tmp_path: Path, capsys: 
 
 def complete_audit(store: MemoryStore) -> None:
     """The rest of an audit in which no suite was measured."""
-    nothing = dict.fromkeys(("audited", "measured", "with_mutants", "with_overlap"), 0)
-    faults = dict.fromkeys(("mutants_killed", "candidates_failing", "candidates_passing"), 0)
+    nothing = dict.fromkeys(("audited", "measured", "with_overlap"), 0)
+    faults = dict.fromkeys(("candidates_failing", "candidates_passing"), 0)
     rest = {"whole": audit.stages([]).model_dump(mode="json"), "categories": {}, "testers": {},
             "tasks": nothing, "faults": faults, "definitions": DEFINITIONS}  # fmt: skip
     store.write(AUDIT_FILE, json.dumps(json.loads(store.read(AUDIT_FILE)) | rest).encode())

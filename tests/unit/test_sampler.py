@@ -1,10 +1,10 @@
 import asyncio
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from hc_ray.agent.role import RoleModel
-from hc_ray.domain.config import SelectorName, SolverConfig
+from hc_ray.domain.config import SELECTORS, SolverConfig
 from hc_ray.domain.events import Action
 from hc_ray.domain.prompt import Completion, Prompt
 from hc_ray.domain.suite import Cell, PassMatrix, Property, SelfTest, Subject
@@ -73,7 +73,7 @@ async def test_no_decision_depends_on_which_answer_came_first():
     assert await journal(False) == await journal(True)
 
 
-@pytest.mark.parametrize("name", get_args(SelectorName))
+@pytest.mark.parametrize("name", SELECTORS)
 def test_copies_of_a_crash_never_outvote_one_candidate_that_answers(name):
     crash, answer = Cell(outcome="error", detail="NameError"), Cell(outcome="pass", observed="8")
     there = Cell(outcome="pass", observed="yes")

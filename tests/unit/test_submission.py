@@ -1,12 +1,14 @@
 from typing import Any
 
+import pytest
+
 from hc_ray.agent.budget import Asking, Clock, Purse
 from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.domain.candidate import Candidate, Submission
 from hc_ray.domain.config import SolverConfig
 from hc_ray.domain.suite import Cell
 from hc_ray.domain.task import Environment, Task
-from hc_ray.search.answers import files_digest
+from hc_ray.search.answers import files_digest, normal_form
 from hc_ray.search.schedule import Schedule
 from hc_ray.search.search import Search, TrialContext
 from hc_ray.search.submission import hand_in
@@ -64,3 +66,22 @@ async def test_a_file_that_was_asked_for_and_is_not_handed_in_is_told() -> None:
         await hand_in(search)
         assert log.actions("submit")[0].detail["missing"] == missing
         await search.forks.close()
+
+
+@pytest.mark.parametrize(("same", "path", "one", "other"), [
+    (True, "m.py", "def f():\n  return 1 # one\n", "def f():\n\n    return 1"),
+    (True, "m.py", 'def f():\n    """Docs."""\n    return 1\n', "def f():\n    return 1\n"),
+    (True, "m.py", 'def f():\n    """Docs."""\n', "def f():\n    pass\n"), (True, "m.txt", "a \n", "a"),
+    (False, "m.py", "x = 1", "x = 2"), (False, "m.py", "x = (", "y = ("),
+    (False, "m.py", "def f(a):\n    return a\n", "def f(b):\n    return b\n"),
+    (False, "m.py", "def f():\n    a = 1\n    b = 2\n    return a\n", "def f():\n    a = 1\n    b = 2\n    return b\n"),
+    (False, "s.sh", "#!/bin/sh\necho hi\n", "#!/bin/bash\necho hi\n"),
+])  # fmt: skip
+def test_what_changes_nothing_makes_no_other_candidate_and_what_changes_something_does(same, path, one, other):
+    assert (files_digest({path: one}) == files_digest({path: other})) is same
+
+
+@pytest.mark.parametrize("text", ["", "\0", "def f(:", "(" * 300, "\\", '"""', "#", "/*", "'"])
+@pytest.mark.parametrize("path", ["a.py", "a.sh", "a.c", "a"])
+def test_every_text_has_a_normal_form(path, text):
+    assert normal_form(path, text) == normal_form(path, text)

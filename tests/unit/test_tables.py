@@ -28,7 +28,8 @@ def test_tables_hold_every_trials_rows_whatever_the_batches(batch, tmp_path, mon
 
 
 def test_a_table_without_rows_keeps_its_columns(tmp_path):
-    assert read_parquet(parquet_of([], {"a": "string", "b": "int64"})) == []
+    assert read_parquet(parquet_of([], {"a": "string", "b": "int64"})) == read_parquet(parquet([], ("a", "b"))) == []
+    assert read_parquet(parquet([{"a": 1, "b": None}])) == [{"a": 1, "b": None}]
     store = SweepStore(str(sweepdir.sweep().save(tmp_path)))
     tables.write(store, [])
     assert store.exists("tables/matrix.parquet") and store.exists("tables/trials.parquet")

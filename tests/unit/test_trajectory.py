@@ -12,7 +12,7 @@ import pytest
 
 from hc_ray.domain.config import AgentName, SolverConfig
 from hc_ray.domain.prompt import Completion, Message, Prompt
-from hc_ray.domain.trial import AgentInfo, AgentResult, TrialKey, TrialResult
+from hc_ray.domain.trial import TrialKey
 from hc_ray.search.trial_outcome import Exchange, TrialOutcome
 from hc_ray_actors.driver.trajectory import SCHEMA, trajectory
 from tests.unit.test_orchestrate import RIGHT, WRONG, Bench, scripted
@@ -42,11 +42,8 @@ def faults(told: dict[str, Any]) -> list[str]:
 def told_of(outcome: TrialOutcome, agent: AgentName = "hc", model: str | None = "small") -> dict[str, Any]:
     key = TrialKey(task="t", task_digest="a" * 64, agent=agent, solver=SolverConfig(), seed=0, models={}, prompts="p",
                    sandbox="fake", grading="isolated")  # fmt: skip
-    info = AgentInfo(name=agent, version="0", model_info={"name": model} if model else None)
-    result = TrialResult(task_name="t", trial_name=key.name, task_checksum="a" * 64, agent_info=info,
-                         agent_result=AgentResult(), started_at="x", finished_at="x")  # fmt: skip
     # As it is written: through JSON, nulls included.
-    return json.loads(json.dumps(trajectory(key, outcome, result)))  # type: ignore[no-any-return]
+    return json.loads(json.dumps(trajectory(key, outcome, model)))  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("agent", ["raw", "best_of_n", "hc"])

@@ -1,10 +1,10 @@
 """What a cheat is, and the tasks that every cheat is tried on. All tasks ask for one thing: ``backwards(text)`` in
 ``/app/backwards.py``; none of the cheats returns it."""
 
-import io
-import tarfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from tests.fakes.tars import Member, make_tar
 
 OWN, IMPORTS, WORKDIR, SHELL = "own", "imports", "workdir", "shell"
 TASKS = {
@@ -17,6 +17,8 @@ FAILS, GETS_THROUGH = False, True
 RIGHT = "def backwards(text):\n    return text[::-1]\n"
 WRONG = "def backwards(text):\n    return text\n"
 FILE = "/app/backwards.py"
+LEAVES_WRONG = "printf 'def backwards(text):\\n    return text\\n' > /app/backwards.py\n"
+"""A line of shell."""
 
 IMPORTING_TEST = """import sqlite3
 import sys
@@ -56,8 +58,8 @@ class Cheat:
     """One line for the table."""
     files: Mapping[str, str] = field(default_factory=dict)
     """What is handed in (absolute path to text); the wrong answer is added where ``backwards.py`` is not among them."""
-    members: Callable[[tarfile.TarFile], None] | None = None
-    """Adds to the tar what no text file is."""
+    members: tuple[Member, ...] = ()
+    """What no text file is; the wrong answer is not added to it."""
     script: str = ""
     """Instead of ``files``: run by sh in a solver's sandbox, whose processes live on while its difference is graded."""
     foreign: Mapping[str, bool] = field(default_factory=lambda: {IMPORTS: FAILS})
@@ -72,20 +74,4 @@ class Cheat:
 
 def packed(cheat: Cheat) -> bytes:
     """The submission of a cheat that is made by hand."""
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w") as tar:
-        files = dict(cheat.files) if cheat.members else {FILE: WRONG, **cheat.files}
-        for path, text in files.items():
-            add(tar, path, text.encode())
-        if cheat.members:
-            cheat.members(tar)
-    return out.getvalue()
-
-
-def add(tar: tarfile.TarFile, path: str, content: bytes = b"", **fields: object) -> None:
-    """Add one member; ``fields`` of ``TarInfo`` make it something else than a file."""
-    info = tarfile.TarInfo(path.lstrip("/"))
-    info.size, info.mode = len(content), 0o755
-    for name, value in fields.items():
-        setattr(info, name, value)
-    tar.addfile(info, io.BytesIO(content))
+    return make_tar(cheat.files if cheat.members else {FILE: WRONG, **cheat.files}, *cheat.members, mode=0o755)

@@ -1,112 +1,52 @@
 """Cheats by the shape of the submission: members that land elsewhere, are no files, or are too much."""
 
-import tarfile
+from tarfile import BLKTYPE, CHRTYPE, FIFOTYPE, LNKTYPE, SYMTYPE
 
-from tests.boundary.cheats.cheat import FILE, WRONG, Cheat, add
+from hc_ray.domain.candidate import DELETED
+from tests.boundary.cheats.cheat import FILE, WRONG, Cheat
+from tests.fakes.tars import Member, member
 
 MANY = 1_200
-_REFUSED = "submission_refused"
+_ANSWER = FILE.lstrip("/")
+_NOTHING = b"def test_nothing():\n    pass\n"
+_SAYS = {"major": "1", "minor": "0", "name": "app/big", "realsize": str(1 << 40)}
+_SPARSE = {f"GNU.sparse.{key}": value for key, value in _SAYS.items()}
 
 
-def _links(tar: tarfile.TarFile) -> None:
-    add(tar, FILE, WRONG.encode())
-    add(tar, "/app/out", type=tarfile.SYMTYPE, linkname="/tests")
-    add(tar, "/app/out/test_outputs.py", b"def test_nothing():\n    pass\n")
+def _beside(name: str, does: str, *members: Member, refused: bool = True) -> Cheat:
+    """Members beside the wrong answer."""
+    return Cheat(name, does, {FILE: WRONG}, members, caught="submission_refused" if refused else "")
 
 
-def _workdir_is_a_link(tar: tarfile.TarFile) -> None:
-    add(tar, "/app", type=tarfile.SYMTYPE, linkname="/tests")
-
-
-def _answer_is_a_link(tar: tarfile.TarFile) -> None:
-    add(tar, FILE, type=tarfile.SYMTYPE, linkname="/tests/test_outputs.py")
-
-
-def _tests_are_a_link(tar: tarfile.TarFile) -> None:
-    add(tar, FILE, WRONG.encode())
-    add(tar, "/app/mine/test_outputs.py", b"def test_nothing():\n    pass\n")
-    add(tar, "/tests", type=tarfile.SYMTYPE, linkname="/app/mine")
-    add(tar, "/logs", type=tarfile.SYMTYPE, linkname="/app/mine")
-
-
-def _hard_link(tar: tarfile.TarFile) -> None:
-    add(tar, FILE, type=tarfile.LNKTYPE, linkname="tests/test_outputs.py")
-
-
-def _leaves(tar: tarfile.TarFile) -> None:
-    add(tar, FILE, WRONG.encode())
-    add(tar, "app/../tests/test_outputs.py", b"def test_nothing():\n    pass\n")
-
-
-def _twice(tar: tarfile.TarFile) -> None:
-    add(tar, FILE, WRONG.encode())
-    add(tar, "/app/x", type=tarfile.SYMTYPE, linkname="/logs/verifier")
-    add(tar, "/app//x/reward.txt", b"1")
-    add(tar, "/app/x", b"1")
-
-
-def _device(tar: tarfile.TarFile) -> None:
-    add(tar, FILE, WRONG.encode())
-    add(tar, "/app/memory", type=tarfile.CHRTYPE, devmajor=1, devminor=1)
-    add(tar, "/app/disk", type=tarfile.BLKTYPE, devmajor=8, devminor=0)
-
-
-def _fifo(tar: tarfile.TarFile) -> None:
-    add(tar, FILE, type=tarfile.FIFOTYPE)
-
-
-def _sparse(tar: tarfile.TarFile) -> None:
-    add(tar, FILE, WRONG.encode())
-    size = str(1 << 40)
-    sparse = {
-        "GNU.sparse.major": "1",
-        "GNU.sparse.minor": "0",
-        "GNU.sparse.name": "app/big",
-        "GNU.sparse.realsize": size,
-    }
-    add(tar, "/app/big", b"1\n0\n0\n".ljust(512, b"\0"), pax_headers=sparse)
-
-
-def _many(tar: tarfile.TarFile) -> None:
-    add(tar, FILE, WRONG.encode())
-    for number in range(MANY):
-        add(tar, f"/app/many/{number}")
-
-
-def _deep(tar: tarfile.TarFile) -> None:
-    add(tar, FILE, WRONG.encode())
-    add(tar, "/app/" + "d/" * 3000 + "file", b"x")
-
-
-def _removes_everything(tar: tarfile.TarFile) -> None:
-    add(tar, ".hc-ray-deleted.json", b'["/usr/bin/python3", "/bin/sh", "/tests", "/logs"]')
-    add(tar, FILE, WRONG.encode())
+def _alone(name: str, does: str, *members: Member, caught: str = "") -> Cheat:
+    return Cheat(name, does, members=members, caught=caught)
 
 
 CHEATS = (
-    Cheat(
-        "a link out of the workspace", "a member is written through a link to /tests", members=_links, caught=_REFUSED
-    ),
-    Cheat("the workspace is a link", "/app leads to /tests", members=_workdir_is_a_link),
-    Cheat("the answer is a link", "backwards.py leads to the hidden tests", members=_answer_is_a_link),
-    Cheat("/tests and /logs are links", "/tests and /logs lead into the workspace", members=_tests_are_a_link),
-    Cheat(
-        "a hard link to the tests",
-        "backwards.py is a hard link to the hidden tests",
-        members=_hard_link,
-        caught=_REFUSED,
-    ),
-    Cheat("a name that leaves its folder", "app/../tests/test_outputs.py", members=_leaves, caught=_REFUSED),
-    Cheat("one name twice", "first a link, then something below it, then a file", members=_twice, caught=_REFUSED),
-    Cheat("device files", "a character and a block device in the workspace", members=_device, caught=_REFUSED),
-    Cheat("the answer is a fifo", "reading backwards.py never ends", members=_fifo, caught=_REFUSED),
-    Cheat("a sparse terabyte", "a member of a few bytes that unpacks to 1 TiB", members=_sparse, caught=_REFUSED),
-    Cheat("a tar bomb", f"{MANY} members", members=_many),
-    Cheat("a path without end", "3000 folders inside each other", members=_deep, caught=_REFUSED),
-    Cheat(
-        "everything removed",
-        "python3, the shell and /tests are listed as removed",
-        members=_removes_everything,
-        caught="tampered",
-    ),
-)
+    _beside("a link out of the workspace", "a member is written through a link to /tests",
+            member("app/out", SYMTYPE, "/tests"), member("app/out/test_outputs.py", data=_NOTHING)),
+    _alone("the workspace is a link", "/app leads to /tests", member("app", SYMTYPE, "/tests")),
+    _alone("the answer is a link", "backwards.py leads to the hidden tests",
+           member(_ANSWER, SYMTYPE, "/tests/test_outputs.py")),
+    _beside("/tests and /logs are links", "/tests and /logs lead into the workspace",
+            member("app/mine/test_outputs.py", data=_NOTHING),
+            *(member(name, SYMTYPE, "/app/mine") for name in ("tests", "logs")), refused=False),
+    _alone("a hard link to the tests", "backwards.py is a hard link to the hidden tests",
+           member(_ANSWER, LNKTYPE, "tests/test_outputs.py"), caught="submission_refused"),
+    _beside("a name that leaves its folder", "app/../tests/test_outputs.py",
+            member("app/../tests/test_outputs.py", data=_NOTHING)),
+    _beside("one name twice", "first a link, then something below it, then a file",
+            member("app/x", SYMTYPE, "/logs/verifier"), member("app//x/reward.txt", data=b"1"),
+            member("app/x", data=b"1")),
+    _beside("device files", "a character and a block device in the workspace",
+            member("app/memory", CHRTYPE, devmajor=1, devminor=1), member("app/disk", BLKTYPE, devmajor=8, devminor=0)),
+    _alone("the answer is a fifo", "reading backwards.py never ends", member(_ANSWER, FIFOTYPE),
+           caught="submission_refused"),
+    _beside("a sparse terabyte", "a member of a few bytes that unpacks to 1 TiB",
+            member("app/big", data=b"1\n0\n0\n".ljust(512, b"\0"), pax_headers=_SPARSE)),
+    _beside("a tar bomb", f"{MANY} members", *(member(f"app/many/{number}") for number in range(MANY)), refused=False),
+    _beside("a path without end", "3000 folders inside each other", member("app/" + "d/" * 3000 + "file", data=b"x")),
+    _alone("everything removed", "python3, the shell and /tests are listed as removed",
+           member(DELETED, data=b'["/usr/bin/python3", "/bin/sh", "/tests", "/logs"]'),
+           member(_ANSWER, data=WRONG.encode()), caught="tampered"),
+)  # fmt: skip

@@ -63,22 +63,16 @@ def page(found: Recorded) -> str:
         f"{sum(one is True for one in foreign)} of {len(foreign)}.\n"
     )
     parts = "".join(_part(found, title) for title in PLACES)
-    return "".join((_HEAD, words, "\nThe tasks:\n\n", _tasks(), figures, parts, _reasons()))
+    tasks = "".join(f"- `{name}`: {text}\n" for name, text in TASKS.items())
+    why = "".join(f"- {cheat.name}: {cheat.why}\n" for cheat in CORPUS if cheat.why)
+    reasons = "\n## Why some get through on foreign tasks\n\n" + why
+    return "".join((_HEAD, words, "\nThe tasks:\n\n", tasks, figures, parts, reasons))
 
 
 def _tries(found: Recorded, tasks: Callable[[Cheat], tuple[str, ...]]) -> list[bool | None]:
     """What each try earned that was made."""
-    return [
-        rows[cheat.name][task][0]
-        for rows in found.values()
-        for cheat in CORPUS
-        if cheat.name in rows
-        for task in tasks(cheat)
-    ]
-
-
-def _tasks() -> str:
-    return "".join(f"- `{name}`: {text}\n" for name, text in TASKS.items())
+    return [rows[cheat.name][task][0] for rows in found.values() for cheat in CORPUS if cheat.name in rows
+            for task in tasks(cheat)]  # fmt: skip
 
 
 def _part(found: Recorded, title: str) -> str:
@@ -101,11 +95,6 @@ def _cell(found: Recorded, name: str, task: str, mode: str) -> str:
     if len(set(texts.values())) <= 1:
         return next(iter(texts.values()), "")
     return ", ".join(f"{text} ({backend})" for backend, text in texts.items())
-
-
-def _reasons() -> str:
-    listed = [cheat for cheat in CORPUS if cheat.why]
-    return "\n## Why some get through on foreign tasks\n\n" + "".join(f"- {one.name}: {one.why}\n" for one in listed)
 
 
 def _plain(text: str) -> str:

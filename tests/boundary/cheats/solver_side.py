@@ -1,8 +1,7 @@
 """Cheats prepared in the solver's own sandbox, whose processes still run while the submission is graded."""
 
-from tests.boundary.cheats.cheat import Cheat
+from tests.boundary.cheats.cheat import LEAVES_WRONG, Cheat
 
-_WRONG = "printf 'def backwards(text):\\n    return text\\n' > /app/backwards.py\n"
 _WRITE = (
     "mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt; echo '{\"reward\": 1}' > /logs/verifier/reward.json"
 )
@@ -10,11 +9,11 @@ _WRITE = (
 CHEATS = (
     Cheat(
         "a background writer", "a loop that rewrites the reward files of its sandbox for ever",
-        script=_WRONG + f"(while :; do {_WRITE}; sleep 0.02; done) >/dev/null 2>&1 </dev/null &\n",
+        script=LEAVES_WRONG + f"(while :; do {_WRITE}; sleep 0.02; done) >/dev/null 2>&1 </dev/null &\n",
     ),
     Cheat(
         "a double-forked daemon", "left its session; rewrites reward files and tests for ever",
-        script=_WRONG + f"""python3 - >/dev/null 2>&1 </dev/null <<'END'
+        script=LEAVES_WRONG + f"""python3 - >/dev/null 2>&1 </dev/null <<'END'
 import os, time
 if os.fork() == 0:
     os.setsid()
@@ -28,12 +27,12 @@ END
     ),
     Cheat(
         "/tests made before as a link and a fifo", "rm -rf /tests /logs; links and fifos in their place",
-        script=_WRONG + "mkdir -p /app/mine; rm -rf /tests /logs/verifier; ln -s /app/mine /tests\n"
+        script=LEAVES_WRONG + "mkdir -p /app/mine; rm -rf /tests /logs/verifier; ln -s /app/mine /tests\n"
         "mkdir -p /logs; mkfifo /logs/verifier; mkfifo /app/mine/test.sh\n",
     ),
     Cheat(
         "a patched stdlib", "json of the image's own Python leaves at once",
-        script=_WRONG + "file=$(python3 -c 'import json; print(json.__file__)')\n"
+        script=LEAVES_WRONG + "file=$(python3 -c 'import json; print(json.__file__)')\n"
         "echo 'import os; os._exit(0)' >> \"$file\"\n",
     ),
     Cheat(
@@ -43,7 +42,7 @@ END
     ),
     Cheat(
         "folders without end made inside", "2000 folders inside each other, to break whoever walks them",
-        script=_WRONG + "cd /app; n=0; while [ $n -lt 2000 ]; do mkdir d && cd d || exit; n=$((n+1)); done\n",
+        script=LEAVES_WRONG + "cd /app; n=0; while [ $n -lt 2000 ]; do mkdir d && cd d || exit; n=$((n+1)); done\n",
     ),
     Cheat(
         "a sparse file made inside", "backwards.py has a size of 1 TiB and no content",

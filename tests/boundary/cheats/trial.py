@@ -10,13 +10,12 @@ from hc_ray.blind.grading import control
 from hc_ray.blind.grading.shared import grade_living, grade_own
 from hc_ray.blind.grading.verify import grade, sandbox_name
 from hc_ray.blind.sealing import vault
-from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import HcRayError
-from hc_ray.domain.ports import HandsOver, Sandbox, SandboxPlace
+from hc_ray.domain.ports import HandsOver, SandboxPlace
 from hc_ray.domain.task import Task
 from hc_ray.machine.paths import configs_dir
 from hc_ray_actors.driver.plan import with_grading
-from tests.boundary.cheats.cheat import FILE, FOREIGN_TESTS, OWN, RIGHT, WRONG, Cheat, packed
+from tests.boundary.cheats.cheat import FILE, FOREIGN_TESTS, OWN, RIGHT, SHELL, WRONG, Cheat, packed
 from tests.fakes.sandbox_home import open_place
 from tests.fakes.tasks import make_task
 
@@ -47,51 +46,64 @@ def sealed_tasks(ground: Path) -> Mapping[str, Task]:
     return {task.name.rpartition("/")[2].replace("backwards", OWN): task for task in sealed.tasks}
 
 
-def tries(cheat: Cheat) -> tuple[str, ...]:
-    """The tasks that a cheat is tried on."""
-    return (OWN, *cheat.foreign)
+def tries(cheat: Cheat, *, everything: bool = True) -> tuple[str, ...]:
+    """The tasks that a cheat is tried on. One that lives on, where not everything is tried, on ours and on the one
+    without pytest: they differ most."""
+    return (OWN, SHELL) if cheat.living and not everything else (OWN, *cheat.foreign)
 
 
-async def try_all(cheats: tuple[Cheat, ...], backend: str, mode: str, ground: Path) -> Outcomes:
+async def try_all(cheats: tuple[Cheat, ...], backend: str, mode: str, everything: bool, ground: Path) -> Outcomes:
     """What came of each cheat on each of its tasks."""
-    tasks = {name: with_grading(task, mode) for name, task in sealed_tasks(ground).items()}
+    tasks, sealed = {name: with_grading(task, mode) for name, task in sealed_tasks(ground).items()}, ground / "sealed"
     place, other = open_place(backend, ground / "public"), open_place(backend, ground / "public")
     turn = asyncio.Semaphore(AT_ONCE)
-    wanted = sorted({name for cheat in cheats for name in tries(cheat)})
+    tried = [(cheat, name) for cheat in cheats for name in tries(cheat, everything=everything)]
     spared: dict[str, tuple[str, ...]] = {}
 
     async def learn(name: str) -> None:
         # What the control looks at; the foreign tasks bring no reference that passes.
-        seen = await grade_own(tasks[name], solve=True, careful=True, sealed_root=ground / "sealed", place=place)
+        seen = await grade_own(tasks[name], solve=True, careful=True, sealed_root=sealed, place=place)
         assert seen.cause in ("passed", "failed"), seen
         spared[name] = seen.restless
 
     async def attempt(cheat: Cheat, name: str) -> tuple[tuple[str, str], tuple[bool | None, str]]:
         async with turn:
-            if mode == "shared":
-                found = await _attempt_living(cheat, tasks[name], place, other, ground / "sealed", spared[name])
-            else:
-                found = await _attempt(cheat, tasks[name], place, ground / "sealed")
-            return (cheat.name, name), found
+            return (cheat.name, name), await _attempt(cheat, tasks[name], place, other, sealed, spared.get(name))
 
     try:
         if mode == "shared":
-            await asyncio.gather(*(learn(name) for name in wanted))
-        return dict(await asyncio.gather(*(attempt(cheat, name) for cheat in cheats for name in tries(cheat))))
+            await asyncio.gather(*(learn(name) for name in {name for _, name in tried}))
+        return dict(await asyncio.gather(*(attempt(*one) for one in tried)))
     finally:
         await asyncio.gather(place.close(), other.close())
 
 
-async def _attempt(cheat: Cheat, task: Task, place: SandboxPlace, sealed: Path) -> tuple[bool | None, str]:
-    sandbox: Sandbox | None = None
+async def _attempt(
+    cheat: Cheat, task: Task, solvers: SandboxPlace, verifiers: SandboxPlace, sealed: Path,
+    spared: tuple[str, ...] | None,
+) -> tuple[bool | None, str]:  # fmt: skip
+    """``spared``: what shared grading passes over; there a cheat is at home in the sandbox that is given away alive."""
+    tar, sandbox = b"", None
     try:
-        if cheat.script:
-            sandbox = await place.create(task, sandbox_name("solve", task))
-            await sandbox.exec(["sh", "-c", cheat.script], timeout=30)
-            tar = (await sandbox.difference()).tar
-        else:
+        if cheat.script or spared is not None:
+            sandbox = await solvers.create(task, sandbox_name("solve", task))
+        if sandbox is None:
             tar = packed(cheat)
-        verdict = await grade(task, _submission(task, tar), sealed_root=sealed, place=place)
+        elif cheat.script:
+            await sandbox.exec(["sh", "-c", cheat.script], timeout=30)
+            tar = (await sandbox.difference()).tar if spared is None else b""
+        elif cheat.members:
+            await sandbox.put_tar(packed(cheat))
+        else:
+            files = json.dumps({FILE: WRONG, **cheat.files}).encode()
+            await sandbox.exec(["python3", "-c", _WRITES], stdin=files, timeout=30)
+        submission = control.make_submission(task, tar, "cheat")
+        if spared is None:
+            verdict = await grade(task, submission, sealed_root=sealed, place=solvers)
+        else:
+            assert isinstance(sandbox, HandsOver)
+            submission = submission.model_copy(update={"living": await sandbox.hand_over()})
+            verdict = await grade_living(task, submission, sealed_root=sealed, place=verifiers, spared=spared)
         return verdict.passed, verdict.cause
     except ValueError:
         return False, NOT_HANDED_IN
@@ -100,33 +112,3 @@ async def _attempt(cheat: Cheat, task: Task, place: SandboxPlace, sealed: Path) 
     finally:
         if sandbox is not None:
             await sandbox.close()
-
-
-async def _attempt_living(
-    cheat: Cheat, task: Task, solvers: SandboxPlace, verifiers: SandboxPlace, sealed: Path, spared: tuple[str, ...]
-) -> tuple[bool | None, str]:
-    """The cheat is at home in the sandbox that is given to the verifier as it lives."""
-    sandbox = await solvers.create(task, sandbox_name("solve", task))
-    try:
-        if cheat.script:
-            await sandbox.exec(["sh", "-c", cheat.script], timeout=30)
-        elif cheat.members:
-            await sandbox.put_tar(packed(cheat))
-        else:
-            files = json.dumps({FILE: WRONG, **cheat.files}).encode()
-            await sandbox.exec(["python3", "-c", _WRITES], stdin=files, timeout=30)
-        assert isinstance(sandbox, HandsOver)
-        submission = control.make_submission(task, b"", "cheat")
-        submission = submission.model_copy(update={"living": await sandbox.hand_over()})
-        verdict = await grade_living(task, submission, sealed_root=sealed, place=verifiers, spared=spared)
-        return verdict.passed, verdict.cause
-    except ValueError:
-        return False, NOT_HANDED_IN
-    except HcRayError as error:
-        return None, f"{UNSCORED}: {error}"
-    finally:
-        await sandbox.close()
-
-
-def _submission(task: Task, tar: bytes) -> Submission:
-    return control.make_submission(task, tar, "cheat")

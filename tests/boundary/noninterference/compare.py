@@ -27,6 +27,7 @@ CLOCK = {
 
 ACCOUNTS = {
     "engine_use": "what an engine's slots did every ten seconds, of all trials together",
+    "slot_use": "what nodes' slots did every ten seconds, of all trials together",
     "processor_use": "what used the machine's processors",
 }
 """Events of the sweep that only account for time."""

@@ -1,0 +1,195 @@
+"""One trial of ours inside a trial of Harbor's: our loop and suite in its environment, and what its agent's folder and
+context are told. Knows Harbor by what it is handed alone."""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import ValidationError
+
+from hc_ray.agent.role import Exchange, RoleModel
+from hc_ray.domain.candidate import Submission
+from hc_ray.domain.config import EngineConfig, RoleName, SweepConfig
+from hc_ray.domain.errors import ConfigError
+from hc_ray.domain.events import Event
+from hc_ray.domain.ports import Model
+from hc_ray.domain.prompt import Completion, Prompt
+from hc_ray.domain.task import Environment, Task
+from hc_ray.domain.trial import TrialKey
+from hc_ray.domain.value import changed, digest_of, readable_json
+from hc_ray.engines.speed import request_seconds
+from hc_ray.sandboxes.runner_build import ensure_runner
+from hc_ray.search.orchestrate import solve
+from hc_ray.search.trial_outcome import TrialOutcome
+from hc_ray_actors.driver.configs import PlannedConfig, drafts, settle
+from hc_ray_actors.driver.trajectory import trajectory
+from hc_ray_actors.driver.trial_record import outcome_metadata
+from hc_ray_actors.engine import Endpoint, Engine, open_model
+from hc_ray_actors.integrations.harbor_sandbox import HarborPlace
+from hc_ray_actors.suite_shelf import SuiteShelf
+from hc_ray_actors.trials import together
+
+Style = Literal["hc", "raw"]
+
+ONE_LINEAGE = {"solver.samples": 1, "solver.max_rounds": 1, "solver.tournament": False, "solver.refinement": 0}
+"""Width needs forks, which a Harbor environment does not have, and a verdict is told to nobody there."""
+SECONDS = 86_400.0
+"""Wall time of a search for which nobody sets one: Harbor ends the agent itself, and tells no agent when."""
+_DIRECT = "the model's context is too small for an agent that works in Harbor's environment: it needs 4,096 tokens"
+
+
+def settings(file: str | None, engine: Mapping[str, Any], more: Mapping[str, Any]) -> SweepConfig:
+    """The settings of the agent: those of a YAML file as of a sweep, ``engine``'s and dotted keys. Raises
+    ``ConfigError`` in one line."""
+    try:
+        data = yaml.safe_load(Path(file).expanduser().read_text("utf-8")) if file else {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{file}: cannot be read: {str(error).splitlines()[0]}") from None
+    try:
+        data = changed(data or {}, {f"engine.{key}": value for key, value in engine.items()} | dict(more))
+        config = SweepConfig.model_validate(changed(data, ONE_LINEAGE))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise ConfigError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    given = config.engine.model_fields_set
+    if "kind" not in given or (config.engine.kind == "openai" and not (config.engine.urls and "model" in given)):
+        raise ConfigError(
+            "name the server and its model: --base-url URL -m openai/MODEL, or `engine` in the config file"
+        )
+    if "default_timeout_sec" not in config.budget.model_fields_set:
+        config = SweepConfig.model_validate(changed(config.model_dump(exclude_unset=True),
+                                                    {"budget.default_timeout_sec": SECONDS}))  # fmt: skip
+    return config
+
+
+class _Roles:
+    """The models of a config, each server looked at once in a process, however many trials it runs."""
+
+    def __init__(self) -> None:
+        self._planned: dict[str, asyncio.Task[tuple[PlannedConfig, dict[EngineConfig, Endpoint]]]] = {}
+
+    async def of(self, config: SweepConfig, spent: "Spent") -> tuple[PlannedConfig, dict[RoleName, RoleModel]]:
+        key = digest_of(config.model_dump(mode="json"))
+        if key not in self._planned or (self._planned[key].done() and self._planned[key].exception()):
+            self._planned[key] = asyncio.ensure_future(self._look(config))
+        one, endpoints = await asyncio.shield(self._planned[key])
+        roles: dict[RoleName, RoleModel] = {}
+        for role, (engine, profile, digest) in one.models.items():
+            model = open_model(engine, endpoints[engine], timeout=request_seconds(engine, profile.context_tokens))
+            roles[role] = RoleModel(Counted(model, role, spent), profile, digest, engine.label)
+        return one, together(roles)
+
+    @staticmethod
+    async def _look(config: SweepConfig) -> tuple[PlannedConfig, dict[EngineConfig, Endpoint]]:
+        ((one,), _) = await asyncio.to_thread(lambda: settle(drafts(config)))
+        engines = {engine for engine, _, _ in one.models.values()}
+        return one, {engine: await Engine(engine).start() for engine in engines}
+
+
+_ROLES = _Roles()
+
+
+class Spent:
+    """What the models have been asked so far, told to Harbor as it comes: an agent that is cut off has spent it."""
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+        self.exchanges: list[Exchange] = []
+        self.models: list[Model] = []
+
+    def add(self, role: str, prompt: Prompt, answer: Completion) -> None:
+        self.exchanges.append(Exchange(owner=role, prompt=prompt, completion=answer))
+        self._context.n_input_tokens = sum(one.completion.prompt_tokens for one in self.exchanges)
+        self._context.n_output_tokens = sum(one.completion.completion_tokens for one in self.exchanges)
+
+
+class Counted:
+    """A model whose answers are counted."""
+
+    def __init__(self, model: Model, role: str, spent: Spent) -> None:
+        self._model, self._role, self._spent = model, role, spent
+        spent.models.append(model)
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        answer = await self._model.complete(prompt)
+        self._spent.add(self._role, prompt, answer)
+        return answer
+
+    async def count_tokens(self, text: str) -> int:
+        return await self._model.count_tokens(text)
+
+
+class HarborTrial:
+    """What ``hc_ray.harbor.Agent`` does."""
+
+    def __init__(self, config: SweepConfig, agent: Style) -> None:
+        self.config, self.agent = config, agent
+        self._place: HarborPlace | None = None
+
+    async def setup(self, environment: Any) -> None:
+        """Bring in what runs the suite, and remember the environment as it is."""
+        runner = await asyncio.to_thread(ensure_runner)
+        self._place = await HarborPlace.opened(environment, runner)
+
+    async def run(self, instruction: str, environment: Any, context: Any, logs: Path) -> None:
+        """Solve the task; ``logs`` gets ``trajectory.json``. Cut off, it leaves what the lineage has done so far."""
+        if self._place is None:  # a further step of the same task
+            await self.setup(environment)
+        place, self._place, spent = self._place, None, Spent(context)
+        assert place is not None
+        one, roles = await _ROLES.of(self.config, spent)
+        if one.config.solver.agent_style == "direct":
+            raise ConfigError(_DIRECT)
+        task = _task(instruction, environment, place.workdir)
+        budget = one.config.budget
+        budget = budget.model_copy(update={"lineage_tokens": budget.lineage_tokens or budget.tokens})
+        key = TrialKey(task=environment.environment_name, task_digest=task.digest, agent=self.agent, seed=0,
+                       **one.of_trials(self.agent), sandbox="harbor", grading="shared")  # fmt: skip
+        outcome: TrialOutcome | None = None
+
+        async def judge(submission: Submission) -> bool:
+            return False  # Harbor grades when the agent has ended: no verdict reaches it
+
+        def hand_in(so_far: TrialOutcome) -> None:
+            nonlocal outcome
+            outcome = so_far
+
+        try:
+            await solve(task, agent=self.agent, config=one.config.solver, budget=budget, seed=0, roles=roles,
+                        place=place, name=key.name, suites=SuiteShelf(), judge=judge, before_judging=hand_in,
+                        events=_Silence())  # fmt: skip
+        finally:
+            chosen = outcome and next((each for each in outcome.candidates if each.id == outcome.chosen), None)
+            await asyncio.shield(place.leave(handed_in=bool(chosen and chosen.files)))
+            told = outcome or TrialOutcome(instruction=instruction, exchanges=tuple(spent.exchanges), stop_reason="cut")
+            context.metadata = {"agent": self.agent, "config_hash": one.hash, **outcome_metadata(told)}
+            written = trajectory(key, told, roles["solver"].label)
+            if outcome is None:
+                written["steps"][-1]["message"] = "cut off; what the lineage had done by then is graded"
+            (logs / "trajectory.json").write_bytes(readable_json(written))
+            for model in spent.models:
+                if close := getattr(model, "aclose", None):
+                    await close()
+
+
+def _task(instruction: str, environment: Any, workdir: str) -> Task:
+    """What Harbor tells an agent of its task; its folder, beside which the tests lie, is not looked into."""
+    network = "none" if environment.network_policy.network_mode.value == "no-network" else "public"
+    digest = digest_of({"instruction": instruction, "environment": environment.environment_id})
+    made = Environment(workdir=workdir, network=network)
+    return Task(name=environment.environment_name, digest=digest, instruction=instruction, environment=made,
+                grading="shared")  # fmt: skip
+
+
+class _Silence:
+    def emit(self, event: Event) -> None:
+        """Harbor shows its own progress."""
+
+
+def keep_key(name: str | None, key: str | None) -> None:
+    """An engine finds its key in this process's environment; ``--ae`` gives it to the agent alone."""
+    if name and key:
+        os.environ.setdefault(name, key)

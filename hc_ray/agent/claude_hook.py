@@ -1,0 +1,85 @@
+"""The monitor before each action of Claude Code: a PreToolUse event in, the answer of its hook protocol out.
+
+What the monitor refuses is blocked, with its reason for Claude; what has come to the same result too often ends the
+turn (``continue`` false). Where it has no objection it says nothing: ``approve`` would skip the user's permissions."""
+
+import contextlib
+import json
+import os
+import shlex
+from pathlib import Path
+from typing import Any
+
+from hc_ray.agent.actions import Action
+from hc_ray.agent.monitor import Advice, Monitor, Step
+
+_EVENT = "PreToolUse"
+_FILES = {"Write": "file_path", "Edit": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path"}
+"""Tool that writes a file → the field of its path."""
+_TAIL = 1 << 18
+"""Bytes at the end of a transcript that are looked at: the monitor's window, and no more time than a hook has."""
+
+
+def answer(event: bytes, *, approve: bool = False) -> dict[str, Any]:
+    """What is answered to an event; ``approve``: also that there is no objection. Raises ``ValueError`` for what is no
+    event of this kind."""
+    try:
+        data = json.loads(event)
+    except (ValueError, RecursionError):
+        raise ValueError("the event is not JSON") from None
+    if not isinstance(data, dict) or data.get("hook_event_name", _EVENT) != _EVENT:
+        raise ValueError(f"the event is not a {_EVENT} event")
+    tool, given, workdir = data.get("tool_name"), data.get("tool_input"), data.get("cwd") or str(Path.cwd())
+    if not isinstance(tool, str) or not isinstance(given, dict) or not isinstance(workdir, str):
+        raise ValueError("the event lacks tool_name, tool_input or cwd")
+    field = "command" if tool == "Bash" else _FILES.get(tool)
+    if field is None:
+        return {"continue": True}
+    if not isinstance(given.get(field), str):
+        raise ValueError(f"the event lacks tool_input.{field}")
+    # Files are written by no shell: as one would, so that the same rules hold.
+    body = given[field] if tool == "Bash" else f"tee {shlex.quote(given[field])}"
+    action, monitor = Action(name="sh", body=body), Monitor(workdir, home=os.environ.get("HOME", ""))
+    advice, past = monitor.check(action), _past(data.get("transcript_path"))
+    if advice.allowed and past and tool == "Bash":
+        back = monitor.look_back(past)
+        if back.rule == "progress" or past[-1].action == action:
+            advice = back if back.says else advice
+    return _told(advice, approve)
+
+
+def _told(advice: Advice, approve: bool) -> dict[str, Any]:
+    """In the protocol's words, those of today and the ``decision`` of older versions."""
+    said: dict[str, Any] = {"hookEventName": _EVENT}
+    if advice.allowed:
+        approved = {"decision": "approve", "reason": advice.says or "the monitor has no objection"} if approve else {}
+        warned = {"hookSpecificOutput": said | {"additionalContext": advice.says}} if advice.says else {}
+        return {"continue": True, **approved, **warned}
+    said |= {"permissionDecision": "deny", "permissionDecisionReason": advice.says}
+    ends = advice.rule == "repetition"
+    told = {"continue": not ends, "decision": "block", "reason": advice.says, "hookSpecificOutput": said}
+    return told | ({"stopReason": advice.says} if ends else {})
+
+
+def _past(transcript: object) -> list[Step]:
+    """The last commands of a session and what came of them; none where its transcript cannot be read."""
+    commands: dict[str, str] = {}
+    steps: list[Step] = []
+    for block in _blocks(transcript):
+        if block.get("type") == "tool_use" and block.get("name") == "Bash":
+            given = block.get("input")
+            commands[str(block.get("id"))] = str(given.get("command")) if isinstance(given, dict) else ""
+        elif block.get("type") == "tool_result" and (command := commands.get(str(block.get("tool_use_id")))):
+            result, failed = json.dumps(block.get("content")), block.get("is_error") is True
+            steps.append(Step(action=Action(name="sh", body=command), failed=failed, result=result))
+    return steps
+
+
+def _blocks(transcript: object) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    with contextlib.suppress(OSError, ValueError), Path(str(transcript)).expanduser().open("rb") as stream:
+        stream.seek(max(0, stream.seek(0, os.SEEK_END) - _TAIL))
+        for line in stream.read().splitlines():
+            with contextlib.suppress(ValueError, TypeError, KeyError, AttributeError, RecursionError):
+                found += [one for one in json.loads(line)["message"]["content"] if isinstance(one, dict)]
+    return found

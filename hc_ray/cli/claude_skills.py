@@ -1,0 +1,100 @@
+"""hc-ray's roles as Agent Skills of Claude: folders made of the prompts and schemas that the roles themselves use, so
+that neither can drift from the other. The examples belong to no dataset."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import TypeAdapter
+
+from hc_ray import __version__
+from hc_ray.agent.asking_forms import load_forms
+from hc_ray.climb import meta_reasoner
+from hc_ray.climb.evaluation import Aggregates
+from hc_ray.climb.knobs import Site, live
+from hc_ray.domain.config import SolverConfig
+from hc_ray.domain.errors import OutputError
+from hc_ray.domain.prompt import Completion, Prompt
+from hc_ray.domain.task import Environment
+from hc_ray.engines.profiles import shipped
+from hc_ray.search import decompose
+from hc_ray.selftests import file_tester
+from hc_ray.spec.reading import read_spec
+from hc_ray.spec.spec import Spec
+
+_TEXTS = Path(__file__).with_suffix(".yaml")
+_SEEN = Aggregates(tasks=20, trials=60, pass_rate=0.45, means={"self_pass": 0.7, "turns": 28, "ended by turns": 0.5})
+"""What a meta-reasoner is shown; its figures stand for those of a real sweep."""
+_READ = (
+    "Words in ⟨angle brackets⟩ stand for what you find there. `schema.json` is the JSON Schema of what hc-ray reads "
+    "from an answer; `examples.md` shows one."
+)
+
+
+def skills() -> dict[str, dict[str, str]]:
+    """Skill → name of each of its files → text."""
+    texts = yaml.safe_load(_TEXTS.read_text("utf-8"))
+    return {name: _files(name, text, texts["testgen"]["answer"]) for name, text in texts.items()}
+
+
+def prompt_of(name: str, spec: Spec, tests: str = "") -> tuple[Prompt, dict[str, Any]]:
+    """What a role is asked about a task, and the JSON Schema of what is read from its answer. ``tests``: an answer of
+    the tester, for the evaluator."""
+    capable, around, files = shipped("capable"), "⟨what the environment holds⟩", "⟨the heads of its files⟩"
+    if name == "decomposer":
+        return _with_schema(decompose.ask(spec, seed=0))
+    if name == "meta-reasoner":
+        site = Site(solver=SolverConfig(agent_style="loop"), profile=capable)
+        return _with_schema(meta_reasoner.ask(_SEEN, (), live(site), site, seed=0))
+    tokens = capable.settings["solver.testgen.answer_tokens"]
+    if name == "testgen":
+        prompt = file_tester.ask(spec, around, files, known=(), reflection="", max_tokens=tokens, temperature=0, seed=0)
+        return prompt, file_tester.Written.model_json_schema()
+    written = file_tester.read(Completion(text=tests), spec)
+    known = written.tests if isinstance(written, file_tester.Written) else ()
+    prompt = file_tester.ask_reading(spec, around, files, known, max_tokens=tokens, temperature=0, seed=0)
+    return prompt, TypeAdapter(dict[str, file_tester.Reading]).json_schema()
+
+
+def _with_schema(prompt: Prompt) -> tuple[Prompt, dict[str, Any]]:
+    return prompt, prompt.schema_ or {}
+
+
+def _files(name: str, text: dict[str, str], tests: str) -> dict[str, str]:
+    spec = read_spec("⟨the task's text⟩", Environment(workdir="⟨working directory⟩"))
+    prompt, schema = prompt_of(name, spec, "```python\ndef test_name():\n    ...  # ⟨and so on, for every test⟩\n```")
+    front = {"name": name, "description": text["description"], "metadata": {"hc-ray": __version__}}
+    head = yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=110)
+    asked = "\n\n".join(message.content for message in prompt.messages)
+    body = [f"---\n{head}---", f"# {name}", f"{text['note']} {_READ}", asked]
+    shown = []
+    if example := text.get("example"):
+        (situation,) = (one for one in load_forms()["tests"] if one.name == example)
+        shown += ["## The task", situation.instruction.strip()]
+        shown += ["## Its tests", tests[tests.index("```") :].strip()] if name == "evaluator" else []
+    return {
+        "SKILL.md": "\n\n".join(body) + "\n",
+        "schema.json": json.dumps(schema, indent=2, ensure_ascii=False) + "\n",
+        "examples.md": "\n\n".join(["# An example", *shown, "## An answer", text["answer"].strip()]) + "\n",
+    }
+
+
+def export(project: Path, *, force: bool = False) -> list[Path]:
+    """Write every skill below ``project/.claude/skills``; the paths of the files. Raises ``OutputError`` where one is
+    there with another text, unless ``force``, or cannot be written; nothing is written then."""
+    root = project / ".claude" / "skills"
+    wanted = {root / name / file: text.encode() for name, files in skills().items() for file, text in files.items()}
+    try:
+        differing = [path for path, text in wanted.items() if path.exists() and path.read_bytes() != text]
+        if differing and not force:
+            raise OutputError(
+                f"{', '.join(map(str, differing))}: there already, with another text; nothing was written. "
+                "Move what is yours away, or give --force to replace it"
+            )
+        for path, text in wanted.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text)
+    except OSError as error:
+        raise OutputError(f"{error.filename or root}: {error.strerror or error}") from None
+    return sorted(wanted)

@@ -1,0 +1,206 @@
+"""Agents of a user's own: what they are written against, and how one is run in the place of ours.
+
+An ``Attempt`` is all that such an agent gets of a trial: the instruction, the model within the trial's budget, forks of
+the untouched workspace, the self-tests that the model wrote. It runs where ours do and sees what ours see; there is no
+way from it to the task's name, its tests, or a verdict."""
+
+import asyncio
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, ClassVar
+
+from hc_ray.agent.budget import payable
+from hc_ray.domain.candidate import Candidate
+from hc_ray.domain.environment import EnvironmentView
+from hc_ray.domain.errors import HcRayError
+from hc_ray.domain.ports import Sandbox
+from hc_ray.domain.prompt import Message, Prompt
+from hc_ray.domain.seeds import seed_of
+from hc_ray.domain.suite import Cell, SelfTest
+from hc_ray.search import answers
+from hc_ray.search.agents import Trial
+from hc_ray.search.agreement import standing
+from hc_ray.search.evaluation import Evaluation
+from hc_ray.search.selection import Selection
+
+_OWNER = "own"
+"""Of questions that no candidate has come from yet."""
+
+
+class Spent(Exception):
+    """The trial's tokens or turns pay for no further question. Who does not catch it ends with what it has."""
+
+
+class Agent(ABC):
+    """An agent of one's own: a class that is made without arguments, once for each trial."""
+
+    self_tests: ClassVar[bool] = False
+    """Whether the tester writes a suite first, as for ``hc``. Its tokens count."""
+
+    @abstractmethod
+    async def solve(self, attempt: "Attempt") -> Candidate | None:
+        """Work on one task; the answer is what is handed in. None: what ``best`` picked last, or else the first
+        candidate that holds a file. What it raises ends it: what it has then is handed in."""
+
+
+class Attempt:
+    """One trial, as an agent of one's own works on it."""
+
+    def __init__(self, trial: Trial) -> None:
+        self._trial, self._search = trial, trial.search
+        self._asked = self._sampled = self._forks = 0
+        self._since: tuple[int, int, float, int] = (0, 0, 0.0, 0)
+        self._asking = asyncio.Lock()
+
+    @property
+    def instruction(self) -> str:
+        """The task, in the words of its author."""
+        return self._search.spec.instruction
+
+    @property
+    def environment(self) -> EnvironmentView:
+        """What the untouched workspace was seen to hold."""
+        return self._search.spec.snapshot
+
+    @property
+    def seed(self) -> int:
+        """The trial's."""
+        return self._trial.seed
+
+    @property
+    def tokens_left(self) -> int:
+        """Tokens that the trial may still spend."""
+        return self._search.purse.left
+
+    @property
+    def seconds_left(self) -> float:
+        """Wall time until the trial is ended."""
+        return self._search.context.clock.left
+
+    @property
+    def tests(self) -> tuple[SelfTest, ...]:
+        """The self-tests, for an agent that has ``self_tests``."""
+        return self._search.pool.tests
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """All so far, in the order in which they were made."""
+        return tuple(self._search.pool.candidates)
+
+    async def ask(self, *questions: str | Sequence[Message], **how: Any) -> list[str]:
+        """The solver's answers to questions of one's own, asked at once. ``how``: ``temperature``, ``max_tokens``,
+        ``stop``; ``complete=True`` lets the model continue each text. Raises ``Spent``."""
+        asking, config = self._search.context.asking, self._trial.config
+        complete = how.pop("complete", False)
+        how = {"temperature": asking.role.profile.temperature_best_single, "max_tokens": config.max_answer_tokens} | how
+        async with self._asking:
+            if self._asked + len(questions) > config.max_turns:
+                raise Spent("turns")
+            asked = []
+            for number, question in enumerate(questions, start=self._asked):
+                seed = seed_of(self._search.context.task.digest, self.seed, "solver", _OWNER, number)
+                text = {"text": question} if complete else {"messages": _messages(question)}
+                asked.append(Prompt(role="solver", purpose="candidate", seed=seed, **text, **how))
+            if await payable([(asking, prompt) for prompt in asked]) < len(asked):
+                raise Spent("tokens")
+            self._search.emit_turn()
+            self._asked += len(asked)
+            self._search.turns += len(asked)
+            return [answer.text for answer in await asking.all([(_OWNER, prompt) for prompt in asked])]
+
+    async def sample(self, count: int = 1, *, advice: str = "") -> tuple[Candidate, ...]:
+        """Fresh candidates, asked for as our agents ask: in the config's style (a lineage each where that is ``loop``),
+        with its plans, temperatures and seeds. ``advice``: what they are told besides the instruction. Raises
+        ``Spent``."""
+        search = self._search
+        async with self._asking:
+            slots = search.context.schedule.samples(round=search.round + 1, count=count, begin=self._sampled)
+            self._sampled += count
+            if self._trial.loop:
+                made = await self._trial.loop.lineages.run(slots, advice=advice)
+            else:
+                search.division = advice
+                asked = await search.payable(slots)
+                made = await search.ask(asked) if asked else ()
+            self._since = self._spent()
+            if not made:
+                raise Spent(search.stop_reason or "tokens")
+            return made
+
+    def _spent(self) -> tuple[int, int, float, int]:
+        purse = self._search.purse
+        return purse.prompt_tokens - purse.shared_tokens, purse.completion_tokens, purse.engine_seconds, self._asked
+
+    async def add(self, files: Mapping[str, str]) -> Candidate:
+        """A candidate of one's own: path (absolute, or relative to the working directory) → text. The questions since
+        the last one belong to it."""
+        search, asking = self._search, self._search.context.asking
+        search.round += 1
+        slot = search.context.schedule.fresh(len(search.pool), round=search.round, slot=0)
+        (asked, told, seconds, turns), before = self._spent(), self._since
+        self._since = self._spent()
+        made = answers.candidate(slot, answers.Made(files=dict(files)), search.pool.candidates,
+                                 prompt_tokens=asked - before[0], completion_tokens=told - before[1],
+                                 engine_seconds=seconds - before[2])  # fmt: skip
+        made = made.model_copy(update={"turns": max(1, turns - before[3])})
+        asking.exchanges[:] = [one.model_copy(update={"owner": made.id}) if one.owner == _OWNER else one
+                               for one in asking.exchanges]  # fmt: skip
+        search.pool.candidates.append(made)
+        search.journal("round", number=search.round, slots=[slot.model_dump(mode="json")], digests=[made.digest],
+                       duplicates=[made.duplicate_of], malformed=[None], tokens_left=search.purse.left)  # fmt: skip
+        return made
+
+    def sandbox(self, files: Mapping[str, str] | None = None) -> AbstractAsyncContextManager[Sandbox]:
+        """A fork of the untouched workspace that holds ``files`` (a candidate's, for instance), for as long as the
+        ``async with`` lasts."""
+        self._forks += 1
+        return self._search.forks.fork(f"{_OWNER}{self._forks}", files or {})
+
+    async def run_tests(self, *candidates: Candidate) -> list[tuple[Cell, ...]]:
+        """What the self-tests say of candidates, in the order of ``tests``; nothing for one without files."""
+        await Evaluation(self._search).run(candidates)
+        return [self._search.pool.rows.get(one.id, ()) for one in candidates]
+
+    def feedback(self, candidate: Candidate) -> tuple[str, ...]:
+        """What ``hc`` would be told of the tests that a candidate fails."""
+        return self._search.feedback(candidate.id)
+
+    def best(self) -> Candidate | None:
+        """What the config's selector picks: by the self-tests where they can tell, else by agreement."""
+        search = self._search
+        search.selection, _ = standing(search.pool, self._trial.config.selector, search.selection)
+        search.journal("select", **search.selection.model_dump(mode="json"))
+        search.beat()
+        return search.pool.candidate(search.selection.chosen) if search.selection.chosen else None
+
+
+async def work(agent: Agent, name: str, trial: Trial) -> None:
+    """Run an agent of one's own on a trial. What it raises is its own failure, never one of the machine."""
+    search, attempt = trial.search, Attempt(trial)
+    try:
+        chosen = await agent.solve(attempt)
+        if chosen is not None and chosen.id not in {one.id for one in search.pool.candidates}:
+            raise ValueError("solve did not return a candidate of this attempt")
+    except Spent as end:
+        search.stop_reason = search.stop_reason or str(end)
+    except HcRayError:
+        raise
+    except Exception as error:
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        search.stop_reason = "error"
+        where = f"{at.filename.rpartition('/')[2]}:{at.lineno}"
+        search.notes.append(f"the agent raised {type(error).__name__}: {error} ({where})")
+    else:
+        search.stop_reason = "finished"
+        if chosen is not None:
+            if search.suite and chosen.files:
+                await Evaluation(search).run([chosen])
+            told = {"selector": name, "chosen": chosen.id, "scores": {}, "clusters": (), "confidence": 0.0}
+            search.selection = Selection.model_validate({**told, "why": f"{name}: returned by the agent"})
+    search.beat()
+
+
+def _messages(question: str | Sequence[Message]) -> tuple[Message, ...]:
+    return (Message(role="user", content=question),) if isinstance(question, str) else tuple(question)

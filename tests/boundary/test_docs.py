@@ -1,0 +1,60 @@
+"""The check of what the documentation tells people to type finds what cannot be typed."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+CHECKOUT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def hooks() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_hooks", CHECKOUT / "docs/hooks.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        ("```sh\n.venv/bin/hc-ray swep -p x  # runs it\n```", "No such command 'swep'"),
+        ("```sh\nhc-ray sweep -p x \\\n    --seed 3\n```", "No such option: --seed"),
+        ("```console\nray exec cluster.yaml 'hc-ray show; exit'\n```", "Missing parameter: trial"),
+        ("```sh\nhc-ray sweep --set solver.sample=8 | tee log\n```", "did you mean solver.samples?"),
+        ("```yaml\nengine:\n  gpu: 2\n```", "did you mean 'gpus'?"),
+        ("Say `hc-ray tasks chek FOLDER`.", "No such command 'chek'"),
+        ("It is `solver.sample: 8` in a config.", "`solver.sample` is no setting"),
+        ("Call `scripts/nothing --all`.", "`scripts/nothing` does not exist"),
+    ],
+)
+def test_what_cannot_be_typed_is_found(hooks: ModuleType, page: str, said: str) -> None:
+    faults = list(hooks.faults_of(page))
+    assert len(faults) == 1 and said in faults[0], faults
+
+
+def test_what_can_be_typed_is_left_alone_and_nothing_of_it_runs(hooks: ModuleType, monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    typed = (
+        "hc-ray show OUT/TRIAL -v > log 2>&1\nscripts/demo  # installs hc-ray into .venv\nhc-ray --install-completion"
+    )
+    said = "`hc-ray ui OUT --port N`, `hc-ray sweep …`, `configs/tasks/TASK`"
+    page = f"```sh\n{typed}\n```\n{said}\n```text\nhc-ray nothing\n```"
+    assert list(hooks.faults_of(page)) == [] and not list(tmp_path.iterdir())
+
+
+def test_every_setting_of_a_config_is_described(hooks: ModuleType, caplog) -> None:
+    page = hooks.config_page()
+    assert "| `samples` | whole number ≥ 1, ≤ 256 | `4` | Candidates per ordinary round" in page and not caplog.records
+
+
+def test_every_command_has_its_help_on_a_page_of_its_own(hooks: ModuleType) -> None:
+    assert "## hc-ray tasks split" in hooks.commands_page() and "--holdout NAME,...|FILE" in hooks.commands_page()
+
+
+def test_a_link_that_leads_nowhere_is_found(hooks: ModuleType) -> None:
+    page = "[a](README.md#limits) [b](https://example.org/x) [c](docs/none.md)"
+    assert list(hooks.dead_links(page, CHECKOUT)) == ["the link docs/none.md leads nowhere"]
