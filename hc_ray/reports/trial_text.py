@@ -79,20 +79,24 @@ def tell_suite(suite: Data | None, stream: IO[str] | None = None) -> None:
         terminal.tell(Section(title, notes=[f"· {line}" for line in lines]), stream)
 
 
-def _asks(test: Data) -> str:
-    """``double(2) → 4`` and the like, on one line."""
-    expectation = test["expectation"]
-    expected = {
+def expected(expectation: Data) -> str:
+    """What a test expects, in words."""
+    words = {
         "value": expectation.get("value", ""),
         "rejected": "must be rejected",
         "property": f"{expectation.get('name', '')} {expectation.get('argument', '')}".strip(),
         "unknown": "no expected value (only compared between candidates)",
-    }[expectation["kind"]]
+    }
+    return str(words[expectation["kind"]])
+
+
+def _asks(test: Data) -> str:
+    """``double(2) → 4`` and the like, on one line."""
     if test["subject"]["kind"] == "check":
         name = str(test["subject"].get("function") or "").removeprefix("test_").replace("_", " ")
         return f"{name}: “{test['sentence'][:120]}”" if test.get("sentence") else name
     given = test["input"] or test["stdin"] or test["subject"]["path"]
-    line = f"{given} → {expected}".replace("\n", "\\n")
+    line = f"{given} → {expected(test['expectation'])}".replace("\n", "\\n")
     return line if len(line) <= 70 else line[:67] + "..."
 
 

@@ -1,104 +1,27 @@
-"""What a client of the MCP server may name, and what of it may be read: folders below those that the user allowed, and
-nothing of them that a task seals or a sweep has learnt."""
+"""A workspace as a client's model may see it, in sandboxes; and the suites that were written for it."""
 
 import functools
+import json
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
 from hc_ray.domain.errors import UserError
-from hc_ray.domain.filetree import Member, pack
+from hc_ray.domain.filetree import Member, pack, unpack
 from hc_ray.domain.ports import Sandbox
+from hc_ray.domain.suite import SelfTest, Suite
 from hc_ray.domain.task import Environment, Task
 from hc_ray.domain.value import digest_of
 from hc_ray.machine.paths import data_root
+from hc_ray_actors.integrations.mcp_folders import Folders, closed, opened
 from hc_ray_actors.remote_place import RemotePlace
 
 WORKDIR = "/workspace"
 """Where a workspace lies in a sandbox."""
-MOST_BYTES, MOST_PATHS = 256 << 20, 20_000
-
-
-def closed(has: Callable[[str], bool]) -> str | None:
-    """What a folder is that holds more than a model may see, by the names in it: the tests and solution of a task, the
-    verdicts of a sweep. None for any other."""
-    if has("task.toml") or (has("instruction.md") and (has("tests") or has("solution"))):
-        return "a task"
-    if has("verifier.json") and has("tests"):
-        return "a sealed task"
-    return "a sweep" if has("sweep.json") or (has("settings.json") and has("sweeps")) else None
-
-
-def _around(path: Path) -> Iterator[tuple[Path, str]]:
-    """The closed folders that a path lies in, or is."""
-    for at in (path, *path.parents):
-        if kind := closed(lambda name: os.path.lexists(at / name)):  # noqa: B023 (called at once)
-            yield at, kind
-
-
-class Folders:
-    """The folders that the user allowed. Every method raises ``UserError`` for a path that it does not answer."""
-
-    def __init__(self, allowed: Sequence[str]) -> None:
-        self.roots = tuple(Path(one).expanduser().resolve() for one in allowed)
-        for given, root in zip(allowed, self.roots, strict=True):
-            if not root.is_dir():
-                raise UserError(f"--allow {given}: not a folder")
-
-    def find(self, given: str) -> Path:
-        """The path that is meant, links resolved; a relative one begins at the first allowed folder. What lies outside
-        is not looked at."""
-        try:
-            path = (self.roots[0] / given).resolve()
-        except (OSError, RuntimeError, ValueError):
-            raise UserError(f"{given!r} is not a path") from None
-        if not any(path.is_relative_to(root) for root in self.roots):
-            known = ", ".join(map(str, self.roots))
-            raise UserError(f"{given} is outside of the folders that hc-ray mcp was allowed ({known}); see --allow")
-        return path
-
-    def unsealed(self, given: str) -> Path:
-        """A path that belongs to no task, but for its environment."""
-        path = self.find(given)
-        if path.is_relative_to(data_root()):
-            raise UserError(f"{given} belongs to hc-ray's own data, which no tool reads")
-        for at, kind in _around(path):
-            if kind != "a sweep" and path.relative_to(at).parts[:1] != ("environment",):
-                raise UserError(f"{given} is part of {kind}, whose tests no tool reads; see hc-ray testgen -p {at}")
-        return path
-
-    def workspace(self, given: str) -> Path:
-        """A folder of which a model may be told."""
-        path = self.unsealed(given)
-        if not path.is_dir():
-            raise UserError(f"{given} is not a folder; name the folder that the work is done in")
-        if any(kind == "a sweep" for _, kind in _around(path)):
-            raise UserError(f"{given} is part of a sweep, which holds verdicts; name the folder that is worked in")
-        return path
-
-    def sweep(self, given: str) -> Path:
-        """A sweep directory, in which no link leads elsewhere."""
-        out = self.find(given)
-        if not (out / "sweep.json").is_file():
-            raise UserError(f"{given} is not a sweep directory (it has no sweep.json)")
-        return self.plain(out, "*", "events/*")
-
-    def trial(self, given: str) -> tuple[Path, str]:
-        """``OUT/TRIAL``, ``OUT/trials/TRIAL`` or ``OUT`` → the sweep directory and the name, empty for ``OUT``."""
-        path = self.find(given)
-        if (path / "sweep.json").is_file():
-            return self.sweep(given), ""
-        out = path.parent.parent if path.parent.name == "trials" else path.parent
-        return self.sweep(str(out)), path.name
-
-    @staticmethod
-    def plain(folder: Path, *patterns: str) -> Path:
-        if link := next((one for part in patterns for one in folder.glob(part) if one.is_symlink()), None):
-            raise UserError(f"{link} is a link; links in a sweep directory are not followed")
-        return folder
+MOST_BYTES, MOST_PATHS, MOST_SUITE = 256 << 20, 20_000, 8 << 20
 
 
 class Contents(NamedTuple):
@@ -132,26 +55,29 @@ class Contents(NamedTuple):
 
 def contents(workspace: Path) -> Contents:
     """Read a workspace. Left out are tasks and sweeps in it, ``.git`` (a history may hold what was removed), hc-ray's
-    own data and what is no file. No link is followed (it leads on within the sandbox), whoever changes the tree
-    meanwhile. Raises ``UserError`` where there is more than a sandbox is given."""
+    own data and what is no file. No link is followed: it leads on within the sandbox. Raises ``UserError`` where there
+    is more than a sandbox is given."""
     members, left_out, size = [Member(WORKDIR, "folder", 0o755)], [], 0
-    for here, folders, files, at in os.fwalk(workspace):
-        names, inside = sorted([*folders, *files]), os.path.relpath(here, workspace)
-        for name in names:
-            path = os.path.normpath(f"{inside}/{name}")
-            kind = closed(functools.partial(_there, at, name)) if name in folders else None
-            kind = kind or ("history" if name == ".git" else "sealed" if name.endswith(".sealed.tar.gz") else None)
-            kind = kind or ("hc-ray's own data" if Path(here, name) == data_root() else None)
-            got = kind or _member(f"{WORKDIR}/{path}", name, at)
-            if isinstance(got, Member):
-                members.append(got)
-                size += len(got.data)
-            else:
-                left_out.append(f"{path}: {got}")
-                folders[:] = [one for one in folders if one != name]
-            if size > MOST_BYTES or len(members) > MOST_PATHS:
-                most = f"{MOST_BYTES >> 20} MiB or {MOST_PATHS:,} paths"
-                raise UserError(f"{workspace} holds more than {most}; name a smaller folder")
+    root = opened(workspace, os.O_DIRECTORY)
+    try:
+        for here, folders, files, at in os.fwalk(".", dir_fd=root):
+            for name in sorted([*folders, *files]):
+                path = os.path.normpath(f"{here}/{name}")
+                kind = closed(functools.partial(_there, at, name)) if name in folders else None
+                kind = kind or ("history" if name == ".git" else "sealed" if name.endswith(".sealed.tar.gz") else None)
+                kind = kind or ("hc-ray's own data" if workspace / path == data_root() else None)
+                got = kind or _member(f"{WORKDIR}/{path}", name, at)
+                if isinstance(got, Member):
+                    members.append(got)
+                    size += len(got.data)
+                else:
+                    left_out.append(f"{path}: {got}")
+                    folders[:] = [one for one in folders if one != name]
+                if size > MOST_BYTES or len(members) > MOST_PATHS:
+                    most = f"{MOST_BYTES >> 20} MiB or {MOST_PATHS:,} paths"
+                    raise UserError(f"{workspace} holds more than {most}; name a smaller folder")
+    finally:
+        os.close(root)
     return Contents(tuple(members), tuple(left_out[:20]))
 
 
@@ -195,3 +121,54 @@ class FilledPlace:
             await sandbox.close()
             raise
         return sandbox
+
+
+def _shelf(workspace: Path) -> Path:
+    """Where the suites of a workspace are kept, this user's alone."""
+    return data_root() / "mcp" / digest_of(str(workspace))[:16]
+
+
+def keep(workspace: Path, suite: Suite, tar: bytes) -> Path:
+    """Keep a suite, and what the workspace held when it was written: of the last suite alone. Answers its file."""
+    shelf = _shelf(workspace)
+    shelf.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for old in shelf.glob("*.tar"):
+        old.unlink()
+    file = shelf / f"{suite.hash[:12]}.json"
+    for path, data in ((file.with_suffix(".tar"), tar), (file, suite.model_dump_json(indent=1).encode())):
+        new = path.with_name(f".{path.name}")
+        new.write_bytes(data)
+        new.replace(path)
+    return file
+
+
+def kept(workspace: Path, given: str | None, folders: Folders) -> tuple[str, Sequence[SelfTest], Contents | None]:
+    """The name and tests of a suite, and the workspace that it was written for, where that is known: the last one of
+    a workspace, an earlier one by its name, or one in a file. Raises ``UserError``."""
+    files = {
+        file.stem: file for file in sorted(_shelf(workspace).glob("*.json"), key=lambda one: one.stat().st_mtime_ns)
+    }
+    if given is None and not files:
+        raise UserError(f"no suite was generated for {workspace}; call generate_tests first, or name a suite's file")
+    name = [*files][-1] if given is None else given
+    if name not in files:
+        return name, _read(folders.unsealed(name), name), None
+    before = files[name].with_suffix(".tar")
+    held = Contents(unpack(before.read_bytes()).members) if before.is_file() else None
+    return name, _read(files[name], name), held
+
+
+def _read(file: Path, given: str) -> Sequence[SelfTest]:
+    """The tests of a suite as a trial, a sweep, `testgen --json` or this server keeps it. What a file that is none
+    holds is not told."""
+    try:
+        with os.fdopen(opened(file), "rb") as stream:
+            data = json.loads(stream.read(MOST_SUITE))
+        suite = Suite.model_validate(data.get("suite", data))
+    except OSError as error:
+        raise UserError(f"{given}: no suite of this workspace, and no file: {error.strerror}") from None
+    except (ValueError, AttributeError, RecursionError):
+        raise UserError(f"{given} is no suite; generate_tests and hc-ray testgen --json write one") from None
+    if not suite.tests:
+        raise UserError(f"{given} holds no test")
+    return suite.tests

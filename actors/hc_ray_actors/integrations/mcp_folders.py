@@ -1,0 +1,122 @@
+"""What a client of the MCP server may name: folders below those that the user allowed, and nothing of them that a task
+seals or a sweep has learnt. What was allowed is then read without following a link, whoever puts one there
+meanwhile."""
+
+import errno
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from hc_ray.domain.errors import UserError
+from hc_ray.machine.paths import data_root
+from hc_ray.stores.sweep_directory import SweepStore
+
+
+def closed(has: Callable[[str], bool]) -> str | None:
+    """What a folder is that holds more than a model may see, by the names in it: the tests and solution of a task, the
+    verdicts of a sweep. None for any other."""
+    if has("task.toml") or (has("instruction.md") and (has("tests") or has("solution"))):
+        return "a task"
+    if has("verifier.json") and has("tests"):
+        return "a sealed task"
+    return "a sweep" if has("sweep.json") or (has("settings.json") and has("sweeps")) else None
+
+
+def _around(path: Path) -> Iterator[tuple[Path, str]]:
+    """The closed folders that a path lies in, or is."""
+    for at in (path, *path.parents):
+        if kind := closed(lambda name: os.path.lexists(at / name)):  # noqa: B023 (called at once)
+            yield at, kind
+
+
+def opened(path: Path, flags: int = 0) -> int:
+    """A descriptor of an absolute path, for reading. Raises ``UserError`` where a link is on the way, ``OSError`` where
+    it cannot be read."""
+    at = os.open("/", os.O_PATH | os.O_DIRECTORY)
+    for number, part in enumerate(path.parts[1:], 2):
+        way = os.O_PATH | os.O_DIRECTORY if number < len(path.parts) else os.O_NONBLOCK | flags
+        try:
+            below = os.open(part, way | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENOTDIR):
+                raise UserError(f"{path} is no such path, or leads through a link, which is not followed") from None
+            raise
+        finally:
+            os.close(at)
+        at = below
+    return at
+
+
+class PlainStore(SweepStore):
+    """A sweep directory, read without following a link."""
+
+    def read(self, path: str) -> bytes:
+        with os.fdopen(opened(Path(self._path(path))), "rb") as stream:
+            return stream.read()
+
+    def list(self, prefix: str) -> list[str]:
+        try:
+            root = opened(Path(self._path(prefix)), os.O_DIRECTORY)
+        except FileNotFoundError:
+            return []
+        try:
+            found = [f"{prefix}/{at}/{name}" for at, _, files, _ in os.fwalk(".", dir_fd=root) for name in files]
+        finally:
+            os.close(root)
+        return sorted(map(os.path.normpath, found))
+
+
+class Folders:
+    """The folders that the user allowed. Every method raises ``UserError`` for a path that it does not answer."""
+
+    def __init__(self, allowed: Sequence[str]) -> None:
+        self.roots = tuple(Path(one).expanduser().resolve() for one in allowed)
+        for given, root in zip(allowed, self.roots, strict=True):
+            if not root.is_dir():
+                raise UserError(f"--allow {given}: not a folder")
+
+    def find(self, given: str) -> Path:
+        """The path that is meant, links resolved; a relative one begins at the first allowed folder. What lies outside
+        is not looked at."""
+        try:
+            path = (self.roots[0] / given).resolve()
+        except (OSError, RuntimeError, ValueError):
+            raise UserError(f"{given!r} is not a path") from None
+        if not any(path.is_relative_to(root) for root in self.roots):
+            known = ", ".join(map(str, self.roots))
+            raise UserError(f"{given} is outside of the folders that hc-ray mcp was allowed ({known}); see --allow")
+        return path
+
+    def unsealed(self, given: str) -> Path:
+        """A path that belongs to no task, but for its environment."""
+        path = self.find(given)
+        if path.is_relative_to(data_root()):
+            raise UserError(f"{given} belongs to hc-ray's own data, which no tool reads")
+        for at, kind in _around(path):
+            if kind != "a sweep" and path.relative_to(at).parts[:1] != ("environment",):
+                raise UserError(f"{given} is part of {kind}, whose tests no tool reads; see hc-ray testgen -p {at}")
+        return path
+
+    def workspace(self, given: str) -> Path:
+        """A folder of which a model may be told."""
+        path = self.unsealed(given)
+        if not path.is_dir():
+            raise UserError(f"{given} is not a folder; name the folder that the work is done in")
+        if any(kind == "a sweep" for _, kind in _around(path)):
+            raise UserError(f"{given} is part of a sweep, which holds verdicts; name the folder that is worked in")
+        return path
+
+    def sweep(self, given: str) -> PlainStore:
+        """A sweep directory."""
+        out = self.find(given)
+        if not (out / "sweep.json").is_file():
+            raise UserError(f"{given} is not a sweep directory (it has no sweep.json)")
+        return PlainStore(str(out))
+
+    def trial(self, given: str) -> tuple[PlainStore, str]:
+        """``OUT/TRIAL``, ``OUT/trials/TRIAL`` or ``OUT`` → the sweep directory and the name, empty for ``OUT``."""
+        path = self.find(given)
+        if (path / "sweep.json").is_file():
+            return self.sweep(given), ""
+        out = path.parent.parent if path.parent.name == "trials" else path.parent
+        return self.sweep(str(out)), path.name

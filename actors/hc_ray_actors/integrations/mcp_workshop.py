@@ -1,0 +1,238 @@
+"""What the tools of the MCP server do: self-tests written and run, a task in parts, sweeps and trials told.
+
+Suites are the model's own, written from an instruction. Nothing here imports what opens a task's tests, and no answer
+holds what a verifier printed."""
+
+import asyncio
+import contextlib
+import itertools
+from collections import defaultdict
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+
+from hc_ray.agent.budget import Asking, Purse, payable
+from hc_ray.agent.role import RoleModel
+from hc_ray.agent.sandbox_forks import SandboxForks
+from hc_ray.domain.config import RoleName, SolverConfig, SweepConfig
+from hc_ray.domain.errors import UserError
+from hc_ray.domain.prompt import Malformed
+from hc_ray.domain.seeds import seed_of
+from hc_ray.domain.suite import Cell, SelfTest
+from hc_ray.domain.task import Environment, Task
+from hc_ray.domain.value import digest_of
+from hc_ray.reports.status import status_of
+from hc_ray.reports.trial_text import expected
+from hc_ray.reports.trial_view import describe, find_trial
+from hc_ray.search import decompose
+from hc_ray.search.orchestrate import make_suite
+from hc_ray.search.selection import deciding
+from hc_ray.selftests.suite_runs import SuiteRuns
+from hc_ray.spec.reading import read_spec
+from hc_ray.stores.sweep_directory import read_parquet
+from hc_ray_actors.backends import choose
+from hc_ray_actors.driver.configs import drafts, settle
+from hc_ray_actors.integrations.mcp_folders import Folders
+from hc_ray_actors.integrations.mcp_workspace import WORKDIR, FilledPlace, contents, keep, kept
+from hc_ray_actors.jobs.answering import answering
+from hc_ray_actors.remote_place import RemotePlace, Station
+from hc_ray_actors.sandboxes import Sandboxes
+
+Folder = Annotated[str, Field(description="The folder that the work is done in. It is copied and never changed.")]
+Asked = Annotated[str, Field(description="What the result must be, in words; paths relative to the workspace.")]
+Named = Annotated[str | None, Field(description="A suite of generate_tests, or a suite's file. Default: the last one.")]
+
+
+class ToldTest(BaseModel):
+    """A self-test as a reader sees it."""
+
+    test_name: str
+    category: str
+    what: str = Field(description="The call, command, file or check.")
+    expected: str
+    sentence: str = Field(description="The sentence of the instruction that it tests.")
+    guard: bool = Field(description="It passes before any work is done and must stay so.")
+
+
+class GeneratedSuite(BaseModel):
+    suite: str = Field(description="The name to give to run_tests.")
+    file: str = Field(description="Where the suite is kept, as JSON.")
+    weak: bool = Field(description="No test of it can tell a right result from an empty one.")
+    tests: list[ToldTest]
+    dropped: dict[str, str] = Field(description="The tests that were not admitted, and why.")
+    left_out: list[str] = Field(description="What of the workspace the model was not told of.")
+    tokens: int
+
+
+class Failure(BaseModel):
+    test_name: str
+    error: str
+    expected: str
+    actual: str
+
+
+class SuiteRun(BaseModel):
+    """Of the tests that expect something; inputs without an expectation are not counted."""
+
+    passed: int
+    failed: int
+    total: int
+    progress: float = Field(description="The share that passed, 0 to 1.")
+    failures: list[Failure]
+    suite: str
+    weak: bool
+    left_out: list[str]
+
+
+class Parts(BaseModel):
+    parts: list[decompose.Subtask]
+    by_model: bool = Field(description="False: the model gave no usable answer, and these are the generic parts.")
+
+
+class Workshop:
+    """The tools, as methods of the same names, and what they work with: engines, started when a model is first asked,
+    and the sandboxes of this machine. A tool raises ``HcRayError`` for what it refuses."""
+
+    def __init__(self, config: SweepConfig, folders: Folders, image: str) -> None:
+        alone = {"agents": ("hc",), "split": "dev", "tags": (), "configs": (), "grid": {}}
+        parts = config.solver.model_copy(update={"decompose": "model"})  # so that a decomposer of one's own is planned
+        self._config, self._folders = config.model_copy(update={**alone, "solver": parts}), folders
+        self._image = image
+        self._opened = contextlib.AsyncExitStack()
+        self._opening = asyncio.Lock()
+        self._crew: tuple[SolverConfig, dict[RoleName, RoleModel]] | None = None
+        self._place: RemotePlace | None = None
+        self._turns: defaultdict[Path, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """Calls on one workspace follow each other: their sandboxes have the same names."""
+        self._numbers = itertools.count(1)
+
+    async def close(self) -> None:
+        """End sandboxes and engines."""
+        await self._opened.aclose()
+
+    async def _models(self) -> tuple[SolverConfig, dict[RoleName, RoleModel]]:
+        async with self._opening:
+            if self._crew is None:
+                (planned, *_), _ = await asyncio.to_thread(lambda: settle(drafts(self._config)))
+                roles = await self._opened.enter_async_context(answering(planned.models))
+                self._crew = planned.config.solver, roles
+            return self._crew
+
+    async def _filled(self, task: Task, tar: bytes) -> FilledPlace:
+        """Sandboxes that hold a workspace."""
+        async with self._opening:
+            if self._place is None:
+                choice = await asyncio.to_thread(choose, self._config.sandbox, [task])
+                sandboxes = Sandboxes(choice.backend, None, self._config.sandbox_slots)
+                self._opened.push_async_callback(sandboxes.close_all)
+                self._place = RemotePlace({"here": Station(sandboxes)}, {})
+            return FilledPlace(self._place, tar)
+
+    async def generate_tests(self, workspace: Folder, instruction: Asked) -> GeneratedSuite:
+        """Write tests for an instruction before the work is done, and keep those that can run, are stable and can fail.
+        May take minutes."""
+        _said(instruction)
+        path = self._folders.workspace(workspace)
+        async with self._turns[path]:
+            seen = await asyncio.to_thread(contents, path)
+            task = seen.task(path, instruction, self._image)
+            place = await self._filled(task, seen.tar)
+            solver, roles = await self._models()
+            limit = solver.testgen.seconds
+            try:
+                async with asyncio.timeout(limit):
+                    suite = await make_suite(task, config=solver, seed=0, tester=roles["tester"], place=place)
+            except TimeoutError:
+                raise UserError(f"the suite was not finished within {limit:g} s (solver.testgen.seconds)") from None
+            file = await asyncio.to_thread(keep, path, suite, seen.tar)
+        reasons = {verdict.id: verdict.reason for verdict in suite.gate}
+        return GeneratedSuite(
+            suite=file.stem,
+            file=str(file),
+            weak=not deciding(suite.tests),
+            tests=[_told(test) for test in suite.tests],
+            dropped={test.id: reasons.get(test.id, "") for test in suite.dropped},
+            left_out=list(seen.left_out),
+            tokens=suite.prompt_tokens + suite.completion_tokens,
+        )
+
+    async def run_tests(self, workspace: Folder, suite: Named = None) -> SuiteRun:
+        """Run generated tests on a copy of the workspace in a sandbox."""
+        path = self._folders.workspace(workspace)
+        async with self._turns[path]:
+            name, tests, before = await asyncio.to_thread(kept, path, suite, self._folders)
+            now = await asyncio.to_thread(contents, path)
+            before = before or now
+            task = before.task(path, "", self._image)
+            forks = SandboxForks(await self._filled(task, before.tar), task, f"run {next(self._numbers)}")
+            state = {"": "the workspace as it is now"}
+            forks.remember(state, now.since(before))
+            try:
+                cells = await SuiteRuns(forks).try_out("workspace", state, tests)
+            finally:
+                await forks.close()
+        asked = [pair for pair in zip(tests, cells, strict=True) if pair[0].expectation.kind != "unknown"]
+        failures = [_failure(test, cell) for test, cell in asked if cell.outcome != "pass"]
+        passed = len(asked) - len(failures)
+        return SuiteRun(
+            passed=passed,
+            failed=len(failures),
+            total=len(asked),
+            progress=round(passed / len(asked), 4) if asked else 0.0,
+            failures=failures,
+            suite=name,
+            weak=not deciding(tests),
+            left_out=list(now.left_out),
+        )
+
+    async def decompose(self, instruction: Asked) -> Parts:
+        """Divide an instruction into three to five parts."""
+        _said(instruction)
+        _, roles = await self._models()
+        asking = Asking(roles.get("decomposer", roles["solver"]), Purse(self._config.budget.tokens))
+        spec = read_spec(instruction, Environment(workdir=WORKDIR))
+        prompt = decompose.ask(spec, seed=seed_of(digest_of(instruction), 0, "decomposer"))
+        if not await payable([(asking, prompt)]):
+            raise UserError(f"the instruction is longer than a trial's budget ({self._config.budget.tokens:,} tokens)")
+        (answer,) = await asking.all([("decompose", prompt)])
+        parts = decompose.read(answer)
+        found = decompose.GENERIC if isinstance(parts, Malformed) else parts
+        return Parts(parts=list(found), by_model=found is not decompose.GENERIC)
+
+    async def sweep_status(self, out: Annotated[str, Field(description="A sweep directory.")]) -> dict[str, Any]:
+        """How far a sweep is."""
+        return await asyncio.to_thread(lambda: status_of(self._folders.sweep(out)))
+
+    async def show_trial(
+        self, trial: Annotated[str, Field(description="OUT/TRIAL; a part of the name is enough.")]
+    ) -> dict[str, Any]:
+        """Explain one trial of a sweep: instruction, self-tests, pass matrix, candidates, selection, verdict."""
+        store, name = self._folders.trial(trial)
+        described = await asyncio.to_thread(lambda: describe(store, find_trial(store, name), read_table=read_parquet))
+        return {key: value for key, value in described.items() if key != "exchanges"}
+
+
+def _said(instruction: str) -> None:
+    if not instruction.strip():
+        raise UserError("the instruction is empty; say what the result must be")
+
+
+def _told(test: SelfTest) -> ToldTest:
+    check = test.subject.kind == "check"
+    what = (test.subject.function or "") if check else " ".join(f"{test.subject.path} {test.input}".split())
+    return ToldTest(
+        test_name=test.id,
+        category=test.category,
+        what=what[:400],
+        expected=expected(test.expectation.model_dump())[:400],
+        sentence=test.sentence,
+        guard=test.guard,
+    )
+
+
+def _failure(test: SelfTest, cell: Cell) -> Failure:
+    error = f"{cell.outcome}: {cell.detail}" if cell.detail else cell.outcome
+    return Failure(
+        test_name=test.id, error=error, expected=expected(test.expectation.model_dump()), actual=cell.observed or ""
+    )
