@@ -65,6 +65,8 @@ class Server:
                 return task.result()
             except HcRayError as error:
                 raise ToolError(scrub(" ".join(str(error).split()))) from None
+            except OSError as error:
+                raise ToolError(f"the system says: {error.strerror}") from None
             except Exception as error:
                 # The text of a bug may quote what was read.
                 print(f"hc-ray mcp: bug: {type(error).__name__}", file=sys.stderr)
