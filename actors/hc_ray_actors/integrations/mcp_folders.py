@@ -13,12 +13,13 @@ from hc_ray.stores.sweep_directory import SweepStore
 
 
 def closed(has: Callable[[str], bool]) -> str | None:
-    """What a folder is that holds more than a model may see, by the names in it: the tests and solution of a task, the
-    verdicts of a sweep. None for any other."""
-    if has("task.toml") or (has("instruction.md") and (has("tests") or has("solution"))):
+    """What a folder is that holds more than a model may see, by the names in it: the tests and solution of a task, what
+    verifiers printed, the verdicts of a sweep. None for any other."""
+    graded = has("tests") or has("solution")
+    if has("task.toml") or (has("instruction.md") and graded) or (has("task.yaml") and has("run-tests.sh")):
         return "a task"
-    if has("verifier.json") and has("tests"):
-        return "a sealed task"
+    if (has("verifier.json") and graded) or (has("sealed") and has("public")):
+        return "the data of hc-ray"
     return "a sweep" if has("sweep.json") or (has("settings.json") and has("sweeps")) else None
 
 
@@ -90,11 +91,12 @@ class Folders:
     def unsealed(self, given: str) -> Path:
         """A path that belongs to no task, but for its environment."""
         path = self.find(given)
-        if path.is_relative_to(data_root()):
-            raise UserError(f"{given} belongs to hc-ray's own data, which no tool reads")
-        for at, kind in _around(path):
-            if kind != "a sweep" and path.relative_to(at).parts[:1] != ("environment",):
-                raise UserError(f"{given} is part of {kind}, whose tests no tool reads; see hc-ray testgen -p {at}")
+        around = [*_around(path), *((data_root(), "the data of hc-ray"),) * path.is_relative_to(data_root())]
+        for at, kind in around:
+            if kind == "a task" and path.relative_to(at).parts[:1] != ("environment",):
+                raise UserError(f"{given} is part of a task, whose tests no tool reads; see hc-ray testgen -p {at}")
+            if kind == "the data of hc-ray":
+                raise UserError(f"{given} is part of {kind}, which no tool reads")
         return path
 
     def workspace(self, given: str) -> Path:
@@ -108,7 +110,7 @@ class Folders:
 
     def sweep(self, given: str) -> PlainStore:
         """A sweep directory."""
-        out = self.find(given)
+        out = self.unsealed(given)
         if not (out / "sweep.json").is_file():
             raise UserError(f"{given} is not a sweep directory (it has no sweep.json)")
         return PlainStore(str(out))

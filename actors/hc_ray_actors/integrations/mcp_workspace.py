@@ -63,16 +63,16 @@ def contents(workspace: Path) -> Contents:
         for here, folders, files, at in os.fwalk(".", dir_fd=root):
             for name in sorted([*folders, *files]):
                 path = os.path.normpath(f"{here}/{name}")
-                kind = closed(functools.partial(_there, at, name)) if name in folders else None
-                kind = kind or ("history" if name == ".git" else "sealed" if name.endswith(".sealed.tar.gz") else None)
-                kind = kind or ("hc-ray's own data" if workspace / path == data_root() else None)
+                kind = "history" if name == ".git" else "sealed" if name.endswith(".sealed.tar.gz") else None
+                kind = kind or ("the data of hc-ray" if workspace / path == data_root() else None)
                 got = kind or _member(f"{WORKDIR}/{path}", name, at)
                 if isinstance(got, Member):
                     members.append(got)
                     size += len(got.data)
                 else:
                     left_out.append(f"{path}: {got}")
-                    folders[:] = [one for one in folders if one != name]
+                if name in folders and not (isinstance(got, Member) and got.kind == "folder"):
+                    folders.remove(name)  # a walk opens a link to a folder before it passes over it
                 if size > MOST_BYTES or len(members) > MOST_PATHS:
                     most = f"{MOST_BYTES >> 20} MiB or {MOST_PATHS:,} paths"
                     raise UserError(f"{workspace} holds more than {most}; name a smaller folder")
@@ -94,9 +94,13 @@ def _member(path: str, name: str, at: int) -> Member | str:
     try:
         state = os.stat(name, dir_fd=at, follow_symlinks=False)
         if stat.S_ISDIR(state.st_mode):
-            return Member(path, "folder", stat.S_IMODE(state.st_mode) | 0o700)
+            kind = closed(functools.partial(_there, at, name))
+            return kind or Member(path, "folder", stat.S_IMODE(state.st_mode) | 0o700)
         if stat.S_ISLNK(state.st_mode):
-            return Member(path, "link", 0o777, target=os.readlink(name, dir_fd=at))
+            target = os.readlink(name, dir_fd=at)
+            leads = Path(os.path.realpath(os.path.join(f"/proc/self/fd/{at}", target)))  # noqa: PTH118
+            ours = leads.is_relative_to(data_root())  # the guard of what is sealed lets nobody make such a link
+            return "a link to the data of hc-ray" if ours else Member(path, "link", 0o777, target=target)
         if not stat.S_ISREG(state.st_mode):
             return "no file"
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=at)
