@@ -81,6 +81,8 @@ def why_silent(address: str) -> str | None:
     """None where a Ray cluster answers at ``host:port``; else what happened instead. Raises ``PlatformError`` where a
     cluster refuses this process's token: Ray itself would try for a minute and not say why."""
     host, _, port = address.rpartition(":")
+    if not (host and port.isdecimal()):
+        return "an address is HOST:PORT"
     until, heard = time.monotonic() + PROBE_SECONDS, b""
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=PROBE_SECONDS) as wire:
@@ -96,7 +98,7 @@ def why_silent(address: str) -> str | None:
     except TimeoutError:
         if not heard:
             return f"no answer within {PROBE_SECONDS:g} s"
-    except (OSError, ValueError) as fault:
+    except (OSError, OverflowError) as fault:
         if not heard:
             return str(fault)
     if len(heard) < 9:

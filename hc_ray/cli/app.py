@@ -12,7 +12,7 @@ import typer
 
 from hc_ray import __version__
 from hc_ray.cli import audit, best, climb, machine, mcp, models, monitor, report, skills, sweep, tasks, trials
-from hc_ray.domain.errors import HcRayError, InfrastructureError, UserError
+from hc_ray.domain.errors import HcRayError, InfrastructureError, StoreError, UserError
 
 NAME = "hc-ray"
 DEBUG = "--debug"
@@ -85,7 +85,7 @@ def _usage(error: Exception) -> int:
 
 
 def _fault(error: Exception) -> int:
-    if isinstance(error, UserError):
+    if isinstance(error, UserError | StoreError):
         return _end(2, str(error))
     if isinstance(error, InfrastructureError):
         return _end(1, f"{type(error).__name__}: {_first_line(error)} (rerun with {DEBUG} for the details)")

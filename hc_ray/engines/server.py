@@ -36,6 +36,7 @@ PORTS = range(20_000, 30_000)
 PORT_ATTEMPTS = 3
 _EXCEPTION = re.compile(r"\b[A-Z]\w*(?:Error|Exception): (?!.*[Rr]oot cause).*")
 _FAULT = re.compile(r"\berror\b|\bfailed\b|out of memory|unable to|cannot", re.I)
+_ROOM = re.compile(r"insufficient memory|out of memory", re.I)
 
 
 class ServerProcess:
@@ -194,11 +195,13 @@ def _options(preset: str, config: EngineConfig, model: str, host: str) -> list[s
 
 def told(log: Sequence[str]) -> str:
     """The line of a server's log that best says why it ended: the last exception that names a cause, else the first
-    line that speaks of a fault, else the last line."""
+    line that speaks of a fault, else the last line; a line that speaks of memory before all others."""
     lines = [" ".join(line.split()) for line in log if line.strip()]
     exceptions = [found[0] for line in lines if (found := _EXCEPTION.search(line))]
     faults = [line for line in lines if _FAULT.search(line)]
-    return next(iter(exceptions[-1:] + faults[:1] + lines[-1:]), "it said nothing")[:300]
+    room = [line for line in exceptions + lines if _ROOM.search(line)]
+    best = next(iter(room[:1] + exceptions[-1:] + faults[:1] + lines[-1:]), "it said nothing")[:300]
+    return best + ("; a smaller model or engine.context_tokens takes less" if room else "")
 
 
 def free_port(host: str) -> int:

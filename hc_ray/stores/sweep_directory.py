@@ -28,6 +28,7 @@ COMMITTING = frozenset({"sweep.json", "lease.json", "result.json"})
 COMMITTING_FOLDERS = ("suites/", "climb/")
 ANSWER_SECONDS = 15.0
 """An object store that is silent for so long at first contact is unreachable: pyarrow itself waits for many minutes."""
+REMEDY = "check the URI, the network and the store's credentials"
 
 
 class SweepStore:
@@ -216,9 +217,9 @@ def _reach(uri: str) -> None:
             [sys.executable, "-c", words, uri], capture_output=True, text=True, timeout=ANSWER_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
-        raise StoreError(f"{uri}: cannot be opened: no answer within {ANSWER_SECONDS:.0f} s") from None
+        raise StoreError(f"{uri}: cannot be opened: no answer within {ANSWER_SECONDS:.0f} s; {REMEDY}") from None
     if asked.returncode:
-        raise StoreError(f"{uri}: cannot be opened: {asked.stderr.strip().rpartition(chr(10))[2]}")
+        raise StoreError(f"{uri}: cannot be opened: {asked.stderr.strip().rpartition(chr(10))[2]}; {REMEDY}")
 
 
 def _lasts(path: str) -> bool:

@@ -137,10 +137,14 @@ def test_a_port_that_was_taken_meanwhile_is_left_to_whoever_has_it(taken, error,
     assert len(chosen) == min(taken + 1, 3)
 
 
+LESS = "; a smaller model or engine.context_tokens takes less"
+
+
 @pytest.mark.parametrize(("log", "says"), [
     (["load: failed to load model", "main: exiting"], "load: failed to load model"),
     (["a", "  b  c "], "b c"), ([], "it said nothing"),
-    (["(core) ERROR torch.OutOfMemoryError: CUDA out of memory", "x"], "OutOfMemoryError: CUDA out of memory"),
+    (["(core) ERROR torch.OutOfMemoryError: CUDA out of memory", "x"], f"OutOfMemoryError: CUDA out of memory{LESS}"),
+    (["malloc: insufficient memory (3 MB)", "RuntimeError: no"], f"malloc: insufficient memory (3 MB){LESS}"),
 ])  # fmt: skip
 def test_of_a_log_the_line_that_names_the_cause_is_told(log, says):
     assert told(log) == says
