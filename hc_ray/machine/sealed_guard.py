@@ -61,6 +61,18 @@ def door() -> Iterator[None]:
         _here.open = before
 
 
+@contextlib.contextmanager
+def relative_to(folder: int) -> Iterator[None]:
+    """In this thread, for one call with ``dir_fd=folder``: relative paths are meant from this open folder. The audit
+    event does not say so; without it the guard has to read a relative path from every folder that the process has
+    open, which costs an actor with hundreds of descriptors half a millisecond."""
+    _here.folder = folder
+    try:
+        yield
+    finally:
+        _here.folder = None
+
+
 @functools.cache  # each hook is asked for ever
 def install(sealed_root: Path) -> None:
     """From now on, for the life of this process, raise ``LeakError`` when a path under ``sealed_root`` is opened,
@@ -109,7 +121,12 @@ class _Guarded:
         path = os.fsdecode(argument)
         if path.startswith("file:"):  # SQLite's way to name a file
             path = path.removeprefix("file:").partition("?")[0]
-        places = [path] if path.startswith("/") else [os.path.abspath(path), *_relative_to_descriptors(path)]  # noqa: PTH100
+        if path.startswith("/"):
+            places = [path]
+        elif (folder := getattr(_here, "folder", None)) is not None:
+            places = [f"{_target(folder)}/{path}"]
+        else:
+            places = [os.path.abspath(path), *_relative_to_descriptors(path)]  # noqa: PTH100
         return any(
             self._below(place) or self._below(os.path.realpath(place)) or self._linked(place) for place in places
         )

@@ -7,6 +7,8 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from hc_ray.machine.sealed_guard import relative_to
+
 _O_PATH: int = getattr(os, "O_PATH", 0)
 """Linux only; other systems may import this module, and are told by ``bwrap_sandbox.probe`` why they cannot use it."""
 PATH_ONLY = _O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -16,9 +18,15 @@ MAX_DEPTH = 200
 """Folders within folders that are looked at; every level costs a descriptor."""
 
 
+def open_at(name: str, flags: int, folder: int, mode: int = 0o600) -> int:
+    """A descriptor of what an open folder holds under a name."""
+    with relative_to(folder):
+        return os.open(name, flags, mode, dir_fd=folder)
+
+
 @contextmanager
 def opened(name: str, flags: int, folder: int | None = None, mode: int = 0o600) -> Iterator[int]:
-    file = os.open(name, flags, mode, dir_fd=folder)
+    file = os.open(name, flags, mode) if folder is None else open_at(name, flags, folder, mode)
     try:
         yield file
     finally:
@@ -32,13 +40,28 @@ def unlocked(name: str, folder: int, state: os.stat_result) -> Iterator[int]:
     if locked:
         with opened(name, PATH_ONLY | os.O_DIRECTORY, folder) as place:
             os.chmod(f"/proc/self/fd/{place}", 0o700)  # noqa: PTH101 (the open folder itself, never a name)
-    below = os.open(name, FOLDER, dir_fd=folder)
+    below = open_at(name, FOLDER, folder)
     try:
         yield below
     finally:
         if locked:
             os.fchmod(below, stat.S_IMODE(state.st_mode))
         os.close(below)
+
+
+def empty(folder: int, depth: int = 0) -> None:
+    """Remove all that an open folder holds. Raises ``OSError``, or ``ValueError`` for folders nested too deeply."""
+    if depth > MAX_DEPTH:
+        raise ValueError(f"folders nest deeper than {MAX_DEPTH}")
+    with os.scandir(folder) as entries:
+        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for name, is_folder in found:
+        if is_folder:
+            with unlocked(name, folder, os.stat(name, dir_fd=folder, follow_symlinks=False)) as below:
+                empty(below, depth + 1)
+            os.rmdir(name, dir_fd=folder)
+        else:
+            os.unlink(name, dir_fd=folder)
 
 
 def link_target(name: str, folder: int) -> str | None:

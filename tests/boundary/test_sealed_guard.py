@@ -6,6 +6,8 @@ import pytest
 
 from tests.fakes.processes import ran
 
+AT = "name, folder = '{}', os.open({}, 0)\nwith guard.relative_to(folder): os.open(name, 0, dir_fd=folder)"
+ELSEWHERE = "os.chdir(root); open('sealed/test.sh')"
 WAYS = {
     "by its path": "open(sealed / 'test.sh')",
     "as bytes": "open(os.fsencode(sealed / 'test.sh'), 'rb')",
@@ -18,6 +20,11 @@ WAYS = {
     "by a hard link made later": "subprocess.run(['ln', 'x', 'y'], cwd=root); open(root / 'hard')",
     "by os.open": "os.open(sealed / 'test.sh', os.O_RDONLY)",
     "relative to a folder that is open": "os.open('sealed/test.sh', os.O_RDONLY, dir_fd=os.open(root, os.O_RDONLY))",
+    "relative to a folder that is named": AT.format("sealed/test.sh", "root"),
+    "by a link in a folder that is named": AT.format("symbolic", "root"),
+    "by a hard link in a folder that is named": AT.format("hard", "root"),
+    "by a folder that is a link, in a folder that is named": AT.format("folder/test.sh", "root"),
+    "relative to another folder than the one that was named": AT.format("sealed-not", "root") + "\n" + ELSEWHERE,
     "by a descriptor that was inherited": "open('/proc/self/fd/%d' % inherited)",
     "as a descriptor that was inherited": "open(inherited)",
     "by writing over it": "open(sealed / 'test.sh', 'w')",
@@ -59,6 +66,7 @@ FREE = {"a neighbour of the sealed root": "open(root / 'sealed-not')", "a file w
         "a relative path beside open folders": "os.chdir('/'); os.open('sealed-not', 0, dir_fd=os.open(root, 0))",
         "a relative path that an open sealed folder lacks": LACKING,
         "a relative path while another thread looks the sealed files up": RACE,
+        "a relative path in a folder that is named": AT.format("sealed-not", "root"),
         "a program": "subprocess.run(['true', str(root)], check=True)",
         "what goes through the door": "with guard.door(): open(sealed / 'test.sh')"}  # fmt: skip
 PROBE = """

@@ -2,19 +2,21 @@
 
 import errno
 import os
-import shutil
 import stat
 import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from hc_ray.sandboxes.descriptors import FILE, FOLDER, MAX_DEPTH, content, opened, unlocked, write_all
+from hc_ray.machine.sealed_guard import relative_to
+from hc_ray.sandboxes.descriptors import FILE, FOLDER, MAX_DEPTH, content, empty, opened, unlocked, write_all
 
 
 def remove_tree(folder: Path) -> None:
     """Remove a state folder whose processes are dead, whatever modes and depths they left behind."""
-    with suppress(RecursionError):  # thousands of folders inside each other: rm removes them below
-        shutil.rmtree(folder, ignore_errors=True)
+    with suppress(OSError, ValueError):  # what is left, rm removes below
+        with opened(str(folder), FOLDER) as place:
+            empty(place)
+        folder.rmdir()
     if folder.exists():
         subprocess.run(["chmod", "-R", "u+rwX", str(folder)], check=False, capture_output=True, timeout=600)
         subprocess.run(["rm", "-rf", "--one-file-system", str(folder)], check=False, capture_output=True, timeout=600)
@@ -35,7 +37,8 @@ def copy_folder(source: int, target: int, user: int | None, depth: int = 0) -> N
                         copy_folder(below, made, user, depth + 1)
                         _settle(made, state, user)
             elif stat.S_ISLNK(state.st_mode):
-                os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
+                with relative_to(target):
+                    os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
                 if user is not None:
                     os.chown(name, user, user, dir_fd=target, follow_symlinks=False)
             elif stat.S_ISREG(state.st_mode):

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hc_ray.domain.filetree import Change, Member, absolute, is_outside
+from hc_ray.machine.sealed_guard import relative_to
 from hc_ray.sandboxes.bwrap.copy import copy_folder
 from hc_ray.sandboxes.bwrap.entries import Entry, Manifest, entry_of, is_same, kind_of, member_of, stamp_of
 from hc_ray.sandboxes.descriptors import (  # fmt: skip
@@ -21,6 +22,7 @@ from hc_ray.sandboxes.descriptors import (  # fmt: skip
     MAX_DEPTH,
     PATH_ONLY,
     link_target,
+    open_at,
     opened,
     read_all,
     unlock_folder,
@@ -63,7 +65,8 @@ class RootTree:
                 raise OSError(errno.EROFS, os.strerror(errno.EROFS), member.path)
             self._clear(folder, name, keep_folder=member.kind == "folder")
             if member.kind == "link":
-                os.symlink(member.target, name, dir_fd=folder)
+                with relative_to(folder):
+                    os.symlink(member.target, name, dir_fd=folder)
                 self._own(folder, name)
             elif member.kind == "folder":
                 with suppress(FileExistsError):
@@ -160,7 +163,7 @@ class RootTree:
         if mount is not None:
             return os.open(mount, PATH_ONLY & ~os.O_NOFOLLOW | os.O_DIRECTORY)
         try:
-            return os.open(name, PATH_ONLY | os.O_DIRECTORY, dir_fd=folder)
+            return open_at(name, PATH_ONLY | os.O_DIRECTORY, folder)
         except FileNotFoundError:
             if not create:
                 raise
@@ -168,7 +171,7 @@ class RootTree:
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), inside)
         os.mkdir(name, 0o755, dir_fd=folder)
         self._own(folder, name)
-        return os.open(name, PATH_ONLY | os.O_DIRECTORY, dir_fd=folder)
+        return open_at(name, PATH_ONLY | os.O_DIRECTORY, folder)
 
     def _writable(self, inside: str) -> bool:
         return not any(inside == place or inside.startswith(f"{place}/") for place in (*self.mounts, *self.closed))
