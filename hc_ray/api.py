@@ -130,14 +130,6 @@ class Results:
         """A row a trial: agent, config, task, seed, ``passed`` (null where unscored), score, tokens, and more."""
         return self.table("trials")
 
-    def candidates(self) -> "Table":
-        """A row a candidate, in the order in which they were made."""
-        return self.table("candidates")
-
-    def matrix(self) -> "Table":
-        """A row a candidate and self-test, with its outcome."""
-        return self.table("matrix")
-
     def report(self) -> dict[str, Any]:
         """What ``hc-ray report --json`` prints: rates with intervals, comparisons, criteria."""
         from hc_ray.reports.report import summarise

@@ -1,5 +1,7 @@
 """``doctor``, ``clean``, ``ui``, ``export``: checks of this machine, removal of leftovers, and MLflow for a sweep."""
 
+import contextlib
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -23,11 +25,24 @@ def add_to(app: typer.Typer) -> None:
     app.add_typer(export, name="export")
 
 
-def doctor(as_json: Json = False) -> int:
+def doctor(
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Run the remedies that are commands of hc-ray, and check again.")
+    ] = False,
+    as_json: Json = False,
+) -> int:
     """Check what works on this machine. Shows which resource limits are enforced, and a remedy for each failure."""
+    from hc_ray.cli.app import NAME, run
     from hc_ray_actors.jobs.doctor import examine
 
     findings = examine()
+    remedies = [finding.remedy for finding in findings if fix and finding.remedy.startswith(f"{NAME} ")]
+    for remedy in remedies:
+        with contextlib.redirect_stdout(sys.stderr):
+            typer.echo(remedy)
+            run(remedy.split()[1:])
+    if remedies:
+        findings = examine()
     if as_json:
         print_json({"schema_version": 1, "findings": [plain(finding) for finding in findings]})
         return 0

@@ -203,7 +203,10 @@ def pull(name: str) -> Path:
         raise ModelError(f"unknown model {name!r}" + (f"; did you mean {near[0]}?" if near else ""))
     entry = known[name]
     folder = entry.path.parent
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ModelError(f"{folder}: {error.strerror}; set HC_RAY_HOME to a folder you can write to") from None
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if entry.pulled and sha256_of(entry.path) == entry.sha256:

@@ -45,12 +45,12 @@ def agent_of(name: str) -> Any:
     """An agent (``search.own.Agent``). Raises ``ConfigError``."""
     found = load(name)
     solve = getattr(found, "solve", None)
-    if not isinstance(found, type) or not inspect.iscoroutinefunction(solve):
-        raise ConfigError(f"agent {name}: must be a class with `async def solve(self, attempt)`")
+    if not isinstance(found, type) or not hasattr(found, "self_tests") or not inspect.iscoroutinefunction(solve):
+        raise ConfigError(f"agent {name}: must be a subclass of hc_ray.api.Agent with `async def solve(self, attempt)`")
     try:
         inspect.signature(solve).bind(None, None)
         return found()
-    except TypeError as error:
+    except Exception as error:
         raise ConfigError(f"agent {name}: must be made without arguments, and solve with one: {error}") from None
 
 
@@ -94,26 +94,35 @@ def load(name: str) -> Any:
     if not folder.is_dir() or _digest(_files(folder, folder)) != digest:
         raise ConfigError(f"{name}: this source is not on this machine, in {folder}")
     try:
-        return getattr(_imported(folder, module), attribute)
-    except AttributeError:
-        raise ConfigError(f"{name}: {module} has no {attribute}") from None
-    except Exception as error:
-        says = f"{type(error).__name__}: {error}"
+        found = _imported(folder, module)
+    except (Exception, SystemExit) as error:
+        says = f"{type(error).__name__}: {error}".partition("\n")[0]
         raise ConfigError(f"{name}: {module} cannot be imported from its own module or package: {says}") from None
+    if not hasattr(found, attribute):
+        raise ConfigError(f"{name}: {module} has no {attribute}")
+    return getattr(found, attribute)
 
 
 def _imported(folder: Path, module: str) -> Any:
-    """The module as it lies in the folder, whatever this process has under that name."""
-    top = module.partition(".")[0]
-    before = {name: sys.modules.pop(name) for name in list(sys.modules) if name == top or name.startswith(f"{top}.")}
-    sys.path.insert(0, str(folder))
+    """The module as it lies in the folder, whatever this process has under that name. It finds no neighbour in the
+    folder that it was copied from: those are no part of the digest."""
+    top, path = module.partition(".")[0], list(sys.path)
+    homes = [one for one in path if not one.endswith("-packages") and PathFinder.find_spec(top, [one or str(Path.cwd())])]
+    near = {name for name in sys.modules if name not in (*_OURS, "__main__") and _lies_in(sys.modules[name], homes)}
+    before = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] in {top, *near}}
+    sys.path[:] = [str(folder), *(one for one in path if one not in homes)]
     importlib.invalidate_caches()
     try:
         return importlib.import_module(module)
     finally:
-        if before:
-            sys.path.remove(str(folder))
-            sys.modules.update(before)
+        sys.path[:] = path
+        sys.modules.update(before)
+
+
+def _lies_in(module: Any, folders: list[str]) -> bool:
+    """Whether a module or package lies directly in one of the folders."""
+    file = Path(getattr(module, "__file__", None) or "/")
+    return str((file.parent if file.name == "__init__.py" else file).parent) in folders
 
 
 def _source(name: str, top: str) -> dict[str, bytes]:

@@ -1,8 +1,9 @@
 """Agents of a user's own: what they are written against, and how one is run in the place of ours.
 
 An ``Attempt`` is all that such an agent gets of a trial: the instruction, the model within the trial's budget, forks of
-the untouched workspace, the self-tests that the model wrote. It runs where ours do and sees what ours see; there is no
-way from it to the task's name, its tests, or a verdict."""
+the untouched workspace, the self-tests that the model wrote. Nothing that it offers leads to the task's name, its tests
+or a verdict. It runs in a trial's process, as ours do: who digs in private parts finds a name there, but no tests, and
+the driver has a second submission judged of nobody whose agent is not ``hc``."""
 
 import asyncio
 import traceback
@@ -51,7 +52,7 @@ class Attempt:
     def __init__(self, trial: Trial) -> None:
         self._trial, self._search = trial, trial.search
         self._asked = self._sampled = self._forks = 0
-        self._since: tuple[int, int, float, int] = (0, 0, 0.0, 0)
+        self._since = self._spent()
         self._asking = asyncio.Lock()
 
     @property
@@ -130,6 +131,7 @@ class Attempt:
             return made
 
     def _spent(self) -> tuple[int, int, float, int]:
+        """What the trial has come to, the suite included: a candidate's share begins where the last one's ended."""
         purse = self._search.purse
         return purse.prompt_tokens - purse.shared_tokens, purse.completion_tokens, purse.engine_seconds, self._asked
 
@@ -181,13 +183,13 @@ async def work(agent: Agent, name: str, trial: Trial) -> None:
     search, attempt = trial.search, Attempt(trial)
     try:
         chosen = await agent.solve(attempt)
-        if chosen is not None and chosen.id not in {one.id for one in search.pool.candidates}:
+        if chosen is not None and chosen not in search.pool.candidates:
             raise ValueError("solve did not return a candidate of this attempt")
     except Spent as end:
         search.stop_reason = search.stop_reason or str(end)
     except HcRayError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         at = traceback.extract_tb(error.__traceback__)[-1]
         search.stop_reason = "error"
         where = f"{at.filename.rpartition('/')[2]}:{at.lineno}"

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from hc_ray.domain.config import RetryConfig
+from hc_ray.domain.config import RetryConfig, SolverConfig
 from hc_ray.domain.errors import EngineError, LeakError, SandboxError, StoreError, VerifierError
 from hc_ray.domain.task import Environment, Task
 from hc_ray.domain.trial import Stage as Stages
@@ -218,7 +218,8 @@ def test_a_trial_that_refines_keeps_its_first_verdict_when_the_second_cannot_be_
         task = Task(name="t0", digest="0" * 64, instruction="do it", environment=Environment())
         return Step(kind="submission", submission=submission(task, "second"), outcome=outcome())
 
-    summary, _ = run(plan_of(tmp_path / "out", 1), Stage(grade=once, resume=again))
+    plan = plan_of(tmp_path / "out", 1, agents=("hc",), solver=SolverConfig(refinement=1))
+    summary, _ = run(plan, Stage(grade=once, resume=again))
     result = results_of(tmp_path / "out")["t0"]
     assert (summary.done, summary.unscored) == (1, 0) and result["verifier_result"]["rewards"] == {"reward": 0.0}
     assert result["agent_result"]["metadata"]["bits"] == [False]

@@ -1,3 +1,4 @@
+import json
 import os
 import socket
 import subprocess
@@ -9,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from hc_ray.cli import app as cli
 from hc_ray.machine import cleanup, owner
 from hc_ray.machine.owner import current_owner, is_alive, is_gone, is_leftover, label, machine, on_own_disk
+from hc_ray_actors.jobs import doctor
 
 DEAD = f"999999999-1@{machine()}"
 BOOT, NAMESPACE = machine().split(":")
@@ -155,3 +158,19 @@ def test_a_process_that_ended_is_dead_even_before_it_is_collected() -> None:
     child.wait()
     child.stdout.close()
     assert not is_alive(owner)
+
+
+def test_doctor_names_what_died_and_fix_runs_the_remedies_that_are_commands_of_hc_ray(place, monkeypatch, capsys):
+    dead, theirs = _folder(place, "hc-ray-engine-dead", DEAD), doctor.Finding(
+        name="home", ok=False, says="not writable", remedy=f"touch {place}/run-by-doctor"
+    )  # fmt: skip
+    monkeypatch.setattr(doctor, "examine", lambda: [theirs, doctor._leftovers()])
+    assert cli.run(["doctor"]) == 0
+    out, err = capsys.readouterr()
+    assert "1 of hc-ray processes that died" in out and "leftovers: hc-ray clean" in out and not err
+    assert dead.exists()
+    assert cli.run(["doctor", "--fix", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert [one["ok"] for one in json.loads(out)["findings"]] == [False, True]
+    assert err.splitlines()[0] == "hc-ray clean" and str(dead) in err
+    assert not dead.exists() and not (place / "run-by-doctor").exists()

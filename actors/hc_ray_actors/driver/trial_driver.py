@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.credentials import Censor
-from hc_ray.domain.errors import InfrastructureError, LeakError, StoreError
+from hc_ray.domain.errors import ConfigError, InfrastructureError, LeakError, StoreError
 from hc_ray.domain.events import ErrorEvent, TrialComplete, TrialStart, VerdictEvent
 from hc_ray.domain.task import Task
 from hc_ray.domain.trial import Attempt, Stage, TrialKey, TrialResult
@@ -180,6 +180,9 @@ class Journeys:
 
         step = await self._persist("solve", record, slot, solve)
         while step.submission is not None:
+            if len(record.verdicts) > (key.solver.refinement if key.agent == "hc" else 0):
+                await self._let_go(key)
+                raise ConfigError(f"agent {key.agent} asked for another verdict; it has {len(record.verdicts)}")
             record.submitted(step.submission, step.outcome)
             try:
                 await self._judge(task, step.submission, record, slot)

@@ -24,7 +24,7 @@ class Finding(Value):
 
 def examine() -> list[Finding]:
     """Check everything that a sweep needs; each check tries the real thing instead of reading a version string."""
-    return [_python(), _home(), _runner(), *_sandboxes(), _auto(), *_models(), _cluster(), _disk()]
+    return [_python(), _home(), _runner(), *_sandboxes(), _auto(), *_models(), _cluster(), _leftovers(), _disk()]
 
 
 def _python() -> Finding:
@@ -58,7 +58,7 @@ def _runner() -> Finding:
     try:
         return Finding(name="runner", ok=True, says=str(ensure_runner()))
     except Exception as fault:
-        return Finding(name="runner", ok=False, says=str(fault), remedy="run scripts/install again")
+        return Finding(name="runner", ok=False, says=str(fault), remedy="install hc-ray again")
 
 
 def _sandboxes() -> list[Finding]:
@@ -119,6 +119,12 @@ def _cluster() -> Finding:
         ok=True,
         says=f"cluster at {address}" if address else "no cluster is running; sweeps start a local one",
     )
+
+
+def _leftovers() -> Finding:
+    found = len(clean(dry=True).removed)
+    says = f"{found or 'none'} of hc-ray processes that died"
+    return Finding(name="leftovers", ok=not found, says=says, remedy="hc-ray clean" if found else "")
 
 
 def _disk() -> Finding:
