@@ -19,7 +19,7 @@ from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import ConfigError, HcRayError, InfrastructureError, UserError
 from hc_ray.domain.events import Event
 from hc_ray.domain.ports import Sandbox
-from hc_ray.domain.prompt import Message
+from hc_ray.domain.prompt import Message, Prompt
 from hc_ray.domain.suite import Cell, PassMatrix, SelfTest
 from hc_ray.domain.task import Task
 from hc_ray.search.own import Agent, Attempt, Spent
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from hc_ray_actors.driver.plan import Plan
 
 __all__ = ["Agent", "Attempt", "Candidate", "Cell", "ConfigError", "Event", "HcRayError", "InfrastructureError",
-           "Message", "PassMatrix", "Results", "Sandbox", "SelfTest", "Spent", "SweepConfig", "Task", "UserError",
-           "plan", "settings", "sweep", "tasks"]  # fmt: skip
+           "Message", "PassMatrix", "Prompt", "Results", "Sandbox", "SelfTest", "Spent", "SweepConfig", "Task",
+           "UserError", "plan", "settings", "sweep", "tasks"]  # fmt: skip
 
 Config = str | Path | Mapping[str, Any] | SweepConfig | None
 """A config file, the name of a shipped one, settings as data, or nothing: all defaults."""
@@ -85,9 +85,12 @@ def sweep(
 ) -> "Results":
     """Run a sweep, or what is missing of a plan, and wait for its end. It runs on the cluster that is up, else on a Ray
     of this machine alone; ``in_process``: without Ray. ``on_event`` hears all that happens."""
+    from hc_ray.machine import sealed_guard
     from hc_ray_actors.cluster import InProcess
     from hc_ray_actors.driver import sweep as driver
 
+    if in_process and sealed_guard.install.cache_info().currsize:
+        raise ConfigError("in_process: a sweep on Ray has run in this process, which can grade nothing any more")
     ready = config if isinstance(config, driver.Plan) else plan(config, resume=resume, **changes)
     ended = _outside_of_loops(
         lambda: driver.run(
@@ -152,6 +155,8 @@ def _named(value: Any) -> Any:
     """Settings as data, a class or function by its name."""
     if isinstance(value, list | tuple):
         return [_named(one) for one in value]
+    if isinstance(value, Mapping):
+        return {key: _named(one) for key, one in value.items()}
     return f"{value.__module__}:{value.__qualname__}" if hasattr(value, "__qualname__") else value
 
 

@@ -30,7 +30,7 @@ from hc_ray.blind.sealing.split import load_split as load_split
 from hc_ray.blind.sealing.split import make_split as make_split
 from hc_ray.blind.sealing.split import record_look as record_look
 from hc_ray.blind.sealing.template import new_task as new_task
-from hc_ray.blind.sealing.vault import seal as seal
+from hc_ray.blind.sealing.vault import SealedDataset
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import VerifierError
 from hc_ray.domain.ports import SandboxPlace
@@ -225,6 +225,12 @@ class Audits:
 def audit_slots() -> int:
     """End states that are looked at side by side."""
     return max(1, (os.cpu_count() or 2) // 2)
+
+
+def seal(dataset: Path, public_root: Path, sealed_root: Path) -> SealedDataset:
+    """``blind.sealing.vault.seal``, also in a process that has led a sweep and plans the next one."""
+    with sealed_guard.door():
+        return _vault.seal(dataset, public_root, sealed_root)
 
 
 def pack_sealed(sealed_root: Path, digest: str, key: bytes) -> bytes:

@@ -107,7 +107,9 @@ def _imported(folder: Path, module: str) -> Any:
     """The module as it lies in the folder, whatever this process has under that name. It finds no neighbour in the
     folder that it was copied from: those are no part of the digest."""
     top, path = module.partition(".")[0], list(sys.path)
-    homes = [one for one in path if not one.endswith("-packages") and PathFinder.find_spec(top, [one or str(Path.cwd())])]
+    homes = [
+        one for one in path if not one.endswith("-packages") and PathFinder.find_spec(top, [one or str(Path.cwd())])
+    ]
     near = {name for name in sys.modules if name not in (*_OURS, "__main__") and _lies_in(sys.modules[name], homes)}
     before = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] in {top, *near}}
     sys.path[:] = [str(folder), *(one for one in path if one not in homes)]

@@ -97,3 +97,13 @@ def last(matrix: PassMatrix, tests: Sequence[SelfTest]) -> dict[str, float]:
 def lazy(matrix: PassMatrix, tests: Sequence[SelfTest]) -> dict[str, float]:
     """Scores nobody."""
     return {}
+
+
+class Opens(Agent):
+    """Looks for the hidden tests where they are sealed."""
+
+    async def solve(self, attempt: Attempt) -> Candidate | None:
+        from hc_ray.machine.paths import data_root
+
+        found = sorted((data_root() / "sealed").rglob("test_*.py"))
+        return await attempt.add({"double.py": found[0].read_text()})

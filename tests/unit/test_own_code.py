@@ -136,7 +136,11 @@ def test_a_package_that_is_too_large_is_refused(write) -> None:
         ("bad:Mine", AGENT.format(said=1).replace(", attempt", ""), "and solve with one: too many positional"),
         ("bad:Mine", AGENT.format(said=1) + "    def __init__(self, n): ...", "must be made without arguments"),
         ("bad:Mine", AGENT.format(said=1) + "    def __init__(self): 1 / 0", "division by zero"),
-        ("bad:Mine", "raise ValueError('two\\nlines')", "cannot be imported from its own module or package: ValueError"),
+        (
+            "bad:Mine",
+            "raise ValueError('two\\nlines')",
+            "cannot be imported from its own module or package: ValueError",
+        ),
         ("bad:Mine", "import sys; sys.exit(3)", "SystemExit: 3"),
         ("bad:Mine", "import sys; sys.nothing", "AttributeError"),
         ("bad:Mine", "def broken(:", "SyntaxError"),

@@ -1,0 +1,107 @@
+"""The page on Python, followed word by word, and agents of a user's own on Ray."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hc_ray import api
+from tests.fakes.pages import lay_out
+from tests.fakes.sweeps import REPOSITORY, command, results
+from tests.fakes.tasks import make_task
+
+NO_DOCKER = {"DOCKER_HOST": "unix:///nowhere", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+
+
+@pytest.fixture(scope="module")
+def followed(tmp_path_factory) -> tuple[Path, list[str]]:
+    """A folder in which the page was followed, and what that printed."""
+    folder = tmp_path_factory.mktemp("page")
+    script = lay_out(REPOSITORY / "docs/python.md", folder)
+    done = subprocess.run([sys.executable, script], cwd=folder, env={**os.environ, **NO_DOCKER},
+                          capture_output=True, text=True, timeout=300)  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+    return folder, done.stdout.splitlines()
+
+
+def test_the_pages_sweeps_plans_errors_and_tables_are_what_it_says(followed) -> None:
+    _, printed = followed
+    rows = [line for line in printed if line.startswith("{'agent'")]
+    assert sorted(rows) == [f"{{'agent': '{agent}', 'seed': {seed}, 'passed': {passed}}}"
+                            for agent, seed, passed in (("hc", 0, True), ("hc", 1, True),
+                                                        ("raw", 0, True), ("raw", 1, False))]  # fmt: skip
+    assert "4 trials of ['first'] in bwrap" in printed
+    assert any("'hcc' is not allowed (did you mean hc?)" in line for line in printed)
+    assert any(line.startswith("0 [{'outcome': 'pass', 'test_count': ") for line in printed)
+
+
+def test_an_agent_and_a_selector_of_ones_own_run_beside_raw_and_hc_in_one_sweep(followed) -> None:
+    folder, _ = followed
+    configs = api.Results.open(folder / "runs/compared").report()["configs"]
+    passed = {config["agent"].partition("@")[0]: config["blind_pass"]["value"] for config in configs}
+    assert passed == {"raw": 1.0, "hc": 1.0, "my_agents:Patient": 1.0, "my_agents:Drafts": 1.0}
+    assert all(len(config["agent"].partition("@")[2]) == 12 for config in configs if ":" in config["agent"])
+    chose = {
+        result["agent_result"]["metadata"]["selection"]["selector"].partition("@")[0]
+        for result in results(folder / "runs/compared").values()
+        if result["agent_result"]["metadata"]["agent"] == "hc"
+    }
+    assert chose == {"posterior", "my_selectors:fewest_failures"}
+
+
+async def test_the_library_works_where_a_loop_runs_already_and_tells_what_happens(followed, monkeypatch) -> None:
+    folder, _ = followed
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("DOCKER_HOST", NO_DOCKER["DOCKER_HOST"])
+    monkeypatch.syspath_prepend(str(folder))
+    heard: list[api.Event] = []
+    plan = api.plan({"dataset": "my-tasks", "agents": ["nop"], "out": "runs/loop"}, mlflow_uri="none")
+    ended = api.sweep(plan, in_process=True, on_event=heard.append)
+    assert ended.unscored == 0 and ended.trials().select(["agent", "passed"]).to_pylist() == [
+        {"agent": "nop", "passed": False}
+    ]
+    assert {event.type for event in heard} >= {"trial_start", "verdict", "trial_complete"}
+    assert [task.name for task in api.tasks("my-tasks")] == ["first"]
+
+
+def test_settings_take_files_mappings_and_changes_and_a_climb_is_no_sweep() -> None:
+    changed = api.settings("demo", agents=["hc"], **{"solver.samples": 3})
+    assert (changed.agents, changed.solver.samples, changed.tags) == (("hc",), 3, ("demo",))
+    assert api.settings(changed, seeds=4) == api.settings(changed.model_copy(update={"seeds": 4}))
+    with pytest.raises(api.ConfigError, match="did you mean"):
+        api.settings({"datset": "starter"})
+    with pytest.raises(api.ConfigError, match="run it with `hc-ray climb`"):
+        api.plan("climb")
+    with pytest.raises(api.UserError, match="not a sweep directory"):
+        api.Results.open("nowhere")
+
+
+@pytest.fixture
+def swept_on_ray(tmp_path) -> Iterator[dict[str, dict[str, Any]]]:
+    """Agents that try to learn of the tests, on Ray; the results by the name of the class."""
+    make_task(tmp_path / "tasks")
+    shutil.copy(REPOSITORY / "tests/fakes/own_agents.py", tmp_path)
+    agents = [word for name in ("Asks", "Opens", "Tries") for word in ("-a", f"own_agents:{name}")]
+    words = command("sweep", "-p", "tasks", "-o", "out", *agents, "--engine", "scripted", "--script",
+                    "tests.fakes.answers:adds", "--sandbox", "bwrap", "--mlflow-uri", "none", "--json")  # fmt: skip
+    done = subprocess.run(words, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+                          capture_output=True, text=True, timeout=300)  # fmt: skip
+    assert done.returncode in (0, 3), done.stderr[-3000:]
+    yield {result["agent_info"]["name"].partition("@")[0].partition(":")[2]: result
+           for result in results(tmp_path / "out").values()}  # fmt: skip
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_on_ray_an_agent_that_digs_gets_one_verdict_and_no_test(swept_on_ray) -> None:
+    asked, opened, tried = (swept_on_ray[name] for name in ("Asks", "Opens", "Tries"))
+    assert asked["agent_result"]["metadata"]["bits"] == [False]
+    assert "asked for another verdict" in json.dumps(asked)
+    assert opened["verifier_result"] is None and opened["exception_info"]["exception_type"] == "LeakError"
+    assert tried["verifier_result"]["rewards"]["reward"] == 0.0 and tried["exception_info"] is None
