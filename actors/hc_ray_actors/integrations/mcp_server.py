@@ -4,6 +4,7 @@ A call runs as a task of its own: cancelled, or cut off by the client's end, it 
 
 import asyncio
 import functools
+import inspect
 import os
 import signal
 import sys
@@ -47,7 +48,7 @@ class Server:
         reads = ToolAnnotations(readOnlyHint=True, openWorldHint=False)
         for tool in (workshop.generate_tests, workshop.run_tests, workshop.decompose, workshop.sweep_status,
                      workshop.show_trial):  # fmt: skip
-            self._fast.add_tool(self._as_call(tool), annotations=reads)
+            self._fast.add_tool(self._as_call(tool), description=inspect.getdoc(tool), annotations=reads)
 
     def _as_call(self, tool: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         """The client is told that the work goes on; what a tool raises is one line."""
