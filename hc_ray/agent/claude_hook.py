@@ -52,9 +52,13 @@ def _told(advice: Advice, approve: bool) -> dict[str, Any]:
     """In the protocol's words, those of today and the ``decision`` of older versions."""
     said: dict[str, Any] = {"hookEventName": _EVENT}
     if advice.allowed:
-        approved = {"decision": "approve", "reason": advice.says or "the monitor has no objection"} if approve else {}
-        warned = {"hookSpecificOutput": said | {"additionalContext": advice.says}} if advice.says else {}
-        return {"continue": True, **approved, **warned}
+        told: dict[str, Any] = {"continue": True}
+        if approve:
+            reason = advice.says or "the monitor has no objection"
+            told |= {"decision": "approve", "reason": reason}
+            said |= {"permissionDecision": "allow", "permissionDecisionReason": reason}
+        said |= {"additionalContext": advice.says} if advice.says else {}
+        return told | ({"hookSpecificOutput": said} if len(said) > 1 else {})
     said |= {"permissionDecision": "deny", "permissionDecisionReason": advice.says}
     ends = advice.rule == "repetition"
     told = {"continue": not ends, "decision": "block", "reason": advice.says, "hookSpecificOutput": said}

@@ -24,7 +24,7 @@ def monitor(hook: Hook = False, approve: Approve = False) -> int:
     if not hook:
         raise typer.BadParameter("name how the event is given: --hook")
     try:
-        told = answer(sys.stdin.buffer.read(), approve=approve)
+        told = answer(sys.stdin.buffer.read() if sys.stdin else b"", approve=approve)
     except ValueError as error:
         # Not 2: to a hook that means "block this action".
         typer.echo(f"hc-ray monitor: {error}; the action goes on unjudged", err=True)

@@ -48,10 +48,13 @@ def test_what_the_monitor_refuses_is_blocked_in_both_forms_and_claude_goes_on(co
 def test_what_it_does_not_mind_is_left_to_the_users_permissions_unless_it_is_to_approve():
     for quiet in (event(), event("rm -rf build"), event("rm -rf /home/bob", cwd="/srv")):
         assert answer(quiet) == {"continue": True}
-        assert answer(quiet, approve=True) == {"continue": True, "decision": "approve",
-                                               "reason": "the monitor has no objection"}  # fmt: skip
+        approved, no = answer(quiet, approve=True), "the monitor has no objection"
+        assert approved == {"continue": True, "decision": "approve", "reason": no, "hookSpecificOutput": {
+            "hookEventName": "PreToolUse", "permissionDecision": "allow", "permissionDecisionReason": no}}  # fmt: skip
     assert answer(event(tool_name="WebFetch", tool_input={"url": "u"}), approve=True) == {"continue": True}
     warned = answer(event("less notes.txt"))
+    both = answer(event("less notes.txt"), approve=True)["hookSpecificOutput"]
+    assert both["permissionDecision"] == "allow" and both["additionalContext"] == both["permissionDecisionReason"]
     assert "decision" not in warned and "waits for a person" in warned["hookSpecificOutput"]["additionalContext"]
 
 
@@ -115,6 +118,10 @@ def test_the_command_answers_within_its_time_and_what_is_no_event_blocks_nothing
     assert done.returncode == 0 and json.loads(done.stdout)["decision"] == "block" and done.stderr == b""
     assert seconds < 0.3
     assert json.loads(hook(event(), "--approve")[0].stdout)["decision"] == "approve"
+    closed = subprocess.run(
+        ["sh", "-c", '"$@" <&-', "sh", *command("monitor", "--hook")], capture_output=True, timeout=60
+    )
+    assert closed.returncode == 1 and b"the event is not JSON" in closed.stderr
     broken, _ = hook(b"no event")
     assert (broken.returncode, broken.stdout) == (1, b"")
     assert broken.stderr == b"hc-ray monitor: the event is not JSON; the action goes on unjudged\n"
