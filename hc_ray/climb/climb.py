@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from hc_ray.climb import meta_reasoner, rules, tpe
-from hc_ray.climb.evaluation import Aggregates, Evaluator, Replay
+from hc_ray.climb.evaluation import Aggregates, Evaluator
 from hc_ray.climb.generation import Generation
 from hc_ray.climb.guardrails import Speaks
 from hc_ray.climb.knobs import Site, live
@@ -28,15 +28,15 @@ class Climb:
 
     def __init__(
         self, start: Site, tasks: Sequence[str], config: ClimbConfig, *, evaluator: Evaluator, store: Store,
-        ask: meta_reasoner.Ask | None = None, replay: Replay | None = None, speaks: Speaks | None = None,
-        learned_from: Collection[str] = (), tell: Callable[[Record], None] = lambda record: None,
+        ask: meta_reasoner.Ask | None = None, speaks: Speaks | None = None, learned_from: Collection[str] = (),
+        tell: Callable[[Record], None] = lambda record: None,
     ) -> None:  # fmt: skip
         """``ask``: the meta-reasoner's engine; None: the rules propose. ``speaks``: the vocabulary that hints must not
         use. ``learned_from``: the tasks that installed skills were learned from. ``tell`` hears every record as it is
         written. Raises ``OutputError`` where the store holds another climb."""
         self.site, self.tasks, self.config = start, tuple(sorted(tasks)), config
         """``site``: the incumbent."""
-        self._evaluator, self._store, self._ask, self._replay = evaluator, store, ask, replay
+        self._evaluator, self._store, self._ask = evaluator, store, ask
         self._speaks, self._tell, self._learned_from = speaks, tell, frozenset(learned_from)
         self.history: list[Record] = []
         """Decided proposals; the accepted ones are the path to the incumbent, those of no change false alarms."""
@@ -105,7 +105,7 @@ class Climb:
         for place in range(len(proposals), PROPOSERS):
             proposals.append(self._proposal(number, place, proposals))
             self._write(Record(proposal=proposals[-1]))
-        decisions = trials.decide(proposals, self._replay)
+        decisions = trials.decide(proposals)
         records = [Record(proposal=one, decision=made) for one, made in zip(proposals, decisions, strict=True)]
         for record in records:
             self._write(record)

@@ -1,15 +1,12 @@
 """What a climb asks of the world, and what it makes of the answers. Nothing here names a task to a proposer."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, Protocol
 
 from hc_ray.domain.config import SolverConfig
 from hc_ray.domain.value import Value
 
 Stage = Literal["race", "confirm"]
-Replay = Callable[[SolverConfig, SolverConfig], float | None]
-"""Decides stored searches again, behind the wall that holds their candidates' verdicts: incumbent and changed config →
-how much larger a share of all dev pools would be picked right, one number a setting; None where they cannot tell."""
 
 
 class Outcome(Value):

@@ -3,7 +3,7 @@ fresh seeds. Trials are run by the evaluator; everything else here is counting."
 
 from collections.abc import Mapping, Sequence, Set
 
-from hc_ray.climb.evaluation import Aggregates, Cell, Evaluator, Outcome, Replay, Stage, aggregate
+from hc_ray.climb.evaluation import Aggregates, Cell, Evaluator, Outcome, Stage, aggregate
 from hc_ray.climb.knobs import KNOBS, Site
 from hc_ray.climb.proposals import Decision, Proposal, Verdict
 from hc_ray.climb.race import ClimbConfig, Evidence, Standing, standing, weigh
@@ -22,12 +22,11 @@ class Generation:
         spent: int, failed: int = 0, learned_from: Set[str] = frozenset(),
     ) -> None:  # fmt: skip
         """``spent``: what the climb has cost so far; ``failed``: confirmations since its incumbent changed;
-        ``learned_from``: tasks that judge no change of ``use_skills``."""
+        ``learned_from``: tasks on which no change of ``use_skills`` is judged."""
         self.number, self.site, self.tasks, self.config, self._evaluator = number, site, tasks, config, evaluator
-        self.tokens, self._failed, self._unlearned = spent, failed, set(tasks) - learned_from
+        self.tokens, self._failed, self._learned = spent, failed, set(tasks) & learned_from
         self._outcomes: dict[str, dict[tuple[str, int], Outcome]] = {CONTROL: {}}
         self._evidence: dict[str, tuple[Evidence, ...]] = {}
-        self._replayed: dict[str, float | None] = {}
         self._decided: dict[str, Decision] = {}
 
     def aggregates(self, arm: str = CONTROL) -> Aggregates:
@@ -37,11 +36,11 @@ class Generation:
         """The incumbent's part of the first look, ahead of it."""
         self._run("race", [], range(self.config.looks[0]))
 
-    def decide(self, proposals: Sequence[Proposal], replay: Replay | None) -> list[Decision]:
+    def decide(self, proposals: Sequence[Proposal]) -> list[Decision]:
         """What becomes of each proposal; at most one change is accepted, and no change where it is a false alarm."""
         config, self._changes = self.config, {str(one.proposer): one for one in proposals}
         self.tokens += sum(one.tokens for one in proposals)
-        racing: dict[str, None] = {one.proposer: None for one in proposals if not self._refused(one, replay)}
+        racing: dict[str, None] = {one.proposer: None for one in proposals if not self._refused(one)}
         levels = [config.look_alpha(number) for number in range(len(config.looks))]
         ahead = self._stage("race", racing, config.looks, levels)
         order = sorted(ahead, key=lambda name: self._evidence[name][-1].p)
@@ -57,25 +56,15 @@ class Generation:
             self._end(name, "reverted" if rest else "accepted", f"confirmed: {last}{rest}")
         common = {"control": self.aggregates(), "tokens": self.tokens}
         return [
-            self._decided[one.proposer].model_copy(update={
-                **common, "own": self.aggregates(one.proposer), "replayed": self._replayed.get(one.proposer),
-            })
+            self._decided[one.proposer].model_copy(update={**common, "own": self.aggregates(one.proposer)})
             for one in proposals
-        ]  # fmt: skip
+        ]
 
-    def _refused(self, one: Proposal, replay: Replay | None) -> bool:
-        how = KNOBS[one.knob].replay if one.knob else "no"
+    def _refused(self, one: Proposal) -> bool:
         if one.fault:
             self._end(one.proposer, "refused", one.fault)
-        elif one.knob == SKILLS and not self.config.can_accept(len(self._unlearned)):
-            learned, left = len(self.tasks) - len(self._unlearned), len(self._unlearned)
-            self._end(one.proposer, "refused", f"skills were learned from {learned} of these tasks: "
-                                               f"on {left} others no change can be accepted")  # fmt: skip
-        elif replay and (how == "yes" or (how == "less" and one.after < one.before)):
-            gain = replay(self.site.solver, one.solver)
-            self._replayed[one.proposer] = gain
-            if gain is not None and gain < 0:
-                self._end(one.proposer, "refused", f"worse on stored trials ({gain:+.3f} of the pools): none was run")
+        elif one.knob == SKILLS and self._learned:  # what a skill was learned from says nothing of it
+            self._end(one.proposer, "refused", f"skills were learned from {len(self._learned)} of these tasks")
         return one.proposer in self._decided
 
     def _stage(
@@ -127,11 +116,8 @@ class Generation:
 
     def _weigh(self, stage: Stage, one: Proposal, seeds: int) -> Evidence:
         pairs = [(self._seed(stage, place, None), self._seed(stage, place, one)) for place in range(seeds)]
-        changed = self._outcomes[one.proposer]
-        if one.knob == SKILLS:  # what a skill was learned from says nothing of it
-            changed = {key: outcome for key, outcome in changed.items() if key[0] in self._unlearned}
         return weigh(
-            stage, self._outcomes[CONTROL], changed, pairs,
+            stage, self._outcomes[CONTROL], self._outcomes[one.proposer], pairs,
             score=one.knob is None or not KNOBS[one.knob].changes_suite,
             seed=seed_of("climb", self.config.seed, stage, self.number, one.place, seeds),
         )  # fmt: skip

@@ -53,9 +53,6 @@ class Decision(Value):
     why: str
     evidence: tuple[Evidence, ...] = ()
     """Look after look, of the race and of the confirmation."""
-    replayed: float | None = None
-    """How much larger a share of the incumbent's stored pools it would have picked right; None where that was not
-    looked at, or could not tell."""
     control: Aggregates = Aggregates()
     """Of the incumbent's trials in this generation."""
     own: Aggregates = Aggregates()

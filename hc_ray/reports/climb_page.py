@@ -71,7 +71,7 @@ def _sections(summary: Data) -> Iterator[Section]:
         after=[
             *(f"{line[:1].upper()}{line[1:]}." for line in climb["declared"]),
             f"Spent: {climb['tokens']:,} of {terms['tokens']:,} tokens. Verdict bits that informed decisions: "
-            f"{climb['bits']:,}. Changes tried on stored trials (replays): {climb['replays']:,}. "
+            f"{climb['bits']:,}. "
             f"Holdout looks: {number(summary['holdout_looks'], 0)}.",
         ],
     )

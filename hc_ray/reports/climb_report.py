@@ -17,9 +17,6 @@ from hc_ray.reports.report import SCHEMA_VERSION, read_sweep, stored_json, summa
 from hc_ray.statistics.estimators import wilson
 
 Data = dict[str, Any]
-REPLAYS = "replays.json"
-"""Digest of incumbent and changed config → what came of a look at stored trials. One is taken once, whatever is stored
-later."""
 
 
 def is_climb(store: Store) -> bool:
@@ -58,7 +55,6 @@ def summarise_climb(store: Store, below: Callable[[str], Store]) -> Data:
             "tasks": tasks,
             "tokens": spent,
             "bits": whole["bits"],
-            "replays": len(stored_json(store, REPLAYS) or ()),
         },
         "generations": _generations(records, stores),
         "proposals": [proposal_of(record) for record in records],

@@ -144,16 +144,6 @@ def test_looks_that_are_none_or_reach_the_seeds_of_other_trials_are_refused(look
             ClimbConfig(**{name: looks})
 
 
-def test_changes_that_stored_trials_speak_against_cost_no_trial():
-    asked = []
-    world = Recording(9, 8, 0.0)
-    climb, _ = climbed(SHORT.model_copy(update={"generations": 15}), world,
-                       replay=lambda incumbent, changed: (asked.append(changed), -0.1)[1])  # fmt: skip
-    refused = [one.proposal.solver for one in climb.history if one.decision and "stored trials" in one.decision.why]
-    assert refused == asked and asked, "some proposal was replayable"
-    assert not {one.hash for one in refused} & {cell.solver.hash for cell in world.cells}
-
-
 def test_a_folder_with_another_climb_is_refused():
     _, store = climbed()
     with pytest.raises(OutputError, match="another start, tasks, skills, prompt or terms"):

@@ -64,7 +64,6 @@ def climbed() -> tuple[MemoryStore, Climb]:
     climb = Climb(Site(solver=SolverConfig()), world.tasks, TERMS, evaluator=world, store=store)
     climb.run()
     store.write("climb.json", json.dumps({"ended_by": "generations"}).encode())
-    store.write("replays.json", json.dumps({"a": {"gain": None}, "b": {"gain": 0.5}}).encode())
     return store, climb
 
 
@@ -97,7 +96,6 @@ def test_a_report_of_a_climb_tells_each_proposal_the_path_the_cost_and_who_won(c
         assert one["of_confirmations"]["n"] == one["confirmations"]
     for words in told(summary):
         assert "tuned on 8 dev tasks" in words and f"{climb.tokens:,} of 1,000,000,000 tokens" in words
-        assert "(replays): 2." in " ".join(words.split())
         assert "one-sided alpha" in words and summary["climb"]["champion"] in words
     for one in climb.history:
         assert f"<td class=words>{(one.proposal.knob or 'none').removeprefix('solver.')}" in words

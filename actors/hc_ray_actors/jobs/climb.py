@@ -35,7 +35,6 @@ from hc_ray_actors.driver.resumption import comparable
 from hc_ray_actors.driver.task_choice import vocabulary_of
 from hc_ray_actors.driver.trial_record import now
 from hc_ray_actors.engine import open_model, spawn_engine
-from hc_ray_actors.jobs.climb_replay import StoredTrials
 from hc_ray_actors.jobs.climb_tracking import told
 from hc_ray_actors.jobs.sweep_evaluator import SWEEPS, SweepEvaluator, Watch
 from hc_ray_actors.ray_cluster import RayCluster
@@ -226,8 +225,7 @@ def run(
             climb = Climb(
                 plan.start, [task.name for task in plan.sweep.taken], plan.terms,
                 evaluator=SweepEvaluator(plan.sweep, plan.out, cluster=lasting, watch=watch), store=store,
-                ask=ask, replay=StoredTrials(plan.out, lasting, lambda: _sweeps(plan, store), note),
-                speaks=vocabulary_of(tasks).found, learned_from=_learned_from(plan), tell=hear,
+                ask=ask, speaks=vocabulary_of(tasks).found, learned_from=_learned_from(plan), tell=hear,
             )  # fmt: skip
             climb.run()
             return _conclude(plan, climb, store)
@@ -272,7 +270,6 @@ def _conclude(plan: ClimbPlan, climb: Climb, store: SweepStore) -> dict[str, Any
         "tokens": climb.tokens,
         "trials": len(whole["trials"]),
         "bits": whole["bits"],
-        "replays": whole["climb"]["replays"],
         "config_hash": best.hash,
         "path": [proposal_of(record) for record in path],
         "records": whole["proposals"],
