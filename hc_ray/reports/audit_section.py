@@ -9,8 +9,7 @@ from hc_ray.domain.ports import Store
 
 AUDIT_FILE = "audit.json"
 MEASURES = ("validity", "triviality", "discrimination", "flakiness", "fault_detection", "false_rejection", "overlap")
-SHOWN = ("whole", "tasks", "faults", "categories", "testers", "split", "trials", "settings",
-         "tests_changed", "definitions", "disagreeing_verdicts")  # fmt: skip
+SHOWN = ("whole", "tasks", "faults", "split", "trials", "tests_changed", "definitions", "disagreeing_verdicts")
 
 
 def suite_quality(store: Store) -> dict[str, Any] | None:
@@ -22,16 +21,6 @@ def suite_quality(store: Store) -> dict[str, Any] | None:
     return {name: audit[name] for name in SHOWN if name in audit} if isinstance(audit, dict) else None
 
 
-def quality_rows(audit: Mapping[str, Any]) -> list[tuple[str, str, Mapping[str, Any]]]:
-    """(whose tests, stage, figures): the whole before and after the gate, each category, each tester."""
-    rows = [("all", stage, audit["whole"][stage]) for stage in ("generated", "admitted")]
-    for group in ("categories", "testers"):
-        if group == "testers" and len(audit[group]) < 2:
-            continue
-        rows += [(name, stage, both[stage]) for name, both in audit[group].items() for stage in both]
-    return rows
-
-
 def share_text(share: Mapping[str, Any]) -> str:
     """``0.40 [0.21, 0.62] 8/20``: the mean of tasks with its interval, and the plain count."""
     if share["value"] is None:
@@ -39,12 +28,6 @@ def share_text(share: Mapping[str, Any]) -> str:
     counted = f" {share['hits']}/{share['of']}" if "of" in share else ""
     interval = "" if share["low"] is None else f" [{share['low']:.2f}, {share['high']:.2f}]"
     return f"{share['value']:.2f}{interval}{counted}"
-
-
-def change_text(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """``0.60 → 0.75``, or one figure where both are the same."""
-    said = ["-" if share["value"] is None else f"{share['value']:.2f}" for share in (before, after)]
-    return " → ".join(dict.fromkeys(said))
 
 
 def limits_sentence(audit: Mapping[str, Any]) -> str:

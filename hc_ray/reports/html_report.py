@@ -5,7 +5,7 @@ from html import escape
 from typing import Any
 
 from hc_ray.domain.value import flattened
-from hc_ray.reports.audit_section import MEASURES, limits_sentence, quality_rows, share_text
+from hc_ray.reports.audit_section import MEASURES, limits_sentence, share_text
 from hc_ray.reports.comparison import HANDFUL
 from hc_ray.reports.engine_use import engine_lines
 from hc_ray.reports.html_figures import figures, heat_map
@@ -186,10 +186,10 @@ def _quality(audit: Mapping[str, Any] | None) -> str:
         said = f"{NOT_MEASURED}: run hc-ray audit, which checks the self-tests against the hidden tests"
         return section_html(Section(title, after=(said,)))
     rows = [
-        (name, stage, figures["judging"], *(share_text(figures[measure]) for measure in MEASURES))
-        for name, stage, figures in quality_rows(audit)
+        (stage, figures["judging"], *(share_text(figures[measure]) for measure in MEASURES))
+        for stage, figures in audit["whole"].items()
     ]
-    columns = ("tests", "stage", "judging", *(name.replace("_", " ") for name in MEASURES))
+    columns = ("stage", "judging", *(name.replace("_", " ") for name in MEASURES))
     terms = [(name.replace("_", " "), audit["definitions"][name]) for name in MEASURES]
     found = Section(title, columns, rows, after=(limits_sentence(audit),))
     return section_html(found) + folded(Section("Definitions", ("", ""), terms, words=("",)))

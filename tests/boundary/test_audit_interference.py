@@ -10,7 +10,6 @@ import pytest
 
 from hc_ray.domain.config import BudgetConfig, EngineConfig, SolverConfig, TestgenConfig
 from hc_ray_actors.jobs import audit as auditing
-from hc_ray_actors.jobs.audit_subjects import AuditSettings
 from tests.fakes import sweeps
 from tests.fakes.engine_server import EngineServer
 from tests.fakes.normal_form import of_body
@@ -57,7 +56,7 @@ def test_a_sweep_after_an_audit_sends_and_makes_what_it_did_before(place: Path, 
     make_task(dataset, "add", instruction=INSTRUCTION)
     with EngineServer(answer) as server:
         before = swept(dataset, tmp_path / "before", server)
-        summary, _ = auditing.run(auditing.prepare(str(tmp_path / "before"), AuditSettings()))
+        summary, _ = auditing.run(auditing.prepare(str(tmp_path / "before")))
         assert list((place / "sealed").glob("*/audit/*.json")) and (tmp_path / "before" / "audit.json").is_file()
         after = swept(dataset, tmp_path / "after", server)
     assert summary["tasks"]["measured"] == 1 and summary["whole"]["generated"]["tests"] > 0

@@ -21,11 +21,9 @@ from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors import verifiers
 from hc_ray_actors.driver.plan import sealed_folder
 from hc_ray_actors.jobs import audit as auditing
-from hc_ray_actors.jobs.audit_subjects import AuditSettings
 from tests.fakes.sandbox_home import own_home
 from tests.fakes.tasks import make_task
 
-SETTINGS = AuditSettings()
 SHOUT_SH = """#!/bin/bash
 [ "$(sh /app/shout.sh hi)" = HI ] && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt
 """
@@ -148,7 +146,7 @@ def audited(swept):
         lines.append(line)
         raise Interrupted
 
-    prepared = auditing.prepare(str(swept), SETTINGS)
+    prepared = auditing.prepare(str(swept))
     with pytest.raises(Interrupted):
         asyncio.run(auditing.measured(prepared, stop_at_first))
     assert not (swept / "audit.json").exists()
@@ -177,16 +175,12 @@ def test_each_test_is_what_it_was_made_to_be(audited):
 def test_faults_are_candidates_that_the_real_tests_fail(audited):
     summary = audited[0]
     assert summary["faults"] == {"candidates_failing": 4, "candidates_passing": 1}
-    whole, example = suite_of(summary, "add")["admitted"], summary["categories"]["happy_path"]["admitted"]
-    # The one example finds one wrong candidate of three; the other task's finds its one.
-    assert counts(whole["fault_detection"]) == (3, 3) and counts(example["fault_detection"]) == (2, 4)
+    assert counts(suite_of(summary, "add")["admitted"]["fault_detection"]) == (3, 3)
 
 
 def test_the_too_strict_test_rejects_the_right_candidate_and_one_real_test_of_two_is_covered(audited):
     summary = audited[0]
     assert counts(suite_of(summary, "add")["admitted"]["false_rejection"]) == (1, 1)
-    assert counts(summary["categories"]["format"]["admitted"]["false_rejection"]) == (1, 1)
-    assert counts(summary["categories"]["happy_path"]["admitted"]["false_rejection"]) == (0, 1)
     assert counts(suite_of(audited[0], "add")["admitted"]["overlap"]) == (1, 2)
 
 
@@ -212,20 +206,16 @@ def test_every_candidate_has_a_verdict_and_a_stored_one_that_cannot_be_is_notice
 
 def test_an_audit_that_was_broken_off_goes_on_and_one_that_is_repeated_opens_no_sandbox(audited, swept, capsys):
     _, outcome, opened = audited
-    planned = auditing.prepare(str(swept), SETTINGS).sandboxes
-    assert opened > 0 and outcome.sandboxes > 0 and opened + outcome.sandboxes <= planned
+    assert opened > 0 and outcome.sandboxes > 0
     assert run(["audit", str(swept), "--json"]) == 0
     again = json.loads(capsys.readouterr().out)
     assert again["sandboxes"] == 0
     assert {**audited[0], "seconds": 0, "sandboxes": 0} == {**again, "seconds": 0, "sandboxes": 0}
 
 
-def test_candidates_are_graded_without_their_self_tests_too(audited, swept, capsys):
-    outcome = asyncio.run(auditing.measured(auditing.prepare(str(swept), AuditSettings(self_tests=False))))
+def test_candidates_are_graded_without_their_self_tests_too(audited, swept):
+    outcome = asyncio.run(auditing.measured(auditing.prepare(str(swept), self_tests=False)))
     assert outcome.verdicts == audited[1].verdicts and not any(one.suites for one in outcome.evidence)
-    assert run(["audit", str(swept), "--no-self-tests", "--dry-run", "--json"]) == 0
-    cost = json.loads(capsys.readouterr().out)
-    assert (cost["suites"], cost["tests"], cost["candidates"]) == (0, 0, 5)
 
 
 def audit_folder(swept):
@@ -244,7 +234,7 @@ def test_hidden_tests_and_reference_stay_under_the_sealed_root(audited, swept):
 def test_the_report_shows_a_stored_audit_and_says_not_measured_without_one(audited, swept, capsys):
     assert run(["report", str(swept)]) == 0
     shown = capsys.readouterr().out
-    assert "0.50" in shown and "by category" in shown
+    assert "0.50" in shown and "faults found" in shown
     page = (swept / "report.html").read_text()
     assert "Self-test quality" in page and "run hc-ray audit" not in page
     (swept / "audit.json").rename(swept / "aside")
@@ -255,11 +245,6 @@ def test_the_report_shows_a_stored_audit_and_says_not_measured_without_one(audit
         (swept / "aside").rename(swept / "audit.json")
 
 
-def test_the_cost_is_shown_first_and_a_dry_run_stops_there(swept, capsys):
-    assert run(["audit", str(swept), "--dry-run"]) == 0
-    assert "At most 31 sandboxes" in capsys.readouterr().out.replace("\n", " ")
-
-
 def test_a_holdout_is_audited_only_by_name_counted_and_told_in_sums_alone(home, tmp_path):
     dataset = tmp_path / "tasks"
     for name in ("add", "shout", "broken"):
@@ -268,19 +253,19 @@ def test_a_holdout_is_audited_only_by_name_counted_and_told_in_sums_alone(home, 
     (dataset / "add" / "solution").mkdir(exist_ok=True)
     write_sweep(tmp_path / "out", dataset, split="holdout")
     with pytest.raises(ConfigError, match="--split holdout"):
-        auditing.prepare(str(tmp_path / "out"), SETTINGS)
+        auditing.prepare(str(tmp_path / "out"))
     assert verifiers.count_looks(dataset) == 0
-    summary, _ = auditing.run(auditing.prepare(str(tmp_path / "out"), SETTINGS, split="holdout"))
+    summary, _ = auditing.run(auditing.prepare(str(tmp_path / "out"), split="holdout"))
     assert verifiers.count_looks(dataset) == 1 and not {"suites", "pools", "unmeasured"} & summary.keys()
     assert not (sealed_folder(dataset) / "audit").exists()
 
 
 def test_a_sweep_that_runs_or_is_none_is_not_audited(home, tmp_path):
     with pytest.raises(OutputError):
-        auditing.prepare(str(tmp_path / "nothing"), SETTINGS)
+        auditing.prepare(str(tmp_path / "nothing"))
     make_task(tmp_path / "tasks", "add")
     make_task(tmp_path / "tasks", "shout", instruction="Shout.\n")
     make_task(tmp_path / "tasks", "broken", instruction="Break.\n")
     write_sweep(tmp_path / "out", tmp_path / "tasks", running=True)
     with pytest.raises(OutputError, match="still running"):
-        auditing.prepare(str(tmp_path / "out"), SETTINGS)
+        auditing.prepare(str(tmp_path / "out"))

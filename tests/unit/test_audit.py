@@ -7,9 +7,8 @@ from hc_ray.blind.auditing.audit import AuditedSuite, AuditedTest, Evidence, mat
 from hc_ray.blind.auditing.exposure import Seen
 
 
-def test_of(name, category="happy_path", **more):
-    plain = {"expectation": "value", "tester": "m", "admitted": True, "guard": False, "judges": True}
-    return AuditedTest.model_validate({"name": name, "category": category, **plain, **more})
+def test_of(name, **more):
+    return AuditedTest.model_validate({"name": name, "admitted": True, "guard": False, "judges": True, **more})
 
 
 test_of.__test__ = False
@@ -27,7 +26,7 @@ def counts(share):
     return share.hits, share.of
 
 
-TESTS = (test_of("right"), test_of("wrong", admitted=False), test_of("trivial", "existence"), test_of("flaky"))
+TESTS = (test_of("right"), test_of("wrong", admitted=False), test_of("trivial"), test_of("flaky"))
 STATES = (
     seen("reference", {"right": "ppp", "wrong": "fff", "trivial": "ppp", "flaky": "pfp"}, True),
     seen("untouched", {"right": "eee", "wrong": "eee", "trivial": "fff", "flaky": "fff"}, False),
@@ -76,17 +75,6 @@ def test_tasks_weigh_alike_however_many_tests_their_suites_hold():
     share = audit.stages([many, one]).generated.validity
     assert (share.value, share.n, share.hits, share.of) == (0.5, 2, 9, 10)
     assert 0.0 <= share.low <= 0.5 <= share.high <= 1.0
-
-
-def test_categories_and_testers_speak_of_suites_that_have_them_and_the_whole_of_all():
-    states = (seen("reference", {"a": "ppp"}, True), seen("candidate", {"a": "f"}, False))
-    with_it = evidence([test_of("a", "boundary")], states)
-    without = evidence([], states, task="other")
-    assert counts(audit.by_category([with_it, without])["boundary"].generated.fault_detection) == (1, 1)
-    assert counts(audit.stages([with_it, without]).generated.fault_detection) == (1, 2)
-    states = (seen("reference", {"a": "ppp", "b": "fff"}, True),)
-    found = audit.by_tester([evidence([test_of("a", tester="x"), test_of("b", tester="y")], states)])
-    assert {name: both.generated.validity.value for name, both in found.items()} == {"x": 1.0, "y": 0.0}
 
 
 @pytest.mark.parametrize(("mine", "theirs", "value"), [

@@ -14,8 +14,6 @@ from hc_ray.domain.task import Environment, Task
 from hc_ray.reports.trial_text import tell_suite
 from hc_ray.reports.trial_view import told_suite
 from hc_ray.selftests.suite_writer import suite_key
-from hc_ray_actors.jobs.audit_subjects import INSTRUCTION
-from hc_ray_actors.jobs.audit_subjects import tester_of as author_of
 from hc_ray_actors.jobs.testers import with_testers
 from hc_ray_actors.trials import together
 from tests.fakes.suites import call_test
@@ -117,9 +115,9 @@ def test_a_list_of_none_or_of_too_many_testers_is_refused(listed: list[dict[str,
         SweepConfig.model_validate({"roles": {"tester": listed}})
 
 
-async def test_the_auditor_tells_testers_and_the_instruction_apart() -> None:
+async def test_a_test_tells_which_of_several_testers_wrote_it_or_none() -> None:
     suite = await both_of(writer("left", "31"), writer("right", "61"))
-    assert {author_of(test) for test in suite.tests} == {"left", "right", INSTRUCTION}
+    assert {test.tester for test in suite.tests} == {"left", "right", ""}
 
 
 def call(identity: str, source: str, value: str) -> SelfTest:

@@ -5,7 +5,6 @@ What the auditor saw of each end state is kept under the sealed root, so that an
 it was, and one of another tester's suites grades no candidate twice. Of a holdout nothing is kept or told but sums."""
 
 import asyncio
-import datetime
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -14,7 +13,6 @@ from typing import Any
 
 from hc_ray.domain.errors import ConfigError, DatasetError, InfrastructureError, OutputError
 from hc_ray.domain.suite import SelfTest
-from hc_ray.domain.trial import TrialResult
 from hc_ray.domain.value import digest_of
 from hc_ray.machine.paths import data_root
 from hc_ray.reports.report import read_sweep
@@ -25,12 +23,10 @@ from hc_ray_actors.driver.plan import sealed_folder, with_network
 from hc_ray_actors.jobs.audit_subjects import (
     NO_FILES,
     Audit,
-    AuditSettings,
     Outcome,
     Subject,
     dataset_home,
     read_subjects,
-    tester_of,
 )
 from hc_ray_actors.jobs.audit_summary import summarise
 from hc_ray_actors.sandboxes import choose
@@ -40,15 +36,13 @@ from hc_ray_actors.verifiers import exposure
 FILE = "audit.json"
 REPEATS = 3
 """Runs on the reference and on the untouched environment."""
-FIXED_SANDBOXES = 7
-"""Of each task: the reference made, looked at and graded; the untouched environment looked at and graded; two that do
-nothing."""
 
 Told = Callable[[str], None]
 
 
-def prepare(out: str, settings: AuditSettings, *, split: str = "dev") -> Audit:
-    """Work out an audit. Raises ``UserError``: no sweep, one that runs, a holdout that was not asked for by name."""
+def prepare(out: str, *, self_tests: bool = True, split: str = "dev") -> Audit:
+    """Work out an audit; without ``self_tests`` of the candidates' verdicts alone, a fraction of the work. Raises
+    ``UserError``: no sweep, one that runs, a holdout that was not asked for by name."""
     store = sweep_at(out)
     sweep = read_sweep(store)
     if status_of(store)["owner"] == "running":
@@ -70,40 +64,19 @@ def prepare(out: str, settings: AuditSettings, *, split: str = "dev") -> Audit:
     if own == "dev" and fixed is not None:
         tasks = {digest: task for digest, task in tasks.items() if fixed.side(digest) != "holdout"}
     subjects, trials = read_subjects(store, tasks)
-    limited = tuple(_limited(subject, settings) for subject in subjects)
-    sandboxes = sum(FIXED_SANDBOXES + 2 * len(one.candidates) for one in limited)
+    if not self_tests:
+        subjects = tuple(subject.model_copy(update={"suites": ()}) for subject in subjects)
     now = digest_of({digest: sealed.sealed_digests.get(digest) for digest in swept})
     return Audit(
         out=out,
-        settings=settings,
         split=own,
         backend=choose(sweep["sandbox"]).backend,
         sealed_root=str(sealed_root),
         home=str(home),
-        subjects=limited,
+        subjects=subjects,
         trials=trials,
         tests_changed=now != sweep["sealed_digest"],
-        sandboxes=sandboxes,
-        seconds=_seconds(store, sandboxes),
     )
-
-
-def _limited(subject: Subject, settings: AuditSettings) -> Subject:
-    """What of a task is looked at."""
-    candidates = dict(list(subject.candidates.items())[: settings.candidates])
-    suites = subject.suites if settings.self_tests else ()
-    return subject.model_copy(update={"candidates": candidates, "suites": suites})
-
-
-def _seconds(store: SweepStore, sandboxes: int) -> float | None:
-    """At the pace of the sweep's own gradings, which took a sandbox each."""
-    took = []
-    for name in sorted(store.finished())[:50]:
-        phase = TrialResult.model_validate_json(store.read(f"trials/{name}/result.json")).verifier
-        if phase is not None and phase.started_at and phase.finished_at:
-            begin, end = map(datetime.datetime.fromisoformat, (phase.started_at, phase.finished_at))
-            took.append((end - begin).total_seconds())
-    return sandboxes * sum(took) / len(took) / verifiers.audit_slots() if took else None
 
 
 def run(audit: Audit, *, told: Told = lambda line: None) -> tuple[dict[str, Any], Outcome]:
@@ -211,9 +184,6 @@ def audited_suite(subject: Subject, number: int) -> figures.AuditedSuite:
         tests=tuple(
             figures.AuditedTest(
                 name=f"{number}.{place}",
-                category=test.category,
-                expectation=test.expectation.kind,
-                tester=tester_of(test),
                 admitted=place < len(suite.tests),
                 guard=test.guard,
                 judges=test.expectation.kind != "unknown" and test.weight > 0,

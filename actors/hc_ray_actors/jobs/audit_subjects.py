@@ -7,16 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hc_ray.domain.candidate import Candidate
-from hc_ray.domain.suite import SelfTest, Suite
+from hc_ray.domain.suite import Suite
 from hc_ray.domain.task import Task
 from hc_ray.domain.trial import TrialResult
 from hc_ray.domain.value import Value, digest_of
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.driver.trial_files import DIFFERENCES
 from hc_ray_actors.verifiers import audit as figures
-
-INSTRUCTION = "instruction"
-"""Who "wrote" what needs no model: tests of the instruction's own words, inputs of the signature's types."""
 
 
 class Subject(Value):
@@ -44,20 +41,10 @@ class AuditedTrial(Value):
     """Id, digest of its files (that of none for an answer without a file), tokens; in slot order."""
 
 
-class AuditSettings(Value):
-    """What an audit looks at."""
-
-    candidates: int | None = None
-    """Distinct candidates of a task that are looked at, the first ones; None: all."""
-    self_tests: bool = True
-    """Whether the suites are looked at too. Else the candidates' verdicts alone: a fraction of the work."""
-
-
 class Audit(Value):
     """An audit that is ready to run."""
 
     out: str
-    settings: AuditSettings
     split: str
     backend: str
     sealed_root: str
@@ -67,10 +54,6 @@ class Audit(Value):
     trials: tuple[AuditedTrial, ...]
     tests_changed: bool
     """The real tests are not those that judged the sweep."""
-    sandboxes: int
-    """At most so many are opened: what was looked at before is looked up."""
-    seconds: float | None
-    """An estimate from the gradings of the sweep itself; None where it has none."""
 
 
 class Outcome(Value):
@@ -146,11 +129,6 @@ def _trial(
     whole = {digest: base64.b64encode(store.read(path)).decode() for digest, path in paths.items()}
     held = {digest_of(one.files): one for one in candidates if one.files}
     return trial, {digest: one.files for digest, one in held.items() if one.all_text or digest in whole}, whole
-
-
-def tester_of(test: SelfTest) -> str:
-    """Who wrote a test: a tester, or the instruction where no model was needed."""
-    return test.tester or INSTRUCTION
 
 
 def dataset_home(folder: Path) -> Path:

@@ -32,15 +32,12 @@ def summarise(audit: Audit, outcome: Outcome) -> dict[str, Any]:
         "split": audit.split,
         "sandbox": audit.backend,
         "grading": "isolated",
-        "settings": audit.settings.model_dump(mode="json"),
         "trials": len(audit.trials),
         "tests_changed": audit.tests_changed,
         "definitions": DEFINITIONS,
         "tasks": _counts(outcome, measured),
         "faults": _faults(measured),
         "whole": figures.stages(outcome.evidence).model_dump(mode="json"),
-        "categories": _plain(figures.by_category(outcome.evidence)),
-        "testers": _plain(figures.by_tester(outcome.evidence)),
         "disagreeing_verdicts": sum(bool(pool["disagrees"]) for pool in pools),
         "sandboxes": outcome.sandboxes,
     }
@@ -53,10 +50,6 @@ def summarise(audit: Audit, outcome: Outcome) -> dict[str, Any]:
         ]
         summary["pools"] = pools
     return summary
-
-
-def _plain(groups: Mapping[str, figures.Stages]) -> dict[str, Any]:
-    return {name: both.model_dump(mode="json") for name, both in groups.items()}
 
 
 def _only(one: figures.Evidence, suite: figures.AuditedSuite) -> figures.Evidence:

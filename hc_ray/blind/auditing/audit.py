@@ -10,10 +10,9 @@ tests that some self-test tells apart alike (``COVERED``). Unknown is None, neve
 
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from hc_ray.blind.auditing.exposure import Seen
-from hc_ray.domain.suite import CATEGORIES
 from hc_ray.domain.value import Value
 from hc_ray.statistics import estimators
 
@@ -39,9 +38,6 @@ class AuditedTest(Value):
 
     name: str
     """Its key in ``Seen.outcomes``."""
-    category: str
-    expectation: str
-    tester: str
     admitted: bool
     """False for one that the gate dropped."""
     guard: bool
@@ -80,7 +76,6 @@ class Figures(Value):
 
 
 MEASURES = ("validity", "triviality", "discrimination", "flakiness", "fault_detection", "false_rejection", "overlap")
-Choice = Callable[[AuditedTest], bool]
 
 
 class Stages(Value):
@@ -90,43 +85,19 @@ class Stages(Value):
     admitted: Figures
 
 
-def stages(evidence: Sequence[Evidence], choose: Choice = lambda test: True, *, whole: bool = True) -> Stages:
-    """Figures before and after the gate. ``whole`` False: of a part (a category), so that a suite without such tests
-    says nothing instead of missing every fault."""
-    return Stages(
-        generated=figures(evidence, choose, whole=whole),
-        admitted=figures(evidence, lambda test: test.admitted and choose(test), whole=whole),
-    )
+def stages(evidence: Sequence[Evidence]) -> Stages:
+    """Figures before and after the gate."""
+    return Stages(generated=figures(evidence, dropped=True), admitted=figures(evidence, dropped=False))
 
 
-def by_category(evidence: Sequence[Evidence]) -> dict[str, Stages]:
-    """Stages of each category that occurs."""
-    found = {test.category for test in _tests(evidence)}
-    return {one: _part(evidence, "category", one) for one in CATEGORIES if one in found}
-
-
-def by_tester(evidence: Sequence[Evidence]) -> dict[str, Stages]:
-    """Stages of each tester, over the suites that it wrote in."""
-    return {one: _part(evidence, "tester", one) for one in sorted({test.tester for test in _tests(evidence)})}
-
-
-def _part(evidence: Sequence[Evidence], field: str, value: str) -> Stages:
-    return stages(evidence, lambda test: getattr(test, field) == value, whole=False)
-
-
-def _tests(evidence: Iterable[Evidence]) -> Iterable[AuditedTest]:
-    return (test for one in evidence for suite in one.suites for test in suite.tests)
-
-
-def figures(evidence: Sequence[Evidence], choose: Choice, *, whole: bool) -> Figures:
-    """The figures of the tests that ``choose`` picks. Tasks that could not be measured only count their tests."""
+def figures(evidence: Sequence[Evidence], *, dropped: bool) -> Figures:
+    """The figures of the admitted tests, with ``dropped`` of all. Tasks that could not be measured only count their
+    tests."""
     groups: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
     suites = tests = judging = 0
     for one in evidence:
         for suite in one.suites:
-            chosen = [test for test in suite.tests if choose(test)]
-            if not chosen and not whole:
-                continue
+            chosen = [test for test in suite.tests if test.admitted or dropped]
             suites, tests = suites + 1, tests + len(chosen)
             judges = [test for test in chosen if test.judges]
             judging += len(judges)
