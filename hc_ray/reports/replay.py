@@ -7,14 +7,14 @@ agreement of behaviour, then fewer tests in error, then the earlier candidate. P
 as there: by the suite or by agreement on content, round by round (``replay_rounds``)."""
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.config import SELECTORS as SELECTORS
 from hc_ray.domain.config import SelectorName
 from hc_ray.domain.ports import Store
-from hc_ray.domain.suite import Cell, PassMatrix, SelfTest, Unknown
+from hc_ray.domain.suite import Cell, PassMatrix, SelfTest
 from hc_ray.domain.value import Value
 from hc_ray.reports.audit_section import AUDIT_FILE
 from hc_ray.reports.replay_rounds import Round, decided, first_weights, read_rounds
@@ -238,52 +238,3 @@ def _matrix(
         cells=tuple(tuple(cells[name, test.id] for test in tests) for name in names),
     )
     return matrix, tests
-
-
-Ablation = Callable[[Pool], Pool]
-"""Takes a part out of a stored search, as far as that needs no run: later candidates that hang on it go with it."""
-
-
-def suite_off(pool: Pool) -> Pool:
-    """No test judges, and no lineage is told what it fails: agreement decides, of direct answers on the inputs."""
-    if pool.made:
-        return repair_off(pool).model_copy(update={"matrix": None, "tests": ()})
-    return _with_tests(pool, [test.model_copy(update={"expectation": Unknown()}) for test in pool.tests])
-
-
-def repair_off(pool: Pool) -> Pool:
-    """Only what was asked for anew: first submissions, who dispute nothing."""
-    kept = pool.only({one.id for one in pool.attempts if one.repairs == 0})
-    return kept.model_copy(update={"rounds": tuple(one.model_copy(update={"disputed": ()}) for one in pool.rounds)})
-
-
-def width_one(pool: Pool) -> Pool:
-    """The first lineage and its repairs."""
-    first = {one.lineage for one in pool.attempts[:1]}
-    kept = pool.only({one.id for one in pool.attempts if one.lineage in first})
-    return kept.model_copy(update={"rounds": pool.rounds[:1]})
-
-
-def discrimination_off(pool: Pool) -> Pool:
-    """Tests that a trivial state passes judge like any other."""
-    return _with_tests(pool, [test.model_copy(update={"discriminates": True}) for test in pool.tests])
-
-
-def tournament_off(pool: Pool) -> Pool:
-    """No comparison of summaries: what suite or agreement picked stands."""
-    return pool.model_copy(update={"winners": {}})
-
-
-def _with_tests(pool: Pool, tests: Sequence[SelfTest]) -> Pool:
-    return pool.model_copy(update={"tests": tuple(tests)})
-
-
-ABLATIONS: dict[str, Ablation] = {
-    "suite off": suite_off,
-    "repair off": repair_off,
-    "width 1": width_one,
-    "discrimination off": discrimination_off,
-    "tournament off": tournament_off,
-}
-"""Knobs whose effect shows in stored matrices. Those that change prompts (hint, forms, feedback, testgen) need new
-samples."""

@@ -1,5 +1,5 @@
-"""What a replay comes to: each agent under each selector with intervals, the ceiling of its pools, paired differences
-at equal tokens, and ablations of what can be taken out of a stored search.
+"""What a replay comes to: each agent under each selector with intervals, the ceiling of its pools, and paired differences
+at equal tokens.
 
 Rates stand on pools whose every candidate is graded: with a few verdicts known, the selectors that agree with the run
 would be measured and the others not."""
@@ -11,7 +11,7 @@ from typing import Any
 from hc_ray.domain.config import SelectorName
 from hc_ray.domain.ports import Store
 from hc_ray.domain.suite import Unknown
-from hc_ray.reports.replay import ABLATIONS, SELECTORS, SOLVING, Ablation, Pool, choose, cut, read_pools
+from hc_ray.reports.replay import SELECTORS, SOLVING, Pool, choose, cut, read_pools
 from hc_ray.reports.report import ReadTable
 from hc_ray.reports.self_to_blind import Judged, auroc
 from hc_ray.statistics import estimators
@@ -41,7 +41,6 @@ def replay(store: Store, selector: SelectorName | None, *, read_table: ReadTable
         "equal_tokens": reference is not None,
         "agents": [row for key, group in groups.items() for row in _agent_rows(uncut[key], group)],
         "comparisons": _comparisons(groups, selector),
-        "ablations": [row for group in groups.values() if group[0].agent == "hc" for row in _ablated(group, selector)],
         "auroc": [row for key, group in uncut.items() for row in _auroc(key, group)],
         "choices": [_told(pool, selector) for pool in level],
     }
@@ -168,32 +167,6 @@ def _compared(a: str, b: str, split: str, of_a: Outcomes, of_b: Outcomes) -> dic
         "only_a": sum(of_a[key] and not of_b[key] for key in common),
         "only_b": sum(of_b[key] and not of_a[key] for key in common),
         "smallest_effect": estimators.minimal_detectable_effect(paired.n, seeds),
-    }
-
-
-def _ablated(group: Sequence[Pool], selector: SelectorName | None) -> list[dict[str, Any]]:
-    """Each ablation of ``hc``'s stored searches against the whole, by the same selector. What the search would have
-    asked for then is not in the pool: without suite or repairs it goes on where it was complete, so that these two
-    need sweeps of their own. Width 1 takes only away."""
-    graded = [pool for pool in group if pool.graded and (pool.matrix is not None or pool.rounds)]
-    return [_ablation(name, change, graded, selector) for name, change in ABLATIONS.items()]
-
-
-def _ablation(name: str, change: Ablation, graded: Sequence[Pool], selector: SelectorName | None) -> dict[str, Any]:
-    whole, part = {}, {}
-    for pool in graded:
-        by: SelectorName = selector or pool.selector or "posterior"
-        left, before = choose(change(pool), by).passed, choose(pool, by).passed
-        if left is not None and before is not None:
-            whole[pool.key], part[pool.key] = before, left
-    compared = _compared(name, "whole", graded[0].split if graded else "", part, whole)
-    kept = [change(pool) for pool in graded]
-    return {
-        **compared,
-        "blind_pass": estimators.rate(list(_by_task(part).values())).model_dump(),
-        "whole": estimators.rate(list(_by_task(whole).values())).model_dump(),
-        "candidates": _mean([len(pool.attempts) for pool in kept]),
-        "tokens": _mean([pool.sampled_tokens for pool in kept]),
     }
 
 

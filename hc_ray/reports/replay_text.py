@@ -63,19 +63,6 @@ def _sections(found: Found) -> Iterator[Section]:
         ],
         numbers=("pairs", "only a", "only b"),
     )  # fmt: skip
-    if any(row["pairs"] for row in found["ablations"]):
-        yield Section(
-            "Ablations of hc on the stored pools",
-            ("ablation", "pairs", "candidates", "tokens", "blind pass", "without ablation", "difference"),
-            [
-                (row["a"], row["pairs"], f"{row['candidates']:.1f}", f"{row['tokens']:,.0f}",
-                 interval_of(row["blind_pass"]), interval_of(row["whole"]), difference_text(row))
-                for row in found["ablations"]
-            ],
-            numbers=("pairs", "candidates", "tokens"),
-            after=("What a search would then have asked for is not in its pool: without suite or repairs it would go "
-                   "on where it was complete, so those two need sweeps of their own.",),
-        )  # fmt: skip
     if found["auroc"]:
         yield Section(
             "Self-tests on candidates of the same task: chance that a right one passes more of them than a wrong one",

@@ -12,7 +12,7 @@ from hc_ray.domain.suite import Category, SelfTest
 from hc_ray.reports import report
 from hc_ray.reports.audit_section import AUDIT_FILE
 from hc_ray.reports.page import interval_of
-from hc_ray.reports.replay import ABLATIONS, SELECTORS, Attempt, Pool, choose, cut, read_pools
+from hc_ray.reports.replay import SELECTORS, Attempt, Pool, choose, cut, read_pools
 from hc_ray.reports.replay_figures import replay
 from hc_ray.reports.replay_text import tell_replay
 from hc_ray.statistics import estimators
@@ -163,29 +163,6 @@ def test_the_ceiling_the_mean_and_the_efficiency_come_from_the_same_graded_pools
     assert row["oracle_at_k"]["4"] == pytest.approx(5 / 6)
     assert row["selection_efficiency"]["value"] == pytest.approx((3 / 6 - 8 / 24) / (5 / 6 - 8 / 24))
     assert row["selection_efficiency"]["low"] < row["selection_efficiency"]["value"]
-
-
-def test_each_ablation_takes_away_what_it_says_and_is_compared_with_the_whole():
-    store = sweepdir.sweep()
-    tests = [column("t0", confidence=0.9, weight=3.0), column("t1", category="boundary"), column("t2", unknown=True)]
-    add_pool(store, "t", "hc", ["++-"] * 6, [True] * 6, 0, tests=tests)
-    (pool,) = read_pools(store, read_table=read_rows)
-    attempts = tuple(one.model_copy(update={"repairs": int(i == 5), "lineage": i % 3 + 1})
-                     for i, one in enumerate(pool.attempts))  # fmt: skip
-    pool = pool.model_copy(update={"attempts": attempts, "winners": {1: "d0"}})
-    kept = {name: [one.id[-1] for one in change(pool).attempts] for name, change in ABLATIONS.items()}
-    assert kept["repair off"] == list("01234") and kept["width 1"] == list("03")
-    assert pool.winners and not ABLATIONS["tournament off"](pool).winners
-    judging = {name: [test.id for test in change(pool).tests if test.expectation.kind != "unknown"]
-               for name, change in ABLATIONS.items()}  # fmt: skip
-    assert judging["suite off"] == [] and judging["width 1"] == ["t0", "t1"]
-    idle = pool.model_copy(update={"tests": tuple(one.model_copy(update={"discriminates": False}) for one in tests)})
-    assert all(test.discriminates for test in ABLATIONS["discrimination off"](idle).tests)
-    store = sweepdir.sweep()
-    apart(store)
-    found = {row["a"]: row for row in replay(store, "max_pass", read_table=read_rows)["ablations"]}
-    assert found["suite off"]["delta"] == -1.0 and found["repair off"]["delta"] == 0.0
-    assert found["width 1"]["candidates"] == 8
 
 
 def test_the_same_sweep_is_told_twice_in_the_same_words_and_is_plain_json() -> None:
