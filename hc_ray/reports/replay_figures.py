@@ -1,5 +1,5 @@
-"""What a replay comes to: each agent under each selector with intervals, the ceiling of its pools, and paired differences
-at equal tokens.
+"""What a replay comes to: each agent under each selector with intervals, the ceiling of its pools, and paired
+differences at equal tokens.
 
 Rates stand on pools whose every candidate is graded: with a few verdicts known, the selectors that agree with the run
 would be measured and the others not."""

@@ -1,4 +1,5 @@
-"""Stored trials of the style ``loop``, decided again: the replay hands in what the trial did. Trials in a real sandbox; the model alone is scripted."""
+"""Stored trials of the style ``loop``, decided again: the replay hands in what the trial did. Trials in a real sandbox;
+the model alone is scripted."""
 
 import json
 from typing import Any
