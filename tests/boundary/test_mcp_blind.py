@@ -22,6 +22,7 @@ from hc_ray_actors.integrations.mcp_folders import Folders, opened
 from hc_ray_actors.integrations.mcp_workspace import WORKDIR, contents
 from tests.fakes.engine_server import EngineServer, prompt_of
 from tests.fakes.mcp_client import asked, connected
+from tests.fakes.normal_form import normal_form
 from tests.fakes.sandbox_home import own_home
 from tests.fakes.sweepdir import add_told_trial, sweep
 from tests.fakes.tasks import make_task
@@ -39,7 +40,7 @@ def test_no_secret():
     seen = []
     for here, folders, files in os.walk("/"):
         if here == "/":
-            folders[:] = [one for one in folders if one not in ("proc", "sys", "usr", "lib", "lib64", "bin", "sbin")]
+            folders[:] = set(folders) - {"proc", "sys", "opt", "usr", "lib", "lib64", "bin", "sbin"}
         for path in (pathlib.Path(here, name) for name in files + folders):
             if path.is_file() and path.stat().st_size < 1e6 and b"canary-of" b"-mcp-" in path.read_bytes():
                 seen.append((str(path), path.read_text(errors="replace")[:200]))
@@ -50,11 +51,14 @@ def test_no_secret():
 ```'''
 
 
-def _model(body: dict[str, Any]) -> str:
+PLAIN = LOOK.partition("    import os")[0] + '    assert open("greeting.txt").read()\n```'
+
+
+def _model(body: dict[str, Any], tests: str = LOOK) -> str:
     text = prompt_of(body)
     if "A colleague wrote" in text:
         return 'test_no_secret: right | "Write greeting.txt." | asked for'
-    return LOOK if "QA engineer" in text else "ok"
+    return tests if "QA engineer" in text else "ok"
 
 
 class Ground:
@@ -198,7 +202,7 @@ def swapping(ground: Ground) -> Iterator[None]:
     shutil.rmtree(part)
 
 
-def _tries(look: Any, seconds: float = 1.5) -> list[str]:
+def _tries(look: Any, seconds: float = 0.8) -> list[str]:
     """What comes of a look, again and again."""
     seen, until = [], time.monotonic() + seconds
     while time.monotonic() < until:
@@ -242,3 +246,26 @@ def test_a_file_is_not_opened_through_a_link_on_any_part_of_its_path(ground):
 def test_the_server_imports_nothing_that_opens_tests():
     code = "import sys, hc_ray_actors.integrations.mcp_server\nprint([one for one in sys.modules if '.blind' in one])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
+
+
+async def test_other_hidden_tests_change_no_byte_that_the_model_is_asked(ground):
+    """The one part of a task that is a workspace, before and after its tests and solution are others."""
+    workspace = "data/add/environment"
+    with EngineServer(lambda body: _model(body, PLAIN), listed={"max_model_len": 32_768}) as server:
+        words = ["--sandbox", "bwrap", "--base-url", server.base_url, "--model", "fake"]
+        async with connected(*words, cwd=ground.root) as session:
+
+            async def sent() -> list[str]:
+                server.requests.clear()
+                suite = await asked(session, "generate_tests", workspace=workspace, instruction="Write greeting.txt.")
+                assert isinstance(suite, dict) and suite["tests"], suite
+                asks = [normal_form(json.dumps(body)) for body in server.bodies() if "QA engineer" in prompt_of(body)]
+                return [*asks, normal_form(json.dumps(suite))]
+
+            first = await sent()
+            assert len(first) >= 3 and "given.txt" in first[0], (
+                "nothing is told of the workspace: the test is worth nothing"
+            )
+            shutil.rmtree(ground.task / "solution")
+            (ground.task / "tests" / "test.sh").write_text("exit 1\n" * 9999)
+            assert await sent() == first
