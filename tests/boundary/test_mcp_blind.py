@@ -237,6 +237,31 @@ def test_only_what_is_no_task_no_sweep_and_no_data_of_hc_ray_is_read_of_a_worksp
     assert f"{WORKDIR}/given.txt" in {one.path for one in given.members}
 
 
+def test_what_no_sandbox_or_prompt_can_hold_is_left_out(tmp_path):
+    (tmp_path / os.fsdecode(b"caf\xe9")).write_text("x")
+    (tmp_path / "link").symlink_to(os.fsdecode(b"\xff"))
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "line\nbreak").write_text("x")
+    seen = contents(Folders([str(tmp_path)]).workspace("."))
+    assert [one.path for one in seen.members] == [WORKDIR, f"{WORKDIR}/line\nbreak"]
+    assert sorted(seen.left_out) == ["caf?: no UTF-8 in its name, or in the link",
+                                     "link: no UTF-8 in its name, or in the link", "pipe: no file"]  # fmt: skip
+    assert seen.task(tmp_path, "x", "image").digest
+
+
+def test_a_workspace_that_is_too_big_for_a_sandbox_is_refused(tmp_path, monkeypatch):
+    with (tmp_path / "hole").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(UserError, match="holds more than 256 MiB or 20,000 paths; name a smaller folder"):
+        contents(tmp_path)
+    monkeypatch.setattr("hc_ray_actors.integrations.mcp_workspace.MOST_PATHS", 3)
+    (tmp_path / "hole").unlink()
+    for number in range(4):
+        (tmp_path / str(number)).mkdir()
+    with pytest.raises(UserError, match="holds more than"):
+        contents(tmp_path)
+
+
 def test_a_file_is_not_opened_through_a_link_on_any_part_of_its_path(ground):
     for path in (ground.work / "file", ground.work / "tests" / "test.sh", ground.work / "root" / "etc" / "hosts"):
         with pytest.raises(UserError, match="link"):

@@ -70,7 +70,7 @@ def contents(workspace: Path) -> Contents:
                     members.append(got)
                     size += len(got.data)
                 else:
-                    left_out.append(f"{path}: {got}")
+                    left_out.append(f"{path.encode(errors='replace').decode()}: {got}")
                 if name in folders and not (isinstance(got, Member) and got.kind == "folder"):
                     folders.remove(name)  # a walk opens a link to a folder before it passes over it
                 if size > MOST_BYTES or len(members) > MOST_PATHS:
@@ -92,12 +92,13 @@ def _there(at: int, folder: str, name: str) -> bool:
 def _member(path: str, name: str, at: int) -> Member | str:
     """A path of the workspace, read by the descriptor of its folder; else why it cannot be."""
     try:
+        name.encode()
         state = os.stat(name, dir_fd=at, follow_symlinks=False)
         if stat.S_ISDIR(state.st_mode):
             kind = closed(functools.partial(_there, at, name))
             return kind or Member(path, "folder", stat.S_IMODE(state.st_mode) | 0o700)
         if stat.S_ISLNK(state.st_mode):
-            target = os.readlink(name, dir_fd=at)
+            (target := os.readlink(name, dir_fd=at)).encode()
             leads = Path(os.path.realpath(os.path.join(f"/proc/self/fd/{at}", target)))  # noqa: PTH118
             ours = leads.is_relative_to(data_root())  # the guard of what is sealed lets nobody make such a link
             return "a link to the data of hc-ray" if ours else Member(path, "link", 0o777, target=target)
@@ -108,6 +109,8 @@ def _member(path: str, name: str, at: int) -> Member | str:
             return Member(path, "file", stat.S_IMODE(state.st_mode) | 0o600, data=stream.read(MOST_BYTES + 1))
     except OSError as error:
         return f"cannot be read ({error.strerror})"
+    except UnicodeError:
+        return "no UTF-8 in its name, or in the link"
 
 
 class FilledPlace:
