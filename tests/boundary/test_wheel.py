@@ -1,29 +1,38 @@
+import json
 import os
 import shutil
 import site
 import subprocess
 import sys
 import tarfile
+import tempfile
 import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.fakes.pages import lay_out
 from tests.fakes.processes import ran
 
 CHECKOUT = Path(__file__).parents[2]
 DATASET = "seeded_set"
 
 
-def uv(*arguments: str | Path, cwd: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """Runs uv, wherever scripts/install found or put it; no Python is ever downloaded."""
+def found_uv() -> str:
+    """uv, wherever scripts/install found or put it."""
     data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share")
     folders = [Path.home() / ".local/bin", Path(site.getuserbase()) / "bin", data / "hc-ray/uv/bin"]
     program = shutil.which("uv") or shutil.which("uv", path=os.pathsep.join(map(str, folders)))
     assert program, "uv is missing: scripts/install brings it"
+    return program
+
+
+def uv(*arguments: str | Path, cwd: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Runs uv; no Python is ever downloaded."""
     env = {**os.environ, "UV_PYTHON_DOWNLOADS": "never"}
     env.pop("VIRTUAL_ENV", None)
-    return ran(program, *arguments, cwd=cwd, env=env, timeout=540, check=check)
+    return ran(found_uv(), *arguments, cwd=cwd, env=env, timeout=540, check=check)
 
 
 @pytest.fixture(scope="module")
@@ -102,20 +111,101 @@ def test_an_sdist_builds_the_same_wheel(source: Path, wheel: Path, tmp_path: Pat
     assert next(tmp_path.glob("*.whl")).read_bytes() == wheel.read_bytes()
 
 
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of an empty environment into which the wheel was installed, with the versions of our lock."""
+    root = tmp_path_factory.mktemp("installed")
+    uv("venv", "--quiet", "--python", sys.executable, root / "venv", cwd=root)
+    programs = root / "venv/bin"
+    lock = uv("export", "--quiet", "--frozen", "--no-dev", "--no-hashes", "--no-emit-project", cwd=CHECKOUT).stdout
+    (root / "pinned.txt").write_text(lock)
+    online_at_need(
+        "pip", "install", "--quiet", "--python", programs / "python", "-c", root / "pinned.txt", wheel, cwd=root
+    )
+    return programs
+
+
+@pytest.fixture(scope="module")
+def user(installed: Path) -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
+    """A user's shell outside of any checkout: a new data folder, no Docker; ``hc-ray`` is on the PATH."""
+    with tempfile.TemporaryDirectory(prefix="hc-ray-user-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)  # pytest's own folders are closed to the users of sandboxes
+        path = f"{installed}:{Path(found_uv()).parent}:{os.environ['PATH']}"
+        env = {**os.environ, "PATH": path, "HC_RAY_HOME": f"{name}/data", "DOCKER_HOST": "unix:///nowhere"}
+
+        def said(line: str) -> subprocess.CompletedProcess[str]:
+            done = ran("bash", "-c", line, cwd=folder, env=env, timeout=300)
+            assert done.returncode == 0, done.stderr[-3000:]
+            return done
+
+        yield said
+
+
+def online_at_need(*words: str | Path, cwd: Path) -> None:
+    """Runs uv without the package index, and with it where its cache lacks something."""
+    if uv(*words, "--offline", cwd=cwd, check=False).returncode != 0:
+        uv(*words, cwd=cwd)
+
+
 @pytest.mark.slow
-def test_a_wheel_installed_into_an_empty_environment_runs_and_finds_its_configs(wheel: Path, tmp_path: Path) -> None:
-    venv = tmp_path / "venv"
-    uv("venv", "--quiet", "--python", sys.executable, venv, cwd=tmp_path)
-    install = ("pip", "install", "--quiet", "--python", venv / "bin/python")
-    pinned = tmp_path / "pinned.txt"
-    exported = uv("export", "--quiet", "--frozen", "--no-dev", "--no-hashes", "--no-emit-project", cwd=CHECKOUT).stdout
-    pinned.write_text(exported)
-    arguments = (*install, "--constraint", pinned, wheel)
-    if uv(*arguments, "--offline", cwd=tmp_path, check=False).returncode != 0:
-        uv(*arguments, cwd=tmp_path)
-    assert "sweep" in ran(venv / "bin/hc-ray", "--help", cwd=tmp_path, check=True).stdout
-    listed = uv("pip", "list", "--format=freeze", "--python", venv / "bin/python", cwd=tmp_path).stdout.lower()
+def test_a_wheel_in_an_empty_environment_finds_its_configs_and_brings_no_compiler_with_it(
+    installed: Path, tmp_path: Path
+) -> None:
+    assert "sweep" in ran(installed / "hc-ray", "--help", cwd=tmp_path, check=True).stdout
+    listed = uv("pip", "list", "--format=freeze", "--python", installed / "python", cwd=tmp_path).stdout.lower()
     assert "hc-ray==" in listed and "llama-cpp-python" not in listed
     asks = "from hc_ray.machine.paths import configs_dir; print(configs_dir())"
-    configs = ran(venv / "bin/python", "-c", asks, cwd=tmp_path, check=True).stdout.strip()
-    assert Path(configs).is_relative_to(venv) and (Path(configs) / "demo.yaml").is_file()
+    configs = ran(installed / "python", "-c", asks, cwd=tmp_path, check=True).stdout.strip()
+    assert Path(configs).is_relative_to(installed.parent) and (Path(configs) / "demo.yaml").is_file()
+
+
+@pytest.mark.slow
+def test_outside_of_a_checkout_doctor_brings_the_model_and_the_demo_runs(user) -> None:
+    before = {one["name"]: one for one in json.loads(user("hc-ray doctor --json").stdout)["findings"]}
+    model = next(name for name in before if name.startswith("model "))
+    assert not before[model]["ok"] and before["bwrap"]["ok"] and before["runner"]["ok"]
+    fixed = user("hc-ray doctor --fix --json")
+    assert fixed.stderr.startswith(f"{before[model]['remedy']}\n")
+    assert {one["name"]: one["ok"] for one in json.loads(fixed.stdout)["findings"]}[model]
+    swept = json.loads(user("hc-ray sweep -l 1 -a raw --mlflow-uri none --json").stdout)
+    (config,) = swept["report"]["configs"]
+    assert (config["agent"], config["trials"], config["unscored"]) == ("raw", 1, 0) and config["tokens"] > 0
+
+
+@pytest.mark.slow
+def test_outside_of_a_checkout_a_users_own_task_is_checked_run_and_shown_by_mlflow(user) -> None:
+    user("hc-ray tasks new my-tasks/first")
+    assert json.loads(user("hc-ray tasks check my-tasks --json").stdout)["faults"] == []
+    swept = json.loads(user("hc-ray sweep -p my-tasks -a oracle -a nop --split all -o runs/control --json").stdout)
+    rates = {config["agent"]: config["blind_pass"]["value"] for config in swept["report"]["configs"]}
+    assert rates == {"oracle": 1.0, "nop": 0.0}
+    asks = "import json, sys, urllib.request as u; print(u.urlopen(json.load(sys.stdin)['url']).status)"
+    served = "coproc UI { exec hc-ray ui runs/control --port 0 --json; }; read -r -d '}' said <&${UI[0]}; pid=$UI_PID; "
+    assert user(f"""{served} python -c "{asks}" <<<"$said}}"; kill $pid; wait $pid || true""").stdout.strip() == "200"
+
+
+def test_completion_that_was_installed_answers_in_bash(user) -> None:
+    user("HOME=$PWD hc-ray --install-completion")
+    asks = "COMP_WORDS=(hc-ray {0}); COMP_CWORD={1}; _hc_ray_completion hc-ray; echo ${{COMPREPLY[@]}}; "
+    asked = asks.format("swe", 1) + asks.format("sweep --res", 2)
+    assert user(f"HOME=$PWD; source ~/.bashrc; {asked}").stdout.split() == ["sweep", "--resume"]
+
+
+def test_every_extra_of_the_wheel_can_be_had(installed: Path, wheel: Path, tmp_path: Path) -> None:
+    named = f"hc-ray[mcp,claude,cluster] @ {wheel.as_uri()}"
+    online_at_need("pip", "install", "--dry-run", "--python", installed / "python", named, cwd=tmp_path)
+
+
+@pytest.mark.slow
+def test_the_examples_of_the_page_on_python_satisfy_a_strict_type_checker_that_sees_the_wheel(
+    installed: Path, tmp_path: Path
+) -> None:
+    lay_out(CHECKOUT / "docs/python.md", tmp_path)
+    files = sorted(path.name for path in tmp_path.glob("*.py"))
+    assert len(files) == 4
+    mypy = (sys.executable, "-m", "mypy", "--strict", "--python-executable", installed / "python", *files)
+    done = ran(*mypy, cwd=tmp_path, timeout=300)
+    assert done.returncode == 0, done.stdout
+    (tmp_path / files[1]).write_text((tmp_path / files[1]).read_text().replace("-> Candidate | None", "-> str"))
+    assert "incompatible" in ran(*mypy, cwd=tmp_path, timeout=300).stdout
