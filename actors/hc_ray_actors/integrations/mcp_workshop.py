@@ -44,27 +44,6 @@ Asked = Annotated[str, Field(description="What the result must be, in words; pat
 Named = Annotated[str | None, Field(description="A suite of generate_tests, or a suite's file. Default: the last one.")]
 
 
-class ToldTest(BaseModel):
-    """A self-test as a reader sees it."""
-
-    test_name: str
-    category: str
-    what: str = Field(description="The call, command, file or check.")
-    expected: str
-    sentence: str = Field(description="The sentence of the instruction that it tests.")
-    guard: bool = Field(description="It passes before any work is done and must stay so.")
-
-
-class GeneratedSuite(BaseModel):
-    suite: str = Field(description="The name to give to run_tests.")
-    file: str = Field(description="Where the suite is kept, as JSON.")
-    weak: bool = Field(description="No test of it can tell a right result from an empty one.")
-    tests: list[ToldTest]
-    dropped: dict[str, str] = Field(description="The tests that were not admitted, and why.")
-    left_out: list[str] = Field(description="What of the workspace the model was not told of.")
-    tokens: int
-
-
 class Failure(BaseModel):
     test_name: str
     error: str
@@ -83,11 +62,6 @@ class SuiteRun(BaseModel):
     suite: str
     weak: bool
     left_out: list[str]
-
-
-class Parts(BaseModel):
-    parts: list[decompose.Subtask]
-    by_model: bool = Field(description="False: the model gave no usable answer, and these are the generic parts.")
 
 
 class Workshop:
@@ -129,9 +103,10 @@ class Workshop:
                 self._place = RemotePlace({"here": Station(sandboxes)}, {})
             return FilledPlace(self._place, tar)
 
-    async def generate_tests(self, workspace: Folder, instruction: Asked) -> GeneratedSuite:
+    async def generate_tests(self, workspace: Folder, instruction: Asked) -> dict[str, Any]:
         """Write tests for an instruction before the work is done, and keep those that can run, are stable and can fail.
-        May take minutes."""
+        May take minutes. In a weak suite no test can tell a right result from an empty one; a guard is a test that
+        passes before any work is done and must stay so. ``suite`` is the name to give to run_tests."""
         _said(instruction)
         path = self._folders.workspace(workspace)
         async with self._turns[path]:
@@ -147,15 +122,15 @@ class Workshop:
                 raise UserError(f"the suite was not finished within {limit:g} s (solver.testgen.seconds)") from None
             file = await asyncio.to_thread(keep, path, suite, seen.tar)
         reasons = {verdict.id: verdict.reason for verdict in suite.gate}
-        return GeneratedSuite(
-            suite=file.stem,
-            file=str(file),
-            weak=not deciding(suite.tests),
-            tests=[_told(test) for test in suite.tests],
-            dropped={test.id: reasons.get(test.id, "") for test in suite.dropped},
-            left_out=list(seen.left_out),
-            tokens=suite.prompt_tokens + suite.completion_tokens,
-        )
+        return {
+            "suite": file.stem,
+            "file": str(file),
+            "weak": not deciding(suite.tests),
+            "tests": [_told(test) for test in suite.tests],
+            "dropped": {test.id: reasons.get(test.id, "") for test in suite.dropped},
+            "left_out": list(seen.left_out),
+            "tokens": suite.prompt_tokens + suite.completion_tokens,
+        }
 
     async def run_tests(self, workspace: Folder, suite: Named = None) -> SuiteRun:
         """Run generated tests on a copy of the workspace in a sandbox."""
@@ -186,8 +161,8 @@ class Workshop:
             left_out=list(now.left_out),
         )
 
-    async def decompose(self, instruction: Asked) -> Parts:
-        """Divide an instruction into three to five parts."""
+    async def decompose(self, instruction: Asked) -> dict[str, Any]:
+        """Divide an instruction into three to five parts; generic ones (by_model: false) where the model fails."""
         _said(instruction)
         _, roles = await self._models()
         asking = Asking(roles.get("decomposer", roles["solver"]), Purse(self._config.budget.tokens))
@@ -198,7 +173,8 @@ class Workshop:
         (answer,) = await asking.all([("decompose", prompt)])
         parts = decompose.read(answer)
         found = decompose.GENERIC if isinstance(parts, Malformed) else parts
-        return Parts(parts=list(found), by_model=found is not decompose.GENERIC)
+        told = [part.model_dump(include={"name", "goal", "hint"}) for part in found]
+        return {"parts": told, "by_model": found is not decompose.GENERIC}
 
     async def sweep_status(self, out: Annotated[str, Field(description="A sweep directory.")]) -> dict[str, Any]:
         """How far a sweep is."""
@@ -218,17 +194,11 @@ def _said(instruction: str) -> None:
         raise UserError("the instruction is empty; say what the result must be")
 
 
-def _told(test: SelfTest) -> ToldTest:
+def _told(test: SelfTest) -> dict[str, Any]:
     check = test.subject.kind == "check"
     what = (test.subject.function or "") if check else " ".join(f"{test.subject.path} {test.input}".split())
-    return ToldTest(
-        test_name=test.id,
-        category=test.category,
-        what=what[:400],
-        expected=expected(test.expectation.model_dump())[:400],
-        sentence=test.sentence,
-        guard=test.guard,
-    )
+    return {"test_name": test.id, "what": what[:400], "expected": expected(test.expectation.model_dump())[:400],
+            **test.model_dump(include={"category", "sentence", "guard"})}  # fmt: skip
 
 
 def _failure(test: SelfTest, cell: Cell) -> Failure:
