@@ -13,6 +13,7 @@ ENGINE, SANDBOX, VERIFIER = "engine_slot", "sandbox_slot", "verifier_slot"
 """Custom resources of a node: inference servers, busy sandboxes and gradings that it takes at once. Actors take none of
 its CPUs: six 1-CPU actors never start on two cores."""
 SLOTS = (ENGINE, SANDBOX, VERIFIER)
+REMEDY = "`ray status` lists the nodes' slots, `ray start --resources` gives a node some (docs/cluster.md)"
 LOOPBACK = "127.0.0.1"
 
 

@@ -17,7 +17,7 @@ from hc_ray.engines.speed import request_seconds
 from hc_ray.engines.weights_shelf import WeightsShelf
 from hc_ray.machine.cleanup import owned_folder, remove_folder
 from hc_ray.machine.sealed_box import Addressee
-from hc_ray_actors.cluster import ENGINE, LOOPBACK, Cluster, own_address
+from hc_ray_actors.cluster import ENGINE, LOOPBACK, REMEDY, Cluster, own_address
 from hc_ray_actors.ray_token import derived_key
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def room_for(cluster: Cluster, engine: EngineConfig) -> dict[str, float]:
     if not free:
         held = "; ".join(cluster.holders())
         needs = f"a free {ENGINE}{f' and {gpus} free GPU(s) (engine.gpus)' if gpus else ''}"
-        raise InfrastructureError(f"no node of {cluster.where} has {needs}{f'; at work: {held}' if held else ''}")
+        raise InfrastructureError(f"no node of {cluster.where} has {needs}; {f'at work: {held}' if held else REMEDY}")
     return free
 
 

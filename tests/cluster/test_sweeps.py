@@ -6,13 +6,14 @@ import shlex
 import sys
 import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.cluster.conftest import WORK, Cluster, attempts, cluster_of, docker_on, hashes
+from tests.cluster.conftest import OUT, WORK, Cluster, attempts, cluster_of, docker_on, hashes
 from tests.cluster.hosts import DATA, Host
 from tests.fakes.processes import wait
 from tests.fakes.tasks import make_task
@@ -23,14 +24,24 @@ FAKE = Path(__file__).parents[1] / "fakes/launched.py"
 SCRIPTED = ["-a", "raw", "--engine", "scripted", "--script", "tests.fakes.answers:adds"]
 
 
-def test_an_engine_on_another_host_answers_the_trials_of_the_driver():
+def _unnamed(result: dict[str, Any]) -> float:
+    """Seconds of a trial's wall time that its phases do not name."""
+    began, ended = (datetime.fromisoformat(result[name]) for name in ("started_at", "finished_at"))
+    return abs((ended - began).total_seconds() - sum(result["agent_result"]["metadata"]["phases"].values()))
+
+
+def test_an_engine_on_another_host_answers_the_trials_of_the_driver_and_status_tells_of_both():
     with cluster_of(2) as cluster:
         cluster.join(cluster.head, **WORK)
         cluster.join(cluster.hosts[1], engine_slot=1)
         given = ["-p", "starter", "-l", 2, "-a", "raw", "--sandbox", "bwrap", "--budget-tokens", 600]
         sweep, engine = cluster.sweep(*given, "--set", "retries.attempts=2"), "embedded_server"
         wait(lambda: any(engine in told for told in cluster.hosts[1].pids().values()), 120, "an engine")
-        assert len(cluster.scored(sweep)) == 2
+        found = cluster.scored(sweep)
+        assert len(found) == 2 and all(_unnamed(result) < 0.1 for result in found.values())
+        status = json.loads(cluster.head.run(f"hc-ray status {OUT} --json").stdout)
+        shown = [(bool(node["sandboxes"]), bool(node["engines"]), node["note"]) for node in status["nodes"]]
+        assert shown == [(True, False, ""), (False, True, "")] and len(status["engines"]) == 1, status
         assert not any(engine in told for host in cluster.hosts for told in host.pids().values())
 
 
@@ -147,29 +158,15 @@ def test_three_replicas_stand_on_three_hosts_and_a_second_sweep_is_told_who_hold
     with cluster_of(3) as cluster:
         for host in cluster.hosts:
             cluster.join(host, engine_slot=1, **WORK)
-        given = [
-            "-p",
-            "starter",
-            "-l",
-            6,
-            "-a",
-            "raw",
-            "--sandbox",
-            "bwrap",
-            "--budget-tokens",
-            600,
-            "--wait-nodes",
-            "3:90",
-        ]
-        sweep = cluster.sweep(*given, "--set", "engine.replicas=3")
+        given = ["-p", "starter", "-l", 6, "-a", "raw", "--sandbox", "bwrap", "--budget-tokens", 600]
+        sweep = cluster.sweep(*given, "--wait-nodes", "3:90", "--set", "engine.replicas=3")
 
         def served(host: Host) -> bool:
             return any("embedded_server" in told for told in host.pids().values())
 
         wait(lambda: all(map(served, cluster.hosts)), 150, "an engine on each host")
         wait(lambda: cluster.results(), 200, "the first trial")
-        second = cluster.head.run(
-            "hc-ray sweep --address auto -p starter -l 1 -a oracle --sandbox bwrap -o /tmp/second"
-        )
+        other = "hc-ray sweep --address auto -p starter -l 1 -a oracle --sandbox bwrap -o /tmp/second"
+        second = cluster.head.run(other)
         assert second.returncode == 2 and "sandbox_slot is taken by" in second.stdout + second.stderr, second
         assert len(cluster.scored(sweep)) == 6

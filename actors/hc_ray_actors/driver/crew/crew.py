@@ -14,7 +14,7 @@ from hc_ray.domain.task import Task
 from hc_ray.machine import sealed_guard
 from hc_ray.machine.paths import data_root
 from hc_ray_actors.attempts import Fault
-from hc_ray_actors.cluster import SANDBOX, VERIFIER, Cluster, Member
+from hc_ray_actors.cluster import REMEDY, SANDBOX, VERIFIER, Cluster, Member
 from hc_ray_actors.driver.crew.background import Background
 from hc_ray_actors.driver.crew.distribution import Deliveries
 from hc_ray_actors.driver.crew.node_images import NodeImages
@@ -107,7 +107,7 @@ class Crew:
         members = await asyncio.to_thread(self._cluster.members)
         for kind in (SANDBOX, VERIFIER):
             if not any(member.slots.get(kind) for member in members):
-                raise InfrastructureError(f"no node of {self._cluster.where} offers {kind}")
+                raise PlatformError(f"no node of {self._cluster.where} offers {kind}; {REMEDY}")
         engines = asyncio.ensure_future(self._replicas.open())
         try:
             await asyncio.gather(*(self._join(member) for member in members))
