@@ -16,6 +16,7 @@ from hc_ray.blind.auditing import exposure as exposure
 from hc_ray.blind.auditing.exposure import Auditor, Look, Seen, State
 from hc_ray.blind.grading import control as _oracle
 from hc_ray.blind.grading import outputs as _outputs
+from hc_ray.blind.grading.separate import grade_separate
 from hc_ray.blind.grading.shared import grade_living, grade_own
 from hc_ray.blind.grading.verdict import Verdict
 from hc_ray.blind.grading.verify import grade
@@ -79,6 +80,7 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         self._shares: dict[str, asyncio.Semaphore] = {}
         self._backend = backend
         self._controls: dict[str, asyncio.Task[Verdict]] = {}
+        self._own_places: dict[str, SandboxPlace] = {}
 
     @cached_property
     def _place(self) -> SandboxPlace:
@@ -117,6 +119,8 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         async with self._slot(task):
             if task.grading == "shared":
                 return await grade_own(task, solve=False, **options)
+            if task.grading == "separate":
+                return await grade_separate(task, submission, own_place=self._own_place(task), **options)
             return await grade(task, submission, **options)
 
     async def grade_reference(self, task: Task, keep_output: bool) -> Verdict:
@@ -155,8 +159,17 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
     async def _control(self, task: Task) -> Verdict:
         async with self._slot(task):
             options = self._common(task)
+            if task.grading == "separate":
+                options["own_place"] = self._own_place(task)
             cache, threshold = self._sealed / "controls", self._rules.threshold
             return await _oracle.control(task, cache=cache, threshold=threshold, **options)
+
+    def _own_place(self, task: Task) -> SandboxPlace:
+        """Sandboxes of the image that the task's verifier brings."""
+        if task.digest not in self._own_places:
+            folder = _vault.own_image_folder(self._sealed, task.digest)
+            self._own_places[task.digest] = open_place(self._backend, folder, label="verify")
+        return self._own_places[task.digest]
 
     async def leaks(self, blobs: Sequence[bytes]) -> list[str]:
         """Public digests of the tasks whose canaries stand in any of ``blobs``. The tokens themselves stay here."""
@@ -178,7 +191,7 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         await self._place.prepare(task)
 
     async def close_all(self) -> None:
-        await self._place.close()
+        await asyncio.gather(*(place.close() for place in (self._place, *self._own_places.values())))
 
 
 def _holds(control: asyncio.Task[Verdict]) -> bool:

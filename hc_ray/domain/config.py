@@ -239,7 +239,8 @@ class SweepConfig(BaseModel):
     the plan names the reason."""
     grading: Literal["isolated", "shared"] = "isolated"
     """``isolated``: grade in a fresh sandbox from the task's image with the submission applied, unless a task asks for
-    another mode. ``shared`` (Harbor's default): grade in the candidate's own running sandbox; needs Docker."""
+    another mode. ``shared`` (Harbor's default): grade in the candidate's own running sandbox, except for tasks whose
+    verifier has an image of its own; needs Docker."""
     pass_threshold: float = Field(1.0, gt=0, le=1)
     """Minimum reward of a pass. Below 1, a partial reward passes only if the tests' own counts confirm it."""
     network: Literal["mention", "task"] = "mention"

@@ -41,9 +41,9 @@ class Environment(Value):
     allowed_hosts: tuple[str, ...] = ()
 
 
-Grading = Literal["isolated", "shared"]
+Grading = Literal["isolated", "shared", "separate"]
 """Where the tests run: ``isolated`` in a fresh sandbox of the task's image, ``shared`` in the candidate's own living
-sandbox."""
+sandbox, ``separate`` in one of an image of the verifier's own."""
 
 
 class Task(Value):

@@ -147,6 +147,22 @@ class SolutionSection(Section):
     env: dict[str, str] = {}
 
 
+class Artifact(Section):
+    """One entry of ``artifacts``: what crosses over to a verifier with an image of its own."""
+
+    source: str = Field(min_length=1)
+    """A path in the task's container."""
+    destination: str | None = None
+    """Where Harbor puts it among its results; the verifier finds it at ``source``."""
+    exclude: tuple[str, ...] = ()
+    service: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _a_path_alone(cls, data: Any) -> Any:
+        return {"source": data} if isinstance(data, str) else data
+
+
 class ParsedTaskToml(Value):
     """A task.toml as read. Sections with a fault hold their defaults; use a task only if ``faults`` is empty."""
 
@@ -158,6 +174,7 @@ class ParsedTaskToml(Value):
     agent: AgentSection = AgentSection()
     verifier: VerifierSection = VerifierSection()
     solution: SolutionSection = SolutionSection()
+    artifacts: tuple[Artifact, ...] = ()
     multi_step: bool = False
     """``[[steps]]``: recognised and refused."""
     faults: tuple[Fault, ...] = ()

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from hc_ray.tasks.task_sections import (
     AgentSection,
+    Artifact,
     EnvironmentSection,
     Fault,
     ParsedTaskToml,
@@ -62,10 +63,27 @@ def parse_task_toml(text: str) -> ParsedTaskToml:
         agent=_section(AgentSection, "agent", data, faults, notes),
         verifier=_section(VerifierSection, "verifier", data, faults, notes),
         solution=_section(SolutionSection, "solution", data, faults, notes),
+        artifacts=_artifacts(data, faults),
         multi_step=multi_step,
         faults=tuple(faults),
         notes=tuple(notes),
     )
+
+
+def _artifacts(data: dict[str, Any], faults: list[Fault]) -> tuple[Artifact, ...]:
+    listed = data.get("artifacts", [])
+    remedy = 'write paths, or tables with a "source"'
+    if not isinstance(listed, list):
+        faults.append(Fault(field="artifacts", says="is not a list", remedy=remedy))
+        return ()
+    found = []
+    for one in listed:
+        try:
+            found.append(Artifact.model_validate(one))
+        except ValidationError as error:
+            says = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+            faults.append(Fault(field="artifacts", says=says, remedy=remedy))
+    return tuple(found)
 
 
 def _section(kind: type[_S], name: str, data: dict[str, Any], faults: list[Fault], notes: list[str]) -> _S:

@@ -1,5 +1,5 @@
-"""Shared grading in real containers: services that live, sandboxes that are given away. What cheats earn there is tried
-in tests/boundary/test_cheats.py."""
+"""Shared and separate grading in real containers: services that live, sandboxes that are given away, images of the
+verifier's own. What cheats earn there is tried in tests/boundary/test_cheats.py."""
 
 import subprocess
 from pathlib import Path
@@ -7,10 +7,14 @@ from pathlib import Path
 import pytest
 
 from hc_ray.blind.grading import control as oracle
+from hc_ray.blind.grading.separate import grade_separate
 from hc_ray.blind.grading.shared import grade_living, grade_own
 from hc_ray.blind.grading.verify import grade
+from hc_ray.blind.sealing import vault
 from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.task import Task
+from hc_ray.machine.owner import current_owner
+from hc_ray.sandboxes.docker.sandbox import DockerPlace
 from tests.fakes.listeners import Watcher
 from tests.fakes.sweeps import results, swept
 from tests.fakes.tasks import make_task, sealed_task
@@ -94,6 +98,35 @@ async def test_a_sandbox_that_its_candidate_ended_is_a_fail(places, ground):
     submission = oracle.make_submission(task, b"", "trial").model_copy(update={"living": ticket})
     verdict = await grade_living(task, submission, sealed_root=ground / "sealed", place=verifiers, spared=())
     assert (verdict.passed, verdict.cause) == (False, "submission_refused"), verdict
+
+
+async def test_a_verifier_with_an_image_of_its_own_gets_the_declared_artefacts_and_nothing_else(places, ground):
+    toml = (
+        'artifacts = ["out", {source = "/srv/given", exclude = ["*.log"]}]\n[verifier]\nenvironment_mode = "separate"\n'
+    )
+    looks = (
+        '[ "$(cat /only-here)" = mine ] && [ "$(cat /app/out/answer)" = 42 ] && [ "$(cat /srv/given/data)" = image ]'
+        " && [ ! -e /app/other ] && [ ! -e /srv/given/x.log ] && [ ! -e /tests/Dockerfile ]\n"
+        "[ $? = 0 ] && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt\n"
+    )
+    own = "FROM debian:bookworm-slim\nWORKDIR /app\nCOPY mine.txt /only-here\n"
+    task = sealed_task(
+        ground,
+        toml=toml,
+        dockerfile="FROM debian:bookworm-slim\nWORKDIR /app\nCOPY data /srv/given/data\n",
+        environment={"data": "image\n"},
+        tests={"test.sh": looks, "Dockerfile": own, "mine.txt": "mine\n"},
+        solution={"solve.sh": "mkdir out; echo 42 > out/answer; echo x > other; echo x > /srv/given/x.log\n"},
+    )
+    own_place = DockerPlace(vault.own_image_folder(ground / "sealed", task.digest), owner=f"{current_owner()}-own")
+    roots = {"sealed_root": ground / "sealed", "place": places[1], "own_place": own_place}
+    try:
+        control = await oracle.control(task, cache=ground / "cache", **roots)  # type: ignore[arg-type]
+        assert (control.passed, control.mode, control.witness) == (True, "separate", "none"), control
+        nothing = await grade_separate(task, None, **roots)  # type: ignore[arg-type]
+        assert (nothing.passed, nothing.cause) == (False, "failed"), nothing
+    finally:
+        await own_place.close()
 
 
 async def test_output_without_end_neither_fills_the_verifier_nor_changes_the_verdict(places, ground):

@@ -133,11 +133,14 @@ def test_one_bad_task_never_hides_the_others(tmp_path, roots):
 
 @pytest.mark.parametrize(("verifier", "extra", "taken"), [
     ('environment_mode = "separate"', {}, True),
-    ('environment_mode = "separate"', {"Dockerfile": "FROM x\n"}, False),
+    ('environment_mode = "separate"', {"Dockerfile": "FROM x\n"}, True),
     ('environment_mode = "separate"', {"docker-compose.yaml": "services: {}\n"}, False),
+    ('environment_mode = "separate"', {"Dockerfile": "RUN --mount=type=cache true\n"}, False),
     ('environment_mode = "shared"', {"Dockerfile": "FROM x\n"}, True),
     ("[verifier.environment]\ncpus = 2", {}, True),
-    ('[verifier.environment]\ndocker_image = "x"', {}, False),
+    ('[verifier.environment]\ndocker_image = "x"', {}, True),
+    ('[verifier.environment]\ndocker_image = "x"\ngpus = 1', {}, False),
+    ('[verifier.environment]\ndocker_image = "x"\nnetwork_mode = "allowlist"\nallowed_hosts = ["a"]', {}, False),
     ('[[verifier.collect]]\ncommand = "true"', {}, False),
 ])  # fmt: skip
 def test_verifiers_that_need_what_sandboxes_have_not_are_refused(tmp_path, roots, verifier, extra, taken):
@@ -260,3 +263,26 @@ def test_where_the_tests_run_is_public_and_changes_no_digest_of_those_that_are_s
     silent, fresh, shared = tasks.values()
     assert (silent.grading, fresh.grading, shared.grading) == ("isolated", "isolated", "shared")
     assert silent.digest == fresh.digest != shared.digest
+
+
+def test_the_image_of_a_verifier_lies_on_the_sealed_side_with_what_it_is_built_from(tmp_path, roots):
+    toml = (
+        'artifacts = ["out", {source = "/srv/data", exclude = ["*.log"]}]\n[verifier]\nenvironment_mode = "separate"\n'
+    )
+    tests = {"test.sh": TEST_SH, "Dockerfile": "FROM debian:bookworm-slim\nWORKDIR /grade\nCOPY . /grade\n"}
+    make_task(tmp_path / "set", toml=toml, tests=tests)
+    (task,) = vault.seal(tmp_path / "set", *roots).tasks
+    own = vault.load_spec(roots[1], task.digest).own
+    assert task.grading == "separate" and own is not None
+    assert [one.source for one in own.artifacts] == ["/app/out", "/srv/data"] and own.environment.workdir == "/grade"
+    (context,) = vault.own_image_folder(roots[1], task.digest).glob("*/environment")
+    assert sorted(path.name for path in context.iterdir()) == ["Dockerfile", "test.sh"]
+    assert not list(roots[0].rglob("test.sh"))
+
+
+@pytest.mark.parametrize("source", ["/logs/artifacts", "/tmp/x", "../x", '{source = "/app/x", service = "db"}'])
+def test_artefacts_that_no_submission_can_hold_are_refused(tmp_path, roots, source):
+    listed = source if source.startswith("{") else f'"{source}"'
+    make_task(tmp_path / "set", toml=f'artifacts = [{listed}]\n[verifier.environment]\ndocker_image = "x"\n')
+    sealed = vault.seal(tmp_path / "set", *roots)
+    assert not sealed.tasks and sealed.refused[0].reason.startswith("artifacts: ")

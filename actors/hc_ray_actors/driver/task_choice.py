@@ -92,8 +92,10 @@ def select(
 
 
 def with_grading(task: Task, grading: str) -> Task:
-    """The task as a sweep grades it: ``shared`` holds for every task."""
-    return task.model_copy(update={"grading": "shared"}) if grading == "shared" else task
+    """The task as a sweep grades it: ``shared`` holds for every task that asks for no image of the verifier's own."""
+    if grading != "shared" or task.grading != "isolated":
+        return task
+    return task.model_copy(update={"grading": "shared"})
 
 
 def with_network(task: Task, network: str) -> Task:

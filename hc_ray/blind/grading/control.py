@@ -5,6 +5,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from hc_ray.blind.grading.separate import grade_separate
 from hc_ray.blind.grading.shared import grade_own
 from hc_ray.blind.grading.verdict import Verdict
 from hc_ray.blind.grading.verify import grade, sandbox_name
@@ -50,6 +51,7 @@ async def control(
     sealed_root: Path,
     place: SandboxPlace,
     cache: Path,
+    own_place: SandboxPlace | None = None,
     threshold: float = 1.0,
     expected: str | None = None,
 ) -> Verdict:
@@ -57,7 +59,8 @@ async def control(
 
     Run once per public digest, sealed digest, mode, threshold and kind of place; a pass is kept in ``cache``. A fail is
     not: a busy machine can make a reference late, and the next sweep looks again. ``passed`` is None, with cause
-    ``no_reference``, for a task that has none. Raises ``VerifierError`` for machinery."""
+    ``no_reference``, for a task that has none. ``own_place``: sandboxes of the verifier's own image, where there is
+    one. Raises ``VerifierError`` for machinery."""
     spec = check_expected(load_spec(sealed_root, task.digest), expected)
     kind, mode = type(place).__name__, task.grading
     path = cache / f"{digest_of([task.digest, spec.sealed_digest, mode, kind, threshold])}.json"
@@ -71,7 +74,10 @@ async def control(
         verdict = await grade_own(task, solve=True, careful=True, **common)
     else:
         submission = await reference(task, sealed_root=sealed_root, place=place, expected=expected)
-        verdict = await grade(task, submission, **common)
+        if mode == "separate":
+            verdict = await grade_separate(task, submission, own_place=own_place or place, **common)
+        else:
+            verdict = await grade(task, submission, **common)
     if verdict.passed:
         await asyncio.to_thread(keep_value, path, verdict)
     return verdict

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hc_ray.blind.grading.apply_submission import Ask, carry_over, look, tests_environment
-from hc_ray.blind.grading.contents import Refused, read_contents
+from hc_ray.blind.grading.contents import Contents, Refused, read_contents
 from hc_ray.blind.grading.image import Image
 from hc_ray.blind.grading.test_dependencies import mentions
 from hc_ray.blind.grading.trusted import Carried
@@ -58,7 +58,12 @@ async def grade(
     task that ``place`` cannot take."""
 
     async def work(spec: VerifierSpec, tests: Files) -> dict[str, Any]:
-        return await _in_sandbox(task, submission, spec, tests, place, keep_output, observe, threshold)
+        if spec.own is not None:
+            raise DatasetError(f"{task.name}: its verifier has its own image; it cannot use the task's")
+        contents, network = read_contents(submission.tar) if submission else None, wants_network(task, spec)
+        return await in_sandbox(
+            task, submission, contents, spec, tests, place, network, keep_output, observe, threshold
+        )
 
     return await judged(task, submission, "isolated", sealed_root, expected, work)
 
@@ -92,19 +97,20 @@ async def judged(
     )
 
 
-async def _in_sandbox(
+async def in_sandbox(
     task: Task,
     submission: Submission | None,
+    contents: Contents | None,
     spec: VerifierSpec,
     tests: Files,
     place: SandboxPlace,
+    network: bool,
     keep_output: Path | None,
     observe: Callable[[dict[str, Any]], None] | None,
     threshold: float,
 ) -> dict[str, Any]:
-    """The verdict's fields: the submission is taken into a fresh sandbox of ``task``'s image, and graded there. Raises
-    ``Refused`` for one that cannot be."""
-    contents, network = read_contents(submission.tar) if submission else None, wants_network(task, spec)
+    """The verdict's fields: the submission (``contents`` is what it holds) is taken into a fresh sandbox of ``task``'s
+    image, and graded there. Raises ``Refused`` for one that cannot be."""
     # A task that asks for shared grading has sandboxes of another kind: this one is nobody's to live in.
     fresh = task.model_copy(update={"grading": "isolated"})
     sandbox = await place.create(fresh, sandbox_name("grade", task), network=network)

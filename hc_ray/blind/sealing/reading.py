@@ -5,8 +5,8 @@ Vault, check and split all read tasks here, so that what ``tasks check`` calls a
 import os
 import re
 from pathlib import Path
-from typing import Any
 
+from hc_ray.blind.sealing.own_image import OwnImage, environment_of, own_image
 from hc_ray.blind.sealing.tree import Entry, entries
 from hc_ray.blind.sealing.variables import VARIABLE, resolve_templates
 from hc_ray.domain.credentials import is_secret_name
@@ -14,7 +14,7 @@ from hc_ray.domain.errors import DatasetError
 from hc_ray.domain.task import Copy, Environment, Grading, Task
 from hc_ray.domain.value import Value, digest_of
 from hc_ray.tasks.dockerfile import ParsedDockerfile, parse_dockerfile, placed
-from hc_ray.tasks.task_sections import EnvironmentSection, Fault, ParsedTaskToml
+from hc_ray.tasks.task_sections import Fault, ParsedTaskToml
 from hc_ray.tasks.task_toml import parse_task_toml
 
 COMPOSE_FILES = ("docker-compose.yaml", "docker-compose.yml", "compose.yaml", "compose.yml")
@@ -36,17 +36,20 @@ class Reading(Value):
     environment: tuple[Entry, ...] = ()
     tests: tuple[Entry, ...] = ()
     solution: tuple[Entry, ...] = ()
+    own: OwnImage | None = None
+    """The image of the verifier's own, where the task has one."""
     faults: tuple[Fault, ...] = ()
 
     @property
     def sealed_digest(self) -> str:
-        """SHA-256 over tests/, solution/, ``[verifier]`` and ``[solution]``."""
+        """SHA-256 over tests/, solution/, ``[verifier]``, ``[solution]`` and, where they decide, the artefacts."""
         return digest_of(
             {
                 "tests": [entry.model_dump() for entry in self.tests],
                 "solution": [entry.model_dump() for entry in self.solution],
                 "verifier": self.parsed.verifier.model_dump(mode="json"),
                 "solution_section": self.parsed.solution.model_dump(mode="json"),
+                **({"own": self.own.model_dump(mode="json")} if self.own else {}),
             }
         )
 
@@ -84,11 +87,14 @@ def read_folder(public: Path, sealed: Path | None = None) -> Reading:
     solution = _tree(sealed / "solution", sealed, faults)
     if not any(entry.path == "test.sh" for entry in tests):
         faults.append(Fault(field="tests/test.sh", says="is missing", remedy="write the script that grades the task"))
-    _unsupported(parsed, tests, faults)
+    _unsupported(parsed, faults)
     # Of an environment that could not be read, nothing more can be said.
     made = Environment() if unread else _environment(public, parsed, environment, faults)
-    # Harbor's own default is shared grading.
-    grading: Grading = "shared" if parsed.verifier.environment_mode == "shared" else "isolated"
+    grading, own = grading_of(parsed, tests), None
+    if grading == "separate":
+        found = own_image(sealed, parsed, tests, made.workdir)
+        faults += found if isinstance(found, list) else []
+        own = None if isinstance(found, list) else found
     task = None
     if not faults:
         task = Task(
@@ -103,7 +109,7 @@ def read_folder(public: Path, sealed: Path | None = None) -> Reading:
         )
     return Reading(
         name=name, public=public, sealed=sealed, task=task, parsed=parsed, environment=environment, tests=tests,
-        solution=solution, faults=tuple(faults),
+        solution=solution, own=own, faults=tuple(faults),
     )  # fmt: skip
 
 
@@ -120,6 +126,18 @@ def public_digest(instruction: str, environment: tuple[Entry, ...], parsed: Pars
             **({} if grading == "isolated" else {"grading": grading}),
         }
     )
+
+
+def grading_of(parsed: ParsedTaskToml, tests: tuple[Entry, ...]) -> Grading:
+    """Where the task asks for its tests to run: ``shared`` only where it says so (Harbor's own default), ``separate``
+    where it gives its verifier an image."""
+    mode = parsed.verifier.environment_mode
+    if mode == "shared":
+        return "shared"
+    own = parsed.verifier.environment
+    builds = any(entry.path == "Dockerfile" or entry.path in COMPOSE_FILES for entry in tests)
+    asked = mode == "separate" or own is not None
+    return "separate" if asked and (builds or (own or {}).get("docker_image")) else "isolated"
 
 
 def strip_canary(text: str) -> str:
@@ -178,14 +196,8 @@ def _tree(root: Path, task: Path, faults: list[Fault], *, links: bool = False) -
     return ()
 
 
-def _unsupported(parsed: ParsedTaskToml, tests: tuple[Entry, ...], faults: list[Fault]) -> None:
+def _unsupported(parsed: ParsedTaskToml, faults: list[Fault]) -> None:
     """Parts of Harbor's format that hc-ray recognises and does not do: refused, never graded wrongly."""
-    verifier = parsed.verifier
-    builds = any(entry.path == "Dockerfile" or entry.path in COMPOSE_FILES for entry in tests)
-    asked = verifier.environment_mode == "separate" or verifier.environment is not None
-    if verifier.environment_mode != "shared" and asked and (builds or (verifier.environment or {}).get("docker_image")):
-        says = "a verifier with an image of its own is not supported"
-        faults.append(Fault(field="verifier.environment", says=says, remedy="grade in the task's own image"))
     if parsed.environment.os == "windows":
         faults.append(Fault(field="environment.os", says="Windows containers are not supported", remedy="use linux"))
     if parsed.verifier.collect:
@@ -216,34 +228,9 @@ def _environment(folder: Path, parsed: ParsedTaskToml, tree: tuple[Entry, ...], 
         env.update(resolve_templates(section.env, os.environ))
     except DatasetError as error:
         faults.append(Fault(field="environment.env", says=str(error), remedy="set it, or give it a default: ${VAR:-x}"))
-    made = _made_of(section, text, docker, env)
+    made = environment_of(section, text, docker, env)
     copies = made.copies if text is not None else (Copy(sources=(".",), destination=f"{made.workdir}/"),)
     return made.model_copy(update={"files": placed(copies, paths)[:_FILES], "compose": compose})
-
-
-def _made_of(
-    section: EnvironmentSection, text: str | None, docker: ParsedDockerfile | None, env: dict[str, str]
-) -> Environment:
-    """What a container is made of. The workdir is ``[environment] workdir``, else the Dockerfile's WORKDIR; where both
-    are silent it is the image's own, which nobody knows before the image is there: ``/`` (Docker's default) under a
-    Dockerfile (``text``), ``/app`` (the custom of Harbor's images) for a bare ``docker_image``."""
-    network: Any = {None: "unmentioned", "no-network": "none"}.get(section.network_mode, section.network_mode)
-    return Environment(
-        docker_image=section.docker_image,
-        dockerfile=text,
-        base=(docker.base if docker else None) or section.docker_image,
-        workdir=section.workdir or (docker.workdir if docker else None) or ("/app" if text is None else "/"),
-        env=env,
-        copies=docker.copies if docker else (),
-        run_steps=docker.run_steps if docker else (),
-        cpus=section.cpus,
-        memory_mb=section.memory_mb,
-        storage_mb=section.storage_mb,
-        gpus=section.gpus,
-        build_timeout_sec=section.build_timeout_sec,
-        network=network,
-        allowed_hosts=section.allowed_hosts,
-    )
 
 
 def _dockerfile(text: str, paths: list[str], faults: list[Fault]) -> ParsedDockerfile:

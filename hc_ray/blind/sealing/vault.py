@@ -19,16 +19,18 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from hc_ray.blind.sealing.kept import keep
+from hc_ray.blind.sealing.own_image import OwnImage
 from hc_ray.blind.sealing.reading import Reading, read_folder, task_folders
 from hc_ray.blind.sealing.tree import copy_tree
 from hc_ray.domain.errors import DatasetError, VerifierError
 from hc_ray.domain.task import RefusedTask, Task
-from hc_ray.domain.value import Value
+from hc_ray.domain.value import Value, digest_of
 from hc_ray.tasks.public_folder import TASK_FILE
 
 VERIFIER_FILE = "verifier.json"
 ARCHIVE_SUFFIX = ".sealed.tar.gz"
 _CANARY_FILE = ".hc-ray-canary"
+_OWN_IMAGE = "image"
 
 
 class VerifierSpec(Value):
@@ -41,12 +43,16 @@ class VerifierSpec(Value):
     timeout_sec: float
     env: dict[str, str] = {}
     user: str | None = None
+    environment_mode: str | None = None
+    """As the task asks (``shared``, ``separate``); None where it is silent."""
     network: bool | None = None
     """None: as the task's own environment."""
     solution_env: dict[str, str] = {}
     mentions_pytest: bool
     """The tests' own text names pytest: a witness has to turn up."""
     has_solution: bool
+    own: OwnImage | None = None
+    """The image of the verifier's own."""
 
 
 class SealedDataset(Value):
@@ -132,6 +138,16 @@ def sealed_files(sealed_root: Path, digest: str, part: str) -> dict[str, tuple[b
     return found
 
 
+def own_image_name(digest: str, sealed_digest: str) -> str:
+    """What the image of a verifier's own goes by: it says nothing of what is in it."""
+    return digest_of({"task": digest, "sealed": sealed_digest, "what": "verifier"})
+
+
+def own_image_folder(sealed_root: Path, digest: str) -> Path:
+    """What a place of sandboxes takes for its public root, to make those of the verifier's own image."""
+    return sealed_root / digest / _OWN_IMAGE
+
+
 @contextlib.contextmanager
 def readings(dataset: Path, scratch: Path | None = None) -> Iterator[Iterator[Reading]]:
     """Every task of a dataset, read. Where its tests were shipped as an archive, that lies unpacked (mode 0700, under
@@ -204,10 +220,12 @@ def _seal_sealed(reading: Reading, task: Task, root: Path) -> tuple[VerifierSpec
         timeout_sec=verifier.timeout_sec,
         env=verifier.env,
         user=None if verifier.user is None else str(verifier.user),
+        environment_mode=verifier.environment_mode,
         network=None if verifier.network_mode is None else verifier.network_mode != "no-network",
         solution_env=reading.parsed.solution.env,
         mentions_pytest=mentions_pytest(reading),
         has_solution=any(entry.path == "solve.sh" for entry in reading.solution),
+        own=reading.own,
     )
     with _beside(place) as new:
         new.mkdir(mode=0o700)
@@ -216,6 +234,11 @@ def _seal_sealed(reading: Reading, task: Task, root: Path) -> tuple[VerifierSpec
             keep(new / part / _CANARY_FILE, f"{spec.canary}\n".encode())
         for script in ("tests/test.sh", "solution/solve.sh"):
             _plant(new / script, spec.canary)
+        if spec.own is not None:
+            # Laid out as a public root, for a place of sandboxes that only verifiers open.
+            context = new / _OWN_IMAGE / own_image_name(task.digest, spec.sealed_digest) / "environment"
+            built = reading.tests if spec.own.environment.dockerfile is not None else ()
+            copy_tree(reading.sealed / "tests", context, built, folder_mode=0o700, mask=0o755)
         keep(new / VERIFIER_FILE, spec.model_dump_json(indent=2).encode())
         _rename(new, place)
     return spec, before.sealed_digest if before else None

@@ -58,6 +58,8 @@ class BwrapPlace:
         await asyncio.to_thread(ensure_runner)
 
     def refuses(self, task: Task) -> str | None:
+        if task.grading == "separate":
+            return "its verifier has an image of its own, which needs Docker"
         if task.grading == "shared":
             return "its tests run in the candidate's own living sandbox, which bubblewrap cannot give away: use Docker"
         reason = bwrap_command.refusal(task, host_programs=bwrap_command.host_programs())

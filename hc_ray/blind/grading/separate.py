@@ -1,0 +1,90 @@
+"""Separate grading: the tests run in an image of the verifier's own, and of a submission only the artefacts cross over
+that the task declares.
+
+The submission is applied to the task's own image in a sandbox where nothing of it runs, the artefacts are packed from
+there (unchanged files of the image too, as in Harbor), and the tests are given them at the places that they had. The
+verifier's image is the untouched image of this grading: artefacts that touch what its tests stand on void the trial.
+Unlike Harbor, ``/logs/artifacts`` does not cross: no submission holds anything below ``/logs``."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from hc_ray.blind.grading import verify
+from hc_ray.blind.grading.contents import Refused, read_contents
+from hc_ray.blind.grading.verdict import Verdict
+from hc_ray.blind.sealing.own_image import OwnImage
+from hc_ray.blind.sealing.vault import VerifierSpec, own_image_name
+from hc_ray.domain.candidate import Submission
+from hc_ray.domain.errors import VerifierError
+from hc_ray.domain.ports import SandboxPlace
+from hc_ray.domain.runner_paths import RUNNER_PYTHON, inside_script
+from hc_ray.domain.task import Task
+
+_COLLECT_SECONDS = 120.0
+_LIMIT = 64 << 20
+"""Bytes of artefacts, as of any submission."""
+_TOO_MUCH = 3
+
+
+async def grade_separate(
+    task: Task,
+    submission: Submission | None,
+    *,
+    sealed_root: Path,
+    place: SandboxPlace,
+    own_place: SandboxPlace,
+    threshold: float = 1.0,
+    keep_output: Path | None = None,
+    expected: str | None = None,
+) -> Verdict:
+    """The verdict on ``submission`` (None: the untouched environment). ``place`` makes sandboxes of the task's image,
+    ``own_place`` (``vault.own_image_folder``) of the verifier's. Raises as ``verify.grade``."""
+
+    async def work(spec: VerifierSpec, tests: verify.Files) -> dict[str, Any]:
+        own = spec.own
+        if own is None:
+            raise VerifierError("the task's verifier has no image of its own")
+        mine = Task(
+            name=task.name, digest=own_image_name(task.digest, spec.sealed_digest), instruction="",
+            environment=own.environment,
+        )  # fmt: skip
+        sealed = {path: file for path, file in tests.items() if path != "Dockerfile"}
+        inside = spec.model_copy(update={"env": {**own.environment.env, **spec.env}})
+        tar = await _artefacts(task, submission, own, place)
+        handed = Submission(id="artefacts", trial="", task_digest=mine.digest, tar=tar, digest="")
+        contents, network = read_contents(tar), _network(spec)
+        return await verify.in_sandbox(
+            mine, handed, contents, inside, sealed, own_place, network, keep_output, None, threshold
+        )
+
+    return await verify.judged(task, submission, "separate", sealed_root, expected, work)
+
+
+def _network(spec: VerifierSpec) -> bool:
+    return spec.network if spec.network is not None else bool(spec.own and spec.own.environment.network == "public")
+
+
+async def _artefacts(task: Task, submission: Submission | None, own: OwnImage, place: SandboxPlace) -> bytes:
+    if not own.artifacts:
+        return b""
+    sandbox = await place.create(task, verify.sandbox_name("collect", task))
+    try:
+        if submission is not None:
+            read_contents(submission.tar)
+            try:
+                await sandbox.put_tar(submission.tar)
+            except ValueError as error:
+                raise Refused(str(error)) from None
+        sources = [[one.source, list(one.exclude)] for one in own.artifacts]
+        order = json.dumps({"sources": sources, "limit": _LIMIT}).encode()
+        command = [*RUNNER_PYTHON, "-I", inside_script("collect")]
+        done = await sandbox.exec(command, timeout=_COLLECT_SECONDS, cwd="/", stdin=order, output_limit=2 * _LIMIT)
+    finally:
+        await sandbox.close()
+    if done.exit_code == _TOO_MUCH or done.truncated or done.timed_out:
+        raise Refused(f"the artefacts hold more than {_LIMIT} bytes, or cannot be read in time")
+    if done.exit_code != 0:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        raise Refused(f"the artefacts cannot be read: {said[-1][:200] if said else done.exit_code}")
+    return done.stdout

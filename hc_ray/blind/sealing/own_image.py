@@ -1,0 +1,110 @@
+"""A verifier with an image of its own (Harbor's ``separate`` mode), as its task asks for it."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from hc_ray.blind.sealing.tree import Entry
+from hc_ray.blind.sealing.variables import resolve_templates
+from hc_ray.domain.errors import DatasetError
+from hc_ray.domain.task import Environment
+from hc_ray.domain.value import Value
+from hc_ray.tasks.dockerfile import ParsedDockerfile, parse_dockerfile
+from hc_ray.tasks.task_sections import Artifact, EnvironmentSection, Fault, ParsedTaskToml
+
+_OUTSIDE = ("/proc", "/sys", "/dev", "/run", "/tmp", "/logs", "/tests")
+"""What no submission holds."""
+
+
+class OwnImage(Value):
+    """What the tests run in, and what of a submission they are given."""
+
+    environment: Environment
+    artifacts: tuple[Artifact, ...] = ()
+    """With absolute sources."""
+
+
+def own_image(sealed: Path, parsed: ParsedTaskToml, tests: tuple[Entry, ...], workdir: str) -> OwnImage | list[Fault]:
+    """The verifier's own image (``[verifier.environment] docker_image``, else ``tests/Dockerfile``), or what is wrong
+    with it or not supported. ``workdir``: of the task, for sources that are relative."""
+    faults: list[Fault] = []
+    files = {entry.path for entry in tests}
+    try:
+        section = EnvironmentSection.model_validate(parsed.verifier.environment or {})
+    except ValidationError as error:
+        says = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+        return [Fault(field="verifier.environment", says=says, remedy="correct it")]
+    for says in _unsupported(section, files):
+        faults.append(Fault(field="verifier.environment", says=says, remedy="grade in the task's own image"))
+    text = (sealed / "tests" / "Dockerfile").read_text(errors="replace") if "Dockerfile" in files else None
+    if section.docker_image is not None:
+        text = None
+    docker = parse_dockerfile(text, files=sorted(files)) if text is not None else None
+    if docker and docker.unsupported:
+        faults.append(Fault(field="tests/Dockerfile", says=docker.unsupported, remedy="rewrite it without that"))
+    env: dict[str, str] = {}
+    try:
+        env = resolve_templates(section.env, os.environ)
+    except DatasetError as error:
+        faults.append(Fault(field="verifier.environment.env", says=str(error), remedy="set it, or give it a default"))
+    artifacts = [_absolute(one, workdir) for one in parsed.artifacts]
+    faults += [fault for one in artifacts for fault in _refusals(one)]
+    if faults:
+        return faults
+    return OwnImage(environment=environment_of(section, text, docker, env), artifacts=tuple(artifacts))
+
+
+def environment_of(
+    section: EnvironmentSection, text: str | None, docker: ParsedDockerfile | None, env: dict[str, str]
+) -> Environment:
+    """What a container is made of. The workdir is ``[environment] workdir``, else the Dockerfile's WORKDIR; where both
+    are silent it is the image's own, which nobody knows before the image is there: ``/`` (Docker's default) under a
+    Dockerfile (``text``), ``/app`` (the custom of Harbor's images) for a bare ``docker_image``."""
+    network: Any = {None: "unmentioned", "no-network": "none"}.get(section.network_mode, section.network_mode)
+    return Environment(
+        docker_image=section.docker_image,
+        dockerfile=text,
+        base=(docker.base if docker else None) or section.docker_image,
+        workdir=section.workdir or (docker.workdir if docker else None) or ("/app" if text is None else "/"),
+        env=env,
+        copies=docker.copies if docker else (),
+        run_steps=docker.run_steps if docker else (),
+        cpus=section.cpus,
+        memory_mb=section.memory_mb,
+        storage_mb=section.storage_mb,
+        gpus=section.gpus,
+        build_timeout_sec=section.build_timeout_sec,
+        network=network,
+        allowed_hosts=section.allowed_hosts,
+    )
+
+
+def _unsupported(section: EnvironmentSection, files: set[str]) -> list[str]:
+    found = []
+    if any(name.startswith(("docker-compose.", "compose.")) for name in files):
+        found.append("a verifier with several services is not supported")
+    if section.network_mode == "allowlist":
+        found.append("a verifier with a host allowlist is not supported")
+    if section.gpus:
+        found.append("a verifier with GPUs is not supported")
+    if section.os == "windows":
+        found.append("Windows containers are not supported")
+    return found
+
+
+def _absolute(artifact: Artifact, workdir: str) -> Artifact:
+    if artifact.source.startswith("/"):
+        return artifact
+    return artifact.model_copy(update={"source": f"{workdir.rstrip('/')}/{artifact.source}"})
+
+
+def _refusals(artifact: Artifact) -> list[Fault]:
+    remedy = "name a file or folder in the task's own container, outside its mounts"
+    if artifact.service not in (None, "main"):
+        return [Fault(field="artifacts", says=f"service {artifact.service} is not supported", remedy=remedy)]
+    parts = artifact.source.split("/")
+    if ".." in parts or any(artifact.source == one or artifact.source.startswith(f"{one}/") for one in _OUTSIDE):
+        return [Fault(field="artifacts", says=f"{artifact.source} can never be part of a submission", remedy=remedy)]
+    return []
