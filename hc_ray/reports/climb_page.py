@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from hc_ray.reports.climb_report import change_of
-from hc_ray.reports.html_figures import heat_map, rates_figure, testgen_figure
+from hc_ray.reports.html_figures import cost_figures, heat_map, rates_figure, testgen_figure, timeline
 from hc_ray.reports.html_report import agents_html, settings_html, trials_html, unscored_section
 from hc_ray.reports.page import NOT_MEASURED, Section, document, interval_of, number, section_html, text
 from hc_ray.reports.plots import Point, Series, figure, xy
@@ -38,7 +38,7 @@ def climb_html(summary: Data) -> str:
     if summary["trials"]:
         parts += [
             f"<h2>Configs ({text(climb['says'])})</h2>", agents_html(summary["configs"]),
-            heat_map(summary["trials"]),
+            heat_map(summary["trials"]), timeline(summary["trials"]),
             trials_html(summary["trials"]), settings_html(summary["sweep"]),
         ]  # fmt: skip
     return document(title, parts)
@@ -173,7 +173,7 @@ def _plots(summary: Data) -> str:
     rates = ((f"{name}: {one['accepted']} of {one['decided']}", _TONES[name], one["of_decided"])
              for name, one in summary["proposers"].items())  # fmt: skip
     won = rates_figure("Accepted of decided changes", rates)
-    return f"<div class=plots>{path}{suites}{won}{testgen_figure(summary)}</div>"
+    return f"<div class=plots>{path}{suites}{won}{testgen_figure(summary)}{cost_figures(summary['configs'])}</div>"
 
 
 def _point(one: Data) -> Point:

@@ -1,13 +1,15 @@
-"""The plots of a report, from its summary: rates side by side, self-tests against hidden tests, tasks by configs."""
+"""The plots of a report, from its summary: rates side by side, self-tests against hidden tests, tasks by configs, time
+and cost."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from statistics import pstdev
 from typing import Any
 
-from hc_ray.reports.page import interval_of, text
-from hc_ray.reports.plots import Point, Series, Strip, figure, strips, xy
-from hc_ray.reports.progress import counted
+from hc_ray.reports.page import interval_of, number, text
+from hc_ray.reports.plots import Point, Series, Strip, figure, keys, spans, strips, xy
+from hc_ray.reports.progress import clock, counted
 from hc_ray.reports.self_to_blind import reliance_section
 
 TASKS = 60
@@ -27,7 +29,7 @@ def figures(summary: Data) -> str:
     steps = figure("Suite quality by climb step", "", "A sweep has no steps: it stands in the report of a climb.")
     return (
         f"<div class=plots>{rates_figure('Blind pass rate', rates, names)}{_calibration(summary)}{_internal(summary)}"
-        f"{testgen_figure(summary)}{steps}</div>"
+        f"{testgen_figure(summary)}{cost_figures(configs)}{steps}</div>"
     )
 
 
@@ -80,6 +82,20 @@ def testgen_figure(summary: Data) -> str:
     return rates_figure("Blind pass rate by test generation (hc)", rates)
 
 
+def cost_figures(configs: Sequence[Data]) -> str:
+    """What a trial of each agent and config costs on average."""
+    drawn = ""
+    for title, field in (("Tokens", "tokens"), ("Engine seconds", "engine_seconds"), ("Wall seconds", "seconds")):
+        rows = []
+        for one in configs[:ARMS]:
+            if one[field] is not None:
+                each = one[field] / one["trials"]
+                label = one["label"] if one["split"] == "dev" else f"{one['label']}, {one['split']}"
+                rows.append((label, [Strip(each, 0, each, number(each, 0 if each >= 10 else 1))]))
+        drawn += figure(f"{title} per trial", strips(rows))
+    return drawn
+
+
 def heat_map(rows: Sequence[Data]) -> str:
     """Pass share of each task under each agent and config, as a table."""
     cells: dict[str, dict[str, list[bool | None]]] = defaultdict(lambda: defaultdict(list))
@@ -114,3 +130,27 @@ def _cell(own: Sequence[bool | None] | None) -> str:
         return "<td></td>" if own is None else "<td>?</td>"
     scored = [passed for passed in own if passed is not None]
     return f'<td style="--share:{share:.2f}">{sum(scored)}/{len(scored)}{"?" if len(scored) < len(own) else ""}</td>'
+
+
+def timeline(rows: Sequence[Data]) -> str:
+    """Trials by when they ran, each in a lane that was free, coloured by outcome."""
+    times = sorted(
+        (datetime.fromisoformat(row["started_at"]).timestamp(), datetime.fromisoformat(row["finished_at"]).timestamp(),
+         str(row["passed"]))
+        for row in rows
+        if row["seconds"] is not None
+    )  # fmt: skip
+    if not times:
+        return ""
+    first, total = times[0][0], max(end for _, end, _ in times) - times[0][0] or 1.0
+    lanes: list[float] = []
+    bars: dict[str, list[tuple[int, float, float]]] = defaultdict(list)
+    for start, end, outcome in times:
+        lane = next((number for number, free in enumerate(lanes) if free <= start), len(lanes))
+        lanes[lane:lane + 1] = [end]  # fmt: skip
+        bars[outcome].append((lane, start - first, end - first))
+    kinds = {"True": ("passed", "good"), "False": ("failed", "bad"), "None": ("unscored", "soft")}
+    drawn = spans(len(lanes), {kinds[outcome][1]: own for outcome, own in sorted(bars.items())}, total)
+    legend = keys(dict(kinds.values()))
+    says = f"{counted(len(times), 'trial')} in {clock(total)}, at most {len(lanes)} at a time."
+    return figure("Trials over time", drawn + legend, says)

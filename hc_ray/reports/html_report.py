@@ -7,8 +7,8 @@ from typing import Any
 from hc_ray.domain.value import flattened
 from hc_ray.reports.audit_section import MEASURES, limits_sentence, share_text
 from hc_ray.reports.comparison import HANDFUL
-from hc_ray.reports.engine_use import engine_lines
-from hc_ray.reports.html_figures import figures, heat_map
+from hc_ray.reports.engine_use import engine_html
+from hc_ray.reports.html_figures import figures, heat_map, timeline
 from hc_ray.reports.page import (
     NOT_MEASURED,
     Section,
@@ -50,6 +50,7 @@ def html(summary: Mapping[str, Any]) -> str:
         "<h2>Figures</h2>",
         figures(summary),
         heat_map(summary["trials"]),
+        timeline(summary["trials"]),
         "<h2>Comparisons</h2>",
         f"<p class=soft>{escape(summary['compared'])}</p>",
         _comparisons(summary["comparisons"]),
@@ -57,7 +58,7 @@ def html(summary: Mapping[str, Any]) -> str:
         section_html(curves_section(summary)),
         *(() if "directories" in sweep else (_quality(summary["suite_quality"]),)),
         selection_html(summary["replay"]) if summary.get("replay") else "",
-        *(section_html(Section("Engine", after=engine_lines(used))) for used in [summary["engine_use"]] if used),
+        *(("<h2>Engine</h2>", engine_html(summary["engine_use"])) if summary["engine_use"] else ()),
         f"<p class=soft>Holdout looks: {number(summary['holdout_looks'], 0)}. "
         f"Verdict bits given to trials: {summary['bits']}.</p>",
         trials_html(summary["trials"]),

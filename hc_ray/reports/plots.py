@@ -123,6 +123,21 @@ def strips(rows: Sequence[tuple[str, Sequence[Strip]]], names: Mapping[str, str]
     return _svg(WIDTH, y, "bars with intervals", "".join(parts)) + keys(names or {}) if rows else ""
 
 
+def spans(lanes: int, told: Mapping[str, Sequence[tuple[int, float, float]]], total: float) -> str:
+    """Bars over time in lanes, by colour: (lane, from, to) in the unit of ``total``. As wide as the page."""
+    high, height = max(1.0, min(10.0, 300 / max(1, lanes))), max(1.0, min(10.0, 300 / max(1, lanes))) * lanes
+    parts = []
+    for tone, bars in told.items():
+        path = "".join(
+            f"M{1000 * start / total:.1f} {lane * high:.1f}h{max(0.6, 1000 * (end - start) / total - 0.4):.1f}"
+            f"v{high * 0.85:.1f}H{1000 * start / total:.1f}z"
+            for lane, start, end in bars
+        )
+        parts.append(f'<path d="{path}" fill="var(--{tone})"/>')
+    return (f'<svg class="long" viewBox="0 0 1000 {height:.0f}" preserveAspectRatio="none" width="100%" '
+            f'height="{height:.0f}" role="img" aria-label="trials over time">{"".join(parts)}</svg>')  # fmt: skip
+
+
 def _svg(width: int, height: int, label: str, inside: str) -> str:
     return (f'<svg width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" '
             f'aria-label="{escape(label)}">{inside}</svg>')  # fmt: skip

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hc_ray.reports import report
 from hc_ray.reports.html_figures import TASKS, heat_map
 from hc_ray.reports.html_report import TRIALS
-from hc_ray.reports.plots import Point, Series, Strip, strips, xy
+from hc_ray.reports.plots import Point, Series, Strip, spans, strips, xy
 from hc_ray.reports.self_to_blind import auroc, correlation
 from tests.fakes import sweepdir
 
@@ -30,12 +30,13 @@ def test_a_plot_keeps_its_points_within_its_frame(places: list[tuple[float, floa
     inside(xy([Series("a <b>", points, joined=joined)], "x", "y & z", diagonal=True))
     bars = [Strip(y, y / 2, y, f"{y}") for _, y in places]
     inside(strips([("a label <of> a config" * 4, bars), ("other", [Strip(9000, 0, 9000, "9,000")])]))
+    inside(spans(len(places), {"good": [(i, x * y, x) for i, (x, y) in enumerate(places)]}, 1.0))
 
 
 def test_what_has_no_point_is_not_measured_and_a_single_generation_has_a_plot() -> None:
     assert xy([Series("a", [])], "x", "y") == "" == strips([])
     inside(xy([Series("a", [Point(1, 0.5)])], "generation", "y", ticks=[1.0]))
-    assert report.html(report.summarise(sweepdir.sweep())).count("<p>not measured</p>") == 5
+    assert report.html(report.summarise(sweepdir.sweep())).count("<p>not measured</p>") == 8
 
 
 def test_auroc_counts_pairs_of_one_task_and_a_tie_as_half_and_the_correlation_is_pearsons():
