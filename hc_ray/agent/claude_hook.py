@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hc_ray.agent.actions import Action
-from hc_ray.agent.monitor import Advice, Monitor, Step
+from hc_ray.agent.monitor import REPEATED, Advice, Monitor, Step
 
 _EVENT = "PreToolUse"
 _FILES = {"Write": "file_path", "Edit": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path"}
@@ -75,6 +75,8 @@ def _past(transcript: object) -> list[Step]:
             commands[str(block.get("id"))] = str(given.get("command")) if isinstance(given, dict) else ""
         elif block.get("type") == "tool_result" and (command := commands.get(str(block.get("tool_use_id")))):
             result, failed = json.dumps(block.get("content")), block.get("is_error") is True
+            if failed and REPEATED in result:
+                continue  # blocked for its repetition: it was not done, and has no result
             steps.append(Step(action=Action(name="sh", body=command), failed=failed, result=result))
     return steps
 

@@ -13,6 +13,7 @@ from hc_ray.domain.value import Value
 Rule = Literal["danger", "repetition", "progress", ""]
 _REPEATS, _TOO_MANY = 3, 6
 """Times that one action may come to the same result before a warning, and before the lineage ends."""
+REPEATED = "times with the same result"
 _WINDOW = 12
 """Actions among which repetition is looked for: also of two or three in turn."""
 _FAILURES = 6
@@ -64,7 +65,7 @@ class Monitor:
             one.action.signature == last.action.signature and normal(one.result) == told for one in past[-_WINDOW:]
         )
         if same >= _REPEATS:
-            says = f"You have done this {same} times with the same result. Do something different."
+            says = f"You have done this {same} {REPEATED}. Do something different."
             return Advice(allowed=same < _TOO_MANY, rule="repetition", says=says)
         failures = next((count for count, one in enumerate(reversed(past)) if not one.failed), len(past))
         if failures and failures % _FAILURES == 0:

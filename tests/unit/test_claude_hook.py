@@ -88,6 +88,8 @@ def test_repetition_and_failures_are_read_from_the_transcript(tmp_path):
     assert "3 times with the same result" in told("pytest -q", *[same] * 3)["hookSpecificOutput"]["additionalContext"]
     ended = told("pytest -q", *[same] * 6)
     assert (ended["continue"], ended["decision"]) == (False, "block") and "6 times" in ended["stopReason"]
+    blocked = ("pytest -q", ended["reason"], True)
+    assert told("pytest -q", *[same] * 6, blocked, blocked)["decision"] == "block", "a block is no new result"
     failing = [(f"make {i}", "no rule", True) for i in range(6)]
     assert "The last 6 actions failed" in told("ls", *failing)["hookSpecificOutput"]["additionalContext"]
     big = Path(_transcript(tmp_path / "big.jsonl", ("cat log", "x" * 3_000_000, False), *[same] * 3))
