@@ -73,7 +73,9 @@ def make_split(folder: Path, *, seed: int = 0, fraction: float = 0.2, holdout: C
         holdout={name: digest for name, digest in {**named, **tasks}.items() if digest in kept_out},
     )
     if not split.dev or not split.holdout:
-        raise DatasetError(f"{folder} has {len(tasks)} valid tasks, too few for a holdout of {split.fraction:g}")
+        raise DatasetError(
+            f"{folder} has {len(ranked)} different valid tasks, too few for a holdout of {split.fraction:g}"
+        )
     before = load_split(folder)
     if before is not None:
         if before != split:
