@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.fakes.processes import ran
 
@@ -43,6 +44,15 @@ def test_a_script_is_an_executable_verb_that_bash_can_parse(script):
         assert ran("bash", "-n", script, cwd=CHECKOUT).returncode == 0
     else:
         compile(script.read_text(), str(script), "exec")
+
+
+def test_the_workflow_and_the_commit_hooks_call_scripts_that_are_there():
+    jobs = yaml.safe_load((CHECKOUT / ".github/workflows/ci.yml").read_text())["jobs"]
+    runs = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+    (local,) = yaml.safe_load((CHECKOUT / ".pre-commit-config.yaml").read_text())["repos"]
+    called = {line for line in runs if not line.startswith("sudo ")} | {hook["entry"] for hook in local["hooks"]}
+    assert {CHECKOUT / script for script in called} <= set(SCRIPTS)
+    assert {"scripts/check", "scripts/docs", "scripts/test", "scripts/demo", "scripts/lint"} <= called
 
 
 def test_install_refuses_a_folder_it_cannot_write_and_an_unknown_argument_in_one_line(public_folder, tmp_path):

@@ -70,6 +70,27 @@ async def test_the_library_works_where_a_loop_runs_already_and_tells_what_happen
     assert [task.name for task in api.tasks("my-tasks")] == ["first"]
 
 
+def test_after_a_sweep_on_ray_a_process_still_plans_but_grades_nothing_itself(followed) -> None:
+    folder, _ = followed
+    code = """
+from hc_ray import api
+from hc_ray.machine import sealed_guard
+from hc_ray.machine.paths import data_root
+
+sealed_guard.install(data_root() / "sealed")  # what a driver does once its verifiers have what they need
+plan = api.plan(dataset="my-tasks", agents=["nop"], out="runs/guarded")
+print(len(plan.trials))
+try:
+    api.sweep(plan, in_process=True)
+except api.ConfigError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, env={**os.environ, **NO_DOCKER},
+                          capture_output=True, text=True, timeout=120)  # fmt: skip
+    said = "in_process: a sweep on Ray has run in this process, which can grade nothing any more"
+    assert done.stdout.splitlines() == ["1", said], done.stderr[-2000:]
+
+
 def test_settings_take_files_mappings_and_changes_and_a_climb_is_no_sweep() -> None:
     changed = api.settings("demo", agents=["hc"], **{"solver.samples": 3})
     assert (changed.agents, changed.solver.samples, changed.tags) == (("hc",), 3, ("demo",))
