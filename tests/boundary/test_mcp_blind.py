@@ -262,6 +262,11 @@ def test_a_workspace_that_is_too_big_for_a_sandbox_is_refused(tmp_path, monkeypa
         contents(tmp_path)
 
 
+def test_what_is_no_folder_cannot_be_allowed():
+    with pytest.raises(UserError, match=r"^--allow none: not a folder$"):
+        Folders(["none"])
+
+
 def test_a_file_is_not_opened_through_a_link_on_any_part_of_its_path(ground):
     for path in (ground.work / "file", ground.work / "tests" / "test.sh", ground.work / "root" / "etc" / "hosts"):
         with pytest.raises(UserError, match="link"):

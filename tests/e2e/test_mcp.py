@@ -102,8 +102,6 @@ async def test_a_client_has_tests_written_and_run_a_task_divided_and_a_sweep_tol
         assert [test["guard"] for test in suite["tests"]] == [False, False, True]
         assert suite["weak"] is False and suite["tokens"] > 0 and suite["left_out"] == ["runs/one: a sweep"]
 
-        before = await asked(session, "run_tests", workspace=".")
-        assert (before["passed"], before["failed"], before["total"]) == (1, 2, 3)
         (project / "greeting.py").write_text(WORK)
         (project / "notes.txt").unlink()
         after = await asked(session, "run_tests", workspace=str(project), suite=suite["suite"])
@@ -169,7 +167,7 @@ async def test_what_a_client_asks_wrongly_is_one_line_and_the_server_goes_on(wor
             assert answer.count("\n") == 0 or "validation error" in answer, what
 
 
-@pytest.mark.parametrize("how", ["the end of input", "SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("how", ["the end of input", "SIGINT"])
 @pytest.mark.slow
 def test_an_end_in_the_middle_of_a_call_leaves_nothing_running(words, model, project, how):
     model.held.clear()
@@ -183,7 +181,7 @@ def test_an_end_in_the_middle_of_a_call_leaves_nothing_running(words, model, pro
             if how == "the end of input":
                 line.process.stdin.close()
             else:
-                line.process.send_signal(getattr(signal, how))
+                line.process.send_signal(signal.SIGINT)
             assert line.process.wait(20) == 0
             wait(lambda: not any(map(alive, mine)), 5, f"they live: {[told(pid) for pid in mine]}")
             assert "Traceback" not in line.process.stderr.read()
@@ -226,11 +224,6 @@ def test_a_missing_extra_is_told_with_the_command_that_installs_it(project):
     assert done.stderr.splitlines() == [
         "hc-ray: hc-ray mcp needs the extra `mcp`; install it with: pip install 'hc-ray[mcp]'"
     ]
-
-
-def test_a_folder_to_allow_that_is_none_is_told_in_one_line(project):
-    done = ran(sys.executable, "-c", "from hc_ray.cli.app import main; main()", "mcp", "--allow", "none", cwd=project)
-    assert done.returncode == 2 and done.stderr.splitlines() == ["hc-ray: --allow none: not a folder"]
 
 
 async def test_a_refused_key_is_one_line_and_is_not_told(words, project):
