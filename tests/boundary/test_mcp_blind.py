@@ -158,8 +158,7 @@ async def test_no_tool_gives_out_anything_sealed_whatever_path_it_is_asked_for(g
             (ground.work / "leak.txt").write_text(TOKEN)
             leaks = await ask("run_tests", workspace="work")
             assert TOKEN in leaks["failures"][0]["error"], "the tests in the sandbox see nothing: they prove nothing"
-    kept = [path for path in (ground.home / "mcp").rglob("*.json") if TOKEN in path.read_text()]
-    assert kept == []
+    assert [path for path in (ground.home / "mcp").rglob("*.json") if TOKEN in path.read_text()] == []
 
 
 def _spelt(answers: list[tuple[Any, ...]]) -> bytes:
