@@ -28,8 +28,8 @@ def report(
         typer.Option(
             "--replay",
             metavar="SELECTOR",
-            help="Replay the stored candidates at equal tokens with this selector: max_pass, codet, mbr, posterior "
-            "or all. Runs nothing.",
+            help="Replay the stored candidates at equal tokens with this selector: max_pass, codet, mbr, posterior, "
+            "your own as module:function, or all. Asks no model.",
         ),
     ] = None,
     write: Annotated[
@@ -90,10 +90,14 @@ def _replayed(store: "Store") -> dict[str, Any] | None:
 
 def _replay(out: list[str], named: str, *, as_json: bool) -> int:
     """``report --replay``: prints, and writes nothing."""
+    from hc_ray.domain.config import OWN
     from hc_ray.domain.errors import ConfigError
+    from hc_ray.machine.own_code import keep, selector_of
     from hc_ray.reports.replay import SELECTORS
 
-    selector = next((name for name in SELECTORS if name == named), None)
+    selector: Any = keep(named) if OWN.fullmatch(named) else next((one for one in SELECTORS if one == named), None)
+    if selector not in (None, *SELECTORS):
+        selector_of(selector)
     if selector is None and named != "all":
         raise ConfigError(f"--replay {named}: unknown selector; allowed: {', '.join(SELECTORS)}, all")
     if len(out) > 1:

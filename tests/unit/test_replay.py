@@ -203,6 +203,19 @@ def complete_audit(store: MemoryStore) -> None:
     store.write(AUDIT_FILE, json.dumps(json.loads(store.read(AUDIT_FILE)) | rest).encode())
 
 
+def test_a_selector_of_ones_own_is_replayed_like_ours(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = on_disk().save(tmp_path / "sweep")
+    monkeypatch.chdir(Path(__file__).parents[1] / "fakes")
+    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
+    assert cli.run(["report", str(folder), "--replay", "own_agents:last", "--json"]) == 0
+    ((name, choice),) = json.loads(capsys.readouterr().out)["choices"][0]["replayed"].items()
+    assert name.startswith("own_agents:last@") and choice["chosen"]
+    assert cli.run(["report", str(folder), "--replay", "own_agents:none"]) == 2
+    assert "own_agents has no none" in capsys.readouterr().err
+
+
 def test_the_report_tells_how_candidates_were_chosen_once_an_audit_has_graded_them() -> None:
     store = sweepdir.sweep()
     apart(store)
