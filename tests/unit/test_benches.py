@@ -1,3 +1,5 @@
+import asyncio
+
 import pytest
 
 from hc_ray_actors.driver.trial_record import Record
@@ -17,22 +19,27 @@ def test_the_null_world_goes_through_the_real_search_and_counts_every_candidate(
     assert last[0] <= found["candidates"] and last[1] > 1 and last[2] is None, "no actor has a process of its own"
 
 
-async def test_the_end_of_a_trial_tells_the_driver_only_what_is_new_since_its_submission(tmp_path):
+async def test_the_end_of_a_trial_tells_only_what_is_new_and_its_wait_for_a_verdict_counts_once(tmp_path):
     plan = null_world.plan_of(tmp_path / "out", 1, 8)
     (key,), (task,), engine = plan.trials, plan.taken, plan.config.engine
     setup = RoleSetup(engine=engine, endpoints=(Endpoint(base_urls=(), model="null"),), profile=null_world.PROFILE,
                       digest="null")  # fmt: skip
     trials = Trials("t", null_world.LIMITS, None)
     await trials.arrange({"null": setup}, {"here": Station(null_world._Sandboxes("null", None, None))})
+    record = Record(key, task, plan, null_world.LIMITS)
     handed = await trials.start(Request(key=key, task=task, budget=key.budget))
+    record.submitted(handed.submission, handed.outcome)
+    await asyncio.sleep(1)
+    record.enter("solving")
     ended = await trials.resume(key.name, False)
     await trials.stop()
     assert handed.outcome and (ended.kind, ended.outcome, ended.changed["bits"]) == ("finished", None, (False,))
     assert not {"exchanges", "candidates", "matrix", "suite", "differences"} & ended.changed.keys()
-    record = Record(key, task, plan, null_world.LIMITS)
-    record.submitted(handed.submission, handed.outcome)
     record.ended(None, ended.changed)
     assert record.outcome == handed.outcome.model_copy(update=ended.changed)
+    phases = record.result().agent_result.metadata["phases"]
+    assert record.outcome.queued_seconds >= 1 and phases["queue for a verdict"] >= 1
+    assert phases["solving"] > phases.get("queue for an engine or a sandbox", 0)
 
 
 def test_a_resume_is_timed_over_trials_and_growth_is_what_the_second_half_took():

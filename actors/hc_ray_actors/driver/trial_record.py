@@ -61,6 +61,8 @@ class Record:
         self._cut_short: str | None = None
         self._seconds: defaultdict[Stretch, float] = defaultdict(float)
         self._entered: tuple[Stretch, float] = ("solving", time.monotonic())
+        self._parked = 0.0
+        """Seconds that had gone to verdicts when it last went on."""
 
     def environment(self, began: str) -> None:
         """The task's image is there; what follows waits for a slot."""
@@ -75,7 +77,7 @@ class Record:
         """A new attempt: what an earlier one left, but for its evidence, does not count."""
         self._started, self._submitted_at = now(), None
         self._seconds.clear()
-        self._entered = ("solving", time.monotonic())
+        self._entered, self._parked = ("solving", time.monotonic()), 0.0
         self.submissions.clear()
         self.outcome = None
 
@@ -84,6 +86,8 @@ class Record:
         before, since = self._entered
         self._entered = (stretch, time.monotonic())
         self._seconds[before] += self._entered[1] - since
+        if stretch == "solving":
+            self._parked = sum(self._seconds.values()) - self._seconds["solving"]
 
     def note(self, attempt: Attempt) -> None:
         """An attempt that failed outside the sandbox."""
@@ -209,8 +213,9 @@ class Record:
             return None
         self.enter("recording")
         spent = {str(name): seconds for name, seconds in self._seconds.items()}
-        queued = min(self.outcome.queued_seconds if self.outcome else 0.0, spent.get("solving", 0.0))
-        if queued:
+        waited = self.outcome.queued_seconds if self.outcome else 0.0  # for verdicts too, which are told apart here
+        queued = min(waited - self._parked, spent.get("solving", 0.0))
+        if queued > 0:
             spent |= {"solving": spent["solving"] - queued, "queue for an engine or a sandbox": queued}
         return {name: round(seconds, 3) for name, seconds in spent.items() if seconds >= 0.001}
 
