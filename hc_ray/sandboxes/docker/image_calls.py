@@ -166,12 +166,6 @@ class ImageCalls(Connection):
         with faults("listing images"):
             return list(self._api.images(quiet=True, filters={"dangling": False}))
 
-    def dangling(self, label: str) -> list[tuple[str, float]]:
-        """Id and time of making of the images with a label that have neither a name nor a child."""
-        with faults("listing images"):
-            found = self._api.images(filters={"label": label, "dangling": True})
-        return [(image["Id"], float(image["Created"])) for image in found]
-
 
 def _label_lines(labels: Mapping[str, str]) -> list[str]:
     return [f"LABEL {key}={json.dumps(value)}" for key, value in labels.items()]

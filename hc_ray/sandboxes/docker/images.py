@@ -7,7 +7,6 @@ volume that is filled through the API: no folder of the host is ever mounted."""
 import fcntl
 import io
 import json
-import re
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -31,8 +30,6 @@ OWNER_LABEL = "hc-ray.owner"
 MACHINE_LABEL = "hc-ray.machine"
 RUNNER_LABEL = "hc-ray.runner"
 TASK_LABEL = "hc-ray.task"
-STEP_LABEL = "hc-ray.step"
-"""On every image that a build makes on its way, so that those of a build that failed can be told from others'."""
 _COMPLETE = ".hc-ray-complete"
 """Last member of the runner's volume: with it, the volume is whole."""
 
@@ -105,9 +102,7 @@ class Images:
                 self._obtain(base_name)
         labels = {TASK_LABEL: task.digest}
         try:
-            self._daemon.build(
-                folder, tag=tag, labels=labels, seconds=environment.build_timeout_sec, dockerfile=with_step_label(text)
-            )
+            self._daemon.build(folder, tag=tag, labels=labels, seconds=environment.build_timeout_sec, dockerfile=text)
         except DaemonRefusal as refusal:
             first, _, rest = str(refusal).partition("\n")
             says = f"{task.name}: its image cannot be built: {first.partition(': ')[2]}"
@@ -160,26 +155,6 @@ class Images:
                 self._daemon.extract(container, tar)
         finally:
             self._daemon.remove(container)
-
-
-def with_step_label(dockerfile: str) -> str:
-    """The Dockerfile with a label at the beginning of each of its stages. It is the same for all tasks, so that they
-    share the daemon's cache."""
-    directive = re.match(r"(?:\s*#[^\n]*\n)*?\s*#\s*escape\s*=\s*(\S)", dockerfile, re.IGNORECASE)
-    escape = directive[1] if directive else "\\"
-    lines: list[str] = []
-    in_from = continued = False
-    for line in dockerfile.splitlines():
-        lines.append(line)
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue  # neither ends a continued instruction
-        if not continued:
-            in_from = re.match(r"\s*FROM\s", line, re.IGNORECASE) is not None
-        continued = line.rstrip().endswith(escape)
-        if in_from and not continued:
-            lines.append(f"LABEL {STEP_LABEL}=1")
-            in_from = False
-    return "\n".join(lines) + "\n"
 
 
 @contextmanager

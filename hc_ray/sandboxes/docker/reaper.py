@@ -1,21 +1,17 @@
 """What is removed from a Docker daemon: what dead owners left there, and on demand what is kept to save time."""
 
-import time
 from collections.abc import Mapping
 
 from hc_ray.machine.owner import is_leftover
 from hc_ray.sandboxes.docker.availability import TASK_IMAGES
 from hc_ray.sandboxes.docker.client import Daemon
-from hc_ray.sandboxes.docker.images import MACHINE_LABEL, OWNER_LABEL, RUNNER_LABEL, STEP_LABEL
+from hc_ray.sandboxes.docker.images import MACHINE_LABEL, OWNER_LABEL, RUNNER_LABEL
 from hc_ray.sandboxes.docker.place import FORK_LABEL, NAME_LABEL
-
-STEP_SECONDS = 60.0
-"""An image on the way of a build that goes on is younger, or held by the container of its next step."""
 
 
 def reap(*, dry: bool = False) -> list[str]:
-    """Remove the containers, networks and fork images of owners that live no more, and what builds that failed left;
-    answers what was removed. With ``dry`` nothing is. Images of tasks and the runner's volume are kept."""
+    """Remove the containers, networks and fork images of owners that live no more; answers what was removed. With
+    ``dry`` nothing is. Images of tasks and the runner's volume are kept."""
     daemon = Daemon()
     try:
         # A daemon that several machines share holds containers whose owners this one cannot look up.
@@ -36,11 +32,7 @@ def reap(*, dry: bool = False) -> list[str]:
         forks = {image for image, labels in daemon.images(FORK_LABEL) if dead(labels)}
         if not dry:
             remove_forks(daemon, forks)
-        removed += [_named(image) for image in sorted(forks)]
-        old = time.time() - STEP_SECONDS
-        for image, made in daemon.dangling(STEP_LABEL):
-            if image not in forks and made < old and (dry or daemon.remove_image(image)):
-                removed.append(f"{_named(image)} of a build that failed")
+        removed += [f"image {image.removeprefix('sha256:')[:12]}" for image in sorted(forks)]
         return removed
     finally:
         daemon.close()
@@ -67,7 +59,3 @@ def remove_forks(daemon: Daemon, images: set[str]) -> None:
         if len(left) == len(images):
             return
         images = left
-
-
-def _named(image: str) -> str:
-    return f"image {image.removeprefix('sha256:')[:12]}"
