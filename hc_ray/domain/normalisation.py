@@ -1,5 +1,5 @@
-"""Takes out of command output what differs between two equal runs (addresses, temporary paths, times, durations, host
-names), so that equal behaviour compares equal. Nothing that a model is shown passes here: that is true as it is."""
+"""Takes out of command output what differs between two equal runs (addresses, temporary paths, times, durations), so
+that equal behaviour compares equal. Nothing that a model is shown passes here: that is true as it is."""
 
 import functools
 import re
@@ -24,12 +24,9 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
 )  # fmt: skip
 
 
-def normal(text: str, *, host: str | None = None) -> str:
-    """``text`` without what only says when and where it ran. ``host`` is the sandbox's host name, where known."""
-    text = _ruled(text) if len(text) <= _SHORT else _ruled.__wrapped__(text)
-    if host and len(host) > 3:
-        text = re.sub(rf"\b{re.escape(host)}\b", "<host>", text)
-    return text
+def normal(text: str) -> str:
+    """``text`` without what only says when and where it ran."""
+    return _ruled(text) if len(text) <= _SHORT else _ruled.__wrapped__(text)
 
 
 @functools.lru_cache(4096)

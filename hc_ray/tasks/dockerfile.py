@@ -4,7 +4,7 @@ which steps are left to a builder, and what the classic builder cannot do at all
 import json
 import posixpath
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from hc_ray.domain.task import Copy
@@ -64,13 +64,12 @@ class _State:
 
 class _Reader:
     def __init__(self, lines: Lines, files: Collection[str]) -> None:
-        self.escape = lines.escape
         self.files = files
         self.global_args: dict[str, str] = {}
         self.names: list[str | None] = []
         self.states: list[_State] = []
         self.bases: list[str] = []
-        self.unsupported: str | None = _frontend_fault(lines.directives.get("syntax"))
+        self.unsupported: str | None = _directive_fault(lines.directives)
 
     def refuse(self, line: int, reason: str) -> None:
         self.unsupported = self.unsupported or f"Dockerfile line {line}: {reason}"
@@ -96,10 +95,10 @@ class _Reader:
         elif word == "ENV":
             self.environment(instruction, state)
         elif word == "WORKDIR":
-            given = " ".join(words(expand(instruction.rest, state.values(), self.escape), self.escape))
+            given = " ".join(words(expand(instruction.rest, state.values())))
             state.workdir = posixpath.normpath(posixpath.join(state.workdir or "/", given)).replace("//", "/")
         elif word == "USER":
-            state.user = expand(instruction.rest, state.values(), self.escape).strip() or None
+            state.user = expand(instruction.rest, state.values()).strip() or None
         elif word in ("COPY", "ADD"):
             self.copy(instruction, state)
 
@@ -107,7 +106,7 @@ class _Reader:
         text = " ".join([instruction.rest, *instruction.flags.values()])
         if _AUTOMATIC.search(text):
             self.refuse(instruction.line, "platform variables in FROM need BuildKit")
-        given = words(expand(instruction.rest, self.global_args, self.escape), self.escape)
+        given = words(expand(instruction.rest, self.global_args))
         if not given:
             return self.refuse(instruction.line, "FROM names no image")
         image = given[0]
@@ -122,7 +121,7 @@ class _Reader:
 
     def argument(self, instruction: Instruction) -> None:
         values = {**self.global_args, **self.states[-1].values()} if self.states else self.global_args
-        for word in words(expand(instruction.rest, values, self.escape), self.escape):
+        for word in words(expand(instruction.rest, values)):
             name, given, default = word.partition("=")
             if not self.states:
                 self.global_args[name] = default
@@ -132,14 +131,14 @@ class _Reader:
                 self.states[-1].args[name] = self.global_args[name]
 
     def environment(self, instruction: Instruction, state: _State) -> None:
-        text = expand(instruction.rest, state.values(), self.escape)
+        text = expand(instruction.rest, state.values())
         first = instruction.rest.split(None, 1)
         if first and "=" not in first[0]:
             # The old form: one name, then everything to the end of the line.
             name, value = [*text.split(None, 1), ""][:2]
-            state.env[name] = " ".join(words(value, self.escape))
+            state.env[name] = " ".join(words(value))
             return
-        for word in words(text, self.escape):
+        for word in words(text):
             name, _, value = word.partition("=")
             if name:
                 state.env[name] = value
@@ -172,8 +171,8 @@ class _Reader:
             except (ValueError, RecursionError):
                 listed = None
             if isinstance(listed, list) and all(isinstance(item, str) for item in listed):
-                return [expand(item, values, self.escape) for item in listed]
-        return words(expand(instruction.rest, values, self.escape), self.escape)
+                return [expand(item, values) for item in listed]
+        return words(expand(instruction.rest, values))
 
     def destination(self, given: str, sources: tuple[str, ...], state: _State) -> str:
         """Absolute; with a slash at its end when it names a folder."""
@@ -187,8 +186,11 @@ class _Reader:
         return path == "" or source.endswith("/") or any(name.startswith(f"{path}/") for name in self.files)
 
 
-def _frontend_fault(syntax: str | None) -> str | None:
+def _directive_fault(directives: Mapping[str, str]) -> str | None:
     """``# syntax=docker/dockerfile…`` is a comment to the classic builder; another frontend is another language."""
+    if directives.get("escape", "\\") != "\\":
+        return "Dockerfile line 1: an escape character of its own is for Windows images"
+    syntax = directives.get("syntax")
     if syntax is None or re.fullmatch(r"(?:docker\.io/)?docker/dockerfile(?::\d[\w.]*|:latest)?(?:@\S+)?", syntax):
         return None
     return f"Dockerfile line 1: the frontend {syntax[:80]} needs BuildKit"

@@ -1,6 +1,7 @@
 """The text of a Dockerfile as instructions: directives, comments, continuations, heredocs, words and variables."""
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -26,7 +27,6 @@ class Instruction:
 class Lines:
     instructions: tuple[Instruction, ...]
     directives: dict[str, str]
-    escape: str
 
 
 def read_lines(text: str) -> Lines:
@@ -39,21 +39,20 @@ def read_lines(text: str) -> Lines:
             break
         directives[found[1].lower()] = found[2]
         position += 1
-    escape = "`" if directives.get("escape") == "`" else "\\"
     instructions = []
     while position < len(lines):
         start = position
-        joined, position = _join(lines, position, escape)
+        joined, position = _join(lines, position)
         if not joined.strip():
             continue
         instruction = _instruction(start + 1, joined.strip())
         if instruction.heredoc:
             position = _after_heredocs(lines, position, instruction.rest)
         instructions.append(instruction)
-    return Lines(tuple(instructions), directives, escape)
+    return Lines(tuple(instructions), directives)
 
 
-def _join(lines: list[str], position: int, escape: str) -> tuple[str, int]:
+def _join(lines: list[str], position: int) -> tuple[str, int]:
     """One logical line: continuations joined; comments and blank lines within them dropped."""
     joined = ""
     going = False
@@ -65,7 +64,7 @@ def _join(lines: list[str], position: int, escape: str) -> tuple[str, int]:
                 return "", position
             continue
         stripped = line.rstrip()
-        if not stripped.endswith(escape):
+        if not stripped.endswith("\\"):
             return joined + line, position
         joined += stripped[:-1]
         going = True
@@ -91,7 +90,7 @@ def _instruction(line: int, joined: str) -> Instruction:
     return Instruction(line=line, word=word, rest=rest.strip(), flags=flags, heredoc=heredoc)
 
 
-def expand(text: str, values: Mapping[str, str], escape: str) -> str:
+def expand(text: str, values: Mapping[str, str]) -> str:
     """Docker's substitution: ``$NAME``, ``${NAME}``, ``${NAME:-word}``, ``${NAME:+word}``; quotes are kept, and nothing
     is replaced between single quotes. An unknown name is empty, as in Docker."""
     out: list[str] = []
@@ -99,7 +98,7 @@ def expand(text: str, values: Mapping[str, str], escape: str) -> str:
     single = double = False
     while position < len(text):
         letter = text[position]
-        if letter == escape and not single and position + 1 < len(text):
+        if letter == "\\" and not single and position + 1 < len(text):
             # An escaped dollar loses its escape; every other one is left for ``words``.
             out.append("$" if text[position + 1] == "$" else text[position : position + 2])
             position += 2
@@ -110,7 +109,7 @@ def expand(text: str, values: Mapping[str, str], escape: str) -> str:
             double = not double
         if letter == "$" and not single:
             if braced := _BRACED.match(text, position + 1):
-                out.append(_braced(braced, values, escape))
+                out.append(_braced(braced, values))
                 position = braced.end()
                 continue
             if name := _NAME.match(text, position + 1):
@@ -122,41 +121,18 @@ def expand(text: str, values: Mapping[str, str], escape: str) -> str:
     return "".join(out)
 
 
-def _braced(found: re.Match[str], values: Mapping[str, str], escape: str) -> str:
+def _braced(found: re.Match[str], values: Mapping[str, str]) -> str:
     value = values.get(found[1], "")
     if found[2] == "-":
-        return value or expand(found[3], values, escape)
+        return value or expand(found[3], values)
     if found[2] == "+":
-        return expand(found[3], values, escape) if value else ""
+        return expand(found[3], values) if value else ""
     return value
 
 
-def words(text: str, escape: str) -> list[str]:
+def words(text: str) -> list[str]:
     """Split at white space outside quotes; quotes and escapes are taken off."""
-    found: list[str] = []
-    current: str | None = None
-    quote = ""
-    position = 0
-    while position < len(text):
-        letter = text[position]
-        if letter == escape and quote != "'" and position + 1 < len(text):
-            keep = quote == '"' and text[position + 1] not in ('"', escape, "$")
-            current = (current or "") + (letter if keep else "") + text[position + 1]
-            position += 2
-            continue
-        if quote:
-            if letter == quote:
-                quote = ""
-            else:
-                current = (current or "") + letter
-        elif letter in "'\"":
-            quote = letter
-            current = current or ""
-        elif letter.isspace():
-            if current is not None:
-                found.append(current)
-            current = None
-        else:
-            current = (current or "") + letter
-        position += 1
-    return found if current is None else [*found, current]
+    try:
+        return shlex.split(text)
+    except ValueError:  # a quotation without an end, which no builder takes
+        return text.split()

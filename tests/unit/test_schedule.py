@@ -124,9 +124,9 @@ def test_seeds_and_names_derive_from_digest_and_place_alone_and_what_differs_bet
     assert seed_of("d", 0, "solver", 1, 2) == seed_of("d", 0, "solver", 1, 2) < 2**31
     assert len({seed_of(d, s, r, 1) for d in "de" for s in (0, 1) for r in ("solver", "tester")}) == 8
     assert sandbox_name("d", "t", "base") != sandbox_name("d", "t", "fork", "c1.0")
-    first = "<f at 0x7f2a11223344> in /tmp/hc/ab12cd/tabc_1234 took, 2026-11-21 10:00:01; 3 passed in 0.12s, host-a1"
-    second = "<f at 0x7e0000000000> in /tmp/hc/ffffff/txyz98765 took, 2027-01-02 23:59:59; 3 passed in 9s, host-b2"
-    assert normal(first, host="host-a1") == normal(second, host="host-b2")
+    first = "<f at 0x7f2a11223344> in /tmp/hc/ab12cd/tabc_1234 took, 2026-11-21 10:00:01; 3 passed in 0.12s"
+    second = "<f at 0x7e0000000000> in /tmp/hc/ffffff/txyz98765 took, 2027-01-02 23:59:59; 3 passed in 9s"
+    assert normal(first) == normal(second)
     assert normal("12 apples in 3 boxes at 7") == "12 apples in 3 boxes at 7"
     first = "no answer at 139876472514792, (1795304993.8741176, '/tmp/hc/541206a6e7bb/tab12cd34/tmp7gfh2a7w')"
     second = "no answer at 140344867219688, (1795305001.123456, '/tmp/hc/541206a6e7bb/tzz98yx76/tmpq1w2e3r4')"
