@@ -9,7 +9,7 @@ from typing import Any
 
 from hc_ray.agent.prompt_templates import PROMPTS, role_of, template
 from hc_ray.agent.skills import prompts_of
-from hc_ray.domain.config import TESTERS
+from hc_ray.domain.config import TESTERS, RoleName
 from hc_ray.domain.trial import TrialKey
 from hc_ray.domain.value import digest_of
 from hc_ray.machine.sealed_box import Addressee
@@ -70,15 +70,15 @@ def prompts_in(store: SweepStore, rows: Sequence[Mapping[str, Any]], where: str 
     for row in rows:
         if row["config_hash"] not in found and store.exists(path := f"{where}trials/{row['trial']}/config.json"):
             key = TrialKey.model_validate_json(store.read(path))
-            found[row["config_hash"]] = tuple(_prompts(key, str(role), told) for role, told in key.prompts.items())
+            found[row["config_hash"]] = tuple(_prompts(key, role, told) for role, told in key.prompts.items())
     return found
 
 
-def _prompts(key: TrialKey, role: Any, told: str) -> Prompts:
-    """The templates that all of a role's prompts are made of, and the solver's hint. What an earlier hc-ray asked with,
-    or other skills, is known by its digest alone."""
+def _prompts(key: TrialKey, role: RoleName, told: str) -> Prompts:
+    """The templates that all of a role's prompts are made of, and the solver's hint. What was asked with
+    other templates or skills is known by its digest alone."""
     hint = key.solver.hint if role == "solver" else ""
-    if role != "all" and prompts_of(key.solver, role) == told:
+    if prompts_of(key.solver, role) == told:
         whose = "tester" if role in TESTERS else role
         names = sorted(path.stem for path in PROMPTS.glob("*.txt") if role_of(path.stem) == whose)
         text = "\n\n".join(f"# {name}\n{template(name)}" for name in names)

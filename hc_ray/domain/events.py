@@ -22,7 +22,7 @@ class TrialStart(_Event):
     agent: str
     seed: int
     config: str = ""
-    """The config's name; empty for the only one of a sweep, and in journals of an older hc-ray."""
+    """The config's name; empty for the only one of a sweep."""
 
 
 class TestgenProgress(_Event):

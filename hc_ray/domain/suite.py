@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from hc_ray.domain.environment import EnvironmentView
 from hc_ray.domain.value import Value, digest_of
@@ -103,8 +103,6 @@ class Requirement(Value):
 
 class Suite(Value):
     """The frozen self-tests of one task, with all that was understood and dropped on the way."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")  # stored suites may hold what older versions kept
 
     schema_version: int = 1
     key: str = ""

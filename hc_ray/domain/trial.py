@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, field_validator
+from pydantic import BaseModel, ConfigDict
 
 from hc_ray.domain.config import AgentName, BudgetConfig, RoleName, SolverConfig
 from hc_ray.domain.value import Value, digest_of
@@ -23,19 +23,13 @@ class TrialKey(Value):
     seed: int
     models: dict[RoleName, str]
     """Role → digest of model and profile."""
-    prompts: dict[RoleName | Literal["all"], str]
+    prompts: dict[RoleName, str]
     """Role → digest of its prompt templates."""
     sandbox: str
     grading: str
     threshold: float = 1.0
     """The reward from which it passes."""
     network: str = "mention"
-
-    @field_validator("prompts", mode="before")
-    @classmethod
-    def _by_role(cls, prompts: Any) -> Any:
-        """Trials of an older hc-ray have one digest for all roles."""
-        return {"all": prompts} if isinstance(prompts, str) else prompts
 
     @cached_property
     def digest(self) -> str:

@@ -10,9 +10,7 @@ boot. Of labels with another boot or namespace:
 
 - On a disk that no other machine can write to, another boot is an earlier one: all of its processes are gone.
 - On a disk or a daemon that others may share, it may be another computer's: left alone.
-- Another namespace of this boot is another container, alive or not: left alone until the next boot.
-- Labels of earlier versions have a host name in the place of the boot id. They are judged, by their process's number,
-  only on this machine's own disk, and otherwise left alone."""
+- Another namespace of this boot is another container, alive or not: left alone until the next boot."""
 
 import functools
 import os
@@ -75,7 +73,7 @@ def is_leftover(text: str, *, own: bool = False) -> bool:
     put it. What is no label, or may be another machine's, is nobody's to judge here."""
     owner, _, where = text.partition("@")
     boot = where.partition(":")[0]
-    if where == machine() or (own and where == f"{socket.gethostname()}:{_namespace()}"):
+    if where == machine():
         return is_gone(owner)
     earlier = _BOOT.fullmatch(boot) and _BOOT.fullmatch(_boot()) and boot != _boot()
     return bool(own and earlier and _OWNER.fullmatch(owner))

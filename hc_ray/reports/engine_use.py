@@ -25,7 +25,7 @@ _COUNTS = ("requests", "prompt_tokens", "cached_tokens", "completion_tokens")
 
 
 def engine_use(store: Store, sweep: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The figures; None where no model was asked, or an older hc-ray kept no account. The end of a sweep, when fewer
+    """The figures; None where no model was asked. The end of a sweep, when fewer
     trials remain than an engine has slots, is left out."""
     accounts: list[dict[str, Any]] = []
     spans: list[dict[str, Any]] = []

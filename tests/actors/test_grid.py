@@ -2,7 +2,6 @@
 report that tells the configs apart."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,8 @@ import pytest
 from hc_ray.cli.text import plan_data
 from hc_ray.domain.config import EngineConfig, SweepConfig
 from hc_ray.domain.errors import OutputError
-from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.cluster import InProcess
-from hc_ray_actors.driver import results, sweep
+from hc_ray_actors.driver import sweep
 from hc_ray_actors.driver.plan import prepare
 from hc_ray_actors.driver.resumption import stored_config
 from tests.fakes.crew import Watcher
@@ -78,15 +76,3 @@ def test_the_plan_lists_the_configs_and_their_trials_side_by_side(given):
         (seed, agent, samples) for seed in (0, 1) for agent, samples in (("raw", 2), ("hc", 2), ("hc", 4))
     ]
     assert len(data["trials"]) == 6 and plan.arms == 3
-
-
-def test_a_sweep_that_an_older_version_began_is_refused_in_one_line(given):
-    plan = prepare(SweepConfig.model_validate(given))
-    results.write_sweep(store := SweepStore(plan.out), plan, 0)
-    before = json.loads(store.read("sweep.json"))
-    del before["given"]
-    store.write("sweep.json", json.dumps(before).encode())
-    with pytest.raises(OutputError) as refused:
-        prepare(stored_config(plan.out), resume=True)
-    assert re.search(r"started by an older hc-ray \(0\.\S+\), whose trials have other names", str(refused.value))
-    assert "\n" not in str(refused.value)

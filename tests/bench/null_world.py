@@ -216,7 +216,7 @@ def plan_of(out: Path, trials: int, candidates: int, at_once: int = 4) -> Plan:
     taken = tuple(task_of(number) for number in range(trials))
     keys = tuple(
         TrialKey(task=task.name, task_digest=task.digest, agent="hc", solver=solver, budget=budget, seed=0,
-                 models={"solver": "null", "tester": "null"}, prompts="null", sandbox="null", grading="isolated")
+                 models={"solver": "null", "tester": "null"}, prompts={}, sandbox="null", grading="isolated")
         for task in taken
     )  # fmt: skip
     models = {"solver": (engine, PROFILE, "null"), "tester": (engine, PROFILE, "null")}

@@ -98,7 +98,7 @@ def write_suite(store, task_digest, admitted, dropped):
 
 def write_trial(store, task, seed, pool, *, chosen, passed):
     key = TrialKey(task=task.name, task_digest=task.digest, agent="hc", solver=SolverConfig(), seed=seed, models={},
-                   prompts="", sandbox="bwrap", grading="isolated")  # fmt: skip
+                   prompts={}, sandbox="bwrap", grading="isolated")  # fmt: skip
     candidates = [
         Candidate(id=f"c1.{i}", round=1, slot=i, seed=i, temperature=0.5, form="chat", plan="plain", files=files,
                   prompt_tokens=60, completion_tokens=40).model_dump(mode="json")

@@ -250,7 +250,7 @@ def plan_of(out: Path, tasks: int = 2, *, retries: RetryConfig = QUICK, shared: 
     keys = [
         TrialKey(
             task=task.name, task_digest=task.digest, agent=agent, solver=config.solver, seed=seed,
-            models={} if agent in ("oracle", "nop") else {"solver": "m"}, prompts="p", sandbox="bwrap",
+            models={} if agent in ("oracle", "nop") else {"solver": "m"}, prompts={"solver": "p"}, sandbox="bwrap",
             grading="isolated",
         )
         for seed in range(config.seeds) for task in taken for agent in config.agents

@@ -40,7 +40,7 @@ def faults(told: dict[str, Any]) -> list[str]:
 
 
 def told_of(outcome: TrialOutcome, agent: AgentName = "hc", model: str | None = "small") -> dict[str, Any]:
-    key = TrialKey(task="t", task_digest="a" * 64, agent=agent, solver=SolverConfig(), seed=0, models={}, prompts="p",
+    key = TrialKey(task="t", task_digest="a" * 64, agent=agent, solver=SolverConfig(), seed=0, models={}, prompts={},
                    sandbox="fake", grading="isolated")  # fmt: skip
     # As it is written: through JSON, nulls included.
     return json.loads(json.dumps(trajectory(key, outcome, model)))  # type: ignore[no-any-return]

@@ -25,7 +25,7 @@ def hashed(monkeypatch):
 def key(seed: int = 0) -> TrialKey:
     return TrialKey(
         task="pack/double", task_digest="d" * 64, agent="hc", solver=SolverConfig(), seed=seed,
-        models={"solver": "m"}, prompts="p", sandbox="bwrap", grading="isolated",
+        models={"solver": "m"}, prompts={"solver": "p"}, sandbox="bwrap", grading="isolated",
     )  # fmt: skip
 
 

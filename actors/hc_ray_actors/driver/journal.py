@@ -43,8 +43,7 @@ class Held(Value):
     owner: str
     pid: int
     host: str
-    machine: str = ""
-    """Earlier versions wrote a host name here: such a holder counts as one of another machine, until it is silent."""
+    machine: str
     renewed_at: float
     released: bool = False
 
@@ -99,11 +98,8 @@ class Lease:
             return held
         try:
             return Held.model_validate_json(self._store.read(_mark(epoch)))
-        except (
-            FileNotFoundError,
-            ValueError,
-        ):  # half-written, or by an earlier version: its lease comes, or it is dead
-            return Held(epoch=epoch, owner="", pid=0, host="an unknown host", renewed_at=0)
+        except (FileNotFoundError, ValueError):  # half-written: its lease comes, or it is dead
+            return Held(epoch=epoch, owner="", pid=0, host="an unknown host", machine="", renewed_at=0)
 
     def _read(self) -> Held | None:
         try:

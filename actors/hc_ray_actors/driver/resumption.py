@@ -61,9 +61,7 @@ def stored_config(out: str) -> SweepConfig:
             raise OutputError(f"{out} is a climb; to continue it: hc-ray climb --resume -o {out}") from None
         raise OutputError(f"{out}: not a sweep directory (no sweep.json), so there is nothing to resume") from None
     try:
-        return SweepConfig.model_validate(
-            {**stored.get("given", stored["config"]), **stored.get("placement", {}), "out": out}
-        )
+        return SweepConfig.model_validate({**stored["given"], **stored["placement"], "out": out})
     except ValidationError as error:
         field = ".".join(map(str, error.errors()[0]["loc"]))
         raise OutputError(
@@ -87,12 +85,6 @@ def reconcile(out: str, config: SweepConfig, sealed_digest: str, resume: bool, p
         return Found()
     if not resume:
         raise OutputError(f"{out} already contains a sweep; add --resume to continue it, or choose another -o")
-    if "given" not in stored:
-        version = (stored.get("versions") or {}).get("hc-ray")
-        raise OutputError(
-            f"{out} was started by an older hc-ray ({version or 'unknown version'}), whose trials have other names; "
-            "resume it with that version, or choose another -o"
-        )
     before, now = stored["config"], comparable(config)
     differing = sorted(name for name in now if before.get(name) != now[name])
     if differing:

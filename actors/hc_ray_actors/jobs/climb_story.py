@@ -51,8 +51,6 @@ def climb_story(out: str, *, whole: bool = True) -> Story:
     settings = stored_json(store, "settings.json")
     if settings is None:
         raise OutputError(f"{out}: no climb (no settings.json)")
-    if "began" not in settings:
-        raise OutputError(f"{out}: an older version of hc-ray ran this climb and did not store when it began")
     records = records_of(store)
     sweeps = [_sweep(out, folder) for folder in _folders(store)]
     digests = sorted({task["digest"] for one in sweeps for task in one.about["tasks"]})
