@@ -1,7 +1,6 @@
 """The monitor as a hook of Claude Code: events in, answers by its protocol out."""
 
 import json
-import resource
 import subprocess
 from pathlib import Path
 
@@ -20,14 +19,11 @@ def event(command: object = "ls", **more: object) -> bytes:
     return json.dumps({**BASH, "tool_input": {"command": command, "description": "d"}, **more}).encode()
 
 
-def hook(text: bytes, *words: str) -> tuple[subprocess.CompletedProcess[bytes], float]:
-    """The real command, and the seconds of a processor that it took."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
+def hook(text: bytes, *words: str) -> subprocess.CompletedProcess[bytes]:
+    """The real command."""
+    return subprocess.run(
         command("monitor", "--hook", *words), input=text, capture_output=True, cwd=REPOSITORY, timeout=60
     )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return done, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 @pytest.fixture(autouse=True)
@@ -115,15 +111,14 @@ def test_whatever_is_an_event_is_answered_and_nothing_else_is_raised(data, whole
         assert str(error).startswith("the event ")
 
 
-def test_the_command_answers_within_its_time_and_what_is_no_event_blocks_nothing():
-    done, seconds = min((hook(event("rm -rf /")) for _ in range(3)), key=lambda one: one[1])
+def test_the_command_answers_and_what_is_no_event_blocks_nothing():
+    done = hook(event("rm -rf /"))
     assert done.returncode == 0 and json.loads(done.stdout)["decision"] == "block" and done.stderr == b""
-    assert seconds < 0.3
-    assert json.loads(hook(event(), "--approve")[0].stdout)["decision"] == "approve"
+    assert json.loads(hook(event(), "--approve").stdout)["decision"] == "approve"
     closed = subprocess.run(
         ["sh", "-c", '"$@" <&-', "sh", *command("monitor", "--hook")], capture_output=True, timeout=60
     )
     assert closed.returncode == 1 and b"the event is not JSON" in closed.stderr
-    broken, _ = hook(b"no event")
+    broken = hook(b"no event")
     assert (broken.returncode, broken.stdout) == (1, b"")
     assert broken.stderr == b"hc-ray monitor: the event is not JSON; the action goes on unjudged\n"
