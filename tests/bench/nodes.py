@@ -1,5 +1,6 @@
 """Two nodes against one, with an engine whose answers take their time: the same trials on one host with one server, and
-on two hosts with a server each. Needs root (tests/cluster makes the hosts)."""
+on two hosts with a server each. The hosts share this machine's cores, so answers must take so long that the cores have
+time to spare. Needs root (tests/cluster makes the hosts)."""
 
 import argparse
 import json
@@ -10,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from tests.cluster.conftest import WORK, Cluster, cluster_of
+from tests.cluster.conftest import Cluster, cluster_of
 from tests.fakes.tasks import make_task
 
 FAKE = Path(__file__).parents[1] / "fakes/launched.py"
@@ -19,7 +20,7 @@ FAKE = Path(__file__).parents[1] / "fakes/launched.py"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=32)
-    parser.add_argument("--delay", type=float, default=3.0, help="seconds that an answer takes")
+    parser.add_argument("--delay", type=float, default=15.0, help="seconds that an answer takes")
     parser.add_argument("--parallel", type=int, default=4, help="requests that a server answers at once")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
@@ -35,8 +36,8 @@ def main() -> None:
 
 def _swept(cluster: Cluster, nodes: int, given: argparse.Namespace) -> dict[str, Any]:
     """Seconds from the first trial's start to the last one's end; the node that is needed joins first."""
-    cluster.join(cluster.hosts[nodes - 1], engine_slot=1, **WORK)
-    command = f"{sys.executable} {FAKE} --delay {given.delay} --host {{host}} --port {{port}}"
+    cluster.join(cluster.hosts[nodes - 1], engine_slot=1, sandbox_slot=given.parallel, verifier_slot=given.parallel)
+    command = f"{sys.executable} {FAKE} --delay {given.delay} --slow add.py --host {{host}} --port {{port}}"
     engine = {"command": command, "model": "m", "context_tokens": 4096, "replicas": nodes, "parallel": given.parallel}
     temporary = cluster.head.folder / "tmp"
     (temporary / "engine.yaml").write_text(yaml.safe_dump({"engine": engine}))

@@ -1,6 +1,6 @@
 """The fake server as a program of the user's: ``launched.py --host H --port P [--say TEXT] [--after SECONDS]
-[--delay SECONDS] …``. It has a worker of its own, and lists as its model's facts the words and the variables that it
-was started with."""
+[--delay SECONDS --slow TEXT] …``, where prompts that hold the slow text are answered late. It has a worker of its own,
+and lists as its model's facts the words and the variables that it was started with."""
 
 import itertools
 import os
@@ -9,9 +9,10 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from tests.fakes.engine_server import EngineServer
+from tests.fakes.engine_server import EngineServer, prompt_of
 from tests.fakes.scripts import echo_request
 
 KEYS = ("HC_RAY_ENGINE_KEY", "VLLM_API_KEY", "LLAMA_API_KEY")
@@ -30,10 +31,13 @@ def main(words: list[str]) -> None:
         key = Path(given["--config"]).read_text().removeprefix("api-key: ").strip()
     seen = {"words": words, "environment": {name: os.environ[name] for name in SHOWN if name in os.environ}}
     port, listed = int(given["--port"]), {"max_model_len": 4096, **seen}
-    delay = float(given.get("--delay", 0))
-    with EngineServer(
-        echo_request, host=given["--host"], port=port, key=key, models=("m",), listed=listed, delay=delay
-    ):
+
+    def answer(body: dict[str, Any]) -> Any:
+        if "--slow" in given and given["--slow"] in prompt_of(body):
+            time.sleep(float(given["--delay"]))
+        return echo_request(body)
+
+    with EngineServer(answer, host=given["--host"], port=port, key=key, models=("m",), listed=listed):
         threading.Event().wait()
 
 
