@@ -195,8 +195,9 @@ def test_a_submission_that_was_lost_half_written_is_not_graded_for_the_one_that_
 
 @pytest.mark.parametrize(("left", "says"), [
     (b"", r"sweep\.json is damaged"), (b'{"config": ', r"sweep\.json is damaged"), (b"[]", r"sweep\.json is damaged"),
-    (b'{"config": {"solver": {"no_such_knob": 1}}, "placement": {}}',
+    (b'{"config": {}, "given": {"solver": {"no_such_knob": 1}}, "placement": {}}',
      r"cannot read the sweep's config \(solver\.no_such_knob\)"),
+    (b'{"config": {}, "placement": {}}', r"cannot read the sweep's config \(given\)"),
 ])  # fmt: skip
 def test_a_sweep_whose_own_file_is_lost_or_of_another_version_is_refused_in_one_line(cut, left, says):
     (cut / "sweep.json").write_bytes(left)

@@ -16,7 +16,8 @@ from tests.fakes.sweeps import REPOSITORY, results
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 HOME = f"home/{USER}"
-GIVEN = {"192.0.2.10": "10.77.0.1", "192.0.2.11": "10.77.0.2", "192.0.2.12": "10.77.0.3", "ubuntu #": f"{USER} #"}
+NODES = ("10.77.0.1", "10.77.0.2", "10.77.0.3")
+GIVEN = {"192.0.2.10": NODES[0], "192.0.2.11": NODES[1], "192.0.2.12": NODES[2], "ubuntu #": f"{USER} #"}
 """What the page says to set in cluster.yaml."""
 
 
@@ -72,6 +73,7 @@ def test_the_page_on_clusters_leads_from_ray_up_over_a_dead_head_to_no_process_l
             return "0.0/3.0 engine_slot" in launcher.does(nodes)
 
         launcher.does(up)
+        launcher.does(sweep)  # at once: the workers are still installing
         wait(all_nodes, 420, "three nodes with an engine's slot each")
         assert "no Ray cluster responds at host1:6380" in launcher.refused("--address host1:6380")
         assert "this machine is no node of the Ray cluster" in launcher.refused("--address host1:6379")
@@ -79,8 +81,9 @@ def test_the_page_on_clusters_leads_from_ray_up_over_a_dead_head_to_no_process_l
         (launcher.folder / "other").chmod(0o644)
         wrong = launcher.refused("--address host1:6379", "RAY_AUTH_TOKEN_PATH=other")
         assert "refuses this machine's token; copy the head's to other" in wrong
-        launcher.does(sweep)
         wait(lambda: results(runs / "first"), 300, "the first trial")
+        planned = (head.folder / HOME / "first.log").read_text()
+        assert all(f"{host.name} ({address}), slots: " in planned for host, address in zip(hosts, NODES, strict=False))
         head.power(on=False)
         kept = {name: result["finished_at"] for name, result in results(runs / "first").items()}
         shutil.rmtree(head.folder / "tmp")  # as machines do when they start

@@ -62,8 +62,8 @@ def stored_config(out: str) -> SweepConfig:
         raise OutputError(f"{out}: not a sweep directory (no sweep.json), so there is nothing to resume") from None
     try:
         return SweepConfig.model_validate({**stored["given"], **stored["placement"], "out": out})
-    except ValidationError as error:
-        field = ".".join(map(str, error.errors()[0]["loc"]))
+    except (ValidationError, KeyError) as error:
+        field = ".".join(map(str, error.errors()[0]["loc"] if isinstance(error, ValidationError) else error.args))
         raise OutputError(
             f"{out}: this version of hc-ray cannot read the sweep's config ({field}); resume it with the version that "
             "started it, or start a new sweep"
