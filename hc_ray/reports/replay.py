@@ -18,7 +18,7 @@ from hc_ray.domain.suite import Cell, PassMatrix, SelfTest
 from hc_ray.domain.value import Value
 from hc_ray.reports.audit_section import AUDIT_FILE
 from hc_ray.reports.replay_rounds import Round, decided, first_weights, read_rounds
-from hc_ray.reports.report import ReadTable, rows_of, stored_json
+from hc_ray.reports.report import ReadTable, rows_of, stored_json, stored_rows
 from hc_ray.search.agreement import by_content
 from hc_ray.search.selection import select
 
@@ -221,9 +221,7 @@ def _matrix(
     store: Store, folder: str, order: Sequence[str], read_table: ReadTable
 ) -> tuple[PassMatrix | None, tuple[SelfTest, ...]]:
     """The stored matrix in slot order, and its columns."""
-    try:
-        rows = read_table(store.read(f"{folder}/agent/matrix.parquet"))
-    except FileNotFoundError:
+    if (rows := stored_rows(store, f"{folder}/agent/matrix.parquet", read_table)) is None:
         return None, ()
     tests = tuple(map(SelfTest.model_validate, stored_json(store, f"{folder}/agent/tests.json")))
     cells = {

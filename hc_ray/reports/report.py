@@ -22,7 +22,7 @@ from hc_ray.reports.html_report import html
 from hc_ray.reports.self_to_blind import by_task, by_testgen, self_to_blind
 from hc_ray.statistics import estimators
 
-__all__ = ["ReadTable", "html", "read_sweep", "row_of", "rows_of", "stored_json", "summarise", "write"]
+__all__ = ["ReadTable", "html", "read_sweep", "row_of", "rows_of", "stored_json", "stored_rows", "summarise", "write"]
 
 ReadTable = Callable[[bytes], list[dict[str, Any]]]
 """Reads the rows of a Parquet file: the caller brings it, since one module owns pyarrow."""
@@ -109,6 +109,16 @@ def stored_json(store: Store, path: str) -> Any:
         return None
     except ValueError as error:
         raise OutputError(f"{path} cannot be read: {error}") from None
+
+
+def stored_rows(store: Store, path: str, read_table: ReadTable) -> list[dict[str, Any]] | None:
+    """The rows of a table of the sweep; None where there is none. Raises ``OutputError``."""
+    try:
+        return read_table(store.read(path))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise OutputError(f"{path} cannot be read: {str(error).splitlines()[0]}") from None
 
 
 def rows_of(store: Store) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from typing import Any
 from hc_ray.domain.errors import OutputError
 from hc_ray.domain.ports import Store
 from hc_ray.domain.trial import TrialResult
-from hc_ray.reports.report import ReadTable, row_of, stored_json
+from hc_ray.reports.report import ReadTable, row_of, stored_json, stored_rows
 
 
 def find_trial(store: Store, name: str) -> str:
@@ -94,9 +94,7 @@ def told_suite(suite: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _matrix(store: Store, path: str, read_table: ReadTable) -> dict[str, Any] | None:
-    try:
-        rows = read_table(store.read(path))
-    except FileNotFoundError:
+    if (rows := stored_rows(store, path, read_table)) is None:
         return None
     candidates = list(dict.fromkeys(row["candidate"] for row in rows))
     tests = list(dict.fromkeys(row["test"] for row in rows))

@@ -269,17 +269,10 @@ def parquet_of(batches: Iterable[Sequence[Mapping[str, Any]]], columns: Mapping[
 
 
 def read_table(data: bytes) -> "Table":
-    """A Parquet file. Raises ``StoreError`` where it is none."""
-    from pyarrow import ArrowException
+    """A Parquet file."""
     from pyarrow import parquet as pq
 
-    try:
-        return pq.read_table(io.BytesIO(data))
-    except ArrowException as error:
-        told = str(error).splitlines()[0]
-        raise StoreError(
-            f"a Parquet table of this sweep is damaged ({told}); copy it again from where it is whole"
-        ) from None
+    return pq.read_table(io.BytesIO(data))
 
 
 def read_parquet(data: bytes) -> list[dict[str, Any]]:

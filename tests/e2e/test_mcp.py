@@ -138,7 +138,7 @@ BAD = {
     "no suite yet": ("run_tests", {"workspace": "."}, "call generate_tests first"),
     "no such suite": ("run_tests", {"workspace": ".", "suite": "abc"}, "abc: no suite of this workspace, and no file"),
     "no JSON": ("run_tests", {"workspace": ".", "suite": "notes.txt"}, "notes.txt is no suite"),
-    "other JSON": ("run_tests", {"workspace": ".", "suite": "other.json"}, "other.json holds no test"),
+    "other JSON": ("run_tests", {"workspace": ".", "suite": "other.json"}, "other.json is no suite"),
     "deep JSON": ("run_tests", {"workspace": ".", "suite": "deep.json"}, "deep.json is no suite"),
     "no test": ("run_tests", {"workspace": ".", "suite": "empty.json"}, "empty.json holds no test"),
     "no sweep": ("sweep_status", {"out": "."}, ". is not a sweep directory"),

@@ -4,6 +4,7 @@ import pytest
 
 from hc_ray.domain.errors import OutputError
 from hc_ray.reports import trial_text, trial_view
+from hc_ray.stores.sweep_directory import read_parquet
 from tests.fakes import sweepdir
 
 
@@ -35,6 +36,15 @@ def test_the_submitted_candidate_is_marked_each_test_has_its_row_and_prompts_are
     lines = told().splitlines()
     (row,) = [line.split() for line in lines if line.startswith("t2 ")]
     assert row[:3] == ["t2", "fail", "pass"] and "PROMPT-TEXT" not in told() and "ANSWER-TEXT" in told(verbose=True)
+
+
+@pytest.mark.parametrize("data", [b"", b"xx", b"PAR1 and no more PAR1"])
+def test_a_damaged_table_is_told_in_one_line(data):
+    store = sweepdir.sweep()
+    name = sweepdir.add_told_trial(store)
+    store.write(f"trials/{name}/agent/matrix.parquet", data)
+    with pytest.raises(OutputError, match=r"agent/matrix\.parquet cannot be read: [^\n]+$"):
+        trial_view.describe(store, name, read_table=read_parquet)
 
 
 def test_a_repair_is_shown_as_the_change_to_its_parent() -> None:

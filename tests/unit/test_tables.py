@@ -1,6 +1,5 @@
 import pytest
 
-from hc_ray.domain.errors import StoreError
 from hc_ray.reports import report
 from hc_ray.stores.sweep_directory import SweepStore, parquet, parquet_of, read_parquet
 from hc_ray_actors.driver import tables
@@ -34,9 +33,3 @@ def test_a_table_without_rows_keeps_its_columns(tmp_path):
     store = SweepStore(str(sweepdir.sweep().save(tmp_path)))
     tables.write(store, [])
     assert store.exists("tables/matrix.parquet") and store.exists("tables/trials.parquet")
-
-
-@pytest.mark.parametrize("data", [b"", b"xx", b"PAR1 and no more PAR1"])
-def test_a_damaged_table_is_told_in_one_line(data):
-    with pytest.raises(StoreError, match=r"^a Parquet table of this sweep is damaged \([^\n]+$"):
-        read_parquet(data)
