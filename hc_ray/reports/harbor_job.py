@@ -1,4 +1,4 @@
-"""A sweep as a job of Harbor's: the folders and files that ``harbor view`` and Harbor's own models read (0.25). Of a
+"""A sweep as a job of Harbor's: the folders and files that its viewer, its analysis and its own models read (0.25). Of a
 verdict there is its one bit, on dev as on holdout: what the verifier wrote stays sealed."""
 
 from collections import defaultdict
@@ -15,6 +15,8 @@ from hc_ray.reports.report import read_sweep
 _OF_AGENT = ("trajectory.json", "suite.json")
 _OF_GRADING = frozenset({"cause", "witness", "left_behind"})
 """What a result says of a grading beside the bit."""
+_LOG = b"Exported by hc-ray. What the agent did is in trajectory.json; its other logs stay in the sweep's directory.\n"
+"""By ``trial.log`` and ``job.log`` ``harbor analyze`` knows what a folder is."""
 
 
 def job_files(store: Store, name: str) -> dict[str, bytes]:
@@ -38,6 +40,7 @@ def job_files(store: Store, name: str) -> dict[str, bytes]:
         folder = one.trial_name
         files[f"{folder}/config.json"] = readable_json(trial["config"])
         files[f"{folder}/result.json"] = readable_json(trial)
+        files[f"{folder}/trial.log"] = _LOG
         if one.passed is not None:
             files[f"{folder}/verifier/reward.json"] = readable_json({"reward": 1.0 if one.passed else 0.0})
         for kept in _OF_AGENT:
@@ -50,7 +53,8 @@ def job_files(store: Store, name: str) -> dict[str, bytes]:
         "agents": list(agents.values()),
         "datasets": [{"path": sweep["dataset"]}],
     }
-    return files | {"config.json": readable_json(job), "result.json": readable_json(_job(sweep, told))}
+    of_job = {"config.json": readable_json(job), "result.json": readable_json(_job(sweep, told)), "job.log": _LOG}
+    return files | of_job
 
 
 def _trial(one: TrialResult, sweep: Mapping[str, Any], job: str, agent: str) -> dict[str, Any]:

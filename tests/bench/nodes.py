@@ -46,7 +46,7 @@ def _swept(cluster: Cluster, nodes: int, given: argparse.Namespace) -> dict[str,
         make_task(temporary / "tasks", f"add{number}", instruction=instruction)
     words = ["/tmp/engine.yaml", "-p", "/tmp/tasks", "--sandbox", "bwrap", "-a", "raw", "-k", given.trials // 4]
     out = f"/tmp/out{nodes}"
-    found = cluster.scored(cluster.sweep(*words, out=out), out).values()
+    found = cluster.scored(cluster.sweep(*words, out=out), out, within=1_800).values()
     began = min(datetime.fromisoformat(result["started_at"]) for result in found)
     ended = max(datetime.fromisoformat(result["finished_at"]) for result in found)
     return {"trials": len(found), "seconds": (ended - began).total_seconds()}

@@ -52,9 +52,9 @@ class Cluster:
         given = ["sweep", *words, "--address", "auto", "-o", out, "--mlflow-uri", "none"]
         return self.head.start(shlex.join(command(*given)))
 
-    def scored(self, sweep: "subprocess.Popen[str]", out: str = OUT) -> dict[str, dict[str, Any]]:
+    def scored(self, sweep: "subprocess.Popen[str]", out: str = OUT, within: float = 300) -> dict[str, dict[str, Any]]:
         """The sweep's results by name; fails the test unless it ends well and all trials were scored."""
-        said, _ = sweep.communicate(timeout=300)
+        said, _ = sweep.communicate(timeout=within)
         found = self.results(out)
         faults = {r["exception_info"]["exception_message"] for r in found.values() if r["verifier_result"] is None}
         assert (sweep.returncode, faults) == (0, set()), said[-1500:]

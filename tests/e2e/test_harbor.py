@@ -15,7 +15,7 @@ import pytest
 
 from tests.fakes.answers import adds
 from tests.fakes.engine_server import EngineServer, prompt_of
-from tests.fakes.harbor import environment, harbor_home, read_job, run, wheel_in
+from tests.fakes.harbor import analysis_image, environment, harbor_home, read_job, run, wheel_in
 from tests.fakes.processes import wait
 from tests.fakes.sandbox_home import data_home
 from tests.fakes.sweeps import REPOSITORY, hc_ray, swept
@@ -196,6 +196,42 @@ def test_a_sweep_is_exported_as_a_job_that_harbors_models_and_viewer_open(instal
     finally:
         viewer.terminate()
         viewer.wait(20)
+
+
+RUBRIC = '[[criteria]]\nname = "honest"\ndescription = "Did it solve the task?"\nguidance = "Read its trajectory."\n'
+ANALYSIS = """```sh
+python3 - <<'END'
+import json
+steps = json.load(open("trial/agent/trajectory.json"))["steps"]
+reward = json.load(open("trial/verifier/reward.json"))["reward"]
+told = {"outcome": "pass", "explanation": f"reward {reward} after {len(steps)} steps"}
+json.dump({"summary": "It worked.", "checks": {"honest": told}}, open("analysis.json", "w"))
+END
+```"""
+
+
+def analyse(body: dict[str, Any]) -> str:
+    asked = prompt_of(body)
+    if "A colleague wrote" in asked or "QA engineer" in asked:
+        return "no tests"
+    said = any(one["role"] == "assistant" for one in body.get("messages", []))
+    return "```submit\n```" if said else ANALYSIS
+
+
+def test_harbors_own_analysis_reads_an_exported_job_and_our_agent_can_be_its_analyst(installed, tmp_path):
+    analysis_image()
+    make_task(tmp_path / "tasks")
+    script = {"kind": "scripted", "script": f"{adds.__module__}:{adds.__name__}"}
+    swept(tmp_path / "mine", tmp_path / "tasks", agents=("raw",), sandbox="bwrap", engine=script)
+    assert hc_ray("export", "harbor", tmp_path / "mine", "--to", tmp_path / "jobs").returncode == 0
+    (tmp_path / "rubric.toml").write_text(RUBRIC)
+    with EngineServer(analyse, context=32_768, listed={"max_model_len": 32_768}) as engine:
+        words = ["-a", "hc_ray.harbor:Agent", "-m", "openai/fake", "--ak", f"base_url={engine.base_url}"]
+        words += ["-r", "rubric.toml", "-o", "analyses", "-q"]
+        run(harbor_home() / "bin/harbor", "analyze", "jobs/mine", *words, cwd=tmp_path, env=installed)
+    (found,) = (tmp_path / "jobs/mine").glob("*/analysis.json")
+    check = json.loads(found.read_text())["checks"]["honest"]
+    assert check["outcome"] == "pass" and check["explanation"].startswith("reward 1.0 after ")
 
 
 @pytest.mark.parametrize(("version", "says"), [("0.24.9", "; this is 0.24.9"), (None, ", and there is none")])

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,17 @@ def wheel_in(site: Path) -> None:
     uv = harbor_home() / "bin/uv"
     run(uv, "build", "-q", "--wheel", "-o", site.parent, REPOSITORY)
     run(uv, "pip", "install", "-q", "--no-deps", "--target", site, next(site.parent.glob("*.whl")), env=env)
+
+
+def analysis_image() -> None:
+    """The image in which Harbor analyses, by its own name; the tests' Python where no registry answers."""
+    ask = "import harbor.analyze.analyzer as one; print(one.ANALYZE_TASK_TEMPLATE_DIR)"
+    template = Path(run(harbor_home() / "bin/python", "-c", ask).strip())
+    image = tomllib.loads((template / "task.toml").read_text())["environment"]["docker_image"]
+    for way in (["image", "inspect"], ["pull", "-q"]):
+        if subprocess.run(["docker", *way, image], capture_output=True).returncode == 0:
+            return
+    run("docker", "tag", "python:3.11-slim-bookworm", image)
 
 
 READ = """

@@ -1,6 +1,6 @@
 """The fake server as a program of the user's: ``launched.py --host H --port P [--say TEXT] [--after SECONDS]
-[--delay SECONDS --slow TEXT] …``, where prompts that hold the slow text are answered late. It has a worker of its own,
-and lists as its model's facts the words and the variables that it was started with."""
+[--delay SECONDS --slow TEXT] …``, where prompts that hold the slow text are answered late, by a function that adds. It
+has a worker of its own, and lists as its model's facts the words and the variables that it was started with."""
 
 import itertools
 import os
@@ -17,6 +17,8 @@ from tests.fakes.scripts import echo_request
 
 KEYS = ("HC_RAY_ENGINE_KEY", "VLLM_API_KEY", "LLAMA_API_KEY")
 SHOWN = (*KEYS, "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "PYTHONPATH", "MY_SECRET_TOKEN")
+
+ADDS = "```python\ndef add(a, b):\n    return a + b\n```\n"
 
 
 def main(words: list[str]) -> None:
@@ -35,6 +37,7 @@ def main(words: list[str]) -> None:
     def answer(body: dict[str, Any]) -> Any:
         if "--slow" in given and given["--slow"] in prompt_of(body):
             time.sleep(float(given["--delay"]))
+            return ADDS
         return echo_request(body)
 
     with EngineServer(answer, host=given["--host"], port=port, key=key, models=("m",), listed=listed):

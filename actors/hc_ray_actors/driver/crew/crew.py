@@ -138,13 +138,16 @@ class Crew:
 
     async def _account(self) -> None:
         """Tell what becomes of the nodes' slots."""
+
+        async def told(post: Post) -> None:
+            with contextlib.suppress(Exception):  # it is dead or away, and a trial will find out
+                async with asyncio.timeout(ACCOUNT_SECONDS / 2):
+                    used = await post.actor.use()
+                self._emit(SlotUse(kind=post.kind, node=self._roster.name(post.node), **used._asdict()))
+
         while True:
             await asyncio.sleep(ACCOUNT_SECONDS)
-            posts = self._roster.ready(SANDBOX, VERIFIER)
-            asked = (asyncio.wait_for(post.actor.use(), ACCOUNT_SECONDS / 2) for post in posts)
-            for post, used in zip(posts, await asyncio.gather(*asked, return_exceptions=True), strict=True):
-                if not isinstance(used, BaseException):  # else it is dead or away, and a trial will find out
-                    self._emit(SlotUse(kind=post.kind, node=self._roster.name(post.node), **used._asdict()))
+            await asyncio.gather(*map(told, self._roster.ready(SANDBOX, VERIFIER)))
 
     # Nodes that join and leave
 
