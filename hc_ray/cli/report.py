@@ -82,7 +82,7 @@ def _replayed(store: "Store") -> dict[str, Any] | None:
 
     if not store.exists(AUDIT_FILE):
         return None
-    from hc_ray.reports.replay_figures import replay
+    from hc_ray.reports.replay.figures import replay
     from hc_ray.stores.sweep_directory import read_parquet
 
     return replay(store, None, read_table=read_parquet)
@@ -93,7 +93,7 @@ def _replay(out: list[str], named: str, *, as_json: bool) -> int:
     from hc_ray.domain.config import OWN
     from hc_ray.domain.errors import ConfigError
     from hc_ray.machine.own_code import keep, selector_of
-    from hc_ray.reports.replay import SELECTORS
+    from hc_ray.reports.replay.pools import SELECTORS
 
     selector: Any = keep(named) if OWN.fullmatch(named) else next((one for one in SELECTORS if one == named), None)
     if selector not in (None, *SELECTORS):
@@ -102,7 +102,7 @@ def _replay(out: list[str], named: str, *, as_json: bool) -> int:
         raise ConfigError(f"--replay {named}: unknown selector; allowed: {', '.join(SELECTORS)}, all")
     if len(out) > 1:
         raise ConfigError("--replay reads one sweep directory; name only one")
-    from hc_ray.reports.replay_figures import replay
+    from hc_ray.reports.replay.figures import replay
     from hc_ray.reports.report import read_sweep
     from hc_ray.stores.sweep_directory import read_parquet
 
@@ -112,7 +112,7 @@ def _replay(out: list[str], named: str, *, as_json: bool) -> int:
     if as_json:
         print_json(found)
         return 0
-    from hc_ray.reports.replay_text import tell_replay
+    from hc_ray.reports.replay.text import tell_replay
 
     tell_replay(found)
     return 0

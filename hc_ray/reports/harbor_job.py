@@ -1,4 +1,4 @@
-"""A sweep as a job of Harbor's: the folders and files that its viewer, its analysis and its own models read (0.25). Of a
+"""A sweep as a job of Harbor's: the folders and files that its viewer, analysis and models read (0.25). Of a
 verdict there is its one bit, on dev as on holdout: what the verifier wrote stays sealed."""
 
 from collections import defaultdict

@@ -22,7 +22,7 @@ from hc_ray.reports.page import (
     text,
 )
 from hc_ray.reports.progress import counted
-from hc_ray.reports.replay_text import selection_html
+from hc_ray.reports.replay.text import selection_html
 
 __all__ = ["NOT_MEASURED", "aa_sentence", "findings", "html", "interval_of", "number", "sentence_of"]
 

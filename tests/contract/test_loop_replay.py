@@ -9,7 +9,7 @@ import pytest
 from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.prompt import Completion, Prompt
 from hc_ray.domain.value import readable_json
-from hc_ray.reports.replay import Pool, choose, read_pools
+from hc_ray.reports.replay.pools import Pool, choose, read_pools
 from hc_ray.stores.sweep_directory import parquet, read_parquet
 from hc_ray_actors.driver.trial_files import MATRIX_COLUMNS, matrix_rows
 from tests.contract.test_loop_style import RIGHT, SUBMIT, TESTS, WRONG, Ran, Script, each, place, trial, write

@@ -12,9 +12,9 @@ from hc_ray.domain.suite import Category, SelfTest
 from hc_ray.reports import report
 from hc_ray.reports.audit_section import AUDIT_FILE
 from hc_ray.reports.page import interval_of
-from hc_ray.reports.replay import SELECTORS, Attempt, Pool, choose, cut, read_pools
-from hc_ray.reports.replay_figures import replay
-from hc_ray.reports.replay_text import tell_replay
+from hc_ray.reports.replay.figures import replay
+from hc_ray.reports.replay.pools import SELECTORS, Attempt, Pool, choose, cut, read_pools
+from hc_ray.reports.replay.text import tell_replay
 from hc_ray.statistics import estimators
 from hc_ray.stores.sweep_directory import parquet
 from hc_ray_actors.jobs.audit_summary import DEFINITIONS

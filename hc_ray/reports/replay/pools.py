@@ -4,7 +4,7 @@ directory, with the blind bit where an audit has graded every candidate.
 At equal tokens: a pool is cut where its running sum passes what ``hc`` used on the same task and seed. A
 replay asks no model and runs nothing; when a trial stopped stays as it was. Ties fall as in ``select``: larger
 agreement of behaviour, then fewer tests in error, then the earlier candidate. Pools of the style ``loop`` are decided
-as there: by the suite or by agreement on content, round by round (``replay_rounds``)."""
+as there: by the suite or by agreement on content, round by round (``rounds``)."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -17,7 +17,7 @@ from hc_ray.domain.ports import Store
 from hc_ray.domain.suite import Cell, PassMatrix, SelfTest
 from hc_ray.domain.value import Value
 from hc_ray.reports.audit_section import AUDIT_FILE
-from hc_ray.reports.replay_rounds import Round, decided, first_weights, read_rounds
+from hc_ray.reports.replay.rounds import Round, decided, first_weights, read_rounds
 from hc_ray.reports.report import ReadTable, rows_of, stored_json, stored_rows
 from hc_ray.search.agreement import by_content
 from hc_ray.search.selection import select

@@ -11,7 +11,7 @@ from typing import Any
 from hc_ray.domain.config import SelectorName
 from hc_ray.domain.ports import Store
 from hc_ray.domain.suite import Unknown
-from hc_ray.reports.replay import SELECTORS, SOLVING, Pool, choose, cut, read_pools
+from hc_ray.reports.replay.pools import SELECTORS, SOLVING, Pool, choose, cut, read_pools
 from hc_ray.reports.report import ReadTable
 from hc_ray.reports.self_to_blind import Judged, auroc
 from hc_ray.statistics import estimators
