@@ -19,9 +19,9 @@ FAKE = Path(__file__).parents[1] / "fakes/launched.py"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--trials", type=int, default=32)
-    parser.add_argument("--delay", type=float, default=15.0, help="seconds that an answer takes")
-    parser.add_argument("--parallel", type=int, default=4, help="requests that a server answers at once")
+    parser.add_argument("--trials", type=int, default=48)
+    parser.add_argument("--delay", type=float, default=5.0, help="seconds that an answer takes")
+    parser.add_argument("--parallel", type=int, default=2, help="requests that a server answers at once")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     with cluster_of(2) as cluster:
