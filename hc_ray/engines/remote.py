@@ -116,7 +116,8 @@ class RemoteModel(Generic[_Client]):
                         fault = again
         except TimeoutError:
             raise EngineError(f"{self.shown_url} did not answer within {self._timeout:g} s") from None
-        raise EngineError(f"{self.shown_url} failed {self._retries + 1} times; last error: {fault}") from None
+        often = f" {self._retries + 1} times; last error" if self._retries else ""
+        raise EngineError(f"{self.shown_url} failed{often}: {fault}") from None
 
     def _hide(self, text: str) -> str:
         """One line of it, at most 240 characters, without secrets."""
