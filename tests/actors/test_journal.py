@@ -38,6 +38,22 @@ def test_a_living_owner_refuses_a_second_and_who_released_or_died_is_followed_by
     assert Lease(store).epoch == second.epoch + 1
 
 
+def test_what_a_full_disk_kept_from_writing_its_release_may_start_again_in_the_same_process(tmp_path, monkeypatch):
+    first = Lease(_store(tmp_path))
+    (tmp_path / "alias").symlink_to(tmp_path / "out")
+    with pytest.raises(OutputError, match="is running this sweep"):
+        Lease(SweepStore(str(tmp_path / "alias")))
+    with monkeypatch.context() as full:
+        full.setattr(SweepStore, "write", _is_full)
+        with pytest.raises(StoreError, match="the disk is full"):
+            first.release()
+    assert Lease(_store(tmp_path)).epoch == first.epoch + 1
+
+
+def _is_full(store, path, data):
+    raise StoreError(f"{store.root}: the disk is full")
+
+
 def test_an_owner_of_an_older_epoch_writes_nothing_and_does_not_release_a_newer_lease(tmp_path):
     store = _store(tmp_path)
     old = Lease(store)

@@ -141,9 +141,9 @@ CROSSINGS: dict[str, list[tuple[str, str]]] = {
 """Contract → imports (importer, imported) each of which breaks it."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the packages and their contracts."""
+    """A copy of the packages and their contracts, which a test may break."""
     place = tmp_path_factory.mktemp("contracts")
     ignored = shutil.ignore_patterns("__pycache__", "*.xz", "*.so")
     shutil.copytree(CHECKOUT / "hc_ray", place / "hc_ray", ignore=ignored)

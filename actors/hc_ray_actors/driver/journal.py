@@ -53,6 +53,10 @@ class Held(Value):
         return self.machine == machine()
 
 
+_OURS: set[tuple[str, int]] = set()
+"""Directory and epoch of each lease that this process holds: on a full disk one cannot be released in writing."""
+
+
 class Lease:
     """Who may write to a sweep directory. Raises ``OutputError`` where another process holds it."""
 
@@ -64,12 +68,13 @@ class Lease:
             self._watch(held)
         with self._locked():
             held = self._last()
-            if held and not held.released and (is_alive(held.owner) if held.here else self._fresh(held)):
+            if held and not held.released and self._lives(held):
                 raise self._taken(held)
             self.epoch = held.epoch + 1 if held else 1
             if not store.claim(_mark(self.epoch), self._said()):
                 raise OutputError(f"{store.root}: another hc-ray took this sweep at the same moment; this one stops")
             store.write(LEASE, self._said())
+        _OURS.add(self._key(self.epoch))
         self._over = threading.Event()
         self._keeper = threading.Thread(target=self._keep, name="lease", daemon=True)
         self._keeper.start()
@@ -116,6 +121,16 @@ class Lease:
         if held.here:
             return OutputError(told)
         return OutputError(f"{told}; if that machine is gone, try again {LEASE_SECONDS:.0f} s after it went")
+
+    def _lives(self, held: Held) -> bool:
+        if not held.here:
+            return self._fresh(held)
+        if held.owner == current_owner():
+            return self._key(held.epoch) in _OURS
+        return is_alive(held.owner)
+
+    def _key(self, epoch: int) -> tuple[str, int]:
+        return os.path.realpath(self._store.root), epoch
 
     def _fresh(self, held: Held) -> bool:
         return 0 <= time.time() - held.renewed_at < LEASE_SECONDS
@@ -178,8 +193,10 @@ class Lease:
             raise StoreError(f"{self._store.root}: another hc-ray process took over this sweep; this one stops")
 
     def release(self) -> None:
-        """Let the directory go; a later start need not wait. A newer owner's lease is left alone."""
+        """Let the directory go; a later start need not wait. A newer owner's lease is left alone. Raises ``StoreError``
+        where that cannot be written; to this process it is released all the same."""
         self._over.set()
+        _OURS.discard(self._key(self.epoch))
         with self._locked():
             if not self._lost():
                 self._store.write(LEASE, self._said(released=True))

@@ -36,6 +36,10 @@ class _Chore:
         return failed and bool(self.attempts) and self.attempts[-1].error_type != ControlError.__name__
 
 
+_WELL = _Chore()
+"""Stands for each chore that ended without a failure: a sweep of many tasks keeps nothing of theirs."""
+
+
 class Chores:
     """Does each chore once a sweep, with its back-off; ``tell`` reports what failed."""
 
@@ -78,6 +82,8 @@ class Chores:
         slot: Slot | None = None,
     ) -> None:
         chore = shelf.get(name)
+        if chore is _WELL:
+            return
         if chore is None:
             chore = shelf[name] = _Chore()
             chore.task = asyncio.ensure_future(self._persist(chore, stage, task, work))
@@ -88,6 +94,8 @@ class Chores:
         finally:
             for attempt in chore.attempts:
                 record.note(attempt)
+        if not chore.attempts:
+            shelf[name] = _WELL
 
     async def _persist(self, chore: _Chore, stage: Stage, task: Task, work: Callable[[], Awaitable[None]]) -> None:
         def note(attempt: Attempt) -> None:
