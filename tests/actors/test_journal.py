@@ -15,11 +15,14 @@ import pytest
 
 from hc_ray.domain.errors import OutputError, StoreError
 from hc_ray.domain.events import TrialStart
-from hc_ray.machine.owner import current_owner, machine
+from hc_ray.machine.owner import _started, machine
 from hc_ray.sandboxes.bwrap.binary import find_bwrap
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.driver import trial_files
 from hc_ray_actors.driver.journal import LEASE, Journal, Lease
+
+PARENT = f"{os.getppid()}-{_started(os.getppid())}"
+"""Another process that lives."""
 
 
 def _store(tmp_path):
@@ -128,7 +131,7 @@ def test_of_two_machines_of_one_name_that_start_on_one_directory_the_second_is_r
 
 
 @pytest.mark.parametrize(("claim", "told"), [
-    (b"", None), (b'{"epoch"', None), ({"owner": "999999-1"}, None), ({"owner": current_owner()}, "is running"),
+    (b"", None), (b'{"epoch"', None), ({"owner": "999999-1"}, None), ({"owner": PARENT}, "is running"),
     ({"machine": "x:1", "renewed_at": 0}, None), ({"machine": "x:1"}, "if that machine is gone, try again 1 s after"),
 ])  # fmt: skip
 def test_a_start_that_came_no_further_than_its_claim_is_judged_by_that(tmp_path, monkeypatch, claim, told):
@@ -150,7 +153,7 @@ def test_a_lease_of_an_earlier_version_which_named_machines_by_host_counts_until
     store = _dead_lease(tmp_path / "out")
     namespace = machine().split(":")[1]
     held = {**json.loads(store.read(LEASE)), "machine": f"{socket.gethostname()}:{namespace}", "pid": os.getpid()}
-    for owner in (current_owner(), "999999-1"):
+    for owner in (PARENT, "999999-1"):
         store.write(LEASE, json.dumps({**held, "owner": owner, "renewed_at": time.time()}).encode())
         with pytest.raises(OutputError, match="is running this sweep; if that machine is gone, try again"):
             Lease(store)
