@@ -9,6 +9,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -160,14 +161,21 @@ def test_inside_harbor_no_prompt_holds_anything_of_the_tests_and_all_tokens_are_
     assert job["stats"]["n_completed_trials"] == 3 and "sesame" not in json.dumps(job)
 
 
-def test_a_sweep_is_exported_as_a_job_that_harbors_models_and_viewer_open(installed, tmp_path):
-    make_task(tmp_path / "tasks")
+@pytest.fixture(scope="module")
+def jobs(tmp_path_factory) -> Path:
+    """A folder of jobs with an exported sweep of two trials, ``mine``."""
+    folder = tmp_path_factory.mktemp("exported")
+    make_task(folder / "tasks")
     script = {"kind": "scripted", "script": f"{adds.__module__}:{adds.__name__}"}
-    swept(tmp_path / "mine", tmp_path / "tasks", agents=("raw", "hc"), sandbox="bwrap", engine=script)
+    swept(folder / "mine", folder / "tasks", agents=("raw", "hc"), sandbox="bwrap", engine=script)
     for code in (0, 2):  # a second time it is there already
-        done = hc_ray("export", "harbor", tmp_path / "mine", "--to", tmp_path / "jobs")
+        done = hc_ray("export", "harbor", folder / "mine", "--to", folder / "jobs")
         assert done.returncode == code, done.stderr
-    job = read_job(tmp_path / "jobs/mine")
+    return folder / "jobs"
+
+
+def test_a_sweep_is_exported_as_a_job_that_harbors_models_and_viewer_open(installed, jobs):
+    job = read_job(jobs / "mine")
     assert {name.split("__")[0]: one["metrics"] for name, one in job["stats"]["evals"].items()} == {
         "hc-ray-raw": [{"mean": 1.0}], "hc-ray-hc": [{"mean": 1.0}],
     }  # fmt: skip
@@ -175,7 +183,7 @@ def test_a_sweep_is_exported_as_a_job_that_harbors_models_and_viewer_open(instal
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    shown = [harbor_home() / "bin/harbor", "view", tmp_path / "jobs", "--port", str(port)]
+    shown = [harbor_home() / "bin/harbor", "view", jobs, "--port", str(port)]
     viewer = subprocess.Popen(shown, env=installed, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def api(path: str) -> Any:
@@ -218,18 +226,14 @@ def analyse(body: dict[str, Any]) -> str:
     return "```submit\n```" if said else ANALYSIS
 
 
-def test_harbors_own_analysis_reads_an_exported_job_and_our_agent_can_be_its_analyst(installed, tmp_path):
+def test_harbors_own_analysis_reads_an_exported_job_and_our_agent_can_be_its_analyst(installed, jobs, tmp_path):
     analysis_image()
-    make_task(tmp_path / "tasks")
-    script = {"kind": "scripted", "script": f"{adds.__module__}:{adds.__name__}"}
-    swept(tmp_path / "mine", tmp_path / "tasks", agents=("raw",), sandbox="bwrap", engine=script)
-    assert hc_ray("export", "harbor", tmp_path / "mine", "--to", tmp_path / "jobs").returncode == 0
     (tmp_path / "rubric.toml").write_text(RUBRIC)
     with EngineServer(analyse, context=32_768, listed={"max_model_len": 32_768}) as engine:
         words = ["-a", "hc_ray.harbor:Agent", "-m", "openai/fake", "--ak", f"base_url={engine.base_url}"]
-        words += ["-r", "rubric.toml", "-o", "analyses", "-q"]
-        run(harbor_home() / "bin/harbor", "analyze", "jobs/mine", *words, cwd=tmp_path, env=installed)
-    (found,) = (tmp_path / "jobs/mine").glob("*/analysis.json")
+        words += ["-r", "rubric.toml", "-o", "analyses", "-l", "1", "-q"]
+        run(harbor_home() / "bin/harbor", "analyze", jobs / "mine", *words, cwd=tmp_path, env=installed)
+    (found,) = (jobs / "mine").glob("*/analysis.json")
     check = json.loads(found.read_text())["checks"]["honest"]
     assert check["outcome"] == "pass" and check["explanation"].startswith("reward 1.0 after ")
 
