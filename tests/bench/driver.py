@@ -115,8 +115,9 @@ async def trials_alone(count: int, candidates: int, meter: Meter) -> None:
     await asyncio.gather(*(one(number) for number in range(count)))
 
 
-def measure(way: str, total: int, candidates: int, at_once: int = AT_ONCE) -> dict[str, Any]:
-    """One way. ``total``: candidates in all; ``candidates``: of each trial; ``at_once``: trials of a sweep."""
+def measure(way: str, total: int, candidates: int, at_once: int = AT_ONCE, tasks: int | None = None) -> dict[str, Any]:
+    """One way. ``total``: candidates in all; ``candidates``: of each trial; ``at_once``: trials of a sweep;
+    ``tasks``: different ones (None: as many as trials)."""
     count, meter = max(1, total // candidates), Meter(total)
     folder = Path(tempfile.mkdtemp(prefix="hc-bench-"))
     (folder / "home").mkdir()
@@ -127,7 +128,7 @@ def measure(way: str, total: int, candidates: int, at_once: int = AT_ONCE) -> di
             if way == "trials":
                 asyncio.run(trials_alone(count, candidates, meter))
             else:
-                plan = null_world.plan_of(folder / "out", count, candidates, at_once)
+                plan = null_world.plan_of(folder / "out", count, candidates, at_once, tasks)
                 ended = sweep.run(plan, events=meter, cluster=cluster)
                 if ended.done != count or ended.unscored:
                     raise RuntimeError(f"{ended.done} of {count} trials, {ended.unscored} unscored: {ended.problems}")
@@ -203,6 +204,7 @@ def main() -> None:
     parser.add_argument("--candidates", type=int, default=10_000, help="in all")
     parser.add_argument("--each", type=int, default=80, help="candidates of a trial")
     parser.add_argument("--at-once", type=int, default=AT_ONCE, help="trials of a sweep that are in flight")
+    parser.add_argument("--tasks", type=int, help="different tasks of a sweep (default: as many as trials)")
     parser.add_argument("--way", choices=["trials", "sweep", "ray", "both"], default="both")
     parser.add_argument("--ray", action="store_const", dest="way", const="ray", help="as --way ray")
     parser.add_argument("--resume", type=int, metavar="TRIALS", help="only time a resume over so many finished trials")
@@ -215,7 +217,7 @@ def main() -> None:
     found = []
     for way in ways:
         measure("trials" if way == "trials" else "sweep", given.each, given.each)  # whatever is loaded and made once
-        found.append(measure(way, given.candidates, given.each, given.at_once))
+        found.append(measure(way, given.candidates, given.each, given.at_once, given.tasks))
     if given.json:
         print(json.dumps(found))
         return
