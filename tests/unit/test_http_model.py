@@ -74,6 +74,9 @@ async def test_a_busy_server_is_asked_again_so_often_and_one_that_refuses_is_not
         with pytest.raises(EngineError, match=says) if says else nullcontext():
             assert (await model.complete(TEXT)).text.startswith("answer")
         assert len(server.requests) == asked
+
+
+async def test_a_server_that_is_asked_once_is_not_said_to_have_failed_so_often():
     async with speaking(failures=[500], client={"retries": 0}) as (_, model):
         with pytest.raises(EngineError, match=r" failed: HTTP 500 "):
             await model.complete(TEXT)
