@@ -140,10 +140,12 @@ class Crew:
         """Tell what becomes of the nodes' slots."""
 
         async def told(post: Post) -> None:
-            with contextlib.suppress(Exception):  # it is dead or away, and a trial will find out
+            try:
                 async with asyncio.timeout(ACCOUNT_SECONDS / 2):
                     used = await post.actor.use()
-                self._emit(SlotUse(kind=post.kind, node=self._roster.name(post.node), **used._asdict()))
+            except Exception:  # it is dead or away, and a trial will find out
+                return
+            self._emit(SlotUse(kind=post.kind, node=self._roster.name(post.node), **used._asdict()))
 
         while True:
             await asyncio.sleep(ACCOUNT_SECONDS)
