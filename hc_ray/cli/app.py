@@ -114,4 +114,6 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:  # not where ``nohup`` has it ignored
             signal.signal(number, _interrupt)
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left is the clean-up at exit, of Ray among others
+    sys.exit(code)

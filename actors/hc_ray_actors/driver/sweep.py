@@ -31,7 +31,7 @@ from hc_ray_actors.driver.journal import Journal, Lease
 from hc_ray_actors.driver.nodes import joined
 from hc_ray_actors.driver.plan import Plan, prepare
 from hc_ray_actors.driver.resumption import stored_config
-from hc_ray_actors.driver.signals import cancel_on_signals
+from hc_ray_actors.driver.signals import Signals, ignored
 from hc_ray_actors.driver.steps import tell_step
 from hc_ray_actors.driver.tracking import Tracking
 from hc_ray_actors.driver.trial_driver import Journeys
@@ -125,12 +125,13 @@ class _Sweep:
     def close(self) -> None:
         if self._cluster is not None:
             tell_step(self._watcher, "ending the processes of this sweep")
-            self._cluster.close()
+            with ignored():
+                self._cluster.close()
         with contextlib.suppress(StoreError):  # a full disk: the next start sees that this process is gone
             self._lease.release()
 
     async def run(self, todo: list[TrialKey], sleep: float) -> SweepSummary:
-        cancel_on_signals()
+        signals = Signals()
         interrupted = stopped = broken = False
         looks = self._plan.holdout_looks + self._look(todo)
         results.write_sweep(self._store, self._plan, looks)
@@ -139,11 +140,12 @@ class _Sweep:
                 assert self._cluster is not None
                 self._crew = Crew(self._plan, self._cluster, self.emit)
                 self._tracking.prepare(self._cluster)
-                await self._crew.open()
-                results.record_engines(self._store, self._crew.roles())
-                self._tracking.begin(self._cluster)
-                self._pumps = [asyncio.ensure_future(self._pump_events(post)) for post in self._crew.trials]
-                await self._drive(todo, sleep, self._crew)
+                with signals.cancelling():
+                    await self._crew.open()
+                    results.record_engines(self._store, self._crew.roles())
+                    self._tracking.begin(self._cluster)
+                    self._pumps = [asyncio.ensure_future(self._pump_events(post)) for post in self._crew.trials]
+                    await self._drive(todo, sleep, self._crew)
         except asyncio.CancelledError:
             interrupted = True
         except Broken as fault:
@@ -166,7 +168,7 @@ class _Sweep:
         except InfrastructureError:
             if not (interrupted or stopped):
                 raise
-        tracked = await self._track(summary, interrupted=interrupted, broken=broken)
+        tracked = await self._track(summary, signals, interrupted=interrupted, broken=broken)
         return SweepSummary(
             out=self._plan.out,
             done=len(self._store.finished() & {key.name for key in self._plan.trials}),
@@ -265,8 +267,11 @@ class _Sweep:
             except ActorError:
                 await asyncio.sleep(0.5)  # its trials find out, and another takes its place
 
-    async def _track(self, summary: Mapping[str, Any], *, interrupted: bool, broken: bool) -> str | None:
-        """``broken``: what ended may be Ray itself, and to ask it for a process would wait for ever."""
+    async def _track(
+        self, summary: Mapping[str, Any], signals: Signals, *, interrupted: bool, broken: bool
+    ) -> str | None:
+        """A signal ends the export: the first that comes once the trials have ended. ``broken``: what ended may be Ray
+        itself, and to ask it for a process would wait for ever."""
         if self._tracking.uri is None:
             return None
         later = f"to export: hc-ray export mlflow {self._plan.out}"
@@ -275,7 +280,10 @@ class _Sweep:
             return None
         tell_step(self._watcher, "exporting to MLflow")
         try:
-            return await self._tracking.end(summary, self._cluster, interrupted=interrupted)
+            if signals.seen > interrupted:
+                raise asyncio.CancelledError
+            with signals.cancelling():
+                return await self._tracking.end(summary, self._cluster, interrupted=interrupted)
         except asyncio.CancelledError:  # a signal: the results are whole
             self._problems.append(f"the export to MLflow was interrupted; {later}")
         except Exception as fault:
