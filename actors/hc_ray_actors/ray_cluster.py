@@ -4,7 +4,7 @@ import contextlib
 import logging
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from hc_ray.machine.owner import label
 from hc_ray.machine.paths import configs_dir, data_root
 from hc_ray_actors.address import running_cluster
 from hc_ray_actors.cluster import LOOPBACK, SLOTS, Member, laptop_slots
+from hc_ray_actors.long_calls import Caller, Desk, Reply
 from hc_ray_actors.ray_token import token_file
 
 CONTROL = "control"
@@ -37,11 +38,13 @@ class Remote:
     """An actor handle whose methods are awaited like those of a local object. It survives pickling, so that one actor
     can be given another."""
 
-    def __init__(self, handle: Any) -> None:
-        self._handle = handle
+    def __init__(self, handle: Any, long_calls: tuple[str, ...] = ()) -> None:
+        """``long_calls``: methods that take minutes (``long_calls``)."""
+        self._handle, self._long_calls = handle, long_calls
+        self._caller = Caller(handle.begin_long_call.remote, handle.collect_replies.remote) if long_calls else None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Remote, (self._handle,))
+        return (Remote, (self._handle, self._long_calls))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Remote) and bool(self._handle == other._handle)
@@ -52,13 +55,13 @@ class Remote:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        method = getattr(self._handle, name)
+        method, caller = getattr(self._handle, name), self._caller if name in self._long_calls else None
 
         async def call(*args: Any, **kwargs: Any) -> Any:
             from ray.exceptions import RayError, RayTaskError
 
             try:
-                return await method.remote(*args, **kwargs)
+                return await (caller.call(name, *args) if caller else method.remote(*args, **kwargs))
             except RayTaskError as fault:
                 # Ours again, as raised over there: ray's wrapper puts a whole remote traceback into the message.
                 raise (fault.cause if isinstance(fault.cause, Exception) else fault) from None
@@ -124,12 +127,32 @@ def _settled(cls: type) -> type:
             credentials.forget_secrets()
         cls.__init__(self, *args)  # type: ignore[misc]
 
-    own = {"__init__": begin, "__module__": __name__, "__doc__": cls.__doc__}
+    own: dict[str, Any] = {"__init__": begin, "__module__": __name__, "__doc__": cls.__doc__}
+    if long_calls(cls):
+        own |= {"begin_long_call": _begin_long_call, "collect_replies": _collect_replies}
     return type(cls.__name__, (cls,), own | {name: _beside(cls, name) for name in ASKED if hasattr(cls, name)})
 
 
 ASKED = ("alive", "fault")
 """What is asked of actors by ``CONTROL`` calls; it touches nothing that their work changes."""
+
+
+def long_calls(cls: type) -> tuple[str, ...]:
+    """An actor's methods that take minutes."""
+    return tuple(getattr(cls, "long_calls", ()))
+
+
+async def _begin_long_call(self: Any, caller: str, number: int, method: str, arguments: tuple[Any, ...]) -> None:
+    _desk(self).begin(caller, number, getattr(self, method)(*arguments))
+
+
+async def _collect_replies(self: Any, caller: str, taken: Sequence[int]) -> list[Reply]:
+    return await _desk(self).collect(caller, taken)
+
+
+def _desk(actor: Any) -> Desk:
+    desk: Desk = actor.__dict__.setdefault("_desk", Desk())
+    return desk
 
 
 def _beside(cls: type, name: str) -> Any:
@@ -261,7 +284,7 @@ class RayCluster:
         if node:
             options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(node_id=node, soft=False)
         actor = self._ray.remote(concurrency_groups={CONTROL: 8})(_settled(cls))
-        return Remote(actor.options(**options).remote(*args))
+        return Remote(actor.options(**options).remote(*args), long_calls(cls))
 
     def put(self, value: Any) -> Any:
         return self._ray.put(value)

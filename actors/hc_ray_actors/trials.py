@@ -92,6 +92,8 @@ class _Running:
 class Trials(Addressee):
     """Runs trials on the models and sandboxes it was given. It knows no verifier."""
 
+    long_calls = ("start", "resume", "fail")
+
     def __init__(
         self, name: str, limits: Mapping[str, str], store_root: str | None, share: tuple[int, int] = (0, 1)
     ) -> None:
