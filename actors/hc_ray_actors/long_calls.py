@@ -1,7 +1,8 @@
 """Calls that wait for minutes, as those that run a trial do, and that a caller has hundreds of in flight.
 
-Ray keeps a fiber with a stack of 256 KiB for each call of an async actor until it ends: 1,000 trials in flight took 250 MiB
-of their process so. A long call is begun by one short call, and one other call waits for the replies to all of them."""
+Ray keeps a fiber with a stack of 256 KiB for each call of an async actor until it ends: 1,000 trials in flight took 250
+MiB of their process so. A long call is begun by one short call, and one other call waits for the replies to all of
+them."""
 
 import asyncio
 import contextlib
@@ -98,12 +99,12 @@ class Caller:
                         waits.set_exception(fault)
                 return
             self._taken = [reply.number for reply in replies]
-            for number, answer, fault in replies:
-                waits = self._waiting.get(number)
-                if waits is None or waits.done():
+            for reply in replies:
+                future = self._waiting.get(reply.number)
+                if future is None or future.done():
                     continue  # its caller waits no more
-                if fault is None:
-                    waits.set_result(answer)
+                if reply.fault is None:
+                    future.set_result(reply.answer)
                 else:
-                    waits.set_exception(fault)
+                    future.set_exception(reply.fault)
             await asyncio.sleep(0)  # those who got a reply go on first

@@ -126,7 +126,9 @@ def test_a_climb_whose_driver_was_interrupted_and_killed_goes_on_to_the_same_rec
     trials = Path(given["out"], "sweeps")
     for stage in ("race", "confirm"):
         code = "import json, sys; from tests.actors.test_climb import killed; killed(*json.loads(sys.argv[1]))"
-        gone = subprocess.run([sys.executable, "-c", code, json.dumps([given, stage])], capture_output=True, timeout=300)
+        gone = subprocess.run(
+            [sys.executable, "-c", code, json.dumps([given, stage])], capture_output=True, timeout=300
+        )
         assert gone.returncode == -signal.SIGKILL, gone.stderr
         inner = max(trials.iterdir())
         assert b'"decision":null' in records(given["out"])["1-0.json"].replace(b" ", b"")
