@@ -1,12 +1,18 @@
 """What a verifier looks for before anything is written: the canaries of what is sealed on its node."""
 
+import asyncio
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
 from hc_ray.blind.sealing import vault
+from hc_ray.domain.errors import LeakError, VerifierError
+from hc_ray.domain.events import ErrorEvent
+from hc_ray_actors.driver.leak_scan import AT_ONCE
 from hc_ray_actors.verifiers import Verifiers
+from tests.fakes import crew
 from tests.fakes.tasks import TEST_SH, make_task
 
 
@@ -71,3 +77,68 @@ async def test_what_is_sealed_anew_or_later_is_looked_for_and_read_alone_and_wha
     (digest,) = await verifiers.leaks([later.encode()])
     shutil.rmtree(tmp_path / "sealed" / digest)
     assert await verifiers.leaks([later.encode()]) == []
+
+
+class Talkative(crew.Stage):
+    """Its one trial tells of ``told`` events before it ends; a verifier finds ``TOKEN``. ``away``: calls of a verifier
+    that fail before one succeeds."""
+
+    def __init__(self, told, away=0):
+        super().__init__()
+        self.told, self.away, self.seen = told, away, []
+
+    def spawn(self, cls, *args, **where):
+        own = {"Trials": _Trials, "Verifiers": _Verifiers}.get(cls.__name__)
+        return own(self) if own else super().spawn(cls, *args, **where)
+
+
+class _Trials(crew._Trials):
+    telling = given = None
+
+    async def start(self, request):
+        self.telling = request.key.name
+        step = await super().start(request)
+        while self.stage.told:
+            await asyncio.sleep(0.01)
+        return step
+
+    async def events(self, wait=1.0):
+        await asyncio.sleep(0.01)
+        if self.given:  # who asks again has them
+            self.stage.told = []
+        self.given = self.stage.told if self.telling else []
+        return [ErrorEvent(trial=self.telling, text=text) for text in self.given]
+
+
+class _Verifiers(crew._Verifiers):
+    async def leaks(self, blobs):
+        if self.stage.away:
+            self.stage.away -= 1
+            raise VerifierError("away")
+        self.stage.seen.append(list(blobs))
+        return ["d" * 64] if any(TOKEN.encode() in blob for blob in blobs) else []
+
+
+TOKEN = "a-canary-of-the-sealed-files"
+
+
+@pytest.mark.parametrize("away", [0, 2])
+def test_the_events_of_a_long_trial_are_searched_a_part_at_a_time_and_each_of_them_once(tmp_path, away):
+    told = [f"event {number} of many" for number in range(3 * AT_ONCE)]
+    stage = Talkative(told, away)
+    ended, _ = crew.run(crew.plan_of(tmp_path, tasks=1), stage)
+    assert (ended.done, ended.unscored) == (1, 0)
+    searched = [
+        text for blobs in stage.seen for blob in blobs for text in re.findall(r"event \d+ of many", blob.decode())
+    ]
+    assert sorted(searched) == sorted(told)
+    if not away:
+        assert max(len(blobs) for blobs in stage.seen) <= AT_ONCE
+
+
+def test_a_canary_among_the_first_events_of_a_long_trial_ends_the_sweep(tmp_path):
+    told = [f"event {number}" for number in range(3 * AT_ONCE)]
+    told[3] += TOKEN
+    with pytest.raises(LeakError, match=r"trial t0\S+ contains a canary"):
+        crew.run(crew.plan_of(tmp_path, tasks=1), stage := Talkative(told))
+    assert len(stage.seen) > 2 and not list(tmp_path.glob("trials/*/result.json"))

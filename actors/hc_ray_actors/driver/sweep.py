@@ -6,21 +6,19 @@ it."""
 
 import asyncio
 import contextlib
-import itertools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from hc_ray.domain.credentials import Censor, scrub, secret_values
-from hc_ray.domain.errors import ActorError, InfrastructureError, LeakError, StoreError
+from hc_ray.domain.errors import ActorError, InfrastructureError, StoreError
 from hc_ray.domain.ports import Events
 from hc_ray.domain.trial import TrialKey
 from hc_ray.domain.value import Value, canonical_json
 from hc_ray.machine import processor_use
 from hc_ray.reports import report
 from hc_ray.stores.sweep_directory import SweepStore
-from hc_ray_actors.attempts import fault_of
 from hc_ray_actors.cluster import SANDBOX, Cluster
 from hc_ray_actors.driver import concurrency_window, results
 from hc_ray_actors.driver.concurrency_window import Slot
@@ -28,6 +26,7 @@ from hc_ray_actors.driver.crew.crew import Crew
 from hc_ray_actors.driver.crew.posts import Post
 from hc_ray_actors.driver.crew.roster import Broken
 from hc_ray_actors.driver.journal import Journal, Lease
+from hc_ray_actors.driver.leak_scan import LeakScan
 from hc_ray_actors.driver.nodes import joined
 from hc_ray_actors.driver.plan import Plan, prepare
 from hc_ray_actors.driver.resumption import stored_config
@@ -98,9 +97,8 @@ class _Sweep:
         self._problems: list[str] = []
         self._crew: Crew | None = None
         self._pumps: list[asyncio.Task[None]] = []
-        self._tracking = Tracking(plan, self._store, lambda told: self._scan("", [told]))
-        self._said: dict[str, list[bytes]] = {}
-        """Events by trial that no scan has seen yet."""
+        self._leaks = LeakScan(lambda: self._crew)
+        self._tracking = Tracking(plan, self._store, lambda told: self._leaks.look("", [told]))
 
     def emit(self, event: Any) -> None:
         """One stream: the journal and the watcher see the same events in the same order."""
@@ -108,7 +106,7 @@ class _Sweep:
         told = stamped.model_dump_json().encode()
         if (censored := self._censor.clean(told)) != told:
             stamped, told = type(stamped).model_validate_json(censored), censored
-        self._said.setdefault(stamped.trial, []).append(told)
+        self._leaks.hear(stamped.trial, told)
         self._journal.emit(stamped)
         self._watcher.emit(stamped)
 
@@ -164,7 +162,7 @@ class _Sweep:
         summary = self._derive()
         tell_step(self._watcher, "scanning the results for hidden tests")
         try:
-            await self._scan("", [canonical_json(summary).encode(), *itertools.chain(*self._said.values())])
+            await self._leaks.rest([canonical_json(summary).encode()])
         except InfrastructureError:
             if not (interrupted or stopped):
                 raise
@@ -212,7 +210,7 @@ class _Sweep:
             self._store,
             self._lease,
             emit=self.emit,
-            scan=self._scan_trial,
+            scan=self._leaks.end_of,
             sleep=sleep,
             censor=self._censor,
         )
@@ -237,27 +235,6 @@ class _Sweep:
         one_model = len({one.models["solver"][2] for one in self._plan.configs if one.models}) < 2
         if self._plan.models and one_model and tokens and (seconds := time.monotonic() - began) > 5:
             remember_rate(self._plan.models["solver"][2], tokens / seconds)
-
-    async def _scan_trial(self, trial: str, blobs: Sequence[bytes]) -> None:
-        await self._scan(trial, [*blobs, *self._said.pop(trial, [])])
-
-    async def _scan(self, trial: str, blobs: Sequence[bytes]) -> None:
-        """Raises ``LeakError`` where a canary of the sealed files stands in what is about to be written. Only a
-        verifier knows the canaries."""
-        if self._crew is None or not self._crew.has_verifiers:
-            return
-        try:
-            found = await self._crew.verify(None, lambda verifier: verifier.leaks(blobs))
-        except InfrastructureError as fault:
-            if not trial:
-                raise
-            # Nothing is written unscanned: another verifier looks, or the sweep stops.
-            await self._crew.mend(fault_of(fault))
-            found = await self._crew.verify(None, lambda verifier: verifier.leaks(blobs))
-        if found:
-            where = f"trial {trial}" if trial else "the sweep's journal or report"
-            told = ", ".join(digest[:12] for digest in found[:3])
-            raise LeakError(f"{where} contains a canary from the sealed files of task {told}; its results do not count")
 
     async def _pump_events(self, trials: Post) -> None:
         while True:

@@ -1,0 +1,69 @@
+"""What a sweep writes is searched for canaries of the sealed files before it counts. Only a verifier knows them."""
+
+import asyncio
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+
+from hc_ray.domain.errors import InfrastructureError, LeakError
+from hc_ray_actors.attempts import fault_of
+from hc_ray_actors.driver.crew.crew import Crew
+
+AT_ONCE = 256
+"""Events of one trial that wait for a search, at most: hundreds of trials in flight have tens of thousands of them."""
+
+
+class LeakScan:
+    """The searches of one sweep."""
+
+    def __init__(self, crew: Callable[[], Crew | None]) -> None:
+        """``crew``: whoever works at present; without verifiers there is nothing to look for."""
+        self._crew = crew
+        self._told: defaultdict[str, list[bytes]] = defaultdict(list)
+        """Events by trial that nobody has looked at yet."""
+        self._early: defaultdict[str, set[asyncio.Task[None]]] = defaultdict(set)
+        """Searches that began before the end of their trial."""
+
+    def hear(self, trial: str, told: bytes) -> None:
+        """Take an event of a trial, or of the sweep itself (``""``)."""
+        self._told[trial].append(told)
+        if len(self._told[trial]) >= AT_ONCE and (crew := self._crew()) is not None and crew.has_verifiers:
+            self._early[trial].add(asyncio.ensure_future(self._look_early(trial, self._told.pop(trial))))
+
+    async def _look_early(self, trial: str, told: list[bytes]) -> None:
+        try:
+            await self._look(trial, told)
+        except InfrastructureError:
+            self._told[trial] += told  # the search at the trial's end takes them, or the last one
+
+    async def end_of(self, trial: str, blobs: Sequence[bytes]) -> None:
+        """Search a trial's events and ``blobs``, what else is about to be written of it. Raises as ``look`` does."""
+        await asyncio.gather(*self._early.pop(trial, ()))
+        await self.look(trial, [*blobs, *self._told.pop(trial, [])])
+
+    async def rest(self, blobs: Iterable[bytes]) -> None:
+        """Search all that no trial's end has. Raises as ``look`` does."""
+        await asyncio.gather(*itertools.chain(*self._early.values()))
+        await self.look("", [*blobs, *itertools.chain(*self._told.values())])
+
+    async def look(self, trial: str, blobs: Sequence[bytes]) -> None:
+        """Raises ``LeakError`` where a canary is found, ``InfrastructureError`` where no verifier can look, and, for a
+        trial, ``Broken`` where none will."""
+        try:
+            await self._look(trial, blobs)
+        except InfrastructureError as fault:
+            crew = self._crew()
+            if not trial or crew is None:
+                raise
+            # Nothing is written unscanned: another verifier looks, or the sweep stops.
+            await crew.mend(fault_of(fault))
+            await self._look(trial, blobs)
+
+    async def _look(self, trial: str, blobs: Sequence[bytes]) -> None:
+        crew = self._crew()
+        if crew is None or not crew.has_verifiers:
+            return
+        if found := await crew.verify(None, lambda verifier: verifier.leaks(blobs)):
+            where = f"trial {trial}" if trial else "the sweep's journal or report"
+            told = ", ".join(digest[:12] for digest in found[:3])
+            raise LeakError(f"{where} contains a canary from the sealed files of task {told}; its results do not count")
