@@ -7,6 +7,7 @@ them."""
 import asyncio
 import contextlib
 import itertools
+import pickle
 import uuid
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
@@ -22,8 +23,8 @@ class Reply(NamedTuple):
     """What a long call came to."""
 
     number: int
-    answer: Any = None
-    fault: Exception | None = None
+    packed: bytes
+    """Pickled: answer and fault. What cannot be pickled, or unpickled, is the fault of its own call alone."""
 
 
 class Desk:
@@ -43,10 +44,10 @@ class Desk:
 
     async def _run(self, caller: str, number: int, work: Awaitable[Any]) -> None:
         try:
-            reply = Reply(number, answer=await work)
+            packed = pickle.dumps((await work, None))
         except Exception as fault:
-            reply = Reply(number, fault=fault)
-        self._replies[caller][number] = reply
+            packed = _packed(fault)
+        self._replies[caller][number] = Reply(number, packed)
         self._woken[caller].set()
 
     async def collect(self, caller: str, taken: Sequence[int]) -> list[Reply]:
@@ -60,6 +61,13 @@ class Desk:
                 async with asyncio.timeout(WAIT_SECONDS):
                     await woken.wait()
         return list(itertools.islice(replies.values(), AT_ONCE))
+
+
+def _packed(fault: Exception) -> bytes:
+    try:
+        return pickle.dumps((None, fault))
+    except Exception:
+        return pickle.dumps((None, RuntimeError(f"{type(fault).__name__}: {fault}")))
 
 
 class Caller:
@@ -95,16 +103,26 @@ class Caller:
                 replies = await self._collect(self._name, self._taken)
             except Exception as fault:
                 for waits in self._waiting.values():
-                    if not waits.done():
-                        waits.set_exception(fault)
+                    _settle(waits, fault=fault)
                 return
             self._taken = [reply.number for reply in replies]
             for reply in replies:
-                future = self._waiting.get(reply.number)
-                if future is None or future.done():
-                    continue  # its caller waits no more
-                if reply.fault is None:
-                    future.set_result(reply.answer)
-                else:
-                    future.set_exception(reply.fault)
+                if (future := self._waiting.get(reply.number)) is not None:
+                    try:
+                        answer = pickle.loads(reply.packed)
+                    except Exception as fault:
+                        _settle(future, fault=fault)
+                    else:
+                        _settle(future, *answer)
             await asyncio.sleep(0)  # those who got a reply go on first
+
+
+def _settle(future: asyncio.Future[Any], answer: Any = None, fault: Exception | None = None) -> None:
+    """Give a call its end, unless its caller waits no more."""
+    if future.done():
+        return
+    if fault is None:
+        future.set_result(answer)
+    else:
+        future.set_exception(fault)
+        future.exception()  # asked for: who is still about to begin raises what that meets

@@ -18,6 +18,7 @@ from hc_ray.machine.cleanup import (
     reap_folders,
     reap_processes,
     remove_folder,
+    uninterrupted,
 )
 from hc_ray.machine.owner import label
 from hc_ray.machine.paths import configs_dir, data_root
@@ -294,7 +295,8 @@ class RayCluster:
 
     def close(self) -> None:
         """End what was started here. Ray's agents would live on for a minute; its logs go with them."""
-        self._ray.shutdown()
-        if self._folder is not None:
-            end_processes(lambda said: said == label(), [self._folder])
-            remove_folder(self._folder)
+        with uninterrupted():
+            self._ray.shutdown()
+            if self._folder is not None:
+                end_processes(lambda said: said == label(), [self._folder])
+                remove_folder(self._folder)

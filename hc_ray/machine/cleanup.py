@@ -24,6 +24,8 @@ OWNER_VARIABLE = "HC_RAY_OWNER"
 """In the environment of child processes that could outlive their owner; never in a sandbox's."""
 DEATH_SECONDS = 10.0
 """How long a process that was killed is waited for, on a machine that is busy."""
+PATIENCE = 10.0
+"""Seconds that ending what was started may take before a further Ctrl-C breaks it off."""
 OLD_SECONDS = 3600.0
 """Scratch folders that carry no label and are guarded by no lock are leftovers after this."""
 
@@ -36,6 +38,27 @@ _SCRATCH: tuple[tuple[str, str, bool], ...] = (
     (".", ".unsealing-*", False),
 )
 """Below ``data_root()``: folder, pattern, and whether whoever makes such a folder holds the folder's ``.lock``."""
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """For the ending of processes, which half done would leave some: SIGINT does nothing meanwhile, until ``PATIENCE``
+    is over. Only in the main thread, which alone is interrupted."""
+    began = time.monotonic()
+
+    def late(*_: object) -> None:
+        if time.monotonic() - began > PATIENCE:
+            raise KeyboardInterrupt
+
+    try:
+        before = signal.signal(signal.SIGINT, late)
+    except ValueError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def owned_folder(kind: str, *, parent: Path | None = None) -> Path:

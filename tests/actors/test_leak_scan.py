@@ -10,7 +10,7 @@ import pytest
 from hc_ray.blind.sealing import vault
 from hc_ray.domain.errors import LeakError, VerifierError
 from hc_ray.domain.events import ErrorEvent
-from hc_ray_actors.driver.leak_scan import AT_ONCE
+from hc_ray_actors.driver.leak_scan import AT_ONCE, LeakScan
 from hc_ray_actors.verifiers import Verifiers
 from tests.fakes import crew
 from tests.fakes.tasks import TEST_SH, make_task
@@ -142,3 +142,40 @@ def test_a_canary_among_the_first_events_of_a_long_trial_ends_the_sweep(tmp_path
     with pytest.raises(LeakError, match=r"trial t0\S+ contains a canary"):
         crew.run(crew.plan_of(tmp_path, tasks=1), stage := Talkative(told))
     assert len(stage.seen) > 2 and not list(tmp_path.glob("trials/*/result.json"))
+
+
+class _Crew:
+    """One verifier, who looks when it may."""
+
+    has_verifiers = True
+
+    def __init__(self):
+        self.may, self.seen = asyncio.Event(), []
+
+    async def verify(self, task, work):
+        return await work(self)
+
+    async def leaks(self, blobs):
+        await self.may.wait()
+        self.seen += blobs
+        return []
+
+
+async def test_what_a_cancelled_search_did_not_see_the_last_one_sees():
+    played = _Crew()
+    scan = LeakScan(lambda: played)
+    told = [f"event {number}".encode() for number in range(AT_ONCE + 10)]
+    for one in told:
+        scan.hear("t", one)
+    ending = [asyncio.ensure_future(scan.end_of("t", [b"result"]))]
+    await asyncio.sleep(0.01)
+    ending[0].cancel()
+    await asyncio.gather(*ending, return_exceptions=True)
+    scan.hear("u", b"another")
+    ending = [asyncio.ensure_future(scan.end_of("u", []))]
+    await asyncio.sleep(0.01)
+    ending[0].cancel()
+    await asyncio.gather(*ending, return_exceptions=True)
+    played.may.set()
+    await scan.rest([b"report"])
+    assert sorted(played.seen) == sorted([*told, b"another", b"report"])

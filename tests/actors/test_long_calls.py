@@ -40,6 +40,11 @@ class Actor:
     async def refuse(self, why):
         raise ValueError(why)
 
+    async def unsendable(self, raises):
+        if raises:
+            raise ValueError(lambda: None)
+        return lambda: None
+
     async def never(self):
         await asyncio.Event().wait()
 
@@ -60,6 +65,15 @@ async def test_what_the_method_raises_only_its_caller_raises():
     caller = calling(Actor())
     answers = await asyncio.gather(caller.call("double", 4), caller.call("refuse", "no"), return_exceptions=True)
     assert answers[0] == 8 and isinstance(answers[1], ValueError) and str(answers[1]) == "no"
+
+
+@pytest.mark.parametrize("raises", [False, True])
+async def test_what_cannot_be_sent_is_the_fault_of_its_own_call_alone(raises):
+    caller = calling(Actor())
+    answers = await asyncio.gather(
+        caller.call("unsendable", raises), caller.call("double", 2, 0.05), return_exceptions=True
+    )
+    assert isinstance(answers[0], Exception) and answers[1] == 4
 
 
 async def test_when_the_process_dies_every_call_that_waits_raises_and_so_does_the_next():
@@ -87,6 +101,6 @@ async def test_replies_that_were_lost_on_their_way_come_again_until_they_are_ack
     desk = Desk()
     desk.begin("me", 0, Actor().double(1))
     first = await desk.collect("me", [])
-    assert await desk.collect("me", []) == first and first[0].answer == 2
+    assert await desk.collect("me", []) == first and pickle.loads(first[0].packed) == (2, None)
     desk.begin("me", 1, Actor().double(2))
     assert [reply.number for reply in await desk.collect("me", [0])] == [1]

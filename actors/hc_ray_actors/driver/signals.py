@@ -3,18 +3,21 @@
 import asyncio
 import contextlib
 import signal
+import time
 from collections.abc import Iterator
+
+from hc_ray.machine.cleanup import PATIENCE
 
 
 class Signals:
     """SIGINT, SIGTERM and a closed terminal cancel the running task, but only where it may be cancelled, and once
     there: who presses Ctrl-C twice, or is sent the signal by a wrapper as well as by the terminal, does not interrupt
-    the closing. (``ray.init`` has put its own handler on SIGTERM.)"""
+    the closing, unless that takes longer than ``PATIENCE``. (``ray.init`` has put its own handler on SIGTERM.)"""
 
     def __init__(self) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._task, self._cancels = task, False
+        self._task, self._cancels, self._first = task, False, 0.0
         self.seen = 0
         """How many signals came so far."""
         ends = [signal.SIGINT, signal.SIGTERM]
@@ -34,21 +37,9 @@ class Signals:
             self._cancels = False
 
     def _came(self) -> None:
+        now = time.monotonic()
+        self._first = self._first if self.seen else now
         self.seen += 1
-        if self._cancels:
+        if self._cancels or now - self._first > PATIENCE:
             self._cancels = False
             self._task.cancel()
-
-
-@contextlib.contextmanager
-def ignored() -> Iterator[None]:
-    """SIGINT does nothing meanwhile: for a closing that takes seconds and, half done, would leave processes."""
-    try:
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    except ValueError:  # not in the main thread, which alone is interrupted
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

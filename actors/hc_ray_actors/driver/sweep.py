@@ -30,7 +30,7 @@ from hc_ray_actors.driver.leak_scan import LeakScan
 from hc_ray_actors.driver.nodes import joined
 from hc_ray_actors.driver.plan import Plan, prepare
 from hc_ray_actors.driver.resumption import stored_config
-from hc_ray_actors.driver.signals import Signals, ignored
+from hc_ray_actors.driver.signals import Signals
 from hc_ray_actors.driver.steps import tell_step
 from hc_ray_actors.driver.tracking import Tracking
 from hc_ray_actors.driver.trial_driver import Journeys
@@ -43,6 +43,9 @@ TRIALS_PER_SLOT = {"direct": 1, "loop": 2}
 """Trials in flight for each request that an engine serves at once, by style: a trial of style ``direct`` asks for
 several answers at a time, one of style ``loop`` for one, and then works in its sandbox."""
 
+CLOSING_SECONDS = 10.0
+"""How long a process of trials that was stopped is waited for, for its last events."""
+
 __all__ = ["Plan", "SweepSummary", "joined", "prepare", "run", "stored_config"]
 
 
@@ -54,6 +57,8 @@ class SweepSummary(Value):
     """Trials that have a result now, earlier starts included."""
     unscored: int
     interrupted: bool = False
+    signalled: bool = False
+    """A signal came, be it after the last trial: nothing else is to begin."""
     stopped: bool = False
     """It ended before its last trial since something that every trial needs was gone."""
     tracked: str | None = None
@@ -74,7 +79,8 @@ def run(
 ) -> SweepSummary:
     """Run what is missing of a plan. ``max_trials`` bounds the trials of this call; once they have cost ``max_tokens``
     none starts; ``sleep`` waits so many seconds before each. SIGINT and SIGTERM stop cleanly: nothing half-done is
-    committed, everything started is ended."""
+    committed, everything started is ended. Raises ``KeyboardInterrupt`` where one comes again while that takes longer
+    than ``cleanup.PATIENCE``."""
     sweep = _Sweep(plan, events, cluster, max_tokens)
     try:
         todo = sweep.todo(max_trials)
@@ -82,6 +88,8 @@ def run(
             # Before any event loop: it blocks for seconds, and Ctrl-C must end it at once.
             sweep.start_cluster(address)
         return asyncio.run(sweep.run(todo, sleep))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
     finally:
         sweep.close()
 
@@ -123,8 +131,7 @@ class _Sweep:
     def close(self) -> None:
         if self._cluster is not None:
             tell_step(self._watcher, "ending the processes of this sweep")
-            with ignored():
-                self._cluster.close()
+            self._cluster.close()
         with contextlib.suppress(StoreError):  # a full disk: the next start sees that this process is gone
             self._lease.release()
 
@@ -172,6 +179,7 @@ class _Sweep:
             done=len(self._store.finished() & {key.name for key in self._plan.trials}),
             unscored=results.count_unscored(summary),
             interrupted=interrupted,
+            signalled=signals.seen > 0,
             stopped=stopped,
             tracked=tracked,
             problems=tuple(scrub(problem) for problem in self._problems),
@@ -257,7 +265,7 @@ class _Sweep:
             return None
         tell_step(self._watcher, "exporting to MLflow")
         try:
-            if signals.seen > interrupted:
+            if signals.seen and not interrupted:  # it came while the report was written
                 raise asyncio.CancelledError
             with signals.cancelling():
                 return await self._tracking.end(summary, self._cluster, interrupted=interrupted)
@@ -274,8 +282,9 @@ class _Sweep:
             await self._crew.close_trials()
             for post in self._crew.trials:
                 with contextlib.suppress(Exception):
-                    for event in await post.call(lambda actor: actor.events(0)):
-                        self.emit(event)
+                    async with asyncio.timeout(CLOSING_SECONDS):
+                        for event in await post.call(lambda actor: actor.events(0)):
+                            self.emit(event)
             for pump in self._pumps:
                 pump.cancel()
             await asyncio.gather(*self._pumps, return_exceptions=True)

@@ -81,7 +81,7 @@ class SweepEvaluator:
             ended = sweep.run(plan, events=events, max_tokens=tokens, cluster=self._cluster)
         # Ray and the sweep's event loop have taken it, and give nothing back.
         signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
-        if ended.interrupted:
+        if ended.signalled:
             raise KeyboardInterrupt
         if ended.stopped:
             raise InfrastructureError("; ".join(ended.problems))

@@ -1,0 +1,65 @@
+"""Signals that come while a sweep works, closes and writes its report; more than one."""
+
+import asyncio
+import signal
+import threading
+
+import pytest
+
+from hc_ray_actors.driver import signals, sweep
+from tests.fakes.crew import Stage, plan_of
+from tests.fakes.listeners import Watcher
+
+
+class Interrupting(Watcher):
+    """Sends itself a signal when it sees an event of a type, or a step that begins so; then others, each so many
+    seconds after the one before."""
+
+    def __init__(self, when, *later):
+        super().__init__()
+        self.when, self.later = when, later
+
+    def emit(self, event):
+        super().emit(event)
+        if self.when and (event.type == self.when or getattr(event, "text", "").startswith(self.when)):
+            self.when, at = "", 0.0
+            signal.raise_signal(signal.SIGINT)
+            for pause in self.later:
+                at += pause
+                timer = threading.Timer(at, signal.raise_signal, [signal.SIGINT])
+                timer.daemon = True
+                timer.start()
+
+
+def run(tmp_path, watcher, **scripts):
+    return sweep.run(plan_of(tmp_path, tasks=2), events=watcher, cluster=Stage(**scripts))
+
+
+async def _slow(name):
+    await asyncio.sleep(0.3)
+
+
+def test_one_that_comes_again_while_the_sweep_closes_breaks_nothing_off(tmp_path):
+    ended = run(tmp_path, Interrupting("trial_start", 0.1, 0.1), close=_slow, leaks=_slow)
+    assert (ended.done, ended.interrupted, ended.signalled) == (0, True, True)
+    assert (tmp_path / "report.json").is_file()
+
+
+def test_one_that_comes_again_ends_a_closing_that_hangs(tmp_path, monkeypatch):
+    monkeypatch.setattr(signals, "PATIENCE", 0.1)
+
+    async def never(name):
+        await asyncio.Event().wait()
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, Interrupting("trial_start", 0.5), leaks=never)
+
+
+def test_one_that_comes_after_the_last_trial_is_told_of_a_sweep_that_is_whole(tmp_path):
+    ended = run(tmp_path, Interrupting("writing the report"), leaks=_slow)
+    assert (ended.done, ended.interrupted, ended.signalled) == (2, False, True)
+
+
+def test_without_any_the_sweep_says_so(tmp_path):
+    ended = run(tmp_path, Watcher())
+    assert (ended.done, ended.interrupted, ended.signalled) == (2, False, False)
