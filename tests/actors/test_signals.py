@@ -12,7 +12,7 @@ from tests.fakes.listeners import Watcher
 
 
 class Interrupting(Watcher):
-    """Sends itself a signal when it sees an event of a type, or a step that begins so; then others, each so many
+    """Sends itself a signal when it is told of a step, or an event of a type, that begins so; then others, each so many
     seconds after the one before."""
 
     def __init__(self, when, *later):
@@ -21,7 +21,10 @@ class Interrupting(Watcher):
 
     def emit(self, event):
         super().emit(event)
-        if self.when and (event.type == self.when or getattr(event, "text", "").startswith(self.when)):
+        self.doing(event.type)
+
+    def doing(self, step):
+        if self.when and step.startswith(self.when):
             self.when, at = "", 0.0
             signal.raise_signal(signal.SIGINT)
             for pause in self.later:
