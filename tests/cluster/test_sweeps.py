@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.conftest import OUT, WORK, Cluster, attempts, cluster_of, docker_on, hashes
+from tests.cluster.conftest import OUT, WORK, Cluster, attempts, cluster_of, docker_on, told_by
 from tests.cluster.hosts import DATA, Host
 from tests.fakes.processes import wait
 from tests.fakes.tasks import make_task
@@ -101,7 +101,7 @@ def test_a_fault_of_one_host_costs_at_most_four_attempts_and_changes_no_result(f
             happens(sick, daemon)
         found = cluster.scored(sweep)
         assert len(failed := attempts(found)) <= 4, failed
-        assert hashes(found) == hashes(calm) and len(found) == 20
+        assert told_by(found) == told_by(calm) and len(found) == 20
         troubled = {state["node"] for state in cluster.states() if state["state"] != "ready"}
         assert troubled == {sick.name}, cluster.states()
 
@@ -122,7 +122,7 @@ def test_one_of_three_engines_that_never_comes_back_costs_no_trial():
         wait(cluster.results, 120, "the first trial")
         sick.run("touch /tmp/broken; pkill -KILL -f 'launched.py --host'").check_returncode()
         found = cluster.scored(sweep)
-        assert len(attempts(found)) <= 4 and hashes(found) == hashes(calm) and len(found) == 20
+        assert len(attempts(found)) <= 4 and told_by(found) == told_by(calm) and len(found) == 20
         assert {state["node"] for state in cluster.states() if state["state"] != "ready"} == {sick.name}
 
 
