@@ -20,6 +20,10 @@ MEMORY_FLOOR = 384 << 20
 """Below this the machine itself is in danger: then somebody goes, even if what is measured is within limits."""
 
 
+DISK_FULL = 1 << 20
+"""With less than this left, what a program did may be no fault of its own."""
+
+
 class Signs(Value):
     """What the last look showed."""
 
@@ -64,7 +68,7 @@ class Tripwire:
         self._tasks = _Level(TASKS_STEP)
 
     def look(self) -> Signs:
-        disk, paths = _free(self._folder)
+        disk, paths = free_on(self._folder)
         memory = available_memory()
         sinks, takes = self._disk.sank(disk), self._memory.sank(memory)
         return Signs(
@@ -77,7 +81,7 @@ class Tripwire:
         )
 
 
-def _free(folder: Path) -> tuple[int, int]:
+def free_on(folder: Path) -> tuple[int, int]:
     """Bytes and files that the file system of a folder still takes; much where it does not say."""
     try:
         state = os.statvfs(folder)

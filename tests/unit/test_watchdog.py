@@ -1,5 +1,7 @@
 import os
 import subprocess
+import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -7,11 +9,21 @@ from typing import Any
 import pytest
 
 from hc_ray.sandboxes import tripwire
+from hc_ray.sandboxes.bwrap import watchdog
 from hc_ray.sandboxes.bwrap.copy import remove_tree
-from hc_ray.sandboxes.bwrap.watchdog import census
+from hc_ray.sandboxes.bwrap.watchdog import Process, Watchdog, census
 from hc_ray.sandboxes.docker.watchdog import end_first_process
 from hc_ray.sandboxes.tree_size import folder_size, unlinked_size
-from hc_ray.sandboxes.tripwire import DISK_FLOOR, DISK_STEP, MEMORY_FLOOR, MEMORY_STEP, PATHS_STEP, TASKS_STEP, Tripwire
+from hc_ray.sandboxes.tripwire import (
+    DISK_FLOOR,
+    DISK_STEP,
+    MEMORY_FLOOR,
+    MEMORY_STEP,
+    PATHS_STEP,
+    TASKS_STEP,
+    Signs,
+    Tripwire,
+)
 
 ROOM = 1 << 40
 
@@ -19,7 +31,7 @@ ROOM = 1 << 40
 @pytest.fixture
 def free(monkeypatch):
     level = SimpleNamespace(disk=ROOM, paths=ROOM, memory=ROOM, tasks=100)
-    monkeypatch.setattr(tripwire, "_free", lambda folder: (level.disk, level.paths))
+    monkeypatch.setattr(tripwire, "free_on", lambda folder: (level.disk, level.paths))
     monkeypatch.setattr(tripwire, "available_memory", lambda: level.memory)
     monkeypatch.setattr(tripwire, "tasks", lambda: level.tasks)
     return level
@@ -127,3 +139,27 @@ def test_a_process_that_is_not_the_containers_is_not_killed(monkeypatch):
     end_first_process(os.getpid(), "f" * 64)
     end_first_process(0, "f" * 64)
     assert killed == []
+
+
+def played(*written):
+    """Sandboxes at work whose files have so many bytes, and the watch over them with what it ended."""
+    sandboxes = [SimpleNamespace(pid=number, ended=[]) for number in range(len(written))]
+    watch = object.__new__(Watchdog)
+    watch._sandboxes, watch._busy, watch._ending = lambda: sandboxes, set(), set()
+    watch._measured = {id(one): (time.monotonic(), 1000.0, size) for one, size in zip(sandboxes, written, strict=True)}
+    watch._end = lambda sandbox, fault: sandbox.ended.append(fault)
+    return watch, sandboxes
+
+
+@pytest.mark.parametrize(("written", "ends"), [
+    ((DISK_STEP - 1, 0), [False, False]),
+    ((0, DISK_STEP), [False, True]),
+    ((2 * DISK_STEP, DISK_STEP), [True, False]),
+])  # fmt: skip
+def test_where_the_disk_runs_short_only_who_holds_much_of_it_goes(monkeypatch, written, ends):
+    monkeypatch.setattr(watchdog, "census", lambda roots: {pid: [Process(1, 0, 0), Process(2, 0, 0)] for pid in roots})
+    monkeypatch.setattr(watchdog, "_process_fault", lambda *given, **how: "")
+    monkeypatch.setattr(threading, "Thread", lambda target, args, **how: SimpleNamespace(start=lambda: target(*args)))
+    watch, sandboxes = played(*written)
+    watch._look(Signs(disk=True, disk_short=True))
+    assert [bool(one.ended) for one in sandboxes] == ends

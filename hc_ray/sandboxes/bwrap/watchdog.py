@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from hc_ray.domain.errors import SandboxError
 from hc_ray.sandboxes.tree_size import folder_size, unlinked_size
-from hc_ray.sandboxes.tripwire import TICK, Signs, Tripwire
+from hc_ray.sandboxes.tripwire import DISK_STEP, MEMORY_STEP, TICK, Signs, Tripwire
 
 if TYPE_CHECKING:
     from hc_ray.sandboxes.bwrap.box import BwrapSandbox
@@ -59,8 +59,8 @@ class Watchdog:
     def __init__(self, sandboxes: Callable[[], list[Watched]], state_root: Path) -> None:
         self._sandboxes, self._wire = sandboxes, Tripwire(state_root)
         self._stopped = threading.Event()
-        self._measured: dict[int, tuple[float, float]] = {}
-        """Sandbox → when its files were measured last, and how long it took."""
+        self._measured: dict[int, tuple[float, float, int]] = {}
+        """Sandbox → when its files were measured last, how long it took, and their bytes."""
         self._busy: set[int] = set()
         self._ending: set[int] = set()
         self._thread = threading.Thread(target=self._run, name="bwrap-watchdog", daemon=True)
@@ -89,17 +89,24 @@ class Watchdog:
             urgent = (signs.disk or signs.paths) and id(sandbox) in busy | self._busy
             if fault := self._disk_fault(sandbox, below[sandbox.pid], urgent=urgent):
                 victims.append((sandbox, fault))
+        # Whoever holds less than a step has not taken what is short: that was somebody else on this machine.
         if signs.memory_short and not victims and busy:
-            most = max(sandboxes, key=lambda sandbox: _holds(below[sandbox.pid]))
-            victims.append((most, "this machine ran short of memory, and it held most"))
+            held, _, most = max((_holds(below[one.pid]), id(one), one) for one in sandboxes)
+            if held >= MEMORY_STEP:
+                victims.append((most, "this machine ran short of memory, and it held most"))
         if signs.disk_short and not victims and busy:
-            most = max((one for one in sandboxes if id(one) in busy), key=lambda one: _holds(below[one.pid]))
-            victims.append((most, "this machine ran short of disk, and it was at work"))
+            written, _, most = max((self._written(one), id(one), one) for one in sandboxes if id(one) in busy)
+            if written >= DISK_STEP:
+                victims.append((most, "this machine ran short of disk, and it held most"))
         self._busy = busy
         for sandbox, fault in victims:
             self._ending.add(id(sandbox))
             # Not here: one that takes its time to die must not end the watch over the others.
             threading.Thread(target=self._end, args=(sandbox, fault), name="bwrap-kill", daemon=True).start()
+
+    def _written(self, sandbox: Watched) -> int:
+        """Bytes that a sandbox's files had when they were measured last."""
+        return self._measured.get(id(sandbox), (0.0, 0.0, 0))[2]
 
     def _end(self, sandbox: Watched, fault: str) -> None:
         try:
@@ -111,7 +118,7 @@ class Watchdog:
 
     def _disk_fault(self, sandbox: Watched, processes: list[Process], *, urgent: bool) -> str:
         started = time.monotonic()
-        last, took = self._measured.get(id(sandbox), (0.0, 0.0))
+        last, took, _ = self._measured.get(id(sandbox), (0.0, 0.0, 0))
         if started < last + took * (1.0 if urgent else PATIENCE):
             return ""
         limits = sandbox.limits
@@ -124,7 +131,7 @@ class Watchdog:
         except OSError:  # it is being removed
             return ""
         ended = time.monotonic()
-        self._measured[id(sandbox)] = (ended, ended - started)
+        self._measured[id(sandbox)] = (ended, ended - started, size)
         if size > limits.storage:
             return f"its files hold more than {limits.storage >> 20} MiB"
         return f"it has more than {limits.paths} files" if paths > limits.paths else ""

@@ -15,7 +15,7 @@ from pathlib import Path
 from hc_ray.domain.errors import SandboxError
 from hc_ray.sandboxes.docker.place import PLACE_LABEL, Ground, Housed
 from hc_ray.sandboxes.tree_size import folder_size, unlinked_size
-from hc_ray.sandboxes.tripwire import TICK, Signs, Tripwire
+from hc_ray.sandboxes.tripwire import DISK_STEP, TICK, Signs, Tripwire
 
 PATIENCE = 10.0
 """A look begins only after so many times what the last one took; once where the wire is pulled."""
@@ -70,7 +70,8 @@ class DiskWatchdog:
                     self._kill(container, sandbox, fault)
         if signs.disk_short and sizes and not self._ending:
             most = max(sizes, key=lambda container: sizes[container])
-            self._kill(most, housed[most], "the disk ran short, and it held most")
+            if sizes[most] >= DISK_STEP:  # who holds less has not taken it: that was somebody else on this machine
+                self._kill(most, housed[most], "the disk ran short, and it held most")
 
     def _told(self) -> dict[str, int]:
         """Bytes in each container's writable layer, as the daemon counts them."""
