@@ -60,7 +60,7 @@ class DiskWatchdog:
         if not housed:
             return
         self._folders = {key: folders for key, folders in self._folders.items() if key in housed}
-        told = {} if _reads_folders(self._root) else self._told()
+        told = {} if reads_folders(self._root) else self._told()
         sizes = {}
         for container, sandbox in housed.items():
             with suppress(SandboxError, OSError):
@@ -111,7 +111,7 @@ class DiskWatchdog:
         threading.Thread(target=end, name="docker-kill", daemon=True).start()
 
 
-def _reads_folders(root: Path) -> bool:
+def reads_folders(root: Path) -> bool:
     """Whether the daemon's own folders are this machine's, and open to this process."""
     return os.geteuid() == 0 and os.environ.get("DOCKER_HOST", "unix:").startswith("unix:") and root.is_dir()
 
