@@ -63,6 +63,26 @@ class Desk:
         return list(itertools.islice(replies.values(), AT_ONCE))
 
 
+def long_calls(cls: type) -> tuple[str, ...]:
+    """An actor's methods that are called so."""
+    return tuple(getattr(cls, "long_calls", ()))
+
+
+async def begin_long_call(self: Any, caller: str, number: int, method: str, arguments: tuple[Any, ...]) -> None:
+    """A method of such an actor: begins a call of another one."""
+    _desk(self).begin(caller, number, getattr(self, method)(*arguments))
+
+
+async def collect_replies(self: Any, caller: str, taken: Sequence[int]) -> list[Reply]:
+    """A method of such an actor: ``Desk.collect``."""
+    return await _desk(self).collect(caller, taken)
+
+
+def _desk(actor: Any) -> Desk:
+    desk: Desk = actor.__dict__.setdefault("_desk", Desk())
+    return desk
+
+
 def _packed(fault: Exception) -> bytes:
     try:
         return pickle.dumps((None, fault))

@@ -4,7 +4,7 @@ import contextlib
 import logging
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from hc_ray.machine.owner import label
 from hc_ray.machine.paths import configs_dir, data_root
 from hc_ray_actors.address import running_cluster
 from hc_ray_actors.cluster import LOOPBACK, SLOTS, Member, laptop_slots
-from hc_ray_actors.long_calls import Caller, Desk, Reply
+from hc_ray_actors.long_calls import Caller, begin_long_call, collect_replies, long_calls
 from hc_ray_actors.ray_token import token_file
 
 CONTROL = "control"
@@ -130,30 +130,12 @@ def _settled(cls: type) -> type:
 
     own: dict[str, Any] = {"__init__": begin, "__module__": __name__, "__doc__": cls.__doc__}
     if long_calls(cls):
-        own |= {"begin_long_call": _begin_long_call, "collect_replies": _collect_replies}
+        own |= {"begin_long_call": begin_long_call, "collect_replies": collect_replies}
     return type(cls.__name__, (cls,), own | {name: _beside(cls, name) for name in ASKED if hasattr(cls, name)})
 
 
 ASKED = ("alive", "fault")
 """What is asked of actors by ``CONTROL`` calls; it touches nothing that their work changes."""
-
-
-def long_calls(cls: type) -> tuple[str, ...]:
-    """An actor's methods that take minutes."""
-    return tuple(getattr(cls, "long_calls", ()))
-
-
-async def _begin_long_call(self: Any, caller: str, number: int, method: str, arguments: tuple[Any, ...]) -> None:
-    _desk(self).begin(caller, number, getattr(self, method)(*arguments))
-
-
-async def _collect_replies(self: Any, caller: str, taken: Sequence[int]) -> list[Reply]:
-    return await _desk(self).collect(caller, taken)
-
-
-def _desk(actor: Any) -> Desk:
-    desk: Desk = actor.__dict__.setdefault("_desk", Desk())
-    return desk
 
 
 def _beside(cls: type, name: str) -> Any:

@@ -5,7 +5,6 @@ import socket
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.filetree import Member, absolute, pack, unpack
@@ -17,10 +16,8 @@ from hc_ray.sandboxes.docker.exec import converse, removal, request
 from hc_ray.sandboxes.docker.living import Living, Ticket
 from hc_ray.sandboxes.docker.place import FORK_LABEL, STORAGE_MB, Ground, working_directory
 from hc_ray.sandboxes.docker.stream import Pulse
-from hc_ray.sandboxes.docker.values import Absent, DaemonGone, DaemonRefusal, DiskFull, ImageFacts, Unwritable
-from hc_ray.sandboxes.docker.watchdog import MOST_PATHS, end_first_process, reads_folders
-from hc_ray.sandboxes.tree_size import folder_size
-from hc_ray.sandboxes.tripwire import DISK_FULL, DISK_STEP, free_on
+from hc_ray.sandboxes.docker.values import Absent, DaemonGone, DaemonRefusal, ImageFacts, Unwritable
+from hc_ray.sandboxes.docker.watchdog import check_disk, end_first_process
 
 MACHINERY = (*RUNNER_PYTHON, "-I")
 """How commands begin that are no candidate's: they run as root, and nothing in the sandbox has a say in how Python
@@ -174,7 +171,7 @@ class DockerSandbox(Living):
         if said.report is None or facts.get("survivors"):
             self.kill("what ran in it could not be ended otherwise")
             self._check_daemon()
-        self._check_disk()
+        check_disk(self._ground, self.container)
         code = facts.get("exit")
         streams = [bytes(stream) for stream in said.streams.values()]
         if self._dead is not None:
@@ -295,17 +292,6 @@ class DockerSandbox(Living):
         candidate's doing then."""
         if self._pulse is not None and not self._pulse.beats():
             raise DaemonGone("the Docker daemon was stopped or restarted while a sandbox ran")
-
-    def _check_disk(self) -> None:
-        """Raises where the daemon's disk is full, and not by this container: what a command did then says nothing of
-        it."""
-        root = Path(str(self._ground.facts().get("DockerRootDir") or "/"))
-        if free_on(root)[0] >= DISK_FULL or not reads_folders(root):
-            return
-        with contextlib.suppress(ValueError, OSError):  # folders without end are its own doing
-            folders = map(Path, self._daemon.written_folders(self.container))
-            if sum(folder_size(folder, (DISK_STEP, MOST_PATHS))[0] for folder in folders) < DISK_STEP:
-                raise DiskFull(f"the disk of {root} is full, and the sandbox has not filled it")
 
     def _check_open(self) -> None:
         if self._closed:
