@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from hc_ray.agent.environment_probe import Looks
-from hc_ray.agent.role import RoleModel
+from hc_ray.agent.role import RoleModel, together
 from hc_ray.domain.candidate import Submission
-from hc_ray.domain.config import TESTERS, BudgetConfig, EngineConfig, RoleName
+from hc_ray.domain.config import BudgetConfig, EngineConfig
 from hc_ray.domain.errors import ActorError, ConfigError, EngineError, VerifierError
 from hc_ray.domain.events import Event
 from hc_ray.domain.ports import Capabilities, Model
@@ -273,13 +273,6 @@ class Trials(Addressee):
     def record(self, event: Event) -> None:
         self._events.append(event if event.at else event.model_copy(update={"at": time.time()}))
         self._woken.set()
-
-
-def together(roles: Mapping[RoleName, RoleModel]) -> dict[RoleName, RoleModel]:
-    """The roles as a trial knows them: further testers are fellows of the first."""
-    kept = {role: one for role, one in roles.items() if role not in TESTERS[1:]}
-    fellows = tuple(roles[role] for role in TESTERS[1:] if role in roles)
-    return {**kept, "tester": replace(kept["tester"], others=fellows)} if fellows and "tester" in kept else kept
 
 
 def _has_the_planned_skills(key: TrialKey) -> None:

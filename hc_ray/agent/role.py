@@ -1,7 +1,9 @@
 """A role's model, and what was asked of it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
+from hc_ray.domain.config import TESTERS, RoleName
 from hc_ray.domain.ports import Model
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Completion, Prompt
@@ -29,3 +31,10 @@ class Exchange(Value):
     """What it belongs to: a candidate's id, or ``testgen``."""
     prompt: Prompt
     completion: Completion
+
+
+def together(roles: Mapping[RoleName, RoleModel]) -> dict[RoleName, RoleModel]:
+    """The roles as a trial knows them: further testers are fellows of the first."""
+    kept = {role: one for role, one in roles.items() if role not in TESTERS[1:]}
+    fellows = tuple(roles[role] for role in TESTERS[1:] if role in roles)
+    return {**kept, "tester": replace(kept["tester"], others=fellows)} if fellows and "tester" in kept else kept

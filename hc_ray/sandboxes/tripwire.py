@@ -3,9 +3,12 @@ worth looking who it is. One system call and two small files a look; no folder i
 is read."""
 
 import os
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from hc_ray.domain.value import Value
+from hc_ray.sandboxes.tree_size import folder_size
 
 TICK = 0.05
 """Seconds between two looks."""
@@ -88,6 +91,17 @@ def free_on(folder: Path) -> tuple[int, int]:
     except OSError:
         return 1 << 60, 1 << 60
     return state.f_bavail * state.f_frsize, state.f_ffree if state.f_files else 1 << 60
+
+
+def fault_of_disk(disk: Path, written: Callable[[], Iterable[Path]]) -> str | None:
+    """Why what a command did says nothing of it: the disk is full, and not by what its sandbox wrote, which lies in the
+    folders that ``written`` names. None where that is not so, or cannot be told."""
+    if free_on(disk)[0] >= DISK_FULL:
+        return None
+    with suppress(ValueError, OSError):  # folders without end are its own doing
+        if sum(folder_size(folder, (DISK_STEP, _ROOM))[0] for folder in written()) < DISK_STEP:
+            return f"the disk of {disk} is full, and the sandbox has not filled it"
+    return None
 
 
 def available_memory() -> int:

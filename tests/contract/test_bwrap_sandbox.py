@@ -14,8 +14,8 @@ from hc_ray.domain.errors import DatasetError, SandboxError
 from hc_ray.domain.runner_paths import RUNNER_PYTHON
 from hc_ray.domain.task import Copy, Environment, Task
 from hc_ray.machine.owner import current_owner, is_alive
+from hc_ray.sandboxes import tripwire
 from hc_ray.sandboxes.bwrap import binary as bwrap_binary
-from hc_ray.sandboxes.bwrap import box
 from hc_ray.sandboxes.bwrap.sandbox import BwrapPlace, probe, reap_folder
 from tests.fakes.contract_task import shell
 from tests.fakes.machine import becomes, running, seconds_until_gone
@@ -238,7 +238,7 @@ async def test_a_call_that_is_given_up_ends_its_command(place):
 async def test_what_a_command_did_while_somebody_else_had_filled_the_disk_counts_for_nothing(place, monkeypatch):
     honest, filler = [await place.create(task(), name) for name in ("honest", "filler")]
     await shell(filler, "head -c 40M /dev/zero > big")
-    monkeypatch.setattr(box, "free_on", lambda folder: (0, 1 << 30))
+    monkeypatch.setattr(tripwire, "DISK_FULL", 1 << 60)
     with pytest.raises(SandboxError, match=r"the disk of \S+ is full, and the sandbox has not filled it"):
         await shell(honest, "echo 1 > small")
     assert await shell(filler, "echo still here") == "still here\n"

@@ -8,6 +8,7 @@ from hc_ray.domain.errors import DatasetError, SandboxError
 from hc_ray.domain.runner_paths import RUNNER_PYTHON
 from hc_ray.machine import owner as owners
 from hc_ray.machine.owner import current_owner
+from hc_ray.sandboxes import tripwire
 from hc_ray.sandboxes.docker import watchdog
 from hc_ray.sandboxes.docker.client import Daemon
 from hc_ray.sandboxes.docker.reaper import reap
@@ -279,7 +280,7 @@ async def test_what_a_command_did_while_somebody_else_had_filled_the_disk_counts
     task = task_with_environment(tmp_path, {"x": b"y"}, dockerfile=None, docker_image="debian:bookworm-slim")
     honest, filler = [await place.create(task, name) for name in ("honest", "filler")]
     await shell(filler, "head -c 40000000 /dev/zero > big")
-    monkeypatch.setattr(watchdog, "free_on", lambda folder: (0, 1 << 30))
+    monkeypatch.setattr(tripwire, "DISK_FULL", 1 << 60)
     monkeypatch.setattr(watchdog, "reads_folders", lambda root: True)
     with pytest.raises(SandboxError, match=r"the disk of \S+ is full, and the sandbox has not filled it"):
         await shell(honest, "echo 1 > small")

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import ValidationError
 
-from hc_ray.agent.role import Exchange, RoleModel
+from hc_ray.agent.role import Exchange, RoleModel, together
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.config import EngineConfig, RoleName, SweepConfig
 from hc_ray.domain.errors import ConfigError
@@ -30,7 +30,6 @@ from hc_ray_actors.driver.trial_record import outcome_metadata
 from hc_ray_actors.engine import Endpoint, Engine, open_model
 from hc_ray_actors.integrations.harbor_sandbox import HarborPlace
 from hc_ray_actors.suite_shelf import SuiteShelf
-from hc_ray_actors.trials import together
 
 Style = Literal["hc", "raw"]
 

@@ -3,11 +3,11 @@
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 
-from hc_ray.agent.role import RoleModel
+from hc_ray.agent.role import RoleModel, together
 from hc_ray.domain.config import RoleName
 from hc_ray_actors.engine import Engine
 from hc_ray_actors.role_models import Planned
-from hc_ray_actors.trials import RoleSetup, Trials, together
+from hc_ray_actors.trials import RoleSetup, Trials
 
 
 @contextlib.asynccontextmanager

@@ -6,7 +6,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -22,8 +21,7 @@ from hc_ray.sandboxes.bwrap.entries import Manifest
 from hc_ray.sandboxes.bwrap.environment import copy_environment
 from hc_ray.sandboxes.bwrap.files import RootTree
 from hc_ray.sandboxes.bwrap.process import BwrapProcess
-from hc_ray.sandboxes.tree_size import folder_size
-from hc_ray.sandboxes.tripwire import DISK_FULL, DISK_STEP, free_on
+from hc_ray.sandboxes.tripwire import fault_of_disk
 from hc_ray.tasks.public_folder import environment_dir
 
 if TYPE_CHECKING:
@@ -124,7 +122,8 @@ class BwrapSandbox:
         except asyncio.CancelledError:
             process.cancel(number)
             raise
-        await self._has_disk()
+        if fault := await asyncio.to_thread(fault_of_disk, self.folder, lambda: [self.folder]):
+            raise SandboxError(fault)
         if reply is None:
             seconds = time.monotonic() - started
             said = f"the sandbox was killed: {process.why or 'its first process ended'}\n".encode()
@@ -138,16 +137,6 @@ class BwrapSandbox:
             truncated=header["truncated"],
             seconds=header["seconds"],
         )
-
-    async def _has_disk(self) -> None:
-        """Raises ``SandboxError`` where the disk is full, and not by this sandbox: what a command did then says nothing
-        of it."""
-        if free_on(self.folder)[0] >= DISK_FULL:
-            return
-        with suppress(ValueError):  # folders without end are its own doing
-            size, _ = await self._files(lambda: folder_size(self.folder, (DISK_STEP, self.limits.paths)))
-            if size < DISK_STEP:
-                raise SandboxError(f"the disk of {self.folder.parent} is full, and the sandbox has not filled it")
 
     async def put(self, files: Mapping[str, bytes], *, mode: int = 0o644) -> None:
         self._running()

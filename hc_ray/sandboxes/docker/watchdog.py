@@ -16,7 +16,7 @@ from hc_ray.domain.errors import SandboxError
 from hc_ray.sandboxes.docker.place import PLACE_LABEL, Ground, Housed
 from hc_ray.sandboxes.docker.values import DiskFull
 from hc_ray.sandboxes.tree_size import folder_size, unlinked_size
-from hc_ray.sandboxes.tripwire import DISK_FULL, DISK_STEP, TICK, Signs, Tripwire, free_on
+from hc_ray.sandboxes.tripwire import DISK_STEP, TICK, Signs, Tripwire, fault_of_disk
 
 PATIENCE = 10.0
 """A look begins only after so many times what the last one took; once where the wire is pulled."""
@@ -113,15 +113,13 @@ class DiskWatchdog:
 
 
 def check_disk(ground: Ground, container: str) -> None:
-    """Raises ``DiskFull`` where the daemon's disk is full, and not by this container: what a command did then says
-    nothing of it."""
+    """Raises ``DiskFull`` where the daemon's disk is full, and not by this container; elsewhere than on this machine
+    that cannot be told."""
     root = Path(str(ground.facts().get("DockerRootDir") or "/"))
-    if free_on(root)[0] >= DISK_FULL or not reads_folders(root):
-        return
-    with suppress(ValueError, OSError):  # folders without end are its own doing
-        folders = map(Path, ground.daemon.written_folders(container))
-        if sum(folder_size(folder, (DISK_STEP, MOST_PATHS))[0] for folder in folders) < DISK_STEP:
-            raise DiskFull(f"the disk of {root} is full, and the sandbox has not filled it")
+    if reads_folders(root) and (
+        fault := fault_of_disk(root, lambda: map(Path, ground.daemon.written_folders(container)))
+    ):
+        raise DiskFull(fault)
 
 
 def reads_folders(root: Path) -> bool:
