@@ -245,6 +245,7 @@ class Meter:
             model, queue = self._chosen()
             try:
                 async with queue.slot(self._activity, tokens):
+                    began = self._activity.now()
                     answer = await model.complete(prompt)
                 break
             except EngineError:
@@ -255,7 +256,7 @@ class Meter:
         read, written = answer.prompt_tokens or 0, answer.completion_tokens or 0
         self.prompt_tokens += read
         self.completion_tokens += written
-        queue.account.answered(read, answer.cached_tokens or 0, written)
+        queue.account.answered(read, answer.cached_tokens or 0, written, self._activity.now() - began)
         return answer
 
     def _chosen(self) -> Replica:

@@ -22,6 +22,9 @@ class Account:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
+    across: list[tuple[float, float, int, int]] = field(default_factory=list)
+    """Answers to requests that began before this account did: when they came by this account's own seconds, how long
+    they took, their prompts' tokens beyond the cache, and their own."""
 
     def add(self, seconds: float, busy: int, waiting: int, slots: int, doing: Counter[Doing]) -> None:
         """So many seconds in which nothing changed. A free slot waits for what the trials do that ask nothing; where
@@ -41,7 +44,10 @@ class Account:
         for what, count in elsewhere.items():
             self.waited[what] = self.waited.get(what, 0.0) + free * count / sum(elsewhere.values())
 
-    def answered(self, prompt_tokens: int, cached_tokens: int, completion_tokens: int) -> None:
+    def answered(self, prompt_tokens: int, cached_tokens: int, completion_tokens: int, seconds: float) -> None:
+        """An answer that took so many seconds came just now."""
+        if seconds > self.seconds:
+            self.across.append((self.seconds, seconds, prompt_tokens - cached_tokens, completion_tokens))
         self.requests += 1
         self.prompt_tokens += prompt_tokens
         self.cached_tokens += cached_tokens
@@ -59,4 +65,8 @@ class Account:
             prompt_tokens=self.prompt_tokens,
             cached_tokens=self.cached_tokens,
             completion_tokens=self.completion_tokens,
+            across=tuple(
+                (round(self.seconds - came, 3), round(took, 3), prompt, written)
+                for came, took, prompt, written in self.across
+            ),
         )

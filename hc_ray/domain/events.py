@@ -120,6 +120,9 @@ class EngineUse(_Event):
     cached_tokens: int
     """Of the prompts' tokens those that the server says it had in its cache."""
     completion_tokens: int
+    across: tuple[tuple[float, float, int, int], ...] = ()
+    """Of the answers counted here those that began earlier: how many seconds before the end of this time they came, how
+    many they took, tokens of their prompts beyond the cache, and their own."""
 
 
 class PostState(_Event):

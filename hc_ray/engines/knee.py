@@ -23,6 +23,8 @@ class Level(Value):
     concurrency: int
     requests: int
     output_tokens_per_second: float
+    prompt_tokens_per_second: float
+    """Read meanwhile."""
     p95_seconds: float
     """Of one request."""
 
@@ -32,7 +34,8 @@ class Knee(Value):
 
     levels: tuple[Level, ...]
     knee: int
-    peak_tokens_per_second: float
+    answer_tokens_per_second: float
+    """Of answers alone at the knee: what reading their prompts took is left out."""
     prompt_tokens_per_second: float
     """Of prompts alone, as many at once as the knee."""
 
@@ -60,11 +63,15 @@ async def find_knee(
         if surely is not None and len(seen) > surely and rates[concurrency] < GAIN * best:
             break
     knee = knee_of(rates)
+    best = max(seen, key=lambda level: level.output_tokens_per_second)
+    prefill = await _prefill(model, knee, seconds, chat)
+    # Where reading overlaps with writing, as on a GPU, at most half of the time counts as spent on it.
+    reading = min(0.5, best.prompt_tokens_per_second / prefill)
     return Knee(
         levels=tuple(seen),
         knee=knee,
-        peak_tokens_per_second=max(rates.values()),
-        prompt_tokens_per_second=await _prefill(model, knee, seconds, chat),
+        answer_tokens_per_second=best.output_tokens_per_second / (1 - reading),
+        prompt_tokens_per_second=prefill,
     )
 
 
@@ -75,7 +82,8 @@ def knee_of(rates: Mapping[int, float]) -> int:
 
 
 def _prompt(number: int, max_tokens: int, chat: bool, about: str = "") -> Prompt:
-    text = about + _ASKED.format(does=_DOES[number % len(_DOES)])
+    """No two are alike from their first line on, so that no cache knows one."""
+    text = f"# {number}\n" + about + _ASKED.format(does=_DOES[number % len(_DOES)])
     return Prompt(
         role="solver",
         purpose="bench",
@@ -89,23 +97,27 @@ def _prompt(number: int, max_tokens: int, chat: bool, about: str = "") -> Prompt
 
 
 async def _prefill(model: Model, concurrency: int, seconds: float, chat: bool) -> float:
-    """Prompt tokens a second, of prompts that no cache knows and that are answered with one token."""
+    """Prompt tokens a second, of prompts that are answered with one token. A server may read them one after another, so
+    that one which waits is no part read: what counts is the time until the last was answered."""
 
     def prompt(number: int) -> Prompt:
-        return _prompt(number, 1, chat, "".join(f"# {number}, {line}: {number * line}\n" for line in range(40)))
+        return _prompt(number, 1, chat, "".join(f"# {line}: {number * line}\n" for line in range(12)))
 
     answers, ended = await _closed_loop(model, concurrency, seconds, prompt)
     return _rate([(answer.prompt_tokens, began, answer.seconds) for began, answer in answers], ended)
 
 
 async def _measure(model: Model, concurrency: int, seconds: float, max_tokens: int, chat: bool) -> Level:
-    answers, ended = await _closed_loop(model, concurrency, seconds, lambda number: _prompt(number, max_tokens, chat))
+    answers, _ = await _closed_loop(model, concurrency, seconds, lambda number: _prompt(number, max_tokens, chat))
     spans = sorted(answer.seconds for _, answer in answers)
     return Level(
         concurrency=concurrency,
         requests=len(answers),
         output_tokens_per_second=_rate(
-            [(answer.completion_tokens, began, answer.seconds) for began, answer in answers], ended
+            [(answer.completion_tokens, began, answer.seconds) for began, answer in answers], seconds
+        ),
+        prompt_tokens_per_second=_rate(
+            [(answer.prompt_tokens, began, answer.seconds) for began, answer in answers], seconds
         ),
         p95_seconds=spans[min(len(spans) - 1, int(0.95 * len(spans)))],
     )
@@ -114,8 +126,8 @@ async def _measure(model: Model, concurrency: int, seconds: float, max_tokens: i
 async def _closed_loop(
     model: Model, concurrency: int, seconds: float, prompt: Callable[[int], Prompt]
 ) -> tuple[list[tuple[float, Completion]], float]:
-    """Answers with the second in which each was asked, and the last one in which all of ``concurrency`` were at
-    work."""
+    """Answers with the second in which each was asked, and the second in which the last one came. For ``seconds`` all
+    of ``concurrency`` are at work."""
     started = time.monotonic()
     answers: list[tuple[float, Completion]] = []
 
@@ -127,7 +139,7 @@ async def _closed_loop(
             asked += 1
 
     await asyncio.gather(*(work(worker) for worker in range(concurrency)))
-    return answers, seconds
+    return answers, time.monotonic() - started
 
 
 def _rate(answers: Sequence[tuple[int | None, float, float]], ended: float) -> float:

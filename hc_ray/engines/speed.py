@@ -12,7 +12,7 @@ class Speed(Value):
     knee: int
     """The fewest parallel requests that reach 95 % of the best throughput."""
     completion_tokens_per_second: float
-    """At the knee, all requests together."""
+    """Of answers alone at the knee, all requests together."""
     prompt_tokens_per_second: float | None = None
     """Prompts alone, at the knee."""
     measured: str = ""
@@ -55,8 +55,9 @@ def keep_speed(engine: EngineConfig, speed: Speed) -> None:
 
 
 def _key(engine: EngineConfig) -> str:
-    """Of what decides the speed, apart from the number of parallel requests."""
-    decides = engine.model_dump(mode="json", include={"kind", "model", "base_url", "threads"})
+    """Of what decides the speed, apart from the number of parallel requests; and of how it is measured, so that what an
+    older version measured otherwise is measured again."""
+    decides = {"method": 2} | engine.model_dump(mode="json", include={"kind", "model", "base_url", "threads"})
     decides["base_url"] = next(iter(engine.urls), None)
     if engine.kind == "server":
         decides |= {"command": engine.command, "gpus": engine.num_gpus}

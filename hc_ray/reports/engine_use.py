@@ -41,8 +41,8 @@ def engine_use(store: Store, sweep: Mapping[str, Any]) -> dict[str, Any] | None:
     for name in sorted({account["engine"] for account in accounts}):
         own = [account for account in accounts if account["engine"] == name]
         until = _until(sorted(ended.values()), sweep.get("planned_trials"), own[-1]["slots"])
-        full = [account for account in own if until is None or account["at"] <= until]
-        engines.append(_figures(name, full or own, sweep.get("speeds") or {}))
+        full = [account for account in own if until is None or account["at"] <= until] or own
+        engines.append(_figures(name, full, own[len(full) :], sweep.get("speeds") or {}))
     return {"engines": engines, "processors": _processors(spans), "timeline": _timeline(accounts)}
 
 
@@ -64,7 +64,10 @@ def _until(ended: Sequence[float], planned: int | None, slots: int) -> float | N
     return ended[planned - slots] if len(ended) > planned - slots else None
 
 
-def _figures(name: str, accounts: Sequence[Mapping[str, Any]], speeds: Mapping[str, Any]) -> dict[str, Any]:
+def _figures(
+    name: str, accounts: Sequence[Mapping[str, Any]], later: Sequence[Mapping[str, Any]], speeds: Mapping[str, Any]
+) -> dict[str, Any]:
+    """``later``: the accounts after these, in which answers lie that these accounts' engine had begun."""
     total: defaultdict[str, float] = defaultdict(float)
     waited: defaultdict[str, float] = defaultdict(float)
     for account in accounts:
@@ -79,7 +82,10 @@ def _figures(name: str, accounts: Sequence[Mapping[str, Any]], speeds: Mapping[s
         prompts = (total["prompt_tokens"] - total["cached_tokens"]) / (
             speed["prompt_tokens_per_second"] or float("inf")
         )
-        use = (total["completion_tokens"] / speed["completion_tokens_per_second"] + prompts) / total["seconds"]
+        begun_prompts, begun = _begun(later, accounts[-1]["at"])
+        prompts += begun_prompts / (speed["prompt_tokens_per_second"] or float("inf"))
+        answers = (total["completion_tokens"] + begun) / speed["completion_tokens_per_second"]
+        use = (answers + prompts) / total["seconds"]
     slots = total["slot_seconds"] or 1.0
     return {
         "engine": name, "slots": accounts[-1]["slots"], "seconds": total["seconds"],
@@ -87,6 +93,18 @@ def _figures(name: str, accounts: Sequence[Mapping[str, Any]], speeds: Mapping[s
         "queued": total["queued"] / total["seconds"] if total["seconds"] else 0.0,
         "waited": {what: seconds / slots for what, seconds in sorted(waited.items(), key=lambda one: -one[1])},
     }  # fmt: skip
+
+
+def _begun(later: Sequence[Mapping[str, Any]], until: float) -> tuple[float, float]:
+    """Tokens of prompts and of answers that were made by ``until`` of answers that came later, as if each was made at
+    an even pace."""
+    prompts = answers = 0.0
+    for account in later:
+        for before, took, prompt, written in account.get("across", ()):
+            came = account["at"] - before
+            share = min(1.0, max(0.0, (until - (came - took)) / took))
+            prompts, answers = prompts + share * prompt, answers + share * written
+    return prompts, answers
 
 
 def _processors(spans: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:

@@ -69,7 +69,7 @@ async def test_free_slots_are_charged_to_what_the_trials_do_meanwhile(world):
                 world.time += 1.0
             async with engine.slot(other):
                 world.time += 3.0
-        engine.account.answered(50, 10, 20)
+        engine.account.answered(50, 10, 20, 0.5)
         told = account(world)
     assert told.seconds == 7.0 and told.busy == 2.0 + 1.0 + 6.0
     assert told.waited == {"trials": 4.0, "sandbox": 6.0, "verdict": 3.0, "requests": 6.0}

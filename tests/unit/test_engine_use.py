@@ -38,6 +38,15 @@ def test_use_is_tokens_over_the_knees_but_for_the_end_with_fewer_trials_than_slo
     assert found is not None and found["engines"][0]["seconds"] == 10.0 and len(found["timeline"]) == 2
 
 
+def test_what_was_begun_of_answers_that_came_after_the_window_counts_in_part():
+    ends = [{"type": "trial_complete", "trial": f"t{n}", "at": 10.0 + n} for n in range(3)]
+    late = account(20.0, across=((4.0, 16.0, 200, 400), (9.0, 1.0, 50, 50)))
+    found = engine_use(stored(account(10.0), *ends, late), {"planned_trials": 3, "speeds": {"m": SPEED}})
+    assert found is not None
+    # Of 16 s that ended at 16.0 ten lay before 10.0; the other answer was begun at 10.0.
+    assert found["engines"][0]["use"] == pytest.approx(((500 + 250) / 100 + (400 + 125) / 200) / 10)
+
+
 def test_without_a_measured_speed_the_use_is_unknown_and_the_time_of_hc_ray_itself_is_told_apart():
     found = engine_use(stored(account(10.0)), {})
     assert found is not None and found["engines"][0]["use"] is None

