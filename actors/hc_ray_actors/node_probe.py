@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import os
 import platform
 import shutil
 from collections.abc import Collection, Sequence
@@ -33,7 +32,6 @@ class NodeReport(Value):
     code: str
     """Digest of hc-ray's modules: a wheel can change without its version."""
     python: str
-    cores: int
     runner: str
     """Digest of the sandboxes' runner, which is made of the node's own Python."""
     faults: dict[str, str] = {}
@@ -44,8 +42,8 @@ def report(*backends: str) -> NodeReport:
     """This node, with a look at the backends named."""
     faults = {backend: fault for backend in backends if (fault := fault_here(backend))}
     return NodeReport(
-        hc_ray=hc_ray.__version__, code=_code(), python=platform.python_version(), cores=os.cpu_count() or 1,
-        runner=runner_digest(), faults=faults,
+        hc_ray=hc_ray.__version__, code=_code(), python=platform.python_version(), runner=runner_digest(),
+        faults=faults,
     )  # fmt: skip
 
 

@@ -98,7 +98,6 @@ def test_the_selectors_choose_differently_on_a_stored_matrix_and_each_gets_its_c
     assert row_of(found, "hc", "mbr")["blind_pass"]["value"] == 0.0
     assert row_of(found, "hc", "as run")["blind_pass"]["value"] == 0.0
     assert row_of(found, "hc", "max_pass")["differs"] == 1
-    assert found["choices"][0]["replayed"] == {"max_pass": {"chosen": "c0.3", "passed": True}}
 
 
 def test_the_posterior_may_choose_what_no_other_selector_does() -> None:
@@ -117,9 +116,9 @@ def test_what_nobody_graded_is_not_measured_but_what_was_handed_in_is_known() ->
     store = sweepdir.sweep()
     add_pool(store, "t", "hc", APART, None, 1, passed=False)
     found = replay(store, None, read_table=read_rows)
-    (told,) = found["choices"]
-    assert told["replayed"]["codet"] == {"chosen": "c0.1", "passed": False}
-    assert told["replayed"]["max_pass"] == {"chosen": "c0.3", "passed": None}
+    (pool,) = read_pools(store, read_table=read_rows)
+    assert choose(pool, "codet").model_dump() == {"chosen": "c0.1", "passed": False}
+    assert choose(pool, "max_pass").model_dump() == {"chosen": "c0.3", "passed": None}
     for name in ("codet", "max_pass"):  # no rate over the choices that happen to be known
         assert row_of(found, "hc", name)["blind_pass"]["value"] is None
     assert found["graded"] == 0 and row_of(found, "hc", "as run")["measured"] == 1
@@ -174,7 +173,7 @@ def test_the_same_sweep_is_told_twice_in_the_same_words_and_is_plain_json() -> N
     assert [(one["agent"], one["value"], one["n"]) for one in found["auroc"]] == [("hc", 1.0, 1)]
     tell_replay(found, first)
     tell_replay(replay(store, None, read_table=read_rows), second)
-    assert first.getvalue() == second.getvalue() and "c0.3: pass" in first.getvalue()
+    assert first.getvalue() == second.getvalue() and "selection efficiency" in first.getvalue()
 
 
 def test_a_value_without_an_interval_is_shown_alone() -> None:
@@ -186,7 +185,7 @@ def test_the_command_prints_a_replay_and_writes_nothing(tmp_path: Path, capsys: 
     folder = on_disk().save(tmp_path / "sweep")
     before = sorted(folder.rglob("*"))
     assert cli.run(["report", str(folder), "--replay", "max_pass", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["choices"][0]["replayed"]["max_pass"]["chosen"] == "c0.3"
+    assert row_of(json.loads(capsys.readouterr().out), "hc", "max_pass")["differs"] == 1
     assert cli.run(["report", str(folder), "--replay", "all"]) == 0
     assert "Agents under each selector" in capsys.readouterr().out
     assert cli.run(["report", str(folder), "--replay", "maxpass"]) == 2
@@ -210,8 +209,8 @@ def test_a_selector_of_ones_own_is_replayed_like_ours(
     monkeypatch.chdir(Path(__file__).parents[1] / "fakes")
     monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
     assert cli.run(["report", str(folder), "--replay", "own_agents:last", "--json"]) == 0
-    ((name, choice),) = json.loads(capsys.readouterr().out)["choices"][0]["replayed"].items()
-    assert name.startswith("own_agents:last@") and choice["chosen"]
+    *_, own = json.loads(capsys.readouterr().out)["agents"]
+    assert own["selector"].startswith("own_agents:last@") and own["differs"] == 1
     assert cli.run(["report", str(folder), "--replay", "own_agents:none"]) == 2
     assert "own_agents has no none" in capsys.readouterr().err
 

@@ -39,10 +39,9 @@ def replay(store: Store, selector: SelectorName | None, *, read_table: ReadTable
         "trials": len(pools),
         "graded": sum(pool.graded for pool in level),
         "equal_tokens": reference is not None,
-        "agents": [row for key, group in groups.items() for row in _agent_rows(uncut[key], group)],
+        "agents": [row for key, group in groups.items() for row in _agent_rows(uncut[key], group, selector)],
         "comparisons": _comparisons(groups, selector),
         "auroc": [row for key, group in uncut.items() for row in _auroc(key, group)],
-        "choices": [_told(pool, selector) for pool in level],
     }
 
 
@@ -67,11 +66,11 @@ def _grouped(pools: Iterable[Pool]) -> dict[tuple[str, str, str], list[Pool]]:
     return groups
 
 
-def _agent_rows(whole: Sequence[Pool], level: Sequence[Pool]) -> list[dict[str, Any]]:
+def _agent_rows(whole: Sequence[Pool], level: Sequence[Pool], selector: SelectorName | None) -> list[dict[str, Any]]:
     """What the trials handed in, of their whole pools; then one row a selector, at equal tokens, over graded pools."""
     rows = [_row(whole, None)]
     if any(pool.matrix is not None and len(pool.attempts) > 1 for pool in level):
-        rows += [_row(level, name) for name in SELECTORS]
+        rows += [_row(level, name) for name in dict.fromkeys((*SELECTORS, selector or SELECTORS[0]))]
     return rows
 
 
@@ -183,20 +182,6 @@ def _auroc(key: tuple[str, str, str], group: Sequence[Pool]) -> list[dict[str, A
                 tasks[pool.task].append((share, bits[name]))
     whose = dict(zip(("agent", "config_hash", "split"), key, strict=True))
     return [{**whose, **auroc(list(tasks.values())).model_dump()}] if tasks else []
-
-
-def _told(pool: Pool, selector: SelectorName | None) -> dict[str, Any]:
-    """What each selector takes of one trial's pool (cut to equal tokens)."""
-    names = (selector,) if selector else SELECTORS
-    return {
-        "trial": pool.trial,
-        "task": pool.task,
-        "agent": pool.agent,
-        "seed": pool.seed,
-        "candidates": len(pool.attempts),
-        "as_run": {"chosen": pool.chosen, "passed": pool.passed},
-        "replayed": {name: choose(pool, name).model_dump() for name in names},
-    }
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -29,9 +29,6 @@ class Attempt(Value):
     """One candidate of a stored pool."""
 
     id: str
-    round: int = 1
-    lineage: int = 0
-    repairs: int = 0
     digest: str = ""
     """Equal digests are the same files; empty for an answer without a file."""
     tokens: int = 0
@@ -50,7 +47,6 @@ class Pool(Value):
     seed: int = 0
     tokens: int | None = None
     """All that the trial used, its suite included."""
-    engine_seconds: float | None = None
     attempts: tuple[Attempt, ...] = ()
     matrix: PassMatrix | None = None
     tests: tuple[SelfTest, ...] = ()
@@ -61,8 +57,6 @@ class Pool(Value):
     """Style ``loop``: what each round came to."""
     winners: dict[int, str] = {}
     """Round → digest of the state that won its comparison."""
-    selector: SelectorName | None = None
-    """The one the trial chose with."""
     chosen: str | None = None
     """What the trial handed in; None: the untouched workspace."""
     passed: bool | None = None
@@ -193,11 +187,9 @@ def _pool(
         split=row["split"],
         seed=row["seed"],
         tokens=row["tokens"],
-        engine_seconds=row["engine_seconds"],
         attempts=attempts,
         matrix=matrix,
         tests=tests,
-        selector=solver["selector"] if of_loop else selection.get("selector"),
         chosen=chosen,
         passed=row["passed"],
         untouched=untouched,
@@ -208,9 +200,6 @@ def _pool(
 def _attempt(one: Candidate, passed: bool | None) -> Attempt:
     return Attempt(
         id=one.id,
-        round=one.round,
-        lineage=one.lineage,
-        repairs=one.repairs,
         digest=(one.digest or "files") if one.files else "",
         tokens=one.prompt_tokens + one.completion_tokens,
         passed=passed,

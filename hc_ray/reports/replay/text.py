@@ -3,17 +3,17 @@
 from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
-from hc_ray.reports.page import NOT_MEASURED, Section, difference_text, interval_of, number, section_html
+from hc_ray.reports.page import Section, difference_text, interval_of, number, section_html
 from hc_ray.reports.terminal import say, tell
 
 Found = Mapping[str, Any]
 
 
 def tell_replay(found: Found, stream: IO[str] | None = None) -> None:
-    """The whole replay, and where choices differ."""
+    """The whole replay."""
     for line in _about(found):
         say(line, stream=stream, style="dim")
-    for section in (*_sections(found), _choices(found)):
+    for section in _sections(found):
         tell(section, stream)
 
 
@@ -69,22 +69,3 @@ def _sections(found: Found) -> Iterator[Section]:
             ("agent", "split", "tasks with both", "AUROC"),
             [(row["agent"], row["split"], row["n"], interval_of(row)) for row in found["auroc"]],
         )
-
-
-def _choices(found: Found) -> Section:
-    """Trials in which some selector chooses another candidate than the one that was submitted."""
-    names = (found["selector"],) if found["selector"] else tuple(found["choices"][0]["replayed"] if found["choices"]
-                                                                else ())  # fmt: skip
-    rows = [
-        (one["trial"], one["agent"], one["candidates"], _choice(one["as_run"]),
-         *(_choice(one["replayed"][name]) for name in names))
-        for one in found["choices"]
-        if any(one["replayed"][name]["chosen"] != one["as_run"]["chosen"] for name in names)
-    ]  # fmt: skip
-    columns = ("trial", "agent", "candidates", "as run", *names)
-    return Section("Trials in which a selector chooses another candidate", columns, rows, numbers=("candidates",))
-
-
-def _choice(choice: Found) -> str:
-    bit = {True: "pass", False: "fail", None: NOT_MEASURED}[choice["passed"]]
-    return f"{choice['chosen'] or 'nothing'}: {bit}"
