@@ -1,6 +1,7 @@
 """Distilling a skill from a kind of task that a sweep solves nearly always: what its passing answers have in common.
 
-Only what stands in answers to several tasks is told, and no line may hold a word of one task alone. A kind that a skill
+Of Python files that is what they import and which constructs they use, of others only the plan that they followed. Only
+what stands in answers to several tasks is told, and no line may hold a word of one task alone. A kind that a skill
 already covers gets a new version of that skill, with where each version comes from, never a second one beside it."""
 
 import ast
@@ -102,7 +103,7 @@ def common(passed: Sequence[Solved]) -> list[str]:
     said: defaultdict[str, set[int]] = defaultdict(set)
     for number, trial in enumerate(passed):
         for path, text in trial.files.items():
-            for sentence in _sentences(path, text):
+            for sentence in _sentences(text) if path.endswith(".py") else ():
                 said[sentence].add(number)
         if trial.plan and (plan := plan_text(trial.plan)):
             said[plan].add(number)
@@ -114,22 +115,8 @@ def common(passed: Sequence[Solved]) -> list[str]:
     return sorted(kept, key=lambda one: (-counts[one], one)) + size
 
 
-def _sentences(path: str, text: str) -> set[str]:
-    """What can be said of one file, in general words."""
-    if path.endswith(".py"):
-        return _python(text)
-    found = {f"They include <{name}>." for name in re.findall(r"^#include <([\w/.]+)>", text, re.MULTILINE)}
-    if text.startswith("#!"):
-        tools = ("awk", "sed", "grep", "sort", "uniq", "cut", "tr", "wc", "find", "head", "printf")
-        found |= {f"They use {name}." for name in tools if re.search(rf"\b{name}\b", text)}
-    if not path.endswith((".c", ".sh")) and len(text.strip().splitlines()) == 1:
-        signs = {r"\b": "`\\b` at the edges of words", "(?:": "groups that do not capture", "{": "counted repetition",
-                 "^": "an anchor at the beginning", "$": "an anchor at the end"}  # fmt: skip
-        found |= {f"They use {words}." for sign, words in signs.items() if sign in text}
-    return found
-
-
-def _python(text: str) -> set[str]:
+def _sentences(text: str) -> set[str]:
+    """What can be said of a Python file, in general words."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -1,18 +1,14 @@
 """The one table of knobs: who may turn them, how far, and where they have an effect. Defaults, types, meanings and
 limits are those of the fields in ``domain.config``; the box of a climb lies within them."""
 
-import ast
-import inspect
 import typing
 from collections.abc import Callable
 from functools import cache, cached_property
-from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel
 
 from hc_ray.agent.prompt_formats import plans
-from hc_ray.domain import config
 from hc_ray.domain.config import SolverConfig, SweepConfig
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.value import Value
@@ -102,7 +98,7 @@ class Knob(NamedTuple):
     @property
     def meaning(self) -> str:
         """The field's own description."""
-        return _meanings()[self.key]
+        return " ".join(field_of(self.key).description.split())
 
     def lacks(self, site: Site) -> tuple[str, ...]:
         """What it would need to have an effect here."""
@@ -217,17 +213,3 @@ def field_of(key: str) -> Any:
     *above, name = key.split(".")
     owner: Any = type(value_of(SweepConfig(), ".".join(above)))
     return owner.model_fields[name]
-
-
-@cache
-def _meanings() -> dict[str, str]:
-    """Key → the text below its field, in one line."""
-    homes = {"SolverConfig": "solver.", "TestgenConfig": "solver.testgen.", "BudgetConfig": "budget."}
-    found = {}
-    for node in ast.parse(inspect.getsource(config)).body:
-        if isinstance(node, ast.ClassDef) and node.name in homes:
-            for field, text in pairwise(node.body):
-                if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
-                    said = " ".join(str(ast.literal_eval(text.value)).split())
-                    found[homes[node.name] + ast.unparse(field.target)] = said
-    return found

@@ -42,6 +42,7 @@ class TestgenConfig(Value):
     """How self-tests are generated and admitted."""
 
     __test__ = False
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
     tests_per_category_min: int = Field(2, ge=2, le=10)
     """Minimum number of tests for each category that applies."""
@@ -80,6 +81,8 @@ class TestgenConfig(Value):
 
 class SolverConfig(Value):
     """Every parameter of the search. Its hash identifies the config."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
     agent_style: Literal["direct", "loop"] = "direct"
     """How a candidate is made, by every agent. ``loop``: an agent works in its own sandbox, turn by turn, until it
@@ -143,6 +146,8 @@ class SolverConfig(Value):
 
 class BudgetConfig(Value):
     """What a trial may cost."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
     tokens: int = Field(6000, ge=1)
     """Token budget of a trial, prompt and completion tokens as the engine counts them; of a lineage's prompts only what

@@ -202,8 +202,6 @@ def _says(sentence: str) -> Vocabulary:
 def finished(folder: Path, answer: str = ANSWER, **config: Any) -> Path:
     """A finished sweep of ``hc`` on two tasks, all passed, with what its trials leave."""
     texts = {"zymogrel-one": CSV, "two": CSV.replace("sums", "counts")}
-    if answer != ANSWER:
-        texts = {name: text.replace("total.py", "total.c") for name, text in texts.items()}
     for name, text in texts.items():
         make_task(folder / "dataset", name, instruction=text)
     sealed = verifiers.seal(folder / "dataset", folder / "public", folder / "sealed")
@@ -216,7 +214,7 @@ def finished(folder: Path, answer: str = ANSWER, **config: Any) -> Path:
         }  # fmt: skip
         store.write(f"trials/{trial}/config.json", json.dumps({"task_digest": task.digest, "agent": "hc"}).encode())
         store.write(f"trials/{trial}/agent/trajectory.json", json.dumps({"extra": {"chosen": "c1.0"}}).encode())
-        handed = [{"id": "c1.0", "files": {"total.py" if answer == ANSWER else "total.c": answer}, "plan": "steps"}]
+        handed = [{"id": "c1.0", "files": {"total.py": answer}, "plan": "steps"}]
         store.write(f"trials/{trial}/agent/candidates.json", json.dumps(handed).encode())
     return store.save(folder / "out")
 
@@ -267,10 +265,10 @@ def test_a_hint_that_speaks_of_a_task_of_terminal_bench_is_refused_whatever_the_
 
 def test_no_skill_speaks_of_a_task_of_terminal_bench(tmp_path, monkeypatch):
     monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
-    answer = "#include <corewars/fibsqrt.h>\n#include <math.h>\n"
+    answer = "import json.corewars.fibsqrt\nimport math\n"
     out = finished(tmp_path, answer).rename(tmp_path / "circuit-fibsqrt")
     (taught,) = learning.learn(str(out), tmp_path / "learned")
-    assert taught.skill and "They include <math.h>." in taught.skill.body and "1 lines held" in taught.why
+    assert taught.skill and "They import math." in taught.skill.body and "1 lines held" in taught.why
     assert not re.search("fibsqrt|corewars", taught.skill.text)
 
 
