@@ -1,9 +1,11 @@
 """What the untouched environment holds: tools and files with short previews, looked at once in a sandbox."""
 
 import asyncio
+import json
 import posixpath
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from contextvars import Context
 
 from pydantic import ValidationError
@@ -12,8 +14,9 @@ from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.agent.terminal import Limits
 from hc_ray.domain.environment import EnvironmentView, FileView
 from hc_ray.domain.ports import SandboxPlace
-from hc_ray.domain.runner_paths import RUNNER_PYTHON, inside_script
+from hc_ray.domain.runner_paths import inside_command
 from hc_ray.domain.task import Task
+from hc_ray.domain.value import digest_of
 from hc_ray.spec.spec import Spec
 
 SECONDS = 60.0
@@ -26,10 +29,13 @@ _NOT_HERE = ("/dev", "/proc", "/sys", "/tmp")
 
 class Looks:
     """What the untouched environments of tasks hold. Each is looked at once, in a sandbox of its own and a context
-    (``contextvars``) of its own: which trial asks first leaves no trace in any trial."""
+    (``contextvars``) of its own: which trial asks first leaves no trace in any trial. A tool that many environments
+    share is asked for its version once."""
 
     def __init__(self, place: SandboxPlace) -> None:
         self._place = place
+        self._versions: dict[str, dict[str, str]] = defaultdict(dict)
+        """Variables of an environment → ``EnvironmentView.shared`` of all that have them."""
         self._views: dict[str, asyncio.Task[EnvironmentView]] = {}
 
     async def around(self, spec: Spec, task: Task) -> Spec:
@@ -47,21 +53,24 @@ class Looks:
     async def _look(self, spec: Spec, task: Task) -> EnvironmentView:
         forks = SandboxForks(self._place, task, "look")
         try:
-            return (await look_around(spec, forks)).snapshot
+            known = self._versions[digest_of(task.environment.env)]
+            view = (await look_around(spec, forks, known)).snapshot
+            known |= view.shared
+            return view.model_copy(update={"shared": {}})
         finally:
             await forks.close()
 
 
-async def look_around(spec: Spec, forks: SandboxForks) -> Spec:
-    """The spec with what the environment of these forks holds."""
+async def look_around(spec: Spec, forks: SandboxForks, known: Mapping[str, str] = {}) -> Spec:
+    """The spec with what the environment of these forks holds. ``known``: ``EnvironmentView.shared`` of others."""
     base = await forks.base()
-    seen = await base.exec(command(base.workdir, outside(spec)), timeout=SECONDS)
+    seen = await base.exec(command(base.workdir, outside(spec)), timeout=SECONDS, stdin=json.dumps(known).encode())
     return spec.with_snapshot(read(seen.stdout))
 
 
 def command(workdir: str, named: Sequence[str] = ()) -> list[str]:
     """The argv that looks around in a sandbox. ``named``: paths to look at outside of the workdir."""
-    return [*RUNNER_PYTHON, inside_script("look"), workdir, *named]
+    return [*inside_command("look"), workdir, *named]
 
 
 def outside(spec: Spec) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import posixpath
 from hc_ray.agent.actions import Action, replacements
 from hc_ray.domain.candidate import is_program
 from hc_ray.domain.ports import ExecResult, Sandbox
-from hc_ray.domain.runner_paths import RUNNER_PYTHON, inside_script
+from hc_ray.domain.runner_paths import inside_command
 from hc_ray.domain.value import Value
 
 PLACE = "/tmp/.terminal"
@@ -70,9 +70,8 @@ class Terminal:
             "most": _MOST,
             "shown": self.limits.shown,
         }
-        command = [*RUNNER_PYTHON, inside_script("shell")]
-        done = await self.sandbox.exec(command, timeout=limit + _GRACE, stdin=json.dumps(order).encode(),
-                                       output_limit=_REPORT)  # fmt: skip
+        done = await self.sandbox.exec(inside_command("shell"), timeout=limit + _GRACE,
+                                       stdin=json.dumps(order).encode(), output_limit=_REPORT)  # fmt: skip
         try:
             told = json.loads(done.stdout)
         except ValueError:

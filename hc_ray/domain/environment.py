@@ -21,6 +21,9 @@ class EnvironmentView(Value):
 
     tools: dict[str, str] = {}
     """Name → version, as the tool says it; empty text where it says none."""
+    shared: dict[str, str] = {}
+    """Of tools that no sandbox can change and that others have, too (in bubblewrap the host's): what tells such a
+    program from any other → its version."""
     files: tuple[FileView, ...] = ()
     count: int = 0
     """Files of the workdir, those beyond ``files`` included."""

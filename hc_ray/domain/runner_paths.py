@@ -24,6 +24,27 @@ PYTEST_PURE = f"{RUNNER_ROOT}/lib/pytest_pure"
 """pytest and what it imports, pure Python: a foreign ``python3`` (3.11 or later) can import it by ``PYTHONPATH``."""
 
 
+_START = (
+    "import sys; del sys.argv[0]; folder, _, file = sys.argv[0].rpartition('/'); "
+    "sys.path[:] = [folder, *filter(None, sys.path)]; __import__(file[:-3]).main()"
+)
+"""Imports a script rather than run it as a file, so that its byte code is used. The working directory, which ``-c``
+puts on the path, is taken off it before anything is imported."""
+MACHINERY = (*RUNNER_PYTHON, "-I")
+"""How commands begin that are no candidate's: nothing in the sandbox has a say in how Python starts, and Docker
+runs them as root."""
+
+
 def inside_script(name: str) -> str:
     """Path inside a sandbox of ``hc_ray/inside/<name>.py``."""
     return f"{RUNNER_LIB}/hc_{name}.py"
+
+
+def inside_command(name: str) -> list[str]:
+    """The argv that runs a script as the user of a candidate's commands; arguments may follow."""
+    return [*RUNNER_PYTHON, "-ES", "-c", _START, inside_script(name)]
+
+
+def machinery_command(name: str) -> list[str]:
+    """The argv that runs a script as the machinery's own; arguments may follow."""
+    return [*MACHINERY, "-S", "-c", _START, inside_script(name)]

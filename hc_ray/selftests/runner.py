@@ -11,7 +11,7 @@ from typing import get_args
 
 from hc_ray.domain.candidate import is_program
 from hc_ray.domain.normalisation import normal
-from hc_ray.domain.runner_paths import CALL_PATH, DRIVE_PATH, PYTEST_PURE, RUNNER_PYTHON
+from hc_ray.domain.runner_paths import CALL_PATH, PYTEST_PURE, inside_command
 from hc_ray.domain.suite import Cell, Outcome, SelfTest
 from hc_ray.domain.value import digest_of
 
@@ -83,7 +83,7 @@ DRIVEN = {"subject", "input", "stdin", "expectation"}
 
 def command(tests: Sequence[SelfTest]) -> list[str]:
     """The argv that runs the suite whose payload was put."""
-    return [*RUNNER_PYTHON, DRIVE_PATH, f"{folder(tests)}/tests.json"]
+    return [*inside_command("drive"), f"{folder(tests)}/tests.json"]
 
 
 def deadline(tests: Sequence[SelfTest], *, repeats: int = 1, variants: int = 1) -> float:

@@ -27,7 +27,7 @@ def test_looking_around_tells_tools_files_and_functions(tmp_path):
     seen = {one["path"]: one for one in looker.files(tmp_path)}
     assert set(seen) == {"in/t.csv", "o.json", "m.py", "raw.bin", ".hidden", ".git/"}
     assert seen["in/t.csv"]["lines"] == 3 and seen["m.py"]["functions"] == ["f(a, b=1)"]
-    assert "lines" not in seen["raw.bin"] and "sed" in looker.tools(tmp_path)
+    assert "lines" not in seen["raw.bin"] and "sed" in looker.tools(tmp_path, {})
     report = json.dumps({"tools": {"cc": "at 0x7f00aabbccdd"}, "files": list(seen.values())}).encode()
     view = environment_probe.read(report)
     assert view.tools == {"cc": "at 0x7f00aabbccdd"}

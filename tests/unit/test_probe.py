@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from hc_ray.blind.grading.image import Image
+from hc_ray.domain.runner_paths import machinery_command
 from hc_ray.sandboxes.inside.grading import interpreters, libraries, named, packages, probe
 from tests.fakes.processes import ran
 
@@ -28,7 +29,8 @@ def order(**more: Any) -> dict[str, Any]:
 
 
 def answer(script: Path, given: dict[str, Any], env: dict[str, str]) -> Image:
-    done = ran(sys.executable, "-I", script, input=json.dumps({**given, "nonce": "n"}), env=env, check=True)
+    start = machinery_command("probe")[1:-1]
+    done = ran(sys.executable, *start, script, input=json.dumps({**given, "nonce": "n"}), env=env, check=True)
     nonce, _, text = done.stdout.partition(" ")
     assert nonce == "n"
     return Image.model_validate_json(text)

@@ -18,7 +18,7 @@ from hc_ray.blind.sealing.vault import VerifierSpec, own_image_name
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import VerifierError
 from hc_ray.domain.ports import SandboxPlace
-from hc_ray.domain.runner_paths import RUNNER_PYTHON, inside_script
+from hc_ray.domain.runner_paths import machinery_command
 from hc_ray.domain.task import Task
 
 _COLLECT_SECONDS = 120.0
@@ -78,8 +78,9 @@ async def _artefacts(task: Task, submission: Submission | None, own: OwnImage, p
                 raise Refused(str(error)) from None
         sources = [[one.source, list(one.exclude)] for one in own.artifacts]
         order = json.dumps({"sources": sources, "limit": _LIMIT}).encode()
-        command = [*RUNNER_PYTHON, "-I", inside_script("collect")]
-        done = await sandbox.exec(command, timeout=_COLLECT_SECONDS, cwd="/", stdin=order, output_limit=2 * _LIMIT)
+        done = await sandbox.exec(
+            machinery_command("collect"), timeout=_COLLECT_SECONDS, cwd="/", stdin=order, output_limit=2 * _LIMIT
+        )
     finally:
         await sandbox.close()
     if done.exit_code == _TOO_MUCH or done.truncated or done.timed_out:

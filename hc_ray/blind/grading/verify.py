@@ -27,7 +27,7 @@ from hc_ray.blind.sealing.vault import VerifierSpec, check_expected, load_spec, 
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import DatasetError, SandboxError, VerifierError
 from hc_ray.domain.ports import Sandbox, SandboxPlace
-from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_LIB, RUNNER_PYTHON, inside_script
+from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_LIB, machinery_command
 from hc_ray.domain.task import Grading, Task
 
 Files = dict[str, tuple[bytes, bool]]
@@ -229,7 +229,7 @@ async def _order(
     """Have ``hc_grade`` (or another script) do something inside. Its answer, or None and what came instead."""
     nonce = secrets.token_hex(16)
     result = await sandbox.exec(
-        [*RUNNER_PYTHON, "-I", inside_script(script)],
+        machinery_command(script),
         timeout=timeout,
         cwd=cwd,
         stdin=json.dumps({**order, "nonce": nonce}).encode(),

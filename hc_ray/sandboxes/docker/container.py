@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.filetree import Member, absolute, pack, unpack
 from hc_ray.domain.ports import Difference, ExecResult
-from hc_ray.domain.runner_paths import RUNNER_PYTHON, RUNNER_ROOT
+from hc_ray.domain.runner_paths import MACHINERY, RUNNER_ROOT
 from hc_ray.domain.task import Task
 from hc_ray.sandboxes.docker.difference import Lineage, difference
 from hc_ray.sandboxes.docker.exec import converse, removal, request
@@ -18,10 +18,6 @@ from hc_ray.sandboxes.docker.place import FORK_LABEL, STORAGE_MB, Ground, workin
 from hc_ray.sandboxes.docker.stream import Pulse
 from hc_ray.sandboxes.docker.values import Absent, DaemonGone, DaemonRefusal, ImageFacts, Unwritable
 from hc_ray.sandboxes.docker.watchdog import check_disk, end_first_process
-
-MACHINERY = (*RUNNER_PYTHON, "-I")
-"""How commands begin that are no candidate's: they run as root, and nothing in the sandbox has a say in how Python
-starts. All others run as the user that the task names for its agent, or else its image."""
 
 
 class DockerSandbox(Living):

@@ -2,9 +2,14 @@
 ``header["bytes"]`` bytes (a request's standard input; a reply's standard output and error, ``header["stdout"]`` bytes
 of them the output)."""
 
+from __future__ import annotations
+
 import json
 import struct
-from typing import Any
+
+MYPY = False
+if MYPY:  # typing is slow to import
+    from typing import Any
 
 _LENGTH = struct.Struct(">I")
 

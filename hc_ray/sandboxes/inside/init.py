@@ -5,8 +5,10 @@ Each command gets a *leader* (``leader``), a fork of this process. A leader that
 inside: then this process ends, and the sandbox with it.
 
 Runs under the runner's own interpreter only."""
-# Starts with every sandbox: no pathlib, no subprocess.
+# Starts with every sandbox: no pathlib, no subprocess, no typing.
 # ruff: noqa: PTH123
+
+from __future__ import annotations
 
 import json
 import os
@@ -15,9 +17,9 @@ import selectors
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING or __package__:
+MYPY = False
+if MYPY or __package__:
     from hc_ray.sandboxes.inside import processes
     from hc_ray.sandboxes.inside.frames import frame, take_frame
     from hc_ray.sandboxes.inside.leader import Leader
@@ -25,6 +27,8 @@ else:  # in a sandbox these modules lie side by side
     import hc_processes as processes
     from hc_frames import frame, take_frame
     from hc_leader import Leader
+if MYPY:
+    from typing import Any
 
 LATE_SECONDS = 1.2
 """How long past a deadline a leader may be silent before the sandbox is given up."""

@@ -1,22 +1,26 @@
 """One command of a bwrap sandbox: a process of its own between ``init`` and the command, and the reaper of all that the
 command starts, whatever sessions and double forks it hides behind. What still hangs on it after the deadline was
 started by the command."""
-# Starts with every sandbox: no pathlib, no subprocess.
+# Starts with every sandbox: no pathlib, no subprocess, no typing.
+
+from __future__ import annotations
 
 import os
 import resource
 import selectors
 import signal
 import time
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING or __package__:
+MYPY = False
+if MYPY or __package__:
     from hc_ray.sandboxes.inside import filter, processes
     from hc_ray.sandboxes.inside.frames import frame
 else:  # in a sandbox these modules lie side by side
     import hc_filter as filter
     import hc_processes as processes
     from hc_frames import frame
+if MYPY:
+    from typing import Any
 
 KILL_SECONDS = 0.6
 """How long a leader tries to kill what its command started."""

@@ -3,7 +3,8 @@ what they hold. Runs under the runner's Python inside a sandbox, prints one JSON
 
     python3 hc_look.py WORKDIR [PATH ...]
 
-The further paths are those outside of the workdir that are asked for by name."""
+The further paths are those outside of the workdir that are asked for by name. The standard input may bring what is
+known of tools (``EnvironmentView.shared``)."""
 
 import ast
 import json
@@ -35,18 +36,33 @@ CLOSED = (".git", ".hg", ".svn", ".venv", "node_modules", "__pycache__")
 """Folders that are told as such, without what lies in them."""
 
 
-def tools(scratch: Path) -> dict[str, str]:
-    """Name → version, as the tool says it; empty where it says none."""
+def tools(scratch: Path, known: dict[str, str]) -> dict[str, str]:
+    """Name → version, as the tool says it; empty where it says none. What is asked and shared becomes ``known``."""
     found = {}
     for name, arguments in sorted(TOOLS.items()):
         path = shutil.which(name)
         if path is None:
             continue
+        program = shared(path)
+        if program in known:
+            found[name] = known[program]
+            continue
         code, out, err = child.run([path, *arguments], cwd=scratch, scratch=scratch, timeout=5)
         told = (out or err).decode("utf-8", "replace") if code == 0 else ""
         version = re.search(r"\d+(?:\.\d+)+\w*", told)
         found[name] = version[0][:40] if version else ""
+        if program and version:
+            known[program] = found[name]
     return found
+
+
+def shared(path: str) -> str:
+    """What tells a program on a read-only file system, which is no environment's own, from any other; else empty."""
+    real = os.path.realpath(path)
+    if not all(os.statvfs(at).f_flag & os.ST_RDONLY for at in (Path(path).parent, real)):
+        return ""
+    facts = Path(real).stat()
+    return f"{path} {real} {facts.st_ino} {facts.st_size} {facts.st_mtime_ns}"
 
 
 def files(workdir: Path) -> list[dict[str, Any]]:
@@ -114,14 +130,14 @@ def view(path: Path, name: str) -> dict[str, Any]:
     return told
 
 
-def main(argv: Sequence[str]) -> int:
+def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
-        seen = files(Path(argv[1]))
-        report = {"tools": tools(Path(scratch)), "files": seen[:FILES], "count": len(seen),
-                  "outside": outside(argv[2:])[:FILES], **system()}  # fmt: skip
+        seen = files(Path(sys.argv[1]))
+        known = json.loads(sys.stdin.read() or "{}")
+        report = {"tools": tools(Path(scratch), known), "shared": known, "files": seen[:FILES], "count": len(seen),
+                  "outside": outside(sys.argv[2:])[:FILES], **system()}  # fmt: skip
     sys.stdout.write(json.dumps(report))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv))
+    main()

@@ -15,9 +15,12 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any
 
-# Started for every command, and pathlib would double the time that it takes to start.
+MYPY = False
+if MYPY:
+    from typing import Any
+
+# Started for every command, and pathlib and typing would double the time that it takes to start.
 # ruff: noqa: PTH103, PTH112, PTH118, PTH123, PTH202
 
 STEP = (

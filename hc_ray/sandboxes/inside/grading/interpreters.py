@@ -2,12 +2,16 @@
 only before anything of a submission is there, or where nothing of it that they run by themselves was carried. Standard
 library only."""
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess
-import tempfile
 from pathlib import Path
-from typing import Any
+
+MYPY = False
+if MYPY:
+    from typing import Any
 
 _SECONDS = 100
 _FACTS = """
@@ -76,6 +80,8 @@ def session(python: str, environment: dict[str, str], imports: list[str]) -> dic
 
     ``loaded``, ``imported``: top-level modules and where they lie; ``tried``: modules that were looked for in vain;
     ``mapped``: files in memory. Start-up files are part of it. None where it did not come to an end."""
+    import tempfile
+
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "test_probe.py").write_text(_TESTS)
         return _answer([python, "-S", "-c", _SESSION, folder, *imports], environment)

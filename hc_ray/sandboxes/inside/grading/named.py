@@ -75,8 +75,7 @@ def is_program(path: str) -> bool:
 
 def _interpreter(path: str) -> list[str]:
     """The programs that the first line of a script names."""
-    head = _head(path)
-    words = head.split("\n", 1)[0][2:].split() if head.startswith("#!") else []
+    words = _script(path).split("\n", 1)[0][2:].split()
     if words and words[0].endswith("/env"):
         return [words[0], *[word for word in words[1:] if not word.startswith("-") and "=" not in word][:1]]
     return words[:1]
@@ -84,16 +83,17 @@ def _interpreter(path: str) -> list[str]:
 
 def imported_by(path: str) -> list[str]:
     """The top-level modules that a script of Python's imports, as those do that pip makes."""
-    head = _head(path)
-    first, _, rest = head.partition("\n")
-    if not first.startswith("#!") or "python" not in first:
+    first, _, rest = _script(path).partition("\n")
+    if "python" not in first:
         return []
     return re.findall(r"^(?:from|import) +([A-Za-z_]\w*)", rest, re.M)
 
 
-def _head(path: str) -> str:
+def _script(path: str) -> str:
+    """The beginning of a file that names its interpreter; empty for any other."""
     try:
         with open(path, "rb") as file:
-            return file.read(_SCRIPT_LIMIT).decode(errors="replace")
+            head = file.read(2)
+            return (head + file.read(_SCRIPT_LIMIT)).decode(errors="replace") if head == b"#!" else ""
     except OSError:
         return ""

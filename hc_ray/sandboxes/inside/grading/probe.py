@@ -10,8 +10,9 @@ Standard library only."""
 # Paths of a sandbox are plain strings here, millions of which may be looked at.
 # ruff: noqa: PTH112, PTH114, PTH123, PTH207
 
+from __future__ import annotations
+
 import contextlib
-import glob
 import json
 import os
 import posixpath
@@ -19,18 +20,17 @@ import re
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING or __package__:
-    from hc_ray.sandboxes.inside.grading import interpreters, libraries, named, packages
-else:  # in a sandbox these modules lie side by side, and -I leaves their folder out
-    sys.path.insert(0, str(Path(__file__).parent))
+MYPY = False
+if MYPY or __package__:
+    from hc_ray.sandboxes.inside.grading import interpreters, named
+else:  # in a sandbox these modules lie side by side
     import hc_interpreters as interpreters
-    import hc_libraries as libraries
     import hc_named as named
-    import hc_packages as packages
+if MYPY:
+    from collections.abc import Iterator
+    from typing import Any
 
 _PYTHON = re.compile(r"(python|pypy)[\d.]*")
 _INCLUDE = re.compile(r"/usr/local/include/(.*)")
@@ -173,6 +173,11 @@ def _deep(
     environment: dict[str, str],
 ) -> dict[str, Any]:
     """What only matters to submissions that reach beyond the working directory."""
+    if MYPY or __package__:
+        from hc_ray.sandboxes.inside.grading import libraries, packages
+    else:
+        import hc_libraries as libraries
+        import hc_packages as packages
     programs = {chain[-1] for chain in answer["programs"].values()}
     programs |= {os.path.realpath(python["program"]) for python in answer["pythons"]}
     mapped = {file for session in answer["sessions"] for file in session.get("mapped", ())} | {*order.get("mapped", ())}
@@ -202,6 +207,8 @@ def _hides_header(path: str) -> bool:
     found = _INCLUDE.fullmatch(path)
     if found is None:
         return False
+    import glob
+
     return any(
         os.path.lexists(posixpath.join(at, found[1])) for at in ("/usr/include", *glob.glob("/usr/include/*-linux-*"))
     )

@@ -10,9 +10,9 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING or __package__:
+MYPY = False
+if MYPY or __package__:
     from hc_ray.sandboxes.inside.suites import child
 else:  # in a sandbox these modules lie side by side
     import hc_child as child

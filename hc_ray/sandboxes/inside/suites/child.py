@@ -1,17 +1,22 @@
 """What every self-test needs of the system: a child process under limits, and a workdir that is put back after it.
 Standard library only; it runs under the runner's Python inside a sandbox."""
+# Started for every suite: what is slow to import (tempfile, hashlib) is left out, or imported where it is needed.
+
+from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import resource
 import shutil
 import signal
 import stat
 import subprocess
-import tempfile
-from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+MYPY = False
+if MYPY:
+    from collections.abc import Mapping, Sequence
+    from typing import IO
 
 CUT = 2000
 CPU_SECONDS = 2
@@ -67,6 +72,8 @@ class Workdir:
 
     def changes(self) -> str:
         """What a run changed, for an observation: paths with a digest of what they hold now."""
+        import hashlib
+
         before, now = self.stamps, self._stamps()
         told = []
         for path in sorted({*before, *now}):
@@ -108,6 +115,17 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def nameless(folder: Path) -> IO[bytes]:
+    """A file without a name on the file system of a folder."""
+    try:
+        file = os.open(folder, os.O_TMPFILE | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError:  # a file system that has no such files
+        import tempfile
+
+        return tempfile.TemporaryFile(dir=folder)
+    return os.fdopen(file, "w+b")
+
+
 def environment(scratch: Path) -> dict[str, str]:
     """What a child sees: the sandbox's own variables without those of the runner's Python."""
     env = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "PYTEST", "LD_"))}
@@ -132,7 +150,7 @@ def run(
         if memory:
             resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
 
-    with tempfile.TemporaryFile(dir=scratch) as out, tempfile.TemporaryFile(dir=scratch) as err:
+    with nameless(scratch) as out, nameless(scratch) as err:
         process = subprocess.Popen(
             command, cwd=cwd, env=environment(scratch), stdin=subprocess.PIPE, stdout=out, stderr=err,
             start_new_session=True, preexec_fn=limit, pass_fds=tuple(keep),

@@ -12,22 +12,27 @@ that this process was started with, a pipe that no child inherits; the tests wri
 only: to import pytest takes longer than most suites, so only checks, which are pytest functions, are run by it.
 """
 
-import io
+# Started for every suite: what is slow to import (typing, tempfile) is left out, or imported where it is needed.
+
+from __future__ import annotations
+
 import json
 import os
+import shutil
 import sys
-import tempfile
-import traceback
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING or __package__:
+MYPY = False
+if MYPY or __package__:
     from hc_ray.sandboxes.inside.suites.child import Workdir
     from hc_ray.sandboxes.inside.suites.driver import Driver
 else:  # in a sandbox these modules lie side by side
     from hc_child import Workdir
     from hc_driver import Driver
+if MYPY:
+    import io
+    from collections.abc import Callable
+    from typing import Any
 
 
 class Stages:
@@ -82,23 +87,28 @@ def run(plan: dict[str, Any], stages: Stages, report: io.TextIOBase) -> None:
                     report.write(json.dumps(result) + "\n")
                     report.flush()
             except Exception:
+                import traceback
+
                 traceback.print_exc()
 
 
-def main(argv: Sequence[str]) -> int:
+def main() -> None:
     report = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    path = Path(argv[1]).resolve()
+    path = Path(sys.argv[1]).resolve()
     plan = json.loads(path.read_text(encoding="utf-8"))
-    own = path.parent if os.access(path.parent, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="t", dir=own) as scratch:
-        stages = Stages(plan, Path(scratch), Driver)
+    own = path.parent if os.access(path.parent, os.W_OK) else Path("/tmp")
+    scratch = own / f"t{os.urandom(8).hex()}"
+    scratch.mkdir(mode=0o700)
+    try:
+        stages = Stages(plan, scratch, Driver)
         run(plan, stages, report)
         stages.close()
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
     report.write(json.dumps({"done": len(plan["tests"])}) + "\n")
     report.close()
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv))
+    main()

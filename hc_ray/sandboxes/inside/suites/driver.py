@@ -1,30 +1,35 @@
 """Runs the self-tests of a suite, one at a time, against one candidate's workdir: calls under the task's own
 ``python3``, commands by ``sh -c``, C programs by ``cc``. A call answers over a pipe of its own, whatever the candidate
 prints. Standard library only; it runs under the runner's Python inside a sandbox."""
+# Started for every suite: what is slow to import and seldom needed is imported where it is.
 
-import hashlib
+from __future__ import annotations
+
 import json
 import os
 import shlex
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING or __package__:
-    from hc_ray.sandboxes.inside.suites import checks, child
+MYPY = False
+if MYPY or __package__:
+    from hc_ray.sandboxes.inside.suites import child
     from hc_ray.sandboxes.inside.suites.forks import Forks
 else:  # in a sandbox these modules lie side by side
-    import hc_checks as checks
     import hc_child as child
     from hc_forks import Forks
+if MYPY:
+    from typing import Any
+
+    Result = dict[str, Any]
+else:
+    Result = dict
 
 TIMEOUTS_PER_SUITE = 2
 ANSWER_LIMIT = 1 << 16
 CHECK_WRITES = 1 << 30
 """Bytes of the largest file that a check may make a program write."""
-
-Result = dict[str, Any]
 
 
 def cell(outcome: str, observed: str | None = None, detail: str = "") -> Result:
@@ -129,6 +134,8 @@ class Driver:
         return f"{launcher} {shlex.quote(str(path))}"
 
     def _program(self, test: dict[str, Any], path: Path) -> Result:
+        import hashlib
+
         source = path.read_bytes()
         key = hashlib.sha256(source).hexdigest()
         if key not in self.binaries:
@@ -215,6 +222,8 @@ class Driver:
         if not path.is_file():
             right = expectation.get("name") == "exists" and path.exists()
             return cell("pass" if right else "error", "a folder", "" if right else "it is not a regular file")
+        import hashlib
+
         data = path.open("rb").read(8 << 20)
         text = data.decode("utf-8", "replace").rstrip()
         observed = f"{len(data)} bytes sha256:{hashlib.sha256(text.encode()).hexdigest()[:16]} {text[:200]}"
@@ -227,5 +236,9 @@ class Driver:
             return cell("pass" if right else "fail", observed, "" if right else f"holds {text[:200]!r}")
         if expectation["name"] == "compiles" and path.suffix == ".py":
             return self.ask(self.job("compiles", test, path))
+        if MYPY or __package__:
+            from hc_ray.sandboxes.inside.suites import checks
+        else:
+            import hc_checks as checks
         outcome, detail = checks.holds(expectation["name"], expectation.get("argument", ""), data, path)
         return cell(outcome, observed, detail)

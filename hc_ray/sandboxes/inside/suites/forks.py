@@ -2,21 +2,24 @@
 Whatever goes wrong with it is no test's fault: the driver then starts an interpreter for the job alone. Standard
 library only; it runs under the runner's Python inside a sandbox."""
 
+from __future__ import annotations
+
 import contextlib
 import json
 import os
 import signal
 import socket
 import subprocess
-import tempfile
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING or __package__:
+MYPY = False
+if MYPY or __package__:
     from hc_ray.sandboxes.inside.suites import child
 else:  # in a sandbox these modules lie side by side
     import hc_child as child
+if MYPY:
+    from typing import Any
 
 LOST = 2
 """A server that was lost so often is not started again: the candidate kills it."""
@@ -56,7 +59,7 @@ class Forks:
         limits = {"CPU": child.CPU_SECONDS, "FSIZE": child.WRITES, "CORE": 0, "AS": child.MEMORY}
         request = {"job": job, "cwd": str(self._workdir), "limits": limits, "seconds": seconds}
         reading, writing = os.pipe()
-        with os.fdopen(reading, "rb", buffering=0) as answers, tempfile.TemporaryFile(dir=self._scratch) as err:
+        with os.fdopen(reading, "rb", buffering=0) as answers, child.nameless(self._scratch) as err:
             try:
                 data = json.dumps(request).encode() + b"\n"
                 sent = socket.send_fds(control, [data], [writing, err.fileno()])
