@@ -16,7 +16,7 @@ from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_LIB
 
 Ask = Callable[[dict[str, Any]], Awaitable[tuple[dict[str, Any] | None, str]]]
 """Has ``hc_probe`` answer an order in the sandbox: its answer, or None and what came instead."""
-_SESSIONS: dict[tuple[str, str], tuple[Session, ...]] = {}
+_IMAGES: dict[tuple[str, str], Image] = {}
 _REMEMBERED = 1_000
 _PYTEST = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments", "py")
 _RESOLVING = (
@@ -36,11 +36,16 @@ async def look(
     ask: Ask, contents: Contents | None, workdir: str, mentioned: Mentions, env: Mapping[str, str], key: tuple[str, str]
 ) -> Image:
     """What the untouched image holds. Nothing of the submission is there yet: a failure is the machinery's, and raises
-    ``VerifierError``. ``key`` names the image and its tests: their sessions are run once a process."""
-    known = _SESSIONS.get(key)
+    ``VerifierError``. ``key`` names the image and its tests: what no submission bears on is looked up once a
+    process."""
+    known = _IMAGES.get(key)
     order = probe_order(contents, workdir, mentioned, env)
     order |= {"session": contents is not None and known is None, "imports": mentioned.imports}
-    order["mapped"] = _mapped(known or ())
+    if known is not None:
+        order["mapped"] = _mapped(known.sessions)
+        order["known"] = (
+            known.model_dump(mode="json", include={"programs", "pytest", "pythons"}) if known.pythons else {}
+        )
     report, trouble = await ask(order)
     if report is None:
         raise VerifierError(f"the verifier's runner did not start in its sandbox: {trouble}")
@@ -49,11 +54,11 @@ async def look(
         return image
     if known is None:
         image = image.model_copy(update={"sessions": _assumed(image)})
-        if len(_SESSIONS) >= _REMEMBERED:
-            _SESSIONS.clear()
-        _SESSIONS[key] = image.sessions
+        if len(_IMAGES) >= _REMEMBERED:
+            _IMAGES.clear()
+        _IMAGES[key] = image
         return image
-    return image.model_copy(update={"sessions": known})
+    return image.model_copy(update={"sessions": known.sessions})
 
 
 def _assumed(image: Image) -> tuple[Session, ...]:

@@ -5,8 +5,9 @@ the nonce came with the order. Keys of the order: ``paths`` (members of the subm
 ``words`` (names in the tests that may be programs), ``search``, ``sourced``, ``modules_at``, ``imports`` (as the tests'
 scripts spell them), ``lib`` and ``pure`` (the witness's and pytest's folder), ``env`` (what the tests get), ``session``
 (whether to run one), ``mapped`` (files that one is known to map), ``deep`` (libraries, packages and accounts whatever
-``paths`` are), ``ldconfig``. The answer is ``blind.image.Image``. It also makes the witness importable by python3.
-Standard library only."""
+``paths`` are), ``ldconfig``, ``known`` (of an earlier answer of this untouched image: ``programs``, ``pytest`` and
+``pythons``, which are not looked up again). The answer is ``blind.image.Image``. It also makes the witness importable
+by python3. Standard library only."""
 # Paths of a sandbox are plain strings here, millions of which may be looked at.
 # ruff: noqa: PTH112, PTH114, PTH123, PTH207
 
@@ -49,9 +50,13 @@ def probe(order: dict[str, Any]) -> dict[str, Any]:
     path = environment.get("PATH", os.defpath).split(":")
     search = [_filled(text, home, order["workdir"]) for text in order.get("search", ())]
     first = [*(folder for folder in search if folder), f"{home}/.local/bin"]
-    programs = dict(named.programs_of(order.get("words", ()), [*path, *first], order["workdir"]))
-    source, facts = _python(order, environment)
-    pythons = [facts, *_other_pythons(programs, facts, environment)] if facts else []
+    if known := order.get("known"):
+        programs, source, pythons = known["programs"], known["pytest"], known["pythons"]
+        _make_importable(order["lib"], [*pythons[0]["sites"], *pythons[0]["user"]])
+    else:
+        programs = dict(named.programs_of(order.get("words", ()), [*path, *first], order["workdir"]))
+        source, facts = _python(order, environment)
+        pythons = [facts, *_other_pythons(programs, facts, environment)] if facts else []
     every = [*order["paths"], *order.get("removed", ())]
     canonical = {path: real for path in every if (real := named.canonical_path(path)) != path}
     modules_at = [_filled(text, home, order["workdir"]) for text in order.get("modules_at", ())]
