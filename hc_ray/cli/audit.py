@@ -1,7 +1,6 @@
 """``audit``: the true quality of a sweep's self-tests, measured with the hidden tests once the sweep has ended."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -32,7 +31,8 @@ def audit(
 
     if split not in ("dev", "holdout"):
         raise ConfigError(f"--split: {split!r} is not allowed; allowed: dev, holdout")
-    from hc_ray.reports.terminal import say
+    from hc_ray.reports.audit_section import quality_section
+    from hc_ray.reports.terminal import say, tell
     from hc_ray_actors.jobs import audit as auditing
 
     prepared = auditing.prepare(out, self_tests=self_tests, split=split)
@@ -44,24 +44,6 @@ def audit(
     if as_json:
         print_json(summary)
     else:
-        tell_quality(summary)
+        tell(quality_section(summary))
         say(f"\nSaved in {out}/audit.json; `hc-ray report {out}` includes it.", style="dim")
     return 3 if summary["tasks"]["lost_end_states"] else 0
-
-
-_WORDS = {"fault_detection": "faults found", "false_rejection": "false rejections"}
-
-
-def tell_quality(audit: Mapping[str, Any], stream: Any = None) -> None:
-    """An audit's figures of the self-tests before and after the gate, with intervals."""
-    from hc_ray.reports.audit_section import MEASURES, limits_sentence, share_text
-    from hc_ray.reports.terminal import say, table
-
-    whole = audit["whole"]
-    rows = [("judging tests", *(str(whole[stage]["judging"]) for stage in whole))]
-    rows += [(_WORDS.get(one, one), *(share_text(whole[stage][one]) for stage in whole)) for one in MEASURES]
-    table(("self-tests", *whole), rows, stream=stream)
-    say("\n" + limits_sentence(audit), stream=stream, style="dim")
-    if audit["disagreeing_verdicts"]:
-        says = f"{audit['disagreeing_verdicts']} submissions got a different verdict when they were graded again"
-        say(says, stream=stream, style="yellow")

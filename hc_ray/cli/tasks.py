@@ -10,9 +10,6 @@ from hc_ray.cli.options import Json, plain, print_json
 Folder = Annotated[str | None, typer.Argument(help="A folder of tasks, or the name of a shipped dataset.")]
 PathFlag = Annotated[str | None, typer.Option("--path", "-p", help="Same as FOLDER.")]
 
-Folders = Annotated[list[str] | None, typer.Argument(help="Folders of tasks, or names of shipped datasets.")]
-PathFlags = Annotated[list[str] | None, typer.Option("--path", "-p", help="Same as FOLDERS. Repeatable.")]
-
 
 def add_to(app: typer.Typer) -> None:
     """Register the group."""
@@ -72,49 +69,28 @@ def list_tasks(folder: Folder = None, path: PathFlag = None, as_json: Json = Fal
     return 0
 
 
-def check(folders: Folders = None, path: PathFlags = None, as_json: Json = False) -> int:
-    """Validate folders of tasks. Lists each fault with its field and a remedy; exit code 2 if there are any.
+def check(folder: Folder = None, path: PathFlag = None, as_json: Json = False) -> int:
+    """Validate a folder of tasks. Lists each fault with its field and a remedy; exit code 2 if there are any.
 
     This reads the files only. To see whether each reference solution passes and each untouched environment fails, run:
     hc-ray sweep -p FOLDER -a oracle -a nop --split all
     """
-    report = _checked([*(folders or ()), *(path or ())])
-    faults = report["faults"]
+    from hc_ray_actors import verifiers
+
+    report = verifiers.check(_folder(folder, path))
+    faults = report.faults
     if as_json:
-        print_json(report)
+        print_json(plain(report))
         return 2 if faults else 0
     from hc_ray.reports.progress import counted
     from hc_ray.reports.terminal import say, table
 
-    columns = ["task", "field", "says", "remedy"]
-    if len({fault["folder"] for fault in faults}) > 1:
-        columns.insert(0, "folder")
     if faults:
-        heads = ["fault" if column == "says" else column for column in columns]
-        table(heads, [[fault[column] for column in columns] for fault in faults])
-    told = f"{counted(report['tasks'], 'task')}, {counted(len(faults), 'fault')}"
+        rows = [(fault.task, fault.field, fault.says, fault.remedy) for fault in faults]
+        table(("task", "field", "fault", "remedy"), rows)
+    told = f"{counted(report.tasks, 'task')}, {counted(len(faults), 'fault')}"
     say(told, style="red" if faults else "green")
     return 2 if faults else 0
-
-
-def _checked(given: list[str]) -> dict[str, Any]:
-    """One report on all folders. Among several, one that holds no task is a fault; alone, it is an error."""
-    from hc_ray.domain.errors import DatasetError
-    from hc_ray_actors import verifiers
-
-    whole: dict[str, Any] = {"schema_version": 1, "tasks": 0, "faults": [], "notes": []}
-    for name in dict.fromkeys(given or [""]):
-        try:
-            found = plain(verifiers.check(_folder(name or None, None)))
-        except DatasetError as error:
-            if len(given) < 2:
-                raise
-            fault = {"task": "", "field": "folder", "says": str(error), "remedy": "give a folder of tasks"}
-            found = {"tasks": 0, "faults": [fault], "notes": []}
-        whole["tasks"] += found["tasks"]
-        for kind in ("faults", "notes"):
-            whole[kind] += [{**one, "folder": name} for one in found[kind]]
-    return whole
 
 
 def split(

@@ -6,10 +6,11 @@ from typing import IO, Any
 
 from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.variants import labels
+from hc_ray.reports.audit_section import quality_section
 from hc_ray.reports.engine_use import engine_lines
 from hc_ray.reports.html_report import aa_sentence, criteria_section, curves_section, findings, unscored_section
 from hc_ray.reports.page import NOT_MEASURED, interval_of, number
-from hc_ray.reports.progress import arm, clock, counted
+from hc_ray.reports.progress import clock, counted
 from hc_ray.reports.self_to_blind import reliance_section
 from hc_ray.reports.terminal import NODE_COLUMNS, heading, say, table, tell
 
@@ -142,7 +143,7 @@ def tell_report(summary: Mapping[str, Any], stream: Stream = None) -> None:
         say(told, stream=stream, style="dim")
     tell(curves_section(summary, least=2), stream)
     if "directories" not in sweep:
-        _tell_suite_quality(summary, stream)
+        tell(quality_section(summary["suite_quality"]), stream)
     tell(criteria_section(summary), stream)
     tell(reliance_section(summary), stream)
     if summary["engine_use"]:
@@ -196,17 +197,6 @@ def tell_comparisons(summary: Mapping[str, Any], stream: Stream = None) -> None:
         say(told, stream=stream, style={"improved": "green", "worse": "red"}.get(says))
 
 
-def _tell_suite_quality(summary: Mapping[str, Any], stream: Stream) -> None:
-    from hc_ray.cli.audit import tell_quality
-
-    heading("Self-test quality", stream=stream)
-    if summary["suite_quality"] is None:
-        say(f"{NOT_MEASURED}: run hc-ray audit, which checks the self-tests against the hidden tests", stream=stream,
-            style="dim")  # fmt: skip
-    else:
-        tell_quality(summary["suite_quality"], stream)
-
-
 def tell_trial(result: Mapping[str, Any], sweep: Mapping[str, Any]) -> None:
     """The result of ``run``, its sandbox, and the command that explains it. ``sweep``: the ``sweep.json`` beside it."""
     metadata = result["agent_result"]["metadata"]
@@ -241,9 +231,9 @@ def tell_status(found: Mapping[str, Any]) -> None:
             table(NODE_COLUMNS, [tuple(node.values()) for node in found["nodes"]])
     if found["running"]:
         table(
-            ("running task", "agent", "seed", "turn", "best self-test score", "seconds"),
+            ("running task", "agent", "seed", "stage", "best self-test score", "seconds"),
             [
-                (trial["task"], arm(trial["agent"], trial["config"]), trial["seed"], trial["turn"],
+                (trial["task"], trial["agent"], trial["seed"], trial["stage"],
                  "" if trial["best"] is None else f"{trial['best']:.0%}", f"{trial['seconds']:.0f}")
                 for trial in found["running"]
             ],

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hc_ray.domain.ports import Store
+from hc_ray.reports.page import NOT_MEASURED, Section, folded, section_html
 
 AUDIT_FILE = "audit.json"
 MEASURES = ("validity", "triviality", "discrimination", "flakiness", "fault_detection", "false_rejection", "overlap")
@@ -24,7 +25,7 @@ def suite_quality(store: Store) -> dict[str, Any] | None:
 def share_text(share: Mapping[str, Any]) -> str:
     """``0.40 [0.21, 0.62] 8/20``: the mean of tasks with its interval, and the plain count."""
     if share["value"] is None:
-        return "not measured"
+        return NOT_MEASURED
     counted = f" {share['hits']}/{share['of']}" if "of" in share else ""
     interval = "" if share["low"] is None else f" [{share['low']:.2f}, {share['high']:.2f}]"
     return f"{share['value']:.2f}{interval}{counted}"
@@ -38,3 +39,29 @@ def limits_sentence(audit: Mapping[str, Any]) -> str:
         f"{faults['candidates_passing']} passing candidates; overlap measured on {tasks['with_overlap']} tasks. "
         "Each figure is a mean over tasks with its 95 % interval, then the plain count."
     )
+
+
+def quality_section(audit: Mapping[str, Any] | None) -> Section:
+    """What an audit found of the self-tests before and after the gate, where there was one."""
+    title = "Self-test quality"
+    if audit is None:
+        said = f"{NOT_MEASURED}: run hc-ray audit, which checks the self-tests against the hidden tests"
+        return Section(title, after=(said,))
+    whole = audit["whole"]
+    rows = [("judging tests", *(str(whole[stage]["judging"]) for stage in whole))]
+    rows += [(_named(measure), *(share_text(whole[stage][measure]) for stage in whole)) for measure in MEASURES]
+    after = [limits_sentence(audit)]
+    if disagreeing := audit.get("disagreeing_verdicts"):
+        after.append(f"{disagreeing} submissions got a different verdict when they were graded again")
+    return Section(title, ("self-tests", *whole), rows, after=after)
+
+
+def quality_html(audit: Mapping[str, Any] | None) -> str:
+    """The same for the page, with what each figure means."""
+    terms = [(_named(measure), audit["definitions"][measure]) for measure in MEASURES] if audit else []
+    definitions = folded(Section("Definitions", ("", ""), terms, words=("",))) if terms else ""
+    return section_html(quality_section(audit)) + definitions
+
+
+def _named(measure: str) -> str:
+    return measure.replace("_", " ")

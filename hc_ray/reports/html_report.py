@@ -5,7 +5,7 @@ from html import escape
 from typing import Any
 
 from hc_ray.domain.value import flattened
-from hc_ray.reports.audit_section import MEASURES, limits_sentence, share_text
+from hc_ray.reports.audit_section import quality_html
 from hc_ray.reports.comparison import HANDFUL
 from hc_ray.reports.engine_use import engine_html
 from hc_ray.reports.html_figures import figures, heat_map, timeline
@@ -56,7 +56,7 @@ def html(summary: Mapping[str, Any]) -> str:
         _comparisons(summary["comparisons"]),
         *(f"<p class=soft>{text(told)}</p>" for told in map(aa_sentence, summary["configs"]) if told),
         section_html(curves_section(summary)),
-        *(() if "directories" in sweep else (_quality(summary["suite_quality"]),)),
+        *(() if "directories" in sweep else (quality_html(summary["suite_quality"]),)),
         selection_html(summary["replay"]) if summary.get("replay") else "",
         *(("<h2>Engine</h2>", engine_html(summary["engine_use"])) if summary["engine_use"] else ()),
         f"<p class=soft>Holdout looks: {number(summary['holdout_looks'], 0)}. "
@@ -178,22 +178,6 @@ def unscored_section(summary: Mapping[str, Any]) -> Section:
         for cause, count in one["unscored_causes"].items()
     ]
     return Section("Unscored trials", ("agent", "split", "trials", "cause"), rows, words=("cause",))
-
-
-def _quality(audit: Mapping[str, Any] | None) -> str:
-    """What an audit found, where there was one."""
-    title = "Self-test quality"
-    if audit is None:
-        said = f"{NOT_MEASURED}: run hc-ray audit, which checks the self-tests against the hidden tests"
-        return section_html(Section(title, after=(said,)))
-    rows = [
-        (stage, figures["judging"], *(share_text(figures[measure]) for measure in MEASURES))
-        for stage, figures in audit["whole"].items()
-    ]
-    columns = ("stage", "judging", *(name.replace("_", " ") for name in MEASURES))
-    terms = [(name.replace("_", " "), audit["definitions"][name]) for name in MEASURES]
-    found = Section(title, columns, rows, after=(limits_sentence(audit),))
-    return section_html(found) + folded(Section("Definitions", ("", ""), terms, words=("",)))
 
 
 def trials_html(trials: Sequence[Mapping[str, Any]]) -> str:

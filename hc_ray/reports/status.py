@@ -2,17 +2,19 @@
 
 import json
 import time
+from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
-from hc_ray.domain.events import EngineUse, PostState, SlotUse
+from pydantic import TypeAdapter
+
+from hc_ray.domain.events import ErrorEvent, Event
 from hc_ray.domain.ports import Store
 from hc_ray.machine.owner import is_alive, machine
-from hc_ray.reports.crew_view import CrewView, as_data
+from hc_ray.reports.crew_view import as_data
+from hc_ray.reports.progress import SweepState
 from hc_ray.reports.report import read_sweep
 
-TOLD: dict[str, type[PostState | SlotUse | EngineUse]] = {
-    "post_state": PostState, "slot_use": SlotUse, "engine_use": EngineUse,
-}  # fmt: skip
 SILENT = 60.0
 """Seconds without a renewed lease after which an owner on another machine counts as gone."""
 
@@ -24,17 +26,21 @@ def status_of(store: Store) -> dict[str, Any]:
     owner = _owner(store)
     events = _events(store)
     last = events[-1] if events else None
+    state = _told(events)
+    running = [
+        {"trial": name, **asdict(trial), "seconds": round(time.time() - trial.started, 1)}
+        for name, trial in state.running.items()
+        if name not in done
+    ]
     return {
         "schema_version": 1,
         "planned": sweep.get("planned_trials"),
         "done": len(done),
         "owner": owner,
-        **_crew(events),
-        "running": _running(events, done) if owner == "running" else [],
-        "last_event": None
-        if last is None
-        else {"type": last["type"], "seconds_ago": round(time.time() - last["at"], 1)},
-        "errors": [{"trial": e["trial"], "text": e["text"]} for e in events if e["type"] == "error"][-5:],
+        **as_data(state.crew),
+        "running": running if owner == "running" else [],
+        "last_event": last and {"type": last.type, "seconds_ago": round(time.time() - last.at, 1)},
+        "errors": [{"trial": e.trial, "text": e.text} for e in events if isinstance(e, ErrorEvent)][-5:],
     }
 
 
@@ -51,42 +57,23 @@ def _owner(store: Store) -> str | None:
     return "running" if time.time() - float(lease.get("renewed_at") or 0) < SILENT else "gone"
 
 
-def _events(store: Store) -> list[dict[str, Any]]:
+def _events(store: Store) -> list[Event]:
     """The events of the journal, oldest first; a segment that is being rewritten is skipped."""
-    events = []
+    events, kinds = list[Event](), TypeAdapter[Event](Event)
     for path in store.list("events"):
-        for line in store.read(path).decode().splitlines():
+        for line in store.read(path).splitlines():
             try:
-                events.append(json.loads(line))
+                events.append(kinds.validate_json(line))
             except ValueError:
                 continue
     return events
 
 
-def _crew(events: list[dict[str, Any]]) -> dict[str, Any]:
-    view = CrewView()
+def _told(events: Iterable[Event]) -> SweepState:
+    """The sweep as these events tell of it, by the journal's clock."""
+    now = 0.0
+    state = SweepState(total=0, now=lambda: now)
     for event in events:
-        if kind := TOLD.get(event["type"]):
-            view.take(kind.model_validate(event))
-    return as_data(view)
-
-
-def _running(events: list[dict[str, Any]], done: set[str]) -> list[dict[str, Any]]:
-    trials: dict[str, dict[str, Any]] = {}
-    for event in events:
-        name = str(event.get("trial"))
-        if event["type"] == "trial_start":
-            trials[name] = {
-                "trial": name, "task": event["task"], "agent": event["agent"], "config": event.get("config", ""),
-                "seed": event["seed"], "turn": None, "best": None, "since": event["at"],
-            }  # fmt: skip
-        elif event["type"] == "trial_complete":
-            trials.pop(name, None)
-        elif name in trials and event["type"] == "heartbeat":
-            trials[name]["turn"] = event["turn"]
-            trials[name]["best"] = event["progress"] if event["best"] is not None else trials[name]["best"]
-    return [
-        {**trial, "seconds": round(time.time() - trial.pop("since"), 1)}
-        for name, trial in trials.items()
-        if name not in done
-    ]
+        now = event.at
+        state.take(event)
+    return state

@@ -234,7 +234,7 @@ def test_hidden_tests_and_reference_stay_under_the_sealed_root(audited, swept):
 def test_the_report_shows_a_stored_audit_and_says_not_measured_without_one(audited, swept, capsys):
     assert run(["report", str(swept)]) == 0
     shown = capsys.readouterr().out
-    assert "0.50" in shown and "faults found" in shown
+    assert "0.50" in shown and "fault detection" in shown
     page = (swept / "report.html").read_text()
     assert "Self-test quality" in page and "run hc-ray audit" not in page
     (swept / "audit.json").rename(swept / "aside")
