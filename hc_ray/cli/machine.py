@@ -91,11 +91,10 @@ def ui(
 
     uri = _store_of(out)
     with serve(uri, port=port) as server:
-        page = server.page(_story_of(out))
         if as_json:
-            print_json({"schema_version": 1, "url": server.url, "page": page, "store": uri, "pid": server.pid})
+            print_json({"schema_version": 1, "url": server.url, "store": uri, "pid": server.pid})
         else:
-            typer.echo(f"MLflow for {uri}\n{page}  (Ctrl-C stops it)")
+            typer.echo(f"MLflow for {uri}\n{server.url}  (Ctrl-C stops it)")
         server.process.wait()
     return 0
 
@@ -115,22 +114,10 @@ def _store_of(out: str) -> str:
     if uri.startswith("http"):
         raise OutputError(f"{out} is on the tracking server {uri}; open that address in a browser")
     if uri == "none":
-        uri = default_tracking_uri(out if "://" in out or _story_of(out) else f"{out}/any")
+        uri = default_tracking_uri(out if "://" in out or config else f"{out}/any")
     if not Path(uri.removeprefix("sqlite:///")).is_file():
         raise OutputError(f"{out}: no MLflow store found (a sweep with --mlflow-uri none writes none)")
     return uri
-
-
-def _story_of(out: str) -> str:
-    """Id of the sweep or the climb that a folder holds; empty for a folder of several."""
-    from hc_ray.reports.climb_report import is_climb
-    from hc_ray.reports.report import stored_json
-    from hc_ray.stores.sweep_directory import SweepStore
-    from hc_ray_actors.jobs.climb_story import climb_story
-
-    if is_climb(SweepStore(out)):
-        return climb_story(out, whole=False).id
-    return str((stored_json(SweepStore(out), "sweep.json") or {}).get("sweep_id", ""))
 
 
 def export_mlflow(

@@ -1,7 +1,6 @@
 """MLflow's own UI on a store, in a process of its own, on loopback only."""
 
 import contextlib
-import json
 import os
 import signal
 import socket
@@ -17,7 +16,6 @@ from typing import IO
 
 from hc_ray.domain.errors import PlatformError
 from hc_ray.machine.cleanup import owned_environment
-from hc_ray.stores.mlflow_story import ALL_STORIES
 from hc_ray.stores.mlflow_tracker import QUIET
 
 HOST = "127.0.0.1"
@@ -31,21 +29,6 @@ class Server:
     def __init__(self, process: subprocess.Popen[bytes], port: int) -> None:
         self.process, self.pid = process, process.pid
         self.url = f"http://{HOST}:{port}"
-
-    def page(self, story: str = "") -> str:
-        """The address that shows a story's child runs with what tells them apart; without one, those of all stories in
-        the experiment that was told of last."""
-        asked = json.dumps({"max_results": 1000, "order_by": ["last_update_time DESC"]}).encode()
-        request = urllib.request.Request(
-            f"{self.url}/api/2.0/mlflow/experiments/search", asked, {"Content-Type": "application/json"}
-        )
-        with urllib.request.urlopen(request, timeout=20) as answer:
-            experiments = json.loads(answer.read()).get("experiments", [])
-        for key in filter(None, (story, ALL_STORIES)):
-            for one in experiments:
-                if any(tag["key"] == f"mlflow.sharedViewState.{key}" for tag in one.get("tags", [])):
-                    return f"{self.url}/#/experiments/{one['experiment_id']}/runs?viewStateShareKey={key}"
-        return self.url
 
 
 @contextmanager

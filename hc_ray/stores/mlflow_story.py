@@ -12,9 +12,6 @@ from hc_ray.domain.value import Value
 Status = Literal["RUNNING", "FINISHED", "KILLED"]
 Rows = Sequence[Mapping[str, Any]]
 
-ALL_STORIES = "hc-ray"
-"""The view of an experiment that shows all its stories."""
-
 
 class Point(NamedTuple):
     """One value of a metric."""
@@ -69,10 +66,6 @@ class Story(Value):
     """Of the public tasks; empty as long as they are not known."""
     parent: Run
     children: tuple[Run, ...] = ()
-    champion: str = ""
-    """Part of the child that stands for the config that was confirmed last."""
-    columns: tuple[str, ...] = ()
-    """What its page shows of child runs beside what it shows of any."""
 
     @property
     def experiment(self) -> str:
@@ -81,7 +74,7 @@ class Story(Value):
 
     @property
     def registered(self) -> str:
-        """What names of prompts and of the champion begin with."""
+        """What names of prompts begin with."""
         words = f"hc-ray.{Path(self.dataset).name}.{Path(self.model).name}"
         return "".join(one if one.isalnum() or one in "-_." else "-" for one in words)
 

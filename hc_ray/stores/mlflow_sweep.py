@@ -15,8 +15,6 @@ KEPT = {
                  "malformed", "prompt_tokens", "completion_tokens"),
     TESTS: ("trial", "id", "category", "subject", "input", "expectation", "confidence", "weight", "admitted", "reason"),
 }  # fmt: skip
-COLUMNS = ("metrics.`self_pass_rate`", "tags.`agent`", "tags.`config`", "metrics.`blind_pass_rate_low`",
-           "metrics.`blind_pass_rate_high`", "metrics.`unscored`")  # fmt: skip
 
 
 def sweep_story(
@@ -65,7 +63,7 @@ def sweep_story(
     return Story(
         id=about["id"], dataset=str(about["dataset"] or "unknown"), model=str(about["model"] or "unknown"),
         source="hc-ray sweep", split=str(about["split"]), digest=common["public_digests"], parent=parent,
-        children=tuple(children), columns=COLUMNS,
+        children=tuple(children),
     )  # fmt: skip
 
 

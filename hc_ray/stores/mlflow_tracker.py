@@ -18,7 +18,7 @@ from hc_ray.domain.errors import StoreError
 from hc_ray.domain.ports import Store
 from hc_ray.domain.value import canonical_json, digest_of, flattened
 from hc_ray.machine.paths import data_root
-from hc_ray.stores.mlflow_story import ALL_STORIES, Point, Prompts, Run, Status, Story
+from hc_ray.stores.mlflow_story import Point, Prompts, Run, Status, Story
 from hc_ray.stores.mlflow_traces import Span, spans_of, turns_of
 
 PARAM_LIMIT = 6000
@@ -30,11 +30,6 @@ RUNS = 50_000
 """That MLflow answers at once, at most."""
 TRACES = 200
 """Trajectories of a child run that are told."""
-COLUMNS = ("metrics.`blind_pass_rate`", "metrics.`tokens_per_trial`", "metrics.`trials`", "attributes.`Dataset`",
-           "attributes.`Source`")  # fmt: skip
-WIDTHS = {"attributes.`Run Name`": 260, "attributes.`Created`": 100, "attributes.`Dataset`": 100,
-          "attributes.`Source`": 100, "metrics.`trials`": 60, "tags.`verdict`": 90, "tags.`stage`": 80}  # fmt: skip
-"""Of columns, in pixels."""
 
 QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "GIT_PYTHON_REFRESH": "quiet",
          "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3"}  # fmt: skip
@@ -95,8 +90,6 @@ class MlflowTracker:
 
     def _tell(self, client: Any, story: Story, status: Status, store: Store | None) -> str:
         experiment = self._experiment(client, story.experiment)
-        for key, view in views(story).items():
-            client.set_experiment_tag(experiment, f"mlflow.sharedViewState.{key}", canonical_json(view))
         known = _known_runs(client, experiment, story.id)
         used = {one.digest: one for run in (story.parent, *story.children) for one in run.prompts}
         linked = {digest: _registered(client, experiment, story, one) for digest, one in used.items()}
@@ -113,8 +106,6 @@ class MlflowTracker:
                 told = run.trials[:TRACES]
                 traced = (spans_of(store, row, turns[row.get("where", "")].get(row["trial"], {})) for row in told)
                 _trace(self._uri, experiment, run_id, [spans for spans in traced if spans])
-            if run.part == story.champion:
-                _crown(client, story, found)
         # The parent at last: whoever sees it ended sees all of it.
         for run_id, ended in reversed(ids.items()):
             if status == "RUNNING":
@@ -211,16 +202,6 @@ def _registered(client: Any, experiment: str, story: Story, one: Prompts) -> dic
     return {"name": name, "version": str(made.version)}
 
 
-def _crown(client: Any, story: Story, run: Any) -> None:
-    """Move the alias ``champion`` to a run that was just confirmed; one that had it before does not get it again."""
-    name, run_id = f"{story.registered}.champion", run.info.run_id
-    if not client.search_registered_models(f"name = '{name}'"):
-        client.create_registered_model(name)
-    if not client.search_model_versions(f"name = '{name}' AND run_id = '{run_id}'"):
-        made = client.create_model_version(name, run.info.artifact_uri, run_id, await_creation_for=0)
-        client.set_registered_model_alias(name, "champion", made.version)
-
-
 def _trace(uri: str, experiment: str, run_id: str, trials: Sequence[Sequence[Span]]) -> None:
     """A trace a trial, with ids that follow from the run's: told again, it is the same trace."""
     if not trials:
@@ -262,18 +243,6 @@ def _as_span(key: str, span: Span) -> dict[str, Any]:
 
 def _span_id(name: str | None) -> str | None:
     return digest_of(name)[:16] if name else None
-
-
-def views(story: Story) -> dict[str, dict[str, Any]]:
-    """What an experiment's page shows, by the ``viewStateShareKey`` of its address: child runs, the best one first,
-    with the columns that tell them apart. MLflow shows runs nested, and closed, unless it is given an order."""
-    columns = [*COLUMNS, *story.columns]
-    children, own = "tags.`mlflow.parentRunId` != ''", f"tags.`hc_ray.sweep_id` = '{story.id}'"
-    shown = {"orderByKey": COLUMNS[0], "orderByAsc": False, "startTime": "ALL", "lifecycleFilter": "Active",
-             "datasetsFilter": [], "modelVersionFilter": "All Runs", "runListHidden": False, "selectedColumns": columns,
-             "columnOrder": ["attributes.`Run Name`", *columns], "columnWidths": WIDTHS}  # fmt: skip
-    filters = {ALL_STORIES: children, story.id: f"{children} and {own}"}
-    return {key: {**shown, "searchFilter": which} for key, which in filters.items()}
 
 
 def params_of(config: Mapping[str, Any]) -> dict[str, str]:

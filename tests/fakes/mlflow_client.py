@@ -28,9 +28,6 @@ class _Client:
     def search_runs(self, *_: Any, **__: Any) -> list[Any]:
         return []
 
-    def set_experiment_tag(self, experiment: str, name: str, value: str) -> None:
-        self._told.append(("set_experiment_tag", {"experiment_tag": name, "experiment_value": value}))
-
     def log_inputs(self, run: str, datasets: Any) -> None:
         self._told.append((f"log_inputs {run}", [one.to_dictionary() for one in datasets]))
 

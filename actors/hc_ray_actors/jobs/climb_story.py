@@ -20,8 +20,6 @@ from hc_ray.stores.mlflow_sweep import KEPT, TRIALS, tables_of
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.tracker import prompts_in
 
-COLUMNS = ("tags.`verdict`", "tags.`stage`", "tags.`proposer`", "tags.`knob`", "tags.`before`", "tags.`after`",
-           "tags.`champion`")  # fmt: skip
 Data = dict[str, Any]
 
 
@@ -84,8 +82,7 @@ def climb_story(out: str, *, whole: bool = True) -> Story:
     return Story(
         id=digest_of({**settings, "identity": config})[:16],
         dataset=config["dataset"], model=str(models_of(config)), source="hc-ray climb", split="dev",
-        digest=common.get("public_digests", ""), parent=parent, children=tuple(children), columns=COLUMNS,
-        champion=champion.part if champion and champion.stage == "confirm" else "",
+        digest=common.get("public_digests", ""), parent=parent, children=tuple(children),
     )  # fmt: skip
 
 

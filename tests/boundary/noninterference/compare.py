@@ -42,8 +42,6 @@ IDENTITY = {
     "tracker": {
         "run_name": "names this run, after when it began",
         "tags.hc_ray.sweep_id": "the same",
-        "experiment_tag": "the same",
-        "experiment_value": "the same",
         "tags.git_sha": "the checkout's commit",
         "tags.mlflow.source.git.commit": "the checkout's commit",
     },
