@@ -62,11 +62,11 @@ def images(**nodes):
 async def test_one_node_builds_and_those_who_ask_together_share_one_sending():
     a, b, c = Node(), Node(), Node(has=FACTS.model_copy(update={"id": "sha256:other", "layers": 2}))
     found = images(a=a, b=b)
-    assert set(await asyncio.gather(*(found.ready(TASK, node) for node in "abab"))) == {"sha256:one"}
+    assert set(await asyncio.gather(*(found.begin(TASK, node) for node in "abab"))) == {"sha256:one"}
     assert (a.built, b.built, b.taken) == (1, 0, [a]) and found.id_of(TASK.digest) == "sha256:one"
     late = images(a=Node(), c=c)
-    assert await late.ready(TASK, "a") == "sha256:other", "what a node has is not built again"
-    assert await images(a=a, c=c).ready(TASK, "c") == "sha256:other" and not c.taken
+    assert await late.begin(TASK, "a") == "sha256:other", "what a node has is not built again"
+    assert await images(a=a, c=c).begin(TASK, "c") == "sha256:other" and not c.taken
 
 
 async def test_a_node_that_cannot_build_gets_what_another_built_and_a_sender_that_dies_is_replaced():
@@ -74,17 +74,17 @@ async def test_a_node_that_cannot_build_gets_what_another_built_and_a_sender_tha
     nodes = {"sick": sick}
     found = Images(lambda: nodes, lambda: nodes)
     for built in (1, 2):
-        told = await asyncio.gather(*(found.ready(TASK, "sick") for _ in range(3)), return_exceptions=True)
+        told = await asyncio.gather(*(found.begin(TASK, "sick") for _ in range(3)), return_exceptions=True)
         assert {str(fault) for fault in told} == {"no disk"} and sick.built == built, "once for all who wait"
     nodes |= {"a": a, "b": b, "c": c}
-    assert await found.ready(TASK, "sick") == "sha256:one" and sick.taken == [a]
-    assert [await found.ready(TASK, node) for node in "ab"] == ["sha256:one"] * 2
+    assert await found.begin(TASK, "sick") == "sha256:one" and sick.taken == [a]
+    assert [await found.begin(TASK, node) for node in "ab"] == ["sha256:one"] * 2
     a.dies = True
-    assert await found.ready(TASK, "c") == "sha256:one" and c.taken == [b]
+    assert await found.begin(TASK, "c") == "sha256:one" and c.taken == [b]
     found.left("b"), found.left("c")
     nodes.clear()
     nodes["d"] = Node(builds=FACTS.model_copy(update={"id": "sha256:two"}))
-    assert await found.ready(TASK, "d") == "sha256:two", "with nobody left who has it, it is built anew"
+    assert await found.begin(TASK, "d") == "sha256:two", "with nobody left who has it, it is built anew"
 
 
 def test_a_saved_image_goes_without_the_layers_that_are_there_and_in_bounded_parts():
@@ -133,7 +133,7 @@ async def test_a_second_daemon_gets_the_very_image_and_of_the_next_task_no_more_
             for most in (130 << 20, 1 << 20):
                 task = task_with_environment(tmp_path, {"data.txt": uuid.uuid4().bytes})
                 sent.clear()
-                wanted = await found.ready(task, "there")  # which cannot build it
+                wanted = await found.begin(task, "there")  # which cannot build it
                 assert wanted == (await here.image(task)).id == (await there.image(task)).id
                 assert 0 < sum(sent) < most, sent
             await there.create("x", task, "x", False)

@@ -17,7 +17,7 @@ from hc_ray_actors.attempts import Fault
 from hc_ray_actors.cluster import REMEDY, SANDBOX, VERIFIER, Cluster, Member
 from hc_ray_actors.driver.crew.background import Background
 from hc_ray_actors.driver.crew.distribution import Deliveries
-from hc_ray_actors.driver.crew.node_images import NodeImages
+from hc_ray_actors.driver.crew.images import Images
 from hc_ray_actors.driver.crew.posts import FAULTS, Make, Post
 from hc_ray_actors.driver.crew.replicas import Replicas
 from hc_ray_actors.driver.crew.roster import Roster
@@ -48,7 +48,7 @@ class Crew:
         self._members: dict[str, Member] = {}
         patience = plan.config.retries.outage_sec
         self._roster = Roster(cluster, emit, self._tell_trials, patience=patience, near=self._near)
-        self._images = NodeImages(self._on_nodes, self._senders, self._roster.changed)
+        self._images = Images(self._on_nodes, self._senders, self._roster.changed)
         self._background = Background()
         self._replicas = Replicas(plan, cluster, self._roster)
         self._trials = TrialProcesses(plan, cluster, self._roster, self._replicas, self._images, self._background)

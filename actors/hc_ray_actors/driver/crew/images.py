@@ -1,24 +1,35 @@
-"""One image for each task of a sweep, the same wherever it runs: built or pulled on one node, and given to another when
-that one first needs it. Nodes send each other what they have; nothing goes through the driver."""
+"""One image for each task of a sweep, the same wherever it runs: made ready where its trials may run once the first of
+them begins, built or pulled on one node and given to the others. Nodes send each other what they have; nothing goes
+through the driver. A node that cannot have an image is left out for that task alone."""
 
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hc_ray.domain.errors import ActorError, HcRayError, SandboxError
+from hc_ray.domain.errors import ActorError, HcRayError, InfrastructureError, SandboxError
 from hc_ray.domain.task import Task
 
 
 class Images:
     """Which image each task has, and where."""
 
-    def __init__(self, nodes: Callable[[], Mapping[str, Any]], sources: Callable[[], Mapping[str, Any]]) -> None:
+    def __init__(
+        self,
+        nodes: Callable[[], Mapping[str, Any]],
+        sources: Callable[[], Mapping[str, Any]],
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
         """``nodes``: node → who makes its sandboxes. ``sources``: the same of those who may send: other nodes' actors
-        are given these handles, so none of them is a verifier's."""
-        self._nodes, self._sources = nodes, sources
+        are given these handles, so none of them is a verifier's. ``changed`` is called when an image has become ready
+        on a node."""
+        self._nodes, self._sources, self._changed = nodes, sources, changed
+        self._wanted: dict[str, Task] = {}
+        self._has: defaultdict[str, set[str]] = defaultdict(set)
+        """Node → digests of the tasks that can run there."""
         self._images: dict[str, Any] = {}
         self._holders: defaultdict[str, set[str]] = defaultdict(set)
+        """Task → nodes that hold the image chosen for it, and can send it if they may."""
         self._choosing: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._sending: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._asked: Counter[str] = Counter()
@@ -30,14 +41,44 @@ class Images:
         """The image that a task's sandboxes are made from; None where the backend has no images."""
         return self._images[task_digest].id if self._images.get(task_digest) else None
 
+    def lacks(self, node: str | None, task: Task) -> bool:
+        return task.digest in self._wanted and task.digest not in self._has.get(node or "", set())
+
+    def lacking(self, node: str | None) -> frozenset[str]:
+        """Digests of the tasks that have begun and cannot run on a node (yet)."""
+        return frozenset(self._wanted.keys() - self._has.get(node or "", set()))
+
+    def joined(self, node: str) -> None:
+        """A node has come: it is given what trials use."""
+        for task in self._wanted.values():
+            self.begin(task, node)
+
     def left(self, node: str) -> None:
         """A node has left, or its daemon is another: what it had is gone."""
+        self._has.pop(node, None)
         for holders in self._holders.values():
             holders.discard(node)
 
-    async def ready(self, task: Task, node: str) -> str:
+    async def ready(self, task: Task) -> None:
+        """Have a task's image on some node, and begin to have it on the others. Raises what hindered them all."""
+        self._wanted.setdefault(task.digest, task)
+        if not (nodes := list(self._nodes())):
+            raise InfrastructureError(f"no node is there for the image of {task.name}")
+        if any(not self.lacks(node, task) for node in nodes):
+            return
+        making = {self.begin(task, node) for node in nodes}
+        fault: BaseException | None = None
+        while making:
+            done, making = await asyncio.wait(making, return_when=asyncio.FIRST_COMPLETED)
+            faults = [made.exception() for made in done if not made.cancelled()]
+            if not all(faults):
+                return
+            fault = fault or next(iter(faults), None)
+        raise fault or InfrastructureError(f"the image of {task.name} was not made")
+
+    def begin(self, task: Task, node: str) -> "asyncio.Task[str]":
         """Have the task's image on a node; answers its id, empty where the backend has no images. Who asks while it is
-        on its way waits for that. Raises what hindered it; it is tried anew when somebody asks again."""
+        on its way gets the same work. Raises what hindered it; it is tried anew when somebody asks again."""
         name = (task.digest, node)
         if name not in self._jobs:
             if not any(digest == task.digest for digest, _ in self._jobs):
@@ -45,9 +86,15 @@ class Images:
             self._jobs[name] = job = asyncio.ensure_future(self._ready(task, node))
             job.add_done_callback(lambda done: self._jobs.pop(name, None) and None)
             job.add_done_callback(lambda done: done.cancelled() or done.exception())
-        return await asyncio.shield(self._jobs[name])
+        return self._jobs[name]
 
     async def _ready(self, task: Task, node: str) -> str:
+        image = await self._have(task, node)
+        self._has[node].add(task.digest)
+        self._changed()
+        return image
+
+    async def _have(self, task: Task, node: str) -> str:
         holders, actor = self._holders[task.digest], self._actor(node)
         async with self._choosing[task.digest]:
             if not holders & self._sources().keys():

@@ -11,7 +11,7 @@ from hc_ray.domain.errors import InfrastructureError
 from hc_ray_actors.cluster import SANDBOX, Cluster
 from hc_ray_actors.driver.crew.background import Background
 from hc_ray_actors.driver.crew.distribution import give_keys
-from hc_ray_actors.driver.crew.node_images import NodeImages
+from hc_ray_actors.driver.crew.images import Images
 from hc_ray_actors.driver.crew.posts import Make, Post
 from hc_ray_actors.driver.crew.replicas import Replicas
 from hc_ray_actors.driver.crew.roster import Roster
@@ -34,7 +34,7 @@ class TrialProcesses:
         cluster: Cluster,
         roster: Roster,
         replicas: Replicas,
-        images: NodeImages,
+        images: Images,
         background: Background,
     ) -> None:
         self._plan, self._cluster, self._roster = plan, cluster, roster
