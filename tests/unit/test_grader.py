@@ -125,7 +125,9 @@ def test_a_reward_that_is_no_plain_file_counts_as_empty_and_a_stale_one_of_any_k
 
 def test_what_outlives_the_script_is_dead_before_the_reward_is_read(ground, tmp_path):
     loop = 'while true; do echo 1 > "$0"; echo x >> beat; sleep 0.01; done'
-    report = ground.run(f"(setsid bash -c '{loop}' $LOGS/reward.txt &)\nsleep 0.3\necho 0 > $LOGS/reward.txt\n")
+    unreadable = "ln -s $(command -v bash) $'\\xff'; PATH=.:$PATH"
+    start = f"(setsid $'\\xff' -c '{loop}' $LOGS/reward.txt &)\nsleep 0.3\necho 0 > $LOGS/reward.txt\n"
+    report = ground.run(f"{unreadable}\n{start}")
     assert report["exit"] == 0 and report["seconds"] < 30
     beats = (tmp_path / "beat").stat().st_size
     assert beats > 0

@@ -10,6 +10,7 @@ import resource
 import selectors
 import signal
 import time
+import warnings  # noqa: F401 (``os.execvpe`` imports it: here once, else in every command)
 
 MYPY = False
 if MYPY or __package__:
@@ -29,6 +30,7 @@ QUIET_SECONDS = 0.05
 DRAIN_SECONDS = 1.0
 """How long output is still taken after a command's end from something that it left behind and that never stops."""
 _OOM_SCORE = 1000
+_FILTER = filter.program(counted=False)
 
 
 class Leader:
@@ -180,13 +182,10 @@ def _become(request: dict[str, Any], limits: dict[str, int], ends: tuple[int, in
             os.dup2(end, target)
         os.closerange(3, 256)
         resource.setrlimit(resource.RLIMIT_DATA, (limits["data"], limits["data"]))
-        filter.install(filter.program(counted=False))
+        filter.install(_FILTER)
         processes.step_back(_OOM_SCORE)
         os.chdir(request["cwd"])
-        os.environ.clear()
-        os.environ.update(request["env"])
-        argv = request["argv"]
-        os.execvpe(argv[0], argv, request["env"])
+        os.execvpe(request["argv"][0], request["argv"], request["env"])
     except OSError as error:
         code = 127 if isinstance(error, FileNotFoundError) else 126
         os.write(2, f"{request['argv'][0]}: {error.strerror}: {error.filename}\n".encode())

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from pathlib import Path
 
 MYPY = False
 if MYPY:
@@ -83,7 +82,8 @@ def session(python: str, environment: dict[str, str], imports: list[str]) -> dic
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "test_probe.py").write_text(_TESTS)
+        with open(f"{folder}/test_probe.py", "w") as file:  # noqa: PTH123
+            file.write(_TESTS)
         return _answer([python, "-S", "-c", _SESSION, folder, *imports], environment)
 
 

@@ -9,7 +9,7 @@ scripts spell them), ``lib`` and ``pure`` (the witness's and pytest's folder), `
 ``pythons``, which are not looked up again). The answer is ``blind.image.Image``. It also makes the witness importable
 by python3. Standard library only."""
 # Paths of a sandbox are plain strings here, millions of which may be looked at.
-# ruff: noqa: PTH112, PTH114, PTH123, PTH207
+# ruff: noqa: PTH103, PTH112, PTH114, PTH123, PTH207
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ import re
 import stat
 import subprocess
 import sys
-from pathlib import Path
 
 MYPY = False
 if MYPY or __package__:
@@ -104,8 +103,9 @@ def _make_importable(lib: str, folders: list[str]) -> None:
     """Name ``lib`` in a .pth file of python3's, so that the witness is found by scripts that set PYTHONPATH anew."""
     for folder in folders:
         with contextlib.suppress(OSError):
-            Path(folder).mkdir(parents=True, exist_ok=True)
-            Path(folder, "hc_witness.pth").write_text(lib + "\n")
+            os.makedirs(folder, exist_ok=True)
+            with open(f"{folder}/hc_witness.pth", "w") as file:
+                file.write(lib + "\n")
             return
 
 
