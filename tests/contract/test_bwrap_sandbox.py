@@ -1,6 +1,7 @@
 """What holds for bubblewrap alone: whom it runs as, what its watchdog kills, what a dead owner leaves behind."""
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from hc_ray.agent import environment_probe
 from hc_ray.domain.errors import DatasetError, SandboxError
 from hc_ray.domain.runner_paths import RUNNER_PYTHON
 from hc_ray.domain.task import Copy, Environment, Task
@@ -55,6 +57,22 @@ async def test_the_first_sandboxes_of_a_process_can_be_made_at_once(home):
     finally:
         await place.close()
     assert list((home / "sandboxes" / "at-once").iterdir()) == []
+
+
+async def test_a_tool_of_the_host_is_asked_for_its_version_once_and_one_of_the_sandboxs_own_each_time(place):
+    box = await place.create(task(), "look")
+    await box.put({"/app/bin/jq": b"#!/bin/sh\necho jq-1.7.1\n"}, mode=0o755)
+
+    async def look(known):
+        done = await box.exec(environment_probe.command("/app"), timeout=60, stdin=json.dumps(known).encode(),
+                              env={"PATH": "/app/bin:/usr/bin:/bin"})  # fmt: skip
+        return environment_probe.read(done.stdout)
+
+    first = await look({})
+    assert first.tools["jq"] == "1.7.1" and first.tools["sed"] in first.shared.values()
+    assert not any(program.startswith("/app") for program in first.shared)
+    second = await look(dict.fromkeys(first.shared, "1.2.3"))
+    assert (second.tools["jq"], second.tools["sed"]) == ("1.7.1", "1.2.3")
 
 
 async def test_no_process_of_a_sandbox_is_root_on_the_host_and_two_sandboxes_of_root_are_two_users(place):

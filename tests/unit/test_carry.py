@@ -61,12 +61,22 @@ async def test_what_resolves_to_something_else_is_tampered_and_a_sandbox_that_th
         await done(sealed, OUTSIDE, place(None))
 
 
-async def test_the_image_s_session_is_run_once_for_a_task(sealed):
+async def test_the_image_s_session_is_run_and_its_programs_looked_up_once_for_a_task(sealed):
     first, second = place(IMAGE), place({**IMAGE, "sessions": []})
     await done(sealed, INSIDE, first)
     await done(sealed, make_tar({"/app/json.py": "x"}), second)
     assert first.made[0].orders[0]["session"] and not second.made[0].orders[0]["session"]
     assert second.made[0].orders[0]["mapped"] == ["/usr/lib/libc.so.6"]
+    known = second.made[0].orders[0]["known"]
+    assert (known["programs"], known["pytest"]) == (IMAGE["programs"], "own") and len(known["pythons"]) == 1
+
+
+async def test_once_a_submission_is_in_nothing_is_taken_for_known(sealed):
+    where = place(IMAGE)
+    await done(sealed, OUTSIDE, where)
+    await done(sealed, OUTSIDE, where)
+    before, after = (order for order in where.made[1].orders if order["do"] == "probe")
+    assert "known" in before and "known" not in after
 
 
 async def test_where_an_empty_session_fails_every_module_it_could_load_is_trusted(sealed):
