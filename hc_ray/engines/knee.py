@@ -63,14 +63,14 @@ async def find_knee(
         if surely is not None and len(seen) > surely and rates[concurrency] < GAIN * best:
             break
     knee = knee_of(rates)
-    best = max(seen, key=lambda level: level.output_tokens_per_second)
+    peak = max(seen, key=lambda level: level.output_tokens_per_second)
     prefill = await _prefill(model, knee, seconds, chat)
     # Where reading overlaps with writing, as on a GPU, at most half of the time counts as spent on it.
-    reading = min(0.5, best.prompt_tokens_per_second / prefill)
+    reading = min(0.5, peak.prompt_tokens_per_second / prefill)
     return Knee(
         levels=tuple(seen),
         knee=knee,
-        answer_tokens_per_second=best.output_tokens_per_second / (1 - reading),
+        answer_tokens_per_second=peak.output_tokens_per_second / (1 - reading),
         prompt_tokens_per_second=prefill,
     )
 
