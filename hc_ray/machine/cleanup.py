@@ -144,7 +144,7 @@ def end_processes(chosen: Callable[[str], bool], folders: Sequence[Path] = (), *
                 places.callback(os.close, place)
                 if not ours(pid):
                     continue
-                name = Path(f"/proc/{pid}/comm").read_text().strip()
+                name = Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
                 if not dry:
                     signal.pidfd_send_signal(place, signal.SIGKILL)
                     dying.register(place, select.POLLIN)

@@ -100,7 +100,7 @@ def is_alive(owner: str) -> bool:
 def _started(pid: int) -> int | None:
     """Clock ticks from boot to the process's start; None for a process that is gone, or dead and not yet reaped."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
         return None
     return None if fields[0] in "ZX" else int(fields[19])

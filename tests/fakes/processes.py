@@ -21,7 +21,7 @@ def ran(*command: object, timeout: float = 120, **options: Any) -> subprocess.Co
 
 def alive(pid: int) -> bool:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
 
@@ -29,7 +29,7 @@ def alive(pid: int) -> bool:
 def born(pid: int) -> int | None:
     """When a process began, in the kernel's ticks: with its number, who it is. None where there is none."""
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+        return int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[19])
     except OSError:
         return None
 
@@ -40,7 +40,7 @@ def family(pid: int) -> set[int]:
     parents = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            fields = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
             parents[int(folder.name)] = int(fields[1])
     grown = True
     while grown:
@@ -143,7 +143,7 @@ def told(pid: int) -> str:
     """A process for a reader: number, state, command line, and the label that it carries."""
     try:
         folder = Path(f"/proc/{pid}")
-        state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
+        state = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
         words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")[:200]
         labels = [
             line.decode() for line in (folder / "environ").read_bytes().split(b"\0") if line[:12] == b"HC_RAY_OWNER"

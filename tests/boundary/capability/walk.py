@@ -86,7 +86,7 @@ def marked(mark: str) -> list[int]:
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError, IndexError):
             pid = int(folder.name)
-            parents[pid] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            parents[pid] = int((folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
             if mark.encode() in (folder / "environ").read_bytes():
                 found.add(pid)
     while more := {pid for pid, parent in parents.items() if parent in found and pid not in found}:

@@ -98,7 +98,7 @@ def main() -> None:
     path = Path(sys.argv[1]).resolve()
     plan = json.loads(path.read_text(encoding="utf-8"))
     own = path.parent if os.access(path.parent, os.W_OK) else Path("/tmp")
-    scratch = own / f"t{os.urandom(8).hex()}"
+    scratch = own / f"t{os.urandom(4).hex()}"  # as ``domain.normalisation`` knows it
     scratch.mkdir(mode=0o700)
     try:
         stages = Stages(plan, scratch, Driver)
