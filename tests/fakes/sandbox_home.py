@@ -16,6 +16,8 @@ import pytest
 from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.task import Task
 from hc_ray.machine.owner import current_owner
+from hc_ray.machine.paths import data_root
+from hc_ray.sandboxes.runner_build import runner_digest
 
 BACKENDS = ["bwrap", pytest.param("docker", marks=pytest.mark.docker)]
 
@@ -29,8 +31,20 @@ def _folder() -> Path:
     else:
         home = Path(tempfile.mkdtemp(prefix="hc-ray-test-"))
         atexit.register(shutil.rmtree, home, ignore_errors=True)
+        _link_runner(data_root() / "runner", home / "runner")
     home.chmod(0o755)
     return home
+
+
+def _link_runner(source: Path, target: Path) -> None:
+    """The runner of this checkout, where scripts/install has built it: to build one takes ten seconds."""
+    digest = runner_digest()
+    if (source / digest).is_dir():
+        target.mkdir(mode=0o755)
+        try:
+            shutil.copytree(source / digest, target / digest, symlinks=True, copy_function=os.link)
+        except OSError:  # the folder for temporary files is another file system: one is built
+            shutil.rmtree(target)
 
 
 @contextlib.contextmanager
