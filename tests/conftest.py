@@ -10,6 +10,7 @@ PROOFS = frozenset(
         "test_audit",
         "test_audit_interference",
         "test_capability_started",
+        "test_engine_killed",
         "test_grading_modes",
         "test_honest_installs",
         "test_hostile",

@@ -1,6 +1,7 @@
 """The check of what the documentation tells people to type finds what cannot be typed."""
 
 import importlib.util
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -46,7 +47,8 @@ def test_what_can_be_typed_is_left_alone_and_nothing_of_it_runs(hooks: ModuleTyp
     assert list(hooks.faults_of(page)) == [] and not list(tmp_path.iterdir())
 
 
-def test_every_setting_of_a_config_is_described(hooks: ModuleType, caplog) -> None:
+def test_every_setting_of_a_config_is_described(hooks: ModuleType, caplog, monkeypatch) -> None:
+    monkeypatch.setattr(hooks.griffe, "load", cache(hooks.griffe.load))  # once a module, not once a section
     page = hooks.config_page()
     assert "| `samples` | whole number ≥ 1, ≤ 256 | `4` | Candidates per ordinary round" in page and not caplog.records
 

@@ -5,6 +5,7 @@ import re
 import sys
 import tarfile
 from collections.abc import Callable
+from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ import pytest
 
 from hc_ray.agent.actions import read_actions
 from hc_ray.agent.budget import Clock
+from hc_ray.agent.environment_probe import Looks
 from hc_ray.agent.role import Exchange, RoleModel
 from hc_ray.domain.candidate import Candidate, Submission
 from hc_ray.domain.config import AgentName, BudgetConfig, SolverConfig
@@ -123,6 +125,12 @@ class Ran(NamedTuple):
         return self.asked[number].messages[-1].content
 
 
+@cache
+def looks_of(place):
+    """All trials share the look at the one task's environment, as those of a sweep do."""
+    return Looks(place)
+
+
 async def trial(place, script, agent="raw", *, tokens=200_000, context=32_000, tests=(), verdicts=(True,), **knobs):
     log = Watcher()
     handed: list[Submission] = []
@@ -137,7 +145,7 @@ async def trial(place, script, agent="raw", *, tokens=200_000, context=32_000, t
     outcome = await solve(TASK, agent=agent, config=SolverConfig(**{**usual, **knobs}), seed=3, events=log,
                           budget=BudgetConfig(tokens=tokens), roles={"solver": role}, place=place, name="trial",
                           suites=SuiteShelf(lambda key: Suite(key=key, task_digest=TASK.digest, tests=tuple(tests))),
-                          judge=judge)  # fmt: skip
+                          judge=judge, looks=looks_of(place))  # fmt: skip
     with tarfile.open(fileobj=io.BytesIO(handed[0].tar)) as tar:
         files = {one.name: file.read() for one in tar if one.isreg() and (file := tar.extractfile(one))}
     return Ran(outcome, log.of("action"), files)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hc_ray.domain.config import Sampling
-from hc_ray.domain.errors import EngineError, ModelError
+from hc_ray.domain.errors import ModelError
 from hc_ray.domain.ports import Model
 from hc_ray.domain.prompt import Message, Prompt
 from hc_ray.engines import catalogue
@@ -131,6 +131,7 @@ async def test_the_probe_of_a_real_server_sees_what_it_can_do(embedded: Embedded
     seen = await probe(client)
     assert seen.seed and seen.schema_ and seen.chat and seen.completion and seen.usage and seen.logprobs and seen.n
     assert seen.models == (embedded_alias(embedded),)
+    assert seen.refused == () and seen.sampling == sampling_fields(Sampling())
     await client.aclose()
 
 
@@ -147,10 +148,6 @@ async def test_a_real_server_samples_by_what_is_sent_and_by_nothing_of_its_own(e
     assert await texts(Sampling(repetition_penalty=1.5)) != greedy
     limited = Sampling(top_p=0.95, top_k=40, min_p=0.05)  # llama-server's own values
     assert await texts(seeds=4, temperature=1.5) != await texts(limited, seeds=4, temperature=1.5)
-    client = HttpModel(embedded.base_url, NAME)
-    seen = await probe(client)
-    assert seen.refused == () and seen.sampling == sampling_fields(Sampling())
-    await client.aclose()
 
 
 def embedded_alias(server: EmbeddedServer) -> str:
@@ -170,16 +167,6 @@ def test_an_engine_starts_in_a_group_of_its_own_and_stop_ends_it(weights: Path, 
     assert not server.alive()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
-
-
-async def test_a_server_that_is_gone_is_an_engine_error(weights: Path, tmp_path: Path) -> None:
-    server = EmbeddedServer(weights, parallel=1, context_tokens=256, log_path=tmp_path / "engine.log")
-    client = HttpModel(server.start(), NAME, retries=1, backoff=0.01)
-    await client.complete(continuation())
-    server.stop()
-    with pytest.raises(EngineError, match="failed 2 times"):
-        await client.complete(continuation())
-    await client.aclose()
 
 
 def test_a_file_that_is_no_loadable_model_is_a_model_error_in_one_line(weights: Path, tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
-"""Blind grading in real sandboxes: the reference passes and doing nothing fails. What forged
-verdicts earn is tried in tests/boundary/test_cheats.py."""
+"""Blind grading in real sandboxes, of scripts as people write them. References and untouched environments are graded in
+test_starter_graded.py, what forged verdicts earn is tried in tests/boundary/test_cheats.py."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,8 +9,6 @@ import pytest
 from hc_ray.blind.grading import control as oracle
 from hc_ray.blind.grading.verdict import Verdict
 from hc_ray.blind.grading.verify import grade
-from hc_ray.blind.sealing import vault
-from hc_ray.blind.sealing.template import new_task
 from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.task import Task
 from tests.fakes.sandbox_home import BACKENDS, open_place
@@ -38,17 +36,6 @@ async def place(request: pytest.FixtureRequest, ground: Path) -> AsyncIterator[S
 async def graded(task: Task, files: dict[str, str], place: SandboxPlace, ground: Path) -> Verdict:
     submission = oracle.make_submission(task, make_tar(files), "trial")
     return await grade(task, submission, sealed_root=ground / "sealed", place=place)
-
-
-async def test_the_reference_passes_and_the_untouched_environment_fails(place: SandboxPlace, ground: Path) -> None:
-    new_task(ground / "set", "mine")
-    (task,) = vault.seal(ground / "set", ground / "public", ground / "sealed").tasks
-    roots = {"sealed_root": ground / "sealed", "place": place}
-    control = await oracle.control(task, cache=ground / "cache", **roots)  # type: ignore[arg-type]
-    assert (control.passed, control.cause, control.witness) == (True, "passed", "agrees"), control
-    assert control.left_behind == ()
-    nothing = await grade(task, None, **roots)  # type: ignore[arg-type]
-    assert (nothing.passed, nothing.cause, nothing.witness) == (False, "failed", "agrees"), nothing
 
 
 async def test_a_syntax_error_under_a_script_that_stops_and_a_verifier_past_its_time_are_fails(place, ground):

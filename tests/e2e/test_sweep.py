@@ -153,7 +153,8 @@ def test_a_trial_can_be_shown_to_a_reader(swept, capsys):
 
 def test_a_sweep_killed_in_the_middle_is_finished_by_a_resume_with_each_trial_once(tmp_path):
     dataset, out = _dataset(tmp_path / "tasks", 3), tmp_path / "out"
-    words = ["sweep", "-p", dataset, "-o", out, "-a", "raw", "-a", "hc", "-n", 1, *SCRIPTED, "--budget-tokens", 4000]
+    words = ["sweep", "-p", dataset, "-o", out, "-a", "raw", "-a", "hc", "-n", 1, *SCRIPTED, "--budget-tokens", 4000,
+             "--mlflow-uri", "none"]  # fmt: skip
     marker, log = f"ended-{os.getpid()}-{time.time_ns()}", tmp_path / "log"
     for number, least, code in ((signal.SIGINT, 1, 130), (signal.SIGKILL, 3, -signal.SIGKILL)):
         with log.open("w") as stream:

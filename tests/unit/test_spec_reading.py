@@ -150,9 +150,9 @@ def test_arbitrary_text_is_read_without_a_crash(text: str) -> None:
      "$ ", f"{F}\n", "`` ` ", "Input: ", f"{F}\n$ a\n", f"{F}bash\ncat <<E\n{F}\n", "`./a` prints ", "[", "*", "_", ".",
      "$ a <<E\n", "/a/a.b/", "a.b/c.py ", "`./x a` prints `b` "],
 )  # fmt: skip
-def test_a_hundred_kilobytes_are_read_in_a_moment(piece: str) -> None:
-    text = piece * (100_000 // len(piece))
+def test_fifty_kilobytes_are_read_in_a_moment(piece: str) -> None:
+    text = piece * (50_000 // len(piece))
     began = time.process_time()
     for one in (text, f"{F}console\n$ {text}", f"{F}bash\n{text}"):
         read_spec(one, BOATS)
-    assert time.process_time() - began < 6
+    assert time.process_time() - began < 3

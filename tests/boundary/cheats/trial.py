@@ -47,9 +47,11 @@ def sealed_tasks(ground: Path) -> Mapping[str, Task]:
 
 
 def tries(cheat: Cheat, *, everything: bool = True) -> tuple[str, ...]:
-    """The tasks that a cheat is tried on. One that lives on, where not everything is tried, on ours and on the one
-    without pytest: they differ most."""
-    return (OWN, SHELL) if cheat.living and not everything else (OWN, *cheat.foreign)
+    """The tasks that a cheat is tried on. Where not everything is tried, one that lives on is on ours and on the one
+    without pytest, which differ most, and another on ours: isolated grading tries it on all."""
+    if everything or cheat in (HONEST, IDLE):
+        return (OWN, *cheat.foreign)
+    return (OWN, SHELL) if cheat.living else (OWN,)
 
 
 async def try_all(cheats: tuple[Cheat, ...], backend: str, mode: str, everything: bool, ground: Path) -> Outcomes:
