@@ -29,7 +29,9 @@ _ROWS = 1 << 16
 """Blocks that are converted at once."""
 
 
-class _Tensor(NamedTuple):
+class _Matrix(NamedTuple):
+    """What a GGUF file says of a matrix, or of a vector."""
+
     name: bytes
     shape: tuple[int, ...]
     kind: int
@@ -37,31 +39,31 @@ class _Tensor(NamedTuple):
 
 
 def requantise(source: Path, target: Path) -> None:
-    """Write the model of ``source`` with its Q4_1 tensors as Q8_0; all else is copied. Equal files give equal files.
+    """Write the model of ``source`` with its Q4_1 matrices as Q8_0; all else is copied. Equal files give equal files.
     Raises ``ModelError`` for a file that is no GGUF of version 3."""
     size = source.stat().st_size
     try:
         with source.open("rb") as old, target.open("wb") as new:
-            metadata, alignment, tensors = _read_head(old)
+            metadata, alignment, matrices = _read_head(old)
             start = _aligned(old.tell(), alignment)
-            ends = sorted({tensor.offset for tensor in tensors} | {size - start})
+            ends = sorted({matrix.offset for matrix in matrices} | {size - start})
             lengths = {begin: end - begin for begin, end in itertools.pairwise(ends)}
             new.write(metadata)
             offset = 0
-            for tensor in tensors:
-                kind, length = tensor.kind, lengths[tensor.offset]
+            for matrix in matrices:
+                kind, length = matrix.kind, lengths[matrix.offset]
                 if kind == Q4_1:
-                    kind, length = Q8_0, int(np.prod(tensor.shape)) // _BLOCK * _TO.itemsize
-                _write_info(new, tensor._replace(kind=kind, offset=offset))
+                    kind, length = Q8_0, int(np.prod(matrix.shape)) // _BLOCK * _TO.itemsize
+                _write_info(new, matrix._replace(kind=kind, offset=offset))
                 offset = _aligned(offset + length, alignment)
             _pad(new, alignment)
-            for tensor in tensors:
-                old.seek(start + tensor.offset)
-                if tensor.kind == Q4_1:
-                    for part in _converted(old, int(np.prod(tensor.shape)) // _BLOCK):
+            for matrix in matrices:
+                old.seek(start + matrix.offset)
+                if matrix.kind == Q4_1:
+                    for part in _converted(old, int(np.prod(matrix.shape)) // _BLOCK):
                         new.write(part)
                 else:
-                    new.write(old.read(lengths[tensor.offset]))
+                    new.write(old.read(lengths[matrix.offset]))
                 _pad(new, alignment)
     except (struct.error, ValueError, KeyError, MemoryError) as error:
         raise ModelError(f"{source}: not a GGUF file that can be read: {error}") from None
@@ -88,8 +90,8 @@ def _converted(stream: BinaryIO, blocks: int) -> Iterator[bytes]:
         yield q8_0_of(np.frombuffer(stream.read(count * _FROM.itemsize), _FROM, count)).tobytes()
 
 
-def _read_head(stream: BinaryIO) -> tuple[bytes, int, list[_Tensor]]:
-    """What stands before the tensors' descriptions as it is, the alignment of their data, and the descriptions."""
+def _read_head(stream: BinaryIO) -> tuple[bytes, int, list[_Matrix]]:
+    """What stands before the matrices' descriptions as it is, the alignment of their data, and the descriptions."""
     magic, version, count, pairs = struct.unpack("<4sIQQ", stream.read(24))
     if magic != b"GGUF" or version != 3:
         raise ValueError("it does not begin with GGUF and version 3")
@@ -102,12 +104,12 @@ def _read_head(stream: BinaryIO) -> tuple[bytes, int, list[_Tensor]]:
             stream.seek(begin)
             (alignment,) = struct.unpack("<I", stream.read(4))
     end = stream.tell()
-    tensors = [_read_info(stream) for _ in range(count)]
+    matrices = [_read_info(stream) for _ in range(count)]
     after = stream.tell()
     stream.seek(0)
     metadata = stream.read(end)
     stream.seek(after)
-    return metadata, alignment, tensors
+    return metadata, alignment, matrices
 
 
 def _skip(stream: BinaryIO, kind: int) -> None:
@@ -129,17 +131,17 @@ def _read_text(stream: BinaryIO) -> bytes:
     return stream.read(length)
 
 
-def _read_info(stream: BinaryIO) -> _Tensor:
+def _read_info(stream: BinaryIO) -> _Matrix:
     name, (dimensions,) = _read_text(stream), struct.unpack("<I", stream.read(4))
     shape = struct.unpack(f"<{dimensions}Q", stream.read(8 * dimensions))
     kind, offset = struct.unpack("<IQ", stream.read(12))
-    return _Tensor(name, shape, kind, offset)
+    return _Matrix(name, shape, kind, offset)
 
 
-def _write_info(stream: BinaryIO, tensor: _Tensor) -> None:
-    shape = struct.pack(f"<I{len(tensor.shape)}Q", len(tensor.shape), *tensor.shape)
-    stream.write(struct.pack("<Q", len(tensor.name)) + tensor.name + shape)
-    stream.write(struct.pack("<IQ", tensor.kind, tensor.offset))
+def _write_info(stream: BinaryIO, matrix: _Matrix) -> None:
+    shape = struct.pack(f"<I{len(matrix.shape)}Q", len(matrix.shape), *matrix.shape)
+    stream.write(struct.pack("<Q", len(matrix.name)) + matrix.name + shape)
+    stream.write(struct.pack("<IQ", matrix.kind, matrix.offset))
 
 
 def _aligned(position: int, alignment: int) -> int:

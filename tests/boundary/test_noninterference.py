@@ -163,7 +163,7 @@ def test_slow_enormous_and_illegible_tests_change_no_byte(run, figures):
 
 
 def test_agents_that_act_in_their_sandboxes_see_nothing_of_other_hidden_tests_either(run, figures):
-    settings = {"solver": LOOP, "budget": BudgetConfig(tokens=60_000), "context": 16_384}
+    settings = {"agents": ("raw", "hc"), "solver": LOOP, "budget": BudgetConfig(tokens=60_000), "context": 16_384}
     one, other = run(only_add, **settings), run(swapped(only_add, "many"), **settings)
     figures.alike(one, other)
     sent = [wire.decode() for trial, phases in one.phases.items() if trial for wire in phases[0].requests]
@@ -183,7 +183,7 @@ def test_missing_and_unreadable_tests_change_no_byte_before_the_missing_verdict(
         (third / "tests" / "test.sh").symlink_to("gone")
         (third / "solution" / "solve.sh").chmod(0)
 
-    settings = {"agents": ("hc",), "solver": SMALL}
+    settings = {"agents": ("hc",), "solver": TINY}
     whole, damaged = run(datasets.three, **settings), run(datasets.three, before_run=damage, **settings)
     figures.alike(whole, damaged, scored=False)
     # A task whose tests are gone has no verdict: its trials are unscored, not failed.
@@ -208,7 +208,7 @@ def test_after_a_failed_verdict_two_failing_test_sets_cannot_be_told_apart(run, 
 
 @pytest.mark.docker
 def test_in_docker_other_hidden_tests_change_no_byte_either(run, figures):
-    settings = {"agents": ("hc",), "solver": SMALL, "sandbox": "docker"}
+    settings = {"agents": ("hc",), "solver": TINY, "sandbox": "docker"}
     one, other = (run(swapped(only_add, kind), **settings) for kind in ("passing", "many"))
     figures.alike(one, other)
     assert list(one.verdicts.values()) == [[True]] and list(other.verdicts.values()) == [[False]]
@@ -218,6 +218,14 @@ def test_in_docker_other_hidden_tests_change_no_byte_either(run, figures):
 def sound(run):
     """The build as it is, on two test files: the doctored builds' bit is 0 there."""
     return run(only_add, agents=("hc",), solver=SMALL)
+
+
+@pytest.fixture(scope="module")
+def repaired(run):
+    """The same, with trials that repair what fails."""
+    seen = run(only_add, agents=("hc",))
+    assert any(b"An earlier attempt was" in wire for phases in seen.phases.values() for wire in phases[0].requests)
+    return seen
 
 
 def test_two_runs_of_the_same_differ_in_nothing_but_what_is_true_of_one_run(sound, run):
@@ -235,10 +243,9 @@ def test_a_planted_leak_of_one_bit_is_found(request, run, monkeypatch, figures, 
     plant, told = PLANTS[where]
     # An observation is told where something is repaired.
     repairs = where == "an observation"
-    sound: Seen = request.getfixturevalue("original" if repairs else "sound")
-    settings = {} if repairs else {"agents": ("hc",), "solver": SMALL}
+    sound: Seen = request.getfixturevalue("repaired" if repairs else "sound")
     peeking(monkeypatch, plant, in_prompt="prompt" in where)
-    found = leaks(sound, run(swapped(_as_they_are if repairs else only_add, "plain"), **settings))
+    found = leaks(sound, run(swapped(only_add, "plain"), agents=("hc",), solver=SOLVER if repairs else SMALL))
     figures.planted += 1
     figures.found += bool(found)
     assert any(line.endswith(told) for line in found), found

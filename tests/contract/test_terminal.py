@@ -5,8 +5,16 @@ import pytest
 from hc_ray.agent.actions import Action
 from hc_ray.agent.terminal import PLACE, Limits, Observation, Terminal
 from tests.fakes.contract_task import shell as inside
+from tests.fakes.sandbox_home import opened
 
 LIMITS = Limits(seconds=20, most_seconds=60, shown=900)
+
+
+@pytest.fixture(scope="module", params=["bwrap", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.proof])])
+def place(request, public_root):
+    """Docker each time: tests/contract/test_agent_user.py, on what all sandboxes can do alike."""
+    with opened(request.param, public_root) as one:
+        yield one
 
 
 @pytest.fixture
