@@ -8,12 +8,12 @@ from hc_ray.domain.config import TESTERS, EngineConfig, RoleName, SweepConfig
 from hc_ray.domain.errors import ConfigError, ModelError
 from hc_ray.domain.ports import Capabilities
 from hc_ray.domain.profile import Profile, usable
+from hc_ray.domain.trial import WITHOUT_MODEL
 from hc_ray.domain.value import Value, digest_of
 from hc_ray.engines.catalogue import ResolvedModel, catalogue, resolve, resolve_remote
 from hc_ray.engines.profiles import WHOLE_CONTEXT, for_context, of_model, own_settings
 from hc_ray.engines.speed import known_speed
 from hc_ray_actors.engine import EMBEDDED_CONTEXT, capabilities_of, model_of
-from hc_ray_actors.estimate import WITHOUT_MODEL
 
 Planned = tuple[EngineConfig, Profile, str]
 """Engine, profile, digest of model and profile."""

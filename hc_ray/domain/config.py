@@ -17,7 +17,7 @@ from pydantic import (
 from hc_ray.domain.credentials import url_fault
 from hc_ray.domain.engine_config import EngineConfig as EngineConfig
 from hc_ray.domain.engine_config import Sampling as Sampling
-from hc_ray.domain.value import Value, digest_of
+from hc_ray.domain.value import DescribedValue, Value, digest_of
 from hc_ray.domain.variants import named_configs, value_lists
 
 OWN = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<attribute>[A-Za-z_]\w*)(?:@(?P<digest>[0-9a-f]{12}))?")
@@ -38,11 +38,10 @@ TESTERS: tuple[RoleName, ...] = ("tester", "tester_2", "tester_3", "tester_4")
 Form = Literal["chat", "completion"]
 
 
-class TestgenConfig(Value):
+class TestgenConfig(DescribedValue):
     """How self-tests are generated and admitted."""
 
     __test__ = False
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     tests_per_category_min: int = Field(2, ge=2, le=10)
     """Minimum number of tests for each category that applies."""
@@ -79,10 +78,8 @@ class TestgenConfig(Value):
         return self
 
 
-class SolverConfig(Value):
+class SolverConfig(DescribedValue):
     """Every parameter of the search. Its hash identifies the config."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     agent_style: Literal["direct", "loop"] = "direct"
     """How a candidate is made, by every agent. ``loop``: an agent works in its own sandbox, turn by turn, until it
@@ -144,10 +141,8 @@ class SolverConfig(Value):
         return digest_of(self)
 
 
-class BudgetConfig(Value):
+class BudgetConfig(DescribedValue):
     """What a trial may cost."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
 
     tokens: int = Field(6000, ge=1)
     """Token budget of a trial, prompt and completion tokens as the engine counts them; of a lineage's prompts only what

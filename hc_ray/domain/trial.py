@@ -9,6 +9,9 @@ from pydantic import BaseModel, ConfigDict
 from hc_ray.domain.config import AgentName, BudgetConfig, RoleName, SolverConfig
 from hc_ray.domain.value import Value, digest_of
 
+WITHOUT_MODEL: frozenset[AgentName] = frozenset({"oracle", "nop"})
+"""Agents that ask no model."""
+
 
 class TrialKey(Value):
     """Everything that a trial's outcome may depend on, public side only. ``config.json`` holds it in

@@ -15,6 +15,12 @@ class Value(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class DescribedValue(Value):
+    """A value whose fields say at run time what the text below each says: as ``FieldInfo.description``."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
 def canonical_json(data: Any) -> str:
     """JSON with sorted keys and no white space: the text that digests are taken of."""
     return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -35,7 +35,7 @@ class Knee(Value):
     levels: tuple[Level, ...]
     knee: int
     answer_tokens_per_second: float
-    """Of answers alone at the knee: what reading their prompts took is left out."""
+    """Of answers alone, at the best concurrency: what reading their prompts took is left out."""
     prompt_tokens_per_second: float
     """Of prompts alone, as many at once as the knee."""
 

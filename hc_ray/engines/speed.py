@@ -12,7 +12,7 @@ class Speed(Value):
     knee: int
     """The fewest parallel requests that reach 95 % of the best throughput."""
     completion_tokens_per_second: float
-    """Of answers alone at the knee, all requests together."""
+    """Of answers alone, all requests together, at the best concurrency."""
     prompt_tokens_per_second: float | None = None
     """Prompts alone, at the knee."""
     measured: str = ""

@@ -12,7 +12,7 @@ LIMITS = Limits(seconds=20, most_seconds=60, shown=900)
 
 @pytest.fixture(scope="module", params=["bwrap", pytest.param("docker", marks=[pytest.mark.docker, pytest.mark.proof])])
 def place(request, public_root):
-    """Docker each time: tests/contract/test_agent_user.py, on what all sandboxes can do alike."""
+    """Docker is a proof: what both backends do for every command is shown by the sandbox contract in every run."""
     with opened(request.param, public_root) as one:
         yield one
 

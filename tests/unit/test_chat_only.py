@@ -12,9 +12,9 @@ from hc_ray.engines.catalogue import catalogue, remote_profile_path
 from hc_ray.engines.http import HttpModel
 from hc_ray.engines.knee import find_knee
 from hc_ray.engines.speed import REQUEST_SECONDS, Speed, keep_speed, known_speed, request_seconds
+from hc_ray_actors.driver.estimate import FALLBACK_RATE, expected_seconds, remember_rate
 from hc_ray_actors.driver.plan import prepare
 from hc_ray_actors.engine import Engine, located
-from hc_ray_actors.estimate import FALLBACK_RATE, expected_seconds, remember_rate
 from hc_ray_actors.jobs import bench
 from hc_ray_actors.role_models import role_model, role_models
 from hc_ray_actors.trials import RoleSetup, Trials

@@ -18,8 +18,8 @@ from hc_ray.domain.variants import labels, variants
 from hc_ray.reports import report
 from hc_ray.reports.comparison import _correct
 from hc_ray_actors.driver.configs import PlannedConfig, drafts, read_by, settle
+from hc_ray_actors.driver.estimate import expected_tokens
 from hc_ray_actors.driver.plan import _trials
-from hc_ray_actors.estimate import expected_tokens
 from tests.fakes import sweepdir
 from tests.unit.test_orchestrate import BROKEN, TASK, WRONG, Bench, body_of
 

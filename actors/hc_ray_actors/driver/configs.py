@@ -12,12 +12,11 @@ from hc_ray.domain.config import OWN, AgentName, EngineConfig, RoleName, SweepCo
 from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.ports import Capabilities
 from hc_ray.domain.profile import Profile
-from hc_ray.domain.trial import config_hash
+from hc_ray.domain.trial import WITHOUT_MODEL, config_hash
 from hc_ray.domain.value import Value, digest_of, flattened
 from hc_ray.domain.variants import AXES, variants
 from hc_ray.engines.profiles import settled
 from hc_ray.machine import own_code
-from hc_ray_actors.estimate import WITHOUT_MODEL
 from hc_ray_actors.role_models import Planned, role_models
 
 _OF_HC = frozenset({"testgen", "selector", "feedback", "repairs", "patience", "max_rounds", "tournament",

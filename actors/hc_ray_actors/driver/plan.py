@@ -10,7 +10,7 @@ from typing import Any
 from hc_ray.domain.config import EngineConfig, RoleName, SweepConfig
 from hc_ray.domain.errors import ConfigError, DatasetError
 from hc_ray.domain.task import RefusedTask, Task
-from hc_ray.domain.trial import TrialKey
+from hc_ray.domain.trial import WITHOUT_MODEL, TrialKey
 from hc_ray.domain.value import Value, digest_of
 from hc_ray.machine.paths import data_root
 from hc_ray.sandboxes.bwrap import command as bwrap_command
@@ -21,6 +21,7 @@ from hc_ray_actors.address import running_cluster
 from hc_ray_actors.backends import Backends, Choice, choose
 from hc_ray_actors.cluster import Cluster
 from hc_ray_actors.driver.configs import PlannedConfig, drafts, settle
+from hc_ray_actors.driver.estimate import expected_seconds, expected_tokens
 from hc_ray_actors.driver.nodes import BackendsOfNodes, SeenNode, look
 from hc_ray_actors.driver.resumption import reconcile
 from hc_ray_actors.driver.task_choice import (
@@ -34,7 +35,6 @@ from hc_ray_actors.driver.task_choice import (
     with_grading,
     with_network,
 )
-from hc_ray_actors.estimate import WITHOUT_MODEL, expected_seconds, expected_tokens
 from hc_ray_actors.role_models import Planned, role_model
 
 __all__ = ["Plan", "dataset_folder", "prepare", "role_model", "sealed_folder", "with_grading", "with_network"]

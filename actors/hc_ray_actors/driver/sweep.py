@@ -14,7 +14,7 @@ from typing import Any
 from hc_ray.domain.credentials import Censor, scrub, secret_values
 from hc_ray.domain.errors import ActorError, InfrastructureError, StoreError
 from hc_ray.domain.ports import Events
-from hc_ray.domain.trial import TrialKey
+from hc_ray.domain.trial import WITHOUT_MODEL, TrialKey
 from hc_ray.domain.value import Value, canonical_json
 from hc_ray.machine import processor_use
 from hc_ray.reports import report
@@ -25,6 +25,7 @@ from hc_ray_actors.driver.concurrency_window import Slot
 from hc_ray_actors.driver.crew.crew import Crew
 from hc_ray_actors.driver.crew.posts import Post
 from hc_ray_actors.driver.crew.roster import Broken
+from hc_ray_actors.driver.estimate import remember_rate
 from hc_ray_actors.driver.journal import Journal, Lease
 from hc_ray_actors.driver.leak_scan import LeakScan
 from hc_ray_actors.driver.nodes import joined
@@ -35,7 +36,6 @@ from hc_ray_actors.driver.steps import tell_step
 from hc_ray_actors.driver.tracking import Tracking
 from hc_ray_actors.driver.trial_driver import Journeys
 from hc_ray_actors.driver.trial_record import tokens as tokens_of
-from hc_ray_actors.estimate import WITHOUT_MODEL, remember_rate
 from hc_ray_actors.ray_cluster import RayCluster
 from hc_ray_actors.verifiers import record_look
 

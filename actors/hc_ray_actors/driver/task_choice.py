@@ -7,12 +7,12 @@ from pathlib import Path
 from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import ConfigError, DatasetError
 from hc_ray.domain.task import RefusedTask, Task
+from hc_ray.domain.trial import WITHOUT_MODEL
 from hc_ray.domain.value import Value, digest_of
 from hc_ray.machine.paths import configs_dir, data_root
 from hc_ray.tasks.vocabulary import Vocabulary, benchmark
 from hc_ray_actors import verifiers
 from hc_ray_actors.backends import Choice, open_place
-from hc_ray_actors.estimate import WITHOUT_MODEL
 
 
 def dataset_folder(name: str) -> Path:

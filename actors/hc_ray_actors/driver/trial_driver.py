@@ -12,7 +12,7 @@ from hc_ray.domain.credentials import Censor
 from hc_ray.domain.errors import ConfigError, InfrastructureError, LeakError, StoreError
 from hc_ray.domain.events import ErrorEvent, TrialComplete, TrialStart, VerdictEvent
 from hc_ray.domain.task import Task
-from hc_ray.domain.trial import Attempt, Stage, TrialKey, TrialResult
+from hc_ray.domain.trial import WITHOUT_MODEL, Attempt, Stage, TrialKey, TrialResult
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.attempts import Failed, attempt_of, backoff, fault_of, persist
 from hc_ray_actors.driver import trial_files
@@ -23,7 +23,6 @@ from hc_ray_actors.driver.journal import Lease
 from hc_ray_actors.driver.plan import Plan
 from hc_ray_actors.driver.task_setup import Chores
 from hc_ray_actors.driver.trial_record import Record, now, waits_for_verdict
-from hc_ray_actors.estimate import WITHOUT_MODEL
 from hc_ray_actors.trials import Request, Step
 
 T = TypeVar("T")

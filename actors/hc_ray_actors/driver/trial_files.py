@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hc_ray.domain.credentials import Censor
-from hc_ray.domain.trial import ExceptionInfo, TrialResult
+from hc_ray.domain.trial import WITHOUT_MODEL, ExceptionInfo, TrialResult
 from hc_ray.domain.value import readable_json
 from hc_ray.search.trial_outcome import TrialOutcome
 from hc_ray.stores.sweep_directory import SweepStore, parquet
@@ -13,7 +13,6 @@ from hc_ray_actors.driver.journal import Lease
 from hc_ray_actors.driver.resumption import EVIDENCE
 from hc_ray_actors.driver.trajectory import trajectory
 from hc_ray_actors.driver.trial_record import Record
-from hc_ray_actors.estimate import WITHOUT_MODEL
 
 _PACKED = (".parquet", ".tar")
 """Of candidates alone, who had no secret."""

@@ -10,6 +10,7 @@ from hc_ray import __version__
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.task import Task
 from hc_ray.domain.trial import (
+    WITHOUT_MODEL,
     AgentInfo,
     AgentResult,
     Attempt,
@@ -23,7 +24,6 @@ from hc_ray.domain.trial import (
 from hc_ray.search.selection import deciding
 from hc_ray.search.trial_outcome import TrialOutcome
 from hc_ray_actors.driver.plan import Plan
-from hc_ray_actors.estimate import WITHOUT_MODEL
 
 Stretch = Literal["solving", "queue for a verdict", "grading", "queue for a slot", "recording"]
 """What a trial's wall time is made of, with the queues for an engine or a sandbox, which are taken out of solving."""

@@ -3,13 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hc_ray.domain.config import AgentName, RoleName
-from hc_ray.domain.trial import TrialKey
+from hc_ray.domain.config import RoleName
+from hc_ray.domain.trial import WITHOUT_MODEL, TrialKey
 from hc_ray.engines.speed import known_speed
 from hc_ray.machine.remembered import recall, remember
 
-WITHOUT_MODEL: frozenset[AgentName] = frozenset({"oracle", "nop"})
-"""Agents that ask no model."""
 FALLBACK_RATE = 120.0
 """Tokens per second (prompt and completion) assumed until a sweep or a bench on this machine has measured its own."""
 
