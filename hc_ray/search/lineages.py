@@ -232,7 +232,7 @@ class Lineages:
         async def faults(state: State) -> Sequence[str]:
             named = [file.path for file in spec.files if file.located]
             paths = [posixpath.normpath(posixpath.join(spec.workdir, path)) for path in named]
-            gone = await missing(sandbox, paths)
+            gone = await missing(lambda step: step.on(sandbox), paths)
             return [f"Mentioned in the task, but not there: {', '.join(gone)}. Is that intended?"] if gone else []
 
         return faults

@@ -4,9 +4,10 @@ empty, a constant, or the instruction's own words. A property that such a state 
 import ast
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from hc_ray.domain.ports import Sandbox
+from hc_ray.domain.fork_steps import Exec
+from hc_ray.domain.ports import ExecResult
 from hc_ray.domain.suite import SelfTest
 from hc_ray.spec.markdown import blocks
 from hc_ray.spec.spec import Spec
@@ -35,12 +36,12 @@ def named_paths(spec: Spec, tests: Sequence[SelfTest]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(path for path in paths if not path.startswith(_SYSTEM)))[:_MOST]
 
 
-async def missing(sandbox: Sandbox, paths: Sequence[str]) -> tuple[str, ...]:
-    """Those that the untouched environment lacks."""
+async def missing(run: Callable[[Exec], Awaitable[ExecResult]], paths: Sequence[str]) -> tuple[str, ...]:
+    """Those that are not there. ``run``: where to look."""
     if not paths:
         return ()
     script = 'for path; do [ -e "$path" ] || printf "%s\\n" "$path"; done'
-    seen = await sandbox.exec(["sh", "-c", script, "sh", *paths], timeout=20.0)
+    seen = await run(Exec(command=("sh", "-c", script, "sh", *paths), timeout=20.0))
     return tuple(seen.stdout.decode("utf-8", "replace").splitlines())
 
 

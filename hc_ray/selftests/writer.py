@@ -5,6 +5,7 @@ guard; a property that a state has which knows nothing of the task does not disc
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 from hc_ray.agent.budget import Asking, fellows
 from hc_ray.agent.role import Exchange
@@ -112,7 +113,8 @@ class Writer:
 
     async def _against_trivial(self, tests: Sequence[SelfTest]) -> list[SelfTest]:
         """Mark the properties that a state has which knows nothing; shown answers and refusals are the task's own."""
-        lacking = await missing(await self._forks.base(), named_paths(self.spec, tests))
+        untouched = partial(self._forks.in_fork, f"{self._place}-named", [])
+        lacking = await missing(untouched, named_paths(self.spec, tests))
         rows = await self._runs.try_all(self._place, trivial_states(self.spec, lacking, tests), tests)
         passed: dict[str, str] = {}
         for name, row in rows.items():

@@ -5,12 +5,14 @@ import uuid
 import pytest
 
 from hc_ray.domain.errors import DatasetError, SandboxError
+from hc_ray.domain.filetree import Member, pack
 from hc_ray.domain.runner_paths import RUNNER_PYTHON
 from hc_ray.machine import owner as owners
 from hc_ray.machine.owner import current_owner
 from hc_ray.sandboxes import tripwire
 from hc_ray.sandboxes.docker import watchdog
 from hc_ray.sandboxes.docker.client import Daemon
+from hc_ray.sandboxes.docker.container import DockerSandbox
 from hc_ray.sandboxes.docker.reaper import reap
 from hc_ray.sandboxes.docker.sandbox import DockerPlace, probe
 from tests.fakes.contract_task import shell
@@ -153,6 +155,37 @@ async def test_the_difference_of_forks_is_taken_against_the_tasks_image(place, t
     assert await fresh.difference() == difference
 
 
+async def test_untouched_forks_need_no_image_and_what_runs_nothing_does_not_start(place, tmp_path, daemon):
+    task = task_with_environment(tmp_path, {"data.txt": b"1"})
+    root = await place.create(task, "root")
+    child = await root.fork("child")
+    before = len(daemon.images("hc-ray.fork"))
+    await child.put(
+        {"data.txt": b"other", "new/deep": b"3", "/etc/made.d/x": b"4", "/opt/tool/y": b"5", "/bin/z": b"6"}
+    )
+    found = await child.difference()
+    told = {"/app/data.txt", "/app/new", "/app/new/deep", "/etc/made.d", "/etc/made.d/x", "/opt/tool", "/opt/tool/y"}
+    assert told < set(found.changed) and {path[-2:] for path in set(found.changed) - told} == {"/z"}
+    assert not daemon.running(root.container) and not daemon.running(child.container)
+    assert (await child.exec(["true"], timeout=20)).exit_code == 0
+    assert await child.difference() == found, "the daemon says the same once something ran"
+    grandchild = await child.fork("grandchild")
+    assert await grandchild.difference() == found
+    assert await grandchild.get("data.txt") == b"other" and await root.get("data.txt") == b"1"
+    assert len(daemon.images("hc-ray.fork")) == before + 1, "that of the grandchild"
+
+
+async def test_what_was_put_in_the_way_of_a_start_is_no_fault_of_the_machine(place, tmp_path):
+    sandbox = await place.create(task_with_environment(tmp_path), "a")
+    try:
+        await sandbox.put_tar(pack([Member("/proc", "file", data=b"no folder")]).tar)
+    except ValueError:
+        return
+    result = await sandbox.exec(["true"], timeout=20)
+    assert result.exit_code is None and b"must be mounted" in result.stderr
+    assert (await (await place.create(task_with_environment(tmp_path), "b")).exec(["true"], timeout=20)).exit_code == 0
+
+
 async def test_forks_are_flattened_before_the_layers_run_out_and_keep_files_and_variables(tmp_path):
     place = DockerPlace(tmp_path, owner=current_owner(), max_layers=3)
     script = "import os, sys; open('f' + sys.argv[1], 'w').write(os.environ['G']); print(sorted(os.listdir()))"
@@ -194,7 +227,14 @@ async def test_nothing_is_left_after_close_and_closing_twice_is_no_fault(tmp_pat
     assert (daemon.containers(label), daemon.images(label)) == ([], [])
 
 
-async def test_a_sandbox_whose_maker_was_cancelled_is_removed(place, tmp_path, daemon):
+async def test_a_sandbox_whose_maker_was_cancelled_is_removed(place, tmp_path, daemon, monkeypatch):
+    begins = DockerSandbox.begin
+
+    def begins_slowly(sandbox, image):
+        begins(sandbox, image)
+        time.sleep(0.3)
+
+    monkeypatch.setattr(DockerSandbox, "begin", begins_slowly)
     task = task_with_environment(tmp_path)
     await (await place.create(task, "warm")).close()
     name = f"cancelled-{uuid.uuid4().hex[:8]}"
@@ -223,7 +263,9 @@ async def test_what_a_dead_owner_left_is_reaped_and_nothing_else(place, tmp_path
     kept = await theirs.create(task, "theirs")
     monkeypatch.setattr(owners, "_namespace", lambda: 2)
     left = DockerPlace(tmp_path, owner=dead)
-    await (await (await left.create(task, "left")).fork("left-1")).fork("left-2")
+    first = await left.create(task, "left")
+    await first.put({"written": b"1"})
+    await (await first.fork("left-1")).fork("left-2")
     mine = await place.create(task, "mine")
     removed = await asyncio.to_thread(reap)
     assert len([line for line in removed if "left" in line]) == 3
@@ -239,6 +281,7 @@ async def test_what_a_dead_owner_left_is_reaped_and_nothing_else(place, tmp_path
 async def test_a_container_lives_as_long_as_its_owner_renews_its_lease(tmp_path, daemon, monkeypatch):
     place = DockerPlace(tmp_path, owner=current_owner(), lease_seconds=1.0)
     sandbox = await place.create(task_with_environment(tmp_path), "a")
+    await sandbox.exec(["true"], timeout=20)
     await asyncio.sleep(2.5)
     assert daemon.running(sandbox.container)
     monkeypatch.setattr(sandbox, "renew", lambda: None)

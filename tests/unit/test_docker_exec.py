@@ -4,9 +4,10 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hc_ray.sandboxes.docker.difference import merge
+from hc_ray.domain.filetree import Member
+from hc_ray.sandboxes.docker.difference import merge, put_changes
 from hc_ray.sandboxes.docker.exec import Conversation
-from hc_ray.sandboxes.docker.values import Change, path_facts, remedy, split_tag
+from hc_ray.sandboxes.docker.values import Change, PathFacts, path_facts, remedy, split_tag
 
 
 def helper(channel, data):
@@ -53,6 +54,24 @@ def test_what_a_fork_added_stays_added_and_what_was_removed_is_compared_whole():
     assert second == {"/a": "added", "/b": "whole", "/c": "whole"}
     ours = ["/tmp/x", "/opt/hc/y", "/etc/hosts", "/.dockerenv"]
     assert merge({}, [Change(path=path, kind=1) for path in ours]) == {}
+
+
+def test_what_was_put_into_an_untouched_container_is_known_but_for_links_and_changes_of_kind():
+    image = {"/app": "folder", "/app/a": "file", "/bin": "link"}
+
+    def stat(path):
+        return PathFacts(kind=image[path], mode=0o755, size=1) if path in image else None
+
+    def told(*members):
+        found = put_changes(members, stat)
+        return None if found is None else {change.path: change.kind for change in found}
+
+    assert told() == {}
+    assert told(Member("/app/a", "file"), Member("/app/n/m", "file"), Member("/app", "folder")) == {
+        "/app/a": 0, "/app/n": 1, "/app/n/m": 1, "/app": 0,
+    }  # fmt: skip
+    for odd in (("/bin/x", "file"), ("/app/a/x", "file"), ("/app", "file"), ("/app/a", "folder"), ("/n", "link")):
+        assert told(Member("/app/b", "file"), Member(*odd)) is None
 
 
 def test_modes_of_go_ports_of_registries_and_kinds_of_silence_are_read():

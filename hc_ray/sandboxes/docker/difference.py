@@ -4,7 +4,8 @@ diff knows the last one only): that diff says which paths were touched, and each
 import posixpath
 import tarfile
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Literal
 
 from hc_ray.domain.filetree import Member, is_outside, pack
@@ -46,14 +47,40 @@ def merge(inherited: Mapping[str, Touch], changes: Iterable[Change]) -> dict[str
     return touched
 
 
+def put_changes(members: Iterable[Member], stat: Callable[[str], PathFacts | None]) -> list[Change] | None:
+    """What ``docker diff`` says of an untouched container after nothing but these were put into it. None where that is
+    more than their names tell: links, and one kind of thing in the place of another. ``stat``: of the image."""
+    found: dict[str, Change] = {}
+    for member in members:
+        lacking = False
+        for path in (*reversed([*ancestors(member.path)]), member.path):
+            before = None if lacking else stat(path)
+            kind = member.kind if path == member.path else "folder"
+            if kind == "link" or (before is not None and before.kind != kind):
+                return None
+            lacking = before is None
+            if lacking or path == member.path:
+                found.setdefault(path, Change(path=path, kind=int(lacking)))
+    return [*found.values()]
+
+
 class Lineage:
     """Which paths a container and those that it was forked from touched. Asking the daemon is slow (it walks the whole
     image) and most forks are never asked: so it waits until it is needed, or until the container goes while its forks
-    live on. What a parent touched after the fork is in it too: those paths are looked at in vain."""
+    live on; and of an image's container in which nothing ran what was put there is known. What a parent touched after
+    the fork is in it too: those paths are looked at in vain."""
 
-    def __init__(self, daemon: Daemon, parent: "Lineage | None" = None) -> None:
+    def __init__(
+        self,
+        daemon: Daemon,
+        parent: "Lineage | None" = None,
+        stat: Callable[[str], PathFacts | None] | None = None,
+    ) -> None:
+        """``stat``: of the task's image, where nothing ran in the container yet."""
         self._daemon = daemon
         self._parent = parent
+        self._stat = stat if parent is None else None
+        self._put: list[Member] = []
         self._lock = threading.Lock()
         self._children = 0
         self._final: dict[str, Touch] | None = None
@@ -81,7 +108,17 @@ class Lineage:
         with self._lock:
             if self._final is not None:
                 return self._final
-            return merge(self.inherited(), self._daemon.changes(self.container))
+            known = put_changes(self._put, self._stat) if self._stat is not None else None
+            return merge(self.inherited(), self._daemon.changes(self.container) if known is None else known)
+
+    def put(self, members: Iterable[Member]) -> None:
+        """These are written from outside."""
+        if self._stat is not None:
+            self._put += [replace(member, data=b"") for member in members]
+
+    def ran(self) -> None:
+        """Something runs in the container: what it touches is not known beforehand."""
+        self._stat, self._put = None, []
 
     def end(self) -> None:
         """The container is about to be removed."""

@@ -177,6 +177,17 @@ class Ground:
         self.used = True
         return self.daemon.create(image, f"hc-ray-{uuid.uuid4().hex[:16]}", host, config)
 
+    def why_nothing_starts(self, task: Task, image: ImageFacts) -> str | None:
+        """What keeps a container of the task's untouched image from starting; None if nothing does."""
+        container = self.make_container(task, image.id, "control", network=False)
+        try:
+            self.daemon.start(container)
+        except SandboxError as fault:
+            return str(fault)
+        finally:
+            self.daemon.remove(container)
+        return None
+
     def _own_network(self) -> str:
         """The network of this place's sandboxes, made for the first that is given one. On the daemon's default network
         they would reach each other, and whatever else runs there."""
