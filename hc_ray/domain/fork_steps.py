@@ -25,6 +25,18 @@ class Put(Value):
         await sandbox.put(self.files, mode=self.mode)
 
 
+def joined(steps: Sequence[ForkStep[Any]]) -> list[ForkStep[Any]]:
+    """The same with fewer calls: files that are written one after another in one mode are written at once."""
+    found: list[ForkStep[Any]] = []
+    for step in steps:
+        last = found[-1] if found else None
+        if isinstance(step, Put) and isinstance(last, Put) and last.mode == step.mode:
+            found[-1] = Put(files=last.files | step.files, mode=step.mode)
+        else:
+            found.append(step)
+    return found
+
+
 class PutTar(Value):
     tar: bytes
 
@@ -56,6 +68,7 @@ class ForksInOneCall(Protocol):
 async def in_fork(sandbox: Sandbox, name: str, before: Sequence[ForkStep[Any]], last: ForkStep[T]) -> T:
     """Fork a sandbox, take the steps in the fork, close it whatever happens, and answer what the last step did. Raises
     what a step raises: none after it is taken."""
+    before = joined(before)
     if isinstance(sandbox, ForksInOneCall):
         return await sandbox.in_fork(name, before, last)
     fork = await sandbox.fork(name)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hc_ray.domain.errors import SandboxError
+from hc_ray.domain.filetree import unpack
 from hc_ray.domain.ports import Difference, ExecResult
 from hc_ray.domain.task import Task
 
@@ -48,6 +49,10 @@ class MemorySandbox:
     async def put_tar(self, tar: bytes) -> None:
         self.done.append("put_tar")
         self.tars.append(tar)
+        for member in unpack(tar).members:
+            self.files[member.path] = member.data
+            if member.mode & 0o100:
+                self.executable.add(member.path)
 
     async def get(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
         return self.files.get(path)

@@ -26,6 +26,7 @@ from hc_ray.blind.sealing.variables import resolve_templates
 from hc_ray.blind.sealing.vault import VerifierSpec, check_expected, load_spec, sealed_files
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import DatasetError, SandboxError, VerifierError
+from hc_ray.domain.filetree import Member, pack
 from hc_ray.domain.ports import Sandbox, SandboxPlace
 from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_LIB, machinery_command
 from hc_ray.domain.task import Grading, Task
@@ -165,11 +166,12 @@ def sandbox_name(purpose: str, task: Task) -> str:
 
 
 async def put_files(sandbox: Sandbox, folder: str, files: Files) -> None:
-    """Write sealed files below ``folder``, executable ones executable."""
-    for mode, executable in ((0o644, False), (0o755, True)):
-        chosen = {f"{folder}/{path}": content for path, (content, bit) in files.items() if bit is executable}
-        if chosen:
-            await sandbox.put(chosen, mode=mode)
+    """Write sealed files below ``folder``, executable ones executable: all at once, since each writing starts a process
+    of the daemon's."""
+    members = [Member(f"{folder}/{path}", "file", 0o755 if bit else 0o644, data=content)
+               for path, (content, bit) in files.items()]  # fmt: skip
+    if members:
+        await sandbox.put_tar(pack(members, stamp=time.time()).tar)
 
 
 def probing(sandbox: Sandbox) -> Ask:
