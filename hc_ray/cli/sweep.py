@@ -24,6 +24,7 @@ from hc_ray.cli.options import (
     sweep_store,
     takes,
 )
+from hc_ray.machine.paths import configs_dir
 
 if TYPE_CHECKING:
     from hc_ray.domain.config import SweepConfig
@@ -118,7 +119,7 @@ def _settings(
         base = stored_config(str(out)).model_dump(mode="json", exclude_unset=True)
         return config_from(None, flags, base=base, sets=sets)
     if config is None and flags["--path"] is None:
-        config = "demo"
+        config = str(configs_dir() / "demo.yaml")  # whatever is called demo in the folder that it is started from
     return config_from(config, flags, sets=sets)
 
 

@@ -186,3 +186,12 @@ def test_a_real_bash_completes_by_the_installed_script(tmp_path):
             'COMP_CWORD=2; _hc_ray_completion hc-ray --sa sweep; echo "${COMPREPLY[@]}"')  # fmt: skip
     env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path)}
     assert ran("bash", "-c", line, env=env, check=True).stdout.splitlines() == ["--sandbox"]
+
+
+def test_bare_sweep_is_the_demo_whatever_lies_where_it_is_started(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
+    (tmp_path / "demo").mkdir()
+    told = ["sweep", "--dry-run", "--json", "--engine", "scripted", "--script", "tests.fakes.scripts:answer"]
+    assert cli.run(told) == 0
+    assert json.loads(capsys.readouterr().out)["config"]["tags"] == ["demo"]
