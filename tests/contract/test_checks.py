@@ -43,3 +43,27 @@ async def test_checks_read_the_workdir_as_it_was_and_may_be_shell_scripts(runs: 
     wrong = await runs.try_out("wrong", {"data.txt": ""}, written.tests)
     assert [cell.outcome for cell in right] == ["pass", "pass"], right
     assert [cell.outcome for cell in wrong] == ["fail", "fail"] and "lines were lost" in wrong[1].detail
+
+
+ENDS = '''```python
+def test_ends_without_a_word():
+    """boundary | "Double each line of data.txt in place." """
+    import os, sys
+    print("No module named pytest", file=sys.stderr, flush=True)
+    os._exit(1)
+
+
+def test_runs_where_the_task_does():
+    """happy_path | "Double each line of data.txt in place." """
+    import sys
+    assert not sys.executable.startswith("/opt/hc"), "the task has a Python of its own"
+```
+'''
+
+
+async def test_a_check_that_ends_its_interpreter_does_not_move_the_others_to_another(runs: SuiteRuns) -> None:
+    written = file_tester.read(Completion(text=ENDS), SPEC)
+    assert not isinstance(written, Malformed)
+    ended, other = await runs.try_out("ends", {}, written.tests)
+    alone = (await runs.try_out("alone", {}, written.tests[1:]))[0]
+    assert ended.outcome in ("fail", "error") and other.outcome == alone.outcome
