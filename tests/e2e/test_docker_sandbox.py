@@ -13,8 +13,10 @@ from hc_ray.sandboxes import tripwire
 from hc_ray.sandboxes.docker import watchdog
 from hc_ray.sandboxes.docker.client import Daemon
 from hc_ray.sandboxes.docker.container import DockerSandbox
+from hc_ray.sandboxes.docker.place import Ground
 from hc_ray.sandboxes.docker.reaper import reap
 from hc_ray.sandboxes.docker.sandbox import DockerPlace, probe
+from hc_ray.sandboxes.docker.values import DaemonRefusal
 from tests.fakes.contract_task import shell
 from tests.fakes.docker_tasks import task_with_environment
 
@@ -184,6 +186,41 @@ async def test_what_was_put_in_the_way_of_a_start_is_no_fault_of_the_machine(pla
     result = await sandbox.exec(["true"], timeout=20)
     assert result.exit_code is None and b"must be mounted" in result.stderr
     assert (await (await place.create(task_with_environment(tmp_path), "b")).exec(["true"], timeout=20)).exit_code == 0
+
+
+async def test_a_container_that_ended_under_a_difference_is_no_fault_of_the_difference(place, tmp_path, daemon):
+    sandbox = await place.create(task_with_environment(tmp_path), "a")
+    await sandbox.exec(["true"], timeout=20)
+    daemon.kill(sandbox.container)
+    with pytest.raises(SandboxError) as caught:
+        await sandbox.put_tar(pack([], ["/app/data.txt"]).tar)
+    assert not isinstance(caught.value, ValueError)
+
+
+async def test_nothing_runs_unfenced_and_a_failed_fence_is_no_candidates_fault(
+    place, tmp_path, daemon, monkeypatch
+):
+    sandbox = await place.create(task_with_environment(tmp_path), "a", network=True)
+    await sandbox.put({"data.txt": b"of a candidate"})
+    fences = iter([DaemonRefusal("no chain"), None])
+
+    def fence(*_, **__):
+        if fault := next(fences):
+            raise fault
+
+    monkeypatch.setattr(Ground, "fence", fence)
+    with pytest.raises(SandboxError, match="no chain"):
+        await sandbox.exec(["true"], timeout=20)
+    assert not daemon.running(sandbox.container)
+    assert (await sandbox.exec(["true"], timeout=20)).exit_code == 0 and next(fences, "asked") == "asked"
+
+
+async def test_a_put_that_failed_leaves_a_difference_that_can_be_read(place, tmp_path):
+    sandbox = await place.create(task_with_environment(tmp_path), "a")
+    await sandbox.put({"kept": b"1"})
+    with pytest.raises(ValueError, match="cannot be written"):
+        await sandbox.put({"n" * 300: b"2"})
+    assert (await sandbox.difference()).changed == ("/app/kept",)
 
 
 async def test_forks_are_flattened_before_the_layers_run_out_and_keep_files_and_variables(tmp_path):

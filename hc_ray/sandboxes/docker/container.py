@@ -1,10 +1,6 @@
 """One sandbox as a Docker container: state is the writable layer, a fork is a commit, or another container of the image
-where nothing was written. A container is created at once and starts with the first command that runs in it: most of
-what a state is asked (its files, its difference) the daemon answers of one that never ran, at a third of the cost."""
+where nothing was written."""
 
-import contextlib
-import socket
-import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -16,10 +12,9 @@ from hc_ray.domain.task import Task
 from hc_ray.sandboxes.docker.difference import Lineage, difference
 from hc_ray.sandboxes.docker.exec import converse, removal, request
 from hc_ray.sandboxes.docker.living import Living, Ticket
-from hc_ray.sandboxes.docker.place import FORK_LABEL, STORAGE_MB, Ground, working_directory
-from hc_ray.sandboxes.docker.stream import Pulse
-from hc_ray.sandboxes.docker.values import Absent, DaemonGone, DaemonRefusal, ImageFacts, Unwritable
-from hc_ray.sandboxes.docker.watchdog import check_disk, end_first_process
+from hc_ray.sandboxes.docker.place import FORK_LABEL, Ground, working_directory
+from hc_ray.sandboxes.docker.values import Absent, DaemonRefusal, ImageFacts, Unwritable
+from hc_ray.sandboxes.docker.watchdog import check_disk
 
 
 class DockerSandbox(Living):
@@ -37,42 +32,15 @@ class DockerSandbox(Living):
         layers: int | None = None,
         parent: Lineage | None = None,
     ) -> None:
-        self._ground = ground
-        self._daemon = ground.daemon
-        self._task = task
-        self._image = image
-        self._name = name
-        self._network = network
+        super().__init__(ground, task, image, name, network=network, fork_image=fork_image, parent=parent)
         self._account = ground.account(task, image, task.agent_user or image.user)
         """Whom commands run as; None for root."""
-        self._fork_image = fork_image
         self._layers = image.layers if layers is None else layers
-        self._lineage = Lineage(ground.daemon, parent, lambda path: ground.baseline(task, image).stat(path))
-        self._lock = threading.Lock()
-        self._starting = threading.Lock()
-        self._started = False
-        self._written = False
-        """Something was put here, or ran."""
-        self._closed = False
-        self._dead: str | None = None
-        self._pulse: Pulse | None = None
-        """That of the daemon under which the container began."""
-        self._pristine = fork_image is None
-        """Nothing of a candidate was in here yet: what goes wrong now is the machinery's fault."""
         self._workdir = working_directory(task, image)
-        self._owner_wire: socket.socket | None = None
-        """The container's standard input: the container ends when nobody holds it any more."""
-        self.container = ""
-        self.storage_bytes = (task.environment.storage_mb or STORAGE_MB) << 20
 
     @property
     def workdir(self) -> str:
         return self._workdir
-
-    @property
-    def alive(self) -> bool:
-        """Whether it was not killed."""
-        return self._dead is None
 
     @classmethod
     def taken_over(cls, ground: Ground, task: Task, image: ImageFacts, ticket: Ticket) -> "DockerSandbox":
@@ -89,64 +57,6 @@ class DockerSandbox(Living):
             raise Unwritable("the sandbox was ended by what ran in it")
         ground.enter(ticket.container, found)
         return found
-
-    def begin(self, image: str) -> None:
-        """Create the container."""
-        self._pulse = self._ground.pulse()
-        self.container = self._ground.make_container(self._task, image, self._name, network=self._network)
-        self._lineage.container = self.container
-        self._ground.enter(self.container, self)
-        try:
-            if self._task.grading == "shared":  # what lies under its mounts cannot be written before they are there
-                self._start()
-            if self._ground.closing.is_set():
-                raise SandboxError("this place of sandboxes is closed")
-        except BaseException:
-            self._ground.leave(self.container)
-            self._let_go()
-            self._daemon.remove(self.container)
-            raise
-
-    def _start(self) -> None:
-        """Start the container, if that was not done yet. Raises ``DaemonRefusal`` where what was put into it is in the
-        way, another ``SandboxError`` where the machinery is at fault."""
-        with self._starting:
-            if self._started or self._dead is not None:
-                return
-            self._written = True
-            self._lineage.ran()
-            try:
-                self._owner_wire = self._daemon.hold(self.container)
-                self._daemon.start(self.container)
-            except DaemonRefusal as refusal:
-                self._check_daemon()
-                if self._pristine or (fault := self._ground.why_nothing_starts(self._task, self._image)):
-                    raise SandboxError(str(refusal if self._pristine else fault)) from None
-                raise
-            self._started = True
-            self.fence()
-
-    def fence(self) -> None:
-        """Keep what runs here from the cluster's addresses, where it has a network."""
-        if self._network and self._started:
-            self._ground.fence(self.container, self._image)
-
-    def renew(self) -> None:
-        """Tell the container that its owner lives."""
-        with contextlib.suppress(OSError):  # it has ended: whoever uses it next is told
-            if self._owner_wire is not None:
-                self._owner_wire.send(b".", socket.MSG_DONTWAIT)
-
-    def _let_go(self) -> None:
-        wire, self._owner_wire = self._owner_wire, None
-        if wire is not None:
-            wire.close()
-
-    def kill(self, reason: str) -> None:
-        """End every process; the files stay readable."""
-        self._dead = self._dead or reason
-        end_first_process(self._daemon.process(self.container), self.container)
-        self._daemon.kill(self.container)
 
     async def exec(
         self,
@@ -176,6 +86,9 @@ class DockerSandbox(Living):
             self._start()
             self._pristine, started = False, time.monotonic()
             wire = self._start_helper()
+        except Unwritable as fault:
+            self.kill("what was put there is in the way")
+            return ExecResult(exit_code=None, stdout=b"", stderr=f"hc: {fault}".encode())
         except DaemonRefusal as refusal:
             self._check_daemon()
             if pristine:
@@ -220,6 +133,7 @@ class DockerSandbox(Living):
         except Absent:
             raise
         except DaemonRefusal as refusal:
+            self._lineage.ran()  # how much of it was written, the daemon knows
             self._check_daemon()
             raise Unwritable(f"the files cannot be written: {refusal}") from None
 
@@ -236,11 +150,8 @@ class DockerSandbox(Living):
         self._check_open()
         if self._dead is not None:
             raise Unwritable(f"nothing can be removed in a sandbox that was killed: {self._dead}")
-        try:
-            self._start()
-            wire = self._start_helper()
-        except DaemonRefusal as refusal:
-            raise Unwritable(f"nothing can be removed there: {refusal}") from None
+        self._start()
+        wire = self._start_helper()
         said = converse(wire, removal(paths), timeout=60.0, limit=0)
         if said.report is None:
             self._check_daemon()
@@ -301,29 +212,3 @@ class DockerSandbox(Living):
             self._daemon.remove_image(image)
             raise
         return child
-
-    async def close(self) -> None:
-        await self._ground.call(self.close_now)
-
-    def close_now(self) -> None:
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-        self._dead = self._dead or "it was closed"
-        self._lineage.end()
-        self._daemon.remove(self.container)
-        self._let_go()
-        self._ground.leave(self.container)
-        if self._fork_image is not None:
-            self._daemon.remove_image(self._fork_image)
-
-    def _check_daemon(self) -> None:
-        """Raises when the daemon was stopped or restarted since this container began: what ended in it is no
-        candidate's doing then."""
-        if self._pulse is not None and not self._pulse.beats():
-            raise DaemonGone("the Docker daemon was stopped or restarted while a sandbox ran")
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise SandboxError(f"the sandbox {self._name} is closed")

@@ -108,7 +108,8 @@ class Lineage:
         with self._lock:
             if self._final is not None:
                 return self._final
-            known = put_changes(self._put, self._stat) if self._stat is not None else None
+            stat = self._stat
+            known = put_changes([*self._put], stat) if stat is not None else None
             return merge(self.inherited(), self._daemon.changes(self.container) if known is None else known)
 
     def put(self, members: Iterable[Member]) -> None:

@@ -2,21 +2,18 @@
 place on the same daemon, and graded in from out of the candidate's reach."""
 
 import socket
-import threading
 from collections.abc import Callable, Mapping
 
 from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.ports import Changes
-from hc_ray.domain.task import Task
 from hc_ray.domain.value import Value
 from hc_ray.sandboxes.docker import shared as docker_shared
 from hc_ray.sandboxes.docker.account import Account
-from hc_ray.sandboxes.docker.client import Daemon
-from hc_ray.sandboxes.docker.difference import Lineage, Touch
+from hc_ray.sandboxes.docker.difference import Touch
 from hc_ray.sandboxes.docker.exec import HELPER
-from hc_ray.sandboxes.docker.place import Ground
+from hc_ray.sandboxes.docker.lifecycle import Lifecycle
 from hc_ray.sandboxes.docker.shared import UNREAD
-from hc_ray.sandboxes.docker.values import DaemonRefusal, ImageFacts, Unwritable
+from hc_ray.sandboxes.docker.values import DaemonRefusal, Unwritable
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Docker's own, where the image names none."""
@@ -59,27 +56,10 @@ class Lifeline:
             wire.close()
 
 
-class Living:
-    """Mixed into ``DockerSandbox``; ``ports.HandsOver`` and ``ports.Gradable`` say what each method means."""
+class Living(Lifecycle):
+    """Half of ``DockerSandbox``; ``ports.HandsOver`` and ``ports.Gradable`` say what each method means."""
 
-    _ground: Ground
-    _daemon: Daemon
-    _task: Task
-    _image: ImageFacts
-    _lineage: Lineage
-    _lock: threading.Lock
     _account: Account | None
-    _fork_image: str | None
-    _closed: bool
-    _dead: str | None
-    _owner_wire: socket.socket | None
-    container: str
-
-    def kill(self, reason: str) -> None:
-        raise NotImplementedError
-
-    def _check_daemon(self) -> None:
-        raise NotImplementedError
 
     def _start_helper(self) -> socket.socket:
         """``hc_exec``, from where nothing in the sandbox can move it."""

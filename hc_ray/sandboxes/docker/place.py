@@ -1,6 +1,7 @@
 """What the sandboxes of one place share: the daemon, images, labels, limits and threads."""
 
 import asyncio
+import contextlib
 import threading
 import uuid
 from collections.abc import Callable, Collection, Mapping
@@ -19,10 +20,11 @@ from hc_ray.sandboxes.docker.difference import Baseline, Budget
 from hc_ray.sandboxes.docker.fence import SYSCTLS, fence
 from hc_ray.sandboxes.docker.images import MACHINE_LABEL, OWNER_LABEL, Images
 from hc_ray.sandboxes.docker.stream import Pulse
-from hc_ray.sandboxes.docker.values import ImageFacts
+from hc_ray.sandboxes.docker.values import DaemonRefusal, ImageFacts
 
 if TYPE_CHECKING:
     from hc_ray.sandboxes.docker.container import DockerSandbox
+    from hc_ray.sandboxes.docker.lifecycle import Lifecycle
     from hc_ray.sandboxes.docker.living import Lifeline
 
 NAME_LABEL = "hc-ray.name"
@@ -51,7 +53,7 @@ T = TypeVar("T")
 S = TypeVar("S", bound="DockerSandbox")
 
 
-Housed: TypeAlias = "DockerSandbox | Lifeline"
+Housed: TypeAlias = "Lifecycle | Lifeline"
 """A sandbox as its place sees it, or what stays here of one that was given away."""
 
 
@@ -177,16 +179,19 @@ class Ground:
         self.used = True
         return self.daemon.create(image, f"hc-ray-{uuid.uuid4().hex[:16]}", host, config)
 
-    def why_nothing_starts(self, task: Task, image: ImageFacts) -> str | None:
-        """What keeps a container of the task's untouched image from starting; None if nothing does."""
-        container = self.make_container(task, image.id, "control", network=False)
+    def try_start(self, task: Task, image: ImageFacts, *, network: bool) -> None:
+        """Raises ``SandboxError`` (and no ``DaemonRefusal``) where not even a container of the task's untouched image
+        starts."""
+        container = None
         try:
+            container = self.make_container(task, image.id, "control", network=network)
             self.daemon.start(container)
-        except SandboxError as fault:
-            return str(fault)
+        except DaemonRefusal as refusal:
+            raise SandboxError(str(refusal)) from None
         finally:
-            self.daemon.remove(container)
-        return None
+            if container is not None:
+                with contextlib.suppress(SandboxError):
+                    self.daemon.remove(container)
 
     def _own_network(self) -> str:
         """The network of this place's sandboxes, made for the first that is given one. On the daemon's default network

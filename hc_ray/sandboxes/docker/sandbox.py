@@ -1,13 +1,15 @@
 """Sandboxes as Docker containers: every limit that Docker has is set, and a watchdog stands in for the disk quota that
 overlay2 lacks. The parts: ``connection`` (the SDK), ``client``, ``availability`` (which tasks it can take), ``images``,
-``place`` (what they share), ``container`` (one sandbox), ``exec`` (one command), ``difference``."""
+``place`` (what they share), ``container`` (one sandbox), ``lifecycle`` (how it begins and ends), ``exec`` (one
+command), ``difference``."""
 
+import contextlib
 import os
 import threading
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from hc_ray.domain.errors import DatasetError
+from hc_ray.domain.errors import DatasetError, SandboxError
 from hc_ray.domain.task import Task
 from hc_ray.sandboxes.docker.availability import refusal
 from hc_ray.sandboxes.docker.connection import why_not
@@ -131,7 +133,8 @@ class DockerPlace:
     def _close(self) -> None:
         ground = self._ground
         for sandbox in ground.housed().values():
-            sandbox.close_now()
+            with contextlib.suppress(SandboxError):  # what is left of it bears this place's label
+                sandbox.close_now()
         if ground.used:
             mine = f"{PLACE_LABEL}={ground.id}"
             for container, _, _ in ground.daemon.containers(mine):

@@ -218,10 +218,11 @@ class Driver:
         borrowed = ["env", f"PYTHONPATH={self.plan['pytest']}", *own]
         for by in (own, borrowed):
             code, out, err = run(by)
-            if out or code is None:
+            lacks = b"No module named pytest" in err
+            if code is None or (out and not lacks):
                 self._checks_by = by
                 return code, out, err
-            if b"No module named pytest" not in err:  # it ended before pytest could say anything, or pytest is broken
+            if not lacks:  # it ended before pytest could say anything, or pytest is broken
                 break
         for by in (own, borrowed):
             code, _, _ = child.run([*by, "--version"], cwd=self.scratch, scratch=self.scratch, timeout=20, cpu=20)
@@ -230,6 +231,7 @@ class Driver:
                 break
         else:
             self._checks_by = [sys.executable, "-m", "pytest"]
+        self.workdir.restore()  # what was tried above may have run
         return run(self._checks_by)
 
     def _file(self, test: dict[str, Any], path: Path) -> Result:
