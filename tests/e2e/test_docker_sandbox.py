@@ -197,9 +197,7 @@ async def test_a_container_that_ended_under_a_difference_is_no_fault_of_the_diff
     assert not isinstance(caught.value, ValueError)
 
 
-async def test_nothing_runs_unfenced_and_a_failed_fence_is_no_candidates_fault(
-    place, tmp_path, daemon, monkeypatch
-):
+async def test_nothing_runs_unfenced_and_a_failed_fence_is_no_candidates_fault(place, tmp_path, daemon, monkeypatch):
     sandbox = await place.create(task_with_environment(tmp_path), "a", network=True)
     await sandbox.put({"data.txt": b"of a candidate"})
     fences = iter([DaemonRefusal("no chain"), None])
