@@ -130,7 +130,9 @@ async def test_a_container_that_a_candidate_ends_is_its_fault_and_one_that_the_d
     place = DockerPlace(tmp_path, owner=current_owner())
     try:
         task = task_with_environment(tmp_path)
-        guilty, innocent, waiting = [await place.create(task, name) for name in ("guilty", "innocent", "waiting")]
+        names = ("guilty", "innocent", "waiting", "untouched")
+        guilty, innocent, waiting, untouched = [await place.create(task, name) for name in names]
+        assert (await waiting.exec(["true"], timeout=20)).exit_code == 0
         ended = await guilty.exec(["sh", "-c", "kill -9 -1; kill -9 1; sleep 9"], timeout=20)
         assert ended.exit_code is None and (await innocent.exec(["true"], timeout=20)).exit_code == 0
         running = asyncio.ensure_future(innocent.exec(["sleep", "30"], timeout=60))
@@ -141,6 +143,7 @@ async def test_a_container_that_a_candidate_ends_is_its_fault_and_one_that_the_d
         await asyncio.to_thread(on_own_daemon.start)
         with pytest.raises(SandboxError, match="stopped or restarted"):
             await waiting.exec(["true"], timeout=20)
+        assert (await untouched.exec(["true"], timeout=20)).exit_code == 0, "nothing of it ended: it had not begun"
         assert (await (await place.create(task, "fresh")).exec(["true"], timeout=20)).exit_code == 0
     finally:
         await place.close()
