@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from hc_ray.domain.events import ProcessorUse
 
@@ -15,6 +16,8 @@ SANDBOXES = "tests and commands"
 OTHER = "other processes"
 ORPHANS = "ended orphans, killed sandboxes among them"
 """What process 1 has waited for, since nobody else was left."""
+_WHOLE = (OTHER, "Ray", "Docker", "engine")
+"""Kinds that what they start belongs to, too."""
 _ACTORS = ("Engine", "Sandboxes", "Verifiers", "Trials", "Tracker")
 _DAEMONS = {
     "raylet": "Ray", "gcs_server": "Ray", "ray/dashboard/": "Ray", "ray/_private/": "Ray", "ray::": "Ray",
@@ -23,41 +26,44 @@ _DAEMONS = {
 
 
 class ProcessorMeter:
-    """Processor seconds since the last look. A process that came and went between two looks counts with whoever waited
-    for it, so that nothing is lost that a living process has reaped."""
+    """Processor seconds since the last look. What a process used after the last look that saw it counts with whoever
+    waited for it, so that nothing is lost that a living process has reaped."""
 
-    def __init__(self) -> None:
-        self._last = self._totals()
+    def __init__(self, look: Callable[[], "list[Process]"] | None = None) -> None:
+        """``look`` lists all processes; by default it reads this machine's ``/proc``."""
+        self._look = look or _processes
+        self._last: dict[_Id, Process] = {}
+        self._kinds: dict[_Id, str] = {}
+        self.since()
 
     def since(self) -> dict[str, float]:
         """By kind; what used nothing is left out."""
-        totals = self._totals()
-        used = {kind: max(0.0, seconds - self._last[kind]) for kind, seconds in totals.items()}
-        self._last = totals
-        return {kind: round(seconds, 2) for kind, seconds in sorted(used.items()) if seconds >= 0.01}
-
-    def _totals(self) -> defaultdict[str, float]:
+        processes = {process.id: process for process in self._look()}
+        self._kinds = _kinds(processes, self._kinds)
+        counted = self._counted_before(processes)
+        ticks: defaultdict[str, int] = defaultdict(int)
+        for id_, process in processes.items():
+            last, kind = self._last.get(id_), self._kinds[id_]
+            ticks[kind] += process.own - (last.own if last else 0)
+            of_children = ORPHANS if process.pid == 1 else kind if kind in _WHOLE else SANDBOXES
+            ticks[of_children] += max(0, process.reaped - (last.reaped if last else 0) - counted[id_])
+        self._last = processes
         tick = os.sysconf("SC_CLK_TCK")
-        processes = dict(_processes())
-        kinds: dict[int, str] = {}
+        return {kind: round(used / tick, 2) for kind, used in sorted(ticks.items()) if used > 0}
 
-        def kind_of(pid: int) -> str:
-            """Its own kind, or that of what its nearest known ancestor starts."""
-            if pid not in kinds:
-                kinds[pid] = OTHER  # a loop of parents cannot be, but what is read here is not one moment's
-                own = _own_kind(pid)
-                parent = processes[pid][0] if pid in processes else 0
-                above = kind_of(parent) if not own and parent in processes else OTHER
-                kinds[pid] = own or (above if above in (OTHER, "Ray", "Docker", "engine") else SANDBOXES)
-            return kinds[pid]
-
-        totals: defaultdict[str, float] = defaultdict(float)
-        for pid, (_, own, reaped) in processes.items():
-            kind = kind_of(pid)
-            totals[kind] += own / tick
-            of_children = kind if kind in (OTHER, "Ray", "Docker", "engine") else SANDBOXES
-            totals[ORPHANS if pid == 1 else of_children] += reaped / tick
-        return totals
+    def _counted_before(self, processes: dict["_Id", "Process"]) -> defaultdict["_Id", int]:
+        """Reaper → ticks of processes that ended, which earlier looks counted already and the reaper's time of children
+        has now. The reaper is the nearest living ancestor, at last process 1."""
+        last_by_pid = {process.pid: process for process in self._last.values()}
+        counted: defaultdict[_Id, int] = defaultdict(int)
+        for id_, process in self._last.items():
+            if id_ not in processes:
+                above: Process | None = process
+                while above and above.id not in processes:
+                    above = last_by_pid.get(above.parent)
+                if reaper := above or last_by_pid.get(1):
+                    counted[reaper.id] += process.own + process.reaped
+        return counted
 
 
 async def watch(emit: Callable[[ProcessorUse], None]) -> None:
@@ -69,6 +75,43 @@ async def watch(emit: Callable[[ProcessorUse], None]) -> None:
         used = await asyncio.to_thread(use.since)
         emit(ProcessorUse(seconds=round(now - since, 3), cores=os.cpu_count() or 1, used=used))
         since = now
+
+
+_Id = tuple[int, int]
+"""Process number and when it started, in ticks since the boot: a number alone is used again."""
+
+
+class Process(NamedTuple):
+    pid: int
+    started: int
+    parent: int
+    own: int
+    """Clock ticks of its own."""
+    reaped: int
+    """Clock ticks of the children that it has waited for, theirs included."""
+
+    @property
+    def id(self) -> _Id:
+        return self.pid, self.started
+
+
+def _kinds(processes: dict[_Id, Process], known: dict[_Id, str]) -> dict[_Id, str]:
+    """What a process is now: its command may have changed. An orphan stays what it was when its parent lived."""
+    by_pid = {process.pid: process for process in processes.values()}
+    kinds: dict[_Id, str] = {}
+
+    def kind_of(process: Process) -> str:
+        """Its own kind, or that of what its nearest known ancestor starts."""
+        if process.id not in kinds:
+            kinds[process.id] = OTHER  # a loop of parents cannot be, but what is read here is not one moment's
+            own, parent = _own_kind(process.pid), by_pid.get(process.parent)
+            if not own and process.parent == 1:
+                own = known.get(process.id)
+            above = kind_of(parent) if not own and parent else OTHER
+            kinds[process.id] = own or (above if above in _WHOLE else SANDBOXES)
+        return kinds[process.id]
+
+    return {id_: kind_of(process) for id_, process in processes.items()}
 
 
 def _own_kind(pid: int) -> str | None:
@@ -90,8 +133,7 @@ def _own_kind(pid: int) -> str | None:
                  if sign in (program if kind == "Docker" else command[:400])), None)  # fmt: skip
 
 
-def _processes() -> list[tuple[int, tuple[int, int, int]]]:
-    """Process → its parent, its own clock ticks and those of the children that it has waited for."""
+def _processes() -> list[Process]:
     found = []
     for name in os.listdir("/proc"):  # noqa: PTH208 (hundreds of Path objects a look)
         if name.isdigit():
@@ -99,6 +141,6 @@ def _processes() -> list[tuple[int, tuple[int, int, int]]]:
                 fields = Path(f"/proc/{name}/stat").read_bytes().rpartition(b")")[2].split()
             except OSError:
                 continue
-            found.append((int(name), (int(fields[1]), int(fields[11]) + int(fields[12]),
-                                      int(fields[13]) + int(fields[14]))))  # fmt: skip
+            found.append(Process(int(name), int(fields[19]), int(fields[1]), int(fields[11]) + int(fields[12]),
+                                  int(fields[13]) + int(fields[14])))  # fmt: skip
     return found

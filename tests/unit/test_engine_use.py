@@ -1,9 +1,11 @@
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 
+from hc_ray.machine.processor_use import ORPHANS, SANDBOXES, Process, ProcessorMeter
 from hc_ray.reports.engine_use import engine_html, engine_lines, engine_use
 from tests.fakes.sweepdir import MemoryStore
 
@@ -75,3 +77,21 @@ def test_what_a_driver_and_its_children_used_is_told_apart():
     used, after = json.loads(done.stdout)
     assert used["driver"] >= 0.25 and used["tests and commands"] >= 0.25
     assert after.get("tests and commands", 0.0) < 0.25
+
+
+def test_what_an_orphan_used_is_counted_once_wherever_it_is_waited_for():
+    # Process 1 · this process · a shell of its own · a command of that shell. Numbers that no process has.
+    shell, command = 2**30, 2**30 + 1
+    mine = Process(os.getpid(), 1, 1, 0, 0)
+    looks = iter([
+        [Process(1, 0, 0, 0, 500), mine],
+        [Process(1, 0, 0, 0, 500), mine, Process(shell, 5, mine.pid, 10, 0), Process(command, 6, shell, 30, 0)],
+        # The shell ended and was waited for; its command, now an orphan, works on.
+        [Process(1, 0, 0, 0, 500), mine._replace(reaped=10), Process(command, 6, 1, 50, 0)],
+        # It used 5 more, ended, and left 55 in all with process 1.
+        [Process(1, 0, 0, 0, 555), mine._replace(reaped=10)],
+    ])  # fmt: skip
+    meter, tick = ProcessorMeter(lambda: next(looks)), os.sysconf("SC_CLK_TCK")
+    assert meter.since() == {SANDBOXES: 40 / tick}
+    assert meter.since() == {SANDBOXES: 20 / tick}
+    assert meter.since() == {ORPHANS: 5 / tick}
