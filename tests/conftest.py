@@ -26,10 +26,33 @@ normal user (tests/contract/test_sandbox_as_user.py): what they take of the mach
 machine, where other tests run beside them."""
 
 
+APART = {"test_terminal_graded": None, "test_terminal_played": None, "test_grading_modes": None, "test_unscored": None,
+         "test_honest_installs": None, "test_secrets": None, "test_starter_graded": None, "test_agent_user_graded": None,
+         "test_cheats": "outcomes", "test_hostile": "backend"}  # fmt: skip
+"""Files whose tests need not run in one process: of each the fixture by whose parameter they are divided, or ``None``
+where each test stands alone. What the tests of any other file share is made once, so they stay together."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.stem in PROOFS and item.path.parent.name in ("boundary", "e2e"):
             item.add_marker("proof")
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+
+
+def _group(item: pytest.Item) -> str:
+    """What of the tests runs in one process of several (``--dist=loadgroup``)."""
+    file = f"{item.path.parent.name}/{item.path.stem}"
+    if item.path.stem not in APART or item.path.parent.name not in ("boundary", "e2e"):
+        return file
+    if (divided_by := APART[item.path.stem]) is None:
+        return f"{file}:{item.name.translate(_NO_BRACKETS)}"
+    parameters = item.callspec.indices if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    return f"{file}:{parameters.get(divided_by)}"
+
+
+_NO_BRACKETS = str.maketrans("[]@", "---")
+"""xdist takes for a group what stands behind the last ``@`` that no bracket follows."""
 
 
 @functools.cache

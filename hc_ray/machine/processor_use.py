@@ -31,7 +31,7 @@ class ProcessorMeter:
 
     def __init__(self, look: Callable[[], "list[Process]"] | None = None) -> None:
         """``look`` lists all processes; by default it reads this machine's ``/proc``."""
-        self._look = look or _processes
+        self._look = look or all_processes
         self._last: dict[_Id, Process] = {}
         self._kinds: dict[_Id, str] = {}
         self.since()
@@ -133,7 +133,8 @@ def _own_kind(pid: int) -> str | None:
                  if sign in (program if kind == "Docker" else command[:400])), None)  # fmt: skip
 
 
-def _processes() -> list[Process]:
+def all_processes() -> list[Process]:
+    """Every process of this machine that can be seen from here."""
     found = []
     for name in os.listdir("/proc"):  # noqa: PTH208 (hundreds of Path objects a look)
         if name.isdigit():

@@ -24,7 +24,7 @@ from unittest import mock
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.events import Event
 from hc_ray.domain.value import readable_json
-from hc_ray.machine.processor_use import _processes
+from hc_ray.machine.processor_use import all_processes
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.driver import results, sweep, trial_files
 from hc_ray_actors.driver.trial_record import Record
@@ -81,11 +81,12 @@ class Meter:
 
 def family() -> dict[int, tuple[str, float]]:
     """This process and all that it started: what it is, and its processor seconds."""
-    known = dict(_processes())
+    known = {process.pid: process for process in all_processes()}
     found: dict[int, tuple[str, float]] = {}
-    for pid, (parent, ticks, _) in known.items():
+    for pid, process in known.items():
+        parent, ticks = process.parent, process.own
         while parent in known and os.getpid() not in (pid, parent):
-            parent = known[parent][0]
+            parent = known[parent].parent
         if os.getpid() in (pid, parent):
             command = "" if pid == os.getpid() else Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
             kind = next((actor for actor in ACTORS if command.startswith(f"ray::{actor}")), "Ray")

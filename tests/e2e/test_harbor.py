@@ -56,7 +56,7 @@ TASKS = {
         "! grep -aq 'sleep.90[1]' /proc/[0-9]*/cmdline",
         300,
     ),
-    "late": ("Write the word hello into /app/greeting.txt.", '[ "$(cat /app/greeting.txt)" = hello ]', 45),
+    "late": ("Write the word hello into /app/greeting.txt.", '[ "$(cat /app/greeting.txt)" = hello ]', 90),
 }
 FILES = {"numbers.txt": "1\n2\n39\n", "words.txt": "a b c\n"}
 
@@ -73,7 +73,7 @@ def answer(body: dict[str, Any]) -> str:
         return TOTAL if "sum into" in text else WORDS if "words.txt" in text else "no tests"
     if "greeting.txt" in text:
         if said:
-            time.sleep(120)
+            time.sleep(180)
         return "```sh\necho hello > /app/greeting.txt\n```"
     if "sum into" in text:
         first = "echo 41 > /app/total.txt; touch /app/wrong; sleep 900 & echo $! > /app/pid"

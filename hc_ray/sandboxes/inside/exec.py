@@ -20,9 +20,10 @@ import time
 
 MYPY = False
 if MYPY or __package__:
-    from hc_ray.sandboxes.inside import filter, processes
+    from hc_ray.sandboxes.inside import filter, keep, processes
 else:  # in a sandbox these modules lie side by side
     import hc_filter as filter
+    import hc_keep as keep
     import hc_processes as processes
 if MYPY:
     from typing import Any
@@ -238,6 +239,7 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     processes.adopt_orphans()
     processes.hide()
+    keep.wait_until_ready()
     request, given = read_request()
     if "remove" in request:
         remove(request["remove"])
