@@ -26,9 +26,11 @@ normal user (tests/contract/test_sandbox_as_user.py): what they take of the mach
 machine, where other tests run beside them."""
 
 
-APART = {"test_terminal_graded": None, "test_terminal_played": None, "test_grading_modes": None, "test_unscored": None,
-         "test_honest_installs": None, "test_secrets": None, "test_starter_graded": None, "test_agent_user_graded": None,
-         "test_cheats": "outcomes", "test_hostile": "backend"}  # fmt: skip
+APART = {
+    **dict.fromkeys(("test_agent_user_graded", "test_grading_modes", "test_honest_installs", "test_secrets",
+                     "test_starter_graded", "test_terminal_graded", "test_terminal_played", "test_unscored")),
+    "test_cheats": "outcomes", "test_hostile": "backend",
+}  # fmt: skip
 """Files whose tests need not run in one process: of each the fixture by whose parameter they are divided, or ``None``
 where each test stands alone. What the tests of any other file share is made once, so they stay together."""
 
