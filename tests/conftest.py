@@ -35,11 +35,20 @@ APART = {
 where each test stands alone. What the tests of any other file share is made once, so they stay together."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.stem in PROOFS and item.path.parent.name in ("boundary", "e2e"):
             item.add_marker("proof")
         item.add_marker(pytest.mark.xdist_group(_group(item)))
+    if "not proof" not in config.option.markexpr:
+        proven = {(item.path, _function(item)) for item in items if item.get_closest_marker("proof")}
+        part = {item for item in items if item.get_closest_marker("part") and (item.path, _function(item)) in proven}
+        config.hook.pytest_deselected(items=[item for item in items if item in part])
+        items[:] = [item for item in items if item not in part]
+
+
+def _function(item: pytest.Item) -> str:
+    return item.name.partition("[")[0]
 
 
 def _group(item: pytest.Item) -> str:

@@ -1,7 +1,8 @@
 """``scripts/bench engine-use``: how well a sweep of this machine keeps its engine at work. It finds the engine's speed
 where none is known, runs the starter's dev functions (or what is asked for) with all three agents, and prints what the
 report says of the engine. ``--against``: sweep directories of other versions, of the same trials, held against the same
-speed by tokens and wall time alone, since older versions kept no account.
+speed by tokens and wall time alone, since older versions kept no account. ``--busy``: with so many neighbours on this
+machine that each keep a processor busy.
 
 ``--played``: an engine that takes none of this machine's processors, as one on a GPU does. It is simulated: a script
 plays a model that makes mistakes on the terminal tasks, and each request takes the time that its tokens would take at
@@ -10,13 +11,17 @@ the speed of ``PLAYED``. What is measured is whether trials, sandboxes and gradi
     scripts/bench engine-use -o runs/use
     scripts/bench engine-use -o runs/played --played
     scripts/bench engine-use -o runs/use --against runs/before
+    scripts/bench engine-use -o runs/beside-two --busy 2 --against runs/use
 """
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
+import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -81,6 +86,18 @@ def figures(out: str, speed: Speed) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@contextlib.contextmanager
+def neighbours(count: int) -> Iterator[None]:
+    """Processes of ordinary priority in sessions of their own that never rest."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for one in busy:
+            one.kill()
+            one.wait()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="scripts/bench engine-use", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
@@ -94,6 +111,7 @@ def main() -> None:
     parser.add_argument("-n", "--concurrency", type=int)
     parser.add_argument("--slots", type=int, help="sandboxes that work at once")
     parser.add_argument("--ray", action="store_true", help="real actors, instead of one process")
+    parser.add_argument("--busy", type=int, default=0, help="neighbours that each keep a processor busy")
     parser.add_argument("--against", action="append", default=[], metavar="DIR")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
@@ -108,7 +126,8 @@ def main() -> None:
     assert speed is not None
     plan = prepare(config_of(given), resume=Path(given.out, "sweep.json").is_file())
     progress = terminal.Progress(len(plan.trials), done=plan.done, estimated_seconds=None, stream=sys.stderr)
-    with progress, mock.patch("hc_ray.engines.scripted.ScriptedModel", Paced if given.played else ScriptedModel):
+    paced = mock.patch("hc_ray.engines.scripted.ScriptedModel", Paced if given.played else ScriptedModel)
+    with progress, paced, neighbours(given.busy):
         sweep.run(plan, events=progress, cluster=None if given.ray else InProcess())
     found = [figures(out, speed) for out in (given.out, *given.against)]
     if given.json:

@@ -20,11 +20,11 @@ PAGE = Path(__file__).parents[2] / "docs" / "trust-cheats.md"
 EVERYTHING = "HC_RAY_CHEATS_RECORD" in os.environ
 tried = pytest.mark.slow
 each_cheat = pytest.mark.parametrize("cheat", CORPUS, ids=lambda cheat: cheat.name.replace(" ", "-"))
-LONG = [pytest.mark.docker, pytest.mark.proof]
+PART, LONG = [pytest.mark.docker, pytest.mark.part], [pytest.mark.docker, pytest.mark.proof]
 WAYS = [
     pytest.param(("bwrap", "isolated", True), id="bwrap"),
-    pytest.param(("docker", "isolated", EVERYTHING), id="docker", marks=pytest.mark.docker),
-    pytest.param(("docker", "shared", EVERYTHING), id="docker-shared", marks=pytest.mark.docker),
+    pytest.param(("docker", "isolated", EVERYTHING), id="docker", marks=PART),
+    pytest.param(("docker", "shared", EVERYTHING), id="docker-shared", marks=PART),
     pytest.param(("docker", "isolated", True), id="docker-all", marks=LONG),
     pytest.param(("docker", "shared", True), id="docker-shared-all", marks=LONG),
 ][: 3 if EVERYTHING else 5]

@@ -30,7 +30,9 @@ def sealed() -> Iterator[tuple[Path, vault.SealedDataset]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tag", ["demo", pytest.param("", id="all", marks=pytest.mark.proof)])
+@pytest.mark.parametrize("tag", [
+    pytest.param("demo", marks=pytest.mark.part), pytest.param("", id="all", marks=pytest.mark.proof)
+])  # fmt: skip
 @pytest.mark.parametrize("backend", BACKENDS)
 async def test_for_every_starter_task_the_reference_passes_and_an_untouched_workspace_fails(sealed, backend, tag):
     folder, dataset = sealed

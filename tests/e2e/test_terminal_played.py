@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(("backend", "include"), [
-    pytest.param("bwrap", CHOSEN, id="one"),
+    pytest.param("bwrap", CHOSEN, id="one", marks=pytest.mark.part),
     pytest.param("bwrap", (), id="bwrap", marks=pytest.mark.proof),
     pytest.param("docker", (), id="docker", marks=[pytest.mark.docker, pytest.mark.proof]),
 ])  # fmt: skip
