@@ -2,6 +2,9 @@
 
 import functools
 import os
+import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,20 +29,41 @@ normal user (tests/contract/test_sandbox_as_user.py): what they take of the mach
 machine, where other tests run beside them."""
 
 
+_EACH = r"::(.*)"
 APART = {
     **dict.fromkeys(("test_agent_user_graded", "test_grading_modes", "test_honest_installs", "test_secrets",
-                     "test_starter_graded", "test_terminal_graded", "test_terminal_played", "test_unscored")),
-    "test_cheats": "outcomes", "test_hostile": "backend",
+                     "test_starter_graded", "test_terminal_graded", "test_terminal_played", "test_unscored"), _EACH),
+    "test_cheats": r"\[(bwrap|docker(?:-shared)?(?:-all)?)\b", "test_hostile": r"\[(bwrap|docker)\b",
 }  # fmt: skip
-"""Files whose tests need not run in one process: of each the fixture by whose parameter they are divided, or ``None``
-where each test stands alone. What the tests of any other file share is made once, so they stay together."""
+"""Files (below boundary and e2e) whose tests need not run in one process, and what of a test's name says which belong
+together. What the tests of any other file share is made once, so they stay together."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Of several processes each takes a group of tests at a time."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group(nodeid)
+
+    return Groups(config, log)
+
+
+def group(nodeid: str) -> str:
+    """What runs in one process, by a test's identifier."""
+    file = nodeid.partition("::")[0]
+    path = Path(file)
+    by = APART.get(path.stem) if path.parent.name in ("boundary", "e2e") else None
+    found = by and re.search(by, nodeid)
+    return f"{file} {found[1]}" if found else file
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.stem in PROOFS and item.path.parent.name in ("boundary", "e2e"):
             item.add_marker("proof")
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
     if "not proof" not in config.option.markexpr:
         proven = {(item.path, _function(item)) for item in items if item.get_closest_marker("proof")}
         part = {item for item in items if item.get_closest_marker("part") and (item.path, _function(item)) in proven}
@@ -49,21 +73,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _function(item: pytest.Item) -> str:
     return item.name.partition("[")[0]
-
-
-def _group(item: pytest.Item) -> str:
-    """What of the tests runs in one process of several (``--dist=loadgroup``)."""
-    file = f"{item.path.parent.name}/{item.path.stem}"
-    if item.path.stem not in APART or item.path.parent.name not in ("boundary", "e2e"):
-        return file
-    if (divided_by := APART[item.path.stem]) is None:
-        return f"{file}:{item.name.translate(_NO_BRACKETS)}"
-    parameters = item.callspec.indices if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
-    return f"{file}:{parameters.get(divided_by)}"
-
-
-_NO_BRACKETS = str.maketrans("[]@", "---")
-"""xdist takes for a group what stands behind the last ``@`` that no bracket follows."""
 
 
 @functools.cache

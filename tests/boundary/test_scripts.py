@@ -132,7 +132,7 @@ def test_check_runs_all_five_checks_and_names_the_one_that_fails(tmp_path):
 @pytest.mark.parametrize(("ci", "outcome"), [("true", "1 passed, 1 error in"), ("", "1 passed, 1 skipped in")])
 def test_without_a_docker_daemon_docker_tests_fail_on_ci_and_are_skipped_elsewhere(tmp_path, ci, outcome):
     shutil.copy(CHECKOUT / "tests/conftest.py", tmp_path)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    docker: needs Docker\n    xdist_group: beside\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    docker: needs Docker\n")
     (tmp_path / "test_seeded.py").write_text(
         "import pytest\n\n\n@pytest.mark.docker\ndef test_with_docker():\n    pass\n\n\ndef test_without():\n    pass\n"
     )
@@ -166,7 +166,7 @@ def asked_of_pytest(folder: Path, *given: str) -> list[str]:
 
 
 def test_the_tests_leave_the_proofs_out_pass_other_arguments_on_and_ci_calls_them_as_a_person_does(tested):
-    beside = ["--numprocesses=3", "--dist=loadgroup", "--no-loadscope-reorder"]
+    beside = ["--numprocesses=3", "--dist=loadfile", "--no-loadscope-reorder"]
     assert asked_of_pytest(tested) == ["-m", "not proof", *beside] and asked_of_pytest(tested, "--all") == beside
     assert asked_of_pytest(tested, "--all", "-x") == [*beside, "-x"]
     assert asked_of_pytest(tested, "tests/unit", "-k", "suite") == ["tests/unit", "-k", "suite"]
