@@ -26,7 +26,7 @@ PROOFS = frozenset(
 )
 """Files of whole experiments (below boundary and e2e), minutes each. They are marked ``proof``: `scripts/test --all`
 runs them with all else, `scripts/test -m proof` alone, and scripts/trust-page those that it names; a bare
-`scripts/test` leaves them out. CI runs Harbor's by itself. Of the hostile candidates a bare run tries bubblewrap's half,
+`scripts/test` leaves them out. CI runs Harbor's by itself. Of hostile candidates a bare run tries bubblewrap's half,
 as a normal user (tests/contract/test_sandbox_as_user.py): what they take of the machine's memory is measured on the
 whole machine, where other tests run beside them."""
 
