@@ -149,6 +149,29 @@ async def test_nothing_is_started_anew_after_a_sweep_has_closed(tmp_path):
     assert (stage.count("fault"), len(stage.made)) == (asked, made)
 
 
+@pytest.mark.parametrize("turns", range(8))
+async def test_a_look_that_ends_while_its_sweep_closes_begins_nothing_anew(tmp_path, turns):
+    closing = []
+
+    async def fault(name):
+        closing.append(asyncio.ensure_future(crew.close_trials()))
+        for _ in range(turns):  # of the loop: in one of them the look is over and has not been told so
+            await asyncio.sleep(0)
+        return "nobody answers"
+
+    stage = Stage()
+    crew = await _opened(tmp_path, stage)
+    stage.scripts["fault"] = fault
+    looks = asyncio.ensure_future(crew.mend())
+    await asyncio.sleep(0.02)
+    looks.cancel()
+    await asyncio.gather(looks, *closing, return_exceptions=True)
+    await crew.close()
+    asked, made = stage.count("fault"), len(stage.made)
+    await asyncio.sleep(0.05)
+    assert closing and (stage.count("fault"), len(stage.made)) == (asked, made)
+
+
 def test_a_trial_begins_once_its_process_knows_where_its_task_can_run(tmp_path):
     stage = Stage(arrange=lambda told: asyncio.sleep(0.05), prepare=lambda name: asyncio.sleep(0.03 * int(name[1:])))
     summary, _ = run(plan_of(tmp_path / "out", 6, retries=PATIENT, concurrency=6), stage)

@@ -75,6 +75,9 @@ class Post:
         self._asked = False
         self._probation: asyncio.Task[None] | None = None
         self._pause = POLL_SECONDS
+        self._closed = False
+        """Nobody looks after it any more. A cancelled look may go on: ``asyncio.wait_for`` passes over a cancellation
+        that comes in the moment in which what it waits for ends."""
 
     @property
     def name(self) -> str:
@@ -136,7 +139,7 @@ class Post:
         return asyncio.shield(self._checking)
 
     async def _look(self) -> None:
-        while self._asked and self.state not in ("starting", "spent", "gone"):
+        while self._asked and not self._closed and self.state not in ("starting", "spent", "gone"):
             self._asked = False
             try:
                 if self.actor is None or not await self._lives():
@@ -150,7 +153,7 @@ class Post:
                 fault = f"{self.what} died"  # meanwhile: the next look starts it anew
             except FAULTS as error:
                 fault = f"{self.what} does not come up again: {error}"
-            if self.state == "spent":
+            if self._closed or self.state == "spent":
                 return
             if fault:
                 self._rest(str(fault).splitlines()[0])
@@ -177,6 +180,8 @@ class Post:
             self._changed(self)  # as before, but elsewhere
 
     async def _start(self) -> None:
+        if self._closed:
+            raise ActorError(f"{self.what} is wanted no more")
         self.actor = self._make(self)
         try:
             await asyncio.wait_for(self.actor.alive(), START_SECONDS)
@@ -216,7 +221,7 @@ class Post:
             self._probation = asyncio.ensure_future(self._on_probation())
 
     async def _on_probation(self) -> None:
-        while self.state == "resting":
+        while self.state == "resting" and not self._closed:
             await asyncio.sleep(POLL_SECONDS if self._alone(self) else self._pause)
             self._pause = min(LONGEST, 2 * self._pause)
             await self.check()
@@ -230,6 +235,7 @@ class Post:
 
     async def close(self) -> None:
         """Look after it no more."""
+        self._closed = True
         tasks = [task for task in (self._probation, self._checking) if task is not None]
         for task in tasks:
             task.cancel()
