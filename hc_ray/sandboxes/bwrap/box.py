@@ -115,7 +115,10 @@ class BwrapSandbox:
         started = time.monotonic()
         number, future = await asyncio.to_thread(process.request, command, where, merged, timeout, stdin, output_limit)
         try:
-            reply = await asyncio.wait_for(asyncio.wrap_future(future), timeout + LATE_SECONDS)
+            # Not `asyncio.wait_for`: it passes over a cancellation that comes as the reply does, and a trial past its
+            # time would go on.
+            async with asyncio.timeout(timeout + LATE_SECONDS):
+                reply = await asyncio.wrap_future(future)
         except TimeoutError:
             await asyncio.to_thread(process.kill, "its first process did not answer")
             reply = None
