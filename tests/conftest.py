@@ -4,6 +4,7 @@ import functools
 import gc
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,12 +78,15 @@ def _function(item: pytest.Item) -> str:
     return item.name.partition("[")[0]
 
 
-gc.disable()  # what is collected stays: looking through it again and again costs a quarter of the time it takes
-
-
-def pytest_collection_finish() -> None:
-    gc.freeze()
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[Any]:
+    """What is collected stays: looking through it again and again for garbage costs a quarter of the time it takes."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @functools.cache

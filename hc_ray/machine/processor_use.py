@@ -25,11 +25,29 @@ _DAEMONS = {
 }  # fmt: skip
 
 
+_Id = tuple[int, int]
+"""Process number and when it started, in ticks since the boot: a number alone is used again."""
+
+
+class Process(NamedTuple):
+    pid: int
+    started: int
+    parent: int
+    own: int
+    """Clock ticks of its own."""
+    reaped: int
+    """Clock ticks of the children that it has waited for, theirs included."""
+
+    @property
+    def id(self) -> _Id:
+        return self.pid, self.started
+
+
 class ProcessorMeter:
     """Processor seconds since the last look. What a process used after the last look that saw it counts with whoever
     waited for it, so that nothing is lost that a living process has reaped."""
 
-    def __init__(self, look: Callable[[], "list[Process]"] | None = None) -> None:
+    def __init__(self, look: Callable[[], list[Process]] | None = None) -> None:
         """``look`` lists all processes; by default it reads this machine's ``/proc``."""
         self._look = look or all_processes
         self._last: dict[_Id, Process] = {}
@@ -51,7 +69,7 @@ class ProcessorMeter:
         tick = os.sysconf("SC_CLK_TCK")
         return {kind: round(used / tick, 2) for kind, used in sorted(ticks.items()) if used > 0}
 
-    def _counted_before(self, processes: dict["_Id", "Process"]) -> defaultdict["_Id", int]:
+    def _counted_before(self, processes: dict[_Id, Process]) -> defaultdict[_Id, int]:
         """Reaper → ticks of processes that ended, which earlier looks counted already and the reaper's time of children
         has now. The reaper is the nearest living ancestor, at last process 1."""
         last_by_pid = {process.pid: process for process in self._last.values()}
@@ -59,7 +77,9 @@ class ProcessorMeter:
         for id_, process in self._last.items():
             if id_ not in processes:
                 above: Process | None = process
-                while above and above.id not in processes:
+                for _ in self._last:  # a bound: what was read there is not one moment's, so parents may form a loop
+                    if above is None or above.id in processes:
+                        break
                     above = last_by_pid.get(above.parent)
                 if reaper := above or last_by_pid.get(1):
                     counted[reaper.id] += process.own + process.reaped
@@ -75,24 +95,6 @@ async def watch(emit: Callable[[ProcessorUse], None]) -> None:
         used = await asyncio.to_thread(use.since)
         emit(ProcessorUse(seconds=round(now - since, 3), cores=os.cpu_count() or 1, used=used))
         since = now
-
-
-_Id = tuple[int, int]
-"""Process number and when it started, in ticks since the boot: a number alone is used again."""
-
-
-class Process(NamedTuple):
-    pid: int
-    started: int
-    parent: int
-    own: int
-    """Clock ticks of its own."""
-    reaped: int
-    """Clock ticks of the children that it has waited for, theirs included."""
-
-    @property
-    def id(self) -> _Id:
-        return self.pid, self.started
 
 
 def _kinds(processes: dict[_Id, Process], known: dict[_Id, str]) -> dict[_Id, str]:

@@ -75,9 +75,6 @@ class Post:
         self._asked = False
         self._probation: asyncio.Task[None] | None = None
         self._pause = POLL_SECONDS
-        self._closed = False
-        """Nobody looks after it any more. A cancelled look may go on: ``asyncio.wait_for`` passes over a cancellation
-        that comes in the moment in which what it waits for ends."""
 
     @property
     def name(self) -> str:
@@ -139,12 +136,12 @@ class Post:
         return asyncio.shield(self._checking)
 
     async def _look(self) -> None:
-        while self._asked and not self._closed and self.state not in ("starting", "spent", "gone"):
+        while self._asked and self.state not in ("starting", "spent", "gone"):
             self._asked = False
             try:
                 if self.actor is None or not await self._lives():
                     await self._renew()
-                fault = await asyncio.wait_for(self.actor.fault(), ANSWER_SECONDS)
+                fault = await _within(ANSWER_SECONDS, self.actor.fault())
             except TimeoutError:
                 fault = f"{self.what} does not answer within {ANSWER_SECONDS:g} s"
             except UserError as error:
@@ -153,7 +150,7 @@ class Post:
                 fault = f"{self.what} died"  # meanwhile: the next look starts it anew
             except FAULTS as error:
                 fault = f"{self.what} does not come up again: {error}"
-            if self._closed or self.state == "spent":
+            if self.state == "spent":
                 return
             if fault:
                 self._rest(str(fault).splitlines()[0])
@@ -162,7 +159,7 @@ class Post:
 
     async def _lives(self) -> bool:
         try:
-            return bool(await asyncio.wait_for(self.actor.alive(), ANSWER_SECONDS))
+            return bool(await _within(ANSWER_SECONDS, self.actor.alive()))
         except ActorError:
             return False
 
@@ -180,11 +177,9 @@ class Post:
             self._changed(self)  # as before, but elsewhere
 
     async def _start(self) -> None:
-        if self._closed:
-            raise ActorError(f"{self.what} is wanted no more")
         self.actor = self._make(self)
         try:
-            await asyncio.wait_for(self.actor.alive(), START_SECONDS)
+            await _within(START_SECONDS, self.actor.alive())
             self._begun = True
             await self._begin(self)
         except TimeoutError:
@@ -201,7 +196,7 @@ class Post:
             return
         if self._stops and self._begun:
             with contextlib.suppress(Exception):
-                await asyncio.wait_for(actor.stop(), 10)
+                await _within(10, actor.stop())
         self._begun = False
         with contextlib.suppress(Exception):
             self._kill(actor)
@@ -221,7 +216,7 @@ class Post:
             self._probation = asyncio.ensure_future(self._on_probation())
 
     async def _on_probation(self) -> None:
-        while self.state == "resting" and not self._closed:
+        while self.state == "resting":
             await asyncio.sleep(POLL_SECONDS if self._alone(self) else self._pause)
             self._pause = min(LONGEST, 2 * self._pause)
             await self.check()
@@ -235,8 +230,14 @@ class Post:
 
     async def close(self) -> None:
         """Look after it no more."""
-        self._closed = True
         tasks = [task for task in (self._probation, self._checking) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _within(seconds: float, work: Awaitable[Any]) -> Any:
+    """What ``work`` comes to in its time; else ``TimeoutError``. Not ``asyncio.wait_for``: that passes over a
+    cancellation that comes in the moment in which the work ends, and the look would go on after its sweep."""
+    async with asyncio.timeout(seconds):
+        return await asyncio.ensure_future(work)
