@@ -7,6 +7,7 @@ volume that is filled through the API: no folder of the host is ever mounted."""
 import fcntl
 import io
 import json
+import secrets
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -100,13 +101,17 @@ class Images:
         if environment.dockerfile is not None:
             for base_name in bases(task, self._public_root):
                 self._obtain(base_name)
-        labels = {TASK_LABEL: task.digest}
+        labels, own = {TASK_LABEL: task.digest}, f"{tag}-{secrets.token_hex(4)}"
         try:
-            self._daemon.build(folder, tag=tag, labels=labels, seconds=environment.build_timeout_sec, dockerfile=text)
+            self._daemon.build(folder, tag=own, labels=labels, seconds=environment.build_timeout_sec, dockerfile=text)
         except DaemonRefusal as refusal:
             first, _, rest = str(refusal).partition("\n")
             says = f"{task.name}: its image cannot be built: {first.partition(': ')[2]}"
             raise SandboxError(f"{says}; docker build {folder} shows why\n{rest}".rstrip()) from None
+        # Another process may have built it meanwhile, and two builds seldom give the same files: the first one counts.
+        if self._daemon.image(tag) is None:
+            self._daemon.name_image(own, tag)
+        self._daemon.remove_image(own)
         built = self._daemon.image(tag)
         if built is None:
             raise SandboxError(f"Docker built {tag}, but does not list it")
