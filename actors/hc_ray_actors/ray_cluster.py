@@ -76,7 +76,8 @@ class Remote:
 
 def _environment() -> None:
     """What must stand in the environment before ray is imported: no upload of the checkout by the uv hook, no usage
-    statistics, token authentication for everything that is started here."""
+    statistics, token authentication for everything that is started here, and the priority of ordinary programs for
+    actors. Ray's nice 15 leaves hardly anything for engines and sandboxes where others are at work."""
     if "HC_RAY_HOME" in os.environ:
         os.environ["HC_RAY_HOME"] = str(data_root())  # actors work in another directory: no relative path
     os.environ["RAY_ENABLE_UV_RUN_RUNTIME_ENV"] = "0"
@@ -84,6 +85,7 @@ def _environment() -> None:
     os.environ.setdefault("RAY_AUTH_MODE", "token")
     os.environ.setdefault("RAY_AUTH_TOKEN_PATH", str(token_file()))
     os.environ.setdefault("RAY_DEDUP_LOGS", "0")
+    os.environ.setdefault("RAY_worker_niceness", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
 

@@ -23,8 +23,12 @@ class Whereabouts:
         import ray
         return ray.get_runtime_context().get_node_id()
 
+    async def priority(self):
+        return os.getpriority(os.PRIO_PROCESS, 0)
+
 async def stand(actors):
-    return await asyncio.wait_for(asyncio.gather(*(actor.node() for actor in actors)), 60)
+    nodes = await asyncio.wait_for(asyncio.gather(*(actor.node() for actor in actors)), 60)
+    return nodes, await actors[0].priority()
 
 nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": 80 << 20})
 crew = None
@@ -35,7 +39,7 @@ try:
     print(json.dumps({
         "up": nodes.address, "head": nodes.head_node.node_id, "where": crew.where, "here": crew.here,
         "sandboxes": [one.id for one in crew.members() if one.slots[cluster.SANDBOX]],
-        "stand": asyncio.run(stand(actors)),
+        "stand": asyncio.run(stand(actors)), "own": os.getpriority(os.PRIO_PROCESS, 0),
     }))
 finally:
     if crew is not None:
@@ -61,4 +65,6 @@ def test_auto_joins_the_ray_that_is_up_and_an_actor_for_the_drivers_node_stands_
     told = json.loads(done.stdout.strip().splitlines()[-1])
     assert told["where"] == told["up"] and told["here"] == told["head"]
     assert len(told["sandboxes"]) == 1 and told["here"] not in told["sandboxes"]
-    assert set(told["stand"]) == {told["here"]}  # though the other has more room
+    places, priority = told["stand"]
+    assert set(places) == {told["here"]}  # though the other has more room
+    assert priority == told["own"]  # Ray's own way is nice 15

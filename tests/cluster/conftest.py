@@ -18,7 +18,7 @@ OUT = "/tmp/out"
 WORK = {"sandbox_slot": 1, "verifier_slot": 1}
 SETTINGS = {
     "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": f"{DATA}/keys/ray_token", "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "RAY_worker_niceness": "0",
     # Two cores for three machines: no workers before one is asked for, no figures that nobody reads.
     "RAY_prestart_worker_first_driver": "0", "RAY_enable_metrics_collection": "0",
 }  # fmt: skip

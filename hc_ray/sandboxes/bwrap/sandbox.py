@@ -26,6 +26,7 @@ from hc_ray.sandboxes.bwrap.command import Layout, Unplaceable
 from hc_ray.sandboxes.bwrap.copy import remove_tree
 from hc_ray.sandboxes.bwrap.environment import environment_fault
 from hc_ray.sandboxes.bwrap.watchdog import Watchdog, Watched
+from hc_ray.sandboxes.inside.processes import NICE
 from hc_ray.sandboxes.runner_build import ensure_runner
 from hc_ray.sandboxes.tripwire import TICK
 from hc_ray.tasks.public_folder import environment_dir
@@ -80,7 +81,7 @@ class BwrapPlace:
             "pids": f"rlimit ({bwrap_command.most_processes()}"
             + ("" if os.geteuid() == 0 else "; of this user on Linux before 5.14")
             + ")",
-            "cpu": "nice 19, number of cores not limited",
+            "cpu": f"nice {NICE}, number of cores not limited",
             "time": "deadline per command",
             "output": "cut by count",
             "system calls": "filter (seccomp)",

@@ -12,7 +12,10 @@ from collections.abc import Callable
 CHUNK = 1 << 16
 """Bytes that are moved at once."""
 _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
-_NICE = 19
+NICE = 5
+"""Below hc-ray itself: a third of its share of a processor, where the kernel weighs single processes. Less would do no
+good: an engine that takes everything waits for the tests that it holds up, and beside other programs nothing here would
+come to an end (docs/results.md)."""
 _CROWD = 40
 """Processes of one command beyond which they are not stopped one by one. (Two commands of one sandbox that both have a
 crowd at their deadlines could stop each other: the host then ends the sandbox.)"""
@@ -41,9 +44,9 @@ def hear_signals() -> None:
 
 
 def step_back(oom_score: int) -> None:
-    """Yield to everybody else: lowest priority, and the first to go (of 1000) where memory runs out."""
+    """Yield to everybody else: a lower priority, and the first to go (of 1000) where memory runs out."""
     prctl(_PR_SET_DUMPABLE, 1)  # a hidden process may not write the file below
-    os.setpriority(os.PRIO_PROCESS, 0, _NICE)
+    os.nice(NICE)
     try:
         with open("/proc/self/oom_score_adj", "w") as file:
             file.write(str(oom_score))
