@@ -201,7 +201,7 @@ async def test_other_weights_than_planned_and_a_disk_without_room_are_refused_in
 
 
 SCRIPT = """
-import asyncio, glob, json, os, sys
+import asyncio, glob, itertools, json, os, sys
 from pathlib import Path
 from hc_ray.blind.sealing import vault
 from hc_ray.domain.config import EngineConfig
@@ -228,17 +228,24 @@ async def deliver():
     return await asking.key()
 
 def memory():
+    # Of any other Ray on the machine too, whose processes may end meanwhile.
+    seen = set()
     for path in glob.glob("/proc/[0-9]*/fd/*"):
         try:
-            if os.readlink(path).startswith("/dev/shm/plasma"):
-                yield Path(path)
+            if os.readlink(path).startswith("/dev/shm/plasma") and (inode := os.stat(path).st_ino) not in seen:
+                yield Path(path).read_bytes()
+                seen.add(inode)
         except OSError:
             pass
 
+def written():
+    for path in cluster._folder.rglob("*"):
+        if path.is_file():
+            yield path.read_bytes()
+
 def held():
-    found, data = dict.fromkeys(told, 0), b""
-    for path in (*memory(), *(path for path in cluster._folder.rglob("*") if path.is_file())):
-        data = path.read_bytes()
+    found = dict.fromkeys(told, 0)
+    for data in itertools.chain(memory(), written()):
         for name, text in told.items():
             found[name] += text.encode() in data
     return found

@@ -239,13 +239,14 @@ def test_the_build_as_it_is_shows_no_difference_where_the_doctored_ones_do(sound
 
 @pytest.mark.parametrize("where", PLANTS)
 def test_a_planted_leak_of_one_bit_is_found(request, run, monkeypatch, figures, where):
-    """The proof can fail: one bit of the hidden tests in one place."""
+    """The proof can fail: one bit of the hidden tests in one place, or in several that do not touch each other."""
     plant, told = PLANTS[where]
     # An observation is told where something is repaired.
     repairs = where == "an observation"
     sound: Seen = request.getfixturevalue("repaired" if repairs else "sound")
     peeking(monkeypatch, plant, in_prompt="prompt" in where)
     found = leaks(sound, run(swapped(only_add, "plain"), agents=("hc",), solver=SOLVER if repairs else SMALL))
-    figures.planted += 1
-    figures.found += bool(found)
-    assert any(line.endswith(told) for line in found), found
+    seen = [any(line.endswith(word) for line in found) for word in told]
+    figures.planted += len(seen)
+    figures.found += sum(seen)
+    assert all(seen), found

@@ -34,6 +34,7 @@ for path, text in json.load(sys.stdin).items():
     except OSError:
         pass
 """
+_WITHOUT_PYTEST_TOO = ("tests renamed and put back", "the verifier killed by root", "hidden tests read by root")
 HONEST, IDLE = Cheat("honest", "", {"/app/backwards.py": RIGHT}), Cheat("idle", "", {"/app/backwards.py": WRONG})
 
 
@@ -47,11 +48,11 @@ def sealed_tasks(ground: Path) -> Mapping[str, Task]:
 
 
 def tries(cheat: Cheat, *, everything: bool = True) -> tuple[str, ...]:
-    """The tasks that a cheat is tried on. Where not everything is tried, one that lives on is on ours and on the one
-    without pytest, which differ most, and another on ours: isolated grading tries it on all."""
+    """The tasks that a cheat is tried on. Where not everything is tried, that is ours: isolated grading tries all but
+    those that live on, of which some are on the task without pytest too, which differs most from ours."""
     if everything or cheat in (HONEST, IDLE):
         return (OWN, *cheat.foreign)
-    return (OWN, SHELL) if cheat.living else (OWN,)
+    return (OWN, SHELL) if cheat.name in _WITHOUT_PYTEST_TOO else (OWN,)
 
 
 async def try_all(cheats: tuple[Cheat, ...], backend: str, mode: str, everything: bool, ground: Path) -> Outcomes:
