@@ -12,6 +12,7 @@ the speed of ``PLAYED``. What is measured is whether trials, sandboxes and gradi
     scripts/bench engine-use -o runs/played --played
     scripts/bench engine-use -o runs/use --against runs/before
     scripts/bench engine-use -o runs/beside-two --busy 2 --against runs/use
+    scripts/bench engine-use -o runs/deep --layers 4
 """
 
 import argparse
@@ -29,6 +30,7 @@ from unittest import mock
 
 from hc_ray.domain.config import EngineConfig, SweepConfig
 from hc_ray.domain.prompt import Completion, Prompt
+from hc_ray.engines.catalogue import catalogue, pull, resolve, save_profile
 from hc_ray.engines.scripted import ScriptedModel
 from hc_ray.engines.speed import Speed, keep_speed, known_speed
 from hc_ray.machine.paths import configs_dir
@@ -40,6 +42,7 @@ from hc_ray_actors.cluster import InProcess
 from hc_ray_actors.driver import sweep
 from hc_ray_actors.driver.plan import prepare
 from hc_ray_actors.jobs.bench import bench_engine
+from tests.bench.deepened import deepen
 
 PLAYED = Speed(knee=8, completion_tokens_per_second=200, prompt_tokens_per_second=4000, measured="simulated")
 """Chosen, not measured: slow enough for two cores to keep up with, as a larger model's server would be."""
@@ -47,13 +50,26 @@ _ENGINE = EngineConfig(kind="scripted", script="tests.fakes.plays_mistakes:good"
                        parallel=PLAYED.knee)  # fmt: skip
 
 
-def config_of(given: argparse.Namespace) -> SweepConfig:
+def engine_of(layers: int) -> EngineConfig:
+    """The demo's engine, or one whose model has so many times the layers, which is made once."""
+    plain = EngineConfig()
+    if layers == 1:
+        return plain
+    entry = catalogue()[plain.model]
+    path = pull(entry.name).with_name(f"{entry.name}-{layers}.gguf")
+    if not path.is_file():
+        deepen(entry.path, path, layers)
+    save_profile(resolve(str(path)), entry.profile)
+    return EngineConfig(model=str(path))
+
+
+def config_of(given: argparse.Namespace, engine: EngineConfig) -> SweepConfig:
     """The sweep: small budgets, as the starter's other measurements use; those of a capable model where one is
     played."""
-    own: dict[str, Any] = {"budget": {"tokens": 1500},
+    own: dict[str, Any] = {"engine": engine, "budget": {"tokens": 1500},
                            "solver": {"max_rounds": 2, "testgen": {"budget_tokens": 500, "rounds": 1}}}  # fmt: skip
     if given.played:
-        own = {"engine": _ENGINE, "budget": {"tokens": 200_000}, "agents": ("raw", "hc"),
+        own = {"engine": engine, "budget": {"tokens": 200_000}, "agents": ("raw", "hc"),
                "solver": {"agent_style": "loop", "max_answer_tokens": 4000}}  # fmt: skip
     return SweepConfig.model_validate({
         "dataset": given.dataset, "tags": tuple(given.tag), "seeds": given.seeds, "limit": given.tasks,
@@ -112,19 +128,20 @@ def main() -> None:
     parser.add_argument("--slots", type=int, help="sandboxes that work at once")
     parser.add_argument("--ray", action="store_true", help="real actors, instead of one process")
     parser.add_argument("--busy", type=int, default=0, help="neighbours that each keep a processor busy")
+    parser.add_argument("--layers", type=int, default=1, help="times the model's own, at the same answers")
     parser.add_argument("--against", action="append", default=[], metavar="DIR")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    speed = known_speed(EngineConfig())
+    engine = _ENGINE if given.played else engine_of(given.layers)
     if given.played:
-        given.dataset, speed = str(configs_dir() / "tasks" / "terminal"), PLAYED
+        given.dataset = str(configs_dir() / "tasks" / "terminal")
         os.environ["HC_PLAYED_DATASET"] = given.dataset
-        keep_speed(_ENGINE, PLAYED)
-    if speed is None:
-        bench_engine(EngineConfig(), tell=lambda line: say(line, stream=sys.stderr))
-        speed = known_speed(EngineConfig())
+        keep_speed(engine, PLAYED)
+    elif known_speed(engine) is None:
+        bench_engine(engine, tell=lambda line: say(line, stream=sys.stderr))
+    speed = known_speed(engine)
     assert speed is not None
-    plan = prepare(config_of(given), resume=Path(given.out, "sweep.json").is_file())
+    plan = prepare(config_of(given, engine), resume=Path(given.out, "sweep.json").is_file())
     progress = terminal.Progress(len(plan.trials), done=plan.done, estimated_seconds=None, stream=sys.stderr)
     paced = mock.patch("hc_ray.engines.scripted.ScriptedModel", Paced if given.played else ScriptedModel)
     with progress, paced, neighbours(given.busy):
