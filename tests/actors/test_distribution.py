@@ -232,9 +232,10 @@ def memory():
     seen = set()
     for path in glob.glob("/proc/[0-9]*/fd/*"):
         try:
-            if os.readlink(path).startswith("/dev/shm/plasma") and (inode := os.stat(path).st_ino) not in seen:
-                yield Path(path).read_bytes()
-                seen.add(inode)
+            if os.readlink(path).startswith("/dev/shm/plasma"):
+                if (file := os.stat(path)[1:3]) not in seen:  # inode and device
+                    yield Path(path).read_bytes()
+                    seen.add(file)
         except OSError:
             pass
 

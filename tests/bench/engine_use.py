@@ -56,9 +56,10 @@ def engine_of(layers: int) -> EngineConfig:
     if layers == 1:
         return plain
     entry = catalogue()[plain.model]
-    path = pull(entry.name).with_name(f"{entry.name}-{layers}.gguf")
+    path = pull(entry.name).with_name(f"{entry.name}-{layers}-{entry.sha256[:8]}.gguf")
     if not path.is_file():
-        deepen(entry.path, path, layers)
+        deepen(entry.path, part := path.with_suffix(".part"), layers)
+        part.replace(path)
     save_profile(resolve(str(path)), entry.profile)
     return EngineConfig(model=str(path))
 
@@ -128,7 +129,7 @@ def main() -> None:
     parser.add_argument("--slots", type=int, help="sandboxes that work at once")
     parser.add_argument("--ray", action="store_true", help="real actors, instead of one process")
     parser.add_argument("--busy", type=int, default=0, help="neighbours that each keep a processor busy")
-    parser.add_argument("--layers", type=int, default=1, help="times the model's own, at the same answers")
+    parser.add_argument("--layers", type=int, choices=range(1, 9), default=1, help="times the model's own")
     parser.add_argument("--against", action="append", default=[], metavar="DIR")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()

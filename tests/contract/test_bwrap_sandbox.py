@@ -19,6 +19,7 @@ from hc_ray.machine.owner import current_owner, is_alive
 from hc_ray.sandboxes import tripwire
 from hc_ray.sandboxes.bwrap import binary as bwrap_binary
 from hc_ray.sandboxes.bwrap.sandbox import BwrapPlace, probe, reap_folder
+from hc_ray.sandboxes.inside.processes import NICE
 from tests.fakes.contract_task import shell
 from tests.fakes.machine import becomes, running, seconds_until_gone
 from tests.fakes.sandbox_home import data_home
@@ -132,7 +133,7 @@ async def test_killing_what_controls_a_command_kills_the_sandbox_and_its_files_s
 
 async def test_everything_inside_yields_to_the_engine_and_nothing_of_the_host_can_be_written(place):
     told = await shell(await place.create(task(), "nice"), "nice; cat /proc/self/oom_score_adj")
-    assert told == f"{os.nice(0) + 5}\n1000\n"
+    assert told == f"{min(19, os.nice(0) + NICE)}\n1000\n"
     box = await place.create(task(), "readonly")
     for path in ("/usr/bin/x", "/opt/hc/x", "/dev/x", "/proc/sys/kernel/hostname", "/usr/lib/x"):
         assert (await box.exec(["sh", "-c", f"echo x > {path}"], timeout=10)).exit_code != 0, path

@@ -63,25 +63,32 @@ async def test_sandboxes_of_one_task_that_start_together_build_its_image_once(pl
     daemon.remove_image(f"hc-ray/task:{task.digest[:16]}")
 
 
-async def test_processes_that_build_a_tasks_image_at_once_have_the_same_one(place, tmp_path, daemon, monkeypatch):
+async def test_places_that_need_a_tasks_image_at_once_build_it_once(place, tmp_path, daemon):
     task = task_with_environment(tmp_path, {"data.txt": uuid.uuid4().bytes})
-    earlier = DockerPlace(tmp_path, owner=current_owner())
-    build, seen = Daemon.build, []
+    other = DockerPlace(tmp_path, owner=current_owner())
+    await asyncio.gather(place.create(task, "one"), other.create(task, "other"))
+    await other.close()
+    assert len(daemon.images(f"hc-ray.task={task.digest}")) == 1
+    daemon.remove_image(f"hc-ray/task:{task.digest[:16]}")
 
-    def slow(self, folder, *, dockerfile, **how):
-        # No two builds are alike, and the other one begins later and ends sooner.
-        build(self, folder, dockerfile=f"{dockerfile}RUN echo {uuid.uuid4()} > /stamp\n", **how)
-        if not seen:
-            seen.append(None)
-            earlier._ground.images.of(task)
 
-    monkeypatch.setattr(Daemon, "build", slow)
-    sandboxes = await place.create(task, "one"), await earlier.create(task, "other")
-    stamps = {await shell(sandbox, "cat /stamp") for sandbox in sandboxes}
-    tags = [tag for tag in daemon.tags("hc-ray/task") if task.digest[:16] in tag]
-    await earlier.close()
-    assert len(stamps) == 1 and tags == [f"hc-ray/task:{task.digest[:16]}"]
-    daemon.remove_image(tags[0])
+async def test_where_another_data_folder_was_sooner_with_a_tasks_image_that_one_counts(
+    place, tmp_path, daemon, monkeypatch
+):
+    task = task_with_environment(tmp_path, {"data.txt": uuid.uuid4().bytes})
+    tag, build = f"hc-ray/task:{task.digest[:16]}", Daemon.build
+
+    def overtaken(self, folder, *, dockerfile, **how):
+        # No two builds are alike; the other one begins later and ends sooner.
+        late = build(self, folder, dockerfile=f"{dockerfile}RUN echo late > /stamp\n", **how)
+        daemon.name_image(build(self, folder, dockerfile=f"{dockerfile}RUN echo soon > /stamp\n", **how), tag)
+        return late
+
+    monkeypatch.setattr(Daemon, "build", overtaken)
+    assert await shell(await place.create(task, "one"), "cat /stamp") == "soon\n"
+    assert len(daemon.images(f"hc-ray.task={task.digest}")) == 1
+    await place.close()
+    daemon.remove_image(tag)
 
 
 async def test_a_build_that_fails_says_its_last_lines_and_an_image_that_nobody_has_a_remedy(place, tmp_path):

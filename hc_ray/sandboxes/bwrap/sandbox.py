@@ -81,7 +81,7 @@ class BwrapPlace:
             "pids": f"rlimit ({bwrap_command.most_processes()}"
             + ("" if os.geteuid() == 0 else "; of this user on Linux before 5.14")
             + ")",
-            "cpu": f"nice {NICE}, number of cores not limited",
+            "cpu": f"nice {min(19, os.nice(0) + NICE)}, number of cores not limited",
             "time": "deadline per command",
             "output": "cut by count",
             "system calls": "filter (seccomp)",

@@ -96,18 +96,19 @@ class ImageCalls(Connection):
             self._asked("_get", "/distribution/{0}/json", reference, timeout=seconds)
 
     def build(
-        self, folder: Path, *, tag: str, labels: Mapping[str, str], seconds: float, dockerfile: str | None = None
-    ) -> None:
-        """``docker build`` of a folder with the classic builder; ``dockerfile`` replaces the folder's own. Raises
-        ``SandboxError`` with the last lines of output when it fails or takes longer than ``seconds``."""
+        self, folder: Path, *, what: str, labels: Mapping[str, str], seconds: float, dockerfile: str | None = None
+    ) -> str:
+        """``docker build`` of a folder with the classic builder; ``dockerfile`` replaces the folder's own. Answers the
+        image's id; it has no name yet, and is called ``what`` in messages. Raises ``SandboxError`` with the last lines
+        of output when it fails or takes longer than ``seconds``."""
         name = "Dockerfile" if dockerfile is None else ".dockerfile.hc-ray"
         text = (folder / name).read_text(errors="replace") if dockerfile is None else dockerfile
-        params = {"t": tag, "rm": True, "forcerm": True, "dockerfile": name, "labels": json.dumps(dict(labels))}
+        params = {"rm": True, "forcerm": True, "dockerfile": name, "labels": json.dumps(dict(labels))}
         headers = {"Content-Type": "application/tar"}
-        with faults(f"building {tag}"), build_context(folder, name, text) as context:
+        with faults(f"building {what}"), build_context(folder, name, text) as context:
             sent = {"data": context, "params": params, "headers": headers}
             response = self._asked("_post", "/build", **sent, stream=True, timeout=seconds)
-            follow(response, seconds, f"building {tag}")
+            return follow(response, seconds, f"building {what}")
 
     def save(self, image: str) -> Iterator[bytes]:
         """``docker save`` of one image, by its id."""

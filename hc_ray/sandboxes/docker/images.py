@@ -7,7 +7,6 @@ volume that is filled through the API: no folder of the host is ever mounted."""
 import fcntl
 import io
 import json
-import secrets
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -101,21 +100,28 @@ class Images:
         if environment.dockerfile is not None:
             for base_name in bases(task, self._public_root):
                 self._obtain(base_name)
-        labels, own = {TASK_LABEL: task.digest}, f"{tag}-{secrets.token_hex(4)}"
+        # Two builds seldom give the same files, so the first one counts, whoever made it.
+        with _one_process_at_a_time(f"build-{task.digest[0]}"):
+            if self._daemon.image(tag) is None:
+                made = self._build(task, folder, text)
+                if (first := self._daemon.image(tag)) is None:
+                    self._daemon.name_image(made, tag)
+                elif first.id != made:  # a process with another data folder was sooner
+                    self._daemon.remove_image(made)
+            built = self._daemon.image(tag)
+        if built is None:
+            raise SandboxError(f"Docker built {tag}, but does not list it")
+        return built
+
+    def _build(self, task: Task, folder: Path, text: str) -> str:
+        """The id of a new image of the task."""
+        how = {"labels": {TASK_LABEL: task.digest}, "seconds": task.environment.build_timeout_sec, "dockerfile": text}
         try:
-            self._daemon.build(folder, tag=own, labels=labels, seconds=environment.build_timeout_sec, dockerfile=text)
+            return self._daemon.build(folder, what=built_tag(task), **how)
         except DaemonRefusal as refusal:
             first, _, rest = str(refusal).partition("\n")
             says = f"{task.name}: its image cannot be built: {first.partition(': ')[2]}"
             raise SandboxError(f"{says}; docker build {folder} shows why\n{rest}".rstrip()) from None
-        # Another process may have built it meanwhile, and two builds seldom give the same files: the first one counts.
-        if self._daemon.image(tag) is None:
-            self._daemon.name_image(own, tag)
-        self._daemon.remove_image(own)
-        built = self._daemon.image(tag)
-        if built is None:
-            raise SandboxError(f"Docker built {tag}, but does not list it")
-        return built
 
     def _obtain(self, reference: str) -> ImageFacts:
         """An image by name; the registry is asked only when the daemon lacks it."""

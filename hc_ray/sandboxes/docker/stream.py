@@ -53,17 +53,20 @@ class Pulse:
             self._response.close()
 
 
-def follow(response: Any, seconds: float, what: str) -> None:
-    """Read a progress stream to its end, at most ``seconds``; raises with the last lines when it reports an error."""
+def follow(response: Any, seconds: float, what: str) -> str:
+    """Read a progress stream to its end, at most ``seconds``; answers the id of what was built. Raises with the last
+    lines when it reports an error."""
     until = time.monotonic() + seconds
     wire = wire_of(response)
     last: list[str] = []
+    made = ""
     with contextlib.closing(response):
         try:
             for line in response.iter_lines(chunk_size=1024):
                 status = json.loads(line) if line else {}
                 if "error" in status:
                     raise fault_of(f"{what} failed", status["error"].strip(), "".join(last[-20:]).strip())
+                made = (status.get("aux") or {}).get("ID", made)
                 if "stream" in status:
                     last = [*last[-40:], status["stream"]]
                 left = until - time.monotonic()
@@ -75,3 +78,4 @@ def follow(response: Any, seconds: float, what: str) -> None:
                 raise
             said = "".join(last[-20:]).strip()
             raise fault_of(what, f"it took longer than {seconds:g} s", said) from error
+    return made

@@ -13,9 +13,9 @@ CHUNK = 1 << 16
 """Bytes that are moved at once."""
 _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
 NICE = 5
-"""Below hc-ray itself: a third of its share of a processor, where the kernel weighs single processes. Less would do no
-good: an engine that takes everything waits for the tests that it holds up, and beside other programs nothing here would
-come to an end (docs/results.md)."""
+"""Added to what a command starts with (in bubblewrap its actor's, in Docker 0): a third of the share of a processor,
+where the kernel weighs single processes. A smaller share would not help: an engine that takes everything waits for the
+tests that it holds up, and beside other programs nothing here would come to an end (docs/results.md)."""
 _CROWD = 40
 """Processes of one command beyond which they are not stopped one by one. (Two commands of one sandbox that both have a
 crowd at their deadlines could stop each other: the host then ends the sandbox.)"""

@@ -48,8 +48,8 @@ def sealed_tasks(ground: Path) -> Mapping[str, Task]:
 
 
 def tries(cheat: Cheat, *, everything: bool = True) -> tuple[str, ...]:
-    """The tasks that a cheat is tried on. Where not everything is tried, that is ours: isolated grading tries all but
-    those that live on, of which some are on the task without pytest too, which differs most from ours."""
+    """The tasks that a cheat is tried on. Where not everything is tried, only ours, since isolated grading tries every
+    cheat that does not live on; three that do are also tried on the task without pytest, which differs most."""
     if everything or cheat in (HONEST, IDLE):
         return (OWN, *cheat.foreign)
     return (OWN, SHELL) if cheat.name in _WITHOUT_PYTEST_TOO else (OWN,)

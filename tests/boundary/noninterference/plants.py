@@ -1,5 +1,5 @@
 """Doctored builds: each carries one bit of the hidden tests (the parity of the number of their files, or how long they
-take to read) into one place where something could see it. A proof that finds none of them proves nothing."""
+take to read) into a place where something could see it, or into several. A proof that finds none proves nothing."""
 
 import time
 from collections.abc import Callable
@@ -164,7 +164,7 @@ PLANTS: dict[str, tuple[Plant, tuple[str, ...]]] = {
     "an observation": (_observation, ("requests",)),
     "the count of tokens left": (_tokens_left, ("journal",)),
     "a decision by the time that passed": (_timing, ("requests",)),
-    # None of these shows anywhere but in its own place.
+    # Alone, each of these showed in its own place and nowhere else.
     "the journal, the suite, a sandbox's name, the tracker, the versions": (
         _beside(_journal, _suite, _folder, _tracker, _result),
         ("journal", "suite.json", "sandboxes", "tracker", "sweep.json"),
