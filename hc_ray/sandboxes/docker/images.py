@@ -115,9 +115,9 @@ class Images:
 
     def _build(self, task: Task, folder: Path, text: str) -> str:
         """The id of a new image of the task."""
-        how = {"labels": {TASK_LABEL: task.digest}, "seconds": task.environment.build_timeout_sec, "dockerfile": text}
+        labels, seconds = {TASK_LABEL: task.digest}, task.environment.build_timeout_sec
         try:
-            return self._daemon.build(folder, what=built_tag(task), **how)
+            return self._daemon.build(folder, what=built_tag(task), labels=labels, seconds=seconds, dockerfile=text)
         except DaemonRefusal as refusal:
             first, _, rest = str(refusal).partition("\n")
             says = f"{task.name}: its image cannot be built: {first.partition(': ')[2]}"
