@@ -63,12 +63,18 @@ async def test_sandboxes_of_one_task_that_start_together_build_its_image_once(pl
     daemon.remove_image(f"hc-ray/task:{task.digest[:16]}")
 
 
-async def test_places_that_need_a_tasks_image_at_once_build_it_once(place, tmp_path, daemon):
+async def test_places_that_need_a_tasks_image_at_once_build_it_once(place, tmp_path, daemon, monkeypatch):
     task = task_with_environment(tmp_path, {"data.txt": uuid.uuid4().bytes})
-    other = DockerPlace(tmp_path, owner=current_owner())
+    other, build, built = DockerPlace(tmp_path, owner=current_owner()), Daemon.build, []
+
+    def counted(self, folder, **how):
+        built.append(folder)
+        return build(self, folder, **how)
+
+    monkeypatch.setattr(Daemon, "build", counted)
     await asyncio.gather(place.create(task, "one"), other.create(task, "other"))
     await other.close()
-    assert len(daemon.images(f"hc-ray.task={task.digest}")) == 1
+    assert len(built) == 1
     daemon.remove_image(f"hc-ray/task:{task.digest[:16]}")
 
 
