@@ -67,11 +67,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.path.stem in PROOFS and item.path.parent.name in ("boundary", "e2e"):
             item.add_marker("proof")
+    _proofs_first(items)
     if "not proof" not in config.option.markexpr:
         proven = {(item.path, _function(item)) for item in items if item.get_closest_marker("proof")}
         part = {item for item in items if item.get_closest_marker("part") and (item.path, _function(item)) in proven}
         config.hook.pytest_deselected(items=[item for item in items if item in part])
         items[:] = [item for item in items if item not in part]
+
+
+def _proofs_first(items: list[pytest.Item]) -> None:
+    """The longest wait for minutes: begun last, they would leave all but one process without work at the end."""
+    proofs = {group(item.nodeid) for item in items if item.get_closest_marker("proof")}
+    items.sort(key=lambda item: group(item.nodeid) not in proofs)
 
 
 def _function(item: pytest.Item) -> str:
