@@ -103,7 +103,7 @@ class Plays:
 async def played(model, *names):
     items = [ACTIONS[name] for name in names or ACTIONS]
     forms = ("fenced", "calls")
-    found = await measure(model, "actions", forms, items, FolderPlace(), action_questions(forms, ONCE, 500))
+    found = await measure(model, "actions", forms, items, FolderPlace(quick=True), action_questions(forms, ONCE, 500))
     return {one.form: one for one in found}
 
 
