@@ -75,7 +75,7 @@ async def test_a_call_that_raises_or_answers_none_is_a_refusal(sandbox):
 
 
 async def test_a_busy_and_an_idle_loop_time_out_and_patience_ends_after_two(sandbox, monkeypatch):
-    monkeypatch.setattr(runner, "SECONDS_PER_TEST", 3.0)  # a busy one's processor time is over before
+    monkeypatch.setattr(runner, "SECONDS_PER_TEST", 2.5)  # a busy one's processor time is over before
     await sandbox.put({"m.py": b"import time\ndef f(x):\n    while x:\n        time.sleep(x - 1)\n    return x\n"})
     cells = await run(sandbox, [call(str(x), f"f({x})", Unknown()) for x in (0, 1, 9, 3)])
     assert [cell.outcome for cell in cells] == ["pass", "timeout", "timeout", "timeout"]
