@@ -33,9 +33,3 @@ def test_every_step_after_the_last_trial_is_told_in_its_order_and_none_that_is_n
     ]  # fmt: skip
     sweep.run(tracked(tmp_path / "untracked", "none"), events=quiet, cluster=Stage())
     assert "writing the report and the tables" in quiet.told and "exporting to MLflow" not in quiet.told
-
-
-def test_a_watcher_without_a_place_for_steps_sees_its_events_and_nothing_else(tmp_path):
-    watcher = Watcher()
-    assert sweep.run(plan_of(tmp_path / "out", tasks=1), events=watcher, cluster=Stage()).done == 1
-    assert watcher.of("trial_complete")
