@@ -1,10 +1,5 @@
 """Where an engine's servers stand on a cluster, where they listen, and who may ask them."""
 
-import json
-import os
-import shutil
-import sys
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -17,8 +12,6 @@ from hc_ray.engines.http import HttpModel
 from hc_ray_actors.cluster import ENGINE
 from hc_ray_actors.ray_token import derived_key, token_file
 from tests.fakes.crew import Stage, plan_of, run
-from tests.fakes.processes import ran
-from tests.fakes.sweeps import REPOSITORY
 
 
 def served(plan, replicas=1):
@@ -63,57 +56,6 @@ def test_a_key_is_worked_out_wherever_the_token_is_and_nowhere_else(tmp_path, mo
     token.unlink()
     with pytest.raises(PlatformError, match="this node has no token of its Ray cluster"):
         derived_key("engine 1")
-
-
-GPUS = """
-import asyncio, json, sys
-from hc_ray_actors import cluster, ray_cluster
-ray_cluster._environment()
-from ray.cluster_utils import Cluster
-from hc_ray.domain.config import EngineConfig
-from hc_ray_actors.engine import spawn_engine
-from hc_ray_actors.ray_token import derived_key
-from tests.contract.test_launched_server import COMMAND, listed
-
-own = {"num_cpus": 1, "num_gpus": 3, "object_store_memory": 80 << 20, "resources": {cluster.ENGINE: 4}}
-nodes = Cluster(initialize_head=True, head_node_args=own)
-crew = None
-
-async def seen(config):
-    engines = [spawn_engine(crew, config) for _ in range(2)]
-    ends = await asyncio.gather(*(engine.start() for engine in engines))
-    told = [listed(end.base_urls[0], derived_key(end.key_name))["environment"] for end in ends]
-    try:
-        told.append(str(spawn_engine(crew, config.model_copy(update={"gpus": 2}))))
-    except Exception as fault:
-        told.append(str(fault))
-    await asyncio.gather(*(engine.stop() for engine in engines))
-    return told
-
-try:
-    crew = ray_cluster.RayCluster(address="auto")
-    print(json.dumps(asyncio.run(seen(EngineConfig(command=COMMAND, model="m", context_tokens=4096, gpus=1)))))
-finally:
-    if crew is not None:
-        crew.close()
-    nodes.shutdown()
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.ray
-def test_two_servers_of_a_node_have_gpus_of_their_own_and_one_for_which_too_few_are_left_is_refused(tmp_path):
-    home = tempfile.mkdtemp(prefix="r", dir="/tmp")  # the paths of Ray's sockets are long
-    environment = {**os.environ, "HC_RAY_HOME": str(tmp_path), "RAY_TMPDIR": home, "PYTHONPATH": str(REPOSITORY)}
-    environment.pop("RAY_ADDRESS", None)
-    try:
-        done = ran(sys.executable, "-c", GPUS, timeout=180, env=environment)
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    one, other, refusal = json.loads(done.stdout.strip().splitlines()[-1])
-    assert {one["CUDA_VISIBLE_DEVICES"], other["CUDA_VISIBLE_DEVICES"]} < {"0", "1", "2"} and one != other
-    assert one["HC_RAY_ENGINE_KEY"] and "free GPU(s) (engine.gpus)" in refusal
 
 
 @pytest.mark.engine

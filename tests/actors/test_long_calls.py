@@ -61,19 +61,13 @@ async def test_each_of_a_thousand_calls_gets_its_own_answer_a_few_at_a_time():
     assert max(actor.collected) <= AT_ONCE and sum(actor.collected) == 1000, "none came twice"
 
 
-async def test_what_the_method_raises_only_its_caller_raises():
-    caller = calling(Actor())
-    answers = await asyncio.gather(caller.call("double", 4), caller.call("refuse", "no"), return_exceptions=True)
-    assert answers[0] == 8 and isinstance(answers[1], ValueError) and str(answers[1]) == "no"
-
-
 @pytest.mark.parametrize("raises", [False, True])
-async def test_what_cannot_be_sent_is_the_fault_of_its_own_call_alone(raises):
+async def test_what_the_method_raises_and_what_cannot_be_sent_is_the_fault_of_its_own_call_alone(raises):
     caller = calling(Actor())
-    answers = await asyncio.gather(
-        caller.call("unsendable", raises), caller.call("double", 2, 0.05), return_exceptions=True
-    )
-    assert isinstance(answers[0], Exception) and answers[1] == 4
+    calls = caller.call("unsendable", raises), caller.call("refuse", "no"), caller.call("double", 2, 0.05)
+    unsendable, refused, doubled = await asyncio.gather(*calls, return_exceptions=True)
+    assert isinstance(unsendable, Exception) and isinstance(refused, ValueError) and str(refused) == "no"
+    assert doubled == 4
 
 
 async def test_when_the_process_dies_every_call_that_waits_raises_and_so_does_the_next():

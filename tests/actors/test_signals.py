@@ -1,4 +1,5 @@
-"""Signals that come while a sweep works, closes and writes its report; more than one."""
+"""Signals that come while a sweep works, closes and writes its report, more than one; and the steps that it tells of
+after its last trial."""
 
 import asyncio
 import signal
@@ -66,3 +67,34 @@ def test_one_that_comes_after_the_last_trial_is_told_of_a_sweep_that_is_whole(tm
 def test_without_any_the_sweep_says_so(tmp_path):
     ended = run(tmp_path, Watcher())
     assert (ended.done, ended.interrupted, ended.signalled) == (2, False, False)
+
+
+class Display(Watcher):
+    """A watcher that shows steps; what it was told, in order."""
+
+    def __init__(self):
+        super().__init__()
+        self.told = []
+
+    def emit(self, event):
+        super().emit(event)
+        self.told.append(self.events[-1].type)
+
+    def doing(self, step):
+        self.told.append(step)
+
+
+def tracked(out, uri):
+    plan = plan_of(out, tasks=1)
+    return plan.model_copy(update={"config": plan.config.model_copy(update={"mlflow_uri": uri})})
+
+
+def test_every_step_after_the_last_trial_is_told_in_its_order_and_none_that_is_not_taken(tmp_path):
+    display, quiet = Display(), Display()
+    sweep.run(tracked(tmp_path / "out", "http://nowhere.invalid"), events=display, cluster=Stage())
+    assert display.told[display.told.index("trial_complete") + 1 :] == [
+        "closing sandboxes and engines", "writing the report and the tables", "scanning the results for hidden tests",
+        "exporting to MLflow", "ending the processes of this sweep",
+    ]  # fmt: skip
+    sweep.run(tracked(tmp_path / "untracked", "none"), events=quiet, cluster=Stage())
+    assert "writing the report and the tables" in quiet.told and "exporting to MLflow" not in quiet.told

@@ -1,22 +1,29 @@
-"""Where actors stand on a Ray of several raylets, all on this machine: no proof of addressing, since they share it."""
+"""Where actors and servers stand on a Ray of several raylets, all on this machine: no proof of addressing, since they
+share it."""
 
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 
 import pytest
 
+from tests.fakes.processes import ran
+from tests.fakes.sweeps import REPOSITORY
+
 pytestmark = [pytest.mark.slow, pytest.mark.ray]
 
 SCRIPT = """
-import asyncio, json, os, sys
+import asyncio, json, os
 from hc_ray_actors import cluster, ray_cluster
 ray_cluster._environment()
 import ray
 from ray.cluster_utils import Cluster
+from hc_ray.domain.config import EngineConfig
+from hc_ray_actors.engine import spawn_engine
+from hc_ray_actors.ray_token import derived_key
+from tests.contract.test_launched_server import COMMAND, listed
 
 class Whereabouts:
     async def node(self):
@@ -30,7 +37,19 @@ async def stand(actors):
     nodes = await asyncio.wait_for(asyncio.gather(*(actor.node() for actor in actors)), 60)
     return nodes, await actors[0].priority()
 
-nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": 80 << 20})
+async def seen(config):
+    engines = [spawn_engine(crew, config) for _ in range(2)]
+    ends = await asyncio.gather(*(engine.start() for engine in engines))
+    told = [listed(end.base_urls[0], derived_key(end.key_name))["environment"] for end in ends]
+    try:
+        told.append(str(spawn_engine(crew, config.model_copy(update={"gpus": 2}))))
+    except Exception as fault:
+        told.append(str(fault))
+    await asyncio.gather(*(engine.stop() for engine in engines))
+    return told
+
+head = {"num_cpus": 1, "num_gpus": 3, "object_store_memory": 80 << 20, "resources": {cluster.ENGINE: 4}}
+nodes = Cluster(initialize_head=True, head_node_args=head)
 crew = None
 try:
     nodes.add_node(num_cpus=4, object_store_memory=80 << 20, resources={cluster.SANDBOX: 1})
@@ -40,6 +59,7 @@ try:
         "up": nodes.address, "head": nodes.head_node.node_id, "where": crew.where, "here": crew.here,
         "sandboxes": [one.id for one in crew.members() if one.slots[cluster.SANDBOX]],
         "stand": asyncio.run(stand(actors)), "own": os.getpriority(os.PRIO_PROCESS, 0),
+        "servers": asyncio.run(seen(EngineConfig(command=COMMAND, model="m", context_tokens=4096, gpus=1))),
     }))
 finally:
     if crew is not None:
@@ -48,23 +68,31 @@ finally:
 """
 
 
-@pytest.fixture
-def ray_home():
-    """Where Ray notes its current cluster: nobody else's commands find the one of these tests. Its sockets have long
-    paths, so its own is short."""
-    folder = tempfile.mkdtemp(prefix="r", dir="/tmp")
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def test_auto_joins_the_ray_that_is_up_and_an_actor_for_the_drivers_node_stands_there(ray_home, tmp_path):
-    environment = {**os.environ, "HC_RAY_HOME": str(tmp_path), "RAY_TMPDIR": ray_home}
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """What was seen there, from a process of its own. Ray notes its current cluster in a folder where nobody else's
+    commands find it; its sockets have long paths, so that one is short."""
+    home = tempfile.mkdtemp(prefix="r", dir="/tmp")
+    own = {"HC_RAY_HOME": str(tmp_path_factory.mktemp("home")), "RAY_TMPDIR": home, "PYTHONPATH": str(REPOSITORY)}
+    environment = {**os.environ, **own}
     environment.pop("RAY_ADDRESS", None)
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=180, env=environment)
+    try:
+        done = ran(sys.executable, "-c", SCRIPT, timeout=180, env=environment)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
     assert done.returncode == 0, done.stderr[-3000:]
-    told = json.loads(done.stdout.strip().splitlines()[-1])
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def test_auto_joins_the_ray_that_is_up_and_an_actor_for_the_drivers_node_stands_there(told):
     assert told["where"] == told["up"] and told["here"] == told["head"]
     assert len(told["sandboxes"]) == 1 and told["here"] not in told["sandboxes"]
     places, priority = told["stand"]
     assert set(places) == {told["here"]}  # though the other has more room
     assert priority == told["own"]  # Ray's own way is nice 15
+
+
+def test_two_servers_of_a_node_have_gpus_of_their_own_and_one_for_which_too_few_are_left_is_refused(told):
+    one, other, refusal = told["servers"]
+    assert {one["CUDA_VISIBLE_DEVICES"], other["CUDA_VISIBLE_DEVICES"]} < {"0", "1", "2"} and one != other
+    assert one["HC_RAY_ENGINE_KEY"] and "free GPU(s) (engine.gpus)" in refusal

@@ -38,23 +38,6 @@ async def test_no_more_hold_a_slot_than_the_window_is_wide_and_those_that_wait_w
     assert begun == 1000
 
 
-async def test_who_waits_for_something_slow_lets_another_work(monkeypatch):
-    monkeypatch.setattr(concurrency_window, "KEPT", 0.01)
-    gate = asyncio.Event()
-    order = []
-
-    async def go(key, slot):
-        await slot.take()
-        if key == "slow":
-            await slot.during(gate.wait())
-        order.append(key)
-        if key == "last":
-            gate.set()
-
-    await drive(["slow", "first", "last"], go, width=1)
-    assert order == ["first", "last", "slow"]
-
-
 async def test_of_several_that_end_at_once_all_are_heard_before_a_fault_ends_all(caplog):
     async def go(key, slot):
         await asyncio.sleep(0)

@@ -29,6 +29,7 @@ from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.driver import results, sweep, trial_files
 from hc_ray_actors.driver.trial_record import Record
 from tests.bench import null_world
+from tests.fakes.sandbox_home import own_home
 from tests.fakes.tasks import make_task
 
 GOAL = 300.0
@@ -157,7 +158,7 @@ def resume(trials: int) -> dict[str, float]:
     folder = Path(tempfile.mkdtemp(prefix="hc-bench-"))
     folder.chmod(0o755)  # users of sandboxes enter it
     try:
-        with mock.patch.dict(os.environ, HC_RAY_HOME=str(folder / "home")):
+        with own_home():
             for number in range(TASKS):
                 make_task(folder / "tasks", f"t{number}", instruction=f"Task {number}.\n{null_world.INSTRUCTION}")
             seeds = max(1, trials // TASKS)

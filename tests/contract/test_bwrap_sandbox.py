@@ -18,7 +18,7 @@ from hc_ray.domain.task import Copy, Environment, Task
 from hc_ray.machine.owner import current_owner, is_alive
 from hc_ray.sandboxes import tripwire
 from hc_ray.sandboxes.bwrap import binary as bwrap_binary
-from hc_ray.sandboxes.bwrap.sandbox import BwrapPlace, probe, reap_folder
+from hc_ray.sandboxes.bwrap.sandbox import BwrapPlace, reap_folder
 from hc_ray.sandboxes.inside.processes import NICE
 from tests.fakes.contract_task import shell
 from tests.fakes.machine import becomes, running, seconds_until_gone
@@ -42,10 +42,6 @@ async def place(home):
     opened = BwrapPlace(home / "public", home / "sandboxes" / "bwrap-test", owner=current_owner())
     yield opened
     await opened.close()
-
-
-async def test_bubblewrap_works_here_and_the_probe_says_so(home):
-    assert probe() is None
 
 
 async def test_the_first_sandboxes_of_a_process_can_be_made_at_once(home):

@@ -68,7 +68,7 @@ async def test_a_trial_past_its_wall_time_leaves_neither_processes_nor_sandboxes
             began = time.monotonic()
             if await asyncio.to_thread(running, marker):
                 seen.append(began)
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.1)
 
     async def judge(submission: Submission) -> bool:
         assert not await asyncio.to_thread(running, marker)

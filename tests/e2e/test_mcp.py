@@ -190,7 +190,9 @@ def test_an_end_in_the_middle_of_a_call_leaves_nothing_running(words, model, pro
 
 
 @pytest.mark.slow
-def test_a_cancelled_call_closes_its_sandboxes_and_the_next_one_is_answered(words, model, project):
+def test_a_cancelled_call_closes_its_sandboxes_what_is_no_message_is_passed_over_and_the_next_one_is_answered(
+    words, model, project
+):
     model.held.clear()
     model.waiting.clear()
     with started(*words, cwd=project) as line:
@@ -203,16 +205,10 @@ def test_a_cancelled_call_closes_its_sandboxes_and_the_next_one_is_answered(word
             wait(lambda: not any(map(alive, mine)), 10, "sandboxes of a cancelled call")
         finally:
             model.held.set()
-        line.call(2, "generate_tests", workspace=".", instruction=INSTRUCTION)
-        assert len(line.answer(2)["result"]["structuredContent"]["tests"]) == 3
-
-
-def test_what_is_no_message_of_the_protocol_is_passed_over(words, project):
-    with started(*words, cwd=project) as line:
         for text in ("this is no JSON", "[]", '{"jsonrpc": "2.0", "id": 5}', "\ufffd\x00", "1" * 100_000):
             line.send(text)
-        line.call(6, "sweep_status", out=".")
-        assert line.answer(6)["result"]["isError"]
+        line.call(2, "generate_tests", workspace=".", instruction=INSTRUCTION)
+        assert len(line.answer(2)["result"]["structuredContent"]["tests"]) == 3
         line.process.stdin.close()
         assert line.process.wait(20) == 0
 

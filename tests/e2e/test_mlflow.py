@@ -96,8 +96,10 @@ def test_the_numbers_are_those_of_the_report_and_what_was_not_measured_is_absent
     assert "self_pass_rate" in runs["hc"].data.metrics and "self_pass_rate" not in runs["raw"].data.metrics
 
 
-def test_params_hold_the_resolved_config_and_tags_say_where_it_comes_from(exported):
-    hc, config = runs_of(exported[0])["hc"].data, SweepConfig()
+def test_params_hold_the_resolved_config_and_data_set_and_tags_say_where_it_comes_from(exported):
+    run, config = runs_of(exported[0])["hc"], SweepConfig()
+    (dataset,), hc = run.inputs.dataset_inputs, run.data
+    assert (dataset.dataset.name, hc.tags["mlflow.source.name"]) == ("starter", "hc-ray sweep")
     told = [hc.params[name] for name in ("solver.selector", "budget.tokens", "solver.testgen.rounds")]
     assert told == [config.solver.selector, str(config.budget.tokens), str(config.solver.testgen.rounds)]
     assert hc.tags["git_sha"] == "abc123" and hc.tags["split"] == "dev" and hc.tags["agent"] == "hc"
@@ -187,12 +189,6 @@ def test_the_ui_opens_the_store_that_a_sweep_names_and_leaves_a_server_to_the_br
     assert machine._store_of(own) == uris[0]
     with pytest.raises(OutputError, match="http://tracking:5000; open that address"):
         machine._store_of(far)
-
-
-def test_a_run_names_its_data_set_and_its_source(exported):
-    runs = runs_of(exported[0])
-    (dataset,) = runs["hc"].inputs.dataset_inputs
-    assert (dataset.dataset.name, runs["hc"].data.tags["mlflow.source.name"]) == ("starter", "hc-ray sweep")
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from hc_ray.tasks.vocabulary import benchmark
 from tests.e2e.test_humaneval import PROBLEMS, data
 from tests.fakes import sweepdir
 from tests.fakes.engine_server import EngineServer
+from tests.fakes.sandbox_home import own_home
 from tests.fakes.tasks import make_task
 
 PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
@@ -31,8 +32,8 @@ def ground(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="hc-protocol-"))
     folder.chmod(0o755)
     monkeypatch.chdir(folder)
-    monkeypatch.setenv("HC_RAY_HOME", str(folder / "home"))
-    yield folder
+    with own_home():
+        yield folder
     os.chdir("/")
     shutil.rmtree(folder, ignore_errors=True)
 

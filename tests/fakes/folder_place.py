@@ -20,7 +20,7 @@ from typing import Any
 from hc_ray.domain.ports import Difference, ExecResult
 from hc_ray.domain.runner_paths import CALL_PATH, DRIVE_PATH, RUNNER_LIB, RUNNER_PYTHON, inside_script
 from hc_ray.domain.task import Task
-from hc_ray.sandboxes.inside import look
+from hc_ray.sandboxes.inside import look, shell
 from hc_ray.sandboxes.inside.suites import call, drive, driver
 from tests.fakes.tars import make_tar
 
@@ -119,7 +119,11 @@ class FolderSandbox:
             return ExecResult(exit_code=0, stdout=json.dumps(seen).encode(), stderr=b"")
         if inside_script("shell") in command:
             order = json.loads(stdin)
-            stdin = json.dumps({**order, "place": str(self.root / order["place"].lstrip("/"))}).encode()
+            order |= {"place": str(self.root / order["place"].lstrip("/"))}
+            if self.place.quick:
+                told = await asyncio.to_thread(shell.step, order)
+                return ExecResult(exit_code=0, stdout=json.dumps(told).encode(), stderr=b"")
+            stdin = json.dumps(order).encode()
         # The interpreter itself comes first: a version manager's shim would cost every test a shell.
         path = f"{sys.base_prefix}/bin:{os.environ['PATH']}"
         try:
@@ -175,7 +179,8 @@ class FolderPlace:
     """Makes ``FolderSandbox``es whose image is ``files`` (path below the workdir → text)."""
 
     def __init__(self, files: Mapping[str, str] | None = None, *, quick: bool = False) -> None:
-        """``quick`` drives suites in this process: for tests of what is decided on cells, not of how they come."""
+        """``quick`` drives suites and starts shells in this process: for tests of what is decided on cells and on
+        observations, not of how they come."""
         self.quick = quick
         self.hangs: Callable[[str], bool] = lambda name: False
         """The sandboxes, by name, in which no command ends."""

@@ -32,7 +32,7 @@ def seconds_until_gone(marker: str, *, at_most: float) -> float:
     """How long processes with a marker live on, from now; ``at_most`` where they do not end."""
     started = time.monotonic()
     while running(marker) and time.monotonic() < started + at_most:
-        time.sleep(0.01)
+        time.sleep(0.03)
     return time.monotonic() - started
 
 

@@ -19,6 +19,7 @@ from hc_ray_actors.engine import Engine, capabilities_of
 from hc_ray_actors.role_models import role_model
 from tests.fakes.anthropic_server import AnthropicServer
 from tests.fakes.scripts import echo_request
+from tests.fakes.tasks import make_task
 
 KEY = "sk-ant-secret-0123456789"
 CALL = ToolCall(id="toolu_1", name="sh", arguments='{"command": "ls"}')
@@ -167,7 +168,8 @@ def test_what_is_missing_is_told_in_one_line(words, says, monkeypatch, capsys, t
     monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
     monkeypatch.setitem(sys.modules, "anthropic", None)
     monkeypatch.delitem(sys.modules, "hc_ray.engines.anthropic_messages")
-    out = tmp_path / "out"
-    code = cli.run(["sweep", "-p", "starter", "-l", "1", "-a", "raw", "-o", str(out), "--engine", "anthropic", *words])
+    make_task(tmp_path / "set")
+    out, given = tmp_path / "out", ["-p", str(tmp_path / "set"), "-a", "raw", "--engine", "anthropic"]
+    code = cli.run(["sweep", *given, "-o", str(out), *words])
     said = capsys.readouterr().err
     assert code == 2 and says in said and len(said.splitlines()) == 1 and KEY not in said and not out.exists()

@@ -15,7 +15,6 @@ from hc_ray.domain.ports import Capabilities
 from hc_ray.domain.profile import Profile, usable
 from hc_ray.domain.prompt import Completion, ToolCall
 from hc_ray.engines.catalogue import remote_profile_path, resolve_remote, save_profile
-from hc_ray.engines.knee import knee_of
 from hc_ray.engines.profiles import of_model, own_settings, shipped
 from hc_ray.selftests.suite_forms import suite_questions
 from hc_ray_actors.jobs import bench
@@ -103,7 +102,7 @@ class Plays:
 async def played(model, *names):
     items = [ACTIONS[name] for name in names or ACTIONS]
     forms = ("fenced", "calls")
-    found = await measure(model, "actions", forms, items, FolderPlace(), action_questions(forms, ONCE, 500))
+    found = await measure(model, "actions", forms, items, FolderPlace(quick=True), action_questions(forms, ONCE, 500))
     return {one.form: one for one in found}
 
 
@@ -283,10 +282,6 @@ def test_a_server_without_chat_is_refused_in_one_line(home):
         pytest.raises(ConfigError, match="supports no chat"),
     ):
         bench.bench_engine(EngineConfig(kind="openai", base_url=server.base_url, model="fake"), forms=True)
-
-
-def test_the_knee_is_the_fewest_parallel_requests_that_reach_nearly_the_best_throughput():
-    assert knee_of({1: 100.0, 2: 140.0, 4: 161.0, 8: 165.0, 16: 160.0}) == 4 and knee_of({1: 100.0, 2: 50.0}) == 1
 
 
 def test_what_cannot_be_measured_or_kept_is_refused_before_anything_starts():

@@ -9,8 +9,6 @@ from hc_ray.domain.errors import ConfigError, EngineError, ModelError
 from hc_ray.domain.ports import Capabilities
 from hc_ray.domain.profile import Profile, usable
 from hc_ray.engines.catalogue import catalogue, remote_profile_path
-from hc_ray.engines.http import HttpModel
-from hc_ray.engines.knee import find_knee
 from hc_ray.engines.speed import REQUEST_SECONDS, Speed, keep_speed, known_speed, request_seconds
 from hc_ray_actors.driver.estimate import FALLBACK_RATE, expected_seconds, remember_rate
 from hc_ray_actors.driver.plan import prepare
@@ -103,18 +101,13 @@ async def test_a_trial_never_sends_completions_to_a_server_that_lost_them_since_
     assert trials.role("solver", 0).profile.form == "chat"
 
 
-async def test_an_engine_without_a_plan_takes_its_profile_s_sampling_and_of_a_chat_only_server_the_knee_is_found(home):
+async def test_an_engine_without_a_plan_takes_its_profile_s_sampling(home):
     path = remote_profile_path("m")
     path.parent.mkdir(parents=True)
     path.write_text(yaml.safe_dump({"sampling": Sampling(top_k=20).model_dump()}))
     with EngineServer(echo_request) as server:
         endpoint = await Engine(engine(server, "m")).start()
     assert endpoint.capabilities["sampling"]["top_k"] == 20
-    with EngineServer(lambda body: "one two", endpoints=CHAT_ONLY) as server:
-        model = HttpModel(server.base_url, "fake")
-        found = await find_knee(model, levels=(1,), seconds=0.1, chat=True)
-        await model.aclose()
-        assert found.knee == 1 and all("messages" in body for body in server.bodies())
 
 
 def test_a_chat_only_server_s_bench_finds_its_knee(monkeypatch):
@@ -124,6 +117,7 @@ def test_a_chat_only_server_s_bench_finds_its_knee(monkeypatch):
     with EngineServer(lambda body: "one two", endpoints=CHAT_ONLY) as server:
         found = bench.bench_engine(engine(server, "m"), save=True)
         known = known_speed(engine(server, "m"))
+        assert all("messages" in body for body in server.bodies()[-3:])
     assert found["knee"] == 1 and found["profile"]["form"] == "chat" and found["saved"] is None
     assert known is not None and known.knee == 1 and known.prompt_tokens_per_second
 

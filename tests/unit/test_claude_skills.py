@@ -11,6 +11,7 @@ import yaml
 
 from hc_ray.agent import prompt_templates
 from hc_ray.agent.asking_forms import load_forms
+from hc_ray.cli import app as cli
 from hc_ray.cli import claude_skills
 from hc_ray.climb import meta_reasoner
 from hc_ray.domain.prompt import Completion
@@ -19,7 +20,6 @@ from hc_ray.domain.task import Environment
 from hc_ray.search import decompose
 from hc_ray.selftests import file_tester
 from hc_ray.spec.reading import read_spec
-from tests.fakes.sweeps import hc_ray
 
 NAMES = {"testgen", "decomposer", "evaluator", "meta-reasoner"}
 TEMPLATES = {"testgen": ("tests_system", "tests_file"), "decomposer": ("decompose",), "evaluator": ("tests_reading",)}
@@ -94,20 +94,22 @@ def test_every_example_is_read_by_its_role_and_fits_its_schema(tmp_path):
         assert (ran.returncode == 0) == passes, ran.stdout
 
 
-def test_the_command_writes_them_once_more_where_nothing_differs_and_never_over_a_users_own(tmp_path):
-    done = hc_ray("skills", "export", "--claude", tmp_path, "--json")
-    written = json.loads(done.stdout)["written"]
-    assert done.returncode == 0 and len(written) == 12 and str(tmp_path / ".claude/skills/testgen/SKILL.md") in written
+def test_the_command_writes_them_once_more_where_nothing_differs_and_never_over_a_users_own(tmp_path, capsys):
+    export = ["skills", "export", "--claude"]
+    assert cli.run([*export, str(tmp_path), "--json"]) == 0
+    written = json.loads(capsys.readouterr().out)["written"]
+    assert len(written) == 12 and str(tmp_path / ".claude/skills/testgen/SKILL.md") in written
     assert {one.name for one in (tmp_path / ".claude" / "skills").iterdir()} == NAMES
     assert claude_skills.export(tmp_path)
     mine, gone = tmp_path / ".claude/skills/testgen/SKILL.md", tmp_path / ".claude/skills/decomposer/SKILL.md"
     mine.write_text("mine")
     gone.unlink()
-    refused = hc_ray("skills", "export", "--claude", tmp_path)
-    assert refused.returncode == 2 and "give --force to replace it" in refused.stderr and str(mine) in refused.stderr
-    assert len(refused.stderr.splitlines()) == 1 and mine.read_text() == "mine" and not gone.exists()
-    assert hc_ray("skills", "export", "--claude", tmp_path, "--force").returncode == 0
+    assert cli.run([*export, str(tmp_path)]) == 2
+    refused = capsys.readouterr().err
+    assert "give --force to replace it" in refused and str(mine) in refused
+    assert len(refused.splitlines()) == 1 and mine.read_text() == "mine" and not gone.exists()
+    assert cli.run([*export, str(tmp_path), "--force"]) == 0
     assert mine.read_text() == SKILLS["testgen"]["SKILL.md"] and gone.exists()
     (tmp_path / "file").write_text("")
-    blocked = hc_ray("skills", "export", "--claude", tmp_path / "file")
-    assert blocked.returncode == 2 and len(blocked.stderr.splitlines()) == 1
+    capsys.readouterr()
+    assert cli.run([*export, str(tmp_path / "file")]) == 2 and len(capsys.readouterr().err.splitlines()) == 1

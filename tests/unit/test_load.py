@@ -89,9 +89,7 @@ def test_a_mistake_names_file_line_field_and_what_is_allowed(tmp_path, text, par
 
 def test_a_wrong_flag_is_named_instead_of_the_file_and_a_file_that_is_no_text_is_refused(tmp_path):
     path = written(tmp_path, "seeds: 3\n")
-    message = refusal(path, Flag("--sandbox", ("sandbox",), "doker"))
-    assert message.startswith("--sandbox: ") and "did you mean docker?" in message
-    assert refusal(None, Flag("-a", ("agents",), ["raw", "hcc"])).startswith("-a: ")
+    assert refusal(path, Flag("--sandbox", ("sandbox",), "doker")).startswith("--sandbox: ")
     path = tmp_path / "binary.yaml"
     path.write_bytes(b"\xff\xfe\x00\x01")
     assert "cannot be read" in refusal(path)

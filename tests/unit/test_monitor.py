@@ -63,13 +63,6 @@ def test_a_workspace_is_no_folder_to_remove_and_neither_is_one_that_holds_it():
     assert not Monitor("/").check(run("rm -rf *")).allowed
 
 
-@pytest.mark.parametrize("text", ["", "'", '"', "$(", "`", "((", "<<", "<<EOF", ">", "|", ")", "}", "\\", "${",
-                                  "a=(1 2", "[[", "f()", "$" * 50, "\U000f0000", "a\ue020b"])  # fmt: skip
-def test_a_command_of_any_shape_is_read_to_its_end(text):
-    concerns(text, "/app")
-    concerns(text + "\nls", "/app")
-
-
 @given(st.text(alphabet="rm sudo-f/|&;()<>`$'\"\\\n{}[]xE=", max_size=60))
 def test_no_text_makes_the_reader_stumble(text):
     concerns(text, "/app")
@@ -78,7 +71,7 @@ def test_no_text_makes_the_reader_stumble(text):
 @pytest.mark.parametrize("text", [
     "x='eval \"$x\"; eval \"$x\"'; eval \"$x\"", "a=xx;" + "a=$a$a;" * 60, "sudo " * 10_000 + "ls",
     "echo xargs | xargs xargs", "find . -exec " * 2000, "$(" * 5000, "((" * 5000, "'" * 9999, "a()" * 9000,
-    "x" * 90_000, "cat <<A\n" * 300, "{" * 9000, "f() {" + "f " * 9000, "\"$(" * 3000,
+    "x" * 90_000, "cat <<A\n" * 300, "{" * 9000, "f() {" + "f " * 9000, "\"$(" * 3000, "\U000f0000", "a\ue020b", "[[",
 ])  # fmt: skip
 def test_no_command_keeps_the_monitor_busy(text):
     begun = time.process_time()

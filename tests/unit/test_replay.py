@@ -26,8 +26,6 @@ from tests.fakes.sweepdir import MemoryStore, read_rows
 OUTCOMES = {"+": "pass", "-": "fail", "!": "error"}
 APART = ("++---", "-++++", "-++++", "+++++", "+-+--", "+-+--", "+-+--", "+-+--")
 """c0.0 is the first, c0.1 and c0.2 agree on four tests, c0.3 alone passes all, and the largest crowd passes two."""
-CROWDS = ("----++", "----++", "----++", "-+--++", "-+--++", "+++++-", "++-+-+", "++-+-+")
-"""The second, the fifth and the last test are passed by most; c0.3 and c0.4 pass these alone."""
 
 
 def column(name: str, *, unknown: bool = False, category: Category = "happy_path", **more: Any) -> SelfTest:
@@ -98,18 +96,6 @@ def test_the_selectors_choose_differently_on_a_stored_matrix_and_each_gets_its_c
     assert row_of(found, "hc", "mbr")["blind_pass"]["value"] == 0.0
     assert row_of(found, "hc", "as run")["blind_pass"]["value"] == 0.0
     assert row_of(found, "hc", "max_pass")["differs"] == 1
-
-
-def test_the_posterior_may_choose_what_no_other_selector_does() -> None:
-    """It believes the tests that most pass, and takes who passes those alone: neither the most tests, nor the largest
-    product of tests and followers, nor the largest crowd."""
-    store = sweepdir.sweep()
-    add_pool(store, "t", "hc", CROWDS, [i == 3 for i in range(8)], 0)
-    (pool,) = read_pools(store, read_table=read_rows)
-    chosen = {name: choose(pool, name).chosen for name in SELECTORS}
-    assert chosen == {"max_pass": "c0.5", "codet": "c0.6", "mbr": "c0.0", "posterior": "c0.3"}
-    found = replay(store, None, read_table=read_rows)
-    assert [row_of(found, "hc", name)["blind_pass"]["value"] for name in SELECTORS] == [0.0, 0.0, 0.0, 1.0]
 
 
 def test_what_nobody_graded_is_not_measured_but_what_was_handed_in_is_known() -> None:

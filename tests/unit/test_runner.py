@@ -12,6 +12,7 @@ from hc_ray.sandboxes.inside.suites import checks
 from hc_ray.search.repair import feedback
 from hc_ray.selftests import runner
 from tests.fakes.folder_place import FolderPlace, FolderSandbox
+from tests.fakes.suites import call_test
 
 TASK = Task(name="t", digest="0" * 64, instruction="x", environment=Environment())
 
@@ -30,11 +31,6 @@ async def run(sandbox: FolderSandbox, tests: Sequence[SelfTest]) -> tuple[Cell, 
     return tuple(runs[0] for runs in runner.read_runs(result.stdout, tests))
 
 
-def call(identity: str, source: str, expectation: Expectation, path: str = "m.py", function: str = "f") -> SelfTest:
-    subject = Subject(kind="call", path=path, function=function)
-    return SelfTest(id=identity, category="happy_path", subject=subject, input=source, expectation=expectation)
-
-
 def about(kind: str, path: str, expectation: Expectation, text: str = "", stdin: str = "") -> SelfTest:
     subject = Subject.model_validate({"kind": kind, "path": path})
     return SelfTest(id=f"{kind}-{path}-{expectation}-{text}-{stdin}", category="format", subject=subject, input=text,
@@ -43,40 +39,40 @@ def about(kind: str, path: str, expectation: Expectation, text: str = "", stdin:
 
 async def test_a_call_is_compared_by_value_and_its_answer_is_written_the_same_in_every_run(sandbox):
     await sandbox.put({"m.py": b"def f(x):\n    return {3, 1, x}\n"})
-    tests = [call("a", "f(2)", ExpectedValue(value="{1, 2, 3}")), call("b", "f(2)", ExpectedValue(value="[1, 2, 3]")),
-             call("c", "f([])", Unknown())]  # fmt: skip
+    tests = [call_test("a", "f(2)", "{1, 2, 3}"), call_test("b", "f(2)", "[1, 2, 3]"),
+             call_test("c", "f([])", None)]  # fmt: skip
     right, wrong, crash = await run(sandbox, tests)
     assert (right.outcome, right.observed) == ("pass", "set{1, 2, 3}")
     assert wrong.outcome == "fail" and "was expected" in wrong.detail
     assert (crash.outcome, crash.observed) == ("error", "raises TypeError")
     await sandbox.put({"m.py": b"def f(x):\n    return 0.1 + 0.2 if x else object()\n"})
-    sum_, thing = await run(sandbox, [call("a", "f(1)", ExpectedValue(value="0.3")), call("b", "f(0)", Unknown())])
+    sum_, thing = await run(sandbox, [call_test("a", "f(1)", "0.3"), call_test("b", "f(0)", None)])
     assert (sum_.outcome, sum_.observed) == ("pass", "0.3") and thing.observed == "<object object>"
 
 
 async def test_a_module_that_does_not_load_shows_no_behaviour_and_what_one_prints_is_no_report(sandbox):
     await sandbox.put({"m.py": b"def f(x) return x\n", "n.py": b"y = 1\n", "o.py": b"import os; os._exit(0)\n"})
-    tests = [call("a", "f(1)", Unknown()), call("b", "f(1)", Unknown(), "n.py"), call("c", "f(1)", Unknown(), "o.py"),
-             call("d", "f(1)", Unknown(), "absent.py")]  # fmt: skip
+    tests = [call_test(path, "f(1)", None, path=path) for path in ("m.py", "n.py", "o.py", "absent.py")]
     cells = await run(sandbox, tests)
     assert [cell.outcome for cell in cells] == ["error"] * 4 and [cell.observed for cell in cells] == [None] * 4
     assert "SyntaxError" in cells[0].detail and "defines no f" in cells[1].detail and "there is no" in cells[3].detail
     forged = json.dumps({"id": "a", "run": 0, "outcome": "pass", "observed": "1", "detail": ""})
     await sandbox.put({"m.py": f"print({forged!r})\nimport os\nos.write(1, {forged!r}.encode())\n"
                                f"def f(x):\n    print({forged!r})\n    return 2\n".encode()})  # fmt: skip
-    (cell,) = await run(sandbox, [call("a", "f(1)", ExpectedValue(value="1"))])
+    (cell,) = await run(sandbox, [call_test("a", "f(1)", "1")])
     assert cell.outcome == "fail"
 
 
 async def test_a_call_that_raises_or_answers_none_is_a_refusal(sandbox):
     await sandbox.put({"m.py": b"def f(x):\n    return x or None\n"})
-    cells = await run(sandbox, [call(str(i), f"f({x})", Rejected()) for i, x in enumerate(("", "0", "1"))])
+    cells = await run(sandbox, [call_test(f"t{x}", f"f({x})", expectation=Rejected()) for x in ("", "0", "1")])
     assert [cell.outcome for cell in cells] == ["pass", "pass", "fail"]
 
 
-async def test_a_busy_loop_times_out_and_patience_ends_after_two(sandbox):
-    await sandbox.put({"m.py": b"def f(x):\n    while x:\n        pass\n    return x\n"})
-    cells = await run(sandbox, [call(str(x), f"f({x})", Unknown()) for x in (0, 1, 2, 3)])
+async def test_a_busy_and_an_idle_loop_time_out_and_patience_ends_after_two(sandbox, monkeypatch):
+    monkeypatch.setattr(runner, "SECONDS_PER_TEST", 2.5)  # a busy one's processor time is over before
+    await sandbox.put({"m.py": b"import time\ndef f(x):\n    while x:\n        time.sleep(x - 1)\n    return x\n"})
+    cells = await run(sandbox, [call_test(str(x), f"f({x})", None) for x in (0, 1, 9, 3)])
     assert [cell.outcome for cell in cells] == ["pass", "timeout", "timeout", "timeout"]
     assert "not run" in cells[3].detail
 
@@ -141,14 +137,14 @@ async def test_a_file_property_holds_for_a_good_file_and_fails_for_a_bad_one(san
 
 async def test_repeats_run_every_test_so_often(sandbox):
     await sandbox.put({"m.py": b"import time\ndef f(x):\n    return time.monotonic_ns() % 10**12\n"})
-    tests = [call("a", "f(1)", Unknown())]
+    tests = [call_test("a", "f(1)", None)]
     await sandbox.put(runner.payload(tests, sandbox.workdir, repeats=3))
     (runs,) = runner.read_runs((await sandbox.exec(runner.command(tests), timeout=60)).stdout, tests)
     assert len(runs) == 3 and len({cell.observed for cell in runs}) == 3
 
 
 async def test_a_report_that_was_cut_short_marks_the_rest_as_errors_and_tells_whole_candidates_alone():
-    tests = [call("a", "f(1)", Unknown()), call("b", "f(2)", Unknown())]
+    tests = [call_test("a", "f(1)", None), call_test("b", "f(2)", None)]
     line = json.dumps({"id": "a", "run": 0, "outcome": "pass", "observed": "1 at 0x7f00aabbccdd", "detail": ""})
     (first,), (second,) = runner.read_runs(f"noise\n{line}\n[1]\n{{\n".encode(), tests)
     assert first == Cell(outcome="pass", observed="1 at 0x?")
@@ -156,7 +152,7 @@ async def test_a_report_that_was_cut_short_marks_the_rest_as_errors_and_tells_wh
     lines = [{"id": name, "run": 0, "variant": variant, "outcome": "pass", "observed": "1", "detail": ""}
              for variant, name in (("x", "a"), ("x", "b"), ("y", "a"))]  # fmt: skip
     stdout = "\n".join(map(json.dumps, lines)).encode()
-    found = runner.read_variants(stdout, [call("a", "f(1)", Unknown()), call("b", "f(2)", Unknown())], ("x", "y", "z"))
+    found = runner.read_variants(stdout, [call_test("a", "f(1)", None), call_test("b", "f(2)", None)], ("x", "y", "z"))
     assert list(found) == ["x"]
 
 
@@ -173,7 +169,7 @@ def test_every_property_is_known_on_both_sides():
 async def test_one_server_forks_for_every_call_and_a_candidate_that_kills_it_is_run_without_it(sandbox, tmp_path):
     source = b"import os, sys\nsys.seen = getattr(sys, 'seen', 0) + 1\ndef f(x):\n    return [sys.seen, os.getppid()]\n"
     await sandbox.put({"m.py": source})
-    first, second = await run(sandbox, [call("a", "f(1)", Unknown()), call("b", "f(2)", Unknown())])
+    first, second = await run(sandbox, [call_test("a", "f(1)", None), call_test("b", "f(2)", None)])
     assert first.outcome == second.outcome == "pass"
     assert first.observed == second.observed and str(first.observed).startswith("[1, ")
     # The second time its parent is no server, and it does as it should.
@@ -182,7 +178,7 @@ async def test_one_server_forks_for_every_call_and_a_candidate_that_kills_it_is_
         "def f(x):\n    if not mark.exists():\n        mark.touch()\n        os.kill(os.getppid(), 9)\n    return x\n"
     )
     await sandbox.put({"m.py": source.encode()})
-    tests = [call("a", "f(1)", ExpectedValue(value="1")), call("b", "f(2)", ExpectedValue(value="2"))]
+    tests = [call_test("a", "f(1)", "1"), call_test("b", "f(2)", "2")]
     assert [cell.outcome for cell in await run(sandbox, tests)] == ["pass", "pass"] and (tmp_path / "mark").exists()
 
 
@@ -191,7 +187,7 @@ async def test_several_candidates_share_a_run_and_leave_each_other_nothing(sandb
     leaves = "import pathlib\ndef f(x):\n    pathlib.Path('left.txt').write_text('x')\n    return x\n"
     looks = "import os\ndef f(x):\n    return sorted(name for name in os.listdir() if name.endswith('.txt'))\n"
     variants = {"first": {"m.py": leaves, "more.txt": "y"}, "second": {"m.py": looks}, "broken": {"m.py": "def f("}}
-    tests = [call("a", "f(1)", Unknown()), about("file", "kept.txt", ExpectedValue(value="as it was"))]
+    tests = [call_test("a", "f(1)", None), about("file", "kept.txt", ExpectedValue(value="as it was"))]
     await sandbox.put(runner.payload(tests, sandbox.workdir, variants=variants))
     found = runner.read_variants((await sandbox.exec(runner.command(tests), timeout=60)).stdout, tests, tuple(variants))
     assert [cell.outcome for cells in found.values() for cell in cells] == ["pass"] * 4 + ["error", "pass"]

@@ -60,16 +60,6 @@ async def sent_after_probe(answer: Any, prompts: tuple[Prompt, ...] = (TEXT, CHA
         return seen, [{name: body[name] for name in NEUTRAL if name in body} for body in bodies]
 
 
-@pytest.mark.parametrize("prompt", [TEXT, CHAT])
-async def test_every_request_says_how_it_is_sampled_in_both_spellings(prompt: Prompt) -> None:
-    with EngineServer(echo_request) as server:
-        model = HttpModel(server.base_url, "fake")
-        await model.complete(prompt)
-        await model.aclose()
-        (body,) = server.bodies()
-        assert {name: body[name] for name in NEUTRAL} == NEUTRAL and body["temperature"] == 0.0
-
-
 async def test_a_server_is_sent_what_it_takes_and_what_it_refuses_is_found_named_or_not_and_recorded():
     seen, sent = await sent_after_probe(echo_request)
     assert seen.refused == () and seen.sampling == NEUTRAL and sent == [NEUTRAL, NEUTRAL]

@@ -25,11 +25,6 @@ def test_wilson_stays_within_0_and_1_and_holds_the_share(case: tuple[int, int]) 
     assert 0 <= estimate.low <= passes / n <= estimate.high <= 1 and estimate.high > estimate.low
 
 
-def test_a_rate_of_nothing_is_not_measured_and_never_zero() -> None:
-    assert estimators.rate([]) == estimators.rate([[], []]) == estimators.NOT_MEASURED
-    assert estimators.NOT_MEASURED.value is None
-
-
 def test_a_rate_has_wilsons_interval_and_repeats_count_as_many_trials_as_their_tasks_differ() -> None:
     assert estimators.rate([[1.0]] * 6 + [[0.0]] * 14) == estimators.wilson(6, 20)
     # 20 tasks, wholly passed or wholly failed: ten repeats of each add nothing, and the interval must not shrink.

@@ -114,11 +114,6 @@ def test_a_list_of_none_or_of_too_many_testers_is_refused(listed: list[dict[str,
         SweepConfig.model_validate({"roles": {"tester": listed}})
 
 
-async def test_a_test_tells_which_of_several_testers_wrote_it_or_none() -> None:
-    suite = await both_of(writer("left", "31"), writer("right", "61"))
-    assert {test.tester for test in suite.tests} == {"left", "right", ""}
-
-
 def call(identity: str, source: str, value: str) -> SelfTest:
     return call_test(identity, source, value, sentence="It doubles.\nAlways.")
 
