@@ -15,7 +15,7 @@ from tests.fakes.sweeps import swept
 from tests.fakes.terminal_tasks import DATASET, NAMES, builds_an_image
 
 CHOSEN = ("*/tidy-site-tree",)
-IN_DOCKER = tuple(f"*/{name}" for at, name in enumerate(NAMES) if at % 6 == 0 or builds_an_image(name))
+IN_DOCKER = tuple(f"*/{name}" for at, name in enumerate(NAMES) if at % 12 == 0 or builds_an_image(name))
 PLAYED = {"agents": ("raw",), "engine": EngineConfig(kind="scripted", script="tests.fakes.plays_reference:answer",
                                                      context_tokens=65_536),
           "solver": {"agent_style": "loop", "max_answer_tokens": 4000}, "budget": {"tokens": 200_000}}  # fmt: skip

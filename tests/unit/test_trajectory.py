@@ -1,7 +1,9 @@
 """``trajectory.json`` is valid ATIF: by the schema of Harbor's own classes (``data/``), and by the rules that no schema
 says; every trial's candidates stand in it as subagents."""
 
+import copy
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +78,28 @@ def test_what_tools_were_called_stands_in_the_steps_and_words_put_into_a_mouth_a
     assert steps[3]["tool_calls"] == [{"tool_call_id": "call-4-1", "function_name": "write",
                                        "arguments": {"argument": "a.py", "body": "x\n"}}]  # fmt: skip
     assert "tool_calls" not in silent[3]
+
+
+BREAKS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "an unknown key": lambda told: told.update(score=1),
+    "an unknown version": lambda told: told.update(schema_version="ATIF-v9"),
+    "no steps": lambda told: told.update(steps=[]),
+    "a model that is the user": lambda told: told["steps"][0].update(model_name="m"),
+    "an unknown source": lambda told: told["steps"][0].update(source="tester"),
+    "metrics without a call": lambda told: told["steps"][1].update(metrics={"prompt_tokens": 1}),
+    "a gap in the numbers": lambda told: told["steps"][1].update(step_id=5),
+    "a subagent without a name": lambda told: told["subagent_trajectories"][0].pop("trajectory_id"),
+    "a subagent twice": lambda told: told["subagent_trajectories"].append(told["subagent_trajectories"][0]),
+    "a fault in a subagent": lambda told: told["subagent_trajectories"][0]["steps"][0].update(odd=1),
+    "a reference to nothing": lambda told: told["subagent_trajectories"].pop(),
+}
+
+
+@pytest.mark.parametrize("what", BREAKS)
+def test_the_check_sees_what_is_no_atif(what: str) -> None:
+    prompt = Prompt(role="solver", purpose="candidate", text="u")
+    exchange = Exchange(owner="c1.0", prompt=prompt, completion=Completion(text="a"))
+    told = told_of(TrialOutcome(instruction="Do it.", exchanges=(exchange,)))
+    broken = copy.deepcopy(told)
+    BREAKS[what](broken)
+    assert faults(told) == [] and faults(broken) != []
