@@ -75,10 +75,6 @@ class SandboxForks:
         async with self._slots:
             return await in_fork(await self.base(), self._name(place), steps, last)
 
-    def whole(self, files: Mapping[str, str]) -> bool:
-        """Whether these files are all that a candidate is."""
-        return digest_of(dict(files)) not in self._whole
-
     async def hand_in(self, place: str, files: Mapping[str, str]) -> HandedIn:
         """What a fork that holds ``files`` differs in from the task's image. With shared grading also the ticket of the
         fork, which is the verifier's from then on, as it lives."""
