@@ -14,7 +14,7 @@ from hc_ray.domain.seeds import seed_of
 from hc_ray.domain.suite import SelfTest, Suite
 from hc_ray.search import decompose, repair
 from hc_ray.search.decompose import Ended, Progress, Subtask
-from hc_ray.search.evaluation import Evaluation
+from hc_ray.search.evaluation import evaluate
 from hc_ray.search.loop_agents import LoopAgents
 from hc_ray.search.rounds import Rounds
 from hc_ray.search.search import Search
@@ -83,7 +83,7 @@ class Trial:
             slots = search.context.schedule.samples(round=search.round + 1, count=BATCH, begin=search.turns)
             asked = await search.payable(slots)
             if asked:
-                await Evaluation(search).run(await search.ask(asked))
+                await evaluate(search, await search.ask(asked))
                 search.choose("mbr")
 
     async def hc(self) -> None:
@@ -155,7 +155,7 @@ class Trial:
         self.exchanges += writer.exchanges
         search.purse.charge(more.prompt_tokens, more.completion_tokens, more.engine_seconds)
         with search.pool.measured_anew(more.tests):
-            await Evaluation(search).run(search.pool.candidates)
+            await evaluate(search, search.pool.candidates)
         self.added += more.tests
         search.missed = least_tested(search.spec, search.pool.tests)
         search.journal("refine", added=[test.id for test in more.tests], missed=list(search.missed),

@@ -9,7 +9,7 @@ from hc_ray.agent.workspace import State
 from hc_ray.domain.suite import Cell
 from hc_ray.search import repair
 from hc_ray.search.agreement import by_content, complete, standing
-from hc_ray.search.evaluation import Evaluation
+from hc_ray.search.evaluation import evaluate
 from hc_ray.search.handover import gathered, preferred, tournament
 from hc_ray.search.lineages import Lineages, Run
 from hc_ray.search.schedule import Slot
@@ -73,7 +73,7 @@ class LoopAgents:
             search.stop_reason = "tokens"
             return False
         self._dispute()
-        await Evaluation(search).run(search.pool.candidates)
+        await evaluate(search, search.pool.candidates)
         await self._choose()
         if search.selection and complete(search.pool, search.selection.chosen):
             search.stop_reason = "complete"

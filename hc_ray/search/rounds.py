@@ -9,7 +9,7 @@ from hc_ray.domain.events import SubtaskChange
 from hc_ray.domain.suite import Cell
 from hc_ray.search import repair
 from hc_ray.search.decompose import Reached
-from hc_ray.search.evaluation import Evaluation
+from hc_ray.search.evaluation import evaluate
 from hc_ray.search.policy import Decision, State, agreement, decide
 from hc_ray.search.schedule import Slot, Told
 from hc_ray.search.search import Search
@@ -24,7 +24,6 @@ class Rounds:
         self.search, self.config = search, search.config
         self._told = told
         self._policy_state = PolicyState(search)
-        self._evaluation = Evaluation(search)
 
     async def run(self) -> None:
         """Until the best is clearly good or nothing is left to spend."""
@@ -35,7 +34,7 @@ class Rounds:
             if not made:
                 decision = self._decide(affordable=0)
                 continue
-            await self._evaluation.run(made)
+            await evaluate(search, made)
             search.choose(self.config.selector)
             if search.parts is not None:
                 search.parts.attempt()
