@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from hc_ray.agent.budget import Asking, Clock, Purse, TimeIsUp, payable
 from hc_ray.agent.environment_probe import Looks
 from hc_ray.agent.role import Exchange, RoleModel
-from hc_ray.domain.config import SolverConfig, TestgenConfig
+from hc_ray.domain.config import TestgenConfig
 from hc_ray.domain.events import TestgenProgress, TurnStart
 from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.prompt import Malformed
@@ -41,7 +41,6 @@ class Trial:
         self,
         search: Search,
         *,
-        config: SolverConfig,
         seed: int,
         tester: RoleModel,
         decomposer: RoleModel,
@@ -49,10 +48,10 @@ class Trial:
         suites: SuiteCache,
         looks: Looks,
     ) -> None:
-        self.search, self.config, self.seed, self.tester = search, config, seed, tester
-        self.decomposer = decomposer
+        self.search, self.config, self.seed = search, search.config, seed
+        self.tester, self.decomposer = tester, decomposer
         self.place, self.suites, self.looks = place, suites, looks
-        self.loop = LoopAgents(search) if config.agent_style == "loop" else None
+        self.loop = LoopAgents(search) if self.config.agent_style == "loop" else None
         self.added: tuple[SelfTest, ...] = ()
         self.exchanges: list[Exchange] = []
 

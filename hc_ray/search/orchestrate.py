@@ -79,10 +79,8 @@ async def solve(
         lineage_tokens=budget.lineage_tokens or budget.tokens // _LINEAGES,
     )
     search = Search(context, read_spec(task.instruction, task.environment))
-    tester = roles.get("tester", roles["solver"])
-    decomposer = roles.get("decomposer", roles["solver"])
-    trial = Trial(search, config=config, seed=seed, tester=tester, decomposer=decomposer, place=place, suites=suites,
-                  looks=looks)  # fmt: skip
+    trial = Trial(search, seed=seed, tester=roles.get("tester", solver), decomposer=roles.get("decomposer", solver),
+                  place=place, suites=suites, looks=looks)  # fmt: skip
     try:
         with clock.stopped():
             await search.look_around(looks)
