@@ -17,8 +17,8 @@ from hc_ray.blind.grading.control import make_submission
 from hc_ray.blind.grading.verify import grade, sandbox_name
 from hc_ray.blind.sealing.kept import keep_value, read_kept
 from hc_ray.blind.sealing.vault import load_spec
-from hc_ray.domain.candidate import is_program
 from hc_ray.domain.errors import SandboxError, VerifierError
+from hc_ray.domain.fork_steps import texts_put
 from hc_ray.domain.ports import Sandbox, SandboxPlace
 from hc_ray.domain.suite import SelfTest
 from hc_ray.domain.task import Task
@@ -153,10 +153,10 @@ class Auditor:
                 try:
                     if tar is not None:
                         await sandbox.put_tar(tar)
-                    elif state.kind in ("empty", "stub"):
-                        await put_candidate(sandbox, stand_ins(look.tests, state.kind))
-                    elif state.kind == "candidate":
-                        await put_candidate(sandbox, state.files)
+                    else:
+                        made = stand_ins(look.tests, state.kind) if state.kind in ("empty", "stub") else state.files
+                        for step in texts_put(made):
+                            await step.on(sandbox)
                 except ValueError:
                     # Its files cannot be written: the fault of every test; the workspace is handed in as it is.
                     return {test.id: "e" * look.repeats for test in tests}, None
@@ -173,14 +173,6 @@ class Auditor:
         if state.kind == "reference":
             return await reference_state(task, sealed_root=self._sealed, place=self._place, kept=self._keep)
         return base64.b64decode(state.tar) if state.tar else None
-
-
-async def put_candidate(sandbox: Sandbox, files: dict[str, str]) -> None:
-    """Write a candidate's files as its trial did. Raises ``ValueError`` for a place that cannot be written."""
-    for programs, mode in ((True, 0o755), (False, 0o644)):
-        chosen = {path: text.encode() for path, text in files.items() if is_program(path, text) is programs}
-        if chosen:
-            await sandbox.put(chosen, mode=mode)
 
 
 async def _difference(sandbox: Sandbox) -> bytes:
