@@ -32,20 +32,10 @@ SECONDS_PER_CHECK = 60.0
 CHECK_PROPERTY = "holds"
 """The one property of a check: its function ends without an exception."""
 
-FILE_PROPERTIES: dict[str, str] = {
-    "exists": "the file exists",
-    "nonempty": "the file is not empty",
-    "utf8": "it is UTF-8 text",
-    "valid_json": "it parses as JSON",
-    "valid_csv": "it parses as CSV with rows of one length",
-    "compiles": "it compiles (Python, C) or parses (shell)",
-    "defines": "it defines the function that the argument names",
-}
-PROPERTIES: dict[str, dict[str, str]] = {
-    "file": FILE_PROPERTIES,
-    "check": {CHECK_PROPERTY: "the check passes"},
-}
-"""Kind of subject → every property that a test may expect of it, and what it says."""
+FILE_PROPERTIES = ("exists", "nonempty", "utf8", "valid_json", "valid_csv", "compiles", "defines")
+"""Properties of a file; ``inside/suites/checks.py`` says what each means."""
+PROPERTIES = {"file": FILE_PROPERTIES, "check": (CHECK_PROPERTY,)}
+"""Kind of subject → every property that a test may expect of it."""
 
 
 def folder(tests: Sequence[SelfTest]) -> str:
