@@ -159,22 +159,15 @@ def _showing(tests: Sequence[SelfTest]) -> tuple[int, ...]:
     return inputs or tuple(range(len(tests)))
 
 
-def _behaviour(row: Sequence[Cell], columns: Sequence[int]) -> tuple[str | None, ...]:
-    return tuple("<timeout>" if row[i].outcome == "timeout" else row[i].observed for i in columns)
-
-
-def _answers(row: Sequence[Cell], columns: Sequence[int]) -> bool:
-    """Whether anything came out that is no crash."""
-    return any(not crashed(row[i]) for i in columns)
-
-
 def behaviour_clusters(matrix: PassMatrix, tests: Sequence[SelfTest]) -> tuple[tuple[str, ...], ...]:
     """Groups of identical behaviour, largest first, then the earliest; candidates that only crashed are left out."""
     columns = _showing(tests)
     groups: defaultdict[tuple[str | None, ...], list[str]] = defaultdict(list)
     for candidate, row in zip(matrix.candidates, matrix.cells, strict=True):
-        if _answers(row, columns):
-            groups[_behaviour(row, columns)].append(candidate)
+        shown = [row[i] for i in columns]
+        if not all(map(crashed, shown)):
+            behaviour = tuple("<timeout>" if cell.outcome == "timeout" else cell.observed for cell in shown)
+            groups[behaviour].append(candidate)
     return tuple(sorted((tuple(group) for group in groups.values()), key=len, reverse=True))
 
 
