@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from hc_ray.blind.auditing.specimens import FOLDER, reference_state, stand_ins
-from hc_ray.blind.grading.control import make_submission
+from hc_ray.blind.grading.control import make_submission, reference
 from hc_ray.blind.grading.verify import grade, sandbox_name
-from hc_ray.blind.sealing.kept import keep_value, read_kept
+from hc_ray.blind.sealing.kept import keep, keep_value, read_kept
 from hc_ray.blind.sealing.vault import load_spec
 from hc_ray.domain.errors import SandboxError, VerifierError
 from hc_ray.domain.fork_steps import texts_put
@@ -27,6 +26,8 @@ from hc_ray.machine.paths import inside_sources
 from hc_ray.selftests import runner
 
 StateKind = Literal["reference", "untouched", "empty", "stub", "candidate"]
+_FOLDER = "audit"
+"""Below the sealed root."""
 _REPORT_LIMIT = 8 << 20
 _LETTERS = {"pass": "p", "fail": "f", "error": "e", "skipped": "s", "timeout": "t"}
 
@@ -127,7 +128,7 @@ class Auditor:
         # What stands in for a candidate is made of the tests' subjects.
         made_of = stand_ins(look.tests, state.kind) if state.kind in ("empty", "stub") else {}
         what = [task.digest, sealed, state.model_dump(), made_of, type(self._place).__name__, _inside()]
-        return self._sealed / FOLDER / f"{digest_of(what)}.json"
+        return self._sealed / _FOLDER / f"{digest_of(what)}.json"
 
     async def _judge(self, task: Task, state: State, tar: bytes | None) -> _Judged:
         reports: list[dict[str, Any]] = []
@@ -234,3 +235,35 @@ def _anonymous(nodes: dict[str, bool] | None) -> dict[str, bool] | None:
 def _inside() -> str:
     """Digest of what runs in sandboxes: another runner may see other outcomes."""
     return digest_of({name: path.read_text() for name, path in inside_sources().items()})
+
+
+async def reference_state(task: Task, *, sealed_root: Path, place: SandboxPlace, kept: bool) -> bytes:
+    """The reference's end state as a tar, run once in a sandbox; looked up where it was ``kept`` before. Raises
+    ``VerifierError``."""
+    sealed = load_spec(sealed_root, task.digest).sealed_digest
+    path = sealed_root / _FOLDER / f"{digest_of([task.digest, sealed, type(place).__name__])}.tar"
+    if kept and path.exists():
+        return await asyncio.to_thread(path.read_bytes)
+    tar = (await reference(task, sealed_root=sealed_root, place=place, trial="audit")).tar
+    if kept:
+        await asyncio.to_thread(keep, path, tar)
+    return tar
+
+
+def stand_ins(tests: Sequence[SelfTest], kind: Literal["empty", "stub"]) -> dict[str, str]:
+    """A candidate that does nothing, for every file that the tests look at: ``empty`` files, or a ``stub`` that can be
+    called and answers None, or prints nothing."""
+    files: dict[str, str] = {}
+    for test in tests:
+        subject = test.subject
+        if not subject.path:
+            continue
+        if kind == "stub" and subject.kind == "call" and subject.function:
+            defined = f"def {subject.function}(*values, **named):\n    return None\n"
+            if defined not in files.get(subject.path, ""):
+                files[subject.path] = files.get(subject.path, "") + defined
+        elif kind == "stub" and subject.kind == "program" and not files.get(subject.path):
+            files[subject.path] = "int main(void) { return 0; }\n"
+        else:
+            files.setdefault(subject.path, "")
+    return files
