@@ -47,8 +47,6 @@ class Look(Value):
 
     tests: tuple[SelfTest, ...]
     repeats: int = 1
-    graded: bool = True
-    """Whether the real tests run, too."""
 
 
 class Seen(Value):
@@ -58,7 +56,7 @@ class Seen(Value):
     outcomes: dict[str, str] = {}
     """Self-test → a letter a run: ``p`` pass, ``f`` fail, ``e`` error, ``s`` skipped, ``t`` timeout."""
     passed: bool | None = None
-    """The real verdict; None where none was asked for."""
+    """The real verdict; None for what does nothing, which is not graded."""
     cause: str = ""
     nodes: dict[str, bool] | None = None
     """Real test (an anonymous name) → whether it passed; skipped ones are left out. None where the real tests run no
@@ -99,7 +97,8 @@ class Auditor:
         kept = (await asyncio.to_thread(read_kept, path, _Kept) if self._keep else None) or _Kept()
         names = {test.id: _name(test, look.repeats) for test in look.tests}
         opened = 0
-        judging = look.graded and kept.judged is None
+        graded = state.kind not in ("empty", "stub")  # what does nothing says nothing of the real tests
+        judging = graded and kept.judged is None
         tar = await self._tar(task, state)
         if judging and (tar is not None or state.kind == "untouched"):
             kept, opened = kept.model_copy(update={"judged": await self._judge(task, state, tar)}), 1
@@ -113,7 +112,7 @@ class Auditor:
             kept, opened = kept.model_copy(update={"judged": await self._judge(task, state, tar)}), opened + 1
         if self._keep and opened:
             await asyncio.to_thread(keep_value, path, kept)
-        told = kept.judged if look.graded else None
+        told = kept.judged if graded else None
         return Seen(
             kind=state.kind,
             outcomes={test: kept.outcomes[name] for test, name in names.items() if name in kept.outcomes},
