@@ -64,10 +64,7 @@ class Trial:
         (made,) = await search.ask([(slot, search.prompt(slot))])
         search.stop_reason = "single sample"
         if made.files:
-            why = "raw: the only sample"
-            search.selection = Selection(
-                selector="mbr", chosen=made.id, scores={}, clusters=(), confidence=0.0, why=why
-            )
+            search.selection = Selection(selector="mbr", chosen=made.id, why="raw: the only sample")
         search.beat()
 
     async def best_of_n(self) -> None:

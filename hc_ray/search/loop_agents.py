@@ -33,8 +33,7 @@ class LoopAgents:
         made = await self.lineages.run(self._slots(1))
         self.search.stop_reason = "single sample"
         if any(one.files for one in made):
-            self._hold(Selection(selector="mbr", chosen=made[0].id, scores={}, clusters=(), confidence=0.0,
-                                 why="raw: the only lineage"))  # fmt: skip
+            self._hold(Selection(selector="mbr", chosen=made[0].id, why="raw: the only lineage"))
 
     async def best_of_n(self) -> None:
         """Independent lineages as far as the budget reaches, then one pick by agreement on what they changed."""

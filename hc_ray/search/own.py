@@ -199,8 +199,7 @@ async def work(agent: Agent, name: str, trial: Trial) -> None:
         if chosen is not None:
             if search.suite and chosen.files:
                 await evaluate(search, [chosen])
-            told = {"selector": name, "chosen": chosen.id, "scores": {}, "clusters": (), "confidence": 0.0}
-            search.selection = Selection.model_validate({**told, "why": f"{name}: returned by the agent"})
+            search.selection = Selection(selector=name, chosen=chosen.id, why=f"{name}: returned by the agent")
     search.beat()
 
 

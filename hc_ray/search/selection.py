@@ -28,11 +28,11 @@ class Selection(Value):
     selector: SelectorName
     chosen: str | None
     """None when no candidate stands in the matrix."""
-    scores: dict[str, float]
-    clusters: tuple[tuple[str, ...], ...]
+    scores: dict[str, float] = {}
+    clusters: tuple[tuple[str, ...], ...] = ()
     """Candidates that behaved identically on every input, the largest group first; those that showed nothing are left
     out."""
-    confidence: float
+    confidence: float = 0.0
     """``posterior``: the chosen pass pattern's share of the posterior; else the share of candidates that behave like
     the chosen one."""
     why: str
@@ -47,7 +47,7 @@ def select(matrix: PassMatrix, name: SelectorName, *, tests: Sequence[SelfTest])
     if tuple(test.id for test in tests) != matrix.tests:
         raise ValueError("the tests are not the matrix's columns")
     if not matrix.candidates:
-        return Selection(selector=name, chosen=None, scores={}, clusters=(), confidence=0.0, why="no candidate to pick")
+        return Selection(selector=name, chosen=None, why="no candidate to pick")
     failed, clusters = "", behaviour_clusters(matrix, tests)
     agreement = _agreement(matrix, tests, clusters)
     confidence = {member: len(cluster) / len(matrix.candidates) for cluster in clusters for member in cluster}
