@@ -57,7 +57,6 @@ class Seen(Value):
     """Self-test → a letter a run: ``p`` pass, ``f`` fail, ``e`` error, ``s`` skipped, ``t`` timeout."""
     passed: bool | None = None
     """The real verdict; None for what does nothing, which is not graded."""
-    cause: str = ""
     nodes: dict[str, bool] | None = None
     """Real test (an anonymous name) → whether it passed; skipped ones are left out. None where the real tests run no
     pytest, or too many tests for one report."""
@@ -117,7 +116,6 @@ class Auditor:
             kind=state.kind,
             outcomes={test: kept.outcomes[name] for test, name in names.items() if name in kept.outcomes},
             passed=told.passed if told else None,
-            cause=told.cause if told else "",
             nodes=_anonymous(told.nodes) if told else None,
             sandboxes=opened,
         )
