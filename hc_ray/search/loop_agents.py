@@ -4,7 +4,7 @@ the suite selects where it can tell, else agreement. All three work alike up to 
 
 from collections.abc import Sequence
 
-from hc_ray.agent.prompt_templates import template
+from hc_ray.agent.prompt_templates import filled
 from hc_ray.agent.workspace import State
 from hc_ray.domain.suite import Cell
 from hc_ray.search import repair
@@ -103,7 +103,7 @@ class LoopAgents:
         lines = repair.feedback(cells, tests, self.config.feedback)
         if not lines:
             return row, ""
-        return row, template("failed").replace("$failed", "\n".join(f"- {one}" for one in lines))
+        return row, filled("failed", failed="\n".join(f"- {one}" for one in lines))
 
     def _dispute(self) -> None:
         """Tests that a lineage insists are wrong weigh less from now on."""
