@@ -11,7 +11,7 @@ from hc_ray.domain.events import TestgenProgress, TurnStart
 from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.prompt import Malformed
 from hc_ray.domain.seeds import seed_of
-from hc_ray.domain.suite import SelfTest, Suite
+from hc_ray.domain.suite import Suite
 from hc_ray.search import decompose, repair
 from hc_ray.search.decompose import Ended, Progress, Subtask
 from hc_ray.search.evaluation import evaluate
@@ -52,7 +52,6 @@ class Trial:
         self.tester, self.decomposer = tester, decomposer
         self.place, self.suites, self.looks = place, suites, looks
         self.loop = LoopAgents(search) if self.config.agent_style == "loop" else None
-        self.added: tuple[SelfTest, ...] = ()
         self.exchanges: list[Exchange] = []
 
     async def raw(self) -> None:
@@ -152,7 +151,6 @@ class Trial:
         search.purse.charge(more.prompt_tokens, more.completion_tokens, more.engine_seconds)
         with search.pool.measured_anew(more.tests):
             await evaluate(search, search.pool.candidates)
-        self.added += more.tests
         search.missed = least_tested(search.spec, search.pool.tests)
         search.journal("refine", added=[test.id for test in more.tests], missed=list(search.missed),
                        tokens_left=search.purse.left)  # fmt: skip
@@ -208,7 +206,6 @@ class Trial:
             instruction=search.spec.instruction,
             candidates=tuple(search.pool.candidates),
             suite=search.suite,
-            added_tests=self.added,
             matrix=matrix if matrix.tests else None,
             matrix_tests=search.pool.tests,
             chosen=search.selection.chosen if search.selection else None,

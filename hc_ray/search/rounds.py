@@ -96,7 +96,6 @@ class Rounds:
             affordable=affordable,
             samples=config.samples,
             samples_max=max(config.samples, config.samples_max),
-            asked=len(search.pool),
             runnable=len(search.pool.rows),
             best=best,
             failing=failing,
