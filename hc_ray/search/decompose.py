@@ -78,8 +78,14 @@ def ask(spec: Spec, *, seed: int) -> Prompt:
                   max_tokens=_ANSWER_TOKENS, temperature=0.0, seed=seed, schema_=schema)  # fmt: skip
 
 
+class _Part(Value):
+    name: str
+    goal: str
+    hint: str
+
+
 class _Parts(Value):
-    parts: tuple[Subtask, ...]
+    parts: tuple[_Part, ...]
 
 
 def read(answer: Completion) -> tuple[Subtask, ...] | Malformed:
