@@ -24,7 +24,7 @@ from hc_ray.blind.sealing import canaries
 from hc_ray.blind.sealing import vault as _vault
 from hc_ray.blind.sealing.check import check as check
 from hc_ray.blind.sealing.humaneval import import_humaneval as import_humaneval
-from hc_ray.blind.sealing.planted import Planted
+from hc_ray.blind.sealing.planted import planted_tokens
 from hc_ray.blind.sealing.split import count_looks as count_looks
 from hc_ray.blind.sealing.split import load_split as load_split
 from hc_ray.blind.sealing.split import make_split as make_split
@@ -72,7 +72,6 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         self._rules = rules or Rules()
         self._public = Path(public_root) if public_root else data_root() / "public"
         self._sealed = Path(sealed_root) if sealed_root else data_root() / "sealed"
-        self._planted = Planted(self._sealed)
         slots = int(slots or laptop_slots()[VERIFIER])
         self._share = max(1, slots - 1)
         """Gradings of one task at once, one fewer than there are slots: tests that never end leave room for others."""
@@ -176,8 +175,8 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         return await asyncio.to_thread(self._leaks, blobs)
 
     def _leaks(self, blobs: Sequence[bytes]) -> list[str]:
-        planted = self._planted.tokens()
-        return sorted(planted[token] for token in canaries.find(planted, blobs))
+        known = planted_tokens(self._sealed)
+        return sorted(known[token] for token in canaries.find(known, blobs))
 
     @contextlib.asynccontextmanager
     async def _slot(self, task: Task) -> AsyncIterator[None]:
@@ -264,4 +263,4 @@ def unseal(sealed_root: Path, task_digest: str, submission: str | None, trial: s
 def leaks(sealed_root: str, blobs: Sequence[bytes]) -> bool:
     """Whether a canary stands in what a process without a verifier is about to tell."""
     with sealed_guard.door():
-        return bool(canaries.find(Planted(Path(sealed_root)).tokens(), blobs))
+        return bool(canaries.find(planted_tokens(Path(sealed_root)), blobs))

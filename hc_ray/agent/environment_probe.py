@@ -64,13 +64,9 @@ class Looks:
 async def look_around(spec: Spec, forks: SandboxForks, known: Mapping[str, str] = {}) -> Spec:
     """The spec with what the environment of these forks holds. ``known``: ``EnvironmentView.shared`` of others."""
     base = await forks.base()
-    seen = await base.exec(command(base.workdir, outside(spec)), timeout=SECONDS, stdin=json.dumps(known).encode())
+    command = [*inside_command("look"), base.workdir, *outside(spec)]
+    seen = await base.exec(command, timeout=SECONDS, stdin=json.dumps(known).encode())
     return spec.with_snapshot(read(seen.stdout))
-
-
-def command(workdir: str, named: Sequence[str] = ()) -> list[str]:
-    """The argv that looks around in a sandbox. ``named``: paths to look at outside of the workdir."""
-    return [*inside_command("look"), workdir, *named]
 
 
 def outside(spec: Spec) -> tuple[str, ...]:

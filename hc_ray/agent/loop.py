@@ -3,13 +3,12 @@ alone: it knows no suite. Whoever searches may answer a submission with what fai
 on."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from string import Template
 from typing import Literal
 
 from hc_ray.agent.actions import Action, describe, functions, read_actions, read_calls, spoken
 from hc_ray.agent.budget import Asking
 from hc_ray.agent.monitor import Advice, Monitor, Step
-from hc_ray.agent.prompt_templates import template
+from hc_ray.agent.prompt_templates import filled, template
 from hc_ray.agent.terminal import Limits, Terminal
 from hc_ray.agent.transcript import Transcript
 from hc_ray.agent.workspace import State, state_of
@@ -59,12 +58,9 @@ class Opening(Value):
     def messages(self, form: ActionForm) -> tuple[str, str]:
         """The system message and the task."""
         actions = describe() if form == "fenced" else "the tools that are declared with this conversation."
-        system = Template(template("loop_system")).substitute(form=template(_FORMS[form]), actions=actions)
+        system = filled("loop_system", form=template(_FORMS[form]), actions=actions)
         environment = "\n\n".join(part for part in (self.environment, self.advice) if part)
-        task = Template(template("loop_task")).substitute(
-            instruction=self.instruction.strip("\n"), environment=environment
-        )
-        return system, task
+        return system, filled("loop_task", instruction=self.instruction.strip("\n"), environment=environment)
 
 
 Checklist = Callable[[State], Awaitable[Sequence[str]]]

@@ -6,7 +6,7 @@ import ast
 import difflib
 import warnings
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from string import Template
 
 from hc_ray.agent.code_blocks import Block, named_blocks, pick_block, read_blocks
@@ -67,27 +67,11 @@ def ask(
     shown = [f"The file `{path}` holds:\n\n{_fenced(held)}" for path, held in sorted(inputs.items())]
     advice = shown + [part for part in (notes.strip("\n"), hint.strip(), plan_text(plan)) if part]
     text = instruction.strip("\n")
+    how = partial(Prompt, role="solver", purpose=purpose, max_tokens=max_tokens, temperature=temperature, seed=seed)
     if form == "chat":
-        return Prompt(
-            role="solver",
-            purpose=purpose,
-            messages=_messages(text, deliverable, advice),
-            max_tokens=max_tokens,
-            temperature=temperature,
-            seed=seed,
-            stop=profile.stop.get("chat", ()),
-        )
+        return how(messages=_messages(text, deliverable, advice), stop=profile.stop.get("chat", ()))
     asked, begun = _prefix(text, deliverable, advice)
-    return Prompt(
-        role="solver",
-        purpose=purpose,
-        text=asked + begun,
-        max_tokens=max_tokens,
-        temperature=temperature,
-        seed=seed,
-        stop=_stops(deliverable, profile),
-        context=begun,
-    )
+    return how(text=asked + begun, stop=_stops(deliverable, profile), context=begun)
 
 
 def _messages(text: str, deliverable: Deliverable, advice: list[str]) -> tuple[Message, ...]:

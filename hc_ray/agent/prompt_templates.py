@@ -3,6 +3,7 @@
 import hashlib
 from functools import cache
 from pathlib import Path
+from string import Template
 
 from hc_ray.domain.config import RoleName
 
@@ -13,6 +14,11 @@ PROMPTS = Path(__file__).parent / "prompts"
 def template(name: str) -> str:
     """The text of ``prompts/<name>.txt``, without its last line break."""
     return (PROMPTS / f"{name}.txt").read_text(encoding="utf-8").rstrip("\n")
+
+
+def filled(name: str, **values: object) -> str:
+    """A template with its places filled."""
+    return Template(template(name)).substitute(values)
 
 
 def role_of(name: str) -> RoleName:

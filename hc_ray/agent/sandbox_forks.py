@@ -5,9 +5,8 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from hc_ray.domain.candidate import is_program
 from hc_ray.domain.errors import DatasetError, InfrastructureError
-from hc_ray.domain.fork_steps import ForkStep, Put, PutTar, TakeDifference, in_fork
+from hc_ray.domain.fork_steps import ForkStep, PutTar, TakeDifference, in_fork, texts_put
 from hc_ray.domain.ports import Difference, HandsOver, Sandbox, SandboxPlace
 from hc_ray.domain.seeds import sandbox_name
 from hc_ray.domain.task import Task
@@ -68,16 +67,12 @@ class SandboxForks:
                     await step.on(fork)
                 yield fork
             finally:
-                await self._shut(fork)  # nothing, for one that was given away
+                await self.end(fork)  # nothing, for one that was given away
 
     async def in_fork(self, place: str, steps: Sequence[ForkStep[Any]], last: ForkStep[T]) -> T:
         """What ``last`` comes to in a fork in which the steps were taken; ``place`` as in ``fork``."""
         async with self._slots:
             return await in_fork(await self.base(), self._name(place), steps, last)
-
-    def whole(self, files: Mapping[str, str]) -> bool:
-        """Whether these files are all that a candidate is."""
-        return digest_of(dict(files)) not in self._whole
 
     async def hand_in(self, place: str, files: Mapping[str, str]) -> HandedIn:
         """What a fork that holds ``files`` differs in from the task's image. With shared grading also the ticket of the
@@ -98,8 +93,6 @@ class SandboxForks:
 
     async def _given(self, fork: Sandbox) -> HandedIn:
         difference = await fork.difference()
-        if self._task.grading != "shared":
-            return HandedIn(difference, None)
         if not isinstance(fork, HandsOver):
             raise DatasetError("shared grading needs sandboxes that can be given away: use --sandbox docker")
         return HandedIn(difference, await fork.hand_over())
@@ -121,9 +114,7 @@ class SandboxForks:
         """What writes a candidate into a sandbox."""
         if (whole := self._whole.get(digest_of(dict(files)))) is not None:
             return [PutTar(tar=whole)]
-        programs = {path: text.encode() for path, text in files.items() if is_program(path, text)}
-        others = {path: text.encode() for path, text in files.items() if path not in programs}
-        return [Put(files=part, mode=mode) for part, mode in ((programs, 0o755), (others, 0o644)) if part]
+        return [*texts_put(files)]
 
     def holds(self, sandbox: Sandbox) -> None:
         """A fork that somebody else made is closed with this trial."""
@@ -131,16 +122,13 @@ class SandboxForks:
 
     async def end(self, sandbox: Sandbox) -> None:
         """Close one of them now."""
-        await self._shut(sandbox)
+        await sandbox.close()
+        if sandbox in self._open:
+            self._open.remove(sandbox)
 
     def lives_in(self, files: Mapping[str, str], sandbox: Sandbox) -> None:
         """A candidate's own sandbox still stands as it submitted: shared grading is given that one."""
         self._living[digest_of(dict(files))] = sandbox
-
-    async def _shut(self, fork: Sandbox) -> None:
-        await fork.close()
-        if fork in self._open:
-            self._open.remove(fork)
 
     async def close(self) -> None:
         """Close every sandbox that was opened. Idempotent. One whose daemon or process is gone is left to those that

@@ -29,10 +29,6 @@ class Turn(Value):
     observations: tuple[Message, ...]
     """One ``user`` message, or a ``tool`` message a call."""
 
-    @property
-    def size(self) -> int:
-        return sum(map(_size, (self.answer, *self.observations)))
-
 
 class Transcript:
     """``room``: tokens that a prompt may have."""

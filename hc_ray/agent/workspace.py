@@ -41,7 +41,8 @@ def _told(members: Sequence[Member], deleted: Sequence[str]) -> tuple[dict[str, 
                 odd[one.path] = f"{NO_TEXT}a folder, rights {one.mode:o})"
         elif (text := _text(one)) is None:
             rights = ", may be run" if one.mode & 0o111 else ""
-            odd[one.path] = f"{NO_TEXT}a file of {len(one.data)} bytes, SHA-256 {_sha(one.data)}{rights})"
+            digest = hashlib.sha256(one.data).hexdigest()
+            odd[one.path] = f"{NO_TEXT}a file of {len(one.data)} bytes, SHA-256 {digest}{rights})"
         else:
             texts[one.path] = text
             if one.mode & 0o111 and not is_program(one.path, text):
@@ -56,7 +57,3 @@ def _text(one: Member) -> str | None:
     except UnicodeDecodeError:
         return None
     return None if "\0" in text or text.startswith(NO_TEXT) else text
-
-
-def _sha(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()

@@ -80,10 +80,6 @@ class Knob(NamedTuple):
         return "choice" if typing.get_origin(annotation) is Literal else simple.get(annotation, "whole")
 
     @property
-    def default(self) -> Any:
-        return field_of(self.key).default
-
-    @property
     def options(self) -> tuple[Any, ...]:
         """What can be chosen; empty for numbers and texts."""
         if self.kind == "choice":

@@ -1,9 +1,10 @@
 """What is done in a fork of a sandbox that nobody needs afterwards, told beforehand: a sandbox behind a process's
 boundary does all of it within one call."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from hc_ray.domain.candidate import is_program
 from hc_ray.domain.ports import Difference, ExecResult, Sandbox
 from hc_ray.domain.value import Value
 
@@ -23,6 +24,13 @@ class Put(Value):
 
     async def on(self, sandbox: Sandbox) -> None:
         await sandbox.put(self.files, mode=self.mode)
+
+
+def texts_put(files: Mapping[str, str]) -> list[Put]:
+    """What writes a candidate's texts, those that are programs so that they may be run."""
+    programs = {path: text.encode() for path, text in files.items() if is_program(path, text)}
+    others = {path: text.encode() for path, text in files.items() if path not in programs}
+    return [Put(files=part, mode=mode) for part, mode in ((programs, 0o755), (others, 0o644)) if part]
 
 
 def joined(steps: Sequence[ForkStep[Any]]) -> list[ForkStep[Any]]:

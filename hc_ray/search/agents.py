@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from hc_ray.agent.budget import Asking, Clock, Purse, TimeIsUp, payable
 from hc_ray.agent.environment_probe import Looks
 from hc_ray.agent.role import Exchange, RoleModel
-from hc_ray.domain.config import SolverConfig, TestgenConfig
+from hc_ray.domain.config import TestgenConfig
 from hc_ray.domain.events import TestgenProgress, TurnStart
 from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.prompt import Malformed
 from hc_ray.domain.seeds import seed_of
-from hc_ray.domain.suite import SelfTest, Suite
+from hc_ray.domain.suite import Suite
 from hc_ray.search import decompose, repair
 from hc_ray.search.decompose import Ended, Progress, Subtask
-from hc_ray.search.evaluation import Evaluation
+from hc_ray.search.evaluation import evaluate
 from hc_ray.search.loop_agents import LoopAgents
 from hc_ray.search.rounds import Rounds
 from hc_ray.search.search import Search
@@ -41,7 +41,6 @@ class Trial:
         self,
         search: Search,
         *,
-        config: SolverConfig,
         seed: int,
         tester: RoleModel,
         decomposer: RoleModel,
@@ -49,11 +48,10 @@ class Trial:
         suites: SuiteCache,
         looks: Looks,
     ) -> None:
-        self.search, self.config, self.seed, self.tester = search, config, seed, tester
-        self.decomposer = decomposer
+        self.search, self.config, self.seed = search, search.config, seed
+        self.tester, self.decomposer = tester, decomposer
         self.place, self.suites, self.looks = place, suites, looks
-        self.loop = LoopAgents(search) if config.agent_style == "loop" else None
-        self.added: tuple[SelfTest, ...] = ()
+        self.loop = LoopAgents(search) if self.config.agent_style == "loop" else None
         self.exchanges: list[Exchange] = []
 
     async def raw(self) -> None:
@@ -65,10 +63,7 @@ class Trial:
         (made,) = await search.ask([(slot, search.prompt(slot))])
         search.stop_reason = "single sample"
         if made.files:
-            why = "raw: the only sample"
-            search.selection = Selection(
-                selector="mbr", chosen=made.id, scores={}, clusters=(), confidence=0.0, why=why
-            )
+            search.selection = Selection(selector="mbr", chosen=made.id, why="raw: the only sample")
         search.beat()
 
     async def best_of_n(self) -> None:
@@ -83,7 +78,7 @@ class Trial:
             slots = search.context.schedule.samples(round=search.round + 1, count=BATCH, begin=search.turns)
             asked = await search.payable(slots)
             if asked:
-                await Evaluation(search).run(await search.ask(asked))
+                await evaluate(search, await search.ask(asked))
                 search.choose("mbr")
 
     async def hc(self) -> None:
@@ -155,8 +150,7 @@ class Trial:
         self.exchanges += writer.exchanges
         search.purse.charge(more.prompt_tokens, more.completion_tokens, more.engine_seconds)
         with search.pool.measured_anew(more.tests):
-            await Evaluation(search).run(search.pool.candidates)
-        self.added += more.tests
+            await evaluate(search, search.pool.candidates)
         search.missed = least_tested(search.spec, search.pool.tests)
         search.journal("refine", added=[test.id for test in more.tests], missed=list(search.missed),
                        tokens_left=search.purse.left)  # fmt: skip
@@ -212,7 +206,6 @@ class Trial:
             instruction=search.spec.instruction,
             candidates=tuple(search.pool.candidates),
             suite=search.suite,
-            added_tests=self.added,
             matrix=matrix if matrix.tests else None,
             matrix_tests=search.pool.tests,
             chosen=search.selection.chosen if search.selection else None,

@@ -4,12 +4,11 @@ checkpoint held has failed."""
 
 import json
 from collections.abc import Sequence
-from string import Template
 from typing import Literal
 
 from pydantic import ValidationError
 
-from hc_ray.agent.prompt_templates import template
+from hc_ray.agent.prompt_templates import filled
 from hc_ray.domain.prompt import Completion, Malformed, Message, Prompt
 from hc_ray.domain.value import Value
 from hc_ray.spec.spec import Spec
@@ -74,7 +73,7 @@ def ask(spec: Spec, *, seed: int) -> Prompt:
         "required": ["parts"],
         "additionalProperties": False,
     }
-    said = Template(template("decompose")).substitute(instruction=spec.instruction.strip("\n"))
+    said = filled("decompose", instruction=spec.instruction.strip("\n"))
     return Prompt(role="decomposer", purpose="decompose", messages=(Message(role="user", content=said),),
                   max_tokens=_ANSWER_TOKENS, temperature=0.0, seed=seed, schema_=schema)  # fmt: skip
 

@@ -11,11 +11,10 @@ import json
 import re
 from collections.abc import Sequence
 from statistics import fmean
-from string import Template
 
 from pydantic import ValidationError
 
-from hc_ray.agent.prompt_templates import template
+from hc_ray.agent.prompt_templates import filled, template
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.prompt import Completion, Malformed
 from hc_ray.domain.suite import SelfTest
@@ -67,7 +66,7 @@ async def gathered(runs: Sequence[Run]) -> str:
     if not found:
         return ""
     told = "\n\n".join(f"Attempt {i}:\n{one.text}" for i, one in enumerate(found, start=1))
-    return template("generation").replace("$attempts", told)
+    return filled("generation", attempts=told)
 
 
 async def tournament(pairs: Sequence[tuple[Candidate, Run]]) -> str | None:
@@ -79,7 +78,7 @@ async def tournament(pairs: Sequence[tuple[Candidate, Run]]) -> str | None:
     if len(entries) < 2:
         return None
     told = "\n\n".join(f"Result {i}:\n{summary.text}" for i, (_, _, summary) in enumerate(entries, start=1))
-    answer = await entries[0][1].ask("tournament", template("tournament").replace("$results", told), tokens=_TOKENS)
+    answer = await entries[0][1].ask("tournament", filled("tournament", results=told), tokens=_TOKENS)
     numbers = re.findall(r"\d+", answer.strip().splitlines()[-1]) if answer.strip() else []
     chosen = int(numbers[-1]) if numbers else 0
     return entries[chosen - 1][0].id if 1 <= chosen <= len(entries) else None
@@ -87,8 +86,7 @@ async def tournament(pairs: Sequence[tuple[Candidate, Run]]) -> str | None:
 
 async def tests_of(run: Run) -> tuple[SelfTest, ...]:
     """What a lineage writes when it is asked for tests of its own; empty where it writes none that can fail."""
-    question = Template(template("own_tests")).substitute(most=_MOST, before=BEFORE)
-    text = await run.ask("own_tests", question, tokens=_TESTS_TOKENS)
+    text = await run.ask("own_tests", filled("own_tests", most=_MOST, before=BEFORE), tokens=_TESTS_TOKENS)
     found = file_tester.read(Completion(text=text), run.search.spec)
     if isinstance(found, Malformed):
         return ()

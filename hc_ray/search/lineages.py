@@ -116,14 +116,10 @@ class Lineages:
         limits = Limits(seconds=config.command_seconds, most_seconds=max(config.command_seconds, longest), shown=shown)
         self.bounds = Bounds(
             turns=config.max_turns, context_tokens=profile.context_tokens, form=config.actions, limits=limits,
-            answer_tokens=min(config.max_answer_tokens, profile.context_tokens // 3), tokens=self.tokens,
+            answer_tokens=min(config.max_answer_tokens, profile.context_tokens // 3),
+            tokens=search.context.lineage_tokens,
         )  # fmt: skip
         self.runs: list[Run] = []
-
-    @property
-    def tokens(self) -> int:
-        """What one lineage may spend, whoever asks for it; it is told so."""
-        return self.search.context.lineage_tokens
 
     async def run(
         self, slots: Sequence[Slot], *, advice: str = "", repairs: int = 0, verdict: Verdict | None = None
@@ -132,8 +128,8 @@ class Lineages:
         answer. ``verdict`` answers each submission up to ``repairs`` times."""
         search = self.search
         left = search.purse.left
-        count = max(1, min(len(slots), left // max(1, self.tokens // 2)))
-        share = min(self.tokens, left // count)
+        count = max(1, min(len(slots), left // max(1, self.bounds.tokens // 2)))
+        share = min(self.bounds.tokens, left // count)
         if share < self.bounds.answer_tokens // 4:
             return ()
         search.round += 1
@@ -219,7 +215,7 @@ class Lineages:
                 search.context.task,
                 self.bounds.limits,
                 turns=self.bounds.turns,
-                tokens=self.tokens,
+                tokens=self.bounds.tokens,
                 answer=self.bounds.answer_tokens,
             ),
             advice="\n\n".join(one for one in advice if one),

@@ -4,12 +4,12 @@ the suite selects where it can tell, else agreement. All three work alike up to 
 
 from collections.abc import Sequence
 
-from hc_ray.agent.prompt_templates import template
+from hc_ray.agent.prompt_templates import filled
 from hc_ray.agent.workspace import State
 from hc_ray.domain.suite import Cell
 from hc_ray.search import repair
 from hc_ray.search.agreement import by_content, complete, standing
-from hc_ray.search.evaluation import Evaluation
+from hc_ray.search.evaluation import evaluate
 from hc_ray.search.handover import gathered, preferred, tournament
 from hc_ray.search.lineages import Lineages, Run
 from hc_ray.search.schedule import Slot
@@ -33,8 +33,7 @@ class LoopAgents:
         made = await self.lineages.run(self._slots(1))
         self.search.stop_reason = "single sample"
         if any(one.files for one in made):
-            self._hold(Selection(selector="mbr", chosen=made[0].id, scores={}, clusters=(), confidence=0.0,
-                                 why="raw: the only lineage"))  # fmt: skip
+            self._hold(Selection(selector="mbr", chosen=made[0].id, why="raw: the only lineage"))
 
     async def best_of_n(self) -> None:
         """Independent lineages as far as the budget reaches, then one pick by agreement on what they changed."""
@@ -73,7 +72,7 @@ class LoopAgents:
             search.stop_reason = "tokens"
             return False
         self._dispute()
-        await Evaluation(search).run(search.pool.candidates)
+        await evaluate(search, search.pool.candidates)
         await self._choose()
         if search.selection and complete(search.pool, search.selection.chosen):
             search.stop_reason = "complete"
@@ -104,7 +103,7 @@ class LoopAgents:
         lines = repair.feedback(cells, tests, self.config.feedback)
         if not lines:
             return row, ""
-        return row, template("failed").replace("$failed", "\n".join(f"- {one}" for one in lines))
+        return row, filled("failed", failed="\n".join(f"- {one}" for one in lines))
 
     def _dispute(self) -> None:
         """Tests that a lineage insists are wrong weigh less from now on."""

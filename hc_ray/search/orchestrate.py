@@ -79,10 +79,8 @@ async def solve(
         lineage_tokens=budget.lineage_tokens or budget.tokens // _LINEAGES,
     )
     search = Search(context, read_spec(task.instruction, task.environment))
-    tester = roles.get("tester", roles["solver"])
-    decomposer = roles.get("decomposer", roles["solver"])
-    trial = Trial(search, config=config, seed=seed, tester=tester, decomposer=decomposer, place=place, suites=suites,
-                  looks=looks)  # fmt: skip
+    trial = Trial(search, seed=seed, tester=roles.get("tester", solver), decomposer=roles.get("decomposer", solver),
+                  place=place, suites=suites, looks=looks)  # fmt: skip
     try:
         with clock.stopped():
             await search.look_around(looks)
@@ -110,9 +108,11 @@ async def _within(clock: Clock, search: Search, work: Coroutine[Any, Any, None])
 async def make_suite(task: Task, *, config: SolverConfig, seed: int, tester: RoleModel, place: SandboxPlace) -> Suite:
     """A suite without a trial: what ``hc-ray testgen`` shows."""
     return (await write_suite(task, config=config, seed=seed, tester=tester, place=place,
-                              looks=Looks(place), events=_Silence()))[0]  # fmt: skip
+                              looks=Looks(place), events=Silence()))[0]  # fmt: skip
 
 
-class _Silence:
+class Silence:
+    """Events that nobody listens to."""
+
     def emit(self, event: Event) -> None:
-        """Nobody listens."""
+        """Nothing is told."""

@@ -23,7 +23,7 @@ from hc_ray.domain.suite import Cell, SelfTest
 from hc_ray.search import answers
 from hc_ray.search.agents import Trial
 from hc_ray.search.agreement import standing
-from hc_ray.search.evaluation import Evaluation
+from hc_ray.search.evaluation import evaluate
 from hc_ray.search.selection import Selection
 
 _OWNER = "own"
@@ -162,7 +162,7 @@ class Attempt:
 
     async def run_tests(self, *candidates: Candidate) -> list[tuple[Cell, ...]]:
         """What the self-tests say of candidates, in the order of ``tests``; nothing for one without files."""
-        await Evaluation(self._search).run(candidates)
+        await evaluate(self._search, candidates)
         return [self._search.pool.rows.get(one.id, ()) for one in candidates]
 
     def feedback(self, candidate: Candidate) -> tuple[str, ...]:
@@ -198,9 +198,8 @@ async def work(agent: Agent, name: str, trial: Trial) -> None:
         search.stop_reason = "finished"
         if chosen is not None:
             if search.suite and chosen.files:
-                await Evaluation(search).run([chosen])
-            told = {"selector": name, "chosen": chosen.id, "scores": {}, "clusters": (), "confidence": 0.0}
-            search.selection = Selection.model_validate({**told, "why": f"{name}: returned by the agent"})
+                await evaluate(search, [chosen])
+            search.selection = Selection(selector=name, chosen=chosen.id, why=f"{name}: returned by the agent")
     search.beat()
 
 

@@ -29,8 +29,6 @@ class State(Value):
     """Candidates of an ordinary round."""
     samples_max: int
     """Candidates of a round on mixed signals."""
-    asked: int = 0
-    """Candidates so far, malformed ones and duplicates included."""
     runnable: int = 0
     """Candidates that have a row in the matrix."""
     best: str | None = None

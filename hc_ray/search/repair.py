@@ -2,10 +2,9 @@
 errors always; assertion failures only of tests that are trusted, in words that leave room for doubt."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from string import Template
 from typing import Literal
 
-from hc_ray.agent.prompt_templates import template
+from hc_ray.agent.prompt_templates import filled
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.normalisation import normal
 from hc_ray.domain.suite import Cell, SelfTest
@@ -74,11 +73,7 @@ def _line(test: SelfTest, what: str, end: str = "") -> str:
 def notes(parent: Candidate, observed: Sequence[str]) -> str:
     """The text that a repair's prompt carries besides the instruction: the attempt, and what was observed of it."""
     attempt = "\n\n".join(text.strip("\n") for text in parent.files.values()).strip("\n")
-    return (
-        Template(template("repair"))
-        .substitute(attempt=attempt, observed="\n".join(f"- {line}" for line in observed))
-        .strip("\n")
-    )
+    return filled("repair", attempt=attempt, observed="\n".join(f"- {line}" for line in observed)).strip("\n")
 
 
 def tried(told: Iterable[Sequence[str]]) -> str:
@@ -90,7 +85,7 @@ def tried(told: Iterable[Sequence[str]]) -> str:
             break
     if not lines:
         return ""
-    return Template(template("tried")).substitute(tried="\n".join(f"- {line}" for line in lines)).strip("\n")
+    return filled("tried", tried="\n".join(f"- {line}" for line in lines)).strip("\n")
 
 
 def reread(missed: Sequence[str]) -> str:
@@ -98,7 +93,7 @@ def reread(missed: Sequence[str]) -> str:
     if not missed:
         return ""
     told = "\n".join(f"- {sentence}" for sentence in missed[:_ITEMS])
-    return Template(template("reread")).substitute(missed=told).strip("\n")
+    return filled("reread", missed=told).strip("\n")
 
 
 def repairable(

@@ -1,5 +1,4 @@
-"""The rounds of ``hc``: the thin shell around ``policy``. Ask, run, select, decide. ``PolicyState`` says how a search
-stands at a barrier, from its candidates, rows and selection, and which candidates a repair could better."""
+"""The rounds of ``hc``: the thin shell around ``policy``. Ask, run, select, decide."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +8,7 @@ from hc_ray.domain.events import SubtaskChange
 from hc_ray.domain.suite import Cell
 from hc_ray.search import repair
 from hc_ray.search.decompose import Reached
-from hc_ray.search.evaluation import Evaluation
+from hc_ray.search.evaluation import evaluate
 from hc_ray.search.policy import Decision, State, agreement, decide
 from hc_ray.search.schedule import Slot, Told
 from hc_ray.search.search import Search
@@ -17,25 +16,29 @@ from hc_ray.search.selection import judging, progress, stated
 
 
 class Rounds:
-    """One stretch of a search: up to the first submission, or between two."""
+    """One stretch of a search: up to the first submission, or between two. It remembers, from barrier to barrier, when
+    the best last got better. Patience counts candidates, whatever number of actions each took: with one answer a
+    candidate, these are the answers."""
 
     def __init__(self, search: Search, *, told: Told = "") -> None:
         """``told``: what every second fresh candidate is told from the beginning."""
         self.search, self.config = search, search.config
         self._told = told
-        self._policy_state = PolicyState(search)
-        self._evaluation = Evaluation(search)
+        self._began = search.round
+        """Rounds that were over when this stretch of the search began."""
+        self._best: tuple[float, int] = (-1.0, 0)
+        self._since = len(search.pool)
 
     async def run(self) -> None:
         """Until the best is clearly good or nothing is left to spend."""
         search = self.search
         decision = self._decide()
         while decision.samples:
-            made = await self._made(self._slots(decision))
-            if not made:
+            asked = await search.payable(self._slots(decision))
+            if not asked:
                 decision = self._decide(affordable=0)
                 continue
-            await self._evaluation.run(made)
+            await evaluate(search, await search.ask(asked))
             search.choose(self.config.selector)
             if search.parts is not None:
                 search.parts.attempt()
@@ -46,7 +49,7 @@ class Rounds:
         """Decide, and journal the decision with all that it rests on. Where a part of the work has ended, the next
         one begins, and what to do in it is decided at the same barrier."""
         while True:
-            state = self._policy_state.state(affordable=affordable)
+            state = self._state(affordable)
             decision = decide(state)
             self.search.journal("decide", state=state.model_dump(mode="json"), **decision.model_dump(mode="json"))
             if decision.action != "advance":
@@ -66,39 +69,18 @@ class Rounds:
         search = self.search
         told = self._told
         if decision.fresh:
-            self._policy_state.begin_anew()
+            self._since = len(search.pool)  # patience counts from here
             told = "tried"
         to_repair: Sequence[Candidate] = ()
         if not decision.fresh and search.selection is not None:
-            to_repair = self._policy_state.repairable(max(1, decision.samples // 3))
+            to_repair = self._repairable(max(1, decision.samples // 3))
         return search.context.schedule.round(number=search.round + 1, count=decision.samples, begin=search.pool.fresh,
                                              next_lineage=len(search.pool), to_repair=to_repair,
                                              told=told)  # fmt: skip
 
-    async def _made(self, slots: Sequence[Slot]) -> tuple[Candidate, ...]:
-        """Candidates of as many of the slots as can be paid for."""
-        asked = await self.search.payable(slots)
-        return await self.search.ask(asked) if asked else ()
-
-
-class PolicyState:
-    """Remembers, from barrier to barrier, when the best last got better. Patience counts candidates, whatever number of
-    actions each took: with one answer a candidate, these are the answers."""
-
-    def __init__(self, search: Search) -> None:
-        self.search = search
-        self.began = search.round
-        """Rounds that were over when this stretch of the search began."""
-        self._best: tuple[float, int] = (-1.0, 0)
-        self._since = len(search.pool)
-
-    def begin_anew(self) -> None:
-        """Patience counts from here."""
-        self._since = len(self.search.pool.candidates)
-
-    def state(self, *, affordable: int | None = None) -> State:
+    def _state(self, affordable: int | None) -> State:
         """What is known now."""
-        search, config = self.search, self.search.config
+        search, config = self.search, self.config
         selection = search.selection
         best = selection.chosen if selection else None
         alike, known, failing = _alike(search, best), len(stated(search.pool.tests)), self._failing(best)
@@ -108,13 +90,12 @@ class PolicyState:
         if reached > self._best:
             self._best, self._since = reached, len(search.pool)
         return State(
-            round=search.round - self.began,
+            round=search.round - self._began,
             rounds=config.max_rounds,
             turns_left=max(0, config.max_turns - search.turns),
             affordable=affordable,
             samples=config.samples,
             samples_max=max(config.samples, config.samples_max),
-            asked=len(search.pool),
             runnable=len(search.pool.rows),
             best=best,
             failing=failing,
@@ -150,7 +131,7 @@ class PolicyState:
         columns = judging(self.search.pool.tests)
         return sum(all(_fine(row[i]) for i in columns) for one, row in self.search.pool.rows.items() if one not in own)
 
-    def repairable(self, count: int) -> tuple[Candidate, ...]:
+    def _repairable(self, count: int) -> tuple[Candidate, ...]:
         """At most so many candidates that a repair could better, the worst kind of fault first."""
         search = self.search
         order, tests = search.order(), search.pool.tests

@@ -28,11 +28,11 @@ class Selection(Value):
     selector: SelectorName
     chosen: str | None
     """None when no candidate stands in the matrix."""
-    scores: dict[str, float]
-    clusters: tuple[tuple[str, ...], ...]
+    scores: dict[str, float] = {}
+    clusters: tuple[tuple[str, ...], ...] = ()
     """Candidates that behaved identically on every input, the largest group first; those that showed nothing are left
     out."""
-    confidence: float
+    confidence: float = 0.0
     """``posterior``: the chosen pass pattern's share of the posterior; else the share of candidates that behave like
     the chosen one."""
     why: str
@@ -47,7 +47,7 @@ def select(matrix: PassMatrix, name: SelectorName, *, tests: Sequence[SelfTest])
     if tuple(test.id for test in tests) != matrix.tests:
         raise ValueError("the tests are not the matrix's columns")
     if not matrix.candidates:
-        return Selection(selector=name, chosen=None, scores={}, clusters=(), confidence=0.0, why="no candidate to pick")
+        return Selection(selector=name, chosen=None, why="no candidate to pick")
     failed, clusters = "", behaviour_clusters(matrix, tests)
     agreement = _agreement(matrix, tests, clusters)
     confidence = {member: len(cluster) / len(matrix.candidates) for cluster in clusters for member in cluster}
@@ -159,22 +159,15 @@ def _showing(tests: Sequence[SelfTest]) -> tuple[int, ...]:
     return inputs or tuple(range(len(tests)))
 
 
-def _behaviour(row: Sequence[Cell], columns: Sequence[int]) -> tuple[str | None, ...]:
-    return tuple("<timeout>" if row[i].outcome == "timeout" else row[i].observed for i in columns)
-
-
-def _answers(row: Sequence[Cell], columns: Sequence[int]) -> bool:
-    """Whether anything came out that is no crash."""
-    return any(not crashed(row[i]) for i in columns)
-
-
 def behaviour_clusters(matrix: PassMatrix, tests: Sequence[SelfTest]) -> tuple[tuple[str, ...], ...]:
     """Groups of identical behaviour, largest first, then the earliest; candidates that only crashed are left out."""
     columns = _showing(tests)
     groups: defaultdict[tuple[str | None, ...], list[str]] = defaultdict(list)
     for candidate, row in zip(matrix.candidates, matrix.cells, strict=True):
-        if _answers(row, columns):
-            groups[_behaviour(row, columns)].append(candidate)
+        shown = [row[i] for i in columns]
+        if not all(map(crashed, shown)):
+            behaviour = tuple("<timeout>" if cell.outcome == "timeout" else cell.observed for cell in shown)
+            groups[behaviour].append(candidate)
     return tuple(sorted((tuple(group) for group in groups.values()), key=len, reverse=True))
 
 

@@ -48,8 +48,8 @@ def unselected(pool: Pool, selector: SelectorName) -> Selection | None:
     best = max((one for one in pool.candidates if one.files), key=passing, default=None)
     if best is None:
         return None
-    return Selection(selector=selector, chosen=best.id, scores={}, clusters=(), confidence=0.0,
-                     why="nothing was selected in time: the first of those that pass most")  # fmt: skip
+    why = "nothing was selected in time: the first of those that pass most"
+    return Selection(selector=selector, chosen=best.id, why=why)
 
 
 def _failed_already(search: Search, chosen: str | None) -> bool:

@@ -18,12 +18,10 @@ class TrialOutcome(Value):
     candidates: tuple[Candidate, ...] = ()
     """In slot order, malformed ones and duplicates included: the pool, for replays that cut it."""
     suite: Suite | None = None
-    added_tests: tuple[SelfTest, ...] = ()
-    """Tests written after the first verdict: they guide the search and are reported apart."""
     matrix: PassMatrix | None = None
     """``hc``: candidates × self-tests; ``best_of_n``: candidates × inputs of no suite; duplicates have rows."""
     matrix_tests: tuple[SelfTest, ...] = ()
-    """The matrix's columns."""
+    """The matrix's columns: the suite's, then those that were written after a verdict; they guide the search alone."""
     chosen: str | None = None
     """The candidate that was handed in (the last one); None for the untouched workspace."""
     selection: Selection | None = None

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from string import Template
 
 from hc_ray.agent.code_blocks import Block, read_blocks
-from hc_ray.agent.prompt_templates import template
+from hc_ray.agent.prompt_templates import filled, template
 from hc_ray.domain.prompt import Completion, Malformed, Message, Prompt
 from hc_ray.domain.suite import CATEGORIES, Category, Property, SelfTest, Subject
 from hc_ray.domain.value import Value
@@ -72,10 +72,10 @@ def ask(
     more = ""
     if known:
         names = "\n".join(f"- {test.subject.function} ({test.category}): {test.sentence[:160]}" for test in known)
-        more = Template("\n" + template("tests_more")).substitute(
-            known="\n".join(names.splitlines()[:_SHOWN_KNOWN]), reflection=reflection
-        )
-    user = Template(template("tests_file")).substitute(
+        shown = "\n".join(names.splitlines()[:_SHOWN_KNOWN])
+        more = "\n" + filled("tests_more", known=shown, reflection=reflection)
+    user = filled(
+        "tests_file",
         instruction=spec.instruction.strip("\n"),
         environment=environment,
         files=files,
@@ -236,9 +236,8 @@ def ask_reading(
     seed: int,
 ) -> Prompt:
     """The prompt for an independent second reading of tests."""
-    user = Template(template("tests_reading")).substitute(
-        instruction=spec.instruction.strip("\n"), environment=environment, files=files, tests=sources(tests)
-    )
+    user = filled("tests_reading", instruction=spec.instruction.strip("\n"), environment=environment, files=files,
+                  tests=sources(tests))  # fmt: skip
     return _prompt("reading", user, max_tokens, temperature, seed)
 
 

@@ -26,7 +26,7 @@ def fault_of(test: SelfTest) -> str | None:
             return fault
     elif "\0" in test.input or "\0" in test.stdin:
         return "does not parse: its input holds a null byte"
-    if expectation.kind == "property" and expectation.name not in PROPERTIES.get(test.subject.kind, {}):
+    if expectation.kind == "property" and expectation.name not in PROPERTIES.get(test.subject.kind, ()):
         return f"asserts nothing: a {test.subject.kind} has no property {expectation.name!r}"
     if expectation.kind == "value" and test.subject.kind == "call":
         try:

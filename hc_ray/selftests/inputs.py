@@ -37,14 +37,6 @@ def told_kind(parameter: str, *, sample: str | None = None) -> str | None:
     return _kind_of_literal((default or annotated_default).strip()) if default or annotated_default else None
 
 
-def are_known(parameters: Sequence[str], samples: Sequence[str]) -> bool:
-    """Whether something tells every parameter's type: an input of another type shows nothing."""
-    wanted = [part for part in parameters if part.strip() and not part.strip().startswith("*")]
-    if not wanted or any(_is_record(_argument(samples, i)) for i in range(len(wanted))):
-        return False
-    return all(told_kind(part, sample=_argument(samples, i)) for i, part in enumerate(wanted))
-
-
 def _is_record(sample: str | None) -> bool:
     """Whether a shown argument is a tuple, a list of pairs, of tuples or of dictionaries: those of the pools have
     another shape, and nothing right may be able to take them."""
@@ -112,10 +104,14 @@ def _kind_of_literal(source: str) -> str | None:
 
 
 def calls(name: str, parameters: Sequence[str], samples: Sequence[str], reach: Range, count: int) -> tuple[str, ...]:
-    """Up to ``count`` different calls of ``name`` in a range. ``parameters`` as written in the signature, ``samples``
-    are stated calls, whose arguments tell types."""
+    """Up to ``count`` different calls of ``name`` in a range; none where nothing tells every parameter's type: an input
+    of another type shows nothing. ``parameters`` as written in the signature, ``samples`` are stated calls, whose
+    arguments tell types."""
     wanted = [part for part in parameters if part.strip() and not part.strip().startswith("*")]
-    kinds = [told_kind(part, sample=_argument(samples, i)) or "int" for i, part in enumerate(wanted)]
+    shown = [_argument(samples, i) for i in range(len(wanted))]
+    kinds = [kind for part, one in zip(wanted, shown, strict=True) if (kind := told_kind(part, sample=one))]
+    if not wanted or len(kinds) < len(wanted) or any(map(_is_record, shown)):
+        return ()
     made: list[str] = []
     for turn in range(count * 3):
         chosen = []

@@ -6,10 +6,9 @@ comes as JSON lines on standard output; what goes to standard error is never par
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import get_args
 
-from hc_ray.domain.candidate import is_program
 from hc_ray.domain.normalisation import normal
 from hc_ray.domain.runner_paths import CALL_PATH, PYTEST_PURE, inside_command
 from hc_ray.domain.suite import Cell, Outcome, SelfTest
@@ -33,20 +32,10 @@ SECONDS_PER_CHECK = 60.0
 CHECK_PROPERTY = "holds"
 """The one property of a check: its function ends without an exception."""
 
-FILE_PROPERTIES: dict[str, str] = {
-    "exists": "the file exists",
-    "nonempty": "the file is not empty",
-    "utf8": "it is UTF-8 text",
-    "valid_json": "it parses as JSON",
-    "valid_csv": "it parses as CSV with rows of one length",
-    "compiles": "it compiles (Python, C) or parses (shell)",
-    "defines": "it defines the function that the argument names",
-}
-PROPERTIES: dict[str, dict[str, str]] = {
-    "file": FILE_PROPERTIES,
-    "check": {CHECK_PROPERTY: "the check passes"},
-}
-"""Kind of subject → every property that a test may expect of it, and what it says."""
+FILE_PROPERTIES = ("exists", "nonempty", "utf8", "valid_json", "valid_csv", "compiles", "defines")
+"""Properties of a file; ``inside/suites/checks.py`` says what each means."""
+PROPERTIES = {"file": FILE_PROPERTIES, "check": (CHECK_PROPERTY,)}
+"""Kind of subject → every property that a test may expect of it."""
 
 
 def folder(tests: Sequence[SelfTest]) -> str:
@@ -54,13 +43,9 @@ def folder(tests: Sequence[SelfTest]) -> str:
     return f"{HOME}/{digest_of([test.model_dump(mode='json') for test in tests])[:12]}"
 
 
-def payload(
-    tests: Sequence[SelfTest], workdir: str, *, repeats: int = 1, variants: Mapping[str, Mapping[str, str]] = {}
-) -> dict[str, bytes]:
-    """The files to put into the sandbox (absolute path → bytes) before ``command`` runs there. ``variants``: name →
-    files of the workdir; with them every test runs on each, one after the other, and what one leaves in the workdir is
-    put back. Processes, and files elsewhere, are not: candidates that must not meet need sandboxes of their own."""
-    plan: dict[str, object] = {
+def payload(tests: Sequence[SelfTest], workdir: str, *, repeats: int = 1) -> dict[str, bytes]:
+    """The files to put into the sandbox (absolute path → bytes) before ``command`` runs there."""
+    plan = {
         "tests": [test.model_dump(mode="json", include={"id", *DRIVEN}) for test in tests],
         "workdir": workdir,
         "repeats": repeats,
@@ -69,11 +54,6 @@ def payload(
         "pytest": PYTEST_PURE,
         "call": CALL_PATH,
     }
-    if variants:
-        plan["variants"] = [
-            {"name": name, "files": files, "programs": [path for path, text in files.items() if is_program(path, text)]}
-            for name, files in variants.items()
-        ]
     return {f"{folder(tests)}/tests.json": json.dumps(plan).encode()}
 
 
@@ -86,31 +66,24 @@ def command(tests: Sequence[SelfTest]) -> list[str]:
     return [*inside_command("drive"), f"{folder(tests)}/tests.json"]
 
 
-def deadline(tests: Sequence[SelfTest], *, repeats: int = 1, variants: int = 1) -> float:
+def deadline(tests: Sequence[SelfTest], *, repeats: int = 1) -> float:
     """Seconds after which a suite run is given up: the driver loses patience with a candidate after two tests past
     their time, so the rest is start-up and tests that answer."""
     checks = sum(test.subject.kind == "check" for test in tests)
     slow = SECONDS_PER_CHECK if checks else SECONDS_PER_TEST
-    return 30.0 + variants * (2 * slow + (1.0 * len(tests) + 10.0 * checks) * repeats)
+    return 30.0 + 2 * slow + (1.0 * len(tests) + 10.0 * checks) * repeats
 
 
-def read_variants(stdout: bytes, tests: Sequence[SelfTest], names: Sequence[str]) -> dict[str, tuple[Cell, ...]]:
-    """The first run of every test for each variant that the report tells whole: of a driver that was stopped the last
-    one is missing, and all after it."""
-    found = {name: tuple(runs[0] for runs in read_runs(stdout, tests, variant=name)) for name in names}
-    return {name: cells for name, cells in found.items() if STOPPED not in cells}
-
-
-def read_runs(stdout: bytes, tests: Sequence[SelfTest], *, variant: str = "") -> tuple[tuple[Cell, ...], ...]:
-    """Every run of every test on one variant, in the tests' order; at least one cell each: a test that the report does
-    not name is an ``error``, the driver was stopped before it. Lines that are not the driver's are skipped."""
+def read_runs(stdout: bytes, tests: Sequence[SelfTest]) -> tuple[tuple[Cell, ...], ...]:
+    """Every run of every test, in the tests' order; at least one cell each: a test that the report does not name is an
+    ``error``, the driver was stopped before it. Lines that are not the driver's are skipped."""
     runs: defaultdict[str, list[Cell]] = defaultdict(list)
     for line in stdout.splitlines():
         try:
             data = json.loads(line)
         except ValueError:
             continue
-        if not isinstance(data, dict) or data.get("variant", "") != variant:
+        if not isinstance(data, dict):
             continue
         if isinstance(data.get("id"), str) and data.get("outcome") in get_args(Outcome):
             runs[data["id"]].append(_cell(data))

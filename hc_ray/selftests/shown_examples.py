@@ -3,7 +3,6 @@ and inputs of the types that signatures and examples tell."""
 
 import re
 import shlex
-from collections.abc import Sequence
 
 from hc_ray.agent.deliverable import Deliverable
 from hc_ray.domain.suite import Category, Expectation, ExpectedValue, Property, Rejected, SelfTest, Subject, Unknown
@@ -145,15 +144,6 @@ def _usage(run: Run, name: str) -> Usage | None:
     return Usage(arguments=shlex.join(words[1:]), stdin=stdin, output=run.output, sentence=run.sentence)
 
 
-def ordinary_calls(
-    target: Target, function: str, samples: Sequence[str], reach: inputs.Range, count: int
-) -> tuple[str, ...]:
-    """Calls in a range; none where nothing tells every parameter's type: an input of another type shows nothing."""
-    if not inputs.are_known(target.parameters, samples):
-        return ()
-    return inputs.calls(function, target.parameters, samples, reach, count)
-
-
 def generic_inputs(spec: Spec, deliverable: Deliverable, *, count: int) -> tuple[SelfTest, ...]:
     """Inputs only (*unknown*), up to ``count`` a target and range: shown ones first, then inputs of the types that
     signatures and examples tell; of a file its content."""
@@ -164,9 +154,9 @@ def generic_inputs(spec: Spec, deliverable: Deliverable, *, count: int) -> tuple
             samples = [one.call for one in calls_of(spec, target.function) if not one.rejected]
             tried = [("happy_path", call, "") for call in samples[:count]]
             for category, reach in RANGES:
-                tried += [(category, call, "")
-                          for call in ordinary_calls(target, target.function, samples, reach, count)]  # fmt: skip
-            varied = ordinary_calls(target, target.function, samples, "ordinary", count + 3)[count:]
+                made_up = inputs.calls(target.function, target.parameters, samples, reach, count)
+                tried += [(category, call, "") for call in made_up]
+            varied = inputs.calls(target.function, target.parameters, samples, "ordinary", count + 3)[count:]
             tried += [("anti_cheat", call, "") for call in varied]
         elif target.kind == "file":
             tried = [("happy_path", "", "")]

@@ -29,8 +29,9 @@ def suite_questions(
     def questions(item: Situation, task: Task, spec: Spec, forks: SandboxForks) -> list[Question]:
         async def judge(read: _Read, name: str, answer: Completion) -> tuple[int, int]:
             tests = [test.model_copy(update={"id": f"t{i}"}) for i, test in enumerate(read(answer))]
-            cells = await SuiteRuns(forks).try_all(name, {"right": item.right, "wrong": item.wrong}, tests)
-            return len(tests), sum(map(_tells, tests, cells["right"], cells["wrong"]))
+            right = await SuiteRuns(forks).try_out(f"{name}-right", item.right, tests)
+            wrong = await SuiteRuns(forks).try_out(f"{name}-wrong", item.wrong, tests)
+            return len(tests), sum(map(_tells, tests, right, wrong))
 
         def file(seed: int) -> Question:
             held = [f"{path}:\n{text}" for path, text in item.files.items()]

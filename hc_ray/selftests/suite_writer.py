@@ -80,7 +80,8 @@ class SuiteWriter(Writer):
             for (asking, target, category, prompt), answer in zip(questions, await answers(asked), strict=False):
                 read = tester.read(answer, prompt, self.spec, target, category)
                 self.questions, self.malformed = self.questions + 1, self.malformed + isinstance(read, Malformed)
-                found += () if isinstance(read, Malformed) else [_by(asking.role.label, test) for test in read]
+                if not isinstance(read, Malformed):
+                    found += [test.model_copy(update={"tester": asking.role.label}) for test in read]
             short = self._short([*stated, *found])
             told = reflection(requirements(self.spec), [*stated, *found], short, number=number)
             self.reflections.append(told)
@@ -150,10 +151,6 @@ class SuiteWriter(Writer):
                     total += 1
                     filled.append(test)
         return filled
-
-
-def _by(label: str, test: SelfTest) -> SelfTest:
-    return test.model_copy(update={"tester": label})
 
 
 def suite_key(task: Task, config: SolverConfig, seed: int, tester: RoleModel) -> str:

@@ -20,8 +20,6 @@ class Target(Value):
     function: str | None = None
     parameters: tuple[str, ...] = ()
     """As written in the signature (``name``, ``name: int = 3``)."""
-    returns: str = ""
-    """The signature's return annotation; empty when there is none."""
 
     @property
     def module(self) -> str:
@@ -54,8 +52,7 @@ def targets_of(deliverable: Deliverable) -> tuple[Target, ...]:
     if deliverable.kind != "function":
         return (Target(kind=kinds.get(deliverable.kind, "file"), path=deliverable.path),)
     return tuple(
-        Target(kind="call", path=deliverable.path, function=signature.name,
-               parameters=_parts(signature.parameters), returns=signature.returns or "")
+        Target(kind="call", path=deliverable.path, function=signature.name, parameters=_parts(signature.parameters))
         for signature in deliverable.signatures
     )  # fmt: skip
 

@@ -17,10 +17,7 @@ Kind = Literal["prose", "heading", "item", "code", "table"]
 
 _BLOCKS = ["table", "code", "fence", "hr", "list", "heading", "lheading", "paragraph"]
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)\s+(?=[A-Z`\"'(*])|\n(?=>>> )")
-_BACKTICKS = re.compile(r"`+")
 _OPEN: dict[str, Kind] = {"list_item_open": "item", "heading_open": "heading", "table_open": "table"}
-_LONGEST_RUN = 10
-"""Backticks that open one span: longer runs are drawings, and looking for their ends takes square time."""
 
 
 class Piece(Value):
@@ -55,7 +52,7 @@ def blocks(text: str) -> tuple[Block, ...]:
 
 @cache
 def _parser() -> MarkdownIt:
-    return MarkdownIt("zero", {"maxNesting": 20}).enable(_BLOCKS).disable("inline")
+    return MarkdownIt("zero", {"maxNesting": 20}).enable([*_BLOCKS, "backticks"])
 
 
 def _blocks(tokens: Sequence[Token]) -> Iterator[Block]:
@@ -78,38 +75,22 @@ def _blocks(tokens: Sequence[Token]) -> Iterator[Block]:
             if inside[-1] == "table":
                 rows[-1].append(token.content.strip())
             elif token.content.strip():
-                yield Block(kind=inside[-1], text=token.content, pieces=tuple(pieces(token.content)))
+                yield Block(kind=inside[-1], text=token.content, pieces=tuple(_pieces(token.children)))
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Block:
     text = "\n".join(" | ".join(row) for row in rows)
-    return Block(kind="table", text=text, pieces=tuple(pieces(text)), rows=tuple(tuple(row) for row in rows))
+    spans = tuple(_pieces(_parser().parseInline(text)[0].children))
+    return Block(kind="table", text=text, pieces=spans, rows=tuple(tuple(row) for row in rows))
 
 
-def pieces(text: str) -> Iterator[Piece]:
-    """A text's code spans and what stands between them. A span ends in its block, at as many backticks as opened it."""
-    runs = [(match.start(), match.end()) for match in _BACKTICKS.finditer(text)]
-    later: dict[int, list[int]] = {}
-    for index in range(len(runs) - 1, -1, -1):
-        later.setdefault(runs[index][1] - runs[index][0], []).append(index)
-    done = index = 0
-    while index < len(runs):
-        start, end = runs[index]
-        same = later[end - start]
-        same.pop()
-        if end - start > _LONGEST_RUN or not same:
-            index += 1
-            continue
-        closing = same[-1]
-        if done < start:
-            yield Piece(text=text[done:start])
-        yield Piece(text=" ".join(text[end : runs[closing][0]].split("\n")).strip(), code=True)
-        done = runs[closing][1]
-        for passed in range(index + 1, closing + 1):
-            later[runs[passed][1] - runs[passed][0]].pop()
-        index = closing + 1
-    if done < len(text):
-        yield Piece(text=text[done:])
+def _pieces(tokens: Sequence[Token] | None) -> Iterator[Piece]:
+    """The code spans of a text and what stands between them."""
+    for token in tokens or ():
+        if token.type == "code_inline":
+            yield Piece(text=token.content.strip(), code=True)
+        elif token.content:
+            yield Piece(text=token.content)
 
 
 def sentences(all_blocks: Sequence[Block]) -> tuple[str, ...]:

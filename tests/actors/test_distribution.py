@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from hc_ray.blind.sealing import vault
+from hc_ray.blind.sealing.planted import planted_tokens
 from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.errors import ActorError, EngineError, ModelError, SandboxError
 from hc_ray.engines import weights_shelf
@@ -70,7 +71,8 @@ async def test_tasks_are_stored_once_for_all_nodes_and_arrive_whole_and_what_is_
     assert len(cluster.stored) == 12  # 6 tasks, 2 parts
     for node in ("a", "b"):
         assert _files(tmp_path / node) == _files(tmp_path / "head")
-    assert not any(token.encode() in one for token in dataset.canaries for one in cluster.stored)
+    tokens = planted_tokens(tmp_path / "head/sealed")
+    assert len(tokens) == 6 and not any(token.encode() in one for token in tokens for one in cluster.stored)
     await _give(parcels, _node(tmp_path, "a"), _node(tmp_path, "joined later"))
     assert len(cluster.stored) == 12 and _files(tmp_path / "joined later") == _files(tmp_path / "head")
     later = Counting()
@@ -81,7 +83,8 @@ async def test_tasks_are_stored_once_for_all_nodes_and_arrive_whole_and_what_is_
 
 async def test_a_node_with_the_canaries_of_another_head_is_given_these(dataset, tmp_path):
     other = vault.seal(tmp_path / "tasks", tmp_path / "b/public", tmp_path / "b/sealed")
-    assert other.sealed_digests == dataset.sealed_digests and not set(other.canaries) & set(dataset.canaries)
+    assert other.sealed_digests == dataset.sealed_digests
+    assert not planted_tokens(tmp_path / "b/sealed").keys() & planted_tokens(tmp_path / "head/sealed").keys()
     parcels = Deliveries(Counting(), tmp_path / "head/public", tmp_path / "head/sealed", dataset.tasks)
     await _give(parcels, _node(tmp_path, "b"))
     assert _files(tmp_path / "b") == _files(tmp_path / "head")
@@ -204,6 +207,7 @@ SCRIPT = """
 import asyncio, glob, itertools, json, os, sys
 from pathlib import Path
 from hc_ray.blind.sealing import vault
+from hc_ray.blind.sealing.planted import planted_tokens
 from hc_ray.domain.config import EngineConfig
 from hc_ray.machine.sealed_box import Addressee
 from hc_ray_actors.ray_cluster import RayCluster
@@ -218,7 +222,8 @@ head, node = Path(os.environ["HC_RAY_HOME"]), Path(sys.argv[1], "node")
 dataset = vault.seal(Path(sys.argv[1], "tasks"), head / "public", head / "sealed")
 cluster = RayCluster()
 os.environ["MY_MODEL"] = key = sys.argv[2]
-told = {"plain": "test_adds_in_the_open", "canary": dataset.canaries[0], "test": "test_adds_negative", "key": key}
+canary = next(iter(planted_tokens(head / "sealed")))
+told = {"plain": "test_adds_in_the_open", "canary": canary, "test": "test_adds_negative", "key": key}
 
 async def deliver():
     verifiers = cluster.spawn(Verifiers, "bwrap", str(node / "public"), str(node / "sealed"), 1)

@@ -31,6 +31,10 @@ def read(monkeypatch):
     return seen
 
 
+def _tokens(dataset: vault.SealedDataset, root: Path) -> set[str]:
+    return {vault.load_spec(root / "sealed", task.digest).canary for task in dataset.tasks}
+
+
 @pytest.fixture
 def sealed(tmp_path):
     """Two tasks, sealed: a verifier of theirs, and how to seal them again."""
@@ -42,14 +46,14 @@ def sealed(tmp_path):
 
 async def test_sealed_settings_are_read_once_and_where_they_cannot_be_as_soon_as_they_can(sealed, read, tmp_path):
     seal, verifiers = sealed
-    tokens = seal().canaries
+    tokens = sorted(_tokens(seal(), tmp_path))
     read.clear()
     for _ in range(5):
         assert await verifiers.leaks([b"nothing"]) == []
         assert len(await verifiers.leaks([f"{tokens[0]} {tokens[1]}".encode()])) == 2
     assert len(read) == 2
     seal, verifiers = sealed
-    token = seal().canaries[0]
+    token, _ = _tokens(seal(), tmp_path)
     ((digest, *_),) = [await verifiers.leaks([token.encode()])]
     file = tmp_path / "sealed" / digest / vault.VERIFIER_FILE
     whole = file.read_bytes()
@@ -64,16 +68,18 @@ async def test_what_is_sealed_anew_or_later_is_looked_for_and_read_alone_and_wha
 ):
     seal, verifiers = sealed
     before = seal()
+    tokens = _tokens(before, tmp_path)
     await verifiers.leaks([b"nothing"])
     (tmp_path / "set/one/tests/test.sh").write_text(TEST_SH + "true\n")
     after = seal()
-    (digest,) = after.replaced
-    (old,), (new,) = set(before.canaries) - set(after.canaries), set(after.canaries) - set(before.canaries)
+    (digest,) = (one for one, sealed in after.sealed_digests.items() if sealed != before.sealed_digests[one])
+    anew = _tokens(after, tmp_path)
+    (old,), (new,) = tokens - anew, anew - tokens
     read.clear()
     assert await verifiers.leaks([new.encode()]) == [digest] and await verifiers.leaks([old.encode()]) == []
     assert [path.parent.name for path in read] == [digest]
     make_task(tmp_path / "set", "three", instruction="Write three.py.\n")
-    (later,) = set(seal().canaries) - set(after.canaries)
+    (later,) = _tokens(seal(), tmp_path) - anew
     (digest,) = await verifiers.leaks([later.encode()])
     shutil.rmtree(tmp_path / "sealed" / digest)
     assert await verifiers.leaks([later.encode()]) == []

@@ -21,7 +21,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from hc_ray.blind.sealing import archive_scan, canaries
-from hc_ray.blind.sealing.planted import Planted
+from hc_ray.blind.sealing.planted import planted_tokens
 from hc_ray.domain.config import BudgetConfig, SolverConfig, TestgenConfig
 from hc_ray.domain.errors import LeakError
 from hc_ray.stores.sweep_directory import parquet, read_parquet
@@ -218,7 +218,7 @@ def test_a_whole_sweep_leaves_no_canary_outside_of_the_sealed_root(place, figure
         root, seen = _run(place, server, agents=("raw", "hc", "oracle", "nop"), mlflow=True)
         wire = list(server.wire)
     sealed = next((root / "home" / "sealed").iterdir())
-    tokens = list(Planted(sealed).tokens())
+    tokens = list(planted_tokens(sealed))
     assert len(tokens) == 1
     hidden = [path.read_bytes() for path in sealed.rglob("*") if path.is_file()]
     assert canaries.find(tokens, hidden) == set(tokens), "nothing was planted"
@@ -275,7 +275,7 @@ def test_a_planted_canary_fails_the_run_before_its_trial_is_committed(place, mon
     tracked: list[Any] = []
 
     def plant(plan: sweep.Plan) -> None:
-        (planted["token"],) = Planted(Path(plan.sealed_root)).tokens()
+        (planted["token"],) = planted_tokens(Path(plan.sealed_root))
 
     def says(body: dict[str, Any]) -> str:
         return (f"```python\n# {planted['token']}\ndef add(a, b):\n    return a + b\n```" if where == "an answer"

@@ -13,7 +13,7 @@ import pytest
 
 from hc_ray.agent import environment_probe
 from hc_ray.domain.errors import DatasetError, SandboxError
-from hc_ray.domain.runner_paths import RUNNER_PYTHON
+from hc_ray.domain.runner_paths import RUNNER_PYTHON, inside_command
 from hc_ray.domain.task import Copy, Environment, Task
 from hc_ray.machine.owner import current_owner, is_alive
 from hc_ray.sandboxes import tripwire
@@ -61,7 +61,7 @@ async def test_a_tool_of_the_host_is_asked_for_its_version_once_and_one_of_the_s
     await box.put({"/app/bin/jq": b"#!/bin/sh\necho jq-1.7.1\n"}, mode=0o755)
 
     async def look(known):
-        done = await box.exec(environment_probe.command("/app"), timeout=60, stdin=json.dumps(known).encode(),
+        done = await box.exec([*inside_command("look"), "/app"], timeout=60, stdin=json.dumps(known).encode(),
                               env={"PATH": "/app/bin:/usr/bin:/bin"})  # fmt: skip
         return environment_probe.read(done.stdout)
 

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from hc_ray.blind.sealing.planted import planted_tokens
 from hc_ray.blind.sealing.vault import seal
 from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import LeakError
@@ -97,7 +98,8 @@ def test_a_climb_is_a_run_with_its_arms_below_it_and_an_export_tells_the_same_as
 
 def test_a_canary_stops_a_climb_before_it_is_written_and_before_it_is_told(given: dict[str, Any]) -> None:
     plan, out = climb.prepare(SweepConfig.model_validate(given)).sweep, Path(given["out"])
-    token = seal(Path(plan.dataset), Path(plan.public_root), Path(plan.sealed_root)).canaries[0]
+    seal(Path(plan.dataset), Path(plan.public_root), Path(plan.sealed_root))
+    token = next(iter(planted_tokens(Path(plan.sealed_root))))
     with pytest.raises(LeakError, match=r"declared\.json"):
         climbed(given | {"solver": {"hint": token}}, Watch())
     assert not (out / "climb").exists()

@@ -72,15 +72,9 @@ def _drive_here(plan_path: str) -> bytes:
     """The report of a suite, without pytest and without a process."""
     plan = json.loads(Path(plan_path).read_text())
     with tempfile.TemporaryDirectory() as scratch:
-        stages = drive.Stages(plan, Path(scratch), _HereDriver)
-        lines = [
-            json.dumps({"id": test["id"], "run": turn, "variant": name, **stages.driver(name).execute(test)})
-            for name in stages.variants
-            for test in plan["tests"]
-            for turn in range(plan["repeats"])
-        ]
-        stages.close()
-    return "\n".join(lines).encode()
+        report = io.StringIO()
+        drive.run(plan, _HereDriver(plan, Path(scratch)), report)
+    return report.getvalue().encode()
 
 
 class FolderSandbox:

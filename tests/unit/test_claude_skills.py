@@ -50,10 +50,9 @@ def test_the_prompts_are_the_roles_own_and_follow_them_when_they_change(monkeypa
         assert wanted and [line for line in wanted if line not in SKILLS[name]["SKILL.md"]] == []
     assert all(line in SKILLS["meta-reasoner"]["SKILL.md"] for line in lines_of(meta_reasoner.template().template))
     real = prompt_templates.template
-    for module in (file_tester, decompose):
-        monkeypatch.setattr(
-            module, "template", lambda name: real(name).replace("Write", "Draw").replace("Break", "Tear")
-        )
+    monkeypatch.setattr(
+        prompt_templates, "template", lambda name: real(name).replace("Write", "Draw").replace("Break", "Tear")
+    )
     changed = claude_skills.skills()
     assert "Draw tests for the result" in changed["testgen"]["SKILL.md"]
     assert "Tear this work" in changed["decomposer"]["SKILL.md"]

@@ -170,6 +170,16 @@ async def test_equal_trials_send_equal_prompts_and_decide_alike_and_a_cached_sui
     assert second.prompt_tokens == first.prompt_tokens
 
 
+async def test_a_failed_verdict_is_refined_only_where_the_config_allows_it() -> None:
+    bench = Bench(scripted(WRONG, RIGHT), verdicts=(False, True))
+    assert (await bench.solve("hc", SolverConfig(max_answer_tokens=60, max_rounds=1))).bits == (False,)
+    bench = Bench(scripted(RIGHT, WRONG), verdicts=(False, True))
+    outcome = await bench.solve("hc", SolverConfig(max_answer_tokens=60, max_rounds=1, refinement=1), tokens=9000)
+    assert outcome.bits == (False, True) and len(outcome.submissions) == 2 and bench.submitted(0) != bench.submitted(1)
+    names = [test.id for test in outcome.matrix_tests]
+    assert outcome.suite is not None and len(names) > len(outcome.suite.tests) and len(set(names)) == len(names)
+
+
 async def test_the_wall_time_ends_a_search_that_still_hands_in_its_best() -> None:
     import asyncio
 

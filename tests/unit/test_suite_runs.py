@@ -22,18 +22,12 @@ def answer(value: int) -> dict[str, str]:
     return {"m.py": f"def f(x):\n    return {value}\n"}
 
 
-async def test_every_test_runs_so_often_in_a_shared_fork_or_in_its_own_and_in_none_without_tests():
+async def test_every_test_runs_so_often_in_a_fork_of_its_own_and_in_none_without_tests():
     place, suite = runs()
     assert await suite.repeat("c", {}, [], repeats=3) == () and not place.made
     (cells,) = await suite.repeat("c", answer(7), [CALL], repeats=3)
     assert [cell.observed for cell in cells] == ["7"] * 3
     assert [sandbox.closed for sandbox in place.made] == [False, True], "the base stays, the fork goes"
-    await suite.forks.close()
-    place, suite = runs()
-    states = {"one": answer(1), "out": {**answer(2), "/tmp/x.txt": ""}, "three": answer(3)}
-    rows = await suite.try_all("c", states, [CALL])
-    assert [(name, cells[0].observed) for name, cells in rows.items()] == [("one", "1"), ("out", "2"), ("three", "3")]
-    assert len(place.made) == 1 + 2, "the base, a shared fork, one more"
     await suite.forks.close()
 
 

@@ -14,7 +14,6 @@ from hc_ray.agent.role import Exchange, RoleModel, together
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.config import EngineConfig, RoleName, SweepConfig
 from hc_ray.domain.errors import ConfigError
-from hc_ray.domain.events import Event
 from hc_ray.domain.ports import Model
 from hc_ray.domain.prompt import Completion, Prompt
 from hc_ray.domain.task import Environment, Task
@@ -22,7 +21,7 @@ from hc_ray.domain.trial import TrialKey
 from hc_ray.domain.value import changed, digest_of, readable_json
 from hc_ray.engines.speed import request_seconds
 from hc_ray.sandboxes.runner_build import ensure_runner
-from hc_ray.search.orchestrate import solve
+from hc_ray.search.orchestrate import Silence, solve
 from hc_ray.search.trial_outcome import TrialOutcome
 from hc_ray_actors.driver.configs import PlannedConfig, drafts, settle
 from hc_ray_actors.driver.trajectory import trajectory
@@ -159,7 +158,7 @@ class HarborTrial:
         try:
             await solve(task, agent=self.agent, config=one.config.solver, budget=budget, seed=0, roles=roles,
                         place=place, name=key.name, suites=SuiteShelf(), judge=judge, before_judging=hand_in,
-                        events=_Silence())  # fmt: skip
+                        events=Silence())  # fmt: skip
         finally:
             chosen = outcome and next((each for each in outcome.candidates if each.id == outcome.chosen), None)
             await asyncio.shield(place.leave(handed_in=bool(chosen and chosen.files)))
@@ -181,11 +180,6 @@ def _task(instruction: str, environment: Any, workdir: str) -> Task:
     made = Environment(workdir=workdir, network=network)
     return Task(name=environment.environment_name, digest=digest, instruction=instruction, environment=made,
                 grading="shared")  # fmt: skip
-
-
-class _Silence:
-    def emit(self, event: Event) -> None:
-        """Harbor shows its own progress."""
 
 
 def keep_key(name: str | None, key: str | None) -> None:

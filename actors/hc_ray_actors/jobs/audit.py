@@ -137,14 +137,12 @@ async def _task(audits: verifiers.Audits, subject: Subject) -> Outcome:
     if not reference.passed:
         evidence = figures.Evidence(task=task.name, suites=suites, unmeasured="its reference fails its own tests")
         return Outcome(evidence=(evidence,), verdicts={task.name: {}}, lost=0, sandboxes=_opened(seen))
-    ungraded = once.model_copy(update={"graded": False})
-    files = [exposure.State(kind="candidate", files=files, tar=subject.differences.get(digest, ""))
-             for digest, files in subject.candidates.items()]  # fmt: skip
-    looks = [(exposure.State(kind="empty"), ungraded), (exposure.State(kind="stub"), ungraded)] if tests else []
-    looks += [(state, once) for state in files]
-    answers = await asyncio.gather(*(_look(audits, subject, state, look) for state, look in looks))
+    states = [exposure.State(kind="empty"), exposure.State(kind="stub")] if tests else []
+    states += [exposure.State(kind="candidate", files=files, tar=subject.differences.get(digest, ""))
+               for digest, files in subject.candidates.items()]  # fmt: skip
+    answers = await asyncio.gather(*(_look(audits, subject, state, once) for state in states))
     bits: dict[str, bool | None] = {NO_FILES: untouched.passed}
-    for (state, _), answer in zip(looks, answers, strict=True):
+    for state, answer in zip(states, answers, strict=True):
         if state.kind == "candidate":
             digest = next(digest for digest, own in subject.candidates.items() if own == state.files)
             bits[digest] = answer.passed if answer else None

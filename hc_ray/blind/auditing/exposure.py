@@ -12,13 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from hc_ray.blind.auditing.specimens import FOLDER, reference_state, stand_ins
-from hc_ray.blind.grading.control import make_submission
+from hc_ray.blind.grading.control import make_submission, reference
 from hc_ray.blind.grading.verify import grade, sandbox_name
-from hc_ray.blind.sealing.kept import keep_value, read_kept
+from hc_ray.blind.sealing.kept import keep, keep_value, read_kept
 from hc_ray.blind.sealing.vault import load_spec
-from hc_ray.domain.candidate import is_program
 from hc_ray.domain.errors import SandboxError, VerifierError
+from hc_ray.domain.fork_steps import texts_put
 from hc_ray.domain.ports import Sandbox, SandboxPlace
 from hc_ray.domain.suite import SelfTest
 from hc_ray.domain.task import Task
@@ -27,6 +26,8 @@ from hc_ray.machine.paths import inside_sources
 from hc_ray.selftests import runner
 
 StateKind = Literal["reference", "untouched", "empty", "stub", "candidate"]
+_FOLDER = "audit"
+"""Below the sealed root."""
 _REPORT_LIMIT = 8 << 20
 _LETTERS = {"pass": "p", "fail": "f", "error": "e", "skipped": "s", "timeout": "t"}
 
@@ -46,8 +47,6 @@ class Look(Value):
 
     tests: tuple[SelfTest, ...]
     repeats: int = 1
-    graded: bool = True
-    """Whether the real tests run, too."""
 
 
 class Seen(Value):
@@ -57,8 +56,7 @@ class Seen(Value):
     outcomes: dict[str, str] = {}
     """Self-test → a letter a run: ``p`` pass, ``f`` fail, ``e`` error, ``s`` skipped, ``t`` timeout."""
     passed: bool | None = None
-    """The real verdict; None where none was asked for."""
-    cause: str = ""
+    """The real verdict; None for what does nothing, which is not graded."""
     nodes: dict[str, bool] | None = None
     """Real test (an anonymous name) → whether it passed; skipped ones are left out. None where the real tests run no
     pytest, or too many tests for one report."""
@@ -98,7 +96,8 @@ class Auditor:
         kept = (await asyncio.to_thread(read_kept, path, _Kept) if self._keep else None) or _Kept()
         names = {test.id: _name(test, look.repeats) for test in look.tests}
         opened = 0
-        judging = look.graded and kept.judged is None
+        graded = state.kind not in ("empty", "stub")  # what does nothing says nothing of the real tests
+        judging = graded and kept.judged is None
         tar = await self._tar(task, state)
         if judging and (tar is not None or state.kind == "untouched"):
             kept, opened = kept.model_copy(update={"judged": await self._judge(task, state, tar)}), 1
@@ -112,12 +111,11 @@ class Auditor:
             kept, opened = kept.model_copy(update={"judged": await self._judge(task, state, tar)}), opened + 1
         if self._keep and opened:
             await asyncio.to_thread(keep_value, path, kept)
-        told = kept.judged if look.graded else None
+        told = kept.judged if graded else None
         return Seen(
             kind=state.kind,
             outcomes={test: kept.outcomes[name] for test, name in names.items() if name in kept.outcomes},
             passed=told.passed if told else None,
-            cause=told.cause if told else "",
             nodes=_anonymous(told.nodes) if told else None,
             sandboxes=opened,
         )
@@ -127,7 +125,7 @@ class Auditor:
         # What stands in for a candidate is made of the tests' subjects.
         made_of = stand_ins(look.tests, state.kind) if state.kind in ("empty", "stub") else {}
         what = [task.digest, sealed, state.model_dump(), made_of, type(self._place).__name__, _inside()]
-        return self._sealed / FOLDER / f"{digest_of(what)}.json"
+        return self._sealed / _FOLDER / f"{digest_of(what)}.json"
 
     async def _judge(self, task: Task, state: State, tar: bytes | None) -> _Judged:
         reports: list[dict[str, Any]] = []
@@ -153,10 +151,10 @@ class Auditor:
                 try:
                     if tar is not None:
                         await sandbox.put_tar(tar)
-                    elif state.kind in ("empty", "stub"):
-                        await put_candidate(sandbox, stand_ins(look.tests, state.kind))
-                    elif state.kind == "candidate":
-                        await put_candidate(sandbox, state.files)
+                    else:
+                        made = stand_ins(look.tests, state.kind) if state.kind in ("empty", "stub") else state.files
+                        for step in texts_put(made):
+                            await step.on(sandbox)
                 except ValueError:
                     # Its files cannot be written: the fault of every test; the workspace is handed in as it is.
                     return {test.id: "e" * look.repeats for test in tests}, None
@@ -173,14 +171,6 @@ class Auditor:
         if state.kind == "reference":
             return await reference_state(task, sealed_root=self._sealed, place=self._place, kept=self._keep)
         return base64.b64decode(state.tar) if state.tar else None
-
-
-async def put_candidate(sandbox: Sandbox, files: dict[str, str]) -> None:
-    """Write a candidate's files as its trial did. Raises ``ValueError`` for a place that cannot be written."""
-    for programs, mode in ((True, 0o755), (False, 0o644)):
-        chosen = {path: text.encode() for path, text in files.items() if is_program(path, text) is programs}
-        if chosen:
-            await sandbox.put(chosen, mode=mode)
 
 
 async def _difference(sandbox: Sandbox) -> bytes:
@@ -242,3 +232,35 @@ def _anonymous(nodes: dict[str, bool] | None) -> dict[str, bool] | None:
 def _inside() -> str:
     """Digest of what runs in sandboxes: another runner may see other outcomes."""
     return digest_of({name: path.read_text() for name, path in inside_sources().items()})
+
+
+async def reference_state(task: Task, *, sealed_root: Path, place: SandboxPlace, kept: bool) -> bytes:
+    """The reference's end state as a tar, run once in a sandbox; looked up where it was ``kept`` before. Raises
+    ``VerifierError``."""
+    sealed = load_spec(sealed_root, task.digest).sealed_digest
+    path = sealed_root / _FOLDER / f"{digest_of([task.digest, sealed, type(place).__name__])}.tar"
+    if kept and path.exists():
+        return await asyncio.to_thread(path.read_bytes)
+    tar = (await reference(task, sealed_root=sealed_root, place=place, trial="audit")).tar
+    if kept:
+        await asyncio.to_thread(keep, path, tar)
+    return tar
+
+
+def stand_ins(tests: Sequence[SelfTest], kind: Literal["empty", "stub"]) -> dict[str, str]:
+    """A candidate that does nothing, for every file that the tests look at: ``empty`` files, or a ``stub`` that can be
+    called and answers None, or prints nothing."""
+    files: dict[str, str] = {}
+    for test in tests:
+        subject = test.subject
+        if not subject.path:
+            continue
+        if kind == "stub" and subject.kind == "call" and subject.function:
+            defined = f"def {subject.function}(*values, **named):\n    return None\n"
+            if defined not in files.get(subject.path, ""):
+                files[subject.path] = files.get(subject.path, "") + defined
+        elif kind == "stub" and subject.kind == "program" and not files.get(subject.path):
+            files[subject.path] = "int main(void) { return 0; }\n"
+        else:
+            files.setdefault(subject.path, "")
+    return files

@@ -26,6 +26,8 @@ MAX_BYTES = 512 << 20
 MAX_MEMBERS = 50_000
 _SPOOL = 4 << 20
 _XZ_MEMORY = 128 << 20
+_EITHER = zlib.MAX_WBITS | 32
+"""zlib tells its own streams from gzip's by their headers."""
 _BROKEN: tuple[type[Exception], ...] = (
     *(OSError, EOFError, ValueError, RuntimeError, NotImplementedError, KeyError, IndexError, OverflowError),
     *(zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, sqlite3.Error),
@@ -101,7 +103,7 @@ def _opener(head: bytes, read_table: ReadTable | None, databases: bool) -> Opene
         if head.startswith(magic):
             return opener
     if len(head) > 2 and head[0] & 0x0F == 8 and not int.from_bytes(head[:2], "big") % 31:
-        return _zlib
+        return _deflated
     if databases and head.startswith(b"SQLite format 3\0"):
         return _sqlite
     if read_table is not None and head.startswith(b"PAR1"):
@@ -128,12 +130,8 @@ def _zip(stream: IO[bytes]) -> Iterator[Iterable[bytes]]:
                 yield pieces(file)
 
 
-def _gzip(stream: IO[bytes]) -> Iterator[Iterable[bytes]]:
-    yield _inflated(stream, zlib.MAX_WBITS | 16)
-
-
-def _zlib(stream: IO[bytes]) -> Iterator[Iterable[bytes]]:
-    yield _inflated(stream, zlib.MAX_WBITS)
+def _deflated(stream: IO[bytes]) -> Iterator[Iterable[bytes]]:
+    yield _inflated(stream)
 
 
 def _bzip2(stream: IO[bytes]) -> Iterator[Iterable[bytes]]:
@@ -144,14 +142,14 @@ def _xz(stream: IO[bytes]) -> Iterator[Iterable[bytes]]:
     yield _decompressed(stream, lambda: lzma.LZMADecompressor(memlimit=_XZ_MEMORY))
 
 
-def _inflated(stream: IO[bytes], window: int) -> Iterator[bytes]:
+def _inflated(stream: IO[bytes]) -> Iterator[bytes]:
     """All members of a gzip or zlib stream, one after another."""
-    machine, data = zlib.decompressobj(window), b""
+    machine, data = zlib.decompressobj(_EITHER), b""
     while data or (data := stream.read(CHUNK)):
         yield machine.decompress(data, CHUNK)
         data = machine.unconsumed_tail
         if machine.eof:
-            data, machine = machine.unused_data, zlib.decompressobj(window)
+            data, machine = machine.unused_data, zlib.decompressobj(_EITHER)
     yield machine.flush()
 
 
@@ -193,7 +191,7 @@ def _rows(read_table: ReadTable, stream: IO[bytes]) -> Iterator[bytes]:
 
 
 _KINDS: tuple[tuple[bytes, Opener], ...] = (
-    (b"\x1f\x8b", _gzip),
+    (b"\x1f\x8b", _deflated),
     (b"BZh", _bzip2),
     (b"\xfd7zXZ\0", _xz),
     (b"PK\x03\x04", _zip),

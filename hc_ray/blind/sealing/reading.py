@@ -215,7 +215,10 @@ def _environment(folder: Path, parsed: ParsedTaskToml, tree: tuple[Entry, ...], 
     if "Dockerfile" in paths:
         text = _text(folder / "environment" / "Dockerfile", "environment/Dockerfile", faults, "")
         if text is not None:
-            docker = _dockerfile(text, paths, faults)
+            docker = parse_dockerfile(text, files=paths)
+            if docker.unsupported:
+                remedy = "rewrite it without that instruction"
+                faults.append(Fault(field="environment/Dockerfile", says=docker.unsupported, remedy=remedy))
     elif section.docker_image is None and not compose:
         says = "is missing, and task.toml names no docker_image"
         faults.append(Fault(field="environment/Dockerfile", says=says, remedy="write one, or set docker_image"))
@@ -231,11 +234,3 @@ def _environment(folder: Path, parsed: ParsedTaskToml, tree: tuple[Entry, ...], 
     made = environment_of(section, text, docker, env)
     copies = made.copies if text is not None else (Copy(sources=(".",), destination=f"{made.workdir}/"),)
     return made.model_copy(update={"files": placed(copies, paths)[:_FILES], "compose": compose})
-
-
-def _dockerfile(text: str, paths: list[str], faults: list[Fault]) -> ParsedDockerfile:
-    parsed = parse_dockerfile(text, files=paths)
-    if parsed.unsupported:
-        remedy = "rewrite it without that instruction"
-        faults.append(Fault(field="environment/Dockerfile", says=parsed.unsupported, remedy=remedy))
-    return parsed

@@ -61,9 +61,6 @@ class SealedDataset(Value):
     tasks: tuple[Task, ...]
     refused: tuple[RefusedTask, ...]
     sealed_digests: dict[str, str]
-    replaced: dict[str, str] = {}
-    """Public digest → the sealed digest that was there before, where tests or solution have changed since."""
-    canaries: tuple[str, ...]
 
 
 def seal(dataset: Path, public_root: Path, sealed_root: Path) -> SealedDataset:
@@ -80,8 +77,6 @@ def seal(dataset: Path, public_root: Path, sealed_root: Path) -> SealedDataset:
     tasks: list[Task] = []
     refused: list[RefusedTask] = []
     digests: dict[str, str] = {}
-    replaced: dict[str, str] = {}
-    tokens: list[str] = []
     names: dict[str, str] = {}
     with readings(dataset, sealed_root) as found:
         for reading in found:
@@ -92,19 +87,14 @@ def seal(dataset: Path, public_root: Path, sealed_root: Path) -> SealedDataset:
             task = reading.task
             try:
                 _seal_public(reading, task, public_root)
-                spec, before = _seal_sealed(reading, task, sealed_root)
+                spec = _seal_sealed(reading, task, sealed_root)
             except OSError as error:
                 refused.append(RefusedTask(name=reading.name, reason=f"cannot be copied: {error}"))
                 continue
-            if before is not None:
-                replaced[task.digest] = before
             names[task.name] = task.digest
             digests[task.digest] = spec.sealed_digest
-            tokens.append(spec.canary)
             tasks.append(task)
-    return SealedDataset(
-        tasks=tuple(tasks), refused=tuple(refused), sealed_digests=digests, replaced=replaced, canaries=tuple(tokens)
-    )
+    return SealedDataset(tasks=tuple(tasks), refused=tuple(refused), sealed_digests=digests)
 
 
 def load_spec(sealed_root: Path, digest: str) -> VerifierSpec:
@@ -205,14 +195,13 @@ def _seal_public(reading: Reading, task: Task, root: Path) -> None:
         _rename(new, place)
 
 
-def _seal_sealed(reading: Reading, task: Task, root: Path) -> tuple[VerifierSpec, str | None]:
-    """Write the sealed half. Returns its settings, and the sealed digest it replaces if there was another."""
+def _seal_sealed(reading: Reading, task: Task, root: Path) -> VerifierSpec:
+    """Write the sealed half. Returns its settings."""
     place = root / task.digest
-    before: VerifierSpec | None = None
     with contextlib.suppress(VerifierError):
         before = load_spec(root, task.digest)
-    if before and before.sealed_digest == reading.sealed_digest:
-        return before, None
+        if before.sealed_digest == reading.sealed_digest:
+            return before
     verifier = reading.parsed.verifier
     spec = VerifierSpec(
         sealed_digest=reading.sealed_digest,
@@ -241,7 +230,7 @@ def _seal_sealed(reading: Reading, task: Task, root: Path) -> tuple[VerifierSpec
             copy_tree(reading.sealed / "tests", context, built, folder_mode=0o700, mask=0o755)
         keep(new / VERIFIER_FILE, spec.model_dump_json(indent=2).encode())
         _rename(new, place)
-    return spec, before.sealed_digest if before else None
+    return spec
 
 
 def mentions_pytest(reading: Reading) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 MYPY = False
 if MYPY:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from typing import IO
 
 CUT = 2000
@@ -51,24 +51,6 @@ class Workdir:
                 changed = 0 if stat.S_ISDIR(info.st_mode) else info.st_ctime_ns
                 stamps[str(path)] = (info.st_ino, info.st_mode, info.st_size if changed else 0, changed)
         return stamps
-
-    def place(self, path: str) -> Path:
-        """Where a test's path lies. Raises ``ValueError`` for one outside of the workdir: nothing puts that back."""
-        found = Path(os.path.normpath(self.path / path))
-        if found == self.path or self.path not in found.parents:
-            raise ValueError(f"{path} lies outside of the workdir")
-        return found
-
-    def put(self, files: Mapping[str, str]) -> None:
-        """Write these files over what lies there."""
-        for path, text in files.items():
-            place = self.place(path)
-            if place.is_dir() and not place.is_symlink():
-                _remove(place)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with contextlib.suppress(FileNotFoundError):
-                place.unlink()
-            place.write_bytes(text.encode("utf-8", "surrogateescape"))
 
     def changes(self) -> str:
         """What a run changed, for an observation: paths with a digest of what they hold now."""

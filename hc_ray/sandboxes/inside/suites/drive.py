@@ -2,9 +2,6 @@
 
     python3 hc_drive.py PLAN.json
 
-A plan may bring several candidates (``variants``: files that are put into the workdir): every test is then run on each
-of them, one candidate after the other, the workdir put back in between.
-
 Each test is run ``repeats`` times, in its own child process, against the workdir exactly as the
 candidate left it, plus the test's own files: what a test changed there is put back from a private copy before the next
 one. (In place, because scripts name their files by absolute paths.) The report is JSON lines on the standard output
@@ -24,72 +21,26 @@ from pathlib import Path
 
 MYPY = False
 if MYPY or __package__:
-    from hc_ray.sandboxes.inside.suites.child import Workdir
     from hc_ray.sandboxes.inside.suites.driver import Driver
 else:  # in a sandbox these modules lie side by side
-    from hc_child import Workdir
     from hc_driver import Driver
 if MYPY:
     import io
-    from collections.abc import Callable
     from typing import Any
 
 
-class Stages:
-    """The candidates of a plan, one at a time: where it brings none, the workdir as it lies there."""
+def run(plan: dict[str, Any], driver: Driver, report: io.TextIOBase) -> None:
+    """Every test. One that cannot be run at all is missing in the report, and the rest goes on."""
+    for test in plan["tests"]:
+        try:
+            for turn in range(plan["repeats"]):
+                result = {"id": test["id"], "run": turn, **driver.execute(test)}
+                report.write(json.dumps(result) + "\n")
+                report.flush()
+        except Exception:
+            import traceback
 
-    def __init__(self, plan: dict[str, Any], scratch: Path, make: Callable[[dict[str, Any], Path], Driver]) -> None:
-        self._plan, self._scratch, self._make = plan, scratch, make
-        self.variants: dict[str, dict[str, Any]] = {one["name"]: one for one in plan.get("variants", ())} or {"": {}}
-        self._base: Workdir | None = None
-        self._current: tuple[str, Driver] | None = None
-        self._count = 0
-
-    def driver(self, name: str) -> Driver:
-        """The driver of a candidate; that of the one before it is done with."""
-        if self._current is None or self._current[0] != name:
-            self.close()
-            self._count += 1
-            folder = self._scratch / str(self._count)
-            folder.mkdir()
-            self._put(self.variants[name])
-            self._current = name, self._make(self._plan, folder)
-        return self._current[1]
-
-    def _put(self, variant: dict[str, Any]) -> None:
-        if "files" not in variant:
-            return
-        if self._base is None:
-            folder = self._scratch / "base"
-            folder.mkdir()
-            self._base = Workdir(self._plan["workdir"], folder)
-        self._base.put(variant["files"])
-        for path in variant["programs"]:
-            self._base.place(path).chmod(0o755)
-
-    def close(self) -> None:
-        """Put the workdir back."""
-        if self._current is not None:
-            self._current[1].forks.close()
-        if self._base is not None:
-            self._base.restore()
-        self._current = None
-
-
-def run(plan: dict[str, Any], stages: Stages, report: io.TextIOBase) -> None:
-    """Every test on every candidate. One that cannot be run at all is missing in the report, and the rest goes on."""
-    for variant in stages.variants:
-        for test in plan["tests"]:
-            try:
-                driver = stages.driver(variant)
-                for turn in range(plan["repeats"]):
-                    result = {"id": test["id"], "run": turn, "variant": variant, **driver.execute(test)}
-                    report.write(json.dumps(result) + "\n")
-                    report.flush()
-            except Exception:
-                import traceback
-
-                traceback.print_exc()
+            traceback.print_exc()
 
 
 def main() -> None:
@@ -101,9 +52,9 @@ def main() -> None:
     scratch = own / f"t{os.urandom(4).hex()}"  # as ``domain.normalisation`` knows it
     scratch.mkdir(mode=0o700)
     try:
-        stages = Stages(plan, scratch, Driver)
-        run(plan, stages, report)
-        stages.close()
+        driver = Driver(plan, scratch)
+        run(plan, driver, report)
+        driver.forks.close()
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     report.write(json.dumps({"done": len(plan["tests"])}) + "\n")
