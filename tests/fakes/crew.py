@@ -75,9 +75,6 @@ class Stage:
     def kill(self, actor: "_Actor") -> None:
         actor.dead = True
 
-    def close(self) -> None:
-        """Nothing runs."""
-
     def die(self, kind: str) -> None:
         """The youngest actor of a kind is gone, as after SIGKILL."""
         self.living[kind][-1].dead = True

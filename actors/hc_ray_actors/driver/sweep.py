@@ -78,9 +78,9 @@ def run(
     address: str | None = None,
 ) -> SweepSummary:
     """Run what is missing of a plan. ``max_trials`` bounds the trials of this call; once they have cost ``max_tokens``
-    none starts; ``sleep`` waits so many seconds before each. SIGINT and SIGTERM stop cleanly: nothing half-done is
-    committed, everything started is ended. Raises ``KeyboardInterrupt`` where one comes again while that takes longer
-    than ``cleanup.PATIENCE``."""
+    none starts; ``sleep`` waits so many seconds before each. A ``cluster`` that is given is not closed. SIGINT and
+    SIGTERM stop cleanly: nothing half-done is committed, everything started is ended. Raises ``KeyboardInterrupt``
+    where one comes again while that takes longer than ``cleanup.PATIENCE``."""
     sweep = _Sweep(plan, events, cluster, max_tokens)
     try:
         todo = sweep.todo(max_trials)
@@ -97,6 +97,7 @@ def run(
 class _Sweep:
     def __init__(self, plan: Plan, events: Events, cluster: Cluster | None, max_tokens: int | None) -> None:
         self._plan, self._watcher, self._cluster, self._max_tokens = plan, events, cluster, max_tokens
+        self._own_cluster: RayCluster | None = None
         self._store = SweepStore(plan.out)
         self._lease = Lease(self._store)
         self._journal = Journal(self._store, self._lease)
@@ -126,12 +127,12 @@ class _Sweep:
     def start_cluster(self, address: str | None) -> None:
         if self._cluster is None:
             slots = self._plan.config.sandbox_slots
-            self._cluster = RayCluster(address=address, slots={SANDBOX: slots} if slots else None)
+            self._cluster = self._own_cluster = RayCluster(address=address, slots={SANDBOX: slots} if slots else None)
 
     def close(self) -> None:
-        if self._cluster is not None:
+        if self._own_cluster is not None:
             tell_step(self._watcher, "ending the processes of this sweep")
-            self._cluster.close()
+            self._own_cluster.close()
         with contextlib.suppress(StoreError):  # a full disk: the next start sees that this process is gone
             self._lease.release()
 

@@ -156,18 +156,6 @@ class _Scanned(SweepStore):
         super().write(path, data)
 
 
-class _Lasting:
-    """A cluster that the end of a sweep does not end."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.where, self.here = cluster.where, cluster.here
-        self.members, self.free, self.holders = cluster.members, cluster.free, cluster.holders
-        self.spawn, self.put, self.kill = cluster.spawn, cluster.put, cluster.kill
-
-    def close(self) -> None:
-        """Whoever made the cluster closes it."""
-
-
 async def _answer(config: EngineConfig, cluster: Cluster, prompt: Prompt) -> Completion:
     """By an engine that is up for one question only: beside a sweep it would take the others' memory and cores."""
     engine, profile, _ = role_model(config)
@@ -194,29 +182,25 @@ def run(
     ``KeyboardInterrupt`` on SIGINT and SIGTERM; a resume goes on from there."""
     store = SweepStore(plan.out)
     lease = Lease(store)
-    opened: Cluster | None = None
+    opened: RayCluster | None = None
     try:
         if not store.exists(SETTINGS):
             about = {"schema_version": 1, "given": plan.given, "identity": plan.identity, "began": now()}
             store.write(SETTINGS, readable_json(about))
         if cluster is None:
             cluster = opened = RayCluster(address=address)
-        lasting, config, folders = (
-            _Lasting(cluster),
-            plan.sweep.config,
-            (plan.sweep.public_root, plan.sweep.sealed_root),
-        )
+        up, config, folders = cluster, plan.sweep.config, (plan.sweep.public_root, plan.sweep.sealed_root)
 
         def ask(prompt: Prompt) -> Completion | None:
             try:
-                return asyncio.run(_answer(config.roles.get("meta", config.engine), lasting, prompt))
+                return asyncio.run(_answer(config.roles.get("meta", config.engine), up, prompt))
             except (InfrastructureError, UserError) as fault:
                 note(f"the meta-reasoner's engine gives no answer, so the rules propose: {str(fault).splitlines()[0]}")
                 return None
 
         tasks = verifiers.seal(Path(plan.sweep.dataset), *map(Path, folders)).tasks
         store = _Scanned(plan.out, folders[1])
-        with told(plan.tracked, plan.out, cluster=lasting, sealed_root=folders[1], note=note) as more:
+        with told(plan.tracked, plan.out, cluster=up, sealed_root=folders[1], note=note) as more:
 
             def hear(record: Record) -> None:
                 tell(record)
@@ -224,7 +208,7 @@ def run(
 
             climb = Climb(
                 plan.start, [task.name for task in plan.sweep.taken], plan.terms,
-                evaluator=SweepEvaluator(plan.sweep, plan.out, cluster=lasting, watch=watch), store=store,
+                evaluator=SweepEvaluator(plan.sweep, plan.out, cluster=up, watch=watch), store=store,
                 ask=ask, speaks=vocabulary_of(tasks).found, learned_from=_learned_from(plan), tell=hear,
             )  # fmt: skip
             climb.run()
