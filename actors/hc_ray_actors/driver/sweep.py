@@ -32,7 +32,6 @@ from hc_ray_actors.driver.nodes import joined
 from hc_ray_actors.driver.plan import Plan, prepare
 from hc_ray_actors.driver.resumption import stored_config
 from hc_ray_actors.driver.signals import Signals
-from hc_ray_actors.driver.steps import tell_step
 from hc_ray_actors.driver.tracking import Tracking
 from hc_ray_actors.driver.trial_driver import Journeys
 from hc_ray_actors.driver.trial_record import tokens as tokens_of
@@ -98,6 +97,8 @@ class _Sweep:
     def __init__(self, plan: Plan, events: Events, cluster: Cluster | None, max_tokens: int | None) -> None:
         self._plan, self._watcher, self._cluster, self._max_tokens = plan, events, cluster, max_tokens
         self._own_cluster: RayCluster | None = None
+        self._doing = getattr(events, "doing", lambda step: None)
+        """Tells a watcher with a place for it what is done from now on: a person sees why the command goes on."""
         self._store = SweepStore(plan.out)
         self._lease = Lease(self._store)
         self._journal = Journal(self._store, self._lease)
@@ -131,7 +132,7 @@ class _Sweep:
 
     def close(self) -> None:
         if self._own_cluster is not None:
-            tell_step(self._watcher, "ending the processes of this sweep")
+            self._doing("ending the processes of this sweep")
             self._own_cluster.close()
         with contextlib.suppress(StoreError):  # a full disk: the next start sees that this process is gone
             self._lease.release()
@@ -162,13 +163,13 @@ class _Sweep:
             self._problems.append(f"{fault}; committed trials are kept; to continue, add --resume")
         finally:
             if self._crew is not None:
-                tell_step(self._watcher, "closing sandboxes and engines")
+                self._doing("closing sandboxes and engines")
             await self._close_trials()
         if self._crew is not None and self._crew.renewed:
             self._problems.append(f"processes of the sweep that died and were restarted: {self._crew.renewed}")
-        tell_step(self._watcher, "writing the report and the tables")
+        self._doing("writing the report and the tables")
         summary = self._derive()
-        tell_step(self._watcher, "scanning the results for hidden tests")
+        self._doing("scanning the results for hidden tests")
         try:
             await self._leaks.rest([canonical_json(summary).encode()])
         except InfrastructureError:
@@ -264,7 +265,7 @@ class _Sweep:
         if broken:
             self._problems.append(f"not exported to MLflow; {later}")
             return None
-        tell_step(self._watcher, "exporting to MLflow")
+        self._doing("exporting to MLflow")
         try:
             if signals.seen and not interrupted:  # it came while the report was written
                 raise asyncio.CancelledError
