@@ -4,7 +4,6 @@ what the command line may ask of datasets."""
 import asyncio
 import contextlib
 import io
-import os
 import tarfile
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -13,7 +12,6 @@ from typing import Any
 
 from hc_ray.blind.auditing import audit as audit
 from hc_ray.blind.auditing import exposure as exposure
-from hc_ray.blind.auditing.exposure import Auditor, Look, Seen, State
 from hc_ray.blind.grading import control as _oracle
 from hc_ray.blind.grading import outputs as _outputs
 from hc_ray.blind.grading.separate import grade_separate
@@ -201,30 +199,6 @@ def _holds(control: asyncio.Task[Verdict]) -> bool:
     if control.cancelled() or control.exception() is not None:
         return False
     return control.result().passed is not False
-
-
-class Audits:
-    """Looks at end states of tasks on one node, for ``audit``; in sandboxes of its own. ``keep`` False: nothing that it
-    saw is kept (holdout)."""
-
-    def __init__(self, backend: str, sealed_root: str, *, slots: int | None = None, keep: bool = True) -> None:
-        self._place = open_place(backend, data_root() / "public", label="audit")
-        self.slots = slots or audit_slots()
-        self._free = asyncio.Semaphore(self.slots)
-        self._auditor = Auditor(sealed_root=Path(sealed_root), place=self._place, keep=keep)
-
-    async def look(self, task: Task, state: State, look: Look) -> Seen:
-        """What self-tests and real tests say of an end state. Raises ``VerifierError``."""
-        async with self._free:
-            return await self._auditor.look(task, state, look)
-
-    async def close_all(self) -> None:
-        await self._place.close()
-
-
-def audit_slots() -> int:
-    """End states that are looked at side by side."""
-    return max(1, (os.cpu_count() or 2) // 2)
 
 
 def seal(dataset: Path, public_root: Path, sealed_root: Path) -> SealedDataset:
