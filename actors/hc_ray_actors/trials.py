@@ -265,10 +265,8 @@ class Trials(Addressee):
             return None
         from hc_ray.stores.sweep_directory import SweepStore
 
-        try:
-            return Suite.model_validate_json(SweepStore(self._store_root).read(f"suites/{key}.json"))
-        except FileNotFoundError:
-            return None
+        stored = SweepStore(self._store_root).find(f"suites/{key}.json")
+        return Suite.model_validate_json(stored) if stored is not None else None
 
     def record(self, event: Event) -> None:
         self._events.append(event if event.at else event.model_copy(update={"at": time.time()}))

@@ -230,10 +230,8 @@ def _placed(
 
 def _began_with(out: str) -> str | None:
     """The sandboxes that a sweep directory's trials were made in; None where there is no sweep."""
-    try:
-        return str(json.loads(SweepStore(out).read("sweep.json"))["sandbox"])
-    except FileNotFoundError:
-        return None
+    stored = SweepStore(out).find("sweep.json")
+    return None if stored is None else str(json.loads(stored)["sandbox"])
 
 
 def _trials(

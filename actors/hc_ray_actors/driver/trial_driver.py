@@ -130,9 +130,8 @@ class Journeys:
         """What an earlier start handed in and could not have graded: no model is asked a second time for it."""
         if earlier is None or not waits_for_verdict(earlier) or task.grading == "shared":
             return None  # with shared grading, what was handed in lived and is gone
-        try:
-            tar = self._store.read(f"trials/{key.name}/artifacts/submission.tar")
-        except FileNotFoundError:
+        tar = self._store.find(f"trials/{key.name}/artifacts/submission.tar")
+        if tar is None:
             return None
         found = Submission.of(tar, id=f"{key.name}-0", trial=key.name, task_digest=task.digest)
         # Another digest: it was lost half-written, with the machine's power.

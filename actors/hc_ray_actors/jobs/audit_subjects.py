@@ -106,11 +106,8 @@ def _trial(
 ) -> tuple[AuditedTrial, dict[str, dict[str, str]], dict[str, str]]:
     """A trial, and the files and differences of its candidates by digest. One that is more than text, and whose
     difference was not kept, cannot be put back."""
-    try:
-        data = json.loads(store.read(f"trials/{name}/agent/candidates.json"))
-    except FileNotFoundError:
-        data = []
-    candidates = [Candidate.model_validate(one) for one in data]
+    made = store.find(f"trials/{name}/agent/candidates.json")
+    candidates = [Candidate.model_validate(one) for one in (json.loads(made) if made else ())]
     metadata = result.agent_result.metadata
     selection = metadata.get("selection") or {}
     trial = AuditedTrial(

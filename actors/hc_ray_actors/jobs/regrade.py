@@ -53,14 +53,10 @@ async def _one(store: SweepStore, verifier: Any, tasks: dict[str, Task], name: s
     task = tasks.get(key.task_digest)
     if task is None:
         return {**row, "cause": "the task changed or is gone"}
-    try:
-        tar = store.read(f"trials/{name}/artifacts/submission.tar")
-    except FileNotFoundError:
-        submission = None
-        if key.agent != "nop":
-            return {**row, "cause": "no submission is stored"}
-    else:
-        submission = Submission.of(tar, id=name, trial=key.digest, task_digest=task.digest)
+    tar = store.find(f"trials/{name}/artifacts/submission.tar")
+    if tar is None and key.agent != "nop":
+        return {**row, "cause": "no submission is stored"}
+    submission = None if tar is None else Submission.of(tar, id=name, trial=key.digest, task_digest=task.digest)
     try:
         if (await verifier.control(task)).passed is False:
             return {**row, "cause": "the task's own reference does not pass, so nobody can fail it"}
@@ -82,9 +78,7 @@ def unseal(out: str, trial: str) -> dict[str, Any]:
         raise DatasetError(f"{trial} is a trial of a holdout task, whose test output is never stored")
     if result.passed is None:
         raise OutputError(f"{trial} has no verdict")
-    try:
-        digest: str | None = hashlib.sha256(store.read(f"trials/{trial}/artifacts/submission.tar")).hexdigest()
-    except FileNotFoundError:
-        digest = None
+    tar = store.find(f"trials/{trial}/artifacts/submission.tar")
+    digest = hashlib.sha256(tar).hexdigest() if tar is not None else None
     kept = verifiers.unseal(sealed_folder(Path(sweep["dataset"])), key.task_digest, digest, f"{out}/{trial}")
     return {"schema_version": 1, "trial": trial, "task": result.task_name, **kept.model_dump(mode="json")}
