@@ -32,6 +32,7 @@ from hc_ray_actors.driver.nodes import joined
 from hc_ray_actors.driver.plan import Plan, prepare
 from hc_ray_actors.driver.resumption import stored_config
 from hc_ray_actors.driver.signals import Signals
+from hc_ray_actors.driver.task_choice import dataset_home
 from hc_ray_actors.driver.tracking import Tracking
 from hc_ray_actors.driver.trial_driver import Journeys
 from hc_ray_actors.driver.trial_record import tokens as tokens_of
@@ -200,9 +201,7 @@ class _Sweep:
         asked = [key for key in todo if key.agent not in WITHOUT_MODEL]
         if self._plan.split != "holdout" or not asked:
             return 0
-        folder = Path(self._plan.dataset)
-        home = folder.parent if (folder / "task.toml").is_file() else folder
-        record_look(home, sweep=self._plan.out, trials=len(asked))
+        record_look(dataset_home(Path(self._plan.dataset)), sweep=self._plan.out, trials=len(asked))
         return 1
 
     def _width(self) -> int:

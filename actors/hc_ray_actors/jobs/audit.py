@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from hc_ray.domain.errors import ConfigError, DatasetError, InfrastructureError, OutputError
+from hc_ray.domain.errors import ConfigError, InfrastructureError, OutputError
 from hc_ray.domain.suite import SelfTest
 from hc_ray.domain.task import Task
 from hc_ray.domain.value import digest_of
@@ -22,13 +22,12 @@ from hc_ray.reports.status import status_of
 from hc_ray.stores.sweep_directory import SweepStore, sweep_at
 from hc_ray_actors import verifiers
 from hc_ray_actors.backends import choose, open_place
-from hc_ray_actors.driver.plan import sealed_folder, with_network
+from hc_ray_actors.driver.task_choice import dataset_home, sealed_dataset, sealed_folder, with_network
 from hc_ray_actors.jobs.audit_subjects import (
     NO_FILES,
     Audit,
     Outcome,
     Subject,
-    dataset_home,
     read_subjects,
 )
 from hc_ray_actors.jobs.audit_summary import summarise
@@ -54,11 +53,8 @@ def prepare(out: str, *, self_tests: bool = True, split: str = "dev") -> Audit:
     if own != split:
         remedy = "audit it with --split holdout (a counted look)" if own == "holdout" else "leave out --split"
         raise ConfigError(f"{out}: this sweep ran on {own}: {remedy}")
-    folder = Path(sweep["dataset"])
-    if not folder.is_dir():
-        raise DatasetError(f"{folder}: the dataset of this sweep no longer exists, so the sweep cannot be audited")
-    sealed_root, home = sealed_folder(folder), dataset_home(folder)
-    sealed = verifiers.seal(folder, data_root() / "public", sealed_root)
+    folder, sealed = sealed_dataset(sweep, "the sweep cannot be audited")
+    home = dataset_home(folder)
     fixed = verifiers.load_split(home)
     swept = {task["digest"] for task in sweep["tasks"]}
     tasks = {
@@ -74,7 +70,7 @@ def prepare(out: str, *, self_tests: bool = True, split: str = "dev") -> Audit:
         out=out,
         split=own,
         backend=choose(sweep["sandbox"]).backend,
-        sealed_root=str(sealed_root),
+        sealed_root=str(sealed_folder(folder)),
         home=str(home),
         subjects=subjects,
         trials=trials,

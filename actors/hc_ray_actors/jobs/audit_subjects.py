@@ -4,7 +4,6 @@ import base64
 import json
 from collections import defaultdict
 from collections.abc import Mapping
-from pathlib import Path
 
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.suite import Suite
@@ -126,8 +125,3 @@ def _trial(
     whole = {digest: base64.b64encode(store.read(path)).decode() for digest, path in paths.items()}
     held = {digest_of(one.files): one for one in candidates if one.files}
     return trial, {digest: one.files for digest, one in held.items() if one.all_text or digest in whole}, whole
-
-
-def dataset_home(folder: Path) -> Path:
-    """The folder in which a dataset's split lies, given the dataset or one of its tasks."""
-    return folder.parent if (folder / "task.toml").is_file() else folder

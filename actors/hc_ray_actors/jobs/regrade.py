@@ -11,12 +11,11 @@ from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import DatasetError, InfrastructureError, OutputError
 from hc_ray.domain.task import Task
 from hc_ray.domain.trial import TrialKey, TrialResult
-from hc_ray.machine.paths import data_root
 from hc_ray.reports.report import read_sweep
 from hc_ray.stores.sweep_directory import SweepStore, sweep_at
 from hc_ray_actors import verifiers
-from hc_ray_actors.driver.plan import sealed_folder, with_network
-from hc_ray_actors.sandboxes import choose
+from hc_ray_actors.backends import choose
+from hc_ray_actors.driver.task_choice import sealed_dataset, sealed_folder, with_network
 
 
 def regrade(out: str) -> list[dict[str, Any]]:
@@ -24,10 +23,7 @@ def regrade(out: str) -> list[dict[str, Any]]:
     row a trial: ``trial``, ``task``, ``before``, ``after`` (None: no verdict), ``cause``. Raises ``UserError``."""
     store = sweep_at(out)
     sweep = read_sweep(store)
-    folder = Path(sweep["dataset"])
-    if not folder.is_dir():
-        raise DatasetError(f"{folder}: the dataset of this sweep no longer exists, so its submissions cannot be graded")
-    sealed = verifiers.seal(folder, data_root() / "public", sealed_folder(folder))
+    folder, sealed = sealed_dataset(sweep, "its submissions cannot be graded")
     tasks = {task.digest: with_network(task, sweep["config"]["network"]) for task in sealed.tasks}
     rules = verifiers.Rules(threshold=sweep["config"]["pass_threshold"])
     return asyncio.run(_regrade(store, tasks, str(sealed_folder(folder)), choose(sweep["sandbox"]).backend, rules))
