@@ -18,23 +18,11 @@ from hc_ray.domain.ports import Difference, ExecResult, HandsOver, Sandbox, Sand
 from hc_ray.domain.task import Task
 from hc_ray.machine.paths import data_root
 from hc_ray.tasks.public_folder import is_here
-from hc_ray_actors.backends import choose, open_place
+from hc_ray_actors.backends import open_place
 from hc_ray_actors.cluster import SANDBOX, laptop_slots
 from hc_ray_actors.node_probe import SandboxActor
-from hc_ray_actors.remote_place import Forked, RemotePlace, RemoteSandbox, Station, given_by
+from hc_ray_actors.remote_place import Forked
 from hc_ray_actors.slots import Slots
-
-__all__ = [
-    "RemotePlace",
-    "RemoteSandbox",
-    "Sandboxes",
-    "Station",
-    "choose",
-    "given_by",
-    "open_place",
-    "pack_public",
-    "unpack",
-]
 
 BUILDS = 4
 """Images that a node makes ready at once: one that hangs leaves room for others."""

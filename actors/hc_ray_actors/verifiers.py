@@ -37,9 +37,10 @@ from hc_ray.domain.value import Value, digest_of
 from hc_ray.machine import sealed_box, sealed_guard
 from hc_ray.machine.paths import data_root
 from hc_ray.tasks.public_folder import is_here
+from hc_ray_actors.backends import open_place
 from hc_ray_actors.cluster import VERIFIER, laptop_slots
 from hc_ray_actors.node_probe import SandboxActor
-from hc_ray_actors.sandboxes import open_place, unpack
+from hc_ray_actors.sandboxes import unpack
 from hc_ray_actors.slots import Slots
 
 

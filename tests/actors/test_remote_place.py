@@ -11,7 +11,8 @@ from hc_ray.domain.task import Environment, Task
 from hc_ray.domain.value import Value
 from hc_ray_actors import sandboxes as module
 from hc_ray_actors.activity import Activities
-from hc_ray_actors.sandboxes import RemotePlace, Sandboxes, Station
+from hc_ray_actors.remote_place import RemotePlace, Station
+from hc_ray_actors.sandboxes import Sandboxes
 from tests.fakes.detached import Detached
 
 TASK = Task(name="t", digest="d", instruction="", environment=Environment())

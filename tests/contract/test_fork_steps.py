@@ -9,6 +9,7 @@ import pytest
 from hc_ray.domain.fork_steps import Exec, Put, PutTar, TakeDifference, in_fork
 from hc_ray.domain.ports import Sandbox
 from hc_ray_actors import sandboxes
+from hc_ray_actors.remote_place import RemotePlace, Station
 from tests.fakes.contract_task import TASK, running, shell
 from tests.fakes.detached import Detached
 from tests.fakes.machine import becomes
@@ -18,7 +19,7 @@ from tests.fakes.machine import becomes
 async def base(request, place, monkeypatch):
     if request.param != "itself":
         monkeypatch.setattr(sandboxes, "open_place", lambda *_, own=place, **__: own)
-        place = sandboxes.RemotePlace({"here": sandboxes.Station(Detached(sandboxes.Sandboxes("", None, 2)))}, {})
+        place = RemotePlace({"here": Station(Detached(sandboxes.Sandboxes("", None, 2)))}, {})
     sandbox = await place.create(TASK, f"base-{uuid.uuid4().hex[:8]}")
     yield sandbox
     await sandbox.close()

@@ -16,7 +16,8 @@ from hc_ray.domain.prompt import Prompt
 from hc_ray.domain.task import Environment, Task
 from hc_ray.engines.scripted import ScriptedModel
 from hc_ray.search.orchestrate import solve
-from hc_ray_actors.sandboxes import RemotePlace, Sandboxes, Station
+from hc_ray_actors.remote_place import RemotePlace, Station
+from hc_ray_actors.sandboxes import Sandboxes
 from hc_ray_actors.suite_shelf import SuiteShelf
 from tests.fakes.detached import Detached
 from tests.fakes.figures import tell

@@ -117,7 +117,7 @@ class _Ledger:
 def _listening(ledger: _Ledger) -> Iterator[None]:
     """Requests and sandboxes are noted with the trial that asks for them; nothing that is sent or done changes."""
     from hc_ray.engines.http import HttpModel
-    from hc_ray_actors.sandboxes import RemotePlace, RemoteSandbox
+    from hc_ray_actors.remote_place import RemotePlace, RemoteSandbox
     from hc_ray_actors.trials import Trials
 
     live, send = Trials._live, HttpModel._send

@@ -35,9 +35,7 @@ from hc_ray_actors.driver.task_choice import (
     with_grading,
     with_network,
 )
-from hc_ray_actors.role_models import Planned, role_model
-
-__all__ = ["Plan", "dataset_folder", "prepare", "role_model", "sealed_folder", "with_grading", "with_network"]
+from hc_ray_actors.role_models import Planned
 
 
 class Plan(Value):

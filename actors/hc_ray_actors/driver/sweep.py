@@ -28,9 +28,7 @@ from hc_ray_actors.driver.crew.roster import Broken
 from hc_ray_actors.driver.estimate import remember_rate
 from hc_ray_actors.driver.journal import Journal, Lease
 from hc_ray_actors.driver.leak_scan import LeakScan
-from hc_ray_actors.driver.nodes import joined
 from hc_ray_actors.driver.plan import Plan, prepare
-from hc_ray_actors.driver.resumption import stored_config
 from hc_ray_actors.driver.signals import Signals
 from hc_ray_actors.driver.task_choice import dataset_home
 from hc_ray_actors.driver.tracking import Tracking
@@ -46,7 +44,7 @@ several answers at a time, one of style ``loop`` for one, and then works in its 
 CLOSING_SECONDS = 10.0
 """How long a process of trials that was stopped is waited for, for its last events."""
 
-__all__ = ["Plan", "SweepSummary", "joined", "prepare", "run", "stored_config"]
+__all__ = ["Plan", "SweepSummary", "prepare", "run"]
 
 
 class SweepSummary(Value):

@@ -17,9 +17,9 @@ from hc_ray.engines.knee import find_knee
 from hc_ray.engines.profiles import own_settings, settled
 from hc_ray.engines.speed import Speed, keep_speed, request_seconds
 from hc_ray.machine.paths import data_root
+from hc_ray_actors.backends import choose, open_place
 from hc_ray_actors.engine import Engine, model_of, open_model
 from hc_ray_actors.role_models import role_model
-from hc_ray_actors.sandboxes import choose, open_place
 
 STEPS = (1, 2, 4, 8, 16)
 """Parallel requests that are tried."""
