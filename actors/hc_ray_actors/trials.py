@@ -6,12 +6,12 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from hc_ray.agent.environment_probe import Looks
 from hc_ray.agent.role import RoleModel, together
 from hc_ray.domain.candidate import Submission
-from hc_ray.domain.config import BudgetConfig, EngineConfig
+from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.errors import ActorError, ConfigError, EngineError, VerifierError
 from hc_ray.domain.events import Event
 from hc_ray.domain.ports import Capabilities, Model
@@ -43,18 +43,9 @@ class RoleSetup(Value):
     """Digest of model and profile, as in the trial's key."""
 
 
-class Request(Value):
-    """One trial to run."""
-
-    key: TrialKey
-    task: Task
-    budget: BudgetConfig
-
-
 class Step(Value):
     """What a trial came to: a submission to be judged, its end, or a failure outside the sandbox."""
 
-    kind: Literal["submission", "finished", "failed"]
     submission: Submission | None = None
     outcome: TrialOutcome | None = None
     """All that the trial did; with a submission, up to it: should this process die, that is enough to commit it."""
@@ -122,11 +113,11 @@ class Trials(Addressee):
                 queue.draining = name in draining
         self._place.arrange(stations)
 
-    async def start(self, request: Request) -> Step:
+    async def start(self, key: TrialKey, task: Task) -> Step:
         """Run a trial up to its first submission or its end."""
-        running = self._running[request.key.name] = _Running()
-        running.task = asyncio.ensure_future(self._live(request, running))
-        return await self._next(request.key.name)
+        running = self._running[key.name] = _Running()
+        running.task = asyncio.ensure_future(self._live(key, task, running))
+        return await self._next(key.name)
 
     async def resume(self, name: str, passed: bool) -> Step:
         """Tell a parked trial its verdict's one bit and run it on."""
@@ -175,16 +166,16 @@ class Trials(Addressee):
 
     async def _next(self, name: str) -> Step:
         step = await self._running[name].steps.get()
-        if step.kind != "submission":
+        if step.submission is None:
             del self._running[name]
         return step
 
-    async def _live(self, request: Request, running: _Running) -> None:
+    async def _live(self, key: TrialKey, task: Task, running: _Running) -> None:
         from hc_ray.search.orchestrate import solve
 
         async def judge(submission: Submission) -> bool:
             running.verdict = asyncio.get_running_loop().create_future()
-            running.steps.put_nowait(Step(kind="submission", submission=submission, outcome=running.so_far))
+            running.steps.put_nowait(Step(submission=submission, outcome=running.so_far))
             with activity.at("verdict"):
                 return await running.verdict
 
@@ -193,38 +184,36 @@ class Trials(Addressee):
 
         def metered(name: str, activity: TrialActivity) -> RoleModel:
             first = self.role(name, self._up(name)[0])
-            return running.metered(first, lambda: self._replicas(name), activity, request.task.digest)
+            return running.metered(first, lambda: self._replicas(name), activity, task.digest)
 
         try:
-            _has_the_planned_skills(request.key)
+            _has_the_planned_skills(key)
             with self._activities.trial() as activity:
                 outcome = await solve(
-                    request.task,
-                    agent=request.key.agent,
-                    config=request.key.solver,
-                    budget=request.budget,
-                    seed=request.key.seed,
-                    roles=together({role: metered(name, activity) for role, name in request.key.models.items()}),
+                    task,
+                    agent=key.agent,
+                    config=key.solver,
+                    budget=key.budget,
+                    seed=key.seed,
+                    roles=together({role: metered(name, activity) for role, name in key.models.items()}),
                     place=self._place.of(activity),
-                    name=request.key.name,
+                    name=key.name,
                     suites=self._suites,
                     looks=self._looks,
                     judge=judge,
                     before_judging=hand_in,
                     queued=activity.queued,
-                    events=_Recorder(self, request.key.name),
+                    events=_Recorder(self, key.name),
                 )
             told = None if running.so_far is None else outcome.changed_since(running.so_far)
-            running.steps.put_nowait(
-                Step(kind="finished", outcome=outcome) if told is None else Step(kind="finished", changed=told)
-            )
+            running.steps.put_nowait(Step(outcome=outcome) if told is None else Step(changed=told))
         except asyncio.CancelledError:
             interrupted = Fault(kind="infrastructure", type="Cancelled", text="interrupted")
-            running.steps.put_nowait(Step(kind="failed", fault=interrupted))
+            running.steps.put_nowait(Step(fault=interrupted))
             raise
         except Exception as error:
             # Whatever escapes solve was seen outside the sandbox: the driver decides what becomes of the trial.
-            running.steps.put_nowait(Step(kind="failed", fault=running.spent(fault_of(error))))
+            running.steps.put_nowait(Step(fault=running.spent(fault_of(error))))
 
     def _up(self, role: str) -> list[int]:
         """The replicas that are up, of this process's share if one of these is. Raises ``EngineError`` for none."""

@@ -216,7 +216,7 @@ def test_a_trial_that_refines_keeps_its_first_verdict_when_the_second_cannot_be_
 
     def again(name):
         task = Task(name="t0", digest="0" * 64, instruction="do it", environment=Environment())
-        return Step(kind="submission", submission=submission(task, "second"), outcome=outcome())
+        return Step(submission=submission(task, "second"), outcome=outcome())
 
     plan = plan_of(tmp_path / "out", 1, agents=("hc",), solver=SolverConfig(refinement=1))
     summary, _ = run(plan, Stage(grade=once, resume=again))

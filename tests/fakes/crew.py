@@ -168,32 +168,32 @@ class _Trials(_Actor):
         self.parked: set[str] = set()
         self.stations: Mapping[str, Any] = {}
 
-    async def start(self, request: Any) -> Step:
-        if all(request.task.digest in station.lacks for station in self.stations.values()):
-            return Step(kind="failed", fault=fault_of(SandboxError("no node can make a sandbox")))
+    async def start(self, key: Any, task: Task) -> Step:
+        if all(task.digest in station.lacks for station in self.stations.values()):
+            return Step(fault=fault_of(SandboxError("no node can make a sandbox")))
         try:
-            step: Step = await self.play("solve", request.task.name, None)
+            step: Step = await self.play("solve", task.name, None)
         except ActorError:
             raise
         except Exception as fault:
-            return Step(kind="failed", fault=fault_of(fault))
-        self.parked.add(request.key.name)
-        made = submission(request.task, request.key.name)
-        if request.task.grading == "shared":
+            return Step(fault=fault_of(fault))
+        self.parked.add(key.name)
+        made = submission(task, key.name)
+        if task.grading == "shared":
             made = made.model_copy(update={"living": "here the ticket of a sandbox"})
-        return step or Step(kind="submission", submission=made, outcome=outcome())
+        return step or Step(submission=made, outcome=outcome())
 
     async def resume(self, name: str, passed: bool) -> Step:
         step: Step = await self.play("resume", name, None)
         if name not in self.parked:
             raise ActorError("no trial of that name waits here")
         self.parked.discard(name)
-        return step or Step(kind="finished", outcome=outcome().model_copy(update={"bits": (passed,)}))
+        return step or Step(outcome=outcome().model_copy(update={"bits": (passed,)}))
 
     async def fail(self, name: str, error: str) -> Step:
         await self.play("fail", error, None)
         self.parked.discard(name)
-        return Step(kind="failed", fault=fault_of(RuntimeError(error)))
+        return Step(fault=fault_of(RuntimeError(error)))
 
     async def events(self, wait: float = 1.0) -> list[Any]:
         import asyncio

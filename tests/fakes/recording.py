@@ -124,9 +124,9 @@ def _listening(ledger: _Ledger) -> Iterator[None]:
     create, fork, execute = RemotePlace.create, RemoteSandbox.fork, RemoteSandbox.exec
     in_fork = RemoteSandbox.in_fork
 
-    async def named(self: Any, request: Any, running: Any) -> None:
-        _TRIAL.set(request.key.name)
-        await live(self, request, running)
+    async def named(self: Any, key: Any, task: Any, running: Any) -> None:
+        _TRIAL.set(key.name)
+        await live(self, key, task, running)
 
     async def sending(self: Any, lane: Any, method: str, url: str, body: Any) -> Any:
         content = b"" if body is None else json.dumps(body, ensure_ascii=False).encode()

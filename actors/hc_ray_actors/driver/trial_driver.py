@@ -23,7 +23,7 @@ from hc_ray_actors.driver.journal import Lease
 from hc_ray_actors.driver.plan import Plan
 from hc_ray_actors.driver.task_setup import Chores
 from hc_ray_actors.driver.trial_record import Record, now, waits_for_verdict
-from hc_ray_actors.trials import Request, Step
+from hc_ray_actors.trials import Step
 
 T = TypeVar("T")
 
@@ -170,8 +170,7 @@ class Journeys:
 
         async def solve() -> Step:
             record.begin()
-            request = Request(key=key, task=task, budget=key.budget)
-            step: Step = await trials.call(lambda actor: actor.start(request))
+            step: Step = await trials.call(lambda actor: actor.start(key, task))
             if step.fault is not None:
                 raise Failed(step.fault)
             return step
