@@ -104,39 +104,28 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
 
         await asyncio.to_thread(lay)
 
-    async def grade(self, task: Task, submission: Submission | None, keep_output: bool) -> Verdict:
-        """One verdict. ``None`` grades the untouched environment. ``keep_output`` keeps the verifier's output sealed
-        (dev only). Raises ``VerifierError`` when no verdict could be had."""
-        verdict = await self._grade(task, submission, options := self._options(task, submission, keep_output))
-        return await self._kept(verdict, options)
+    async def grade(self, task: Task, submission: Submission | None, keep_output: bool, solve: bool = False) -> Verdict:
+        """One verdict. ``None`` grades the untouched environment; with ``solve`` the task's own solution, run in the
+        sandbox that it is graded in (shared grading). ``keep_output`` keeps the verifier's output sealed (dev only).
+        Raises ``VerifierError`` when no verdict could be had."""
+        output = _outputs.output_file(self._sealed, task, submission) if keep_output else None
+        options = {**self._common(task), "threshold": self._rules.threshold, "keep_output": output}
+        verdict = await self._grade(task, submission, solve, options)
+        if output is not None:
+            await asyncio.to_thread(_outputs.keep_verdict, output, verdict)
+        return verdict
 
-    async def _grade(self, task: Task, submission: Submission | None, options: dict[str, Any]) -> Verdict:
+    async def _grade(self, task: Task, submission: Submission | None, solve: bool, options: dict[str, Any]) -> Verdict:
         if task.grading == "shared" and submission is not None:
             spared = (await self.control(task)).restless
             async with self._slot(task):
                 return await grade_living(task, submission, spared=spared, **options)
         async with self._slot(task):
             if task.grading == "shared":
-                return await grade_own(task, solve=False, **options)
+                return await grade_own(task, solve=solve, **options)
             if task.grading == "separate":
                 return await grade_separate(task, submission, own_place=self._own_place(task), **options)
             return await grade(task, submission, **options)
-
-    async def grade_reference(self, task: Task, keep_output: bool) -> Verdict:
-        """The verdict on the task's own solution, run in the sandbox that it is graded in (shared grading)."""
-        options = self._options(task, None, keep_output)
-        async with self._slot(task):
-            verdict = await grade_own(task, solve=True, **options)
-        return await self._kept(verdict, options)
-
-    async def _kept(self, verdict: Verdict, options: dict[str, Any]) -> Verdict:
-        if options["keep_output"] is not None:
-            await asyncio.to_thread(_outputs.keep_verdict, options["keep_output"], verdict)
-        return verdict
-
-    def _options(self, task: Task, submission: Submission | None, keep_output: bool) -> dict[str, Any]:
-        output = _outputs.output_file(self._sealed, task, submission) if keep_output else None
-        return {**self._common(task), "threshold": self._rules.threshold, "keep_output": output}
 
     def _common(self, task: Task) -> dict[str, Any]:
         expected = self._rules.expected.get(task.digest)

@@ -218,10 +218,8 @@ class Journeys:
         keeps_output = task.digest not in self._plan.holdout  # sealed, and of dev tasks only
 
         def graded() -> Awaitable[Any]:
-            if solve:
-                work = self._crew.verify(task, lambda verifier: verifier.grade_reference(task, keeps_output))
-            elif submission is None:
-                work = self._crew.verify(task, lambda verifier: verifier.grade(task, None, keeps_output))
+            if submission is None:
+                work = self._crew.verify(task, lambda verifier: verifier.grade(task, None, keeps_output, solve))
             else:
                 work = self._crew.verify_near(
                     task, submission, lambda verifier, known: verifier.grade(task, known, keeps_output)
