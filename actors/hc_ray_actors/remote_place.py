@@ -123,13 +123,10 @@ class RemotePlace:
         self.count(actor, -1)
         task: asyncio.Task[None] = asyncio.ensure_future(actor.close(handle))
         self._closing.add(task)
-        task.add_done_callback(self._closed)
+        task.add_done_callback(self._closing.discard)
+        # Whoever waits for it is told how it ended; nobody else needs to be.
+        task.add_done_callback(lambda closed: closed.cancelled() or closed.exception())
         return task
-
-    def _closed(self, task: "asyncio.Task[None]") -> None:
-        self._closing.discard(task)
-        if not task.cancelled():
-            task.exception()  # whoever waits for it is told; nobody else needs to be
 
     def refuses(self, task: Task) -> str | None:
         # The plan has refused what the backend cannot take before any trial starts.
@@ -164,12 +161,8 @@ class RemoteSandbox:
     """``ports.Sandbox`` over an actor call each."""
 
     def __init__(self, place: RemotePlace, actor: Any, handle: str, workdir: str) -> None:
-        self._place, self._actor, self._handle, self._workdir = place, actor, handle, workdir
+        self._place, self._actor, self._handle, self.workdir = place, actor, handle, workdir
         self._closing: asyncio.Task[None] | None = None
-
-    @property
-    def workdir(self) -> str:
-        return self._workdir
 
     async def exec(
         self,

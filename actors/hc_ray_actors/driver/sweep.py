@@ -149,7 +149,7 @@ class _Sweep:
                 with signals.cancelling():
                     await self._crew.open()
                     results.record_engines(self._store, self._crew.roles())
-                    self._tracking.begin(self._cluster)
+                    self._tracking.begin()
                     self._pumps = [asyncio.ensure_future(self._pump_events(post)) for post in self._crew.trials]
                     await self._drive(todo, sleep, self._crew)
         except asyncio.CancelledError:

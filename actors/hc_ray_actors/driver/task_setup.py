@@ -3,6 +3,7 @@ under way wait for it, and all get its evidence."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from hc_ray.domain.config import RetryConfig
@@ -51,10 +52,7 @@ class Chores:
     async def image(self, task: Task, record: Record) -> None:
         """The task's image is ready on some node. One that could not be made is not tried again in this sweep. Raises
         what its last attempt raised."""
-
-        async def make() -> None:
-            await self._crew.prepare(task)
-
+        make = partial(self._crew.prepare, task)
         await self._share(self._images, task.digest, "environment", task, make, record)
 
     async def control(self, task: Task, record: Record, slot: Slot) -> None:

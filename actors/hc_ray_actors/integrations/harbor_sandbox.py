@@ -163,11 +163,8 @@ class HarborSandbox:
         not yet; None: the untouched environment. ``keeps``: whether what is done in it is to last."""
         self.place, self.state, self.keeps = place, state, keeps
         self.mark = place.new_mark()
+        self.workdir = place.workdir
         self.ran = self._holds_lock = False
-
-    @property
-    def workdir(self) -> str:
-        return self.place.workdir
 
     @contextlib.asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:

@@ -47,7 +47,7 @@ class Crew:
         self._deliveries = Deliveries(cluster, plan.public_root, plan.sealed_root, plan.taken)
         self._members: dict[str, Member] = {}
         patience = plan.config.retries.outage_sec
-        self._roster = Roster(cluster, emit, self._tell_trials, patience=patience, near=self._near)
+        self._roster = Roster(cluster, emit, lambda: self._trials.tell(), patience=patience, near=self._near)
         self._images = Images(self._on_nodes, self._senders, self._roster.changed)
         self._background = Background()
         self._replicas = Replicas(plan, cluster, self._roster)
@@ -174,11 +174,8 @@ class Crew:
         self._members[member.id] = member
         self._roster.names[member.id] = member.name
         posts = [
-            self._roster.add(kind, what, self._maker(kind, member), begin, node=member.id)
-            for kind, what, begin in (
-                (SANDBOX, "the sandboxes' process", self._begin_sandboxes),
-                (VERIFIER, "the verifier's process", self._begin_verifier),
-            )
+            self._roster.add(kind, what, self._maker(kind, member), self._begin, node=member.id)
+            for kind, what in ((SANDBOX, "the sandboxes' process"), (VERIFIER, "the verifier's process"))
             if member.slots.get(kind)
         ]
         faults = await asyncio.gather(*(post.open() for post in posts), return_exceptions=True)
@@ -207,9 +204,6 @@ class Crew:
     def _senders(self) -> dict[str, Any]:
         return {post.node: post.actor for post in self._roster.ready(SANDBOX) if post.node}
 
-    def _tell_trials(self) -> None:
-        self._trials.tell()
-
     def _maker(self, kind: str, member: Member) -> Make:
         plan, config, cluster = self._plan, self._plan.config, self._cluster
         roots = (plan.public_root, plan.sealed_root) if self._near else (None, None)
@@ -229,23 +223,17 @@ class Crew:
 
         return make
 
-    async def _begin_sandboxes(self, post: Post) -> None:
-        await self._fit(post)
-        await self._deliveries.to_sandboxes(post.actor)
-
-    async def _begin_verifier(self, post: Post) -> None:
-        await self._fit(post)
-        await self._deliveries.to_verifiers(post.actor)
-
-    async def _fit(self, post: Post) -> None:
-        """Raises ``PlatformError`` where the post's node has another hc-ray, ``InfrastructureError`` where it can make
-        no sandbox."""
+    async def _begin(self, post: Post) -> None:
+        """Give a post's actor the tasks that its node lacks. Raises ``PlatformError`` where that has another hc-ray,
+        ``InfrastructureError`` where it can make no sandbox."""
         seen: NodeReport = await post.actor.report()
         if not self._near and (why := differs(seen)):
             raise PlatformError(why)
         if fault := await post.actor.fault():
             raise InfrastructureError(str(fault).splitlines()[0])
         self.runners.add(seen.runner)
+        deliver = self._deliveries.to_sandboxes if post.kind == SANDBOX else self._deliveries.to_verifiers
+        await deliver(post.actor)
 
     async def prepare(self, task: Task) -> None:
         """Make a task's image ready on the nodes that work; returns with the first of them. Raises what hindered them
