@@ -34,7 +34,7 @@ from hc_ray_actors.driver.plan import anywhere
 from hc_ray_actors.driver.resumption import comparable
 from hc_ray_actors.driver.task_choice import vocabulary_of
 from hc_ray_actors.driver.trial_record import now
-from hc_ray_actors.engine import open_model, spawn_engine
+from hc_ray_actors.engine import located, open_model, spawn_engine
 from hc_ray_actors.jobs.climb_tracking import told
 from hc_ray_actors.jobs.sweep_evaluator import SWEEPS, SweepEvaluator, Watch
 from hc_ray_actors.ray_cluster import RayCluster
@@ -159,7 +159,7 @@ class _Scanned(SweepStore):
 async def _answer(config: EngineConfig, cluster: Cluster, prompt: Prompt) -> Completion:
     """By an engine that is up for one question only: beside a sweep it would take the others' memory and cores."""
     engine, profile, _ = role_model(config)
-    actor = spawn_engine(cluster, engine)
+    _, actor = spawn_engine(cluster, located(engine))
     try:
         await furnish(cluster, actor, engine)
         model = open_model(engine, await actor.start(), timeout=request_seconds(engine, profile.context_tokens))
