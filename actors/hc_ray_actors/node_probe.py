@@ -18,9 +18,11 @@ from hc_ray.machine.paths import data_root
 from hc_ray.sandboxes.docker.transfer import Exchange
 from hc_ray.sandboxes.docker.values import ImageFacts
 from hc_ray.sandboxes.runner_build import runner_digest
-from hc_ray_actors.backends import Backends
+from hc_ray_actors.backends import Backends, open_place
 from hc_ray_actors.slots import Slots, SlotSeconds
 
+BUILDS = 4
+"""Images that an actor makes ready at once: one that hangs leaves room for others."""
 LEAST_DISK = 64 << 20
 """Bytes of free disk below which a node makes no sandboxes."""
 
@@ -88,12 +90,23 @@ class HasImages(Protocol):
 class SandboxActor:
     """What all actors that make sandboxes say of their node: how it is, its images, and who may reach what there."""
 
-    _backend: str
-    _slots: Slots
+    label: str
+    """Tells the sandboxes of solvers, verifiers and others apart."""
+
+    def __init__(self, backend: str, public_root: str | None, slots: int) -> None:
+        self._backend, self._slots = backend, Slots(slots)
+        self._public = Path(public_root) if public_root else data_root() / "public"
+        self._builds = asyncio.Semaphore(BUILDS)
 
     @cached_property
     def _place(self) -> SandboxPlace:
-        raise NotImplementedError
+        """Opened when it is first used: where the backend does not work, ``fault`` says so before."""
+        return open_place(self._backend, self._public, label=self.label)
+
+    async def prepare(self, task: Task) -> None:
+        """Make the task's image ready, so that nobody waits for it with a slot in hand."""
+        async with self._builds:
+            await self._place.prepare(task)
 
     async def alive(self) -> bool:
         return True

@@ -6,7 +6,6 @@ import contextlib
 import io
 import tarfile
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +40,6 @@ from hc_ray_actors.backends import open_place
 from hc_ray_actors.cluster import VERIFIER, laptop_slots
 from hc_ray_actors.node_probe import SandboxActor
 from hc_ray_actors.sandboxes import unpack
-from hc_ray_actors.slots import Slots
 
 
 class Rules(Value):
@@ -59,6 +57,7 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
 
     opens_sealed = True
     """Its process alone goes without the guard that refuses sealed files (``cluster.settle``)."""
+    label = "verify"
 
     def __init__(
         self,
@@ -68,23 +67,16 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         slots: int | None,
         rules: "Rules | None" = None,
     ) -> None:
+        slots = int(slots or laptop_slots()[VERIFIER])
+        super().__init__(backend, public_root, slots)
         self._rules = rules or Rules()
-        self._public = Path(public_root) if public_root else data_root() / "public"
         self._sealed = Path(sealed_root) if sealed_root else data_root() / "sealed"
         self._planted = Planted(self._sealed)
-        slots = int(slots or laptop_slots()[VERIFIER])
         self._share = max(1, slots - 1)
         """Gradings of one task at once, one fewer than there are slots: tests that never end leave room for others."""
-        self._slots = Slots(slots)
         self._shares: dict[str, asyncio.Semaphore] = {}
-        self._backend = backend
         self._controls: dict[str, asyncio.Task[Verdict]] = {}
         self._own_places: dict[str, SandboxPlace] = {}
-
-    @cached_property
-    def _place(self) -> SandboxPlace:
-        """Opened when it is first used: where the backend does not work, ``fault`` says so before."""
-        return open_place(self._backend, self._public, label="verify")
 
     async def missing(self, wanted: Mapping[str, str]) -> list[str]:
         """Which tasks (public digest → what ``sealed_marks`` says of its sealed part) this node still has to be given,
@@ -156,7 +148,7 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         """Sandboxes of the image that the task's verifier brings."""
         if task.digest not in self._own_places:
             folder = _vault.own_image_folder(self._sealed, task.digest)
-            self._own_places[task.digest] = open_place(self._backend, folder, label="verify")
+            self._own_places[task.digest] = open_place(self._backend, folder, label=self.label)
         return self._own_places[task.digest]
 
     async def leaks(self, blobs: Sequence[bytes]) -> list[str]:
@@ -173,10 +165,6 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         share = self._shares.setdefault(task.digest, asyncio.Semaphore(self._share))
         async with share, self._slots.one():
             yield
-
-    async def prepare(self, task: Task) -> None:
-        """Make the task's image ready, so that nobody waits for it with a slot in hand."""
-        await self._place.prepare(task)
 
     async def close_all(self) -> None:
         await asyncio.gather(*(place.close() for place in (self._place, *self._own_places.values())))
