@@ -27,12 +27,12 @@ from hc_ray.blind.sealing.split import load_split as load_split
 from hc_ray.blind.sealing.split import make_split as make_split
 from hc_ray.blind.sealing.split import record_look as record_look
 from hc_ray.blind.sealing.template import new_task as new_task
-from hc_ray.blind.sealing.vault import SealedDataset
+from hc_ray.blind.sealing.vault import SealedDataset as SealedDataset
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import VerifierError
 from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.task import Task
-from hc_ray.domain.value import Value, digest_of
+from hc_ray.domain.value import digest_of
 from hc_ray.machine import sealed_box, sealed_guard
 from hc_ray.machine.paths import data_root
 from hc_ray.tasks.public_folder import is_here
@@ -40,16 +40,6 @@ from hc_ray_actors.backends import open_place
 from hc_ray_actors.cluster import VERIFIER, laptop_slots
 from hc_ray_actors.node_probe import SandboxActor
 from hc_ray_actors.sandboxes import unpack
-
-
-class Rules(Value):
-    """What a sweep asks of its verdicts."""
-
-    threshold: float = 1.0
-    """The reward from which a submission passes."""
-    expected: dict[str, str] = {}
-    """Public digest → the sealed digest that the sweep was planned with; tasks that are not named are graded with
-    whatever is sealed."""
 
 
 class Verifiers(SandboxActor, sealed_box.Addressee):
@@ -65,11 +55,14 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         public_root: str | None,
         sealed_root: str | None,
         slots: int | None,
-        rules: "Rules | None" = None,
+        threshold: float = 1.0,
+        expected: Mapping[str, str] = {},
     ) -> None:
+        """``threshold``: the reward from which a submission passes. ``expected``: public digest → the sealed digest
+        that the sweep was planned with; tasks that are not named are graded with whatever is sealed."""
         slots = int(slots or laptop_slots()[VERIFIER])
         super().__init__(backend, public_root, slots)
-        self._rules = rules or Rules()
+        self._threshold, self._expected = threshold, expected
         self._sealed = Path(sealed_root) if sealed_root else data_root() / "sealed"
         self._planted = Planted(self._sealed)
         self._share = max(1, slots - 1)
@@ -101,7 +94,7 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         sandbox that it is graded in (shared grading). ``keep_output`` keeps the verifier's output sealed (dev only).
         Raises ``VerifierError`` when no verdict could be had."""
         output = _outputs.output_file(self._sealed, task, submission) if keep_output else None
-        options = {**self._common(task), "threshold": self._rules.threshold, "keep_output": output}
+        options = {**self._common(task), "threshold": self._threshold, "keep_output": output}
         verdict = await self._grade(task, submission, solve, options)
         if output is not None:
             await asyncio.to_thread(_outputs.keep_verdict, output, verdict)
@@ -120,7 +113,7 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
             return await grade(task, submission, **options)
 
     def _common(self, task: Task) -> dict[str, Any]:
-        expected = self._rules.expected.get(task.digest)
+        expected = self._expected.get(task.digest)
         return {"sealed_root": self._sealed, "place": self._place, "expected": expected}
 
     async def reference(self, task: Task) -> Submission:
@@ -141,7 +134,7 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
             options = self._common(task)
             if task.grading == "separate":
                 options["own_place"] = self._own_place(task)
-            cache, threshold = self._sealed / "controls", self._rules.threshold
+            cache, threshold = self._sealed / "controls", self._threshold
             return await _oracle.control(task, cache=cache, threshold=threshold, **options)
 
     def _own_place(self, task: Task) -> SandboxPlace:

@@ -25,14 +25,12 @@ def regrade(out: str) -> list[dict[str, Any]]:
     sweep = read_sweep(store)
     folder, sealed = sealed_dataset(sweep, "its submissions cannot be graded")
     tasks = {task.digest: with_network(task, sweep["config"]["network"]) for task in sealed.tasks}
-    rules = verifiers.Rules(threshold=sweep["config"]["pass_threshold"])
-    return asyncio.run(_regrade(store, tasks, str(sealed_folder(folder)), choose(sweep["sandbox"]).backend, rules))
+    backend, threshold = choose(sweep["sandbox"]).backend, sweep["config"]["pass_threshold"]
+    verifier = verifiers.Verifiers(backend, None, str(sealed_folder(folder)), None, threshold)
+    return asyncio.run(_regrade(store, tasks, verifier))
 
 
-async def _regrade(
-    store: SweepStore, tasks: dict[str, Task], sealed_root: str, backend: str, rules: verifiers.Rules
-) -> list[dict[str, Any]]:
-    verifier = verifiers.Verifiers(backend, None, sealed_root, None, rules)
+async def _regrade(store: SweepStore, tasks: dict[str, Task], verifier: verifiers.Verifiers) -> list[dict[str, Any]]:
     try:
         rows = [_one(store, verifier, tasks, name) for name in sorted(store.finished())]
         return list(await asyncio.gather(*rows))

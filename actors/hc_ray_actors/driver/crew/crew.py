@@ -26,7 +26,7 @@ from hc_ray_actors.driver.plan import Plan
 from hc_ray_actors.node_probe import NodeReport, differs
 from hc_ray_actors.remote_place import given_by
 from hc_ray_actors.sandboxes import Sandboxes
-from hc_ray_actors.verifiers import Rules, Verifiers
+from hc_ray_actors.verifiers import Verifiers
 
 WATCH_SECONDS = 1.0
 """Between two looks at who belongs to the cluster."""
@@ -218,8 +218,8 @@ class Crew:
             spawn = partial(cluster.spawn, node=member.id, resource=kind, units=post.units)
             if kind == SANDBOX:
                 return spawn(Sandboxes, plan.sandbox, roots[0], post.units)
-            rules = Rules(threshold=config.pass_threshold, expected=plan.sealed_digests)
-            return spawn(Verifiers, plan.sandbox, *roots, post.units, rules)
+            rules = config.pass_threshold, plan.sealed_digests
+            return spawn(Verifiers, plan.sandbox, *roots, post.units, *rules)
 
         return make
 
