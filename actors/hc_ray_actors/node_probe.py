@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import platform
 import shutil
 from collections.abc import Collection, Sequence
 from functools import cache, cached_property
@@ -33,7 +32,6 @@ class NodeReport(Value):
     hc_ray: str
     code: str
     """Digest of hc-ray's modules: a wheel can change without its version."""
-    python: str
     runner: str
     """Digest of the sandboxes' runner, which is made of the node's own Python."""
     faults: dict[str, str] = {}
@@ -43,10 +41,7 @@ class NodeReport(Value):
 def report(*backends: str) -> NodeReport:
     """This node, with a look at the backends named."""
     faults = {backend: fault for backend in backends if (fault := fault_here(backend))}
-    return NodeReport(
-        hc_ray=hc_ray.__version__, code=_code(), python=platform.python_version(), runner=runner_digest(),
-        faults=faults,
-    )  # fmt: skip
+    return NodeReport(hc_ray=hc_ray.__version__, code=_code(), runner=runner_digest(), faults=faults)
 
 
 def fault_here(backend: str) -> str | None:
