@@ -21,11 +21,11 @@ from hc_ray_actors.node_probe import SandboxActor
 from hc_ray_actors.remote_place import Forked
 
 
-def pack_public(public_root: Path, digest: str) -> bytes:
-    """A task's public folder as a tar, to be shipped to a node."""
+def pack(root: Path, digest: str) -> bytes:
+    """A task's folder below a root as a tar, to be shipped to a node."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
-        tar.add(public_root / digest, arcname=digest)
+        tar.add(root / digest, arcname=digest)
     return buffer.getvalue()
 
 

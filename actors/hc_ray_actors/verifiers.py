@@ -3,8 +3,6 @@ what the command line may ask of datasets."""
 
 import asyncio
 import contextlib
-import io
-import tarfile
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,7 +37,7 @@ from hc_ray.tasks.public_folder import is_here
 from hc_ray_actors.backends import open_place
 from hc_ray_actors.cluster import VERIFIER, laptop_slots
 from hc_ray_actors.node_probe import SandboxActor
-from hc_ray_actors.sandboxes import unpack
+from hc_ray_actors.sandboxes import pack, unpack
 
 
 class Verifiers(SandboxActor, sealed_box.Addressee):
@@ -180,10 +178,8 @@ def seal(dataset: Path, public_root: Path, sealed_root: Path) -> SealedDataset:
 
 def pack_sealed(sealed_root: Path, digest: str, key: bytes) -> bytes:
     """A task's sealed folder as a tar under lock and key, to be shipped to verifiers' nodes."""
-    buffer = io.BytesIO()
-    with sealed_guard.door(), tarfile.open(fileobj=buffer, mode="w") as tar:
-        tar.add(sealed_root / digest, arcname=digest)
-    return sealed_box.lock(key, buffer.getvalue(), digest)
+    with sealed_guard.door():
+        return sealed_box.lock(key, pack(sealed_root, digest), digest)
 
 
 def sealed_marks(sealed_root: Path, digests: Iterable[str]) -> dict[str, str]:
