@@ -178,7 +178,7 @@ class _Sweep:
         return SweepSummary(
             out=self._plan.out,
             done=len(self._store.finished() & {key.name for key in self._plan.trials}),
-            unscored=results.count_unscored(summary),
+            unscored=sum(config["unscored"] for config in summary["configs"]),
             interrupted=interrupted,
             signalled=signals.seen > 0,
             stopped=stopped,

@@ -5,7 +5,6 @@ What the auditor saw of each end state is kept under the sealed root, so that an
 it was, and one of another tester's suites grades no candidate twice. Of a holdout nothing is kept or told but sums."""
 
 import asyncio
-import json
 import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,7 +14,7 @@ from typing import Any
 from hc_ray.domain.errors import ConfigError, InfrastructureError, OutputError
 from hc_ray.domain.suite import SelfTest
 from hc_ray.domain.task import Task
-from hc_ray.domain.value import digest_of
+from hc_ray.domain.value import digest_of, readable_json
 from hc_ray.machine.paths import data_root
 from hc_ray.reports.report import read_sweep
 from hc_ray.reports.status import status_of
@@ -86,7 +85,7 @@ def run(audit: Audit, *, told: Told = lambda line: None) -> tuple[dict[str, Any]
     began = time.monotonic()
     outcome = asyncio.run(measured(audit, told))
     summary = {**summarise(audit, outcome), "seconds": round(time.monotonic() - began, 1)}
-    SweepStore(audit.out).write(FILE, json.dumps(summary, indent=1).encode())
+    SweepStore(audit.out).write(FILE, readable_json(summary))
     return summary, outcome
 
 

@@ -219,11 +219,6 @@ def run(
         lease.release()
 
 
-def _sweeps(plan: ClimbPlan, store: SweepStore) -> list[str]:
-    """The climb's sweeps so far."""
-    return [f"{results.absolute(plan.out)}/sweeps/{name}" for name in (stored_json(store, SWEEPS) or {}).values()]
-
-
 def _learned_from(plan: ClimbPlan) -> tuple[str, ...]:
     """The tasks of a climb that installed skills were learned from."""
     digests = {digest for skill in installed() for came in skill.provenance for digest in came.get("tasks_digests", ())}
@@ -232,7 +227,8 @@ def _learned_from(plan: ClimbPlan) -> tuple[str, ...]:
 
 def _conclude(plan: ClimbPlan, climb: Climb, store: SweepStore) -> dict[str, Any]:
     """``champion.yaml``, the report and ``climb.json``."""
-    folders, whole = _sweeps(plan, store), summarise_climb(store, lambda folder: SweepStore(f"{plan.out}/{folder}"))
+    folders = [f"{results.absolute(plan.out)}/sweeps/{name}" for name in (stored_json(store, SWEEPS) or {}).values()]
+    whole = summarise_climb(store, lambda folder: SweepStore(f"{plan.out}/{folder}"))
     whole["climb"]["ended_by"] = climb.ended_by
     path = [record for record in climb.history if record.accepted]
     tuned = f"tuned on {len(climb.tasks)} dev tasks"
