@@ -4,7 +4,7 @@ with the bit. What a trial does stands in ``hc_ray.solve``; here it only lives."
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -61,21 +61,13 @@ class _Running:
         self.verdict: asyncio.Future[bool] | None = None
         self.task: asyncio.Task[None] | None = None
         self.so_far: TrialOutcome | None = None
-        self._meters: list[Meter] = []
-
-    def metered(
-        self, role: RoleModel, replicas: Callable[[], Sequence[Replica]], activity: TrialActivity, task: str
-    ) -> RoleModel:
-        """The role, with its requests in its replicas' queues and its tokens counted as they come."""
-        meter = Meter(replicas, activity, task)
-        self._meters.append(meter)
-        return replace(role, model=meter)
+        self.meters: list[Meter] = []
 
     def spent(self, fault: Fault) -> Fault:
         """The fault, with what the engines have counted for the attempt."""
         counts = {
-            "prompt_tokens": sum(meter.prompt_tokens for meter in self._meters),
-            "completion_tokens": sum(meter.completion_tokens for meter in self._meters),
+            "prompt_tokens": sum(meter.prompt_tokens for meter in self.meters),
+            "completion_tokens": sum(meter.completion_tokens for meter in self.meters),
         }
         return fault.model_copy(update=counts)
 
@@ -183,8 +175,10 @@ class Trials(Addressee):
             running.so_far = so_far
 
         def metered(name: str, activity: TrialActivity) -> RoleModel:
-            first = self.role(name, self._up(name)[0])
-            return running.metered(first, lambda: self._replicas(name), activity, task.digest)
+            """A role, with its requests in its replicas' queues and its tokens counted as they come."""
+            meter = Meter(lambda: self._replicas(name), activity, task.digest)
+            running.meters.append(meter)
+            return replace(self.role(name, self._up(name)[0]), model=meter)
 
         try:
             _has_the_planned_skills(key)
