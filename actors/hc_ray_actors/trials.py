@@ -75,7 +75,7 @@ class _Running:
 class Trials(Addressee):
     """Runs trials on the models and sandboxes it was given. It knows no verifier."""
 
-    long_calls = ("start", "resume", "fail")
+    long_calls = ("start", "resume")
 
     def __init__(
         self, name: str, limits: Mapping[str, str], store_root: str | None, share: tuple[int, int] = (0, 1)
@@ -111,21 +111,16 @@ class Trials(Addressee):
         running.task = asyncio.ensure_future(self._live(key, task, running))
         return await self._next(key.name)
 
-    async def resume(self, name: str, passed: bool) -> Step:
-        """Tell a parked trial its verdict's one bit and run it on."""
-        self._parked(name).set_result(passed)
-        return await self._next(name)
-
-    async def fail(self, name: str, error: str) -> Step:
-        """Tell a parked trial that no verdict could be had."""
-        self._parked(name).set_exception(VerifierError(error))
-        return await self._next(name)
-
-    def _parked(self, name: str) -> asyncio.Future[bool]:
+    async def resume(self, name: str, passed: bool | None) -> Step:
+        """Tell a parked trial its verdict's one bit, or that none could be had (None), and run it on."""
         running = self._running.get(name)
         if running is None or running.verdict is None or running.verdict.done():
             raise ActorError(f"trial {name} is not waiting for a verdict here: the process that ran it died")
-        return running.verdict
+        if passed is None:
+            running.verdict.set_exception(VerifierError("no verdict could be had"))
+        else:
+            running.verdict.set_result(passed)
+        return await self._next(name)
 
     async def alive(self) -> bool:
         return True

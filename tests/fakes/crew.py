@@ -10,7 +10,7 @@ from typing import Any
 from hc_ray.blind.grading.verdict import Verdict
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.config import EngineConfig, RetryConfig, SweepConfig
-from hc_ray.domain.errors import ActorError, SandboxError
+from hc_ray.domain.errors import ActorError, SandboxError, VerifierError
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.task import Environment, Task
 from hc_ray.domain.trial import TrialKey
@@ -183,17 +183,16 @@ class _Trials(_Actor):
             made = made.model_copy(update={"living": "here the ticket of a sandbox"})
         return step or Step(submission=made, outcome=outcome())
 
-    async def resume(self, name: str, passed: bool) -> Step:
+    async def resume(self, name: str, passed: bool | None) -> Step:
+        if passed is None:
+            await self.play("fail", name, None)
+            self.parked.discard(name)
+            return Step(fault=fault_of(VerifierError("no verdict could be had")))
         step: Step = await self.play("resume", name, None)
         if name not in self.parked:
             raise ActorError("no trial of that name waits here")
         self.parked.discard(name)
         return step or Step(outcome=outcome().model_copy(update={"bits": (passed,)}))
-
-    async def fail(self, name: str, error: str) -> Step:
-        await self.play("fail", error, None)
-        self.parked.discard(name)
-        return Step(fault=fault_of(RuntimeError(error)))
 
     async def events(self, wait: float = 1.0) -> list[Any]:
         import asyncio

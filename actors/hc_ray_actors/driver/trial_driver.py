@@ -201,9 +201,7 @@ class Journeys:
     async def _let_go(self, key: TrialKey) -> None:
         """End a parked trial; one whose process is gone has ended."""
         with contextlib.suppress(InfrastructureError):
-            await self._crew.trials_of(key.task_digest).call(
-                lambda actor: actor.fail(key.name, "no verdict could be had")
-            )
+            await self._crew.trials_of(key.task_digest).call(methodcaller("resume", key.name, None))
 
     async def _judge(self, task: Task, submission: Submission, record: Record, slot: Slot) -> None:
         """A verdict is believed only of a task whose own reference passes; a pass no more than a fail, or a broken task
