@@ -72,10 +72,11 @@ def climb_story(out: str, *, whole: bool = True) -> Story:
     asked = (stored_json(store, DECLARED) or {}).get("meta_prompt")
     files = {"config.json": json.dumps(config, indent=1)}
     files |= {name: store.read(name).decode() for name in ("champion.yaml", "climb.json") if store.exists(name)}
+    note = f"{len(told['path'])} changes accepted, {told['says']}; changes.json has all of them." if told else ""
     parent = Run(
         part="climb", name=f"climb {settings['began']}"[:60], started=started, ended=max(started, ended),
         config=config, points=_by_generation(records), files=files,
-        tags={**common, "mlflow.note.content": _note(records, told)},
+        tags={**common, "mlflow.note.content": note or None},
         tables={"changes.json": changes} if changes else {},
         prompts=(Prompts(role="meta", digest=digest_of(asked), text=asked),) if asked else (),
     )  # fmt: skip
@@ -206,15 +207,3 @@ def _change(record: Record) -> Data:
     evidence = worth.model_dump(include={"control", "changed", "p", "saved"}) if worth else {}
     return {**own, "parent_config": proposal.parent, "verdict": decision.verdict if decision else None,
             "why": decision.why if decision else None, **evidence}  # fmt: skip
-
-
-def _note(records: Sequence[Record], told: Mapping[str, Any]) -> str:
-    """The climb in Markdown, for the parent run's page."""
-    lines = ["| generation | proposer | change | verdict | why |", "|---|---|---|---|---|"]
-    for record in records:
-        one = _change(record)
-        cells = (one["generation"], one["proposer"], change_of(one, most=40), one["verdict"] or "runs",
-                 one["why"] or one["reason"])  # fmt: skip
-        lines.append("| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
-    head = f"{len(told['path'])} changes accepted, {told['says']}.\n\n" if told else ""
-    return head + "\n".join(lines)
