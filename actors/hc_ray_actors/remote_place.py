@@ -40,17 +40,16 @@ class Station(NamedTuple):
 
 
 class RemotePlace:
-    """``ports.SandboxPlace`` over ``Sandboxes`` actors: a sandbox goes to the node with the fewest for its slots,
+    """``ports.MakesSandboxes`` over ``Sandboxes`` actors: a sandbox goes to the node with the fewest for its slots,
     of several such to the one that has had the fewest so far."""
 
-    def __init__(self, stations: Mapping[str, Station], limits: Mapping[str, str], name: str = "") -> None:
+    def __init__(self, stations: Mapping[str, Station], name: str = "") -> None:
         """``stations`` by node; handles of sandboxes begin with ``name``."""
         self._stations = dict(stations)
         self._load: Counter[Any] = Counter()
         """Sandboxes by the actor that has them."""
         self._made: Counter[Any] = Counter()
         """Sandboxes that each actor was ever asked for."""
-        self._limits = dict(limits)
         self._id, self._numbers = name or secrets.token_hex(4), itertools.count(1)
         self._closing: set[asyncio.Task[None]] = set()
         self._activity: TrialActivity | None = None
@@ -89,10 +88,6 @@ class RemotePlace:
         for gone in self._load.keys() - {station.actor for station in stations.values()}:
             del self._load[gone]
 
-    async def prepare(self, task: Task) -> None:
-        for station in self._stations.values():
-            await station.actor.prepare(task)
-
     async def create(self, task: Task, name: str, *, network: bool = False) -> Sandbox:
         able = [one for _, one in sorted(self._stations.items()) if task.digest not in one.lacks]
         if not able:
@@ -127,13 +122,6 @@ class RemotePlace:
         # Whoever waits for it is told how it ended; nobody else needs to be.
         task.add_done_callback(lambda closed: closed.cancelled() or closed.exception())
         return task
-
-    def refuses(self, task: Task) -> str | None:
-        # The plan has refused what the backend cannot take before any trial starts.
-        return None
-
-    def limits(self) -> Mapping[str, str]:
-        return self._limits
 
     async def close(self) -> None:
         await asyncio.gather(*self._closing, return_exceptions=True)

@@ -77,13 +77,11 @@ class Trials(Addressee):
 
     long_calls = ("start", "resume")
 
-    def __init__(
-        self, name: str, limits: Mapping[str, str], store_root: str | None, share: tuple[int, int] = (0, 1)
-    ) -> None:
+    def __init__(self, name: str, store_root: str | None, share: tuple[int, int] = (0, 1)) -> None:
         """``name`` begins the handles of its sandboxes. ``share``: its number among so many processes of a sweep's
         trials, which divide the engines' replicas."""
         self._roles: dict[str, RoleSetup] = {}
-        self._place = RemotePlace({}, limits, name)
+        self._place = RemotePlace({}, name)
         self._store_root, self._share = store_root, share
         self._suites = SuiteShelf(self._stored_suite)
         self._looks = Looks(self._place)

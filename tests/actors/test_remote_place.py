@@ -62,7 +62,7 @@ async def slow(monkeypatch):
     place = SlowPlace()
     monkeypatch.setattr(module, "open_place", lambda *_, **__: place)
     actor = Sandboxes("fake", None, 2)
-    return SimpleNamespace(place=place, actor=actor, remote=RemotePlace({"here": Station(Detached(actor))}, {}))
+    return SimpleNamespace(place=place, actor=actor, remote=RemotePlace({"here": Station(Detached(actor))}))
 
 
 async def given_up(call):

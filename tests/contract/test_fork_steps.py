@@ -20,7 +20,7 @@ from tests.fakes.machine import becomes
 async def base(request, place, monkeypatch):
     if request.param != "itself":
         monkeypatch.setattr(node_probe, "open_place", lambda *_, own=place, **__: own)
-        place = RemotePlace({"here": Station(Detached(Sandboxes("", None, 2)))}, {})
+        place = RemotePlace({"here": Station(Detached(Sandboxes("", None, 2)))})
     sandbox = await place.create(TASK, f"base-{uuid.uuid4().hex[:8]}")
     yield sandbox
     await sandbox.close()

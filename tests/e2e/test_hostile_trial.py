@@ -59,7 +59,7 @@ async def test_a_trial_past_its_wall_time_leaves_neither_processes_nor_sandboxes
 
     wall = WALL[backend]
     sandboxes = Sandboxes(backend, str(public_root), 2)
-    place = RemotePlace({"here": Station(Detached(sandboxes))}, {})
+    place = RemotePlace({"here": Station(Detached(sandboxes))})
     role = RoleModel(model=ScriptedModel(answer), profile=Profile(form="completion"), digest="m")
     seen: list[float] = []
     """When something of the trial's candidates was alive."""

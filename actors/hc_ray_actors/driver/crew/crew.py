@@ -123,7 +123,7 @@ class Crew:
             # From here on only the verifiers' own processes have to open what is sealed.
             sealed_guard.install(data_root() / "sealed")
         if self._plan.models:
-            await self._trials.open(self.limits)
+            await self._trials.open()
         self._roster.open()
         self._background.begin(self._replicas.watch())
         self._background.begin(self._account())

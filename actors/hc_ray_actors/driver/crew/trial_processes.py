@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import itertools
 import os
-from collections.abc import Mapping
 
 from hc_ray.domain.errors import InfrastructureError
 from hc_ray_actors.cluster import SANDBOX, Cluster
@@ -50,23 +49,22 @@ class TrialProcesses:
         """Who runs the trials of a task: always the same, since they share suites."""
         return self.posts[int(task_digest[:8], 16) % len(self.posts)]
 
-    async def open(self, limits: Mapping[str, str]) -> None:
-        """``limits``: which limits hold in the sandboxes, and by what."""
+    async def open(self) -> None:
         replicas = max(engine.replicas for engine in self._plan.engines)
         count = max(1, min(replicas, (os.cpu_count() or 2) // 2, MOST))
         # On the driver's node: there are the scripts and skills that the sweep was planned with, and what it stores.
         self.posts = [
-            self._roster.add(KIND, "the trials' process", self._maker(limits, number, count), self._begin,
+            self._roster.add(KIND, "the trials' process", self._maker(number, count), self._begin,
                              node=self._cluster.here, number=number, stops=True)
             for number in range(count)
         ]  # fmt: skip
         await asyncio.gather(*(post.open() for post in self.posts))
 
-    def _maker(self, limits: Mapping[str, str], number: int, count: int) -> Make:
+    def _maker(self, number: int, count: int) -> Make:
         def make(post: Post) -> object:
             name = self._names[post] = f"t{next(self._numbers)}"
             out = absolute(self._plan.out)
-            return self._cluster.spawn(Trials, name, limits, out, (number, count), node=self._cluster.here)
+            return self._cluster.spawn(Trials, name, out, (number, count), node=self._cluster.here)
 
         return make
 
