@@ -51,7 +51,6 @@ def dataset_home(folder: Path) -> Path:
 class Split(Value):
     """The fixed split of a dataset."""
 
-    dev: frozenset[str]
     holdout: frozenset[str]
     looks: int
 
@@ -82,7 +81,7 @@ def fixed_split(config: SweepConfig, folder: Path, tasks: tuple[Task, ...], *, r
         raise ConfigError(
             f"{folder.name} is a holdout task: a model runs on it only with --split holdout, and the look is counted"
         )
-    return Split(dev=frozenset(split.dev), holdout=frozenset(split.holdout), looks=verifiers.count_looks(home))
+    return Split(holdout=frozenset(split.holdout), looks=verifiers.count_looks(home))
 
 
 def select(

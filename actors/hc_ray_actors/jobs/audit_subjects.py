@@ -36,8 +36,8 @@ class AuditedTrial(Value):
     verdicts: int
     chosen: str | None
     """Id of the candidate handed in last."""
-    candidates: tuple[tuple[str, str, int], ...] = ()
-    """Id, digest of its files (that of none for an answer without a file), tokens; in slot order."""
+    candidates: tuple[tuple[str, str], ...] = ()
+    """Id and digest of its files (that of none for an answer without a file), in slot order."""
 
 
 class Audit(Value):
@@ -116,9 +116,7 @@ def _trial(
         passed=result.passed,
         verdicts=len(metadata.get("bits") or ()),
         chosen=selection.get("chosen"),
-        candidates=tuple(
-            (one.id, digest_of(one.files), one.prompt_tokens + one.completion_tokens) for one in candidates
-        ),
+        candidates=tuple((one.id, digest_of(one.files)) for one in candidates),
     )
     folder = f"trials/{name}/{DIFFERENCES}"
     paths = {path.rpartition("/")[2].removesuffix(".tar"): path for path in store.list(folder)}

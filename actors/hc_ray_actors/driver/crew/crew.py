@@ -48,7 +48,9 @@ class Crew:
         self._members: dict[str, Member] = {}
         patience = plan.config.retries.outage_sec
         self._roster = Roster(cluster, emit, lambda: self._trials.tell(), patience=patience, near=self._near)
-        self._images = Images(self._on_nodes, self._senders, self._roster.changed)
+        self._images = Images(
+            partial(self._on_nodes, VERIFIER, SANDBOX), partial(self._on_nodes, SANDBOX), self._roster.changed
+        )
         self._background = Background()
         self._replicas = Replicas(plan, cluster, self._roster)
         self._trials = TrialProcesses(plan, cluster, self._roster, self._replicas, self._images, self._background)
@@ -197,12 +199,9 @@ class Crew:
             elif post.node == node:
                 self._background.begin(post.check())
 
-    def _on_nodes(self) -> dict[str, Any]:
-        """Who makes images ready on each node that works."""
-        return {post.node: post.actor for kind in (VERIFIER, SANDBOX) for post in self._roster.ready(kind) if post.node}
-
-    def _senders(self) -> dict[str, Any]:
-        return {post.node: post.actor for post in self._roster.ready(SANDBOX) if post.node}
+    def _on_nodes(self, *kinds: str) -> dict[str, Any]:
+        """The actor of each node that works, of the last of these kinds that it has."""
+        return {post.node: post.actor for kind in kinds for post in self._roster.ready(kind) if post.node}
 
     def _maker(self, kind: str, member: Member) -> Make:
         plan, config, cluster = self._plan, self._plan.config, self._cluster
