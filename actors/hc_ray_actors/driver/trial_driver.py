@@ -59,7 +59,9 @@ class Journeys:
         """One trial from its start to its committed result. Raises ``Broken``, ``StoreError`` and ``LeakError``: the
         sweep ends."""
         task = self._tasks[key.task_digest]
-        earlier = self._earlier(key)
+        earlier = None
+        if key.name in self._retried:
+            earlier = TrialResult.model_validate_json(self._store.read(f"trials/{key.name}/result.json"))
         record = Record(key, task, self._plan, self._crew.limits, earlier=earlier)
         broken: Broken | None = None
         try:
@@ -83,11 +85,6 @@ class Journeys:
         if broken is not None:
             raise broken
         return result
-
-    def _earlier(self, key: TrialKey) -> TrialResult | None:
-        if key.name not in self._retried:
-            return None
-        return TrialResult.model_validate_json(self._store.read(f"trials/{key.name}/result.json"))
 
     def _give_up(self, record: Record, error: Exception) -> None:
         """Unscored. What failed is in the record already, unless it was never an attempt."""
