@@ -50,7 +50,7 @@ def climb_story(out: str, *, whole: bool = True) -> Story:
     if settings is None:
         raise OutputError(f"{out}: no climb (no settings.json)")
     records = records_of(store)
-    sweeps = [_sweep(out, folder) for folder in _folders(store)]
+    sweeps = _sweeps(out, store)
     digests = sorted({task["digest"] for one in sweeps for task in one.about["tasks"]})
     told = stored_json(store, "climb.json") or {}
     # What stands for the hidden tests is told to nobody, and nothing that is told derives from it.
@@ -87,15 +87,13 @@ def climb_story(out: str, *, whole: bool = True) -> Story:
     )  # fmt: skip
 
 
-def _folders(store: SweepStore) -> list[str]:
+def _sweeps(out: str, store: SweepStore) -> list[Sweep]:
     """The climb's sweeps that have begun, in their order."""
     names = (stored_json(store, "sweeps.json") or {}).values()
-    return [folder for name in names if store.exists((folder := f"sweeps/{name}/") + "sweep.json")]
-
-
-def _sweep(out: str, folder: str) -> Sweep:
-    store = SweepStore(f"{out}/{folder.rstrip('/')}")
-    return Sweep(folder, read_sweep(store), [{**row, "where": folder} for row in rows_of(store)])
+    begun = [folder for name in names if store.exists((folder := f"sweeps/{name}/") + "sweep.json")]
+    stores = {folder: SweepStore(f"{out}/{folder.rstrip('/')}") for folder in begun}
+    return [Sweep(folder, read_sweep(one), [{**row, "where": folder} for row in rows_of(one)])
+            for folder, one in stores.items()]  # fmt: skip
 
 
 def _by_arm(sweeps: Sequence[Sweep], records: Sequence[Record]) -> dict[Arm, list[list[Data]]]:
