@@ -81,12 +81,16 @@ class Agent(BaseAgent):  # type: ignore[misc]
 
 def _settings(connection: Any, options: Options) -> Any:
     """The settings. Raises ``ValueError``, which Harbor shows as one line."""
+    from hc_ray.cli.config_loader import SET, Flag, load_config
+
     engine = {
         "base_url": connection.user_supplied_base_url,
         "model": connection.model_id,
         "api_key_env": connection.api_key_source_name,
     }
+    named = {f"engine.{key}": value for key, value in engine.items() if value}
+    flags = [Flag(SET, tuple(key.split(".")), value) for key, value in (named | options.set).items()]
     try:
-        return settings(options.config, {key: value for key, value in engine.items() if value}, options.set)
+        return settings(load_config(Path(options.config).expanduser() if options.config else None, flags))
     except UserError as fault:
-        raise ValueError(str(fault)) from None
+        raise ValueError(" ".join(str(fault).split())) from None

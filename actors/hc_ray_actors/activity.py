@@ -3,8 +3,10 @@ for a verdict. From it come the order in which requests reach an engine, the acc
 does not count against a trial because it only stood in a queue."""
 
 import asyncio
+import hashlib
 import heapq
 import itertools
+import math
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -16,7 +18,6 @@ from hc_ray.domain.events import EngineUse
 from hc_ray.domain.ports import Model
 from hc_ray.domain.prompt import Completion, Prompt
 from hc_ray_actors.engine_account import Account, Doing
-from hc_ray_actors.routing import replica
 
 PERIOD = 10.0
 """Seconds that one account of an engine's slots covers, at least."""
@@ -267,6 +268,19 @@ class Meter:
 
     async def count_tokens(self, text: str) -> int:
         return await self._chosen()[0].count_tokens(text)
+
+
+def replica(task_digest: str, loads: Sequence[int | None], *, factor: float = 1.25) -> int:
+    """Which replica of an engine a task's prompts go to: consistent hashing with bounded loads (Mirrokni et al. 2016).
+    All candidates of a task share one replica's prefix cache, unless that has more than ``factor`` × the mean load in
+    hand, in tokens. None in ``loads`` is a replica that takes nothing. Raises ``EngineError`` where no other is
+    left."""
+    able = {index: load for index, load in enumerate(loads) if load is not None}
+    if not able:
+        raise EngineError("no replica of the engine takes requests any more")
+    bound = math.ceil(factor * (sum(able.values()) + 1) / len(able))
+    ranked = sorted(able, key=lambda index: hashlib.sha256(f"{task_digest}:{index}".encode()).digest(), reverse=True)
+    return next(index for index in ranked if able[index] < bound)
 
 
 def asked_tokens(prompt: Prompt) -> int:

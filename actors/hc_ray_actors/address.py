@@ -30,16 +30,26 @@ def running_cluster(address: str | None = None) -> str | None:
     named = (os.environ.get("RAY_ADDRESS") or address) if address in {None, "auto"} else address
     if named == "local":
         return None
+    # Ray would also take one that a program started for itself (``ray.init``), found among the processes: that one ends
+    # with its program, and is none to join.
+    current = _current()
+    if named == "auto" and not current:
+        raise PlatformError(
+            "--address auto: no Ray cluster is running on this machine; start one (ray start --head), or give host:port"
+        )
+    if named == "auto" and (fault := why_silent(current)) is not None:
+        raise PlatformError(
+            f"--address auto: no Ray cluster responds at {current} ({fault}); start it, or leave out --address"
+        )
     if named == "auto":
-        return _of_this_machine()
+        return current
     if not named:
-        current = _current()
         return current if current and why_silent(current) is None else None
     if named.startswith("ray://"):
         raise PlatformError(f"{named}: Ray Client addresses are not supported; use the head's host:6379 or a Ray Job")
     if (fault := why_silent(named)) is not None:
         raise PlatformError(f"no Ray cluster responds at {named} ({fault}); start it, or unset RAY_ADDRESS")
-    if not _current() and not _of_own_address(named):
+    if not current and not _of_own_address(named):
         raise PlatformError(
             f"this machine is no node of the Ray cluster at {named}: run hc-ray on the head (ray exec --tmux"
             " cluster.yaml 'hc-ray sweep'), or as a Ray Job"
@@ -60,21 +70,6 @@ def _of_own_address(address: str) -> bool:
 def _current() -> str:
     """What ``ray start`` noted last, on a head or on a node that joined one; empty where it noted nothing."""
     return CURRENT_CLUSTER.read_text().strip() if CURRENT_CLUSTER.is_file() else ""
-
-
-def _of_this_machine() -> str:
-    """What ``auto`` means. Ray would also take one that a program started for itself (``ray.init``), found among the
-    processes: that one ends with its program, and is none to join."""
-    current = _current()
-    if not current:
-        raise PlatformError(
-            "--address auto: no Ray cluster is running on this machine; start one (ray start --head), or give host:port"
-        )
-    if (fault := why_silent(current)) is not None:
-        raise PlatformError(
-            f"--address auto: no Ray cluster responds at {current} ({fault}); start it, or leave out --address"
-        )
-    return current
 
 
 def why_silent(address: str) -> str | None:

@@ -73,8 +73,6 @@ class Cluster(Protocol):
         """End an actor's process, dead or alive, at once. Another takes its place."""
         ...
 
-    def close(self) -> None: ...
-
 
 class InProcess:
     """Actors as plain objects of this process, for tests and for ``run``."""
@@ -98,9 +96,6 @@ class InProcess:
         return value
 
     def kill(self, actor: Any) -> None:
-        pass
-
-    def close(self) -> None:
         pass
 
 

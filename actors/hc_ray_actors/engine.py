@@ -4,7 +4,7 @@ import asyncio
 import os
 import secrets
 import shlex
-from collections.abc import Container, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -166,16 +166,17 @@ def takes_slot(engine: EngineConfig) -> bool:
     return engine.kind in ("embedded", "server")
 
 
-def spawn_engine(cluster: Cluster, engine: EngineConfig) -> Any:
-    """An engine's actor on some node. Raises ``InfrastructureError`` where none has a free slot for it."""
+def spawn_engine(cluster: Cluster, engine: EngineConfig, stand: Mapping[str | None, int] = {}) -> tuple[str, Any]:
+    """A node, and an engine's actor there: of the nodes with a free slot for it that where the fewest engines stand, as
+    far as ``stand`` counts them. Raises ``InfrastructureError`` where there is none."""
     if not takes_slot(engine):
-        return cluster.spawn(Engine, located(engine), node=cluster.here)
-    free = room_for(cluster, engine)
-    node = max(free, key=lambda one: free[one])
-    return cluster.spawn(Engine, located(engine), node=node, resource=ENGINE, units=1, gpus=engine.num_gpus)
+        return cluster.here, cluster.spawn(Engine, engine, node=cluster.here)
+    free = _room_for(cluster, engine)
+    node = min(free, key=lambda one: (stand.get(one, 0), -free[one], one))
+    return node, cluster.spawn(Engine, engine, node=node, resource=ENGINE, units=1, gpus=engine.num_gpus)
 
 
-def room_for(cluster: Cluster, engine: EngineConfig) -> dict[str, float]:
+def _room_for(cluster: Cluster, engine: EngineConfig) -> dict[str, float]:
     """The nodes that can take one more server of an engine, and their free slots. Raises ``InfrastructureError`` where
     there is none."""
     free = {node: units for node, units in cluster.free(ENGINE).items() if units >= 1}
@@ -193,13 +194,10 @@ def model_of(config: EngineConfig) -> "ResolvedModel":
     """An engine's model as this node has it: weights of its own, or a name that a server knows."""
     from hc_ray.engines.catalogue import catalogue, resolve, resolve_remote
 
-    if config.kind == "embedded" or (config.kind == "server" and _names_weights(config.model, catalogue())):
+    weights = config.model in catalogue() or config.model.endswith(".gguf")
+    if config.kind == "embedded" or (config.kind == "server" and weights):
         return resolve(config.model, config.sha256)
     return resolve_remote(config.model)
-
-
-def _names_weights(model: str, known: Container[str]) -> bool:
-    return model in known or model.endswith(".gguf")
 
 
 def _embedded(config: EngineConfig, host: str, key: str | None, folder: Path) -> "tuple[str, Sequence[ServerProcess]]":

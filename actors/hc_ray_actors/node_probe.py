@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import platform
 import shutil
 from collections.abc import Collection, Sequence
 from functools import cache, cached_property
@@ -18,9 +17,11 @@ from hc_ray.machine.paths import data_root
 from hc_ray.sandboxes.docker.transfer import Exchange
 from hc_ray.sandboxes.docker.values import ImageFacts
 from hc_ray.sandboxes.runner_build import runner_digest
-from hc_ray_actors.backends import Backends
+from hc_ray_actors.backends import Backends, open_place
 from hc_ray_actors.slots import Slots, SlotSeconds
 
+BUILDS = 4
+"""Images that an actor makes ready at once: one that hangs leaves room for others."""
 LEAST_DISK = 64 << 20
 """Bytes of free disk below which a node makes no sandboxes."""
 
@@ -31,7 +32,6 @@ class NodeReport(Value):
     hc_ray: str
     code: str
     """Digest of hc-ray's modules: a wheel can change without its version."""
-    python: str
     runner: str
     """Digest of the sandboxes' runner, which is made of the node's own Python."""
     faults: dict[str, str] = {}
@@ -41,10 +41,7 @@ class NodeReport(Value):
 def report(*backends: str) -> NodeReport:
     """This node, with a look at the backends named."""
     faults = {backend: fault for backend in backends if (fault := fault_here(backend))}
-    return NodeReport(
-        hc_ray=hc_ray.__version__, code=_code(), python=platform.python_version(), runner=runner_digest(),
-        faults=faults,
-    )  # fmt: skip
+    return NodeReport(hc_ray=hc_ray.__version__, code=_code(), runner=runner_digest(), faults=faults)
 
 
 def fault_here(backend: str) -> str | None:
@@ -88,12 +85,23 @@ class HasImages(Protocol):
 class SandboxActor:
     """What all actors that make sandboxes say of their node: how it is, its images, and who may reach what there."""
 
-    _backend: str
-    _slots: Slots
+    label: str
+    """Tells the sandboxes of solvers, verifiers and others apart."""
+
+    def __init__(self, backend: str, public_root: str | None, slots: int) -> None:
+        self._backend, self._slots = backend, Slots(slots)
+        self._public = Path(public_root) if public_root else data_root() / "public"
+        self._builds = asyncio.Semaphore(BUILDS)
 
     @cached_property
     def _place(self) -> SandboxPlace:
-        raise NotImplementedError
+        """Opened when it is first used: where the backend does not work, ``fault`` says so before."""
+        return open_place(self._backend, self._public, label=self.label)
+
+    async def prepare(self, task: Task) -> None:
+        """Make the task's image ready, so that nobody waits for it with a slot in hand."""
+        async with self._builds:
+            await self._place.prepare(task)
 
     async def alive(self) -> bool:
         return True

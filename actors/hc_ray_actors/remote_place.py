@@ -40,17 +40,16 @@ class Station(NamedTuple):
 
 
 class RemotePlace:
-    """``ports.SandboxPlace`` over ``Sandboxes`` actors: a sandbox goes to the node with the fewest for its slots,
+    """``ports.MakesSandboxes`` over ``Sandboxes`` actors: a sandbox goes to the node with the fewest for its slots,
     of several such to the one that has had the fewest so far."""
 
-    def __init__(self, stations: Mapping[str, Station], limits: Mapping[str, str], name: str = "") -> None:
+    def __init__(self, stations: Mapping[str, Station], name: str = "") -> None:
         """``stations`` by node; handles of sandboxes begin with ``name``."""
         self._stations = dict(stations)
         self._load: Counter[Any] = Counter()
         """Sandboxes by the actor that has them."""
         self._made: Counter[Any] = Counter()
         """Sandboxes that each actor was ever asked for."""
-        self._limits = dict(limits)
         self._id, self._numbers = name or secrets.token_hex(4), itertools.count(1)
         self._closing: set[asyncio.Task[None]] = set()
         self._activity: TrialActivity | None = None
@@ -89,10 +88,6 @@ class RemotePlace:
         for gone in self._load.keys() - {station.actor for station in stations.values()}:
             del self._load[gone]
 
-    async def prepare(self, task: Task) -> None:
-        for station in self._stations.values():
-            await station.actor.prepare(task)
-
     async def create(self, task: Task, name: str, *, network: bool = False) -> Sandbox:
         able = [one for _, one in sorted(self._stations.items()) if task.digest not in one.lacks]
         if not able:
@@ -123,20 +118,10 @@ class RemotePlace:
         self.count(actor, -1)
         task: asyncio.Task[None] = asyncio.ensure_future(actor.close(handle))
         self._closing.add(task)
-        task.add_done_callback(self._closed)
+        task.add_done_callback(self._closing.discard)
+        # Whoever waits for it is told how it ended; nobody else needs to be.
+        task.add_done_callback(lambda closed: closed.cancelled() or closed.exception())
         return task
-
-    def _closed(self, task: "asyncio.Task[None]") -> None:
-        self._closing.discard(task)
-        if not task.cancelled():
-            task.exception()  # whoever waits for it is told; nobody else needs to be
-
-    def refuses(self, task: Task) -> str | None:
-        # The plan has refused what the backend cannot take before any trial starts.
-        return None
-
-    def limits(self) -> Mapping[str, str]:
-        return self._limits
 
     async def close(self) -> None:
         await asyncio.gather(*self._closing, return_exceptions=True)
@@ -164,12 +149,8 @@ class RemoteSandbox:
     """``ports.Sandbox`` over an actor call each."""
 
     def __init__(self, place: RemotePlace, actor: Any, handle: str, workdir: str) -> None:
-        self._place, self._actor, self._handle, self._workdir = place, actor, handle, workdir
+        self._place, self._actor, self._handle, self.workdir = place, actor, handle, workdir
         self._closing: asyncio.Task[None] | None = None
-
-    @property
-    def workdir(self) -> str:
-        return self._workdir
 
     async def exec(
         self,

@@ -8,43 +8,24 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Awaitable, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.fork_steps import Exec, ForkStep
-from hc_ray.domain.ports import Difference, ExecResult, HandsOver, Sandbox, SandboxPlace
+from hc_ray.domain.ports import Difference, ExecResult, HandsOver, Sandbox
 from hc_ray.domain.task import Task
-from hc_ray.machine.paths import data_root
 from hc_ray.tasks.public_folder import is_here
-from hc_ray_actors.backends import choose, open_place
 from hc_ray_actors.cluster import SANDBOX, laptop_slots
 from hc_ray_actors.node_probe import SandboxActor
-from hc_ray_actors.remote_place import Forked, RemotePlace, RemoteSandbox, Station, given_by
-from hc_ray_actors.slots import Slots
-
-__all__ = [
-    "RemotePlace",
-    "RemoteSandbox",
-    "Sandboxes",
-    "Station",
-    "choose",
-    "given_by",
-    "open_place",
-    "pack_public",
-    "unpack",
-]
-
-BUILDS = 4
-"""Images that a node makes ready at once: one that hangs leaves room for others."""
+from hc_ray_actors.remote_place import Forked
 
 
-def pack_public(public_root: Path, digest: str) -> bytes:
-    """A task's public folder as a tar, to be shipped to a node."""
+def pack(root: Path, digest: str) -> bytes:
+    """A task's folder below a root as a tar, to be shipped to a node."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
-        tar.add(public_root / digest, arcname=digest)
+        tar.add(root / digest, arcname=digest)
     return buffer.getvalue()
 
 
@@ -76,18 +57,12 @@ class Sandboxes(SandboxActor):
     needs_keys = False
     """Its process forgets the secrets of the environment (``cluster``): nothing that it starts can inherit one."""
 
+    label = "solve"
+
     def __init__(self, backend: str, public_root: str | None, slots: int | None) -> None:
-        self._public = Path(public_root) if public_root else data_root() / "public"
-        self._slots = Slots(int(slots or laptop_slots()[SANDBOX]))
-        self._builds = asyncio.Semaphore(BUILDS)
-        self._backend = backend
+        super().__init__(backend, public_root, int(slots or laptop_slots()[SANDBOX]))
         self._open: dict[str, Sandbox] = {}
         self._making: dict[str, asyncio.Event] = {}
-
-    @cached_property
-    def _place(self) -> SandboxPlace:
-        """Opened when it is first used: where the backend does not work, ``fault`` says so before."""
-        return open_place(self._backend, self._public, label="solve")
 
     async def missing(self, digests: Sequence[str]) -> list[str]:
         """Which public tasks this node still has to be given."""
@@ -99,11 +74,6 @@ class Sandboxes(SandboxActor):
 
     async def limits(self) -> dict[str, str]:
         return dict(self._place.limits())
-
-    async def prepare(self, task: Task) -> None:
-        """Make the task's image ready, so that no trial waits for it with a slot in hand."""
-        async with self._builds:
-            await self._place.prepare(task)
 
     async def clear(self, living: Sequence[str]) -> None:
         """Close the sandboxes of trials' processes that are gone: all but those of the names given."""

@@ -19,7 +19,11 @@ class SuiteShelf:
         self._suites: dict[str, asyncio.Task[Suite]] = {}
 
     async def obtain(self, key: str, make: Callable[[], Awaitable[Suite]]) -> Suite:
-        task = self._suites.pop(key, None) or self._begun(key, make)
+        task = self._suites.pop(key, None)
+        if task is None:
+            task = asyncio.ensure_future(self._make(key, make))
+            # Whoever waits is told of a failure; where nobody waits any more (Ctrl-C), it troubles nobody.
+            task.add_done_callback(lambda made: made.cancelled() or made.exception())
         self._suites[key] = task  # the last used stand last
         finished = [one for one, made in self._suites.items() if made.done()]
         for old in finished[: max(0, len(self._suites) - SUITES)]:
@@ -31,12 +35,6 @@ class SuiteShelf:
             if task.done() and self._suites.get(key) is task:
                 del self._suites[key]
             raise
-
-    def _begun(self, key: str, make: Callable[[], Awaitable[Suite]]) -> asyncio.Task[Suite]:
-        task = asyncio.ensure_future(self._make(key, make))
-        # Whoever waits is told of a failure; where nobody waits any more (Ctrl-C), nobody is to be troubled with it.
-        task.add_done_callback(lambda made: made.cancelled() or made.exception())
-        return task
 
     async def _make(self, key: str, make: Callable[[], Awaitable[Suite]]) -> Suite:
         return self._stored(key) or await make()

@@ -4,14 +4,14 @@ with the bit. What a trial does stands in ``hc_ray.solve``; here it only lives."
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from hc_ray.agent.environment_probe import Looks
 from hc_ray.agent.role import RoleModel, together
 from hc_ray.domain.candidate import Submission
-from hc_ray.domain.config import BudgetConfig, EngineConfig
+from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.errors import ActorError, ConfigError, EngineError, VerifierError
 from hc_ray.domain.events import Event
 from hc_ray.domain.ports import Capabilities, Model
@@ -43,18 +43,9 @@ class RoleSetup(Value):
     """Digest of model and profile, as in the trial's key."""
 
 
-class Request(Value):
-    """One trial to run."""
-
-    key: TrialKey
-    task: Task
-    budget: BudgetConfig
-
-
 class Step(Value):
     """What a trial came to: a submission to be judged, its end, or a failure outside the sandbox."""
 
-    kind: Literal["submission", "finished", "failed"]
     submission: Submission | None = None
     outcome: TrialOutcome | None = None
     """All that the trial did; with a submission, up to it: should this process die, that is enough to commit it."""
@@ -70,21 +61,13 @@ class _Running:
         self.verdict: asyncio.Future[bool] | None = None
         self.task: asyncio.Task[None] | None = None
         self.so_far: TrialOutcome | None = None
-        self._meters: list[Meter] = []
-
-    def metered(
-        self, role: RoleModel, replicas: Callable[[], Sequence[Replica]], activity: TrialActivity, task: str
-    ) -> RoleModel:
-        """The role, with its requests in its replicas' queues and its tokens counted as they come."""
-        meter = Meter(replicas, activity, task)
-        self._meters.append(meter)
-        return replace(role, model=meter)
+        self.meters: list[Meter] = []
 
     def spent(self, fault: Fault) -> Fault:
         """The fault, with what the engines have counted for the attempt."""
         counts = {
-            "prompt_tokens": sum(meter.prompt_tokens for meter in self._meters),
-            "completion_tokens": sum(meter.completion_tokens for meter in self._meters),
+            "prompt_tokens": sum(meter.prompt_tokens for meter in self.meters),
+            "completion_tokens": sum(meter.completion_tokens for meter in self.meters),
         }
         return fault.model_copy(update=counts)
 
@@ -92,15 +75,13 @@ class _Running:
 class Trials(Addressee):
     """Runs trials on the models and sandboxes it was given. It knows no verifier."""
 
-    long_calls = ("start", "resume", "fail")
+    long_calls = ("start", "resume")
 
-    def __init__(
-        self, name: str, limits: Mapping[str, str], store_root: str | None, share: tuple[int, int] = (0, 1)
-    ) -> None:
+    def __init__(self, name: str, store_root: str | None, share: tuple[int, int] = (0, 1)) -> None:
         """``name`` begins the handles of its sandboxes. ``share``: its number among so many processes of a sweep's
         trials, which divide the engines' replicas."""
         self._roles: dict[str, RoleSetup] = {}
-        self._place = RemotePlace({}, limits, name)
+        self._place = RemotePlace({}, name)
         self._store_root, self._share = store_root, share
         self._suites = SuiteShelf(self._stored_suite)
         self._looks = Looks(self._place)
@@ -122,27 +103,22 @@ class Trials(Addressee):
                 queue.draining = name in draining
         self._place.arrange(stations)
 
-    async def start(self, request: Request) -> Step:
+    async def start(self, key: TrialKey, task: Task) -> Step:
         """Run a trial up to its first submission or its end."""
-        running = self._running[request.key.name] = _Running()
-        running.task = asyncio.ensure_future(self._live(request, running))
-        return await self._next(request.key.name)
+        running = self._running[key.name] = _Running()
+        running.task = asyncio.ensure_future(self._live(key, task, running))
+        return await self._next(key.name)
 
-    async def resume(self, name: str, passed: bool) -> Step:
-        """Tell a parked trial its verdict's one bit and run it on."""
-        self._parked(name).set_result(passed)
-        return await self._next(name)
-
-    async def fail(self, name: str, error: str) -> Step:
-        """Tell a parked trial that no verdict could be had."""
-        self._parked(name).set_exception(VerifierError(error))
-        return await self._next(name)
-
-    def _parked(self, name: str) -> asyncio.Future[bool]:
+    async def resume(self, name: str, passed: bool | None) -> Step:
+        """Tell a parked trial its verdict's one bit, or that none could be had (None), and run it on."""
         running = self._running.get(name)
         if running is None or running.verdict is None or running.verdict.done():
             raise ActorError(f"trial {name} is not waiting for a verdict here: the process that ran it died")
-        return running.verdict
+        if passed is None:
+            running.verdict.set_exception(VerifierError("no verdict could be had"))
+        else:
+            running.verdict.set_result(passed)
+        return await self._next(name)
 
     async def alive(self) -> bool:
         return True
@@ -175,16 +151,16 @@ class Trials(Addressee):
 
     async def _next(self, name: str) -> Step:
         step = await self._running[name].steps.get()
-        if step.kind != "submission":
+        if step.submission is None:
             del self._running[name]
         return step
 
-    async def _live(self, request: Request, running: _Running) -> None:
+    async def _live(self, key: TrialKey, task: Task, running: _Running) -> None:
         from hc_ray.search.orchestrate import solve
 
         async def judge(submission: Submission) -> bool:
             running.verdict = asyncio.get_running_loop().create_future()
-            running.steps.put_nowait(Step(kind="submission", submission=submission, outcome=running.so_far))
+            running.steps.put_nowait(Step(submission=submission, outcome=running.so_far))
             with activity.at("verdict"):
                 return await running.verdict
 
@@ -192,39 +168,39 @@ class Trials(Addressee):
             running.so_far = so_far
 
         def metered(name: str, activity: TrialActivity) -> RoleModel:
-            first = self.role(name, self._up(name)[0])
-            return running.metered(first, lambda: self._replicas(name), activity, request.task.digest)
+            """A role, with its requests in its replicas' queues and its tokens counted as they come."""
+            meter = Meter(lambda: self._replicas(name), activity, task.digest)
+            running.meters.append(meter)
+            return replace(self.role(name, self._up(name)[0]), model=meter)
 
         try:
-            _has_the_planned_skills(request.key)
+            _has_the_planned_skills(key)
             with self._activities.trial() as activity:
                 outcome = await solve(
-                    request.task,
-                    agent=request.key.agent,
-                    config=request.key.solver,
-                    budget=request.budget,
-                    seed=request.key.seed,
-                    roles=together({role: metered(name, activity) for role, name in request.key.models.items()}),
+                    task,
+                    agent=key.agent,
+                    config=key.solver,
+                    budget=key.budget,
+                    seed=key.seed,
+                    roles=together({role: metered(name, activity) for role, name in key.models.items()}),
                     place=self._place.of(activity),
-                    name=request.key.name,
+                    name=key.name,
                     suites=self._suites,
                     looks=self._looks,
                     judge=judge,
                     before_judging=hand_in,
                     queued=activity.queued,
-                    events=_Recorder(self, request.key.name),
+                    events=_Recorder(self, key.name),
                 )
             told = None if running.so_far is None else outcome.changed_since(running.so_far)
-            running.steps.put_nowait(
-                Step(kind="finished", outcome=outcome) if told is None else Step(kind="finished", changed=told)
-            )
+            running.steps.put_nowait(Step(outcome=outcome) if told is None else Step(changed=told))
         except asyncio.CancelledError:
             interrupted = Fault(kind="infrastructure", type="Cancelled", text="interrupted")
-            running.steps.put_nowait(Step(kind="failed", fault=interrupted))
+            running.steps.put_nowait(Step(fault=interrupted))
             raise
         except Exception as error:
             # Whatever escapes solve was seen outside the sandbox: the driver decides what becomes of the trial.
-            running.steps.put_nowait(Step(kind="failed", fault=running.spent(fault_of(error))))
+            running.steps.put_nowait(Step(fault=running.spent(fault_of(error))))
 
     def _up(self, role: str) -> list[int]:
         """The replicas that are up, of this process's share if one of these is. Raises ``EngineError`` for none."""
@@ -265,10 +241,8 @@ class Trials(Addressee):
             return None
         from hc_ray.stores.sweep_directory import SweepStore
 
-        try:
-            return Suite.model_validate_json(SweepStore(self._store_root).read(f"suites/{key}.json"))
-        except FileNotFoundError:
-            return None
+        stored = SweepStore(self._store_root).find(f"suites/{key}.json")
+        return Suite.model_validate_json(stored) if stored is not None else None
 
     def record(self, event: Event) -> None:
         self._events.append(event if event.at else event.model_copy(update={"at": time.time()}))

@@ -3,17 +3,12 @@ what the command line may ask of datasets."""
 
 import asyncio
 import contextlib
-import io
-import os
-import tarfile
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from hc_ray.blind.auditing import audit as audit
 from hc_ray.blind.auditing import exposure as exposure
-from hc_ray.blind.auditing.exposure import Auditor, Look, Seen, State
 from hc_ray.blind.grading import control as _oracle
 from hc_ray.blind.grading import outputs as _outputs
 from hc_ray.blind.grading.separate import grade_separate
@@ -30,29 +25,19 @@ from hc_ray.blind.sealing.split import load_split as load_split
 from hc_ray.blind.sealing.split import make_split as make_split
 from hc_ray.blind.sealing.split import record_look as record_look
 from hc_ray.blind.sealing.template import new_task as new_task
-from hc_ray.blind.sealing.vault import SealedDataset
+from hc_ray.blind.sealing.vault import SealedDataset as SealedDataset
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import VerifierError
 from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.task import Task
-from hc_ray.domain.value import Value, digest_of
+from hc_ray.domain.value import digest_of
 from hc_ray.machine import sealed_box, sealed_guard
 from hc_ray.machine.paths import data_root
 from hc_ray.tasks.public_folder import is_here
+from hc_ray_actors.backends import open_place
 from hc_ray_actors.cluster import VERIFIER, laptop_slots
 from hc_ray_actors.node_probe import SandboxActor
-from hc_ray_actors.sandboxes import open_place, unpack
-from hc_ray_actors.slots import Slots
-
-
-class Rules(Value):
-    """What a sweep asks of its verdicts."""
-
-    threshold: float = 1.0
-    """The reward from which a submission passes."""
-    expected: dict[str, str] = {}
-    """Public digest → the sealed digest that the sweep was planned with; tasks that are not named are graded with
-    whatever is sealed."""
+from hc_ray_actors.sandboxes import pack, unpack
 
 
 class Verifiers(SandboxActor, sealed_box.Addressee):
@@ -60,6 +45,7 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
 
     opens_sealed = True
     """Its process alone goes without the guard that refuses sealed files (``cluster.settle``)."""
+    label = "verify"
 
     def __init__(
         self,
@@ -67,24 +53,20 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         public_root: str | None,
         sealed_root: str | None,
         slots: int | None,
-        rules: "Rules | None" = None,
+        threshold: float = 1.0,
+        expected: Mapping[str, str] = {},
     ) -> None:
-        self._rules = rules or Rules()
-        self._public = Path(public_root) if public_root else data_root() / "public"
-        self._sealed = Path(sealed_root) if sealed_root else data_root() / "sealed"
+        """``threshold``: the reward from which a submission passes. ``expected``: public digest → the sealed digest
+        that the sweep was planned with; tasks that are not named are graded with whatever is sealed."""
         slots = int(slots or laptop_slots()[VERIFIER])
+        super().__init__(backend, public_root, slots)
+        self._threshold, self._expected = threshold, expected
+        self._sealed = Path(sealed_root) if sealed_root else data_root() / "sealed"
         self._share = max(1, slots - 1)
         """Gradings of one task at once, one fewer than there are slots: tests that never end leave room for others."""
-        self._slots = Slots(slots)
         self._shares: dict[str, asyncio.Semaphore] = {}
-        self._backend = backend
         self._controls: dict[str, asyncio.Task[Verdict]] = {}
         self._own_places: dict[str, SandboxPlace] = {}
-
-    @cached_property
-    def _place(self) -> SandboxPlace:
-        """Opened when it is first used: where the backend does not work, ``fault`` says so before."""
-        return open_place(self._backend, self._public, label="verify")
 
     async def missing(self, wanted: Mapping[str, str]) -> list[str]:
         """Which tasks (public digest → what ``sealed_marks`` says of its sealed part) this node still has to be given,
@@ -104,42 +86,31 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
 
         await asyncio.to_thread(lay)
 
-    async def grade(self, task: Task, submission: Submission | None, keep_output: bool) -> Verdict:
-        """One verdict. ``None`` grades the untouched environment. ``keep_output`` keeps the verifier's output sealed
-        (dev only). Raises ``VerifierError`` when no verdict could be had."""
-        verdict = await self._grade(task, submission, options := self._options(task, submission, keep_output))
-        return await self._kept(verdict, options)
+    async def grade(self, task: Task, submission: Submission | None, keep_output: bool, solve: bool = False) -> Verdict:
+        """One verdict. ``None`` grades the untouched environment; with ``solve`` the task's own solution, run in the
+        sandbox that it is graded in (shared grading). ``keep_output`` keeps the verifier's output sealed (dev only).
+        Raises ``VerifierError`` when no verdict could be had."""
+        output = _outputs.output_file(self._sealed, task, submission) if keep_output else None
+        options = {**self._common(task), "threshold": self._threshold, "keep_output": output}
+        verdict = await self._grade(task, submission, solve, options)
+        if output is not None:
+            await asyncio.to_thread(_outputs.keep_verdict, output, verdict)
+        return verdict
 
-    async def _grade(self, task: Task, submission: Submission | None, options: dict[str, Any]) -> Verdict:
+    async def _grade(self, task: Task, submission: Submission | None, solve: bool, options: dict[str, Any]) -> Verdict:
         if task.grading == "shared" and submission is not None:
             spared = (await self.control(task)).restless
             async with self._slot(task):
                 return await grade_living(task, submission, spared=spared, **options)
         async with self._slot(task):
             if task.grading == "shared":
-                return await grade_own(task, solve=False, **options)
+                return await grade_own(task, solve=solve, **options)
             if task.grading == "separate":
                 return await grade_separate(task, submission, own_place=self._own_place(task), **options)
             return await grade(task, submission, **options)
 
-    async def grade_reference(self, task: Task, keep_output: bool) -> Verdict:
-        """The verdict on the task's own solution, run in the sandbox that it is graded in (shared grading)."""
-        options = self._options(task, None, keep_output)
-        async with self._slot(task):
-            verdict = await grade_own(task, solve=True, **options)
-        return await self._kept(verdict, options)
-
-    async def _kept(self, verdict: Verdict, options: dict[str, Any]) -> Verdict:
-        if options["keep_output"] is not None:
-            await asyncio.to_thread(_outputs.keep_verdict, options["keep_output"], verdict)
-        return verdict
-
-    def _options(self, task: Task, submission: Submission | None, keep_output: bool) -> dict[str, Any]:
-        output = _outputs.output_file(self._sealed, task, submission) if keep_output else None
-        return {**self._common(task), "threshold": self._rules.threshold, "keep_output": output}
-
     def _common(self, task: Task) -> dict[str, Any]:
-        expected = self._rules.expected.get(task.digest)
+        expected = self._expected.get(task.digest)
         return {"sealed_root": self._sealed, "place": self._place, "expected": expected}
 
     async def reference(self, task: Task) -> Submission:
@@ -160,14 +131,14 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
             options = self._common(task)
             if task.grading == "separate":
                 options["own_place"] = self._own_place(task)
-            cache, threshold = self._sealed / "controls", self._rules.threshold
+            cache, threshold = self._sealed / "controls", self._threshold
             return await _oracle.control(task, cache=cache, threshold=threshold, **options)
 
     def _own_place(self, task: Task) -> SandboxPlace:
         """Sandboxes of the image that the task's verifier brings."""
         if task.digest not in self._own_places:
             folder = _vault.own_image_folder(self._sealed, task.digest)
-            self._own_places[task.digest] = open_place(self._backend, folder, label="verify")
+            self._own_places[task.digest] = open_place(self._backend, folder, label=self.label)
         return self._own_places[task.digest]
 
     async def leaks(self, blobs: Sequence[bytes]) -> list[str]:
@@ -185,10 +156,6 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         async with share, self._slots.one():
             yield
 
-    async def prepare(self, task: Task) -> None:
-        """Make the task's image ready, so that nobody waits for it with a slot in hand."""
-        await self._place.prepare(task)
-
     async def close_all(self) -> None:
         await asyncio.gather(*(place.close() for place in (self._place, *self._own_places.values())))
 
@@ -202,30 +169,6 @@ def _holds(control: asyncio.Task[Verdict]) -> bool:
     return control.result().passed is not False
 
 
-class Audits:
-    """Looks at end states of tasks on one node, for ``audit``; in sandboxes of its own. ``keep`` False: nothing that it
-    saw is kept (holdout)."""
-
-    def __init__(self, backend: str, sealed_root: str, *, slots: int | None = None, keep: bool = True) -> None:
-        self._place = open_place(backend, data_root() / "public", label="audit")
-        self.slots = slots or audit_slots()
-        self._free = asyncio.Semaphore(self.slots)
-        self._auditor = Auditor(sealed_root=Path(sealed_root), place=self._place, keep=keep)
-
-    async def look(self, task: Task, state: State, look: Look) -> Seen:
-        """What self-tests and real tests say of an end state. Raises ``VerifierError``."""
-        async with self._free:
-            return await self._auditor.look(task, state, look)
-
-    async def close_all(self) -> None:
-        await self._place.close()
-
-
-def audit_slots() -> int:
-    """End states that are looked at side by side."""
-    return max(1, (os.cpu_count() or 2) // 2)
-
-
 def seal(dataset: Path, public_root: Path, sealed_root: Path) -> SealedDataset:
     """``blind.sealing.vault.seal``, also in a process that has led a sweep and plans the next one."""
     with sealed_guard.door():
@@ -234,10 +177,8 @@ def seal(dataset: Path, public_root: Path, sealed_root: Path) -> SealedDataset:
 
 def pack_sealed(sealed_root: Path, digest: str, key: bytes) -> bytes:
     """A task's sealed folder as a tar under lock and key, to be shipped to verifiers' nodes."""
-    buffer = io.BytesIO()
-    with sealed_guard.door(), tarfile.open(fileobj=buffer, mode="w") as tar:
-        tar.add(sealed_root / digest, arcname=digest)
-    return sealed_box.lock(key, buffer.getvalue(), digest)
+    with sealed_guard.door():
+        return sealed_box.lock(key, pack(sealed_root, digest), digest)
 
 
 def sealed_marks(sealed_root: Path, digests: Iterable[str]) -> dict[str, str]:

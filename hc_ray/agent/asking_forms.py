@@ -15,7 +15,7 @@ from hc_ray.agent.loop import ActionForm, Opening
 from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.agent.terminal import Limits, Terminal
 from hc_ray.domain.config import SolverConfig
-from hc_ray.domain.ports import Model, SandboxPlace
+from hc_ray.domain.ports import MakesSandboxes, Model
 from hc_ray.domain.prompt import Completion, Malformed, Message, Prompt
 from hc_ray.domain.task import Environment, Task
 from hc_ray.domain.value import Value, digest_of
@@ -99,7 +99,7 @@ async def measure(
     what: str,
     forms: Sequence[str],
     items: Sequence[Situation],
-    place: SandboxPlace,
+    place: MakesSandboxes,
     questions: Callable[[Situation, Task, Spec, SandboxForks], Sequence[Question]],
     tell: Callable[[str], None] = lambda line: None,
 ) -> tuple[FormFigure, ...]:

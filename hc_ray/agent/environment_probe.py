@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.agent.terminal import Limits
 from hc_ray.domain.environment import EnvironmentView, FileView
-from hc_ray.domain.ports import SandboxPlace
+from hc_ray.domain.ports import MakesSandboxes
 from hc_ray.domain.runner_paths import inside_command
 from hc_ray.domain.task import Task
 from hc_ray.domain.value import digest_of
@@ -32,7 +32,7 @@ class Looks:
     (``contextvars``) of its own: which trial asks first leaves no trace in any trial. A tool that many environments
     share is asked for its version once."""
 
-    def __init__(self, place: SandboxPlace) -> None:
+    def __init__(self, place: MakesSandboxes) -> None:
         self._place = place
         self._versions: dict[str, dict[str, str]] = defaultdict(dict)
         """Variables of an environment → ``EnvironmentView.shared`` of all that have them."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from hc_ray.domain.errors import DatasetError, InfrastructureError
 from hc_ray.domain.fork_steps import ForkStep, PutTar, TakeDifference, in_fork, texts_put
-from hc_ray.domain.ports import Difference, HandsOver, Sandbox, SandboxPlace
+from hc_ray.domain.ports import Difference, HandsOver, MakesSandboxes, Sandbox
 from hc_ray.domain.seeds import sandbox_name
 from hc_ray.domain.task import Task
 from hc_ray.domain.value import digest_of
@@ -29,7 +29,7 @@ class HandedIn(NamedTuple):
 class SandboxForks:
     """Holds the base sandbox of one trial and closes all it opened."""
 
-    def __init__(self, place: SandboxPlace, task: Task, identity: str) -> None:
+    def __init__(self, place: MakesSandboxes, task: Task, identity: str) -> None:
         self._place, self._task, self._identity = place, task, identity
         self._open: list[Sandbox] = []
         self._base: Sandbox | None = None

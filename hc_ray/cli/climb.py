@@ -72,7 +72,7 @@ def climb_from(
     from hc_ray.reports.report import stored_json
     from hc_ray.reports.terminal import Progress, heading, say
     from hc_ray.stores.sweep_directory import SweepStore
-    from hc_ray_actors.driver.sweep import joined
+    from hc_ray_actors.driver.nodes import joined
     from hc_ray_actors.jobs import climb as job
 
     if resume and settings.out is None:

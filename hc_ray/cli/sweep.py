@@ -71,8 +71,9 @@ def sweep(
     if settings.climb is not None:
         raise ConfigError("climb: settings with terms of a climb need search: climb, too (or run hc-ray climb)")
     from hc_ray_actors.driver import sweep as sweeps
+    from hc_ray_actors.driver.nodes import joined
 
-    with sweeps.joined(address, wait_nodes) as cluster:
+    with joined(address, wait_nodes) as cluster:
         plan = sweeps.prepare(settings, resume=resume, address=address, cluster=cluster)
         if dry_run:
             _show_plan(plan, as_json=as_json, whole=True)
@@ -114,7 +115,7 @@ def _settings(
     if resume and out is None and config is None:
         raise ConfigError("--resume needs -o OUT, the sweep directory to continue")
     if resume and config is None and flags["--path"] is None:
-        from hc_ray_actors.driver.sweep import stored_config
+        from hc_ray_actors.driver.resumption import stored_config
 
         base = stored_config(str(out)).model_dump(mode="json", exclude_unset=True)
         return config_from(None, flags, base=base, sets=sets)

@@ -25,7 +25,7 @@ def add_to(app: typer.Typer) -> None:
 def _folder(folder: str | None, path: str | None) -> Path:
     """The dataset's folder; a shipped one by its name."""
     from hc_ray.domain.errors import ConfigError
-    from hc_ray_actors.driver.plan import dataset_folder
+    from hc_ray_actors.driver.task_choice import dataset_folder
 
     given = folder or path
     if given is None:
@@ -37,7 +37,7 @@ def list_tasks(folder: Folder = None, path: PathFlag = None, as_json: Json = Fal
     """List the tasks of a dataset with their split and tags."""
     from hc_ray.machine.paths import data_root
     from hc_ray_actors import verifiers
-    from hc_ray_actors.driver.plan import sealed_folder
+    from hc_ray_actors.driver.task_choice import sealed_folder
 
     where = _folder(folder or (None if path else "starter"), path)
     sealed = verifiers.seal(where, data_root() / "public", sealed_folder(where))

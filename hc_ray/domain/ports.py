@@ -133,13 +133,17 @@ class Sandbox(Protocol):
         ...
 
 
-class SandboxPlace(Protocol):
-    """A backend of sandboxes on one node."""
+class MakesSandboxes(Protocol):
+    """Where sandboxes come from."""
 
     async def create(self, task: Task, name: str, *, network: bool = False) -> Sandbox:
         """A sandbox of the task's environment. ``name`` derives from public digests only. Raises ``SandboxError`` for
         machinery, ``DatasetError`` for a task that this backend cannot take."""
         ...
+
+
+class SandboxPlace(MakesSandboxes, Protocol):
+    """A backend of sandboxes on one node."""
 
     async def prepare(self, task: Task) -> None:
         """Do beforehand what ``create`` would have to wait for: pull or build the task's image. Raises as ``create``

@@ -8,7 +8,7 @@ from hc_ray.agent.environment_probe import Looks
 from hc_ray.agent.role import Exchange, RoleModel
 from hc_ray.domain.config import TestgenConfig
 from hc_ray.domain.events import TestgenProgress, TurnStart
-from hc_ray.domain.ports import SandboxPlace
+from hc_ray.domain.ports import MakesSandboxes
 from hc_ray.domain.prompt import Malformed
 from hc_ray.domain.seeds import seed_of
 from hc_ray.domain.suite import Suite
@@ -44,7 +44,7 @@ class Trial:
         seed: int,
         tester: RoleModel,
         decomposer: RoleModel,
-        place: SandboxPlace,
+        place: MakesSandboxes,
         suites: SuiteCache,
         looks: Looks,
     ) -> None:

@@ -14,7 +14,7 @@ from hc_ray.domain.candidate import Submission
 from hc_ray.domain.config import OWN, AgentName, BudgetConfig, RoleName, SolverConfig
 from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.events import Event
-from hc_ray.domain.ports import Events, Judge, SandboxPlace
+from hc_ray.domain.ports import Events, Judge, MakesSandboxes
 from hc_ray.domain.suite import Suite
 from hc_ray.domain.task import Task
 from hc_ray.domain.value import digest_of
@@ -40,7 +40,7 @@ async def solve(
     budget: BudgetConfig,
     seed: int,
     roles: Mapping[RoleName, RoleModel],
-    place: SandboxPlace,
+    place: MakesSandboxes,
     name: str,
     suites: SuiteCache,
     judge: Judge,
@@ -105,7 +105,7 @@ async def _within(clock: Clock, search: Search, work: Coroutine[Any, Any, None])
         search.notes.append(f"the wall time of {clock.seconds:g} s ended the search")
 
 
-async def make_suite(task: Task, *, config: SolverConfig, seed: int, tester: RoleModel, place: SandboxPlace) -> Suite:
+async def make_suite(task: Task, *, config: SolverConfig, seed: int, tester: RoleModel, place: MakesSandboxes) -> Suite:
     """A suite without a trial: what ``hc-ray testgen`` shows."""
     return (await write_suite(task, config=config, seed=seed, tester=tester, place=place,
                               looks=Looks(place), events=Silence()))[0]  # fmt: skip

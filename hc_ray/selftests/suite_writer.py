@@ -13,7 +13,7 @@ from hc_ray.agent.prompt_templates import prompts_digest
 from hc_ray.agent.role import Exchange, RoleModel
 from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.domain.config import SolverConfig
-from hc_ray.domain.ports import Events, SandboxPlace
+from hc_ray.domain.ports import Events, MakesSandboxes
 from hc_ray.domain.prompt import Malformed, Prompt
 from hc_ray.domain.seeds import seed_of
 from hc_ray.domain.suite import CATEGORIES, Category, SelfTest, Suite
@@ -173,7 +173,7 @@ async def write_suite(
     config: SolverConfig,
     seed: int,
     tester: RoleModel,
-    place: SandboxPlace,
+    place: MakesSandboxes,
     looks: environment_probe.Looks,
     events: Events,
     purse: Purse | None = None,

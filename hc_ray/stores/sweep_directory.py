@@ -160,6 +160,13 @@ class SweepStore:
         except OSError as fault:
             raise StoreError(f"{self.root}: could not read {path}: {fault}") from fault
 
+    def find(self, path: str) -> bytes | None:
+        """The same; None where nothing was written."""
+        try:
+            return self.read(path)
+        except FileNotFoundError:
+            return None
+
     def _info(self, what: Any) -> Any:
         try:
             return self._fs.get_file_info(what)

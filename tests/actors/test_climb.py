@@ -42,9 +42,9 @@ class World(crew.Stage):
 class _Trials(crew._Trials):
     stage: World
 
-    async def start(self, request):
-        self.stage.solvers[request.key.name] = request.key.solver
-        return await super().start(request)
+    async def start(self, key, task):
+        self.stage.solvers[key.name] = key.solver
+        return await super().start(key, task)
 
 
 class _Verifiers(crew._Verifiers):

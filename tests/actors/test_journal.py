@@ -62,8 +62,8 @@ def test_an_owner_of_an_older_epoch_writes_nothing_and_does_not_release_a_newer_
     old = Lease(store)
     old.release()
     Lease(store)
-    with pytest.raises(StoreError, match="took over this sweep"):
-        old.check()
+    with pytest.raises(StoreError, match="took over this sweep"), old.held():
+        pytest.fail("it would write")
     old.release()
     assert json.loads(store.read(LEASE))["released"] is False
 

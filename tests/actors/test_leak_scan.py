@@ -101,9 +101,9 @@ class Talkative(crew.Stage):
 class _Trials(crew._Trials):
     telling = given = None
 
-    async def start(self, request):
-        self.telling = request.key.name
-        step = await super().start(request)
+    async def start(self, key, task):
+        self.telling = key.name
+        step = await super().start(key, task)
         while self.stage.told:
             await asyncio.sleep(0.01)
         return step

@@ -20,7 +20,7 @@ def test_an_agent_that_hands_in_again_and_again_gets_the_verdicts_that_are_due_a
 
     def again(name: str) -> Step:
         stage.living["Trials"][0].parked.add(name)
-        return Step(kind="submission", submission=submission(plan.taken[0], name), outcome=outcome())
+        return Step(submission=submission(plan.taken[0], name), outcome=outcome())
 
     stage = Stage(grade=lambda name: verdict(False), resume=again)
     summary, _ = run(plan, stage)

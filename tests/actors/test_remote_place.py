@@ -9,9 +9,10 @@ from hc_ray.domain.fork_steps import Exec
 from hc_ray.domain.ports import ExecResult
 from hc_ray.domain.task import Environment, Task
 from hc_ray.domain.value import Value
-from hc_ray_actors import sandboxes as module
+from hc_ray_actors import node_probe as module
 from hc_ray_actors.activity import Activities
-from hc_ray_actors.sandboxes import RemotePlace, Sandboxes, Station
+from hc_ray_actors.remote_place import RemotePlace, Station
+from hc_ray_actors.sandboxes import Sandboxes
 from tests.fakes.detached import Detached
 
 TASK = Task(name="t", digest="d", instruction="", environment=Environment())
@@ -61,7 +62,7 @@ async def slow(monkeypatch):
     place = SlowPlace()
     monkeypatch.setattr(module, "open_place", lambda *_, **__: place)
     actor = Sandboxes("fake", None, 2)
-    return SimpleNamespace(place=place, actor=actor, remote=RemotePlace({"here": Station(Detached(actor))}, {}))
+    return SimpleNamespace(place=place, actor=actor, remote=RemotePlace({"here": Station(Detached(actor))}))
 
 
 async def given_up(call):

@@ -38,7 +38,7 @@ def test_a_trial_that_cannot_be_graded_is_unscored_and_a_resume_grades_it_withou
     broken = Stage(grade=failing(VerifierError("docker is off")))
     summary, _ = run(plan_of(out), broken)
     assert (summary.done, summary.unscored) == (2, 1)
-    assert [name for method, name in broken.calls if method == "fail"] == ["no verdict could be had"]
+    assert broken.count("fail") == 1, "the trial is told that there is no verdict"
     before = results_of(out)["t0"]
     assert before["verifier_result"] is None
     assert before["exception_info"]["exception_message"] == "docker is off" and len(attempts_of(before)) == 3
@@ -212,7 +212,7 @@ def test_a_trial_that_refines_keeps_its_first_verdict_when_the_second_cannot_be_
 
     def again(name):
         task = Task(name="t0", digest="0" * 64, instruction="do it", environment=Environment())
-        return Step(kind="submission", submission=submission(task, "second"), outcome=outcome())
+        return Step(submission=submission(task, "second"), outcome=outcome())
 
     plan = plan_of(tmp_path / "out", 1, agents=("hc",), solver=SolverConfig(refinement=1))
     summary, _ = run(plan, Stage(grade=once, resume=again))

@@ -4,8 +4,7 @@ import pytest
 
 from hc_ray.domain.errors import EngineError
 from hc_ray.domain.prompt import Completion, Prompt
-from hc_ray_actors.activity import SHUNNED_SECONDS, Activities, Meter
-from hc_ray_actors.routing import replica
+from hc_ray_actors.activity import SHUNNED_SECONDS, Activities, Meter, replica
 
 PROMPT = Prompt(role="solver", purpose="test", text="x" * 300, max_tokens=50)
 

@@ -89,12 +89,24 @@ def tracked(out, uri):
     return plan.model_copy(update={"config": plan.config.model_copy(update={"mlflow_uri": uri})})
 
 
-def test_every_step_after_the_last_trial_is_told_in_its_order_and_none_that_is_not_taken(tmp_path):
-    display, quiet = Display(), Display()
-    sweep.run(tracked(tmp_path / "out", "http://nowhere.invalid"), events=display, cluster=Stage())
+class Own(Stage):
+    """A cluster that the sweep has started."""
+
+    closed = 0
+
+    def close(self):
+        self.closed += 1
+
+
+def test_every_step_after_the_last_trial_is_told_in_its_order_and_none_that_is_not_taken(tmp_path, monkeypatch):
+    display, quiet, own, given = Display(), Display(), Own(), Own()
+    monkeypatch.setattr(sweep, "RayCluster", lambda **options: own)
+    sweep.run(tracked(tmp_path / "out", "http://nowhere.invalid"), events=display)
     assert display.told[display.told.index("trial_complete") + 1 :] == [
         "closing sandboxes and engines", "writing the report and the tables", "scanning the results for hidden tests",
         "exporting to MLflow", "ending the processes of this sweep",
     ]  # fmt: skip
-    sweep.run(tracked(tmp_path / "untracked", "none"), events=quiet, cluster=Stage())
-    assert "writing the report and the tables" in quiet.told and "exporting to MLflow" not in quiet.told
+    sweep.run(tracked(tmp_path / "untracked", "none"), events=quiet, cluster=given)
+    assert "writing the report and the tables" in quiet.told
+    assert not {"exporting to MLflow", "ending the processes of this sweep"} & set(quiet.told)
+    assert (own.closed, given.closed) == (1, 0), "a cluster that is given is not the sweep's to end"

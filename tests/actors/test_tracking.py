@@ -63,7 +63,7 @@ async def test_runs_are_there_while_trials_run_and_say_at_last_how_the_sweep_end
     await asyncio.wait_for(world.ready.wait(), 10)
     assert await one.end(summary, None, interrupted=True) is None and world.told == [], "the sweep never began"
     one, summary = following(tmp_path, world)
-    one.begin(world)
+    one.begin()
     await asyncio.wait_for(world.heard.wait(), 10)
     assert await one.end(summary, None, interrupted=interrupted) == "the run"
     trials = summary["sweep"]["trials"]
@@ -80,7 +80,7 @@ async def test_nothing_is_told_of_a_sweep_in_which_the_scan_finds_a_canary(tmp_p
 
     world = World()
     one, _ = following(tmp_path, world, finds)
-    one.begin(world)
+    one.begin()
     await asyncio.wait_for(found.wait(), 10)
     assert world.told == []
     one._following.cancel()

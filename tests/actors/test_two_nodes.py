@@ -38,7 +38,7 @@ async def stand(actors):
     return nodes, await actors[0].priority()
 
 async def seen(config):
-    engines = [spawn_engine(crew, config) for _ in range(2)]
+    engines = [spawn_engine(crew, config)[1] for _ in range(2)]
     ends = await asyncio.gather(*(engine.start() for engine in engines))
     told = [listed(end.base_urls[0], derived_key(end.key_name))["environment"] for end in ends]
     try:

@@ -131,7 +131,11 @@ def measure(way: str, total: int, candidates: int, at_once: int = AT_ONCE, tasks
                 asyncio.run(trials_alone(count, candidates, meter))
             else:
                 plan = null_world.plan_of(folder / "out", count, candidates, at_once, tasks)
-                ended = sweep.run(plan, events=meter, cluster=cluster)
+                try:
+                    ended = sweep.run(plan, events=meter, cluster=cluster)
+                finally:
+                    if isinstance(cluster, null_world.NullRay):
+                        cluster.close()
                 if ended.done != count or ended.unscored:
                     raise RuntimeError(f"{ended.done} of {count} trials, {ended.unscored} unscored: {ended.problems}")
             seconds = time.perf_counter() - began

@@ -8,7 +8,9 @@ import pytest
 
 from hc_ray.domain.fork_steps import Exec, Put, PutTar, TakeDifference, in_fork
 from hc_ray.domain.ports import Sandbox
-from hc_ray_actors import sandboxes
+from hc_ray_actors import node_probe
+from hc_ray_actors.remote_place import RemotePlace, Station
+from hc_ray_actors.sandboxes import Sandboxes
 from tests.fakes.contract_task import TASK, running, shell
 from tests.fakes.detached import Detached
 from tests.fakes.machine import becomes
@@ -17,8 +19,8 @@ from tests.fakes.machine import becomes
 @pytest.fixture(params=["itself", "through an actor"])
 async def base(request, place, monkeypatch):
     if request.param != "itself":
-        monkeypatch.setattr(sandboxes, "open_place", lambda *_, own=place, **__: own)
-        place = sandboxes.RemotePlace({"here": sandboxes.Station(Detached(sandboxes.Sandboxes("", None, 2)))}, {})
+        monkeypatch.setattr(node_probe, "open_place", lambda *_, own=place, **__: own)
+        place = RemotePlace({"here": Station(Detached(Sandboxes("", None, 2)))})
     sandbox = await place.create(TASK, f"base-{uuid.uuid4().hex[:8]}")
     yield sandbox
     await sandbox.close()

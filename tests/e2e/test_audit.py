@@ -19,7 +19,7 @@ from hc_ray.machine.paths import data_root
 from hc_ray.reports import report
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors import verifiers
-from hc_ray_actors.driver.plan import sealed_folder
+from hc_ray_actors.driver.task_choice import sealed_folder
 from hc_ray_actors.jobs import audit as auditing
 from tests.fakes.sandbox_home import own_home
 from tests.fakes.tasks import make_task

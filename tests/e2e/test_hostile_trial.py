@@ -16,7 +16,8 @@ from hc_ray.domain.prompt import Prompt
 from hc_ray.domain.task import Environment, Task
 from hc_ray.engines.scripted import ScriptedModel
 from hc_ray.search.orchestrate import solve
-from hc_ray_actors.sandboxes import RemotePlace, Sandboxes, Station
+from hc_ray_actors.remote_place import RemotePlace, Station
+from hc_ray_actors.sandboxes import Sandboxes
 from hc_ray_actors.suite_shelf import SuiteShelf
 from tests.fakes.detached import Detached
 from tests.fakes.figures import tell
@@ -58,7 +59,7 @@ async def test_a_trial_past_its_wall_time_leaves_neither_processes_nor_sandboxes
 
     wall = WALL[backend]
     sandboxes = Sandboxes(backend, str(public_root), 2)
-    place = RemotePlace({"here": Station(Detached(sandboxes))}, {})
+    place = RemotePlace({"here": Station(Detached(sandboxes))})
     role = RoleModel(model=ScriptedModel(answer), profile=Profile(form="completion"), digest="m")
     seen: list[float] = []
     """When something of the trial's candidates was alive."""

@@ -261,7 +261,7 @@ def solve(name):
     task = Task(name=name, digest=name[1:] * 64, instruction="do it", environment=Environment())
     made = submission(task, name)
     long = outcome().model_copy(update={"notes": ("x" * 60_000,)})
-    return Step(kind="submission", submission=made.model_copy(update={"tar": b"t" * 100_000}), outcome=long)
+    return Step(submission=made.model_copy(update={"tar": b"t" * 100_000}), outcome=long)
 
 first, _ = run(plan_of(out, 9), Stage(solve=solve))
 there = sorted(path.parent.name for path in out.glob("trials/*/result.json"))

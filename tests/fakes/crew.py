@@ -10,7 +10,7 @@ from typing import Any
 from hc_ray.blind.grading.verdict import Verdict
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.config import EngineConfig, RetryConfig, SweepConfig
-from hc_ray.domain.errors import ActorError, SandboxError
+from hc_ray.domain.errors import ActorError, SandboxError, VerifierError
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.task import Environment, Task
 from hc_ray.domain.trial import TrialKey
@@ -74,9 +74,6 @@ class Stage:
 
     def kill(self, actor: "_Actor") -> None:
         actor.dead = True
-
-    def close(self) -> None:
-        """Nothing runs."""
 
     def die(self, kind: str) -> None:
         """The youngest actor of a kind is gone, as after SIGKILL."""
@@ -158,7 +155,7 @@ class _Verifiers(_Actor):
     async def reference(self, task: Task) -> Submission:
         return await self.play("reference", task.name, submission(task, "reference"))
 
-    async def grade(self, task: Task, handed_in: Submission | None, keep_output: bool) -> Verdict:
+    async def grade(self, task: Task, handed_in: Submission | None, keep_output: bool, solve: bool = False) -> Verdict:
         return await self.play("grade", task.name, verdict(True))
 
     async def leaks(self, blobs: Any) -> list[str]:
@@ -171,32 +168,31 @@ class _Trials(_Actor):
         self.parked: set[str] = set()
         self.stations: Mapping[str, Any] = {}
 
-    async def start(self, request: Any) -> Step:
-        if all(request.task.digest in station.lacks for station in self.stations.values()):
-            return Step(kind="failed", fault=fault_of(SandboxError("no node can make a sandbox")))
+    async def start(self, key: Any, task: Task) -> Step:
+        if all(task.digest in station.lacks for station in self.stations.values()):
+            return Step(fault=fault_of(SandboxError("no node can make a sandbox")))
         try:
-            step: Step = await self.play("solve", request.task.name, None)
+            step: Step = await self.play("solve", task.name, None)
         except ActorError:
             raise
         except Exception as fault:
-            return Step(kind="failed", fault=fault_of(fault))
-        self.parked.add(request.key.name)
-        made = submission(request.task, request.key.name)
-        if request.task.grading == "shared":
+            return Step(fault=fault_of(fault))
+        self.parked.add(key.name)
+        made = submission(task, key.name)
+        if task.grading == "shared":
             made = made.model_copy(update={"living": "here the ticket of a sandbox"})
-        return step or Step(kind="submission", submission=made, outcome=outcome())
+        return step or Step(submission=made, outcome=outcome())
 
-    async def resume(self, name: str, passed: bool) -> Step:
+    async def resume(self, name: str, passed: bool | None) -> Step:
+        if passed is None:
+            await self.play("fail", name, None)
+            self.parked.discard(name)
+            return Step(fault=fault_of(VerifierError("no verdict could be had")))
         step: Step = await self.play("resume", name, None)
         if name not in self.parked:
             raise ActorError("no trial of that name waits here")
         self.parked.discard(name)
-        return step or Step(kind="finished", outcome=outcome().model_copy(update={"bits": (passed,)}))
-
-    async def fail(self, name: str, error: str) -> Step:
-        await self.play("fail", error, None)
-        self.parked.discard(name)
-        return Step(kind="failed", fault=fault_of(RuntimeError(error)))
+        return step or Step(outcome=outcome().model_copy(update={"bits": (passed,)}))
 
     async def events(self, wait: float = 1.0) -> list[Any]:
         import asyncio

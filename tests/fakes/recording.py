@@ -117,16 +117,16 @@ class _Ledger:
 def _listening(ledger: _Ledger) -> Iterator[None]:
     """Requests and sandboxes are noted with the trial that asks for them; nothing that is sent or done changes."""
     from hc_ray.engines.http import HttpModel
-    from hc_ray_actors.sandboxes import RemotePlace, RemoteSandbox
+    from hc_ray_actors.remote_place import RemotePlace, RemoteSandbox
     from hc_ray_actors.trials import Trials
 
     live, send = Trials._live, HttpModel._send
     create, fork, execute = RemotePlace.create, RemoteSandbox.fork, RemoteSandbox.exec
     in_fork = RemoteSandbox.in_fork
 
-    async def named(self: Any, request: Any, running: Any) -> None:
-        _TRIAL.set(request.key.name)
-        await live(self, request, running)
+    async def named(self: Any, key: Any, task: Any, running: Any) -> None:
+        _TRIAL.set(key.name)
+        await live(self, key, task, running)
 
     async def sending(self: Any, lane: Any, method: str, url: str, body: Any) -> Any:
         content = b"" if body is None else json.dumps(body, ensure_ascii=False).encode()

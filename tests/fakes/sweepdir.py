@@ -26,6 +26,9 @@ class MemoryStore:
             raise FileNotFoundError(path)
         return self.files[path]
 
+    def find(self, path: str) -> bytes | None:
+        return self.files.get(path)
+
     def exists(self, path: str) -> bool:
         return path in self.files
 

@@ -5,7 +5,7 @@ import pytest
 from hc_ray_actors.driver.trial_record import Record
 from hc_ray_actors.engine import Endpoint
 from hc_ray_actors.remote_place import Station
-from hc_ray_actors.trials import Request, RoleSetup, Trials
+from hc_ray_actors.trials import RoleSetup, Trials
 from tests.bench import driver, null_world
 
 
@@ -24,16 +24,16 @@ async def test_the_end_of_a_trial_tells_only_what_is_new_and_its_wait_for_a_verd
     (key,), (task,), engine = plan.trials, plan.taken, plan.config.engine
     setup = RoleSetup(engine=engine, endpoints=(Endpoint(base_urls=(), model="null"),), profile=null_world.PROFILE,
                       digest="null")  # fmt: skip
-    trials = Trials("t", null_world.LIMITS, None)
+    trials = Trials("t", None)
     await trials.arrange({"null": setup}, {"here": Station(null_world._Sandboxes("null", None, None))})
     record = Record(key, task, plan, null_world.LIMITS)
-    handed = await trials.start(Request(key=key, task=task, budget=key.budget))
+    handed = await trials.start(key, task)
     record.submitted(handed.submission, handed.outcome)
     await asyncio.sleep(1)
     record.enter("solving")
     ended = await trials.resume(key.name, False)
     await trials.stop()
-    assert handed.outcome and (ended.kind, ended.outcome, ended.changed["bits"]) == ("finished", None, (False,))
+    assert handed.outcome and (ended.submission, ended.outcome, ended.changed["bits"]) == (None, None, (False,))
     assert not {"exchanges", "candidates", "matrix", "suite", "differences"} & ended.changed.keys()
     record.ended(None, ended.changed)
     assert record.outcome == handed.outcome.model_copy(update=ended.changed)

@@ -92,7 +92,7 @@ async def test_a_trial_never_sends_completions_to_a_server_that_lost_them_since_
         config, profile, digest = role_model(engine(server))
         endpoint = await Engine(config).start()
     setup = RoleSetup(engine=config, endpoints=(endpoint,), profile=profile, digest=digest)
-    trials = Trials("t", {}, None)
+    trials = Trials("t", None)
     await trials.arrange({"solver": setup}, {})
     with pytest.raises(EngineError, match=f"{NAME} no longer supports completions"):
         trials.role("solver", 0)

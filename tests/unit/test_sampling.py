@@ -104,7 +104,7 @@ async def test_an_engine_sends_the_sampling_that_its_plan_says() -> None:
         endpoint = await Engine(engine).start()
         setup, trials = (
             RoleSetup(engine=engine, endpoints=(endpoint,), profile=profile, digest=digest),
-            Trials("t", {}, None),
+            Trials("t", None),
         )
         await trials.arrange({"solver": setup}, {})
         asked = len(server.bodies())
@@ -121,7 +121,7 @@ async def test_two_roles_at_one_address_keep_their_own_sampling_which_is_part_of
         endpoint = Endpoint(base_urls=("http://127.0.0.1:1/v1",), model="m", capabilities={"sampling": sampling})
         engine = EngineConfig(kind="openai", base_url="http://127.0.0.1:1/v1", model="m")
         setups[role] = RoleSetup(engine=engine, endpoints=(endpoint,), profile=Profile(), digest="d")
-    trials = Trials("t", {}, None)
+    trials = Trials("t", None)
     await trials.arrange(setups, {})
     assert trials.role("tester", 0).model is not trials.role("solver", 0).model
     assert trials.role("tester", 0).model is trials.role("tester", 0).model

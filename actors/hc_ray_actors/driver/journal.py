@@ -184,13 +184,9 @@ class Lease:
         """Write to the directory inside this. Raises ``StoreError``, and nothing is written, when a newer owner has
         taken over."""
         with self._locked():
-            self.check()
+            if self._lost():
+                raise StoreError(f"{self._store.root}: another hc-ray process took over this sweep; this one stops")
             yield
-
-    def check(self) -> None:
-        """Raises ``StoreError`` when a newer owner has taken over."""
-        if self._lost():
-            raise StoreError(f"{self._store.root}: another hc-ray process took over this sweep; this one stops")
 
     def release(self) -> None:
         """Let the directory go; a later start need not wait. A newer owner's lease is left alone. Raises ``StoreError``

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from hc_ray.domain.errors import ConfigError, InfrastructureError, PlatformError
 from hc_ray.domain.task import Task
-from hc_ray.domain.value import Value
 from hc_ray.sandboxes.docker.availability import Availability
 from hc_ray_actors.address import running_cluster
 from hc_ray_actors.backends import Backends
@@ -22,12 +21,9 @@ LOOK_SECONDS = 60.0
 """How long a node may take to say what it can do."""
 
 
-class SeenNode(Value):
+class SeenNode(Member):
     """A node of the cluster, as the plan lists it."""
 
-    name: str
-    address: str
-    slots: dict[str, float]
     faults: dict[str, str] = {}
     """Backend → why it does not work there."""
     left_out: str = ""
@@ -86,7 +82,7 @@ def look(cluster: Cluster, sandbox: str) -> tuple[SeenNode, ...]:
 
 async def _look(cluster: Cluster, backends: tuple[str, ...]) -> tuple[SeenNode, ...]:
     async def at(member: Member) -> SeenNode:
-        node = SeenNode(name=member.name, address=member.address, slots=member.slots)
+        node = SeenNode(**dict(member))
         probe = cluster.spawn(NodeProbe, node=member.id)
         try:
             seen: NodeReport = await asyncio.wait_for(probe.report(backends), LOOK_SECONDS)

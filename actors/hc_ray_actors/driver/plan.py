@@ -35,9 +35,7 @@ from hc_ray_actors.driver.task_choice import (
     with_grading,
     with_network,
 )
-from hc_ray_actors.role_models import Planned, role_model
-
-__all__ = ["Plan", "dataset_folder", "prepare", "role_model", "sealed_folder", "with_grading", "with_network"]
+from hc_ray_actors.role_models import Planned
 
 
 class Plan(Value):
@@ -230,10 +228,8 @@ def _placed(
 
 def _began_with(out: str) -> str | None:
     """The sandboxes that a sweep directory's trials were made in; None where there is no sweep."""
-    try:
-        return str(json.loads(SweepStore(out).read("sweep.json"))["sandbox"])
-    except FileNotFoundError:
-        return None
+    stored = SweepStore(out).find("sweep.json")
+    return None if stored is None else str(json.loads(stored)["sandbox"])
 
 
 def _trials(

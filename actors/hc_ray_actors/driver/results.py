@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hc_ray import __version__
-from hc_ray.domain.value import digest_of
+from hc_ray.domain.value import digest_of, readable_json
 from hc_ray.engines.speed import known_speed
 from hc_ray.machine.paths import configs_dir
 from hc_ray.reports import report
@@ -31,7 +31,7 @@ def write_sweep(store: SweepStore, plan: Plan, holdout_looks: int) -> None:
     identity = {"config": config, "dataset": plan.dataset, "began": now()}
     store.write(
         "sweep.json",
-        _json(
+        readable_json(
             {
                 "schema_version": 1,
                 "sweep_id": digest_of(identity)[:16],
@@ -83,7 +83,7 @@ def record_engines(store: SweepStore, roles: Mapping[str, RoleSetup]) -> None:
     known = {setup.engine.label: known_speed(setup.engine) for setup in roles.values()}
     speeds = {name: speed.model_dump(mode="json") for name, speed in known.items() if speed}
     if sweep.get("engines") != seen or sweep.get("speeds") != speeds:
-        store.write("sweep.json", _json({**sweep, "engines": seen, "speeds": speeds}))
+        store.write("sweep.json", readable_json({**sweep, "engines": seen, "speeds": speeds}))
 
 
 def versions() -> dict[str, str | None]:
@@ -115,10 +115,6 @@ def derive(store: SweepStore) -> dict[str, Any]:
     return summary
 
 
-def count_unscored(summary: Mapping[str, Any]) -> int:
-    return sum(config["unscored"] for config in summary["configs"])
-
-
 def default_tracking_uri(out: str) -> str:
     """SQLite beside the sweep's folder, shared by sweeps of the same parent so that they can be compared; below
     ``runs`` where the sweep directory is not on this machine's disk."""
@@ -129,7 +125,3 @@ def default_tracking_uri(out: str) -> str:
 def absolute(out: str) -> str:
     """A sweep directory as a process in another working directory finds it."""
     return out if "://" in out else str(Path(out).expanduser().absolute())
-
-
-def _json(data: Any) -> bytes:
-    return json.dumps(data, indent=1, ensure_ascii=False).encode()

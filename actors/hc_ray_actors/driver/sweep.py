@@ -28,11 +28,9 @@ from hc_ray_actors.driver.crew.roster import Broken
 from hc_ray_actors.driver.estimate import remember_rate
 from hc_ray_actors.driver.journal import Journal, Lease
 from hc_ray_actors.driver.leak_scan import LeakScan
-from hc_ray_actors.driver.nodes import joined
 from hc_ray_actors.driver.plan import Plan, prepare
-from hc_ray_actors.driver.resumption import stored_config
 from hc_ray_actors.driver.signals import Signals
-from hc_ray_actors.driver.steps import tell_step
+from hc_ray_actors.driver.task_choice import dataset_home
 from hc_ray_actors.driver.tracking import Tracking
 from hc_ray_actors.driver.trial_driver import Journeys
 from hc_ray_actors.driver.trial_record import tokens as tokens_of
@@ -46,7 +44,7 @@ several answers at a time, one of style ``loop`` for one, and then works in its 
 CLOSING_SECONDS = 10.0
 """How long a process of trials that was stopped is waited for, for its last events."""
 
-__all__ = ["Plan", "SweepSummary", "joined", "prepare", "run", "stored_config"]
+__all__ = ["Plan", "SweepSummary", "prepare", "run"]
 
 
 class SweepSummary(Value):
@@ -78,9 +76,9 @@ def run(
     address: str | None = None,
 ) -> SweepSummary:
     """Run what is missing of a plan. ``max_trials`` bounds the trials of this call; once they have cost ``max_tokens``
-    none starts; ``sleep`` waits so many seconds before each. SIGINT and SIGTERM stop cleanly: nothing half-done is
-    committed, everything started is ended. Raises ``KeyboardInterrupt`` where one comes again while that takes longer
-    than ``cleanup.PATIENCE``."""
+    none starts; ``sleep`` waits so many seconds before each. A ``cluster`` that is given is not closed. SIGINT and
+    SIGTERM stop cleanly: nothing half-done is committed, everything started is ended. Raises ``KeyboardInterrupt``
+    where one comes again while that takes longer than ``cleanup.PATIENCE``."""
     sweep = _Sweep(plan, events, cluster, max_tokens)
     try:
         todo = sweep.todo(max_trials)
@@ -97,6 +95,9 @@ def run(
 class _Sweep:
     def __init__(self, plan: Plan, events: Events, cluster: Cluster | None, max_tokens: int | None) -> None:
         self._plan, self._watcher, self._cluster, self._max_tokens = plan, events, cluster, max_tokens
+        self._own_cluster: RayCluster | None = None
+        self._doing = getattr(events, "doing", lambda step: None)
+        """Tells a watcher with a place for it what is done from now on: a person sees why the command goes on."""
         self._store = SweepStore(plan.out)
         self._lease = Lease(self._store)
         self._journal = Journal(self._store, self._lease)
@@ -126,12 +127,12 @@ class _Sweep:
     def start_cluster(self, address: str | None) -> None:
         if self._cluster is None:
             slots = self._plan.config.sandbox_slots
-            self._cluster = RayCluster(address=address, slots={SANDBOX: slots} if slots else None)
+            self._cluster = self._own_cluster = RayCluster(address=address, slots={SANDBOX: slots} if slots else None)
 
     def close(self) -> None:
-        if self._cluster is not None:
-            tell_step(self._watcher, "ending the processes of this sweep")
-            self._cluster.close()
+        if self._own_cluster is not None:
+            self._doing("ending the processes of this sweep")
+            self._own_cluster.close()
         with contextlib.suppress(StoreError):  # a full disk: the next start sees that this process is gone
             self._lease.release()
 
@@ -148,7 +149,7 @@ class _Sweep:
                 with signals.cancelling():
                     await self._crew.open()
                     results.record_engines(self._store, self._crew.roles())
-                    self._tracking.begin(self._cluster)
+                    self._tracking.begin()
                     self._pumps = [asyncio.ensure_future(self._pump_events(post)) for post in self._crew.trials]
                     await self._drive(todo, sleep, self._crew)
         except asyncio.CancelledError:
@@ -161,13 +162,13 @@ class _Sweep:
             self._problems.append(f"{fault}; committed trials are kept; to continue, add --resume")
         finally:
             if self._crew is not None:
-                tell_step(self._watcher, "closing sandboxes and engines")
+                self._doing("closing sandboxes and engines")
             await self._close_trials()
         if self._crew is not None and self._crew.renewed:
             self._problems.append(f"processes of the sweep that died and were restarted: {self._crew.renewed}")
-        tell_step(self._watcher, "writing the report and the tables")
+        self._doing("writing the report and the tables")
         summary = self._derive()
-        tell_step(self._watcher, "scanning the results for hidden tests")
+        self._doing("scanning the results for hidden tests")
         try:
             await self._leaks.rest([canonical_json(summary).encode()])
         except InfrastructureError:
@@ -177,7 +178,7 @@ class _Sweep:
         return SweepSummary(
             out=self._plan.out,
             done=len(self._store.finished() & {key.name for key in self._plan.trials}),
-            unscored=results.count_unscored(summary),
+            unscored=sum(config["unscored"] for config in summary["configs"]),
             interrupted=interrupted,
             signalled=signals.seen > 0,
             stopped=stopped,
@@ -198,9 +199,7 @@ class _Sweep:
         asked = [key for key in todo if key.agent not in WITHOUT_MODEL]
         if self._plan.split != "holdout" or not asked:
             return 0
-        folder = Path(self._plan.dataset)
-        home = folder.parent if (folder / "task.toml").is_file() else folder
-        record_look(home, sweep=self._plan.out, trials=len(asked))
+        record_look(dataset_home(Path(self._plan.dataset)), sweep=self._plan.out, trials=len(asked))
         return 1
 
     def _width(self) -> int:
@@ -263,7 +262,7 @@ class _Sweep:
         if broken:
             self._problems.append(f"not exported to MLflow; {later}")
             return None
-        tell_step(self._watcher, "exporting to MLflow")
+        self._doing("exporting to MLflow")
         try:
             if signals.seen and not interrupted:  # it came while the report was written
                 raise asyncio.CancelledError

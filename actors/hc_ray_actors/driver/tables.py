@@ -56,20 +56,13 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: canonical_json(value) if isinstance(value, dict | list) else value for name, value in row.items()}
 
 
-def _read(store: SweepStore, path: str) -> bytes | None:
-    try:
-        return store.read(path)
-    except FileNotFoundError:
-        return None
-
-
 def _candidates(store: SweepStore, folder: str) -> Iterator[dict[str, Any]]:
-    if data := _read(store, f"{folder}/candidates.json"):
+    if data := store.find(f"{folder}/candidates.json"):
         yield from json.loads(data)
 
 
 def _tests(store: SweepStore, folder: str) -> Iterator[dict[str, Any]]:
-    if not (data := _read(store, f"{folder}/suite.json")):
+    if not (data := store.find(f"{folder}/suite.json")):
         return
     suite = Suite.model_validate_json(data)
     verdicts = {verdict.id: verdict for verdict in suite.gate}
@@ -85,12 +78,12 @@ def _tests(store: SweepStore, folder: str) -> Iterator[dict[str, Any]]:
 
 
 def _matrix(store: SweepStore, folder: str) -> Iterator[dict[str, Any]]:
-    if data := _read(store, f"{folder}/matrix.parquet"):
+    if data := store.find(f"{folder}/matrix.parquet"):
         yield from read_parquet(data)
 
 
 def _turns(store: SweepStore, folder: str) -> Iterator[dict[str, Any]]:
-    if not (data := _read(store, f"{folder}/trajectory.json")):
+    if not (data := store.find(f"{folder}/trajectory.json")):
         return
     for subagent in json.loads(data)["subagent_trajectories"]:
         for step in subagent["steps"]:

@@ -1,8 +1,9 @@
 """Which tasks a sweep runs: a dataset's folder, its fixed split, what the config names, what the sandboxes take."""
 
 import fnmatch
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import ConfigError, DatasetError
@@ -13,6 +14,7 @@ from hc_ray.machine.paths import configs_dir, data_root
 from hc_ray.tasks.vocabulary import Vocabulary, benchmark
 from hc_ray_actors import verifiers
 from hc_ray_actors.backends import Choice, open_place
+from hc_ray_actors.verifiers import SealedDataset
 
 
 def dataset_folder(name: str) -> Path:
@@ -31,10 +33,24 @@ def sealed_folder(dataset: Path) -> Path:
     return data_root() / "sealed" / digest_of(str(dataset))[:16]
 
 
+def sealed_dataset(sweep: Mapping[str, Any], without: str) -> tuple[Path, SealedDataset]:
+    """The dataset of a sweep that has ended, sealed as it is now, and its folder. Raises ``DatasetError`` where it is
+    gone; ``without``: what cannot be done then."""
+    folder = Path(sweep["dataset"])
+    if not folder.is_dir():
+        raise DatasetError(f"{folder}: the dataset of this sweep no longer exists, so {without}")
+    return folder, verifiers.seal(folder, data_root() / "public", sealed_folder(folder))
+
+
+def dataset_home(folder: Path) -> Path:
+    """The folder in which a dataset's split lies, given the dataset or one of its tasks: a task's own folder belongs to
+    the split of the dataset it lies in, and is no way around a holdout."""
+    return folder.parent if (folder / "task.toml").is_file() else folder
+
+
 class Split(Value):
     """The fixed split of a dataset."""
 
-    dev: frozenset[str]
     holdout: frozenset[str]
     looks: int
 
@@ -42,8 +58,7 @@ class Split(Value):
 def fixed_split(config: SweepConfig, folder: Path, tasks: tuple[Task, ...], *, refines: bool) -> Split | None:
     """The fixed split of a dataset, checked against the tasks as they are. ``refines``: some config asks for further
     verdicts."""
-    # A task's own folder belongs to the split of the dataset it lies in: one task is no way around a holdout.
-    home = folder.parent if (folder / "task.toml").is_file() else folder
+    home = dataset_home(folder)
     split = verifiers.load_split(home)
     asks_model = set(config.agents) - WITHOUT_MODEL
     if config.split == "all" and asks_model:
@@ -66,7 +81,7 @@ def fixed_split(config: SweepConfig, folder: Path, tasks: tuple[Task, ...], *, r
         raise ConfigError(
             f"{folder.name} is a holdout task: a model runs on it only with --split holdout, and the look is counted"
         )
-    return Split(dev=frozenset(split.dev), holdout=frozenset(split.holdout), looks=verifiers.count_looks(home))
+    return Split(holdout=frozenset(split.holdout), looks=verifiers.count_looks(home))
 
 
 def select(

@@ -3,7 +3,7 @@ under way wait for it, and all get its evidence."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from functools import partial
 
 from hc_ray.domain.config import RetryConfig
 from hc_ray.domain.errors import ControlError
@@ -45,17 +45,12 @@ class Chores:
 
     def __init__(self, retries: RetryConfig, crew: Crew, *, tell: Callable[[str, Attempt, str], None]) -> None:
         self._retries, self._crew, self._tell = retries, crew, tell
-        self._images: dict[str, _Chore] = {}
-        self._controls: dict[str, _Chore] = {}
+        self._chores: dict[tuple[Stage, str], _Chore] = {}
 
     async def image(self, task: Task, record: Record) -> None:
         """The task's image is ready on some node. One that could not be made is not tried again in this sweep. Raises
         what its last attempt raised."""
-
-        async def make() -> None:
-            await self._crew.prepare(task)
-
-        await self._share(self._images, task.digest, "environment", task, make, record)
+        await self._share("environment", task, partial(self._crew.prepare, task), record)
 
     async def control(self, task: Task, record: Record, slot: Slot) -> None:
         """The task's own reference passes. Raises ``ControlError`` where it does not, and what its last attempt raised
@@ -66,26 +61,24 @@ class Chores:
             if verdict.passed is False:
                 raise ControlError(f"the task's own reference solution does not pass: {verdict.cause}")
 
-        known = self._controls.get(task.digest)
+        known = self._chores.get(("control", task.digest))
         if known is not None and known.broken():
-            del self._controls[task.digest]
-        await self._share(self._controls, task.digest, "control", task, look, record, slot)
+            del self._chores["control", task.digest]
+        await self._share("control", task, look, record, slot)
 
     async def _share(
         self,
-        shelf: dict[Any, _Chore],
-        name: Any,
         stage: Stage,
         task: Task,
         work: Callable[[], Awaitable[None]],
         record: Record,
         slot: Slot | None = None,
     ) -> None:
-        chore = shelf.get(name)
+        chore = self._chores.get((stage, task.digest))
         if chore is _WELL:
             return
         if chore is None:
-            chore = shelf[name] = _Chore()
+            chore = self._chores[stage, task.digest] = _Chore()
             chore.task = asyncio.ensure_future(self._persist(chore, stage, task, work))
         assert chore.task is not None
         waiting = asyncio.shield(chore.task)
@@ -95,7 +88,7 @@ class Chores:
             for attempt in chore.attempts:
                 record.note(attempt)
         if not chore.attempts:
-            shelf[name] = _WELL
+            self._chores[stage, task.digest] = _WELL
 
     async def _persist(self, chore: _Chore, stage: Stage, task: Task, work: Callable[[], Awaitable[None]]) -> None:
         def note(attempt: Attempt) -> None:
@@ -107,7 +100,7 @@ class Chores:
 
     async def close(self) -> None:
         """End what no trial waits for any more."""
-        left = [chore.task for chore in (*self._images.values(), *self._controls.values()) if chore.task]
+        left = [chore.task for chore in self._chores.values() if chore.task]
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)

@@ -47,10 +47,8 @@ class Tracking:
             self._tracker = self._spawned(cluster)
             self._following = asyncio.ensure_future(self._follow())
 
-    def begin(self, cluster: Cluster) -> None:
+    def begin(self) -> None:
         """Follow the sweep from now on."""
-        if self._tracker is None:
-            self.prepare(cluster)
         if self._tracker is not None:
             self._begun.set()
 

@@ -23,7 +23,7 @@ from hc_ray_actors.driver.journal import Lease
 from hc_ray_actors.driver.plan import Plan
 from hc_ray_actors.driver.task_setup import Chores
 from hc_ray_actors.driver.trial_record import Record, now, waits_for_verdict
-from hc_ray_actors.trials import Request, Step
+from hc_ray_actors.trials import Step
 
 T = TypeVar("T")
 
@@ -59,7 +59,9 @@ class Journeys:
         """One trial from its start to its committed result. Raises ``Broken``, ``StoreError`` and ``LeakError``: the
         sweep ends."""
         task = self._tasks[key.task_digest]
-        earlier = self._earlier(key)
+        earlier = None
+        if key.name in self._retried:
+            earlier = TrialResult.model_validate_json(self._store.read(f"trials/{key.name}/result.json"))
         record = Record(key, task, self._plan, self._crew.limits, earlier=earlier)
         broken: Broken | None = None
         try:
@@ -83,11 +85,6 @@ class Journeys:
         if broken is not None:
             raise broken
         return result
-
-    def _earlier(self, key: TrialKey) -> TrialResult | None:
-        if key.name not in self._retried:
-            return None
-        return TrialResult.model_validate_json(self._store.read(f"trials/{key.name}/result.json"))
 
     def _give_up(self, record: Record, error: Exception) -> None:
         """Unscored. What failed is in the record already, unless it was never an attempt."""
@@ -130,9 +127,8 @@ class Journeys:
         """What an earlier start handed in and could not have graded: no model is asked a second time for it."""
         if earlier is None or not waits_for_verdict(earlier) or task.grading == "shared":
             return None  # with shared grading, what was handed in lived and is gone
-        try:
-            tar = self._store.read(f"trials/{key.name}/artifacts/submission.tar")
-        except FileNotFoundError:
+        tar = self._store.find(f"trials/{key.name}/artifacts/submission.tar")
+        if tar is None:
             return None
         found = Submission.of(tar, id=f"{key.name}-0", trial=key.name, task_digest=task.digest)
         # Another digest: it was lost half-written, with the machine's power.
@@ -171,8 +167,7 @@ class Journeys:
 
         async def solve() -> Step:
             record.begin()
-            request = Request(key=key, task=task, budget=key.budget)
-            step: Step = await trials.call(lambda actor: actor.start(request))
+            step: Step = await trials.call(lambda actor: actor.start(key, task))
             if step.fault is not None:
                 raise Failed(step.fault)
             return step
@@ -203,9 +198,7 @@ class Journeys:
     async def _let_go(self, key: TrialKey) -> None:
         """End a parked trial; one whose process is gone has ended."""
         with contextlib.suppress(InfrastructureError):
-            await self._crew.trials_of(key.task_digest).call(
-                lambda actor: actor.fail(key.name, "no verdict could be had")
-            )
+            await self._crew.trials_of(key.task_digest).call(methodcaller("resume", key.name, None))
 
     async def _judge(self, task: Task, submission: Submission, record: Record, slot: Slot) -> None:
         """A verdict is believed only of a task whose own reference passes; a pass no more than a fail, or a broken task
@@ -220,10 +213,8 @@ class Journeys:
         keeps_output = task.digest not in self._plan.holdout  # sealed, and of dev tasks only
 
         def graded() -> Awaitable[Any]:
-            if solve:
-                work = self._crew.verify(task, lambda verifier: verifier.grade_reference(task, keeps_output))
-            elif submission is None:
-                work = self._crew.verify(task, lambda verifier: verifier.grade(task, None, keeps_output))
+            if submission is None:
+                work = self._crew.verify(task, lambda verifier: verifier.grade(task, None, keeps_output, solve))
             else:
                 work = self._crew.verify_near(
                     task, submission, lambda verifier, known: verifier.grade(task, known, keeps_output)

@@ -52,17 +52,13 @@ def plain(record: Record, packed: Mapping[str, bytes]) -> list[bytes]:
     if record.outcome is not None:
         kept += [
             readable_json(matrix_rows(record.outcome)),
-            readable_json([one.model_dump(mode="json") for one in _asked(record)]),
+            readable_json([one.model_dump(mode="json") for one in record.outcome.exchanges]),
         ]
     if record.key.agent not in WITHOUT_MODEL:
         tars = [submission.tar for submission in record.submissions]
         tars += record.outcome.differences.values() if record.outcome else ()
         kept += dict.fromkeys(tars)  # what is handed in is mostly the whole difference of a candidate, too
     return kept
-
-
-def _asked(record: Record) -> tuple[Any, ...]:
-    return record.outcome.exchanges if record.outcome else ()
 
 
 async def keep(store: SweepStore, lease: Lease, record: Record, packed: Mapping[str, bytes]) -> None:

@@ -135,14 +135,10 @@ class Record:
             occurred_at=last.at,
         )
 
-    @property
-    def passed(self) -> bool | None:
-        """The headline is the first verdict's."""
-        return bool(self.verdicts[0].passed) if self.verdicts else None
-
     def result(self) -> TrialResult:
-        passed = self.passed
+        """Its headline is the first verdict's."""
         first = self.verdicts[0] if self.verdicts else None
+        passed = None if first is None else bool(first.passed)
         return TrialResult(
             task_name=self.key.task,
             trial_name=self.key.name,

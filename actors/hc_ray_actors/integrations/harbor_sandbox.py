@@ -34,7 +34,7 @@ _GRACE, _MACHINERY = 30.0, 600.0
 
 
 class HarborPlace:
-    """``ports.SandboxPlace`` in a Harbor environment, of which it uses ``exec``, ``upload_dir``, ``upload_file`` and
+    """``ports.MakesSandboxes`` in a Harbor environment, of which it uses ``exec``, ``upload_dir``, ``upload_file`` and
     ``download_file``."""
 
     def __init__(self, environment: Any, workdir: str) -> None:
@@ -61,18 +61,6 @@ class HarborPlace:
 
     async def create(self, task: Task, name: str, *, network: bool = False) -> "HarborSandbox":
         return HarborSandbox(self)
-
-    async def prepare(self, task: Task) -> None:
-        """The environment stands already."""
-
-    def refuses(self, task: Task) -> str | None:
-        return None
-
-    def limits(self) -> Mapping[str, str]:
-        return {}
-
-    async def close(self) -> None:
-        """The environment is Harbor's to end."""
 
     async def leave(self, *, handed_in: bool) -> None:
         """Bring back what is to be graded (what was handed in, or else what the last lineage left; the untouched
@@ -163,11 +151,8 @@ class HarborSandbox:
         not yet; None: the untouched environment. ``keeps``: whether what is done in it is to last."""
         self.place, self.state, self.keeps = place, state, keeps
         self.mark = place.new_mark()
+        self.workdir = place.workdir
         self.ran = self._holds_lock = False
-
-    @property
-    def workdir(self) -> str:
-        return self.place.workdir
 
     @contextlib.asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:

@@ -3,12 +3,8 @@ context are told. Knows Harbor by what it is handed alone."""
 
 import asyncio
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
-
-import yaml
-from pydantic import ValidationError
 
 from hc_ray.agent.role import Exchange, RoleModel, together
 from hc_ray.domain.candidate import Submission
@@ -39,28 +35,17 @@ SECONDS = 86_400.0
 _DIRECT = "the model's context is too small for an agent that works in Harbor's environment: it needs 4,096 tokens"
 
 
-def settings(file: str | None, engine: Mapping[str, Any], more: Mapping[str, Any]) -> SweepConfig:
-    """The settings of the agent: those of a YAML file as of a sweep, ``engine``'s and dotted keys. Raises
-    ``ConfigError`` in one line."""
-    try:
-        data = yaml.safe_load(Path(file).expanduser().read_text("utf-8")) if file else {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{file}: cannot be read: {str(error).splitlines()[0]}") from None
-    try:
-        data = changed(data or {}, {f"engine.{key}": value for key, value in engine.items()} | dict(more))
-        config = SweepConfig.model_validate(changed(data, ONE_LINEAGE))
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise ConfigError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+def settings(config: SweepConfig) -> SweepConfig:
+    """The settings of the agent, by those that were given. Raises ``ConfigError``."""
     given = config.engine.model_fields_set
     if "kind" not in given or (config.engine.kind == "openai" and not (config.engine.urls and "model" in given)):
         raise ConfigError(
             "name the server and its model: --base-url URL -m openai/MODEL, or `engine` in the config file"
         )
+    own: dict[str, Any] = dict(ONE_LINEAGE)
     if "default_timeout_sec" not in config.budget.model_fields_set:
-        config = SweepConfig.model_validate(changed(config.model_dump(exclude_unset=True),
-                                                    {"budget.default_timeout_sec": SECONDS}))  # fmt: skip
-    return config
+        own["budget.default_timeout_sec"] = SECONDS
+    return SweepConfig.model_validate(changed(config.model_dump(exclude_unset=True), own))
 
 
 class _Roles:

@@ -100,7 +100,7 @@ class Workshop:
                 choice = await asyncio.to_thread(choose, self._config.sandbox, [task])
                 sandboxes = Sandboxes(choice.backend, None, self._config.sandbox_slots)
                 self._opened.push_async_callback(sandboxes.close_all)
-                self._place = RemotePlace({"here": Station(sandboxes)}, {})
+                self._place = RemotePlace({"here": Station(sandboxes)})
             return FilledPlace(self._place, tar)
 
     async def generate_tests(self, workspace: Folder, instruction: Asked) -> dict[str, Any]:

@@ -114,11 +114,10 @@ def _member(path: str, name: str, at: int) -> Member | str:
 
 
 class FilledPlace:
-    """``ports.SandboxPlace`` whose sandboxes hold a workspace from the beginning."""
+    """``ports.MakesSandboxes`` whose sandboxes hold a workspace from the beginning."""
 
     def __init__(self, place: RemotePlace, tar: bytes) -> None:
         self._place, self._tar = place, tar
-        self.prepare, self.refuses, self.limits, self.close = place.prepare, place.refuses, place.limits, place.close
 
     async def create(self, task: Task, name: str, *, network: bool = False) -> Sandbox:
         sandbox = await self._place.create(task, name, network=network)

@@ -14,7 +14,7 @@ from hc_ray_actors.trials import RoleSetup, Trials
 async def answering(models: Mapping[RoleName, Planned]) -> AsyncIterator[dict[RoleName, RoleModel]]:
     """The roles of these models, with their engines started; they are stopped when the context ends."""
     engines = {config: Engine(config) for config, _, _ in models.values()}
-    trials = Trials("", {}, None)
+    trials = Trials("", None)
     try:
         endpoints = {config: await engine.start() for config, engine in engines.items()}
         setups: dict[RoleName, RoleSetup] = {

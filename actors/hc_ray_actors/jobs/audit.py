@@ -5,31 +5,31 @@ What the auditor saw of each end state is kept under the sealed root, so that an
 it was, and one of another tester's suites grades no candidate twice. Of a holdout nothing is kept or told but sums."""
 
 import asyncio
-import json
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from hc_ray.domain.errors import ConfigError, DatasetError, InfrastructureError, OutputError
+from hc_ray.domain.errors import ConfigError, InfrastructureError, OutputError
 from hc_ray.domain.suite import SelfTest
-from hc_ray.domain.value import digest_of
+from hc_ray.domain.task import Task
+from hc_ray.domain.value import digest_of, readable_json
 from hc_ray.machine.paths import data_root
 from hc_ray.reports.report import read_sweep
 from hc_ray.reports.status import status_of
 from hc_ray.stores.sweep_directory import SweepStore, sweep_at
 from hc_ray_actors import verifiers
-from hc_ray_actors.driver.plan import sealed_folder, with_network
+from hc_ray_actors.backends import choose, open_place
+from hc_ray_actors.driver.task_choice import dataset_home, sealed_dataset, sealed_folder, with_network
 from hc_ray_actors.jobs.audit_subjects import (
     NO_FILES,
     Audit,
     Outcome,
     Subject,
-    dataset_home,
     read_subjects,
 )
 from hc_ray_actors.jobs.audit_summary import summarise
-from hc_ray_actors.sandboxes import choose
 from hc_ray_actors.verifiers import audit as figures
 from hc_ray_actors.verifiers import exposure
 
@@ -38,6 +38,7 @@ REPEATS = 3
 """Runs on the reference and on the untouched environment."""
 
 Told = Callable[[str], None]
+LookAt = Callable[[Task, exposure.State, exposure.Look], Awaitable[exposure.Seen]]
 
 
 def prepare(out: str, *, self_tests: bool = True, split: str = "dev") -> Audit:
@@ -51,11 +52,8 @@ def prepare(out: str, *, self_tests: bool = True, split: str = "dev") -> Audit:
     if own != split:
         remedy = "audit it with --split holdout (a counted look)" if own == "holdout" else "leave out --split"
         raise ConfigError(f"{out}: this sweep ran on {own}: {remedy}")
-    folder = Path(sweep["dataset"])
-    if not folder.is_dir():
-        raise DatasetError(f"{folder}: the dataset of this sweep no longer exists, so the sweep cannot be audited")
-    sealed_root, home = sealed_folder(folder), dataset_home(folder)
-    sealed = verifiers.seal(folder, data_root() / "public", sealed_root)
+    folder, sealed = sealed_dataset(sweep, "the sweep cannot be audited")
+    home = dataset_home(folder)
     fixed = verifiers.load_split(home)
     swept = {task["digest"] for task in sweep["tasks"]}
     tasks = {
@@ -71,7 +69,7 @@ def prepare(out: str, *, self_tests: bool = True, split: str = "dev") -> Audit:
         out=out,
         split=own,
         backend=choose(sweep["sandbox"]).backend,
-        sealed_root=str(sealed_root),
+        sealed_root=str(sealed_folder(folder)),
         home=str(home),
         subjects=subjects,
         trials=trials,
@@ -87,20 +85,26 @@ def run(audit: Audit, *, told: Told = lambda line: None) -> tuple[dict[str, Any]
     began = time.monotonic()
     outcome = asyncio.run(measured(audit, told))
     summary = {**summarise(audit, outcome), "seconds": round(time.monotonic() - began, 1)}
-    SweepStore(audit.out).write(FILE, json.dumps(summary, indent=1).encode())
+    SweepStore(audit.out).write(FILE, readable_json(summary))
     return summary, outcome
 
 
 async def measured(audit: Audit, told: Told = lambda line: None) -> Outcome:
     """Look at every end state of every task."""
-    audits = verifiers.Audits(audit.backend, audit.sealed_root, keep=audit.split != "holdout")
+    place = open_place(audit.backend, data_root() / "public", label="audit")
+    auditor = exposure.Auditor(sealed_root=Path(audit.sealed_root), place=place, keep=audit.split != "holdout")
+    slots = max(1, (os.cpu_count() or 2) // 2)
     # As many tasks at once as there are slots, and one more to fill the gaps between their steps.
-    free, done = asyncio.Semaphore(audits.slots + 1), 0
+    looking, free, done = asyncio.Semaphore(slots), asyncio.Semaphore(slots + 1), 0
+
+    async def look(task: Task, state: exposure.State, asked: exposure.Look) -> exposure.Seen:
+        async with looking:
+            return await auditor.look(task, state, asked)
 
     async def one(subject: Subject) -> Outcome:
         nonlocal done
         async with free:
-            outcome = await _task(audits, subject)
+            outcome = await _task(look, subject)
         done += 1
         told(f"{done} of {len(audit.subjects)} tasks, {outcome.sandboxes} sandboxes")
         return outcome
@@ -111,7 +115,7 @@ async def measured(audit: Audit, told: Told = lambda line: None) -> Outcome:
     except ExceptionGroup as faults:
         raise faults.exceptions[0] from None
     finally:
-        await audits.close_all()
+        await place.close()
     found = [task.result() for task in running]
     return Outcome(
         evidence=tuple(one for outcome in found for one in outcome.evidence),
@@ -121,15 +125,15 @@ async def measured(audit: Audit, told: Told = lambda line: None) -> Outcome:
     )
 
 
-async def _task(audits: verifiers.Audits, subject: Subject) -> Outcome:
+async def _task(look_at: LookAt, subject: Subject) -> Outcome:
     """All that is looked at of one task: the reference first, since without it nothing else can be believed."""
     task, tests = subject.task, named_tests(subject)
     wide = exposure.Look(tests=tests, repeats=REPEATS)
     once = wide.model_copy(update={"repeats": 1})
     suites = tuple(audited_suite(subject, number) for number in range(len(subject.suites)))
     try:
-        reference = await audits.look(task, exposure.State(kind="reference"), wide)
-        untouched = await audits.look(task, exposure.State(kind="untouched"), wide)
+        reference = await look_at(task, exposure.State(kind="reference"), wide)
+        untouched = await look_at(task, exposure.State(kind="untouched"), wide)
     except InfrastructureError as fault:
         evidence = figures.Evidence(task=task.name, suites=suites, unmeasured=str(fault))
         return Outcome(evidence=(evidence,), verdicts={task.name: {}}, lost=1, sandboxes=0)
@@ -140,7 +144,7 @@ async def _task(audits: verifiers.Audits, subject: Subject) -> Outcome:
     states = [exposure.State(kind="empty"), exposure.State(kind="stub")] if tests else []
     states += [exposure.State(kind="candidate", files=files, tar=subject.differences.get(digest, ""))
                for digest, files in subject.candidates.items()]  # fmt: skip
-    answers = await asyncio.gather(*(_look(audits, subject, state, once) for state in states))
+    answers = await asyncio.gather(*(_look(look_at(task, state, once)) for state in states))
     bits: dict[str, bool | None] = {NO_FILES: untouched.passed}
     for state, answer in zip(states, answers, strict=True):
         if state.kind == "candidate":
@@ -152,12 +156,10 @@ async def _task(audits: verifiers.Audits, subject: Subject) -> Outcome:
     return Outcome(evidence=(evidence,), verdicts={task.name: bits}, lost=lost, sandboxes=_opened(seen))
 
 
-async def _look(
-    audits: verifiers.Audits, subject: Subject, state: exposure.State, look: exposure.Look
-) -> exposure.Seen | None:
+async def _look(look: Awaitable[exposure.Seen]) -> exposure.Seen | None:
     """One look; None where the machinery failed: one end state's trouble is not the audit's."""
     try:
-        return await audits.look(subject.task, state, look)
+        return await look
     except InfrastructureError:
         return None
 

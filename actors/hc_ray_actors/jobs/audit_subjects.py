@@ -4,7 +4,6 @@ import base64
 import json
 from collections import defaultdict
 from collections.abc import Mapping
-from pathlib import Path
 
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.suite import Suite
@@ -37,8 +36,8 @@ class AuditedTrial(Value):
     verdicts: int
     chosen: str | None
     """Id of the candidate handed in last."""
-    candidates: tuple[tuple[str, str, int], ...] = ()
-    """Id, digest of its files (that of none for an answer without a file), tokens; in slot order."""
+    candidates: tuple[tuple[str, str], ...] = ()
+    """Id and digest of its files (that of none for an answer without a file), in slot order."""
 
 
 class Audit(Value):
@@ -106,11 +105,8 @@ def _trial(
 ) -> tuple[AuditedTrial, dict[str, dict[str, str]], dict[str, str]]:
     """A trial, and the files and differences of its candidates by digest. One that is more than text, and whose
     difference was not kept, cannot be put back."""
-    try:
-        data = json.loads(store.read(f"trials/{name}/agent/candidates.json"))
-    except FileNotFoundError:
-        data = []
-    candidates = [Candidate.model_validate(one) for one in data]
+    made = store.find(f"trials/{name}/agent/candidates.json")
+    candidates = [Candidate.model_validate(one) for one in (json.loads(made) if made else ())]
     metadata = result.agent_result.metadata
     selection = metadata.get("selection") or {}
     trial = AuditedTrial(
@@ -120,17 +116,10 @@ def _trial(
         passed=result.passed,
         verdicts=len(metadata.get("bits") or ()),
         chosen=selection.get("chosen"),
-        candidates=tuple(
-            (one.id, digest_of(one.files), one.prompt_tokens + one.completion_tokens) for one in candidates
-        ),
+        candidates=tuple((one.id, digest_of(one.files)) for one in candidates),
     )
     folder = f"trials/{name}/{DIFFERENCES}"
     paths = {path.rpartition("/")[2].removesuffix(".tar"): path for path in store.list(folder)}
     whole = {digest: base64.b64encode(store.read(path)).decode() for digest, path in paths.items()}
     held = {digest_of(one.files): one for one in candidates if one.files}
     return trial, {digest: one.files for digest, one in held.items() if one.all_text or digest in whole}, whole
-
-
-def dataset_home(folder: Path) -> Path:
-    """The folder in which a dataset's split lies, given the dataset or one of its tasks."""
-    return folder.parent if (folder / "task.toml").is_file() else folder

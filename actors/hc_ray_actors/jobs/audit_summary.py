@@ -26,7 +26,7 @@ DEFINITIONS = {
 def summarise(audit: Audit, outcome: Outcome) -> dict[str, Any]:
     """``audit.json``, but for its clock."""
     measured = [one for one in outcome.evidence if not one.unmeasured]
-    pools = pools_of(audit, outcome)
+    pools, states = pools_of(audit, outcome), [state for one in measured for state in one.seen]
     summary: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "split": audit.split,
@@ -35,8 +35,17 @@ def summarise(audit: Audit, outcome: Outcome) -> dict[str, Any]:
         "trials": len(audit.trials),
         "tests_changed": audit.tests_changed,
         "definitions": DEFINITIONS,
-        "tasks": _counts(outcome, measured),
-        "faults": _faults(measured),
+        "tasks": {
+            "audited": len(outcome.evidence),
+            "measured": len(measured),
+            "with_suites": sum(bool(one.suites) for one in outcome.evidence),
+            "with_overlap": sum(bool(figures.informative(one)) for one in measured),
+            "lost_end_states": outcome.lost,
+        },
+        "faults": {
+            "candidates_failing": sum(one.kind == "candidate" and one.passed is False for one in states),
+            "candidates_passing": sum(one.kind == "candidate" and one.passed is True for one in states),
+        },
         "whole": figures.stages(outcome.evidence).model_dump(mode="json"),
         "disagreeing_verdicts": sum(bool(pool["disagrees"]) for pool in pools),
         "sandboxes": outcome.sandboxes,
@@ -44,34 +53,13 @@ def summarise(audit: Audit, outcome: Outcome) -> dict[str, Any]:
     if audit.split == "dev":
         summary["unmeasured"] = {one.task: one.unmeasured for one in outcome.evidence if one.unmeasured}
         summary["suites"] = [
-            {"task": one.task, "key": suite.key, **figures.stages([_only(one, suite)]).model_dump(mode="json")}
+            {"task": one.task, "key": suite.key, **figures.stages([alone]).model_dump(mode="json")}
             for one in outcome.evidence
             for suite in one.suites
+            for alone in [one.model_copy(update={"suites": (suite,)})]
         ]
         summary["pools"] = pools
     return summary
-
-
-def _only(one: figures.Evidence, suite: figures.AuditedSuite) -> figures.Evidence:
-    return one.model_copy(update={"suites": (suite,)})
-
-
-def _counts(outcome: Outcome, measured: list[figures.Evidence]) -> dict[str, int]:
-    return {
-        "audited": len(outcome.evidence),
-        "measured": len(measured),
-        "with_suites": sum(bool(one.suites) for one in outcome.evidence),
-        "with_overlap": sum(bool(figures.informative(one)) for one in measured),
-        "lost_end_states": outcome.lost,
-    }
-
-
-def _faults(measured: list[figures.Evidence]) -> dict[str, int]:
-    seen = [state for one in measured for state in one.seen]
-    return {
-        "candidates_failing": sum(one.kind == "candidate" and one.passed is False for one in seen),
-        "candidates_passing": sum(one.kind == "candidate" and one.passed is True for one in seen),
-    }
 
 
 def pools_of(audit: Audit, outcome: Outcome) -> list[dict[str, Any]]:
@@ -82,7 +70,7 @@ def pools_of(audit: Audit, outcome: Outcome) -> list[dict[str, Any]]:
 def _pool(trial: AuditedTrial, bits: Mapping[str, bool | None]) -> dict[str, Any]:
     """One without a file is the untouched workspace. ``disagrees``: whether what was handed in, graded again from its
     files, got another verdict than its trial; None where the trial had several verdicts, or none."""
-    candidates = [{"id": identity, "passed": bits.get(digest)} for identity, digest, _ in trial.candidates]
+    candidates = [{"id": identity, "passed": bits.get(digest)} for identity, digest in trial.candidates]
     chosen = next((one["passed"] for one in candidates if one["id"] == trial.chosen), None)
     known = chosen is not None and trial.passed is not None and trial.verdicts == 1
     told = {"trial": trial.name, "task": trial.task, "seed": trial.seed, "chosen": trial.passed}

@@ -34,7 +34,7 @@ from hc_ray_actors.driver.plan import anywhere
 from hc_ray_actors.driver.resumption import comparable
 from hc_ray_actors.driver.task_choice import vocabulary_of
 from hc_ray_actors.driver.trial_record import now
-from hc_ray_actors.engine import open_model, spawn_engine
+from hc_ray_actors.engine import located, open_model, spawn_engine
 from hc_ray_actors.jobs.climb_tracking import told
 from hc_ray_actors.jobs.sweep_evaluator import SWEEPS, SweepEvaluator, Watch
 from hc_ray_actors.ray_cluster import RayCluster
@@ -156,22 +156,10 @@ class _Scanned(SweepStore):
         super().write(path, data)
 
 
-class _Lasting:
-    """A cluster that the end of a sweep does not end."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.where, self.here = cluster.where, cluster.here
-        self.members, self.free, self.holders = cluster.members, cluster.free, cluster.holders
-        self.spawn, self.put, self.kill = cluster.spawn, cluster.put, cluster.kill
-
-    def close(self) -> None:
-        """Whoever made the cluster closes it."""
-
-
 async def _answer(config: EngineConfig, cluster: Cluster, prompt: Prompt) -> Completion:
     """By an engine that is up for one question only: beside a sweep it would take the others' memory and cores."""
     engine, profile, _ = role_model(config)
-    actor = spawn_engine(cluster, engine)
+    _, actor = spawn_engine(cluster, located(engine))
     try:
         await furnish(cluster, actor, engine)
         model = open_model(engine, await actor.start(), timeout=request_seconds(engine, profile.context_tokens))
@@ -194,29 +182,25 @@ def run(
     ``KeyboardInterrupt`` on SIGINT and SIGTERM; a resume goes on from there."""
     store = SweepStore(plan.out)
     lease = Lease(store)
-    opened: Cluster | None = None
+    opened: RayCluster | None = None
     try:
         if not store.exists(SETTINGS):
             about = {"schema_version": 1, "given": plan.given, "identity": plan.identity, "began": now()}
             store.write(SETTINGS, readable_json(about))
         if cluster is None:
             cluster = opened = RayCluster(address=address)
-        lasting, config, folders = (
-            _Lasting(cluster),
-            plan.sweep.config,
-            (plan.sweep.public_root, plan.sweep.sealed_root),
-        )
+        up, config, folders = cluster, plan.sweep.config, (plan.sweep.public_root, plan.sweep.sealed_root)
 
         def ask(prompt: Prompt) -> Completion | None:
             try:
-                return asyncio.run(_answer(config.roles.get("meta", config.engine), lasting, prompt))
+                return asyncio.run(_answer(config.roles.get("meta", config.engine), up, prompt))
             except (InfrastructureError, UserError) as fault:
                 note(f"the meta-reasoner's engine gives no answer, so the rules propose: {str(fault).splitlines()[0]}")
                 return None
 
         tasks = verifiers.seal(Path(plan.sweep.dataset), *map(Path, folders)).tasks
         store = _Scanned(plan.out, folders[1])
-        with told(plan.tracked, plan.out, cluster=lasting, sealed_root=folders[1], note=note) as more:
+        with told(plan.tracked, plan.out, cluster=up, sealed_root=folders[1], note=note) as more:
 
             def hear(record: Record) -> None:
                 tell(record)
@@ -224,7 +208,7 @@ def run(
 
             climb = Climb(
                 plan.start, [task.name for task in plan.sweep.taken], plan.terms,
-                evaluator=SweepEvaluator(plan.sweep, plan.out, cluster=lasting, watch=watch), store=store,
+                evaluator=SweepEvaluator(plan.sweep, plan.out, cluster=up, watch=watch), store=store,
                 ask=ask, speaks=vocabulary_of(tasks).found, learned_from=_learned_from(plan), tell=hear,
             )  # fmt: skip
             climb.run()
@@ -235,11 +219,6 @@ def run(
         lease.release()
 
 
-def _sweeps(plan: ClimbPlan, store: SweepStore) -> list[str]:
-    """The climb's sweeps so far."""
-    return [f"{results.absolute(plan.out)}/sweeps/{name}" for name in (stored_json(store, SWEEPS) or {}).values()]
-
-
 def _learned_from(plan: ClimbPlan) -> tuple[str, ...]:
     """The tasks of a climb that installed skills were learned from."""
     digests = {digest for skill in installed() for came in skill.provenance for digest in came.get("tasks_digests", ())}
@@ -248,7 +227,8 @@ def _learned_from(plan: ClimbPlan) -> tuple[str, ...]:
 
 def _conclude(plan: ClimbPlan, climb: Climb, store: SweepStore) -> dict[str, Any]:
     """``champion.yaml``, the report and ``climb.json``."""
-    folders, whole = _sweeps(plan, store), summarise_climb(store, lambda folder: SweepStore(f"{plan.out}/{folder}"))
+    folders = [f"{results.absolute(plan.out)}/sweeps/{name}" for name in (stored_json(store, SWEEPS) or {}).values()]
+    whole = summarise_climb(store, lambda folder: SweepStore(f"{plan.out}/{folder}"))
     whole["climb"]["ended_by"] = climb.ended_by
     path = [record for record in climb.history if record.accepted]
     tuned = f"tuned on {len(climb.tasks)} dev tasks"

@@ -50,7 +50,7 @@ def climb_story(out: str, *, whole: bool = True) -> Story:
     if settings is None:
         raise OutputError(f"{out}: no climb (no settings.json)")
     records = records_of(store)
-    sweeps = [_sweep(out, folder) for folder in _folders(store)]
+    sweeps = _sweeps(out, store)
     digests = sorted({task["digest"] for one in sweeps for task in one.about["tasks"]})
     told = stored_json(store, "climb.json") or {}
     # What stands for the hidden tests is told to nobody, and nothing that is told derives from it.
@@ -72,10 +72,11 @@ def climb_story(out: str, *, whole: bool = True) -> Story:
     asked = (stored_json(store, DECLARED) or {}).get("meta_prompt")
     files = {"config.json": json.dumps(config, indent=1)}
     files |= {name: store.read(name).decode() for name in ("champion.yaml", "climb.json") if store.exists(name)}
+    note = f"{len(told['path'])} changes accepted, {told['says']}; changes.json has all of them." if told else ""
     parent = Run(
         part="climb", name=f"climb {settings['began']}"[:60], started=started, ended=max(started, ended),
         config=config, points=_by_generation(records), files=files,
-        tags={**common, "mlflow.note.content": _note(records, told)},
+        tags={**common, "mlflow.note.content": note or None},
         tables={"changes.json": changes} if changes else {},
         prompts=(Prompts(role="meta", digest=digest_of(asked), text=asked),) if asked else (),
     )  # fmt: skip
@@ -86,15 +87,13 @@ def climb_story(out: str, *, whole: bool = True) -> Story:
     )  # fmt: skip
 
 
-def _folders(store: SweepStore) -> list[str]:
+def _sweeps(out: str, store: SweepStore) -> list[Sweep]:
     """The climb's sweeps that have begun, in their order."""
     names = (stored_json(store, "sweeps.json") or {}).values()
-    return [folder for name in names if store.exists((folder := f"sweeps/{name}/") + "sweep.json")]
-
-
-def _sweep(out: str, folder: str) -> Sweep:
-    store = SweepStore(f"{out}/{folder.rstrip('/')}")
-    return Sweep(folder, read_sweep(store), [{**row, "where": folder} for row in rows_of(store)])
+    begun = [folder for name in names if store.exists((folder := f"sweeps/{name}/") + "sweep.json")]
+    stores = {folder: SweepStore(f"{out}/{folder.rstrip('/')}") for folder in begun}
+    return [Sweep(folder, read_sweep(one), [{**row, "where": folder} for row in rows_of(one)])
+            for folder, one in stores.items()]  # fmt: skip
 
 
 def _by_arm(sweeps: Sequence[Sweep], records: Sequence[Record]) -> dict[Arm, list[list[Data]]]:
@@ -206,15 +205,3 @@ def _change(record: Record) -> Data:
     evidence = worth.model_dump(include={"control", "changed", "p", "saved"}) if worth else {}
     return {**own, "parent_config": proposal.parent, "verdict": decision.verdict if decision else None,
             "why": decision.why if decision else None, **evidence}  # fmt: skip
-
-
-def _note(records: Sequence[Record], told: Mapping[str, Any]) -> str:
-    """The climb in Markdown, for the parent run's page."""
-    lines = ["| generation | proposer | change | verdict | why |", "|---|---|---|---|---|"]
-    for record in records:
-        one = _change(record)
-        cells = (one["generation"], one["proposer"], change_of(one, most=40), one["verdict"] or "runs",
-                 one["why"] or one["reason"])  # fmt: skip
-        lines.append("| " + " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
-    head = f"{len(told['path'])} changes accepted, {told['says']}.\n\n" if told else ""
-    return head + "\n".join(lines)

@@ -4,8 +4,10 @@ import os
 import platform
 import shutil
 import sys
+from collections.abc import Callable
+from functools import partial
 
-from hc_ray.domain.errors import HcRayError
+from hc_ray.domain.errors import PlatformError
 from hc_ray.domain.value import Value
 from hc_ray.machine.paths import data_root
 
@@ -24,7 +26,28 @@ class Finding(Value):
 
 def examine() -> list[Finding]:
     """Check everything that a sweep needs; each check tries the real thing instead of reading a version string."""
-    return [_python(), _home(), _runner(), *_sandboxes(), _auto(), *_models(), _cluster(), _leftovers(), _disk()]
+    from hc_ray.engines.catalogue import catalogue
+
+    return [
+        _python(),
+        _tried("home", _home, "set HC_RAY_HOME to a folder you can write to"),
+        _tried("runner", _runner, "install hc-ray again"),
+        *(_tried(backend, partial(_sandbox, backend)) for backend in ("docker", "bwrap")),
+        _tried("sandbox auto", _auto),
+        *(_tried(f"model {name}", partial(_model, name), f"hc-ray models pull {name}") for name in catalogue()),
+        _tried("ray", _cluster, "unset RAY_ADDRESS, or start the cluster"),
+        _leftovers(),
+        _disk(),
+    ]
+
+
+def _tried(name: str, look: Callable[[], str], remedy: str = "") -> Finding:
+    """What a look says, or why it fails; without a ``remedy`` the fault's own, from its second line on."""
+    try:
+        return Finding(name=name, ok=True, says=look())
+    except Exception as fault:
+        says, _, own = str(fault).partition("\n")
+        return Finding(name=name, ok=False, says=str(fault) if remedy else says, remedy=remedy or own.strip())
 
 
 def _python() -> Finding:
@@ -38,87 +61,52 @@ def _python() -> Finding:
     )
 
 
-def _home() -> Finding:
+def _home() -> str:
     root = data_root()
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        probe = root / f".probe-{os.getpid()}"
-        probe.write_text("x")
-        probe.unlink()
-        return Finding(name="home", ok=True, says=str(root))
-    except OSError as fault:
-        return Finding(
-            name="home", ok=False, says=f"{root}: {fault}", remedy="set HC_RAY_HOME to a folder you can write to"
-        )
+    root.mkdir(parents=True, exist_ok=True)
+    probe = root / f".probe-{os.getpid()}"
+    probe.write_text("x")
+    probe.unlink()
+    return str(root)
 
 
-def _runner() -> Finding:
+def _runner() -> str:
     from hc_ray.sandboxes.runner_build import ensure_runner
 
-    try:
-        return Finding(name="runner", ok=True, says=str(ensure_runner()))
-    except Exception as fault:
-        return Finding(name="runner", ok=False, says=str(fault), remedy="install hc-ray again")
+    return str(ensure_runner())
 
 
-def _sandboxes() -> list[Finding]:
-    from hc_ray.sandboxes.bwrap import sandbox as bwrap_sandbox
-    from hc_ray.sandboxes.docker import sandbox as docker_sandbox
-    from hc_ray_actors.backends import open_place
+def _sandbox(backend: str) -> str:
+    from hc_ray_actors.backends import Backends, open_place
 
-    found = []
-    for name, fault in (("docker", docker_sandbox.probe()), ("bwrap", bwrap_sandbox.probe())):
-        if fault:
-            says, _, remedy = fault.partition("\n")
-            found.append(Finding(name=name, ok=False, says=says, remedy=remedy.strip()))
-            continue
-        limits = open_place(name, data_root() / "public", label="doctor").limits()
-        found.append(Finding(name=name, ok=True, says="; ".join(f"{limit}: {by}" for limit, by in limits.items())))
-    return found
+    if fault := Backends().fault(backend):
+        raise PlatformError(fault)
+    limits = open_place(backend, data_root() / "public", label="doctor").limits()
+    return "; ".join(f"{limit}: {by}" for limit, by in limits.items())
 
 
-def _auto() -> Finding:
+def _auto() -> str:
     """What ``--sandbox auto`` takes for the shipped tasks: Docker needs their images, not only a daemon."""
     from hc_ray_actors import verifiers
     from hc_ray_actors.backends import choose
     from hc_ray_actors.driver.task_choice import dataset_folder, sealed_folder
 
-    try:
-        folder, public_root = dataset_folder(DEMO), data_root() / "public"
-        choice = choose("auto", verifiers.seal(folder, public_root, sealed_folder(folder)).tasks, public_root)
-    except (HcRayError, OSError) as fault:
-        says, _, remedy = str(fault).partition("\n")
-        return Finding(name="sandbox auto", ok=False, says=says, remedy=remedy.strip())
-    return Finding(name="sandbox auto", ok=True, says=f"{choice.backend} for the shipped tasks. {choice.why}")
+    folder, public_root = dataset_folder(DEMO), data_root() / "public"
+    choice = choose("auto", verifiers.seal(folder, public_root, sealed_folder(folder)).tasks, public_root)
+    return f"{choice.backend} for the shipped tasks. {choice.why}"
 
 
-def _models() -> list[Finding]:
-    from hc_ray.domain.errors import ModelError
-    from hc_ray.engines.catalogue import catalogue, resolve
+def _model(name: str) -> str:
+    from hc_ray.engines.catalogue import resolve
 
-    found = []
-    for name in catalogue():
-        try:
-            model = resolve(name)
-            found.append(Finding(name=f"model {name}", ok=True, says=str(model.path)))
-        except ModelError as fault:
-            found.append(Finding(name=f"model {name}", ok=False, says=str(fault), remedy=f"hc-ray models pull {name}"))
-    return found
+    return str(resolve(name).path)
 
 
-def _cluster() -> Finding:
-    from hc_ray.domain.errors import PlatformError
+def _cluster() -> str:
     from hc_ray_actors.address import running_cluster
 
-    try:
-        address = running_cluster()
-    except PlatformError as fault:
-        return Finding(name="ray", ok=False, says=str(fault), remedy="unset RAY_ADDRESS, or start the cluster")
-    return Finding(
-        name="ray",
-        ok=True,
-        says=f"cluster at {address}" if address else "no cluster is running; sweeps start a local one",
-    )
+    address = running_cluster()
+    return f"cluster at {address}" if address else "no cluster is running; sweeps start a local one"
 
 
 def _leftovers() -> Finding:

@@ -7,16 +7,14 @@ from typing import Any
 from hc_ray.agent.deliverable import deliverable_of
 from hc_ray.agent.skill_learning import Lesson, Solved, lessons
 from hc_ray.agent.skills import FILE, SHIPPED, installed
-from hc_ray.domain.errors import ConfigError, DatasetError
+from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.task import Task
 from hc_ray.domain.trial import TrialResult
-from hc_ray.machine.paths import data_root
 from hc_ray.reports.report import read_sweep
 from hc_ray.spec.reading import read_spec
 from hc_ray.stores.sweep_directory import SweepStore, sweep_at
 from hc_ray.tasks.vocabulary import Vocabulary, benchmark
-from hc_ray_actors import verifiers
-from hc_ray_actors.driver.plan import sealed_folder
+from hc_ray_actors.driver.task_choice import sealed_dataset
 
 
 def learn(out: str, root: Path) -> tuple[Lesson, ...]:
@@ -28,7 +26,8 @@ def learn(out: str, root: Path) -> tuple[Lesson, ...]:
         raise ConfigError(
             f"{out}: this sweep ran on split {sweep['config']['split']}; skills are learned from dev only"
         )
-    tasks = _tasks(Path(sweep["dataset"]))
+    # As a solver may see them, by public digest.
+    tasks = {task.digest: task for task in sealed_dataset(sweep, "skills cannot be checked against its words")[1].tasks}
     known = Vocabulary({task.name.rsplit("/", 1)[-1]: [task.instruction] for task in tasks.values()}, benchmark())
     trials = [one for name in sorted(store.finished()) if (one := _solved(store, name, tasks)) is not None]
     sweep_digests = sorted({trial.task for trial in trials})
@@ -38,16 +37,6 @@ def learn(out: str, root: Path) -> tuple[Lesson, ...]:
         if lesson.skill is not None:
             _write(root / lesson.skill.name, lesson)
     return taught
-
-
-def _tasks(folder: Path) -> dict[str, Task]:
-    """The dataset's tasks as a solver may see them, by public digest."""
-    if not folder.is_dir():
-        raise DatasetError(
-            f"{folder}: the dataset of this sweep no longer exists, so skills cannot be checked against its words"
-        )
-    sealed = verifiers.seal(folder, data_root() / "public", sealed_folder(folder))
-    return {task.digest: task for task in sealed.tasks}
 
 
 def _solved(store: SweepStore, name: str, tasks: dict[str, Task]) -> Solved | None:

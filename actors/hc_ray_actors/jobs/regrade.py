@@ -11,12 +11,11 @@ from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import DatasetError, InfrastructureError, OutputError
 from hc_ray.domain.task import Task
 from hc_ray.domain.trial import TrialKey, TrialResult
-from hc_ray.machine.paths import data_root
 from hc_ray.reports.report import read_sweep
 from hc_ray.stores.sweep_directory import SweepStore, sweep_at
 from hc_ray_actors import verifiers
-from hc_ray_actors.driver.plan import sealed_folder, with_network
-from hc_ray_actors.sandboxes import choose
+from hc_ray_actors.backends import choose
+from hc_ray_actors.driver.task_choice import sealed_dataset, sealed_folder, with_network
 
 
 def regrade(out: str) -> list[dict[str, Any]]:
@@ -24,19 +23,14 @@ def regrade(out: str) -> list[dict[str, Any]]:
     row a trial: ``trial``, ``task``, ``before``, ``after`` (None: no verdict), ``cause``. Raises ``UserError``."""
     store = sweep_at(out)
     sweep = read_sweep(store)
-    folder = Path(sweep["dataset"])
-    if not folder.is_dir():
-        raise DatasetError(f"{folder}: the dataset of this sweep no longer exists, so its submissions cannot be graded")
-    sealed = verifiers.seal(folder, data_root() / "public", sealed_folder(folder))
+    folder, sealed = sealed_dataset(sweep, "its submissions cannot be graded")
     tasks = {task.digest: with_network(task, sweep["config"]["network"]) for task in sealed.tasks}
-    rules = verifiers.Rules(threshold=sweep["config"]["pass_threshold"])
-    return asyncio.run(_regrade(store, tasks, str(sealed_folder(folder)), choose(sweep["sandbox"]).backend, rules))
+    backend, threshold = choose(sweep["sandbox"]).backend, sweep["config"]["pass_threshold"]
+    verifier = verifiers.Verifiers(backend, None, str(sealed_folder(folder)), None, threshold)
+    return asyncio.run(_regrade(store, tasks, verifier))
 
 
-async def _regrade(
-    store: SweepStore, tasks: dict[str, Task], sealed_root: str, backend: str, rules: verifiers.Rules
-) -> list[dict[str, Any]]:
-    verifier = verifiers.Verifiers(backend, None, sealed_root, None, rules)
+async def _regrade(store: SweepStore, tasks: dict[str, Task], verifier: verifiers.Verifiers) -> list[dict[str, Any]]:
     try:
         rows = [_one(store, verifier, tasks, name) for name in sorted(store.finished())]
         return list(await asyncio.gather(*rows))
@@ -53,14 +47,10 @@ async def _one(store: SweepStore, verifier: Any, tasks: dict[str, Task], name: s
     task = tasks.get(key.task_digest)
     if task is None:
         return {**row, "cause": "the task changed or is gone"}
-    try:
-        tar = store.read(f"trials/{name}/artifacts/submission.tar")
-    except FileNotFoundError:
-        submission = None
-        if key.agent != "nop":
-            return {**row, "cause": "no submission is stored"}
-    else:
-        submission = Submission.of(tar, id=name, trial=key.digest, task_digest=task.digest)
+    tar = store.find(f"trials/{name}/artifacts/submission.tar")
+    if tar is None and key.agent != "nop":
+        return {**row, "cause": "no submission is stored"}
+    submission = None if tar is None else Submission.of(tar, id=name, trial=key.digest, task_digest=task.digest)
     try:
         if (await verifier.control(task)).passed is False:
             return {**row, "cause": "the task's own reference does not pass, so nobody can fail it"}
@@ -82,9 +72,7 @@ def unseal(out: str, trial: str) -> dict[str, Any]:
         raise DatasetError(f"{trial} is a trial of a holdout task, whose test output is never stored")
     if result.passed is None:
         raise OutputError(f"{trial} has no verdict")
-    try:
-        digest: str | None = hashlib.sha256(store.read(f"trials/{trial}/artifacts/submission.tar")).hexdigest()
-    except FileNotFoundError:
-        digest = None
+    tar = store.find(f"trials/{trial}/artifacts/submission.tar")
+    digest = hashlib.sha256(tar).hexdigest() if tar is not None else None
     kept = verifiers.unseal(sealed_folder(Path(sweep["dataset"])), key.task_digest, digest, f"{out}/{trial}")
     return {"schema_version": 1, "trial": trial, "task": result.task_name, **kept.model_dump(mode="json")}

@@ -66,7 +66,7 @@ async def _suite(plan: sweep.Plan) -> Suite:
     testers: dict[RoleName, Planned] = {role: plan.models[role] for role in TESTERS if role in plan.models}
     try:
         async with answering(testers) as roles:
-            place = RemotePlace({"here": Station(sandboxes)}, {})
+            place = RemotePlace({"here": Station(sandboxes)})
             return await make(plan.taken[0], config=plan.config.solver, seed=0, tester=roles["tester"], place=place)
     finally:
         await sandboxes.close_all()

@@ -14,7 +14,7 @@ from hc_ray.domain.errors import HcRayError
 from hc_ray.domain.ports import HandsOver, SandboxPlace
 from hc_ray.domain.task import Task
 from hc_ray.machine.paths import configs_dir
-from hc_ray_actors.driver.plan import with_grading
+from hc_ray_actors.driver.task_choice import with_grading
 from tests.boundary.cheats.cheat import FILE, FOREIGN_TESTS, OWN, RIGHT, SHELL, WRONG, Cheat, packed
 from tests.fakes.sandbox_home import open_place
 from tests.fakes.tasks import make_task

@@ -26,7 +26,7 @@ from hc_ray_actors.driver.plan import Plan
 from hc_ray_actors.node_probe import NodeReport, differs
 from hc_ray_actors.remote_place import given_by
 from hc_ray_actors.sandboxes import Sandboxes
-from hc_ray_actors.verifiers import Rules, Verifiers
+from hc_ray_actors.verifiers import Verifiers
 
 WATCH_SECONDS = 1.0
 """Between two looks at who belongs to the cluster."""
@@ -47,8 +47,10 @@ class Crew:
         self._deliveries = Deliveries(cluster, plan.public_root, plan.sealed_root, plan.taken)
         self._members: dict[str, Member] = {}
         patience = plan.config.retries.outage_sec
-        self._roster = Roster(cluster, emit, self._tell_trials, patience=patience, near=self._near)
-        self._images = Images(self._on_nodes, self._senders, self._roster.changed)
+        self._roster = Roster(cluster, emit, lambda: self._trials.tell(), patience=patience, near=self._near)
+        self._images = Images(
+            partial(self._on_nodes, VERIFIER, SANDBOX), partial(self._on_nodes, SANDBOX), self._roster.changed
+        )
         self._background = Background()
         self._replicas = Replicas(plan, cluster, self._roster)
         self._trials = TrialProcesses(plan, cluster, self._roster, self._replicas, self._images, self._background)
@@ -123,7 +125,7 @@ class Crew:
             # From here on only the verifiers' own processes have to open what is sealed.
             sealed_guard.install(data_root() / "sealed")
         if self._plan.models:
-            await self._trials.open(self.limits)
+            await self._trials.open()
         self._roster.open()
         self._background.begin(self._replicas.watch())
         self._background.begin(self._account())
@@ -174,11 +176,8 @@ class Crew:
         self._members[member.id] = member
         self._roster.names[member.id] = member.name
         posts = [
-            self._roster.add(kind, what, self._maker(kind, member), begin, node=member.id)
-            for kind, what, begin in (
-                (SANDBOX, "the sandboxes' process", self._begin_sandboxes),
-                (VERIFIER, "the verifier's process", self._begin_verifier),
-            )
+            self._roster.add(kind, what, self._maker(kind, member), self._begin, node=member.id)
+            for kind, what in ((SANDBOX, "the sandboxes' process"), (VERIFIER, "the verifier's process"))
             if member.slots.get(kind)
         ]
         faults = await asyncio.gather(*(post.open() for post in posts), return_exceptions=True)
@@ -200,15 +199,9 @@ class Crew:
             elif post.node == node:
                 self._background.begin(post.check())
 
-    def _on_nodes(self) -> dict[str, Any]:
-        """Who makes images ready on each node that works."""
-        return {post.node: post.actor for kind in (VERIFIER, SANDBOX) for post in self._roster.ready(kind) if post.node}
-
-    def _senders(self) -> dict[str, Any]:
-        return {post.node: post.actor for post in self._roster.ready(SANDBOX) if post.node}
-
-    def _tell_trials(self) -> None:
-        self._trials.tell()
+    def _on_nodes(self, *kinds: str) -> dict[str, Any]:
+        """The actor of each node that works, of the last of these kinds that it has."""
+        return {post.node: post.actor for kind in kinds for post in self._roster.ready(kind) if post.node}
 
     def _maker(self, kind: str, member: Member) -> Make:
         plan, config, cluster = self._plan, self._plan.config, self._cluster
@@ -224,28 +217,22 @@ class Crew:
             spawn = partial(cluster.spawn, node=member.id, resource=kind, units=post.units)
             if kind == SANDBOX:
                 return spawn(Sandboxes, plan.sandbox, roots[0], post.units)
-            rules = Rules(threshold=config.pass_threshold, expected=plan.sealed_digests)
-            return spawn(Verifiers, plan.sandbox, *roots, post.units, rules)
+            rules = config.pass_threshold, plan.sealed_digests
+            return spawn(Verifiers, plan.sandbox, *roots, post.units, *rules)
 
         return make
 
-    async def _begin_sandboxes(self, post: Post) -> None:
-        await self._fit(post)
-        await self._deliveries.to_sandboxes(post.actor)
-
-    async def _begin_verifier(self, post: Post) -> None:
-        await self._fit(post)
-        await self._deliveries.to_verifiers(post.actor)
-
-    async def _fit(self, post: Post) -> None:
-        """Raises ``PlatformError`` where the post's node has another hc-ray, ``InfrastructureError`` where it can make
-        no sandbox."""
+    async def _begin(self, post: Post) -> None:
+        """Give a post's actor the tasks that its node lacks. Raises ``PlatformError`` where that has another hc-ray,
+        ``InfrastructureError`` where it can make no sandbox."""
         seen: NodeReport = await post.actor.report()
         if not self._near and (why := differs(seen)):
             raise PlatformError(why)
         if fault := await post.actor.fault():
             raise InfrastructureError(str(fault).splitlines()[0])
         self.runners.add(seen.runner)
+        deliver = self._deliveries.to_sandboxes if post.kind == SANDBOX else self._deliveries.to_verifiers
+        await deliver(post.actor)
 
     async def prepare(self, task: Task) -> None:
         """Make a task's image ready on the nodes that work; returns with the first of them. Raises what hindered them

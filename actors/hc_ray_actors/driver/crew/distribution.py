@@ -15,7 +15,7 @@ from hc_ray.domain.task import Task
 from hc_ray.machine import sealed_box
 from hc_ray_actors.cluster import Cluster
 from hc_ray_actors.engine import located, model_of
-from hc_ray_actors.sandboxes import pack_public
+from hc_ray_actors.sandboxes import pack
 from hc_ray_actors.verifiers import pack_sealed, sealed_marks
 
 WINDOW = 4
@@ -58,7 +58,7 @@ class Deliveries:
         await _each(missing, send)
 
     async def _public_part(self, digest: str) -> Any:
-        return await self._once("public", digest, lambda: pack_public(self._public, digest))
+        return await self._once("public", digest, lambda: pack(self._public, digest))
 
     async def _once(self, part: str, digest: str, pack: Callable[[], bytes]) -> Any:
         """A reference to what ``pack`` made of the task, for whoever asks first and for all others."""

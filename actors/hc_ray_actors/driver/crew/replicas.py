@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable
 
 from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.errors import InfrastructureError
-from hc_ray_actors.cluster import ENGINE, Cluster
+from hc_ray_actors.cluster import Cluster
 from hc_ray_actors.driver.crew.distribution import furnish
 from hc_ray_actors.driver.crew.posts import Make, Post
 from hc_ray_actors.driver.crew.roster import Roster
 from hc_ray_actors.driver.plan import Plan
-from hc_ray_actors.engine import Endpoint, Engine, located, room_for, takes_slot
+from hc_ray_actors.engine import Endpoint, located, spawn_engine, takes_slot
 from hc_ray_actors.trials import RoleSetup
 
 WATCH_SECONDS = 10.0
@@ -44,21 +44,15 @@ class Replicas:
                 raise (wrong or faults)[0]
 
     def _maker(self, engine: EngineConfig) -> Make:
-        """Puts a replica where the fewest engines of this sweep stand, of the nodes with a free slot."""
+        """Puts a replica where the fewest engines of this sweep stand."""
 
         def make(post: Post) -> object:
-            own = located(engine, self._posts[engine].index(post))
-            if not takes_slot(engine):
-                post.node = self._cluster.here
-                return self._cluster.spawn(Engine, own, node=post.node)
-            free = room_for(self._cluster, engine)
             posts = itertools.chain.from_iterable(self._posts.values())
             stand = Counter(other.node for other in posts if other.actor)
-            post.node = min(free, key=lambda node: (stand[node], -free[node], node))
-            post.units = 1
-            return self._cluster.spawn(
-                Engine, own, node=post.node, resource=ENGINE, units=1, gpus=engine.num_gpus
-            )  # fmt: skip
+            own = located(engine, self._posts[engine].index(post))
+            post.node, actor = spawn_engine(self._cluster, own, stand)
+            post.units = int(takes_slot(engine))
+            return actor
 
         return make
 

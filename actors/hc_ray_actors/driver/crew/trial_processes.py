@@ -4,8 +4,6 @@ import asyncio
 import contextlib
 import itertools
 import os
-from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from hc_ray.domain.errors import InfrastructureError
 from hc_ray_actors.cluster import SANDBOX, Cluster
@@ -16,6 +14,7 @@ from hc_ray_actors.driver.crew.posts import Make, Post
 from hc_ray_actors.driver.crew.replicas import Replicas
 from hc_ray_actors.driver.crew.roster import Roster
 from hc_ray_actors.driver.plan import Plan
+from hc_ray_actors.driver.results import absolute
 from hc_ray_actors.remote_place import Station
 from hc_ray_actors.trials import Trials
 
@@ -40,6 +39,7 @@ class TrialProcesses:
         self._plan, self._cluster, self._roster = plan, cluster, roster
         self._replicas, self._images, self._background = replicas, images, background
         self.posts: list[Post] = []
+        self._numbers = itertools.count()
         self._names: dict[Post, str] = {}
         """How the handles of its sandboxes begin; one that takes another's place has a name of its own."""
         self._telling: asyncio.Future[None] | None = None
@@ -49,31 +49,24 @@ class TrialProcesses:
         """Who runs the trials of a task: always the same, since they share suites."""
         return self.posts[int(task_digest[:8], 16) % len(self.posts)]
 
-    async def open(self, limits: Mapping[str, str]) -> None:
-        """``limits``: which limits hold in the sandboxes, and by what."""
+    async def open(self) -> None:
         replicas = max(engine.replicas for engine in self._plan.engines)
         count = max(1, min(replicas, (os.cpu_count() or 2) // 2, MOST))
-        make = self._maker(limits)
         # On the driver's node: there are the scripts and skills that the sweep was planned with, and what it stores.
         self.posts = [
-            self._roster.add(KIND, "the trials' process", make((number, count)), self._begin, node=self._cluster.here,
-                             number=number, stops=True)
+            self._roster.add(KIND, "the trials' process", self._maker(number, count), self._begin,
+                             node=self._cluster.here, number=number, stops=True)
             for number in range(count)
         ]  # fmt: skip
         await asyncio.gather(*(post.open() for post in self.posts))
 
-    def _maker(self, limits: Mapping[str, str]) -> Callable[[tuple[int, int]], Make]:
-        numbers = itertools.count()
-        out = self._plan.out if "://" in self._plan.out else str(Path(self._plan.out).absolute())
+    def _maker(self, number: int, count: int) -> Make:
+        def make(post: Post) -> object:
+            name = self._names[post] = f"t{next(self._numbers)}"
+            out = absolute(self._plan.out)
+            return self._cluster.spawn(Trials, name, out, (number, count), node=self._cluster.here)
 
-        def maker(share: tuple[int, int]) -> Make:
-            def make(post: Post) -> object:
-                name = self._names[post] = f"t{next(numbers)}"
-                return self._cluster.spawn(Trials, name, limits, out, share, node=self._cluster.here)
-
-            return make
-
-        return maker
+        return make
 
     async def _begin(self, post: Post) -> None:
         if post.renewed:  # nobody else could close what the one before left open
