@@ -37,7 +37,7 @@ QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "GIT_PYTHON
 
 
 class MlflowTracker:
-    """``ports.Tracker`` on a tracking URI: ``sqlite:///path`` or a server's ``http://`` address."""
+    """On a tracking URI: ``sqlite:///path`` or a server's ``http://`` address."""
 
     def __init__(self, uri: str) -> None:
         self._uri = uri
