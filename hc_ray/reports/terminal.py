@@ -96,9 +96,7 @@ def _cell(value: Any) -> Text:
 
 
 class Progress:
-    """``ports.Events``: the live display of a sweep. Use as a context manager; ``emit`` may come from any thread.
-
-    ``forward`` receives every event too, for a caller that wants its own sink behind the display."""
+    """``ports.Events``: the live display of a sweep. Use as a context manager; ``emit`` may come from any thread."""
 
     def __init__(
         self,
@@ -108,12 +106,11 @@ class Progress:
         estimated_seconds: float | None = None,
         verbose: bool = False,
         stream: IO[str] | None = None,
-        forward: Callable[[Event], None] | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.state = SweepState(total=total, done=done, estimated_seconds=estimated_seconds, now=now)
         self._console = _console(stream)
-        self._verbose, self._forward = verbose, forward
+        self._verbose = verbose
         self._lock = threading.RLock()
         self._live: Live | None = None
 
@@ -143,8 +140,6 @@ class Progress:
                 )
             elif self._verbose and event.type == "action":
                 self._line(f"       {shown}: {event.name} {_brief(event.detail)}".rstrip(), "dim")
-        if self._forward is not None:
-            self._forward(event)
 
     def doing(self, step: str) -> None:
         """Show what is done beside the trials, until the display ends or another step begins."""
