@@ -123,15 +123,24 @@ def stored_rows(store: Store, path: str, read_table: ReadTable) -> list[dict[str
 
 def rows_of(store: Store) -> list[dict[str, Any]]:
     """One flat row per committed trial, by trial name. A trial without ``result.json`` does not exist."""
-    rows = []
-    for path in store.list("trials"):
-        if path.count("/") == 2 and path.endswith("/result.json"):
-            try:
-                rows.append(row_of(TrialResult.model_validate_json(store.read(path))))
-            except ValueError as error:
-                why = f"({str(error).splitlines()[0]}); resume the sweep or climb, or delete this file"
-                raise OutputError(f"{path} is damaged {why}") from None
+    rows = [row_of(result_of(store, name)) for name in finished(store)]
     return sorted(rows, key=lambda row: str(row["trial"]))
+
+
+def finished(store: Store) -> list[str]:
+    """Names of the committed trials, sorted."""
+    paths = [path.split("/") for path in store.list("trials")]
+    return [parts[1] for parts in paths if len(parts) == 3 and parts[2] == "result.json"]
+
+
+def result_of(store: Store, trial: str) -> TrialResult:
+    """Of a committed trial. Raises ``OutputError``."""
+    path = f"trials/{trial}/result.json"
+    try:
+        return TrialResult.model_validate_json(store.read(path))
+    except ValueError as error:
+        why = f"({str(error).splitlines()[0]}); resume the sweep or climb, or delete this file"
+        raise OutputError(f"{path} is damaged {why}") from None
 
 
 def row_of(result: TrialResult) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from hc_ray.domain.ports import Store
 from hc_ray.machine.owner import is_alive, machine
 from hc_ray.reports.crew_view import as_data
 from hc_ray.reports.progress import SweepState
-from hc_ray.reports.report import read_sweep
+from hc_ray.reports.report import finished, read_sweep
 
 SILENT = 60.0
 """Seconds without a renewed lease after which an owner on another machine counts as gone."""
@@ -22,7 +22,7 @@ SILENT = 60.0
 def status_of(store: Store) -> dict[str, Any]:
     """``status --json``. ``owner`` is ``running``, ``ended`` or ``gone`` (killed; ``sweep --resume`` goes on)."""
     sweep = read_sweep(store)
-    done = {path.split("/")[1] for path in store.list("trials") if path.endswith("/result.json")}
+    done = set(finished(store))
     owner = _owner(store)
     events = _events(store)
     last = events[-1] if events else None
