@@ -72,10 +72,9 @@ def _summary(
     }  # fmt: skip
 
 
-def write(store: Store, *, replayed: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Summarise, and leave ``report.json`` and ``report.html`` in the sweep directory. ``replayed``: what ``replay``
-    found on the stored pools, where an audit has graded them; it goes into both."""
-    summary = summarise(store) | {"replay": replayed}
+def write(store: Store) -> dict[str, Any]:
+    """Summarise, and leave ``report.json`` and ``report.html`` in the sweep directory."""
+    summary = summarise(store) | {"replay": None}
     leave(store, summary)
     return summary
 
