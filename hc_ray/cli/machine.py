@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from hc_ray.cli.best import export_best
-from hc_ray.cli.options import Json, plain, print_json, sweep_store
+from hc_ray.cli.options import Json, print_json, sweep_store
 from hc_ray.cli.report import export_harbor
 
 
@@ -44,7 +44,7 @@ def doctor(
     if remedies:
         findings = examine()
     if as_json:
-        print_json({"schema_version": 1, "findings": [plain(finding) for finding in findings]})
+        print_json({"schema_version": 1, "findings": findings})
         return 0
     from hc_ray.reports.terminal import say, table
 
@@ -66,7 +66,7 @@ def clean(
 
     cleaned = remove_leftovers(images=images, dry=dry_run)
     if as_json:
-        print_json({"schema_version": 1, "dry_run": dry_run, **plain(cleaned)})
+        print_json({"schema_version": 1, "dry_run": dry_run, **cleaned.model_dump(mode="json")})
         return 0
     for name in cleaned.removed:
         typer.echo(name)

@@ -202,12 +202,6 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, Sequence | set | frozenset) else str(value)
 
 
-def plain(value: Any) -> dict[str, Any]:
-    """A pydantic value as JSON data."""
-    data: dict[str, Any] = value.model_dump(mode="json")
-    return data
-
-
 def people(json_asked: bool) -> Any:
     """Where words for people go: stdout, or stderr where stdout belongs to the JSON object."""
     return sys.stderr if json_asked else sys.stdout

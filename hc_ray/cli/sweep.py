@@ -18,7 +18,6 @@ from hc_ray.cli.options import (
     WaitNodes,
     config_from,
     people,
-    plain,
     print_json,
     sets_of_run,
     sweep_store,
@@ -132,7 +131,7 @@ def _finish(ended: Any, summary: dict[str, Any], *, as_json: bool) -> int:
     for problem in ended.problems:
         say(f"note: {problem}", stream=stream, style="yellow")
     if as_json:
-        print_json({**plain(ended), "report": summary})
+        print_json({**ended.model_dump(mode="json"), "report": summary})
     else:
         tell_agents(summary, stream)
         tell_comparisons(summary, stream)

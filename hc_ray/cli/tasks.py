@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from hc_ray.cli.options import Json, plain, print_json
+from hc_ray.cli.options import Json, print_json
 
 Folder = Annotated[str | None, typer.Argument(help="A folder of tasks, or the name of a shipped dataset.")]
 PathFlag = Annotated[str | None, typer.Option("--path", "-p", help="Same as FOLDER.")]
@@ -80,7 +80,7 @@ def check(folder: Folder = None, path: PathFlag = None, as_json: Json = False) -
     report = verifiers.check(_folder(folder, path))
     faults = report.faults
     if as_json:
-        print_json(plain(report))
+        print_json(report)
         return 2 if faults else 0
     from hc_ray.reports.progress import counted
     from hc_ray.reports.terminal import say, table
@@ -119,7 +119,7 @@ def split(
         raise ConfigError("--holdout: give names of tasks, and neither --seed nor --fraction")
     fixed = verifiers.make_split(_folder(folder, path), seed=seed, fraction=fraction, holdout=names)
     if as_json:
-        print_json(plain(fixed))
+        print_json(fixed)
     else:
         from hc_ray.reports.terminal import say
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hc_ray.cli.options import ENGINE, Config, Given, Json, Verbose, config_from, plain, print_json, takes
+from hc_ray.cli.options import ENGINE, Config, Given, Json, Verbose, config_from, print_json, takes
 
 WORDS = {True: "pass", False: "fail", None: "unscored"}
 
@@ -104,7 +104,7 @@ def testgen(
 
         settings = with_testers(settings, tester)
     suite = make_suite(settings, path)
-    data = plain(suite)
+    data = suite.model_dump(mode="json")
     gate = data.pop("gate")
     if as_json:
         told = {**data, "hash": suite.hash, "coverage": suite.covered}
