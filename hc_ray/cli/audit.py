@@ -7,11 +7,6 @@ import typer
 from hc_ray.cli.options import Json, people, print_json
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the verb."""
-    app.command()(audit)
-
-
 def audit(
     out: Annotated[str, typer.Argument(help="A sweep directory.")],
     self_tests: Annotated[

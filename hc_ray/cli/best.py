@@ -10,12 +10,6 @@ from hc_ray.cli.options import Json, print_json, sweep_store
 Outs = Annotated[list[str], typer.Argument(metavar="OUT...", help="Sweep directories.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the verbs."""
-    app.command()(best)
-    app.command()(stats)
-
-
 def best(outs: Outs, as_json: Json = False) -> int:
     """Rank the configs of one or several sweeps of a dataset by what they did on dev: pass rate, then tokens."""
     from hc_ray.reports import best as configs

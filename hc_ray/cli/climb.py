@@ -24,11 +24,6 @@ if TYPE_CHECKING:
     from hc_ray.domain.config import SweepConfig
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the verb."""
-    app.command()(climb)
-
-
 @takes(*TASKS, "--out", "--sandbox", *ENGINE)
 def climb(
     given: Given,

@@ -7,22 +7,7 @@ from typing import Annotated
 
 import typer
 
-from hc_ray.cli.best import export_best
 from hc_ray.cli.options import Json, print_json, sweep_store
-from hc_ray.cli.report import export_harbor
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the verbs."""
-    app.command()(doctor)
-    app.command()(clean)
-    app.command()(ui)
-    told = "Export a sweep, or the best config of several."
-    export = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help=told)
-    export.command("mlflow")(export_mlflow)
-    export.command("best")(export_best)
-    export.command("harbor")(export_harbor)
-    app.add_typer(export, name="export")
 
 
 def doctor(

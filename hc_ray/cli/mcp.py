@@ -7,11 +7,6 @@ import typer
 from hc_ray.cli.options import ENGINE, Config, Given, config_from, takes
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the verb."""
-    app.command()(mcp)
-
-
 @takes("--sandbox", *ENGINE)
 def mcp(
     given: Given,

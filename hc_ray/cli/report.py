@@ -10,12 +10,6 @@ if TYPE_CHECKING:
     from hc_ray.domain.ports import Store
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the verbs."""
-    app.command()(report)
-    app.command()(status)
-
-
 def report(
     out: Annotated[
         list[str],

@@ -29,12 +29,6 @@ if TYPE_CHECKING:
     from hc_ray.domain.config import SweepConfig
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the verbs."""
-    app.command()(sweep)
-    app.command()(run)
-
-
 @takes(*SWEEP)
 def sweep(
     given: Given,

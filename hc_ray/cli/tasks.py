@@ -11,17 +11,6 @@ Folder = Annotated[str | None, typer.Argument(help="A folder of tasks, or the na
 PathFlag = Annotated[str | None, typer.Option("--path", "-p", help="Same as FOLDER.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the group."""
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Datasets of tasks.")
-    group.command("list")(list_tasks)
-    group.command()(check)
-    group.command()(split)
-    group.command()(new)
-    group.command("import")(import_benchmark)
-    app.add_typer(group, name="tasks")
-
-
 def _folder(folder: str | None, path: str | None) -> Path:
     """The dataset's folder; a shipped one by its name."""
     from hc_ray.domain.errors import ConfigError

@@ -10,14 +10,6 @@ from hc_ray.cli.options import ENGINE, Config, Given, Json, Verbose, config_from
 WORDS = {True: "pass", False: "fail", None: "unscored"}
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the verbs."""
-    app.command()(show)
-    app.command()(testgen)
-    app.command()(regrade)
-    app.command()(unseal)
-
-
 def show(
     trial: Annotated[str, typer.Argument(help="OUT/TRIAL (part of the name is enough); OUT alone lists its trials.")],
     verbose: Verbose = False,
