@@ -67,15 +67,17 @@ def sweep(
 
     with sweeps.joined(address, wait_nodes) as cluster:
         plan = sweeps.prepare(settings, resume=resume, address=address, cluster=cluster)
-        if dry_run:
-            _show_plan(plan, as_json=as_json, whole=True)
-            return 0
-        from hc_ray.cli.text import tell_plan
+        from hc_ray.cli.text import plan_data, tell_plan
         from hc_ray.reports import report as reports
         from hc_ray.reports import terminal
 
+        if dry_run and as_json:
+            print_json(plan_data(plan))
+            return 0
         stream = people(as_json)
-        tell_plan(plan, stream, whole=verbose)
+        tell_plan(plan, stream, whole=verbose or dry_run)
+        if dry_run:
+            return 0
         missing = len(plan.trials) - plan.done
         total = plan.done + min(missing, max_trials or missing)
         progress = terminal.Progress(
@@ -134,15 +136,6 @@ def _finish(ended: Any, summary: dict[str, Any], *, as_json: bool) -> int:
         say(f"interrupted; to continue: hc-ray sweep --resume -o {ended.out}", stream=stream, style="yellow")
         return 130
     return 3 if ended.unscored or ended.stopped else 0
-
-
-def _show_plan(plan: Any, *, as_json: bool, whole: bool) -> None:
-    from hc_ray.cli.text import plan_data, tell_plan
-
-    if as_json:
-        print_json(plan_data(plan))
-    else:
-        tell_plan(plan, people(False), whole=whole)
 
 
 @takes("--out", "--sandbox", *ENGINE, "--budget-tokens", "--network", "--grading")
