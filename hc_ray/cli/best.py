@@ -36,7 +36,7 @@ def best(outs: Outs, as_json: Json = False) -> int:
 def stats(outs: Outs, as_json: Json = False) -> int:
     """Count the trials of one or several sweeps, by agent and config."""
     from hc_ray.reports import best as configs
-    from hc_ray.reports.html_report import number
+    from hc_ray.reports.page import number
     from hc_ray.reports.terminal import say, table
 
     found = configs.stats({out: sweep_store(out) for out in outs})

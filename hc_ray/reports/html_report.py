@@ -10,7 +10,6 @@ from hc_ray.reports.comparison import HANDFUL
 from hc_ray.reports.engine_use import engine_html
 from hc_ray.reports.html_figures import figures, heat_map, timeline
 from hc_ray.reports.page import (
-    NOT_MEASURED,
     Section,
     difference_text,
     document,
@@ -23,8 +22,6 @@ from hc_ray.reports.page import (
 )
 from hc_ray.reports.progress import counted
 from hc_ray.reports.replay.text import selection_html
-
-__all__ = ["NOT_MEASURED", "aa_sentence", "findings", "html", "interval_of", "number", "sentence_of"]
 
 TRIALS = 500
 """Rows of the page's list of trials: unscored ones first. ``report.json`` holds all."""

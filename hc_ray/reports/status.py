@@ -11,7 +11,6 @@ from pydantic import TypeAdapter
 from hc_ray.domain.events import ErrorEvent, Event
 from hc_ray.domain.ports import Store
 from hc_ray.machine.owner import is_alive, machine
-from hc_ray.reports.crew_view import as_data
 from hc_ray.reports.progress import SweepState
 from hc_ray.reports.report import finished, read_sweep
 
@@ -37,7 +36,8 @@ def status_of(store: Store) -> dict[str, Any]:
         "planned": sweep.get("planned_trials"),
         "done": len(done),
         "owner": owner,
-        **as_data(state.crew),
+        "nodes": [node.model_dump() for node in state.crew.nodes],
+        "engines": state.crew.engines,
         "running": running if owner == "running" else [],
         "last_event": last and {"type": last.type, "seconds_ago": round(time.time() - last.at, 1)},
         "errors": [{"trial": e.trial, "text": e.text} for e in events if isinstance(e, ErrorEvent)][-5:],

@@ -3,8 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import IO, Any
 
-from hc_ray.reports.html_report import NOT_MEASURED
-from hc_ray.reports.page import Section
+from hc_ray.reports.page import NOT_MEASURED, Section
 
 Data = Mapping[str, Any]
 LETTERS = {"pass": "pass", "fail": "fail", "error": "error", "skipped": "skip", "timeout": "time"}
