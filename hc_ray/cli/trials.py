@@ -6,8 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from hc_ray.cli.options import ENGINE, Config, Given, Json, Verbose, config_from, print_json, takes
-
-WORDS = {True: "pass", False: "fail", None: "unscored"}
+from hc_ray.reports.page import VERDICTS
 
 
 def show(
@@ -49,7 +48,7 @@ def _list(rows: list[dict[str, Any]], *, as_json: bool) -> None:
     table(
         ("trial", "task", "agent", "seed", "verdict", "self-tests", "tokens"),
         [
-            (row["trial"], row["task"], row["agent"], row["seed"], WORDS[row["passed"]],
+            (row["trial"], row["task"], row["agent"], row["seed"], VERDICTS[row["passed"]],
              "" if row["progress"] is None else f"{row['progress']:.0%}", row["tokens"])
             for row in rows
         ],
@@ -128,7 +127,7 @@ def regrade(out: Annotated[str, typer.Argument(help="A sweep directory.")], as_j
         if changed:
             table(
                 ("trial", "before", "after", "cause"),
-                [(row["trial"], WORDS[row["before"]], WORDS[row["after"]], row.get("cause")) for row in changed],
+                [(row["trial"], VERDICTS[row["before"]], VERDICTS[row["after"]], row.get("cause")) for row in changed],
             )
         say(f"{len(rows)} submissions graded again, {len(changed)} verdicts differ")
     return 3 if any(row["after"] is None for row in rows) else 0
@@ -152,7 +151,7 @@ def unseal(trial: Annotated[str, typer.Argument(help="OUT/TRIAL, a dev trial.")]
 
     verdict = kept["verdict"]
     rewards = ", ".join(f"{key} {value:g}" for key, value in verdict["rewards"].items()) or "none"
-    told = f"{kept['trial']}: {WORDS[verdict['passed']]} ({verdict['cause']})"
+    told = f"{kept['trial']}: {VERDICTS[verdict['passed']]} ({verdict['cause']})"
     say(f"{told}, rewards: {rewards}, witness: {verdict['witness']}")
     if verdict["detail"]:
         say(verdict["detail"])

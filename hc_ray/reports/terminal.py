@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hc_ray.domain.events import Event, TrialComplete
-from hc_ray.reports.page import Section
+from hc_ray.reports.page import VERDICTS, Section
 from hc_ray.reports.progress import SweepState, clock
 
 PLAIN_WIDTH = 160
@@ -133,7 +133,8 @@ class Progress:
             shown = self.state.task_of(event.trial)
             self.state.take(event)
             if isinstance(event, TrialComplete):
-                self._line(self._finished(event, shown), self._style(event))
+                word = VERDICTS[event.passed]
+                self._line(self._finished(event, shown, word), STYLES[word])
             elif event.type == "error":
                 self._line(
                     f"error  {shown or 'sweep'}: {event.text}" + (f" ({event.cause})" if event.cause else ""), "red"
@@ -148,13 +149,8 @@ class Progress:
             if self._live is None:
                 self._line(f"{step} …", "dim")
 
-    @staticmethod
-    def _style(event: TrialComplete) -> str:
-        return "yellow" if event.passed is None else "green" if event.passed else "red"
-
-    def _finished(self, event: TrialComplete, shown: str) -> str:
+    def _finished(self, event: TrialComplete, shown: str, word: str) -> str:
         state = self.state
-        word = "unscored" if event.passed is None else "pass" if event.passed else "fail"
         progress = "" if event.progress is None else f", self-tests {event.progress:.0%}"
         left = state.remaining_seconds()
         eta = "" if left is None or state.done >= state.total else f", {clock(left)} left"
@@ -201,9 +197,7 @@ class Progress:
             return Group(*parts)
 
     def _nodes(self) -> Table:
-        grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for column in NODE_COLUMNS:
-            grid.add_column(Text(column, style="dim"), no_wrap=True)
+        grid = _grid(NODE_COLUMNS)
         nodes = self.state.crew.nodes
         for one in nodes[:MOST_NODES]:
             note = Text(one.note[:80], style="yellow")
@@ -213,9 +207,7 @@ class Progress:
         return grid
 
     def _running(self) -> Table:
-        grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for column in ("running task", "agent", "stage", "best self-test score", "time"):
-            grid.add_column(Text(column, style="dim"), no_wrap=True)
+        grid = _grid(("running task", "agent", "stage", "best self-test score", "time"))
         crew = self.state.crew
         beside = len(crew.engines) + (min(len(crew.nodes), MOST_NODES + 1) + 1 if crew.tells else 0)
         room = max(3, self._console.height - 8 - beside)
@@ -232,6 +224,14 @@ class Progress:
         if len(trials) > room:
             grid.add_row(Text(f"and {len(trials) - room} more", style="dim"), "", "", "", "")
         return grid
+
+
+def _grid(columns: Sequence[str]) -> Table:
+    """A table that grows while it is shown: nothing folds."""
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        grid.add_column(Text(column, style="dim"), no_wrap=True)
+    return grid
 
 
 def _score(best: float | None) -> Text:
