@@ -116,13 +116,8 @@ def _word(name: str) -> str:
     return name.strip("-").replace("-", "_")
 
 
-_ONE = "name the task with -p"
-_OF_RUN = {
-    "agents": "name the agent with -a", "seeds": "set the seed with --seed", "dataset": _ONE, "include": _ONE,
-    "exclude": _ONE, "tags": _ONE, "limit": _ONE, "split": _ONE,
-    "configs": "set what it changes itself", "grid": "set the key itself",
-}  # fmt: skip
-"""Fields that ``run`` decides itself → what takes their place."""
+_OF_RUN = {"agents", "seeds", "dataset", "include", "exclude", "tags", "limit", "split", "configs", "grid"}
+"""Fields that ``run`` decides itself."""
 
 
 def sets_of_run(texts: Sequence[str]) -> Sequence[str]:
@@ -130,8 +125,9 @@ def sets_of_run(texts: Sequence[str]) -> Sequence[str]:
     from hc_ray.domain.errors import ConfigError
 
     for key in (text.partition("=")[0].strip() for text in texts):
-        if says := _OF_RUN.get(key.partition(".")[0]):
-            raise ConfigError(f"--set {key}: `run` runs one trial of one task; {says}, or use `sweep`")
+        if key.partition(".")[0] in _OF_RUN:
+            raise ConfigError(f"--set {key}: `run` runs one trial, of the task, agent and seed that -p, -a and --seed "
+                              "name; for more use `sweep`")  # fmt: skip
     return texts
 
 
