@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from hc_ray.cli.options import Json, print_json, sweep_store
+from hc_ray.domain.errors import OutputError
 
 Outs = Annotated[list[str], typer.Argument(metavar="OUT...", help="Sweep directories.")]
 
@@ -60,7 +61,6 @@ def export_best(
     """Write the best config of one or several sweeps of a dataset as a file that `hc-ray sweep --from` starts at."""
     import yaml
 
-    from hc_ray.domain.errors import OutputError
     from hc_ray.reports.best import exported
 
     document = exported({out: sweep_store(out) for out in outs})

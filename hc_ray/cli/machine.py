@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from hc_ray.cli.options import Json, print_json, sweep_store
+from hc_ray.domain.errors import ConfigError, OutputError
 
 
 def doctor(
@@ -86,7 +87,6 @@ def ui(
 
 def _store_of(out: str) -> str:
     """The SQLite store of a sweep or a climb, or of the folder that they lie in."""
-    from hc_ray.domain.errors import OutputError
     from hc_ray.reports.report import stored_json
     from hc_ray.stores.sweep_directory import SweepStore
     from hc_ray_actors.driver.results import default_tracking_uri
@@ -114,7 +114,6 @@ def export_mlflow(
 ) -> int:
     """Write the MLflow runs of a sweep or a climb from its directory. Existing runs are updated."""
     from hc_ray.domain.credentials import url_fault
-    from hc_ray.domain.errors import ConfigError
     from hc_ray.reports import report
     from hc_ray.reports.climb_report import is_climb
     from hc_ray.stores.sweep_directory import SweepStore

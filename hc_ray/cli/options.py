@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from hc_ray.domain.errors import ConfigError, EngineError
+
 if TYPE_CHECKING:
     from hc_ray.domain.config import SweepConfig
     from hc_ray.stores.sweep_directory import SweepStore
@@ -122,8 +124,6 @@ _OF_RUN = {"agents", "seeds", "dataset", "include", "exclude", "tags", "limit", 
 
 def sets_of_run(texts: Sequence[str]) -> Sequence[str]:
     """The ``--set`` of ``run``. Raises ``ConfigError`` for a field that ``run`` decides itself."""
-    from hc_ray.domain.errors import ConfigError
-
     for key in (text.partition("=")[0].strip() for text in texts):
         if key.partition(".")[0] in _OF_RUN:
             raise ConfigError(f"--set {key}: `run` runs one trial, of the task, agent and seed that -p, -a and --seed "
@@ -162,7 +162,6 @@ def _only_model(config: "SweepConfig") -> str:
     """The model of a server that holds just one. Raises ``ConfigError`` where the choice is the user's."""
     import asyncio
 
-    from hc_ray.domain.errors import ConfigError, EngineError
     from hc_ray.engines.http import HttpModel
 
     url = config.engine.urls[0]

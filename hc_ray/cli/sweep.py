@@ -23,6 +23,7 @@ from hc_ray.cli.options import (
     sweep_store,
     takes,
 )
+from hc_ray.domain.errors import ConfigError
 from hc_ray.machine.paths import configs_dir
 
 if TYPE_CHECKING:
@@ -51,8 +52,6 @@ def sweep(
     as_json: Json = False,
 ) -> int:
     """Run agents on a dataset with blind grading: the main command. Flags override the config file."""
-    from hc_ray.domain.errors import ConfigError
-
     settings = _settings(config, given, start=from_, resume=resume, sets=set_ or ())
     if settings.search == "climb":
         from hc_ray.cli.climb import climb_from
@@ -97,8 +96,6 @@ def _settings(
 ) -> "SweepConfig":
     """The settings of the file, or of an exported one (``start``), under the flags. Bare ``sweep`` is the demo; a
     resume without a file takes its own."""
-    from hc_ray.domain.errors import ConfigError
-
     out = flags["--out"]
     if start is not None:
         from hc_ray.cli.config_loader import exported_settings

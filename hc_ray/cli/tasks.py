@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from hc_ray.cli.options import Json, print_json
+from hc_ray.domain.errors import ConfigError
+from hc_ray.machine.paths import configs_dir, data_root
 
 Folder = Annotated[str | None, typer.Argument(help="A folder of tasks, or the name of a shipped dataset.")]
 PathFlag = Annotated[str | None, typer.Option("--path", "-p", help="Same as FOLDER.")]
@@ -13,7 +15,6 @@ PathFlag = Annotated[str | None, typer.Option("--path", "-p", help="Same as FOLD
 
 def _folder(folder: str | None, path: str | None) -> Path:
     """The dataset's folder; a shipped one by its name."""
-    from hc_ray.domain.errors import ConfigError
     from hc_ray_actors.driver.plan import dataset_folder
 
     given = folder or path
@@ -24,7 +25,6 @@ def _folder(folder: str | None, path: str | None) -> Path:
 
 def list_tasks(folder: Folder = None, path: PathFlag = None, as_json: Json = False) -> int:
     """List the tasks of a dataset with their split and tags."""
-    from hc_ray.machine.paths import data_root
     from hc_ray_actors import verifiers
     from hc_ray_actors.driver.plan import sealed_folder
 
@@ -100,7 +100,6 @@ def split(
     as_json: Json = False,
 ) -> int:
     """Divide a dataset into dev and holdout, once. Writes split.json with the seed and the task digests."""
-    from hc_ray.domain.errors import ConfigError
     from hc_ray_actors import verifiers
 
     names = set() if holdout is None else _names(holdout)
@@ -121,8 +120,6 @@ def split(
 
 def _names(given: str) -> set[str]:
     """Names of tasks as given, of a file, or of a list in ``configs/holdouts``; a ``#`` begins a comment."""
-    from hc_ray.machine.paths import configs_dir
-
     shipped = configs_dir() / "holdouts" / f"{given}.txt"
     file = next((one for one in (shipped, Path(given)) if "," not in given and one.is_file()), None)
     text = file.read_text(encoding="utf-8", errors="replace") if file else given.replace(",", "\n")

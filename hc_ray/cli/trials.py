@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from hc_ray.cli.options import ENGINE, Config, Given, Json, Verbose, config_from, print_json, takes
+from hc_ray.domain.errors import OutputError
 from hc_ray.reports.page import VERDICTS
 
 
@@ -59,7 +60,6 @@ def _list(rows: list[dict[str, Any]], *, as_json: bool) -> None:
 
 def _place(trial: str) -> tuple[str, str]:
     """``OUT/TRIAL`` or ``OUT/trials/TRIAL`` → (OUT, TRIAL); (OUT, "") for a sweep directory alone."""
-    from hc_ray.domain.errors import OutputError
     from hc_ray.stores.sweep_directory import SweepStore
 
     whole = trial.rstrip("/")
@@ -135,7 +135,6 @@ def regrade(out: Annotated[str, typer.Argument(help="A sweep directory.")], as_j
 
 def unseal(trial: Annotated[str, typer.Argument(help="OUT/TRIAL, a dev trial.")], as_json: Json = False) -> int:
     """Show the verifier's output for a dev trial. Prints verdict, rewards and test output; each look is logged."""
-    from hc_ray.domain.errors import OutputError
     from hc_ray.reports import trial_view as shows
     from hc_ray.stores.sweep_directory import SweepStore
     from hc_ray_actors.jobs.regrade import unseal as look
