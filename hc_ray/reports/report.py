@@ -18,11 +18,9 @@ from hc_ray.reports.arms import declared_by, name_configs, together
 from hc_ray.reports.audit_section import suite_quality
 from hc_ray.reports.comparison import compared_of, comparisons_of, criteria_of
 from hc_ray.reports.engine_use import engine_use
-from hc_ray.reports.html_report import html
+from hc_ray.reports.html_report import html as html
 from hc_ray.reports.self_to_blind import by_task, by_testgen, self_to_blind
 from hc_ray.statistics import estimators
-
-__all__ = ["ReadTable", "html", "read_sweep", "row_of", "rows_of", "stored_json", "stored_rows", "summarise", "write"]
 
 ReadTable = Callable[[bytes], list[dict[str, Any]]]
 """Reads the rows of a Parquet file: the caller brings it, since one module owns pyarrow."""
@@ -87,14 +85,8 @@ def leave(store: Store, summary: Mapping[str, Any], page: Callable[[Mapping[str,
 
 def read_sweep(store: Store) -> dict[str, Any]:
     """``sweep.json``; raises ``OutputError`` where there is none."""
-    try:
-        sweep = json.loads(store.read("sweep.json"))
-    except FileNotFoundError:
-        raise OutputError(
-            "not a sweep directory (no sweep.json); give the folder that `hc-ray sweep -o` wrote"
-        ) from None
-    except ValueError as error:
-        raise OutputError(f"sweep.json cannot be read: {error}") from None
+    if (sweep := stored_json(store, "sweep.json")) is None:
+        raise OutputError("not a sweep directory (no sweep.json); give the folder that `hc-ray sweep -o` wrote")
     if not isinstance(sweep, dict) or not isinstance(sweep.get("config"), dict):
         raise OutputError("sweep.json is damaged: it does not hold a sweep's settings")
     return sweep
