@@ -29,6 +29,9 @@ STYLES = {"pass": "green", "fail": "red", "unscored": "yellow", "improved": "bol
           "ok": "green", "refused": "yellow", "accepted": "bold green", "met": "green"}  # fmt: skip
 
 
+_PICTURES = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
+
+
 class _Patient(Console):
     """A console whose reader may go away (``| head``): what was begun goes on, silently."""
 
@@ -51,14 +54,8 @@ def say(text: str = "", *, stream: IO[str] | None = None, style: str | None = No
 def printable(text: str) -> str:
     """Text in which nothing commands a terminal: what models and their programs wrote may hold escape sequences. A
     control character becomes its picture; line ends and tabs stay."""
-    return "".join(one if one.isprintable() or one in "\n\t" else _picture(one) for one in text.replace("\r\n", "\n"))
-
-
-def _picture(one: str) -> str:
-    code = ord(one)
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return "\u2421" if code == 0x7F else (" " if one.isspace() else "\ufffd")
+    shown = text.replace("\r\n", "\n").translate(_PICTURES)
+    return "".join(one if one.isprintable() or one in "\n\t" else " " if one.isspace() else "\ufffd" for one in shown)
 
 
 def heading(text: str, *, stream: IO[str] | None = None) -> None:
