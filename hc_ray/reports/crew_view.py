@@ -48,7 +48,9 @@ class CrewView:
         ready = [post.kind for post in posts if post.state == "ready"]
         up = [kind.removeprefix("engine ") for kind in ready if kind.startswith("engine ")]
         counted = [f"{up.count(name)} × {name}" if up.count(name) > 1 else name for name in dict.fromkeys(up)]
-        ill = dict.fromkeys(f"{_what(post)} {post.state}: {post.why}" for post in posts if post.state != "ready")
+        ill = dict.fromkeys(
+            f"{SLOTS.get(post.kind, post.kind)} {post.state}: {post.why}" for post in posts if post.state != "ready"
+        )
         return NodeView(
             node=node, engines=", ".join(counted), note="; ".join(ill),
             **{what: self._busy(kind, node) for kind, what in SLOTS.items()},
@@ -79,7 +81,3 @@ class CrewView:
         return len({post.node for post in self._posts.values() if post.node}) > 1 or any(
             post.state != "ready" for post in self._posts.values()
         )
-
-
-def _what(post: PostState) -> str:
-    return SLOTS.get(post.kind, post.kind)

@@ -29,7 +29,7 @@ def replay(store: Store, selector: SelectorName | None, *, read_table: ReadTable
     """``report --replay --json``. ``selector`` None: each trial's own choice stands for ``hc`` in the comparisons."""
     pools = read_pools(store, read_table=read_table)
     reference = _reference_tokens(pools)
-    level = tuple(_level(pool, reference) for pool in pools)
+    level = [pool if reference is None or pool.agent == "hc" else cut(pool, reference.get(pool.key)) for pool in pools]
     groups, uncut = _grouped(level), _grouped(pools)
     return {
         "schema_version": 1,
@@ -49,12 +49,6 @@ def _reference_tokens(pools: Sequence[Pool]) -> dict[tuple[str, int], int] | Non
     if len({pool.config_hash for pool in hc}) != 1:
         return None
     return {pool.key: pool.tokens for pool in hc if pool.tokens is not None}
-
-
-def _level(pool: Pool, reference: Mapping[tuple[str, int], int] | None) -> Pool:
-    if reference is None or pool.agent == "hc":
-        return pool
-    return cut(pool, reference.get(pool.key))
 
 
 def _grouped(pools: Iterable[Pool]) -> dict[tuple[str, str, str], list[Pool]]:
