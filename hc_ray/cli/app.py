@@ -6,7 +6,7 @@ unscored, 130 interrupted."""
 
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import typer
 
@@ -44,8 +44,34 @@ def _every_verb(
     pass
 
 
-for _verbs in (sweep, climb, report, best, trials, audit, tasks, models, skills, mcp, monitor, machine):
-    _verbs.add_to(app)
+_VERBS = (
+    *(sweep.sweep, sweep.run, climb.climb, report.report, report.status, best.best, best.stats, trials.show),
+    *(trials.testgen, trials.regrade, trials.unseal, audit.audit, mcp.mcp, monitor.monitor, machine.doctor),
+    *(machine.clean, machine.ui),
+)
+_GROUPS: dict[str, tuple[str, dict[str, Callable[..., int]]]] = {
+    "tasks": ("Datasets of tasks.", {
+        "list": tasks.list_tasks, "check": tasks.check, "split": tasks.split, "new": tasks.new,
+        "import": tasks.import_benchmark,
+    }),
+    "models": ("The model catalogue.", {"list": models.list_models, "pull": models.pull}),
+    "engine": ("Inference servers.", {"bench": models.bench}),
+    "skills": ("General know-how that prompts may include.", {
+        "list": skills.list_skills, "learn": skills.learn, "export": skills.export,
+    }),
+    "export": ("Export a sweep, or the best config of several.", {
+        "mlflow": machine.export_mlflow, "best": best.export_best, "harbor": report.export_harbor,
+    }),
+}  # fmt: skip
+"""Name → what it holds, and its verbs."""
+
+for _verb in _VERBS:
+    app.command()(_verb)
+for _name, (_help, _verbs) in _GROUPS.items():
+    _group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help=_help)
+    for _word, _verb in _verbs.items():
+        _group.command(_word)(_verb)
+    app.add_typer(_group, name=_name)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -5,11 +5,7 @@ from typing import Annotated
 import typer
 
 from hc_ray.cli.options import Json, people, print_json
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the verb."""
-    app.command()(audit)
+from hc_ray.domain.errors import ConfigError
 
 
 def audit(
@@ -27,8 +23,6 @@ def audit(
     as_json: Json = False,
 ) -> int:
     """Measure a sweep's self-tests against the hidden tests. Also grades every candidate. Writes audit.json."""
-    from hc_ray.domain.errors import ConfigError
-
     if split not in ("dev", "holdout"):
         raise ConfigError(f"--split: {split!r} is not allowed; allowed: dev, holdout")
     from hc_ray.reports.audit_section import quality_section

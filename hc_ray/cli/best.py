@@ -6,14 +6,9 @@ from typing import Annotated
 import typer
 
 from hc_ray.cli.options import Json, print_json, sweep_store
+from hc_ray.domain.errors import OutputError
 
 Outs = Annotated[list[str], typer.Argument(metavar="OUT...", help="Sweep directories.")]
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the verbs."""
-    app.command()(best)
-    app.command()(stats)
 
 
 def best(outs: Outs, as_json: Json = False) -> int:
@@ -42,7 +37,7 @@ def best(outs: Outs, as_json: Json = False) -> int:
 def stats(outs: Outs, as_json: Json = False) -> int:
     """Count the trials of one or several sweeps, by agent and config."""
     from hc_ray.reports import best as configs
-    from hc_ray.reports.html_report import number
+    from hc_ray.reports.page import number
     from hc_ray.reports.terminal import say, table
 
     found = configs.stats({out: sweep_store(out) for out in outs})
@@ -66,7 +61,6 @@ def export_best(
     """Write the best config of one or several sweeps of a dataset as a file that `hc-ray sweep --from` starts at."""
     import yaml
 
-    from hc_ray.domain.errors import OutputError
     from hc_ray.reports.best import exported
 
     document = exported({out: sweep_store(out) for out in outs})

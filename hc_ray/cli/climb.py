@@ -19,14 +19,10 @@ from hc_ray.cli.options import (
     print_json,
     takes,
 )
+from hc_ray.domain.errors import ConfigError
 
 if TYPE_CHECKING:
     from hc_ray.domain.config import SweepConfig
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the verb."""
-    app.command()(climb)
 
 
 @takes(*TASKS, "--out", "--sandbox", *ENGINE)
@@ -66,7 +62,6 @@ def climb_from(
     wait_nodes: str | None = None,
 ) -> int:
     """A climb that begins at some settings, told as it goes on. Returns the exit code."""
-    from hc_ray.domain.errors import ConfigError
     from hc_ray.reports.climb_page import tell_climb
     from hc_ray.reports.climb_report import change_of
     from hc_ray.reports.report import stored_json

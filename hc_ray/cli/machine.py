@@ -7,22 +7,8 @@ from typing import Annotated
 
 import typer
 
-from hc_ray.cli.best import export_best
-from hc_ray.cli.options import Json, plain, print_json, sweep_store
-from hc_ray.cli.report import export_harbor
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the verbs."""
-    app.command()(doctor)
-    app.command()(clean)
-    app.command()(ui)
-    told = "Export a sweep, or the best config of several."
-    export = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help=told)
-    export.command("mlflow")(export_mlflow)
-    export.command("best")(export_best)
-    export.command("harbor")(export_harbor)
-    app.add_typer(export, name="export")
+from hc_ray.cli.options import Json, print_json, sweep_store
+from hc_ray.domain.errors import ConfigError, OutputError
 
 
 def doctor(
@@ -44,7 +30,7 @@ def doctor(
     if remedies:
         findings = examine()
     if as_json:
-        print_json({"schema_version": 1, "findings": [plain(finding) for finding in findings]})
+        print_json({"schema_version": 1, "findings": findings})
         return 0
     from hc_ray.reports.terminal import say, table
 
@@ -66,7 +52,7 @@ def clean(
 
     cleaned = remove_leftovers(images=images, dry=dry_run)
     if as_json:
-        print_json({"schema_version": 1, "dry_run": dry_run, **plain(cleaned)})
+        print_json({"schema_version": 1, "dry_run": dry_run, **cleaned.model_dump(mode="json")})
         return 0
     for name in cleaned.removed:
         typer.echo(name)
@@ -101,7 +87,6 @@ def ui(
 
 def _store_of(out: str) -> str:
     """The SQLite store of a sweep or a climb, or of the folder that they lie in."""
-    from hc_ray.domain.errors import OutputError
     from hc_ray.reports.report import stored_json
     from hc_ray.stores.sweep_directory import SweepStore
     from hc_ray_actors.driver.results import default_tracking_uri
@@ -129,7 +114,6 @@ def export_mlflow(
 ) -> int:
     """Write the MLflow runs of a sweep or a climb from its directory. Existing runs are updated."""
     from hc_ray.domain.credentials import url_fault
-    from hc_ray.domain.errors import ConfigError
     from hc_ray.reports import report
     from hc_ray.reports.climb_report import is_climb
     from hc_ray.stores.sweep_directory import SweepStore

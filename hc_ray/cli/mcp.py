@@ -5,11 +5,7 @@ from typing import Annotated
 import typer
 
 from hc_ray.cli.options import ENGINE, Config, Given, config_from, takes
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the verb."""
-    app.command()(mcp)
+from hc_ray.domain.errors import PlatformError
 
 
 @takes("--sandbox", *ENGINE)
@@ -29,8 +25,6 @@ def mcp(
 ) -> int:
     """Serve tools over stdin and stdout for an MCP client. See docs/mcp.md for how to add it to one."""
     from importlib.util import find_spec
-
-    from hc_ray.domain.errors import PlatformError
 
     if find_spec("mcp") is None:
         raise PlatformError("hc-ray mcp needs the extra `mcp`; install it with: pip install 'hc-ray[mcp]'")

@@ -7,22 +7,6 @@ import typer
 from hc_ray.cli.options import Given, Json, config_from, people, print_json, takes
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the groups."""
-    models = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="The model catalogue.")
-    models.command("list")(list_models)
-    models.command()(pull)
-    app.add_typer(models, name="models")
-    engine = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Inference servers.")
-    engine.callback()(_engine)
-    engine.command()(bench)
-    app.add_typer(engine, name="engine")
-
-
-def _engine() -> None:
-    """Inference servers."""
-
-
 def list_models(as_json: Json = False) -> int:
     """List the models of the catalogue, and which are downloaded."""
     from hc_ray.engines.catalogue import catalogue

@@ -12,11 +12,6 @@ Approve = Annotated[
 ]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the verb."""
-    app.command()(monitor)
-
-
 def monitor(hook: Hook = False, approve: Approve = False) -> int:
     """Look at one action of a coding agent before it is done, by the rules that hc-ray's own agent keeps."""
     from hc_ray.agent.claude_hook import answer

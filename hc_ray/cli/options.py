@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from hc_ray.domain.errors import ConfigError, EngineError
+
 if TYPE_CHECKING:
     from hc_ray.domain.config import SweepConfig
     from hc_ray.stores.sweep_directory import SweepStore
@@ -116,22 +118,16 @@ def _word(name: str) -> str:
     return name.strip("-").replace("-", "_")
 
 
-_ONE = "name the task with -p"
-_OF_RUN = {
-    "agents": "name the agent with -a", "seeds": "set the seed with --seed", "dataset": _ONE, "include": _ONE,
-    "exclude": _ONE, "tags": _ONE, "limit": _ONE, "split": _ONE,
-    "configs": "set what it changes itself", "grid": "set the key itself",
-}  # fmt: skip
-"""Fields that ``run`` decides itself → what takes their place."""
+_OF_RUN = {"agents", "seeds", "dataset", "include", "exclude", "tags", "limit", "split", "configs", "grid"}
+"""Fields that ``run`` decides itself."""
 
 
 def sets_of_run(texts: Sequence[str]) -> Sequence[str]:
     """The ``--set`` of ``run``. Raises ``ConfigError`` for a field that ``run`` decides itself."""
-    from hc_ray.domain.errors import ConfigError
-
     for key in (text.partition("=")[0].strip() for text in texts):
-        if says := _OF_RUN.get(key.partition(".")[0]):
-            raise ConfigError(f"--set {key}: `run` runs one trial of one task; {says}, or use `sweep`")
+        if key.partition(".")[0] in _OF_RUN:
+            raise ConfigError(f"--set {key}: `run` runs one trial, of the task, agent and seed that -p, -a and --seed "
+                              "name; for more use `sweep`")  # fmt: skip
     return texts
 
 
@@ -166,7 +162,6 @@ def _only_model(config: "SweepConfig") -> str:
     """The model of a server that holds just one. Raises ``ConfigError`` where the choice is the user's."""
     import asyncio
 
-    from hc_ray.domain.errors import ConfigError, EngineError
     from hc_ray.engines.http import HttpModel
 
     url = config.engine.urls[0]
@@ -200,12 +195,6 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     return list(value) if isinstance(value, Sequence | set | frozenset) else str(value)
-
-
-def plain(value: Any) -> dict[str, Any]:
-    """A pydantic value as JSON data."""
-    data: dict[str, Any] = value.model_dump(mode="json")
-    return data
 
 
 def people(json_asked: bool) -> Any:

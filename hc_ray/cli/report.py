@@ -5,15 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hc_ray.cli.options import Json, print_json, sweep_store
+from hc_ray.domain.errors import ConfigError, OutputError
 
 if TYPE_CHECKING:
     from hc_ray.domain.ports import Store
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the verbs."""
-    app.command()(report)
-    app.command()(status)
 
 
 def report(
@@ -47,7 +42,6 @@ def report(
     if replay is not None:
         return _replay(out, replay, as_json=as_json)
     from hc_ray.cli.text import tell_report
-    from hc_ray.domain.errors import ConfigError
     from hc_ray.reports import report as reports
     from hc_ray.reports.climb_page import climb_html, tell_climb
     from hc_ray.reports.climb_report import is_climb, summarise_climb
@@ -91,7 +85,6 @@ def _replayed(store: "Store") -> dict[str, Any] | None:
 def _replay(out: list[str], named: str, *, as_json: bool) -> int:
     """``report --replay``: prints, and writes nothing."""
     from hc_ray.domain.config import OWN
-    from hc_ray.domain.errors import ConfigError
     from hc_ray.machine.own_code import keep, selector_of
     from hc_ray.reports.replay.pools import SELECTORS
 
@@ -139,7 +132,6 @@ def export_harbor(
     """Write a sweep as a job of Harbor's, for `harbor view DIR`. Of the grading it holds the verdicts alone."""
     from pathlib import Path
 
-    from hc_ray.domain.errors import OutputError
     from hc_ray.reports.harbor_job import job_files
 
     name = Path(out.rstrip("/")).absolute().name

@@ -10,16 +10,6 @@ from hc_ray.cli.options import Json, print_json
 To = Annotated[str | None, typer.Option("--to", help="Folder for learned skills. Default: this user's own.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the group."""
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False,
-                        help="General know-how that prompts may include.")  # fmt: skip
-    group.command("list")(list_skills)
-    group.command()(learn)
-    group.command()(export)
-    app.add_typer(group, name="skills")
-
-
 def export(
     claude: Annotated[Path, typer.Option("--claude", metavar="DIR", help="Project whose .claude/skills they go to.")],
     force: Annotated[bool, typer.Option("--force", help="Replace files that differ.")] = False,

@@ -18,22 +18,16 @@ from hc_ray.cli.options import (
     WaitNodes,
     config_from,
     people,
-    plain,
     print_json,
     sets_of_run,
     sweep_store,
     takes,
 )
+from hc_ray.domain.errors import ConfigError
 from hc_ray.machine.paths import configs_dir
 
 if TYPE_CHECKING:
     from hc_ray.domain.config import SweepConfig
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the verbs."""
-    app.command()(sweep)
-    app.command()(run)
 
 
 @takes(*SWEEP)
@@ -58,8 +52,6 @@ def sweep(
     as_json: Json = False,
 ) -> int:
     """Run agents on a dataset with blind grading: the main command. Flags override the config file."""
-    from hc_ray.domain.errors import ConfigError
-
     settings = _settings(config, given, start=from_, resume=resume, sets=set_ or ())
     if settings.search == "climb":
         from hc_ray.cli.climb import climb_from
@@ -75,15 +67,17 @@ def sweep(
 
     with joined(address, wait_nodes) as cluster:
         plan = sweeps.prepare(settings, resume=resume, address=address, cluster=cluster)
-        if dry_run:
-            _show_plan(plan, as_json=as_json, whole=True)
-            return 0
-        from hc_ray.cli.text import tell_plan
+        from hc_ray.cli.text import plan_data, tell_plan
         from hc_ray.reports import report as reports
         from hc_ray.reports import terminal
 
+        if dry_run and as_json:
+            print_json(plan_data(plan))
+            return 0
         stream = people(as_json)
-        tell_plan(plan, stream, whole=verbose)
+        tell_plan(plan, stream, whole=verbose or dry_run)
+        if dry_run:
+            return 0
         missing = len(plan.trials) - plan.done
         total = plan.done + min(missing, max_trials or missing)
         progress = terminal.Progress(
@@ -103,8 +97,6 @@ def _settings(
 ) -> "SweepConfig":
     """The settings of the file, or of an exported one (``start``), under the flags. Bare ``sweep`` is the demo; a
     resume without a file takes its own."""
-    from hc_ray.domain.errors import ConfigError
-
     out = flags["--out"]
     if start is not None:
         from hc_ray.cli.config_loader import exported_settings
@@ -133,7 +125,7 @@ def _finish(ended: Any, summary: dict[str, Any], *, as_json: bool) -> int:
     for problem in ended.problems:
         say(f"note: {problem}", stream=stream, style="yellow")
     if as_json:
-        print_json({**plain(ended), "report": summary})
+        print_json({**ended.model_dump(mode="json"), "report": summary})
     else:
         tell_agents(summary, stream)
         tell_comparisons(summary, stream)
@@ -142,15 +134,6 @@ def _finish(ended: Any, summary: dict[str, Any], *, as_json: bool) -> int:
         say(f"interrupted; to continue: hc-ray sweep --resume -o {ended.out}", stream=stream, style="yellow")
         return 130
     return 3 if ended.unscored or ended.stopped else 0
-
-
-def _show_plan(plan: Any, *, as_json: bool, whole: bool) -> None:
-    from hc_ray.cli.text import plan_data, tell_plan
-
-    if as_json:
-        print_json(plan_data(plan))
-    else:
-        tell_plan(plan, people(False), whole=whole)
 
 
 @takes("--out", "--sandbox", *ENGINE, "--budget-tokens", "--network", "--grading")

@@ -5,26 +5,16 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from hc_ray.cli.options import Json, plain, print_json
+from hc_ray.cli.options import Json, print_json
+from hc_ray.domain.errors import ConfigError
+from hc_ray.machine.paths import configs_dir, data_root
 
 Folder = Annotated[str | None, typer.Argument(help="A folder of tasks, or the name of a shipped dataset.")]
 PathFlag = Annotated[str | None, typer.Option("--path", "-p", help="Same as FOLDER.")]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the group."""
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help="Datasets of tasks.")
-    group.command("list")(list_tasks)
-    group.command()(check)
-    group.command()(split)
-    group.command()(new)
-    group.command("import")(import_benchmark)
-    app.add_typer(group, name="tasks")
-
-
 def _folder(folder: str | None, path: str | None) -> Path:
     """The dataset's folder; a shipped one by its name."""
-    from hc_ray.domain.errors import ConfigError
     from hc_ray_actors.driver.task_choice import dataset_folder
 
     given = folder or path
@@ -35,7 +25,6 @@ def _folder(folder: str | None, path: str | None) -> Path:
 
 def list_tasks(folder: Folder = None, path: PathFlag = None, as_json: Json = False) -> int:
     """List the tasks of a dataset with their split and tags."""
-    from hc_ray.machine.paths import data_root
     from hc_ray_actors import verifiers
     from hc_ray_actors.driver.task_choice import sealed_folder
 
@@ -80,7 +69,7 @@ def check(folder: Folder = None, path: PathFlag = None, as_json: Json = False) -
     report = verifiers.check(_folder(folder, path))
     faults = report.faults
     if as_json:
-        print_json(plain(report))
+        print_json(report)
         return 2 if faults else 0
     from hc_ray.reports.progress import counted
     from hc_ray.reports.terminal import say, table
@@ -111,7 +100,6 @@ def split(
     as_json: Json = False,
 ) -> int:
     """Divide a dataset into dev and holdout, once. Writes split.json with the seed and the task digests."""
-    from hc_ray.domain.errors import ConfigError
     from hc_ray_actors import verifiers
 
     names = set() if holdout is None else _names(holdout)
@@ -119,7 +107,7 @@ def split(
         raise ConfigError("--holdout: give names of tasks, and neither --seed nor --fraction")
     fixed = verifiers.make_split(_folder(folder, path), seed=seed, fraction=fraction, holdout=names)
     if as_json:
-        print_json(plain(fixed))
+        print_json(fixed)
     else:
         from hc_ray.reports.terminal import say
 
@@ -132,8 +120,6 @@ def split(
 
 def _names(given: str) -> set[str]:
     """Names of tasks as given, of a file, or of a list in ``configs/holdouts``; a ``#`` begins a comment."""
-    from hc_ray.machine.paths import configs_dir
-
     shipped = configs_dir() / "holdouts" / f"{given}.txt"
     file = next((one for one in (shipped, Path(given)) if "," not in given and one.is_file()), None)
     text = file.read_text(encoding="utf-8", errors="replace") if file else given.replace(",", "\n")

@@ -9,7 +9,7 @@ from hc_ray.domain.variants import labels
 from hc_ray.reports.audit_section import quality_section
 from hc_ray.reports.engine_use import engine_lines
 from hc_ray.reports.html_report import aa_sentence, criteria_section, curves_section, findings, unscored_section
-from hc_ray.reports.page import NOT_MEASURED, interval_of, number
+from hc_ray.reports.page import NOT_MEASURED, VERDICTS, interval_of, number
 from hc_ray.reports.progress import clock, counted
 from hc_ray.reports.self_to_blind import reliance_section
 from hc_ray.reports.terminal import NODE_COLUMNS, heading, say, table, tell
@@ -201,7 +201,7 @@ def tell_trial(result: Mapping[str, Any], sweep: Mapping[str, Any]) -> None:
     """The result of ``run``, its sandbox, and the command that explains it. ``sweep``: the ``sweep.json`` beside it."""
     metadata = result["agent_result"]["metadata"]
     rewards = (result.get("verifier_result") or {}).get("rewards")
-    verdict = "unscored" if rewards is None else "pass" if rewards.get("reward") == 1.0 else "fail"
+    verdict = VERDICTS[None if rewards is None else rewards.get("reward") == 1.0]
     cause = (result.get("exception_info") or {}).get("exception_message") or metadata.get("cause")
     table(
         ("", ""),

@@ -5,17 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
-from hc_ray.cli.options import ENGINE, Config, Given, Json, Verbose, config_from, plain, print_json, takes
-
-WORDS = {True: "pass", False: "fail", None: "unscored"}
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the verbs."""
-    app.command()(show)
-    app.command()(testgen)
-    app.command()(regrade)
-    app.command()(unseal)
+from hc_ray.cli.options import ENGINE, Config, Given, Json, Verbose, config_from, print_json, takes
+from hc_ray.domain.errors import OutputError
+from hc_ray.reports.page import VERDICTS
 
 
 def show(
@@ -57,7 +49,7 @@ def _list(rows: list[dict[str, Any]], *, as_json: bool) -> None:
     table(
         ("trial", "task", "agent", "seed", "verdict", "self-tests", "tokens"),
         [
-            (row["trial"], row["task"], row["agent"], row["seed"], WORDS[row["passed"]],
+            (row["trial"], row["task"], row["agent"], row["seed"], VERDICTS[row["passed"]],
              "" if row["progress"] is None else f"{row['progress']:.0%}", row["tokens"])
             for row in rows
         ],
@@ -68,7 +60,6 @@ def _list(rows: list[dict[str, Any]], *, as_json: bool) -> None:
 
 def _place(trial: str) -> tuple[str, str]:
     """``OUT/TRIAL`` or ``OUT/trials/TRIAL`` → (OUT, TRIAL); (OUT, "") for a sweep directory alone."""
-    from hc_ray.domain.errors import OutputError
     from hc_ray.stores.sweep_directory import SweepStore
 
     whole = trial.rstrip("/")
@@ -104,7 +95,7 @@ def testgen(
 
         settings = with_testers(settings, tester)
     suite = make_suite(settings, path)
-    data = plain(suite)
+    data = suite.model_dump(mode="json")
     gate = data.pop("gate")
     if as_json:
         told = {**data, "hash": suite.hash, "coverage": suite.covered}
@@ -136,7 +127,7 @@ def regrade(out: Annotated[str, typer.Argument(help="A sweep directory.")], as_j
         if changed:
             table(
                 ("trial", "before", "after", "cause"),
-                [(row["trial"], WORDS[row["before"]], WORDS[row["after"]], row.get("cause")) for row in changed],
+                [(row["trial"], VERDICTS[row["before"]], VERDICTS[row["after"]], row.get("cause")) for row in changed],
             )
         say(f"{len(rows)} submissions graded again, {len(changed)} verdicts differ")
     return 3 if any(row["after"] is None for row in rows) else 0
@@ -144,7 +135,6 @@ def regrade(out: Annotated[str, typer.Argument(help="A sweep directory.")], as_j
 
 def unseal(trial: Annotated[str, typer.Argument(help="OUT/TRIAL, a dev trial.")], as_json: Json = False) -> int:
     """Show the verifier's output for a dev trial. Prints verdict, rewards and test output; each look is logged."""
-    from hc_ray.domain.errors import OutputError
     from hc_ray.reports import trial_view as shows
     from hc_ray.stores.sweep_directory import SweepStore
     from hc_ray_actors.jobs.regrade import unseal as look
@@ -160,7 +150,7 @@ def unseal(trial: Annotated[str, typer.Argument(help="OUT/TRIAL, a dev trial.")]
 
     verdict = kept["verdict"]
     rewards = ", ".join(f"{key} {value:g}" for key, value in verdict["rewards"].items()) or "none"
-    told = f"{kept['trial']}: {WORDS[verdict['passed']]} ({verdict['cause']})"
+    told = f"{kept['trial']}: {VERDICTS[verdict['passed']]} ({verdict['cause']})"
     say(f"{told}, rewards: {rewards}, witness: {verdict['witness']}")
     if verdict["detail"]:
         say(verdict["detail"])

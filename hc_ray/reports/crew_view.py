@@ -1,8 +1,6 @@
 """Who works on a sweep and how busy they are, as its events tell: nodes with their slots, engines with theirs. Shown by
 the live display and by ``status``."""
 
-from typing import Any
-
 from hc_ray.domain.events import EngineUse, Event, PostState, SlotUse
 from hc_ray.domain.value import Value
 
@@ -47,9 +45,12 @@ class CrewView:
 
     def _node(self, node: str) -> NodeView:
         posts = [post for post in self._posts.values() if post.node == node]
-        up = [post.kind.removeprefix("engine ") for post in posts if _is_engine(post) and post.state == "ready"]
+        ready = [post.kind for post in posts if post.state == "ready"]
+        up = [kind.removeprefix("engine ") for kind in ready if kind.startswith("engine ")]
         counted = [f"{up.count(name)} × {name}" if up.count(name) > 1 else name for name in dict.fromkeys(up)]
-        ill = dict.fromkeys(f"{_what(post)} {post.state}: {post.why}" for post in posts if post.state != "ready")
+        ill = dict.fromkeys(
+            f"{SLOTS.get(post.kind, post.kind)} {post.state}: {post.why}" for post in posts if post.state != "ready"
+        )
         return NodeView(
             node=node, engines=", ".join(counted), note="; ".join(ill),
             **{what: self._busy(kind, node) for kind, what in SLOTS.items()},
@@ -80,16 +81,3 @@ class CrewView:
         return len({post.node for post in self._posts.values() if post.node}) > 1 or any(
             post.state != "ready" for post in self._posts.values()
         )
-
-
-def _is_engine(post: PostState) -> bool:
-    return post.kind.startswith("engine ")
-
-
-def _what(post: PostState) -> str:
-    return SLOTS.get(post.kind, post.kind)
-
-
-def as_data(view: CrewView) -> dict[str, Any]:
-    """For ``status --json``."""
-    return {"nodes": [node.model_dump() for node in view.nodes], "engines": view.engines}

@@ -10,7 +10,7 @@ from uuid import NAMESPACE_URL, uuid5
 from hc_ray.domain.ports import Store
 from hc_ray.domain.trial import TrialResult
 from hc_ray.domain.value import readable_json
-from hc_ray.reports.report import read_sweep
+from hc_ray.reports.report import finished, read_sweep, result_of
 
 _OF_AGENT = ("trajectory.json", "suite.json")
 _OF_GRADING = frozenset({"cause", "witness", "left_behind"})
@@ -23,10 +23,7 @@ def job_files(store: Store, name: str) -> dict[str, bytes]:
     """The files of the job by their paths in its folder. ``name``: of the job. Raises ``OutputError`` for what is no
     sweep directory."""
     sweep = read_sweep(store)
-    results = []
-    for path in store.list("trials"):
-        if path.count("/") == 2 and path.endswith("/result.json"):
-            results.append(TrialResult.model_validate_json(store.read(path)))
+    results = [result_of(store, trial) for trial in finished(store)]
     arms: defaultdict[str, set[Any]] = defaultdict(set)
     for one in results:
         arms[one.agent_info.name].add(one.agent_result.metadata.get("config_hash"))

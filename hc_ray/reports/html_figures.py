@@ -34,12 +34,11 @@ def figures(summary: Data) -> str:
 
 
 def rates_figure(title: str, rates: Iterable[tuple[str, str, Data]], names: Mapping[str, str] | None = None) -> str:
-    """Pass rates by label, in colours by split (or by the colour itself)."""
+    """Pass rates by label, in colours by split."""
     found: dict[str, list[Strip]] = defaultdict(list)
     for label, split, one in rates:
         if one["value"] is not None:
-            strip = Strip(one["value"], one["low"], one["high"], interval_of(one), TONES.get(split, split))
-            found[label].append(strip)
+            found[label].append(Strip(one["value"], one["low"], one["high"], interval_of(one), TONES[split]))
     shown = list(found.items())[:ARMS]
     return figure(title, strips(shown, names), _left_out(len(found), len(shown), "bars"))
 

@@ -10,7 +10,6 @@ from hc_ray.reports.comparison import HANDFUL
 from hc_ray.reports.engine_use import engine_html
 from hc_ray.reports.html_figures import figures, heat_map, timeline
 from hc_ray.reports.page import (
-    NOT_MEASURED,
     Section,
     difference_text,
     document,
@@ -23,8 +22,6 @@ from hc_ray.reports.page import (
 )
 from hc_ray.reports.progress import counted
 from hc_ray.reports.replay.text import selection_html
-
-__all__ = ["NOT_MEASURED", "aa_sentence", "findings", "html", "interval_of", "number", "sentence_of"]
 
 TRIALS = 500
 """Rows of the page's list of trials: unscored ones first. ``report.json`` holds all."""
@@ -84,10 +81,12 @@ def sentence_of(comparison: Mapping[str, Any]) -> str:
         return f"{comparison['a']} vs. {comparison['b']} ({comparison['split']}): {comparison['says']}."
     tokens = [comparison["tokens_a"], comparison["tokens_b"]]
     cost = "" if None in tokens else f" Tokens per trial: {tokens[0]:.0f} vs. {tokens[1]:.0f}."
+    p = comparison["p_corrected"]
+    corrected = "" if p is None else f", p {p_of(p)} after Holm's correction"
     return (
         f"{comparison['a']} vs. {comparison['b']} ({comparison['split']}): {comparison['says']}. "
         f"Difference {comparison['delta']:+.2f}, 95 % interval {comparison['low']:+.2f} to {comparison['high']:+.2f}, "
-        f"p {p_of(comparison['p'])} ({comparison['test']}){_corrected(comparison)}. "
+        f"p {p_of(comparison['p'])} ({comparison['test']}){corrected}. "
         f"Of {comparison['pairs']} pairs, only {comparison['a']} passed {comparison['only_a']} and "
         f"only {comparison['b']} passed {comparison['only_b']}.{cost}"
     )
@@ -102,11 +101,6 @@ def findings(comparisons: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
             (f"In {counted(rest, 'other comparison' if told else 'comparison')} no difference was detected.", "")
         )
     return told
-
-
-def _corrected(comparison: Mapping[str, Any]) -> str:
-    p = comparison["p_corrected"]
-    return "" if p is None else f", p {p_of(p)} after Holm's correction"
 
 
 def _claims(comparisons: Sequence[Mapping[str, Any]]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 NOT_MEASURED = "not measured"
+VERDICTS = {True: "pass", False: "fail", None: "unscored"}
 TONES = {"improved": "good", "worse": "bad", "met": "good", "not met": "bad", "accepted": "good",
          "pass": "good", "fail": "bad"}  # fmt: skip
 """Cells that say good or bad."""

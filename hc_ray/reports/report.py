@@ -18,11 +18,9 @@ from hc_ray.reports.arms import declared_by, name_configs, together
 from hc_ray.reports.audit_section import suite_quality
 from hc_ray.reports.comparison import compared_of, comparisons_of, criteria_of
 from hc_ray.reports.engine_use import engine_use
-from hc_ray.reports.html_report import html
+from hc_ray.reports.html_report import html as html
 from hc_ray.reports.self_to_blind import by_task, by_testgen, self_to_blind
 from hc_ray.statistics import estimators
-
-__all__ = ["ReadTable", "html", "read_sweep", "row_of", "rows_of", "stored_json", "stored_rows", "summarise", "write"]
 
 ReadTable = Callable[[bytes], list[dict[str, Any]]]
 """Reads the rows of a Parquet file: the caller brings it, since one module owns pyarrow."""
@@ -72,10 +70,9 @@ def _summary(
     }  # fmt: skip
 
 
-def write(store: Store, *, replayed: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Summarise, and leave ``report.json`` and ``report.html`` in the sweep directory. ``replayed``: what ``replay``
-    found on the stored pools, where an audit has graded them; it goes into both."""
-    summary = summarise(store) | {"replay": replayed}
+def write(store: Store) -> dict[str, Any]:
+    """Summarise, and leave ``report.json`` and ``report.html`` in the sweep directory."""
+    summary = summarise(store) | {"replay": None}
     leave(store, summary)
     return summary
 
@@ -88,14 +85,8 @@ def leave(store: Store, summary: Mapping[str, Any], page: Callable[[Mapping[str,
 
 def read_sweep(store: Store) -> dict[str, Any]:
     """``sweep.json``; raises ``OutputError`` where there is none."""
-    try:
-        sweep = json.loads(store.read("sweep.json"))
-    except FileNotFoundError:
-        raise OutputError(
-            "not a sweep directory (no sweep.json); give the folder that `hc-ray sweep -o` wrote"
-        ) from None
-    except ValueError as error:
-        raise OutputError(f"sweep.json cannot be read: {error}") from None
+    if (sweep := stored_json(store, "sweep.json")) is None:
+        raise OutputError("not a sweep directory (no sweep.json); give the folder that `hc-ray sweep -o` wrote")
     if not isinstance(sweep, dict) or not isinstance(sweep.get("config"), dict):
         raise OutputError("sweep.json is damaged: it does not hold a sweep's settings")
     return sweep
@@ -123,15 +114,24 @@ def stored_rows(store: Store, path: str, read_table: ReadTable) -> list[dict[str
 
 def rows_of(store: Store) -> list[dict[str, Any]]:
     """One flat row per committed trial, by trial name. A trial without ``result.json`` does not exist."""
-    rows = []
-    for path in store.list("trials"):
-        if path.count("/") == 2 and path.endswith("/result.json"):
-            try:
-                rows.append(row_of(TrialResult.model_validate_json(store.read(path))))
-            except ValueError as error:
-                why = f"({str(error).splitlines()[0]}); resume the sweep or climb, or delete this file"
-                raise OutputError(f"{path} is damaged {why}") from None
+    rows = [row_of(result_of(store, name)) for name in finished(store)]
     return sorted(rows, key=lambda row: str(row["trial"]))
+
+
+def finished(store: Store) -> list[str]:
+    """Names of the committed trials, sorted."""
+    paths = [path.split("/") for path in store.list("trials")]
+    return [parts[1] for parts in paths if len(parts) == 3 and parts[2] == "result.json"]
+
+
+def result_of(store: Store, trial: str) -> TrialResult:
+    """Of a committed trial. Raises ``OutputError``."""
+    path = f"trials/{trial}/result.json"
+    try:
+        return TrialResult.model_validate_json(store.read(path))
+    except ValueError as error:
+        why = f"({str(error).splitlines()[0]}); resume the sweep or climb, or delete this file"
+        raise OutputError(f"{path} is damaged {why}") from None
 
 
 def row_of(result: TrialResult) -> dict[str, Any]:

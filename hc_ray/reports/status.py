@@ -11,9 +11,8 @@ from pydantic import TypeAdapter
 from hc_ray.domain.events import ErrorEvent, Event
 from hc_ray.domain.ports import Store
 from hc_ray.machine.owner import is_alive, machine
-from hc_ray.reports.crew_view import as_data
 from hc_ray.reports.progress import SweepState
-from hc_ray.reports.report import read_sweep
+from hc_ray.reports.report import finished, read_sweep
 
 SILENT = 60.0
 """Seconds without a renewed lease after which an owner on another machine counts as gone."""
@@ -22,7 +21,7 @@ SILENT = 60.0
 def status_of(store: Store) -> dict[str, Any]:
     """``status --json``. ``owner`` is ``running``, ``ended`` or ``gone`` (killed; ``sweep --resume`` goes on)."""
     sweep = read_sweep(store)
-    done = {path.split("/")[1] for path in store.list("trials") if path.endswith("/result.json")}
+    done = set(finished(store))
     owner = _owner(store)
     events = _events(store)
     last = events[-1] if events else None
@@ -37,7 +36,8 @@ def status_of(store: Store) -> dict[str, Any]:
         "planned": sweep.get("planned_trials"),
         "done": len(done),
         "owner": owner,
-        **as_data(state.crew),
+        "nodes": [node.model_dump() for node in state.crew.nodes],
+        "engines": state.crew.engines,
         "running": running if owner == "running" else [],
         "last_event": last and {"type": last.type, "seconds_ago": round(time.time() - last.at, 1)},
         "errors": [{"trial": e.trial, "text": e.text} for e in events if isinstance(e, ErrorEvent)][-5:],

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hc_ray.domain.events import Event, TrialComplete
-from hc_ray.reports.page import Section
+from hc_ray.reports.page import VERDICTS, Section
 from hc_ray.reports.progress import SweepState, clock
 
 PLAIN_WIDTH = 160
@@ -27,6 +27,9 @@ MOST_NODES = 8
 """Nodes that the live display shows."""
 STYLES = {"pass": "green", "fail": "red", "unscored": "yellow", "improved": "bold green", "worse": "bold red",
           "ok": "green", "refused": "yellow", "accepted": "bold green", "met": "green"}  # fmt: skip
+
+
+_PICTURES = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
 
 
 class _Patient(Console):
@@ -51,14 +54,8 @@ def say(text: str = "", *, stream: IO[str] | None = None, style: str | None = No
 def printable(text: str) -> str:
     """Text in which nothing commands a terminal: what models and their programs wrote may hold escape sequences. A
     control character becomes its picture; line ends and tabs stay."""
-    return "".join(one if one.isprintable() or one in "\n\t" else _picture(one) for one in text.replace("\r\n", "\n"))
-
-
-def _picture(one: str) -> str:
-    code = ord(one)
-    if code < 0x20:
-        return chr(0x2400 + code)
-    return "\u2421" if code == 0x7F else (" " if one.isspace() else "\ufffd")
+    shown = text.replace("\r\n", "\n").translate(_PICTURES)
+    return "".join(one if one.isprintable() or one in "\n\t" else " " if one.isspace() else "\ufffd" for one in shown)
 
 
 def heading(text: str, *, stream: IO[str] | None = None) -> None:
@@ -96,9 +93,7 @@ def _cell(value: Any) -> Text:
 
 
 class Progress:
-    """``ports.Events``: the live display of a sweep. Use as a context manager; ``emit`` may come from any thread.
-
-    ``forward`` receives every event too, for a caller that wants its own sink behind the display."""
+    """``ports.Events``: the live display of a sweep. Use as a context manager; ``emit`` may come from any thread."""
 
     def __init__(
         self,
@@ -108,12 +103,11 @@ class Progress:
         estimated_seconds: float | None = None,
         verbose: bool = False,
         stream: IO[str] | None = None,
-        forward: Callable[[Event], None] | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.state = SweepState(total=total, done=done, estimated_seconds=estimated_seconds, now=now)
         self._console = _console(stream)
-        self._verbose, self._forward = verbose, forward
+        self._verbose = verbose
         self._lock = threading.RLock()
         self._live: Live | None = None
 
@@ -136,15 +130,14 @@ class Progress:
             shown = self.state.task_of(event.trial)
             self.state.take(event)
             if isinstance(event, TrialComplete):
-                self._line(self._finished(event, shown), self._style(event))
+                word = VERDICTS[event.passed]
+                self._line(self._finished(event, shown, word), STYLES[word])
             elif event.type == "error":
                 self._line(
                     f"error  {shown or 'sweep'}: {event.text}" + (f" ({event.cause})" if event.cause else ""), "red"
                 )
             elif self._verbose and event.type == "action":
                 self._line(f"       {shown}: {event.name} {_brief(event.detail)}".rstrip(), "dim")
-        if self._forward is not None:
-            self._forward(event)
 
     def doing(self, step: str) -> None:
         """Show what is done beside the trials, until the display ends or another step begins."""
@@ -153,13 +146,8 @@ class Progress:
             if self._live is None:
                 self._line(f"{step} …", "dim")
 
-    @staticmethod
-    def _style(event: TrialComplete) -> str:
-        return "yellow" if event.passed is None else "green" if event.passed else "red"
-
-    def _finished(self, event: TrialComplete, shown: str) -> str:
+    def _finished(self, event: TrialComplete, shown: str, word: str) -> str:
         state = self.state
-        word = "unscored" if event.passed is None else "pass" if event.passed else "fail"
         progress = "" if event.progress is None else f", self-tests {event.progress:.0%}"
         left = state.remaining_seconds()
         eta = "" if left is None or state.done >= state.total else f", {clock(left)} left"
@@ -206,9 +194,7 @@ class Progress:
             return Group(*parts)
 
     def _nodes(self) -> Table:
-        grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for column in NODE_COLUMNS:
-            grid.add_column(Text(column, style="dim"), no_wrap=True)
+        grid = _grid(NODE_COLUMNS)
         nodes = self.state.crew.nodes
         for one in nodes[:MOST_NODES]:
             note = Text(one.note[:80], style="yellow")
@@ -218,9 +204,7 @@ class Progress:
         return grid
 
     def _running(self) -> Table:
-        grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for column in ("running task", "agent", "stage", "best self-test score", "time"):
-            grid.add_column(Text(column, style="dim"), no_wrap=True)
+        grid = _grid(("running task", "agent", "stage", "best self-test score", "time"))
         crew = self.state.crew
         beside = len(crew.engines) + (min(len(crew.nodes), MOST_NODES + 1) + 1 if crew.tells else 0)
         room = max(3, self._console.height - 8 - beside)
@@ -237,6 +221,14 @@ class Progress:
         if len(trials) > room:
             grid.add_row(Text(f"and {len(trials) - room} more", style="dim"), "", "", "", "")
         return grid
+
+
+def _grid(columns: Sequence[str]) -> Table:
+    """A table that grows while it is shown: nothing folds."""
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        grid.add_column(Text(column, style="dim"), no_wrap=True)
+    return grid
 
 
 def _score(best: float | None) -> Text:

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import IO, Any
 
-from hc_ray.reports.html_report import NOT_MEASURED
-from hc_ray.reports.page import Section
+from hc_ray.reports import terminal
+from hc_ray.reports.page import NOT_MEASURED, Section
 
 Data = Mapping[str, Any]
 LETTERS = {"pass": "pass", "fail": "fail", "error": "error", "skipped": "skip", "timeout": "time"}
@@ -12,7 +12,6 @@ LETTERS = {"pass": "pass", "fail": "fail", "error": "error", "skipped": "skip", 
 
 def tell(trial: Data, *, verbose: bool = False, stream: IO[str] | None = None) -> None:
     """Print what ``describe`` found. ``verbose`` adds every prompt and answer."""
-    from hc_ray.reports import terminal
 
     def say(text: str, style: str | None = None) -> None:
         terminal.say(text, stream=stream, style=style)
@@ -56,8 +55,6 @@ def _attempts(attempts: Sequence[Data]) -> Section:
 
 def tell_suite(suite: Data | None, stream: IO[str] | None = None) -> None:
     """Print the tests with the gate's reasons, and what was understood on the way."""
-    from hc_ray.reports import terminal
-
     if suite is None:
         terminal.tell(Section("Self-tests", notes=("none: this agent writes no tests",)), stream)
         return

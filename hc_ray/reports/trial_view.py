@@ -9,13 +9,12 @@ from typing import Any
 
 from hc_ray.domain.errors import OutputError
 from hc_ray.domain.ports import Store
-from hc_ray.domain.trial import TrialResult
-from hc_ray.reports.report import ReadTable, row_of, stored_json, stored_rows
+from hc_ray.reports.report import ReadTable, finished, result_of, row_of, stored_json, stored_rows
 
 
 def find_trial(store: Store, name: str) -> str:
     """The full name of a trial from a part of it. Raises ``OutputError`` where none or several match."""
-    names = sorted({path.split("/")[1] for path in store.list("trials") if path.endswith("/result.json")})
+    names = finished(store)
     if name in names:
         return name
     matching = [candidate for candidate in names if name in candidate]
@@ -31,14 +30,14 @@ def find_trial(store: Store, name: str) -> str:
 
 
 def _agent(store: Store, trial: str) -> str:
-    row = row_of(TrialResult.model_validate_json(store.read(f"trials/{trial}/result.json")))
+    row = row_of(result_of(store, trial))
     return f"{row['agent']}, seed {row['seed']}" if row["seed"] else str(row["agent"])
 
 
 def describe(store: Store, trial: str, *, read_table: ReadTable) -> dict[str, Any]:
     """Everything ``show --json`` prints. Parts that a trial does not have (an ``oracle`` has no suite) are None."""
     folder = f"trials/{trial}"
-    result = TrialResult.model_validate_json(store.read(f"{folder}/result.json"))
+    result = result_of(store, trial)
     metadata = result.agent_result.metadata
     trajectory = stored_json(store, f"{folder}/agent/trajectory.json")
     selection = metadata.get("selection")

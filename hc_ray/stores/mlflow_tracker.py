@@ -37,7 +37,7 @@ QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "GIT_PYTHON
 
 
 class MlflowTracker:
-    """``ports.Tracker`` on a tracking URI: ``sqlite:///path`` or a server's ``http://`` address."""
+    """On a tracking URI: ``sqlite:///path`` or a server's ``http://`` address."""
 
     def __init__(self, uri: str) -> None:
         self._uri = uri
@@ -90,7 +90,8 @@ class MlflowTracker:
 
     def _tell(self, client: Any, story: Story, status: Status, store: Store | None) -> str:
         experiment = self._experiment(client, story.experiment)
-        known = _known_runs(client, experiment, story.id)
+        before = client.search_runs([experiment], f"tags.`hc_ray.sweep_id` = '{story.id}'", max_results=RUNS)
+        known = {run.data.tags.get("hc_ray.part"): run for run in before}
         used = {one.digest: one for run in (story.parent, *story.children) for one in run.prompts}
         linked = {digest: _registered(client, experiment, story, one) for digest, one in used.items()}
         places = {row.get("where", "") for child in story.children for row in child.trials} if store else set()
@@ -136,12 +137,6 @@ def _copy(database: Path, to: Path) -> None:
         with closing(sqlite3.connect(source, uri=True)) as here, closing(sqlite3.connect(part)) as there:
             here.backup(there)
         part.replace(to)
-
-
-def _known_runs(client: Any, experiment: str, story: str) -> dict[str, Any]:
-    """The runs that an earlier telling of this story made: part → run."""
-    runs = client.search_runs([experiment], f"tags.`hc_ray.sweep_id` = '{story}'", max_results=RUNS)
-    return {run.data.tags.get("hc_ray.part"): run for run in runs}
 
 
 def _bring(

@@ -60,7 +60,11 @@ class SweepStore:
         full = self._path(path)
         try:
             if self._local:
-                self._write_local(Path(full), data, lasting=_lasts(path))
+                lasting = path.startswith(COMMITTING_FOLDERS) or path.rpartition("/")[2] in COMMITTING
+                with beside(Path(full), data, lasting=lasting) as whole:
+                    whole.replace(full)
+                if lasting:
+                    self._sync_folders(Path(full))
                 return
             self._fs.create_dir(full.rsplit("/", 1)[0], recursive=True)
             with self._fs.open_output_stream(full) as stream:
@@ -80,12 +84,6 @@ class SweepStore:
             self._sync_folders(Path(self._path(path)))
         except OSError as fault:
             raise StoreError(f"{self.root}: could not write {path}: {fault}") from fault
-
-    def _write_local(self, path: Path, data: bytes, *, lasting: bool) -> None:
-        with beside(path, data, lasting=lasting) as whole:
-            whole.replace(path)
-        if lasting:
-            self._sync_folders(path)
 
     def _sync_folders(self, path: Path) -> None:
         """A file's name lasts, and those of the folders that lead to it, up to the root's own."""
@@ -227,10 +225,6 @@ def _reach(uri: str) -> None:
         raise StoreError(f"{uri}: cannot be opened: no answer within {ANSWER_SECONDS:.0f} s; {REMEDY}") from None
     if asked.returncode:
         raise StoreError(f"{uri}: cannot be opened: {asked.stderr.strip().rpartition(chr(10))[2]}; {REMEDY}")
-
-
-def _lasts(path: str) -> bool:
-    return path.startswith(COMMITTING_FOLDERS) or path.rpartition("/")[2] in COMMITTING
 
 
 def _size(path: str) -> int:

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from hc_ray.domain.task import Copy
 from hc_ray.domain.value import Value
-from hc_ray.tasks.dockerfile_lines import Instruction, Lines, expand, read_lines, words
+from hc_ray.tasks.dockerfile_lines import Instruction, expand, read_lines, words
 
 STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """What ``$PATH`` stands for: the images that tasks name set it so."""
@@ -63,13 +63,13 @@ class _State:
 
 
 class _Reader:
-    def __init__(self, lines: Lines, files: Collection[str]) -> None:
+    def __init__(self, directives: Mapping[str, str], files: Collection[str]) -> None:
         self.files = files
         self.global_args: dict[str, str] = {}
         self.names: list[str | None] = []
         self.states: list[_State] = []
         self.bases: list[str] = []
-        self.unsupported: str | None = _directive_fault(lines.directives)
+        self.unsupported: str | None = _directive_fault(directives)
 
     def refuse(self, line: int, reason: str) -> None:
         self.unsupported = self.unsupported or f"Dockerfile line {line}: {reason}"
@@ -198,9 +198,9 @@ def _directive_fault(directives: Mapping[str, str]) -> str | None:
 
 def parse_dockerfile(text: str, *, files: Collection[str] = ()) -> ParsedDockerfile:
     """``files``: paths relative to the build context, to tell folders from files. Raises nothing on any text."""
-    lines = read_lines(text)
-    reader = _Reader(lines, files)
-    for instruction in lines.instructions:
+    instructions, directives = read_lines(text)
+    reader = _Reader(directives, files)
+    for instruction in instructions:
         reader.read(instruction)
     if not reader.states:
         return ParsedDockerfile(unsupported=reader.unsupported or "the Dockerfile has no FROM")

@@ -23,14 +23,9 @@ class Instruction:
     heredoc: bool = False
 
 
-@dataclass(frozen=True)
-class Lines:
-    instructions: tuple[Instruction, ...]
-    directives: dict[str, str]
-
-
-def read_lines(text: str) -> Lines:
-    """Split a Dockerfile. Any text is read; what makes no sense comes out as instructions that nobody knows."""
+def read_lines(text: str) -> tuple[list[Instruction], dict[str, str]]:
+    """The instructions and directives of a Dockerfile. Any text is read; what makes no sense comes out as instructions
+    that nobody knows."""
     lines = text.lstrip("\ufeff").split("\n")
     directives: dict[str, str] = {}
     position = 0
@@ -49,7 +44,7 @@ def read_lines(text: str) -> Lines:
         if instruction.heredoc:
             position = _after_heredocs(lines, position, instruction.rest)
         instructions.append(instruction)
-    return Lines(tuple(instructions), directives)
+    return instructions, directives
 
 
 def _join(lines: list[str], position: int) -> tuple[str, int]:

@@ -166,8 +166,6 @@ class Artifact(Section):
 class ParsedTaskToml(Value):
     """A task.toml as read. Sections with a fault hold their defaults; use a task only if ``faults`` is empty."""
 
-    schema_version: str | None = None
-    """As written, in either spelling."""
     task: TaskSection = TaskSection()
     metadata: dict[str, Any] = {}
     environment: EnvironmentSection = EnvironmentSection()

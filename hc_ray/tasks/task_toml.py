@@ -56,7 +56,6 @@ def parse_task_toml(text: str) -> ParsedTaskToml:
             Fault(field="steps", says="multi-step tasks are not supported", remedy="split it into one task per step")
         )
     return ParsedTaskToml(
-        schema_version=version if isinstance(version, str) else None,
         task=_section(TaskSection, "task", data, faults, notes),
         metadata=metadata,
         environment=_section(EnvironmentSection, "environment", data, faults, notes),

@@ -145,7 +145,7 @@ def test_flags_that_were_not_given_leave_the_file_alone_and_run_refuses_to_set_w
     config = config_from(str(file), {"--seeds": None, "--include": [], "--limit": 5})
     assert (config.seeds, config.include, config.limit) == (3, ("a*",), 5)
     assert cli.run(["run", "-p", "x", "--set", "seeds=3"]) == 2
-    assert "--set seeds: `run` runs one trial of one task; set the seed with --seed" in capsys.readouterr().err
+    assert "--set seeds: `run` runs one trial, of the task, agent and seed" in capsys.readouterr().err
     assert cli.run(["run", "-p", "x", "--set", "solver.samplse=3"]) == 2
     assert "did you mean solver.samples?" in capsys.readouterr().err
 

@@ -18,20 +18,21 @@ def test_names_that_hold_a_word_for_a_secret_are_secret_and_those_of_places_are_
     assert [name for name in (*names, *PLAIN) if credentials.is_secret_name(name)] == names
 
 
-def test_secret_values_and_passwords_are_known_to_the_environment_and_left_out_of_what_is_handed_on():
-    values = set(credentials.secret_values({**SECRETS, **PLAIN}))
-    assert values == {*list(SECRETS.values())[:5], "canary-db-password"}
-    assert credentials.secret_values({"MY_THING": "0123456789"}, named=["MY_THING"]) == ("0123456789",)
-    kept = credentials.without_secrets({**SECRETS, **PLAIN})
-    assert kept == {**PLAIN, "DATABASE_URL": "postgres://host/db"}
+def test_secret_values_and_passwords_are_known_to_the_environment_and_left_out_of_what_is_handed_on(monkeypatch):
+    monkeypatch.setattr(os, "environ", {**SECRETS, **PLAIN})
+    assert set(credentials.secret_values()) == {*list(SECRETS.values())[:5], "canary-db-password"}
+    assert credentials.without_secrets() == {**PLAIN, "DATABASE_URL": "postgres://host/db"}
+    monkeypatch.setattr(os, "environ", {"MY_THING": "0123456789"})
+    assert credentials.secret_values(named=["MY_THING"]) == ("0123456789",)
 
 
-def test_texts_lose_their_secrets_and_a_url_without_one_may_stand_in_a_config():
+def test_texts_lose_their_secrets_and_a_url_without_one_may_stand_in_a_config(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", SECRETS["OPENAI_API_KEY"])
     text = (
         "no key sk-canary-0123456789 at http://me:pass@host/v1?api_key=0123&x=1 with Bearer abcdefgh12345, basic things"
     )
     said = "no key *** at http://***@host/v1?api_key=***&x=1 with Bearer ***, basic things"
-    assert credentials.scrub(text, ["sk-canary-0123456789"]) == said
+    assert credentials.scrub(text) == said
     for url in ("http://127.0.0.1:11434/v1", "https://host/v1?version=3", "s3://bucket/runs?region=eu", "/a/path",
                 "sqlite:////x/mlflow.db", "abfs://container@account.dfs.core.windows.net/runs", "none"):  # fmt: skip
         assert credentials.url_fault(url) is None
@@ -51,4 +52,4 @@ def test_a_process_that_forgot_its_secrets_hands_none_on():
         "print(subprocess.run(['env'], capture_output=True, text=True).stdout)"
     )
     said = ran(sys.executable, "-c", script, env={**os.environ, **SECRETS}, check=True).stdout
-    assert "PATH=" in said and not any(value in said for value in credentials.secret_values(SECRETS))
+    assert "PATH=" in said and "canary" not in said

@@ -8,7 +8,7 @@ import pytest
 
 from hc_ray.domain.errors import OutputError
 from hc_ray.reports import report
-from hc_ray.reports.html_report import interval_of
+from hc_ray.reports.page import interval_of
 from hc_ray.statistics import estimators
 from tests.fakes import sweepdir
 

@@ -11,6 +11,7 @@ from typing import Any
 from hc_ray.domain.config import SelectorName
 from hc_ray.domain.ports import Store
 from hc_ray.domain.suite import Unknown
+from hc_ray.reports.comparison import paired_by_task
 from hc_ray.reports.replay.pools import SELECTORS, SOLVING, Pool, choose, cut, read_pools
 from hc_ray.reports.report import ReadTable
 from hc_ray.reports.self_to_blind import Judged, auroc
@@ -23,15 +24,12 @@ BASELINE_SELECTOR: SelectorName = "mbr"
 AS_RUN = "as run"
 """What a trial handed in, of its whole pool."""
 
-Outcomes = Mapping[tuple[str, int], bool]
-"""(task, seed) → whether it passed."""
-
 
 def replay(store: Store, selector: SelectorName | None, *, read_table: ReadTable) -> dict[str, Any]:
     """``report --replay --json``. ``selector`` None: each trial's own choice stands for ``hc`` in the comparisons."""
     pools = read_pools(store, read_table=read_table)
     reference = _reference_tokens(pools)
-    level = tuple(_level(pool, reference) for pool in pools)
+    level = [pool if reference is None or pool.agent == "hc" else cut(pool, reference.get(pool.key)) for pool in pools]
     groups, uncut = _grouped(level), _grouped(pools)
     return {
         "schema_version": 1,
@@ -51,12 +49,6 @@ def _reference_tokens(pools: Sequence[Pool]) -> dict[tuple[str, int], int] | Non
     if len({pool.config_hash for pool in hc}) != 1:
         return None
     return {pool.key: pool.tokens for pool in hc if pool.tokens is not None}
-
-
-def _level(pool: Pool, reference: Mapping[tuple[str, int], int] | None) -> Pool:
-    if reference is None or pool.agent == "hc":
-        return pool
-    return cut(pool, reference.get(pool.key))
 
 
 def _grouped(pools: Iterable[Pool]) -> dict[tuple[str, str, str], list[Pool]]:
@@ -136,37 +128,18 @@ def _comparisons(
     for index, (agent, split, own, outcomes, _) in enumerate(sides):
         for other, other_split, theirs, against, _ in sides[index + 1 :]:
             if agent != other and split == other_split:
-                found.append(_compared(_label(agent, own), _label(other, theirs), split, outcomes, against))
+                labels = {"a": _label(agent, own), "b": _label(other, theirs)}
+                found.append({**labels, "split": split, **paired_by_task(outcomes, against)})
     for agent, split, own, outcomes, graded in sides:
         for name in SELECTORS if agent != "raw" else ():
             if name != own:
-                found.append(
-                    _compared(_label(agent, name), _label(agent, own), split, _outcomes(graded, name), outcomes)
-                )
+                labels = {"a": _label(agent, name), "b": _label(agent, own)}
+                found.append({**labels, "split": split, **paired_by_task(_outcomes(graded, name), outcomes)})
     return found
 
 
 def _label(agent: str, selector: SelectorName | None) -> str:
     return f"{agent} by {selector}" if selector else f"{agent} {AS_RUN}"
-
-
-def _compared(a: str, b: str, split: str, of_a: Outcomes, of_b: Outcomes) -> dict[str, Any]:
-    """a - b over the tasks and seeds that both have a verdict for."""
-    common = sorted(set(of_a) & set(of_b))
-    sides = [_by_task({key: float(side[key]) for key in common}) for side in (of_a, of_b)]
-    paired = estimators.paired(*sides)
-    seeds = min((len(group) for group in sides[0].values()), default=0)
-    return {
-        "a": a,
-        "b": b,
-        "split": split,
-        "pairs": len(common),
-        "tasks": paired.n,
-        **paired.model_dump(exclude={"n"}),
-        "only_a": sum(of_a[key] and not of_b[key] for key in common),
-        "only_b": sum(of_b[key] and not of_a[key] for key in common),
-        "smallest_effect": estimators.minimal_detectable_effect(paired.n, seeds),
-    }
 
 
 def _auroc(key: tuple[str, str, str], group: Sequence[Pool]) -> list[dict[str, Any]]:

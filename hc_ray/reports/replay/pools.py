@@ -6,7 +6,6 @@ replay asks no model and runs nothing; when a trial stopped stays as it was. Tie
 agreement of behaviour, then fewer tests in error, then the earlier candidate. Pools of the style ``loop`` are decided
 as there: by the suite or by agreement on content, round by round (``rounds``)."""
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ from hc_ray.domain.suite import Cell, PassMatrix, SelfTest
 from hc_ray.domain.value import Value
 from hc_ray.reports.audit_section import AUDIT_FILE
 from hc_ray.reports.replay.rounds import Round, decided, first_weights, read_rounds
-from hc_ray.reports.report import ReadTable, rows_of, stored_json, stored_rows
+from hc_ray.reports.report import ReadTable, result_of, rows_of, stored_json, stored_rows
 from hc_ray.search.agreement import by_content
 from hc_ray.search.selection import select
 
@@ -157,9 +156,7 @@ def _pool(
     read_table: ReadTable,
 ) -> Pool:
     folder = f"trials/{row['trial']}"
-    result = json.loads(store.read(f"{folder}/result.json"))
-    selection = result["agent_result"]["metadata"].get("selection") or {}
-    chosen = selection.get("chosen")
+    chosen = (result_of(store, row["trial"]).agent_result.metadata.get("selection") or {}).get("chosen")
     candidates = [Candidate.model_validate(one) for one in stored_json(store, f"{folder}/agent/candidates.json") or ()]
     known = dict(graded)
     if len(row["bits"]) == 1 and chosen is not None:
