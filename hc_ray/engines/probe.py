@@ -37,11 +37,13 @@ async def probe(model: HttpModel, sampling: Sampling | None = None) -> Capabilit
         raise EngineError(f"{model.shown_url} answers neither chat nor completions: {refused}{listed}")
     pairs = [pair for pair in (chats, texts) if pair[0] is not None]
     endpoint, body = ("completions", text) if texts[0] is not None else ("chat/completions", chat)
-    schema, calls, context = await asyncio.gather(
+    logprobs = {"logprobs": True} if endpoint.startswith("chat") else {"logprobs": 1}
+    with_logprobs, several, schema = await asyncio.gather(
+        model.attempt(endpoint, {**body, "max_tokens": 1, **logprobs}),
+        model.attempt(endpoint, {**body, "max_tokens": 1, "n": 2}),
         _obeys_schema(model, chats[0] is not None),
-        _calls_tools(model, chats[0] is not None),
-        _context(model, body, endpoint),
     )
+    calls, context = await asyncio.gather(_calls_tools(model, chats[0] is not None), _context(model, body, endpoint))
     spoken = [one for one, answer in zip(asked[::2], answers[::2], strict=True) if answer is not None]
     accepted, rejected = await _accepted(model, spoken, sampling_fields(sampling or Sampling()))
     return Capabilities(
@@ -49,7 +51,9 @@ async def probe(model: HttpModel, sampling: Sampling | None = None) -> Capabilit
         schema_=schema,
         completion=texts[0] is not None,
         chat=chats[0] is not None,
+        logprobs=with_logprobs is not None and bool(with_logprobs["choices"][0].get("logprobs")),
         usage=all(bool((pair[0] or {}).get("usage", {}).get("prompt_tokens")) for pair in pairs),
+        n=several is not None and len(several["choices"]) == 2,
         tools=calls,
         context=context,
         models=names,

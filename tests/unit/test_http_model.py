@@ -170,7 +170,7 @@ async def test_the_probe_sees_which_endpoints_are_there(endpoint, chat, completi
     async with speaking(endpoints=("/v1/models", f"/v1/{endpoint}")) as (_, model):
         seen = await probe(model)
         assert (seen.chat, seen.completion, seen.seed, seen.usage) == (chat, completion, True, True)
-        assert not seen.schema_ and seen.models == ("fake",)
+        assert not (seen.schema_ or seen.n or seen.logprobs) and seen.models == ("fake",)
 
 
 async def test_a_server_with_neither_endpoint_is_told_with_what_it_lists_and_one_that_answers_otherwise_has_no_seed():
