@@ -94,7 +94,7 @@ def open_model(config: EngineConfig, endpoint: Endpoint, *, timeout: float) -> M
     key = _key(config, endpoint.key_name)
     servers: list[Any] = [
         _client(config, url, endpoint.model, key, parallel=config.parallel, timeout=timeout,
-                sampling=endpoint.capabilities.get("sampling"))
+                sampling=endpoint.capabilities.get("sampling"), refused=endpoint.capabilities.get("refused", ()))
         for url in endpoint.base_urls
     ]  # fmt: skip
     return servers[0] if len(servers) == 1 else Spread(servers)

@@ -32,7 +32,8 @@ class Capabilities(Value):
     sampling: dict[str, int | float] | None = None
     """What is sent beside the temperature, in the names and values that it accepts; None: it was not asked."""
     refused: tuple[str, ...] = ()
-    """Names of sampling parameters that it refuses: whatever it has for them holds."""
+    """Fields of a request that it refuses and is not sent: sampling parameters, for which it has values of its own, and
+    ``response_format`` (a prompt's schema)."""
 
 
 class Model(Protocol):

@@ -13,7 +13,7 @@ from hc_ray.domain.config import Sampling
 from hc_ray.domain.errors import EngineError
 from hc_ray.domain.prompt import Completion, Prompt
 from hc_ray.engines.remote import TOO_LONG, VERSION, Again, Lane, RemoteModel, retry_after
-from hc_ray.engines.wire import calls_of, reasoning_of, request_of, sampling_fields, text_of
+from hc_ray.engines.wire import SCHEMA_FIELD, calls_of, reasoning_of, request_of, sampling_fields, text_of
 
 
 class HttpModel(RemoteModel[httpx.AsyncClient]):
@@ -28,6 +28,8 @@ class HttpModel(RemoteModel[httpx.AsyncClient]):
     async def complete(self, prompt: Prompt) -> Completion:
         """Answer one prompt. A prompt that does not fit the model's context is no failure of the server: it is answered
         with an empty text and ``finish_reason='context'``. Raises ``EngineError`` when the server fails."""
+        if SCHEMA_FIELD in self._refused:
+            prompt = prompt.model_copy(update={"schema_": None})
         endpoint, body = request_of(prompt, self.model, self._sampling)
         lane = self._lane()
         async with lane.slots:

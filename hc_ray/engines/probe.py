@@ -9,7 +9,7 @@ from hc_ray.domain.config import Sampling
 from hc_ray.domain.errors import EngineError
 from hc_ray.domain.ports import Capabilities
 from hc_ray.engines.http import HttpModel
-from hc_ray.engines.wire import calls_of, sampling_fields, schema_fields, text_of
+from hc_ray.engines.wire import SCHEMA_FIELD, calls_of, sampling_fields, schema_fields, text_of
 
 _WORD, _LONG = "word ", (8000, 4000, 2000, 1000, 500)
 """The long prompt: a word that every tokenizer has, so often; fewer where the server refuses it."""
@@ -48,7 +48,7 @@ async def probe(model: HttpModel, sampling: Sampling | None = None) -> Capabilit
     accepted, rejected = await _accepted(model, spoken, sampling_fields(sampling or Sampling()))
     return Capabilities(
         seed=all(pair[1] is not None and text_of(pair[0]) == text_of(pair[1]) for pair in pairs),
-        schema_=schema,
+        schema_=schema is True,
         completion=texts[0] is not None,
         chat=chats[0] is not None,
         logprobs=with_logprobs is not None and bool(with_logprobs["choices"][0].get("logprobs")),
@@ -58,7 +58,7 @@ async def probe(model: HttpModel, sampling: Sampling | None = None) -> Capabilit
         context=context,
         models=names,
         sampling=accepted,
-        refused=rejected,
+        refused=rejected if schema is not None else (*rejected, SCHEMA_FIELD),
     )
 
 
@@ -117,13 +117,16 @@ async def _accepted(
     return accepted, tuple(sorted(wanted.keys() - accepted.keys()))
 
 
-async def _obeys_schema(model: HttpModel, chat: bool) -> bool:
+async def _obeys_schema(model: HttpModel, chat: bool) -> bool | None:
+    """None: it refuses to be asked for one."""
     # A word that no model says by itself: only a schema can have made it.
     schema = {"type": "object", "properties": {"answer": {"enum": ["zyxomma"]}}, "required": ["answer"]}
     ask: dict[str, Any] = {"model": model.model, "max_tokens": 40, "temperature": 0.0, **schema_fields(schema, chat)}
     ask |= {"messages": [{"role": "user", "content": "Hello"}]} if chat else {"prompt": "Hello"}
     data = await model.attempt("chat/completions" if chat else "completions", ask)
+    if data is None:
+        return None
     try:
-        return data is not None and json.loads(text_of(data))["answer"] == "zyxomma"
+        return bool(json.loads(text_of(data))["answer"] == "zyxomma")
     except (ValueError, KeyError, TypeError):
         return False

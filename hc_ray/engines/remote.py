@@ -7,7 +7,7 @@ import email.utils
 import random
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Generic, NamedTuple, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
@@ -44,7 +44,8 @@ class RemoteModel(Generic[_Client]):
     and ``aclose`` closes the client of the loop that calls it.
 
     ``timeout`` bounds one request in seconds, retries and back-off included, waiting for a slot excluded. ``sampling``
-    is sent with every prompt as ``probe`` saw it accepted; None: ``plain_sampling``, which changes nothing."""
+    is sent with every prompt as ``probe`` saw it accepted; None: ``plain_sampling``, which changes nothing. What stands
+    in ``refused``, also of ``probe``, is not sent."""
 
     plain_sampling: Mapping[str, float] = {}
 
@@ -59,6 +60,7 @@ class RemoteModel(Generic[_Client]):
         retries: int = 4,
         backoff: float = 0.25,
         sampling: Mapping[str, float] | None = None,
+        refused: Collection[str] = (),
     ) -> None:
         self._base_url = normal_base_url(base_url)
         self.model = model
@@ -68,6 +70,7 @@ class RemoteModel(Generic[_Client]):
         self._retries = retries
         self._backoff = backoff
         self._sampling = dict(self.plain_sampling if sampling is None else sampling)
+        self._refused = frozenset(refused)
         self._lanes: WeakKeyDictionary[asyncio.AbstractEventLoop, Lane[_Client]] = WeakKeyDictionary()
 
     def __repr__(self) -> str:

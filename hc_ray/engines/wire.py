@@ -10,6 +10,8 @@ from hc_ray.domain.prompt import Message, Prompt, ToolCall
 _SEED_RANGE = 1 << 31
 """Seeds are sent modulo this: every server takes 31 bits, and llama.cpp reads 2**32 - 1 as 'random'."""
 
+SCHEMA_FIELD = "response_format"
+
 
 def request_of(prompt: Prompt, model: str, sampling: Mapping[str, float]) -> tuple[str, dict[str, Any]]:
     """The endpoint and the body that a prompt is sent as: a function of the prompt, the model's name and what it is
@@ -78,7 +80,7 @@ def schema_fields(schema: dict[str, Any], chat: bool) -> dict[str, Any]:
     """The part of a body that asks for answers of a JSON schema."""
     asked = {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
     # llama.cpp reads `json_schema` at the completion endpoint, vLLM `response_format` at both.
-    return {"response_format": asked} if chat else {"response_format": asked, "json_schema": schema}
+    return {SCHEMA_FIELD: asked} if chat else {SCHEMA_FIELD: asked, "json_schema": schema}
 
 
 def text_of(data: dict[str, Any] | None) -> str:

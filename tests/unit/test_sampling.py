@@ -15,7 +15,7 @@ from hc_ray.domain.prompt import Message, Prompt
 from hc_ray.engines import catalogue
 from hc_ray.engines.http import HttpModel
 from hc_ray.engines.probe import probe
-from hc_ray_actors.engine import Endpoint, Engine
+from hc_ray_actors.engine import Endpoint, Engine, open_model
 from hc_ray_actors.role_models import role_model
 from hc_ray_actors.trials import RoleSetup, Trials
 from tests.fakes.engine_server import EngineServer, Rejected
@@ -93,6 +93,20 @@ async def test_what_one_endpoint_alone_refuses_is_sent_to_neither_and_of_two_spe
 
     seen, sent = await sent_after_probe(answer)
     assert seen.refused == ("repeat_penalty",) and sent[0]["repetition_penalty"] == 1.0
+
+
+async def test_a_server_that_refuses_schemas_is_asked_without_and_answers():
+    def answer(body: dict[str, Any]) -> str:
+        if "response_format" in body:
+            raise Rejected(400, "response_format is not supported")
+        return echo_request(body)
+
+    with EngineServer(answer) as server:
+        config = EngineConfig(kind="openai", base_url=server.base_url, model="fake")
+        endpoint = await Engine(config).start()
+        assert endpoint.capabilities["refused"] == ["response_format"] and not endpoint.capabilities["schema_"]
+        model = open_model(config, endpoint, timeout=10)
+        assert (await model.complete(CHAT.model_copy(update={"schema_": {"type": "object"}}))).text
 
 
 async def test_an_engine_sends_the_sampling_that_its_plan_says() -> None:
