@@ -81,6 +81,25 @@ async def test_tasks_are_stored_once_for_all_nodes_and_arrive_whole_and_what_is_
     assert later.stored == []
 
 
+async def test_what_once_failed_to_be_stored_is_made_anew_for_the_next_node(dataset, tmp_path):
+    class Full(Counting):
+        room = False
+
+        def put(self, value):
+            if not self.room:
+                raise OSError("no room")
+            return super().put(value)
+
+    cluster = Full()
+    parcels = Deliveries(cluster, tmp_path / "head/public", tmp_path / "head/sealed", dataset.tasks)
+    sandboxes, _ = _node(tmp_path, "a")
+    with pytest.raises(OSError, match="no room"):
+        await parcels.to_sandboxes(sandboxes)
+    cluster.room = True
+    await parcels.to_sandboxes(sandboxes)
+    assert _files(tmp_path / "a/public") == _files(tmp_path / "head/public") and len(cluster.stored) == 6
+
+
 async def test_a_node_with_the_canaries_of_another_head_is_given_these(dataset, tmp_path):
     other = vault.seal(tmp_path / "tasks", tmp_path / "b/public", tmp_path / "b/sealed")
     assert other.sealed_digests == dataset.sealed_digests

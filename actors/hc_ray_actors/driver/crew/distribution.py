@@ -61,8 +61,10 @@ class Deliveries:
         return await self._once("public", digest, lambda: pack(self._public, digest))
 
     async def _once(self, part: str, digest: str, pack: Callable[[], bytes]) -> Any:
-        """A reference to what ``pack`` made of the task, for whoever asks first and for all others."""
-        if (part, digest) not in self._stored:
+        """A reference to what ``pack`` made of the task, for whoever asks first and for all others. What failed is made
+        anew for who asks next."""
+        made = self._stored.get((part, digest))
+        if made is None or (made.done() and (made.cancelled() or made.exception() is not None)):
             stored = asyncio.to_thread(lambda: self._cluster.put(pack()))
             self._stored[part, digest] = asyncio.ensure_future(stored)
         return await asyncio.shield(self._stored[part, digest])
