@@ -11,6 +11,7 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -60,7 +61,6 @@ def ensure_runner() -> Path:
     Safe against other processes that build at the same time. Raises ``PlatformError`` where this machine's Python
     cannot be copied (musl, a 32-bit or static interpreter)."""
     root = data_root() / "runner"
-    sources = _sources()
     target = root / runner_digest()
     if not target.is_dir():
         base = root / f"base-{_base_key()}"
@@ -71,20 +71,29 @@ def ensure_runner() -> Path:
             if not target.is_dir():
                 with _staged(target) as stage:
                     _link_tree(base, stage)
-                    _write_inside(stage, sources)
+                    _write_inside(stage)
     return target
 
 
 def runner_digest() -> str:
     """What tells one runner from another: this machine's Python, pytest, and the modules that run inside."""
     digest = hashlib.sha256(_base_key().encode())
-    for name, source in _sources().items():
+    for name, source in inside_modules().items():
         digest.update(f"{name} {len(source)} ".encode() + source)
     return digest.hexdigest()[:16]
 
 
-def _sources() -> dict[str, bytes]:
-    return {name: path.read_bytes() for name, path in inside_sources().items()}
+def inside_modules() -> dict[str, bytes]:
+    """What runs inside, as it is there: the modules lie side by side, as ``hc_<name>.py``, and import each other so."""
+    sources = {name: path.read_text() for name, path in inside_sources().items()}
+
+    def side_by_side(found: re.Match[str]) -> str:
+        if found[1] in sources:
+            return f"from hc_{found[1]} import {found[2]}"
+        return "import " + ", ".join(f"hc_{name} as {name}" for name in found[2].split(", "))
+
+    imports = re.compile(r"from hc_ray\.sandboxes\.inside(?:\.(?:grading|suites))?(?:\.(\w+))? import (.+)")
+    return {name: imports.sub(side_by_side, source).encode() for name, source in sources.items()}
 
 
 @lru_cache(maxsize=1)
@@ -254,10 +263,10 @@ def _needed_libraries(loader: str, binary: Path) -> dict[str, Path]:
     return found
 
 
-def _write_inside(stage: Path, sources: dict[str, bytes]) -> None:
+def _write_inside(stage: Path) -> None:
     folder = stage / "lib" / "hc"
     folder.mkdir()
-    for name, source in sources.items():
+    for name, source in inside_modules().items():
         (folder / f"hc_{name}.py").write_bytes(source)
     _byte_compile(stage, folder)
 

@@ -22,9 +22,8 @@ from hc_ray.domain.runner_paths import CALL_PATH, DRIVE_PATH, RUNNER_LIB, RUNNER
 from hc_ray.domain.task import Task
 from hc_ray.sandboxes.inside import look
 from hc_ray.sandboxes.inside.suites import call, drive, driver
+from hc_ray.sandboxes.runner_build import inside_modules
 from tests.fakes.tars import make_tar
-
-INSIDE = Path(__file__).parents[2] / "hc_ray" / "sandboxes" / "inside"
 
 
 @functools.cache
@@ -32,8 +31,8 @@ def _installed() -> Path:
     """What the runner's folder holds: each module of ``inside`` as ``hc_<name>.py``; removed with this process."""
     folder = Path(tempfile.mkdtemp(prefix="hc-inside-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    for source in INSIDE.rglob("*.py"):
-        shutil.copy(source, folder / f"hc_{source.name}")
+    for name, source in inside_modules().items():
+        (folder / f"hc_{name}.py").write_bytes(source)
     return folder
 
 

@@ -18,13 +18,9 @@ import struct
 import sys
 import time
 
+from hc_ray.sandboxes.inside import filter, keep, processes
+
 MYPY = False
-if MYPY or __package__:
-    from hc_ray.sandboxes.inside import filter, keep, processes
-else:  # in a sandbox these modules lie side by side
-    import hc_filter as filter
-    import hc_keep as keep
-    import hc_processes as processes
 if MYPY:
     from typing import Any
 
@@ -69,7 +65,10 @@ def become(request: dict[str, Any], stdin: int, stdout: int, stderr: int) -> Non
             os.dup2(fd, target)
         os.closerange(3, 64)
         if request.get("usual"):
-            give_up()
+            # The capabilities that a container usually has, and none of those that guard shared grading.
+            from hc_ray.sandboxes.inside import rights
+
+            rights.keep(rights.USUAL)
         filter.install(filter.program(counted=True))
         processes.step_back(OOM_SCORE)
         if request.get("account"):
@@ -89,16 +88,6 @@ def become(request: dict[str, Any], stdin: int, stdout: int, stderr: int) -> Non
         status = 126
         os.write(2, f"hc: {error}\n".encode(errors="replace"))
     os._exit(status)
-
-
-def give_up() -> None:
-    """The command gets the capabilities that a container usually has, and none of those that guard shared grading."""
-    if MYPY or __package__:
-        from hc_ray.sandboxes.inside import rights
-    else:
-        import hc_rights as rights
-
-    rights.keep(rights.USUAL)
 
 
 def reap(child: int) -> int | None:

@@ -18,15 +18,11 @@ import signal
 import sys
 import time
 
+from hc_ray.sandboxes.inside import processes
+from hc_ray.sandboxes.inside.frames import frame, take_frame
+from hc_ray.sandboxes.inside.leader import Leader
+
 MYPY = False
-if MYPY or __package__:
-    from hc_ray.sandboxes.inside import processes
-    from hc_ray.sandboxes.inside.frames import frame, take_frame
-    from hc_ray.sandboxes.inside.leader import Leader
-else:  # in a sandbox these modules lie side by side
-    import hc_processes as processes
-    from hc_frames import frame, take_frame
-    from hc_leader import Leader
 if MYPY:
     from typing import Any
 

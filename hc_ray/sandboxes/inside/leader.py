@@ -12,14 +12,10 @@ import signal
 import time
 import warnings  # noqa: F401 (``os.execvpe`` imports it: here once, else in every command)
 
+from hc_ray.sandboxes.inside import filter, processes
+from hc_ray.sandboxes.inside.frames import frame
+
 MYPY = False
-if MYPY or __package__:
-    from hc_ray.sandboxes.inside import filter, processes
-    from hc_ray.sandboxes.inside.frames import frame
-else:  # in a sandbox these modules lie side by side
-    import hc_filter as filter
-    import hc_processes as processes
-    from hc_frames import frame
 if MYPY:
     from typing import Any
 

@@ -22,12 +22,9 @@ import stat
 import subprocess
 import sys
 
+from hc_ray.sandboxes.inside.grading import interpreters, named
+
 MYPY = False
-if MYPY or __package__:
-    from hc_ray.sandboxes.inside.grading import interpreters, named
-else:  # in a sandbox these modules lie side by side
-    import hc_interpreters as interpreters
-    import hc_named as named
 if MYPY:
     from collections.abc import Iterator
     from typing import Any
@@ -178,11 +175,8 @@ def _deep(
     environment: dict[str, str],
 ) -> dict[str, Any]:
     """What only matters to submissions that reach beyond the working directory."""
-    if MYPY or __package__:
-        from hc_ray.sandboxes.inside.grading import libraries, packages
-    else:
-        import hc_libraries as libraries
-        import hc_packages as packages
+    from hc_ray.sandboxes.inside.grading import libraries, packages
+
     programs = {chain[-1] for chain in answer["programs"].values()}
     programs |= {os.path.realpath(python["program"]) for python in answer["pythons"]}
     mapped = {file for session in answer["sessions"] for file in session.get("mapped", ())} | {*order.get("mapped", ())}

@@ -23,14 +23,10 @@ import os
 import shutil
 import stat
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING or __package__:
-    from hc_ray.sandboxes.inside import rights
-    from hc_ray.sandboxes.inside.grading import grade
-else:  # in a sandbox these modules lie side by side
-    import hc_grade as grade
-    import hc_rights as rights
+from hc_ray.sandboxes.inside import rights
+from hc_ray.sandboxes.inside.grading import grade
 
 TESTS, LOGS = "/tests", "/logs"
 CLONE_NEWNS, MS_NOSUID, MS_NODEV, MS_REC, MS_PRIVATE = 0x20000, 2, 4, 0x4000, 1 << 18
@@ -155,21 +151,15 @@ def prepare(order: "dict[str, Any]") -> "dict[str, Any]":
         return {"error": f"what is not carried cannot be put right: {error}"}
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     asked = order["probe"]
-    if asked and asked.pop("ldconfig"):
-        probe().remember_libraries()
+    if asked:  # by submissions that reach beyond the working directory
+        from hc_ray.sandboxes.inside.grading import probe
+
+        if asked.pop("ldconfig"):
+            probe.remember_libraries()
     lend(order["sites"], order["lib"])
     settle()
     seals = seal(order["sealed"])
-    return {"seals": seals, "resolved": dict(probe().probe(asked)) if asked else None}
-
-
-def probe() -> Any:
-    """``hc_probe``: needed only for submissions that reach beyond the working directory."""
-    if TYPE_CHECKING or __package__:
-        from hc_ray.sandboxes.inside.grading import probe as module
-    else:
-        import hc_probe as module
-    return module
+    return {"seals": seals, "resolved": probe.probe(asked) if asked else None}
 
 
 def main() -> None:

@@ -13,11 +13,9 @@ import subprocess
 import threading
 from pathlib import Path
 
+from hc_ray.sandboxes.inside.suites import child
+
 MYPY = False
-if MYPY or __package__:
-    from hc_ray.sandboxes.inside.suites import child
-else:  # in a sandbox these modules lie side by side
-    import hc_child as child
 if MYPY:
     from typing import Any
 

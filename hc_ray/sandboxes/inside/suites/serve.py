@@ -20,11 +20,9 @@ import socket
 import sys
 import time
 
+from hc_ray.sandboxes.inside.suites import call
+
 MYPY = False
-if MYPY or __package__:
-    from hc_ray.sandboxes.inside.suites import call
-else:  # in a sandbox these modules lie side by side
-    import hc_call as call
 if MYPY:
     from typing import Any
 
