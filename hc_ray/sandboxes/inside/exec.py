@@ -90,20 +90,6 @@ def become(request: dict[str, Any], stdin: int, stdout: int, stderr: int) -> Non
     os._exit(status)
 
 
-def reap(child: int) -> int | None:
-    """Collect zombies; the wait status of ``child`` once it has ended."""
-    status = None
-    while True:
-        try:
-            process, ended = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return status
-        if process == 0:
-            return status
-        if process == child:
-            status = ended
-
-
 class Streams:
     """The command's output pipes: what is read up to ``limit`` bytes each is passed on, the rest dropped."""
 
@@ -194,9 +180,10 @@ def run(request: dict[str, Any], given: bytes) -> None:
                 streams.take(fd)
             elif fd == wake_read:
                 os.read(wake_read, processes.CHUNK)
-        status = reap(child)
+        dead, _ = processes.reap()
+        status = dead.get(child)
     seconds = time.monotonic() - started
-    survivors = processes.kill_below(KILL_SECONDS, lambda: reap(child)) if status is None else 0
+    survivors = processes.kill_below(KILL_SECONDS, processes.reap) if status is None else 0
     streams.drain(DRAIN_SECONDS)
     code = None
     if status is not None:

@@ -54,7 +54,7 @@ class Init:
             for end, (number, _, moment, _) in list(self.leaders.items()):
                 if time.monotonic() > moment:
                     self._give_up(end, number)
-            self._reap()
+            processes.reap()
 
     def _receive(self) -> None:
         data = os.read(self.requests, 1 << 20)
@@ -117,14 +117,6 @@ class Init:
         """A leader died or is silent: end, and with this process everything inside."""
         self._send({"id": number, "lost": True})
         os._exit(1)
-
-    def _reap(self) -> None:
-        while True:
-            try:
-                if os.waitpid(-1, os.WNOHANG)[0] == 0:
-                    return
-            except ChildProcessError:
-                return
 
     def _send(self, header: dict[str, Any], payload: bytes = b"") -> None:
         data = memoryview(frame(header, payload))

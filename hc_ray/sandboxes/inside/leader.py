@@ -156,15 +156,9 @@ class Leader:
 
     def _reap(self) -> bool:
         """Collect the dead; True while anything lives."""
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return False
-            if pid == 0:
-                return True
-            if pid == self.main:
-                self.status = status
+        dead, alive = processes.reap()
+        self.status = dead.get(self.main, self.status)
+        return alive
 
 
 def _become(request: dict[str, Any], limits: dict[str, int], ends: tuple[int, int, int]) -> None:
