@@ -11,6 +11,7 @@ from typing import Any
 
 from hc_ray.domain.runner_paths import RUNNER_LIB, RUNNER_PYTHON
 from hc_ray.sandboxes.docker.account import Account
+from hc_ray.sandboxes.docker.stream import take_payloads
 
 HELPER = (
     *RUNNER_PYTHON,
@@ -43,22 +44,17 @@ class Conversation:
     def feed(self, data: bytes) -> None:
         """Take bytes of Docker's multiplexed stream."""
         self._outer += data
-        while len(self._outer) >= 8:
-            kind, size = self._outer[0], int.from_bytes(self._outer[4:8], "big")
-            if kind not in (1, 2) or self._outer[1:4] != b"\0\0\0":
-                self.complaint += self._outer[:2000]
-                self._outer.clear()
-                self.garbled = True
-                return
-            if len(self._outer) < 8 + size:
-                return
-            payload = bytes(self._outer[8 : 8 + size])
-            del self._outer[: 8 + size]
-            if kind == 1:
-                self._inner += payload
-                self._take_frames()
-            elif len(self.complaint) < 2000:
-                self.complaint += payload[:2000]
+        try:
+            for kind, payload in take_payloads(self._outer):
+                if kind == 1:
+                    self._inner += payload
+                    self._take_frames()
+                elif len(self.complaint) < 2000:
+                    self.complaint += payload[:2000]
+        except ValueError:
+            self.complaint += self._outer[:2000]
+            self._outer.clear()
+            self.garbled = True
 
     def _take_frames(self) -> None:
         while len(self._inner) >= 5 and self.report is None:
