@@ -25,7 +25,7 @@ from pathlib import Path
 from hc_ray.domain.errors import PlatformError
 from hc_ray.domain.runner_paths import RUNNER_ROOT
 from hc_ray.machine.paths import data_root, inside_sources
-from hc_ray.sandboxes.runner_elf import ElfFile, interpreter_of
+from hc_ray.sandboxes.runner_elf import ElfFile
 
 _LEFT_OUT = (
     *("test", "tests", "idlelib", "tkinter", "turtledemo", "turtle.py", "ensurepip", "venv", "lib2to3", "pydoc_data"),
@@ -211,7 +211,7 @@ def _copy_pytest(pure: Path, stdlib: Path) -> None:
 
 def _copy_machine_code(python: Path, extensions: Path, stage: Path) -> None:
     """The interpreter, its loader and every library that it or an extension needs, made to find one another."""
-    loader = interpreter_of(python)
+    loader = ElfFile(python.read_bytes()).interpreter
     if loader is None or "ld-linux" not in loader:
         raise PlatformError(f"{python} is not linked against glibc ({loader}): use hc-ray with a glibc Python")
     libraries = stage / "lib"
