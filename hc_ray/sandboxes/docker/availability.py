@@ -24,9 +24,8 @@ TASK_IMAGES = "hc-ray/task"
 
 
 class Availability(Value):
-    """What a daemon has of the images that some tasks stand on."""
+    """What a daemon lacks of the images that some tasks stand on."""
 
-    here: tuple[str, ...] = ()
     pullable: tuple[str, ...] = ()
     missing: dict[str, str] = {}
     """Image → why it cannot be pulled, in one line."""
@@ -66,19 +65,13 @@ def bases(task: Task, public_root: Path) -> tuple[str, ...]:
 def available(
     tasks: Sequence[Task],
     public_root: Path,
-    daemon: Daemon | None = None,
+    daemon: Daemon,
     *,
     ask_seconds: float = ASK_SECONDS,
     all_seconds: float = ALL_SECONDS,
 ) -> Availability:
     """Look for the images of the tasks that Docker does not refuse: each image once, side by side, within
     ``all_seconds``. Raises ``SandboxError`` where the daemon itself does not answer."""
-    if daemon is None:
-        own = Daemon()
-        try:
-            return available(tasks, public_root, own, ask_seconds=ask_seconds, all_seconds=all_seconds)
-        finally:
-            own.close()
     # One whose image is built already needs its base no more.
     needs = {
         task.digest: bases(task, public_root)
@@ -86,11 +79,9 @@ def available(
         if refusal(task) is None and not daemon.image(built_tag(task))
     }
     wanted = sorted({reference for references in needs.values() for reference in references})
-    here = tuple(reference for reference in wanted if daemon.image(reference) is not None)
-    absent = [reference for reference in wanted if reference not in here]
+    absent = [reference for reference in wanted if daemon.image(reference) is None]
     missing = _unpullable(absent, daemon.ask_registry, ask_seconds, all_seconds)
     return Availability(
-        here=here,
         pullable=tuple(reference for reference in absent if reference not in missing),
         missing=missing,
         without=_first_missing(needs, missing),

@@ -38,7 +38,6 @@ class ImageFacts(Value):
     """The SHA-256 of each layer, lowest first; empty where nobody asked."""
     digests: tuple[str, ...] = ()
     """``name@sha256:…``: what registries call it, as far as it came from one."""
-    volumes: tuple[str, ...] = ()
     user: str = ""
     """As ``USER`` names it; empty for root."""
     environment: dict[str, str] = {}
