@@ -1,5 +1,5 @@
 """Runs under the *task's own* interpreter, one process a test: loads the candidate's module, evaluates one call,
-answers over a pipe. Standard library only, Python 3.6 syntax.
+answers in a file. Standard library only, Python 3.6 syntax.
 
     python3 hc_call.py DESCRIPTOR
 

@@ -22,6 +22,8 @@ CUT = 2000
 CPU_SECONDS = 2
 MEMORY = 2 << 30
 WRITES = 64 << 20
+ANSWER = 1 << 16
+"""Bytes of a call's answer that are read."""
 
 Run = tuple[int | None, bytes, bytes]
 """Exit code (None past the deadline), standard output, the beginning of standard error."""

@@ -1,5 +1,5 @@
 """Runs the self-tests of a suite, one at a time, against one candidate's workdir: calls under the task's own
-``python3``, commands by ``sh -c``, C programs by ``cc``. A call answers over a pipe of its own, whatever the candidate
+``python3``, commands by ``sh -c``, C programs by ``cc``. A call answers in a file of its own, whatever the candidate
 prints. Standard library only; it runs under the runner's Python inside a sandbox."""
 # Started for every suite: what is slow to import and seldom needed is imported where it is.
 
@@ -24,7 +24,6 @@ else:
     Result = dict
 
 TIMEOUTS_PER_SUITE = 2
-ANSWER_LIMIT = 1 << 16
 CHECK_WRITES = 1 << 30
 """Bytes of the largest file that a check may make a program write."""
 
@@ -86,7 +85,7 @@ class Driver:
         }
 
     def ask(self, job: dict[str, Any]) -> Result:
-        """Have the task's interpreter do a job; its answer comes over a pipe of its own."""
+        """Have the task's interpreter do a job; its answer comes in a file of its own."""
         code, told, err = self.forks.ask(job, self.plan["seconds"]) or self._alone(job)
         if code is None:
             return cell("timeout", None, "ran out of time")
@@ -99,21 +98,13 @@ class Driver:
 
     def _alone(self, job: dict[str, Any]) -> child.Run:
         """An interpreter for one job: exit code, answer, the beginning of its standard error."""
-        reading, writing = os.pipe()
-        with os.fdopen(reading, "rb", buffering=0) as answers:
-            try:
-                os.set_blocking(reading, False)
-                code, _, err = child.run(
-                    [self.python, self.plan["call"], str(writing)], cwd=self.workdir.path, scratch=self.scratch,
-                    timeout=self.plan["seconds"], stdin=json.dumps(job).encode(), memory=child.MEMORY, keep=[writing],
-                )  # fmt: skip
-            finally:
-                os.close(writing)
-            told = b""
-            # What is not there once the child is buried never comes: a process that it left must not be waited for.
-            while len(told) < ANSWER_LIMIT and (part := answers.read(ANSWER_LIMIT)):
-                told += part
-        return code, told, err
+        with child.nameless(self.scratch) as answer:
+            code, _, err = child.run(
+                [self.python, self.plan["call"], str(answer.fileno())], cwd=self.workdir.path, scratch=self.scratch,
+                timeout=self.plan["seconds"], stdin=json.dumps(job).encode(), memory=child.MEMORY,
+                keep=[answer.fileno()],
+            )  # fmt: skip
+            return code, os.pread(answer.fileno(), child.ANSWER, 0), err
 
     def _command(self, test: dict[str, Any], path: Path) -> Result:
         return self._shell(test, self._launcher(test["subject"]["path"], path))
