@@ -20,6 +20,7 @@ from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.runner_paths import RUNNER_LIB
 from hc_ray.sandboxes.bwrap.binary import LentUser, as_user
 from hc_ray.sandboxes.bwrap.command import Layout, Limits, argv
+from hc_ray.sandboxes.descriptors import write_all
 from hc_ray.sandboxes.inside.frames import frame, take_frame
 
 START_SECONDS = 30.0
@@ -117,10 +118,8 @@ class BwrapProcess:
 
     def _send(self, data: bytes) -> None:
         assert self._process is not None and self._process.stdin is not None
-        rest = memoryview(data)
         with suppress(BrokenPipeError):
-            while rest:
-                rest = rest[os.write(self._process.stdin.fileno(), rest) :]
+            write_all(self._process.stdin.fileno(), data)
 
     # The thread
 

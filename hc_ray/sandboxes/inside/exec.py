@@ -34,14 +34,8 @@ OOM_SCORE = 500
 IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGQUIT)
 
 
-def write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
-
-
 def frame(channel: int, data: bytes) -> None:
-    write_all(1, struct.pack(">BI", channel, len(data)) + data)
+    processes.write_all(1, struct.pack(">BI", channel, len(data)) + data)
 
 
 def report(**facts: Any) -> None:

@@ -119,9 +119,7 @@ class Init:
         os._exit(1)
 
     def _send(self, header: dict[str, Any], payload: bytes = b"") -> None:
-        data = memoryview(frame(header, payload))
-        while data:
-            data = data[os.write(self.replies, data) :]
+        processes.write_all(self.replies, frame(header, payload))
 
 
 def main() -> None:

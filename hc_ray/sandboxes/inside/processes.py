@@ -21,7 +21,7 @@ _CROWD = 40
 crowd at their deadlines could stop each other: the host then ends the sandbox.)"""
 
 
-def prctl(option: int, value: int) -> None:
+def prctl(option: int, value: "int | bytes") -> None:
     ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
@@ -87,6 +87,12 @@ def reap() -> tuple[dict[int, int], bool]:
         if process == 0:
             return dead, True
         dead[process] = status
+
+
+def write_all(file: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(file, rest) :]
 
 
 def kill_below(seconds: float, reap: Callable[[], object]) -> int:
