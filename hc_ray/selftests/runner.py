@@ -11,7 +11,7 @@ from typing import get_args
 
 from hc_ray.domain.candidate import is_program
 from hc_ray.domain.normalisation import normal
-from hc_ray.domain.runner_paths import CALL_PATH, PYTEST_PURE, inside_command
+from hc_ray.domain.runner_paths import PYTEST_PURE, SERVE_PATH, inside_command
 from hc_ray.domain.suite import Cell, Outcome, SelfTest
 from hc_ray.domain.value import digest_of
 
@@ -67,7 +67,7 @@ def payload(
         "seconds": SECONDS_PER_TEST,
         "check_seconds": SECONDS_PER_CHECK,
         "pytest": PYTEST_PURE,
-        "call": CALL_PATH,
+        "serve": SERVE_PATH,
     }
     if variants:
         plan["variants"] = [
