@@ -166,14 +166,8 @@ def _build_base(stage: Path) -> None:
 
 def _copy_extensions(target: Path) -> None:
     """``lib-dynload``: in the standard library's folder or, on some distributions, in one of their own."""
-    for path in (
-        sysconfig.get_path("platstdlib"),
-        sysconfig.get_path("stdlib"),
-        sysconfig.get_config_var("DESTSHARED"),
-    ):
-        source = (
-            Path(path or "") / "lib-dynload" if path and not str(path).endswith("lib-dynload") else Path(path or "")
-        )
+    folders = [Path(sysconfig.get_path(name)) / "lib-dynload" for name in ("platstdlib", "stdlib")]
+    for source in (*folders, Path(sysconfig.get_config_var("DESTSHARED") or "")):
         if source.is_dir() and source.name == "lib-dynload":
             shutil.copytree(source, target, symlinks=False, ignore=shutil.ignore_patterns(*_LEFT_OUT))
             return
