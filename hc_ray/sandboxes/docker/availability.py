@@ -57,9 +57,12 @@ def bases(task: Task, public_root: Path) -> tuple[str, ...]:
     environment = task.environment
     if environment.dockerfile is None:
         return (environment.docker_image,) if environment.docker_image else ()
+    return parse_dockerfile(environment.dockerfile, files=environment_files(task, public_root)).bases
+
+
+def environment_files(task: Task, public_root: Path) -> list[str]:
     folder = environment_dir(public_root, task.digest)
-    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-    return parse_dockerfile(environment.dockerfile, files=names).bases
+    return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
 
 def available(
