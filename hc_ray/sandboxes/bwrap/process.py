@@ -135,22 +135,17 @@ class BwrapProcess:
 
     def _start(self) -> None:
         reader, writer = os.pipe()
-        try:
-            command = argv(self._bwrap, self._root, self._placed, self._init, writer)
-            with self._log.open("wb") as log:
-                self._process = subprocess.Popen(
-                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, pass_fds=[writer], bufsize=0,
-                    start_new_session=True, env={}, **as_user(self._user),
-                )  # fmt: skip
-            os.close(writer)
-            writer = -1
-            text = b""
-            while part := os.read(reader, 4096):
-                text += part
-        finally:
-            os.close(reader)
-            if writer >= 0:
+        with os.fdopen(reader, "rb") as info:
+            try:
+                command = argv(self._bwrap, self._root, self._placed, self._init, writer)
+                with self._log.open("wb") as log:
+                    self._process = subprocess.Popen(
+                        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, pass_fds=[writer],
+                        bufsize=0, start_new_session=True, env={}, **as_user(self._user),
+                    )  # fmt: skip
+            finally:
                 os.close(writer)
+            text = info.read()
         if not text:
             _wait(self._process)
             raise SandboxError(self._log.read_text(errors="replace").strip()[-500:] or "bwrap printed nothing")

@@ -179,16 +179,11 @@ def main() -> None:
         value = limits[name] if hard == resource.RLIM_INFINITY else min(limits[name], hard)
         resource.setrlimit(number, (value, value))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    requests, replies = os.dup(0), os.dup(1)
+    requests, replies = os.dup2(0, 254, inheritable=False), os.dup2(1, 255, inheritable=False)
+    os.closerange(3, 254)
     null = os.open("/dev/null", os.O_RDWR)
     for target in (0, 1, 2):
         os.dup2(null, target)
-    for other in range(3, 256):
-        if other not in (requests, replies):
-            try:
-                os.close(other)
-            except OSError:
-                continue
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     processes.hide()
     Init(requests, replies, limits).run()
