@@ -4,7 +4,6 @@ the frames that come back through Docker's own, and never waits longer than the 
 import contextlib
 import json
 import socket
-import struct
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -52,22 +51,15 @@ class Conversation:
                 elif len(self.complaint) < 2000:
                     self.complaint += payload[:2000]
         except ValueError:
-            self.complaint += self._outer[:2000]
+            self.complaint += (self._inner + self._outer)[:2000]
+            self._inner.clear()
             self._outer.clear()
             self.garbled = True
 
     def _take_frames(self) -> None:
-        while len(self._inner) >= 5 and self.report is None:
-            channel, size = struct.unpack(">BI", self._inner[:5])
-            if channel > _STDERR or size > 1 << 20:
-                self.complaint += self._inner[:2000]
-                self._inner.clear()
-                self.garbled = True
+        for channel, data in take_payloads(self._inner, (_REPORT, _STDOUT, _STDERR)):
+            if self.report is not None:
                 return
-            if len(self._inner) < 5 + size:
-                return
-            data = bytes(self._inner[5 : 5 + size])
-            del self._inner[: 5 + size]
             if channel != _REPORT:
                 stream = self.streams[channel]
                 stream += data[: max(0, self._limit - len(stream))]

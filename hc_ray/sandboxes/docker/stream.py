@@ -7,7 +7,7 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hc_ray.sandboxes.docker.values import fault_of
@@ -29,13 +29,17 @@ def own_socket(raw: Any) -> socket.socket:
     return wire  # type: ignore[no-any-return]
 
 
-def take_payloads(pending: bytearray) -> Iterator[tuple[int, bytes]]:
+LARGEST = 1 << 20
+"""Bytes of a frame."""
+
+
+def take_payloads(pending: bytearray, kinds: Sequence[int] = (1, 2)) -> Iterator[tuple[int, bytes]]:
     """Take the whole frames of a command's two streams off the front: which stream (1 output, 2 error), and what it
-    says. Raises ``ValueError`` where something else stands there."""
+    says. ``hc_exec`` has frames of the same form. Raises ``ValueError`` where something else stands there."""
     while len(pending) >= 8:
         kind, zeros, size = struct.unpack(">B3sI", pending[:8])
-        if kind not in (1, 2) or any(zeros):
-            raise ValueError("no frame of Docker's")
+        if kind not in kinds or any(zeros) or size > LARGEST:
+            raise ValueError("no frame")
         if len(pending) < 8 + size:
             return
         payload = bytes(pending[8 : 8 + size])

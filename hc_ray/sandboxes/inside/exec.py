@@ -1,8 +1,8 @@
 """Runs one command inside a container: started afresh by Docker's exec, as ``hc_exec`` under the runner's Python.
 
 Standard input: one line of JSON, then ``stdin`` bytes for the command. Standard output: frames of one channel byte
-(0 report, 1 stdout, 2 stderr), four bytes of length (big endian) and data; the report (JSON) is last. What still runs
-when the command ends in time goes to the container's init and lives on."""
+(0 report, 1 stdout, 2 stderr), three of zeros, four of length (big endian) and data; the report (JSON) is last. What
+still runs when the command ends in time goes to the container's init and lives on."""
 
 # pathlib and typing would double the time to start.
 # ruff: noqa: PTH108, PTH112, PTH114
@@ -30,7 +30,7 @@ IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.
 
 
 def frame(channel: int, data: bytes) -> None:
-    processes.write_all(1, struct.pack(">BI", channel, len(data)) + data)
+    processes.write_all(1, struct.pack(">B3xI", channel, len(data)) + data)
 
 
 def report(**facts: Any) -> None:
