@@ -64,7 +64,9 @@ def ensure_runner() -> Path:
     target = root / runner_digest()
     if not target.is_dir():
         base = root / f"base-{_base_key()}"
-        with _build_lock(root):
+        with one_process_at_a_time(root / ".lock"):
+            for folder in (root.parent, root):
+                folder.chmod(folder.stat().st_mode | 0o555)
             if not base.is_dir():
                 with _staged(base) as stage:
                     _build_base(stage)
@@ -117,12 +119,11 @@ def base_python() -> Path:
 
 
 @contextmanager
-def _build_lock(root: Path) -> Iterator[None]:
-    root.mkdir(parents=True, exist_ok=True)
-    for folder in (root.parent, root):
-        folder.chmod(folder.stat().st_mode | 0o555)
-    with (root / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+def one_process_at_a_time(lock: Path) -> Iterator[None]:
+    """Of all on this machine; its folder is made."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from hc_ray.domain.errors import PlatformError, SandboxError
 from hc_ray.machine.paths import data_root
 from hc_ray.sandboxes.bwrap import command as bwrap_command
-from hc_ray.sandboxes.runner_build import ensure_runner
+from hc_ray.sandboxes.runner_build import ensure_runner, one_process_at_a_time
 
 USERS = range(62_000, 64_000)
 """Users that sandboxes of a root process run as: one each, so that process limits and files are apart."""
@@ -120,8 +120,7 @@ def _own_bwrap() -> Path | None:
         return None
     target = data_root() / "bin" / f"bwrap-{source.stat().st_size}"
     make_reachable(target.parent)
-    with (target.parent / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with one_process_at_a_time(target.parent / ".lock"):
         if not target.is_dir():
             stage = target.parent / f".build-{os.getpid()}"
             shutil.rmtree(stage, ignore_errors=True)

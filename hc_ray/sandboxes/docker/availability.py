@@ -2,7 +2,7 @@
 stands on. An image is available where the daemon has it, or where its registry shows the manifest that a pull would
 begin with."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
@@ -84,16 +84,12 @@ def available(
     wanted = sorted({reference for references in needs.values() for reference in references})
     absent = [reference for reference in wanted if daemon.image(reference) is None]
     missing = _unpullable(absent, daemon.ask_registry, ask_seconds, all_seconds)
+    lacks = {digest: [one for one in references if one in missing] for digest, references in needs.items()}
     return Availability(
         pullable=tuple(reference for reference in absent if reference not in missing),
         missing=missing,
-        without=_first_missing(needs, missing),
+        without={digest: found[0] for digest, found in lacks.items() if found},
     )
-
-
-def _first_missing(needs: Mapping[str, Iterable[str]], missing: Mapping[str, str]) -> dict[str, str]:
-    found = {digest: [one for one in references if one in missing] for digest, references in needs.items()}
-    return {digest: references[0] for digest, references in found.items() if references}
 
 
 def _unpullable(

@@ -4,7 +4,6 @@ A task with a Dockerfile is built once for its public digest (``hc-ray/task:<dig
 in ``environment/`` is built on in the same way, and one without is used as it is. The runner travels to the daemon as a
 volume that is filled through the API: no folder of the host is ever mounted."""
 
-import fcntl
 import io
 import json
 import tarfile
@@ -21,7 +20,7 @@ from hc_ray.machine.paths import data_root
 from hc_ray.sandboxes.docker.availability import bases, built_tag, environment_files
 from hc_ray.sandboxes.docker.client import Daemon
 from hc_ray.sandboxes.docker.values import DaemonRefusal, ImageFacts
-from hc_ray.sandboxes.runner_build import ensure_runner
+from hc_ray.sandboxes.runner_build import ensure_runner, one_process_at_a_time
 from hc_ray.tasks.public_folder import environment_dir
 
 PULL_SECONDS = 120.0
@@ -91,7 +90,7 @@ class Images:
             copies = [f"COPY {json.dumps([name, f'{workdir}/{name}'])}" for name in names]
             text = "\n".join([f"FROM {environment.docker_image}", f"WORKDIR {workdir}", *copies]) + "\n"
         # Two builds seldom give the same files, so the first one counts, whoever made it.
-        with _one_process_at_a_time(f"build-{task.digest[0]}"):
+        with one_process_at_a_time(data_root() / "runner" / f"build-{task.digest[0]}.lock"):
             if self._daemon.image(tag) is None:
                 made = self._build(task, text)
                 if (first := self._daemon.image(tag)) is None:
@@ -138,7 +137,7 @@ class Images:
             if self._volume is None:
                 folder = ensure_runner()
                 name = f"hc-ray-runner-{folder.name}"
-                with _one_process_at_a_time(name):
+                with one_process_at_a_time(data_root() / "runner" / f"{name}.lock"):
                     self._fill(name, folder, image)
                 self._volume = name
             return self._volume
@@ -157,15 +156,6 @@ class Images:
                 self._daemon.extract(container, tar)
         finally:
             self._daemon.remove(container)
-
-
-@contextmanager
-def _one_process_at_a_time(name: str) -> Iterator[None]:
-    folder = data_root() / "runner"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 @contextmanager

@@ -67,7 +67,6 @@ class DockerPlace:
         with self._watch_lock:
             if self._watchdog is None:
                 self._watchdog = DiskWatchdog(self._ground, self._places, self._watch_seconds)
-                self._watchdog.start()
                 threading.Thread(target=self._renew, name="docker-lease", daemon=True).start()
 
     def _places(self) -> tuple[str, ...]:
