@@ -11,6 +11,7 @@ from hc_ray.domain.task import Task
 from hc_ray.domain.value import Value
 from hc_ray.machine.paths import data_root
 from hc_ray.sandboxes.docker.availability import Availability, available
+from hc_ray.sandboxes.docker.client import Daemon
 
 SHOWN = 3
 """Images that a sentence names; it counts the others."""
@@ -33,14 +34,15 @@ class Backends:
     def fault(self, backend: str) -> str | None:
         """Why the backend does not work here, with the remedy; None if it does."""
         from hc_ray.sandboxes.bwrap import sandbox as bwrap_sandbox
-        from hc_ray.sandboxes.docker import sandbox as docker_sandbox
+        from hc_ray.sandboxes.docker.connection import why_not
 
-        return bwrap_sandbox.probe() if backend == "bwrap" else docker_sandbox.probe()
+        return bwrap_sandbox.probe() if backend == "bwrap" else why_not()
 
     def images(self, tasks: Sequence[Task], public_root: Path) -> Availability:
         """What Docker has of the images that the tasks stand on."""
         try:
-            return available(tasks, public_root) if tasks else Availability()
+            with contextlib.closing(Daemon()) as daemon:
+                return available(tasks, public_root, daemon) if tasks else Availability()
         except SandboxError as fault:
             raise PlatformError(f"Docker stopped responding: {_line(str(fault))}") from None
 

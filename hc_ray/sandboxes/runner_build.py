@@ -11,6 +11,7 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from pathlib import Path
 from hc_ray.domain.errors import PlatformError
 from hc_ray.domain.runner_paths import RUNNER_ROOT
 from hc_ray.machine.paths import data_root, inside_sources
-from hc_ray.sandboxes.runner_elf import ElfFile, interpreter_of
+from hc_ray.sandboxes.runner_elf import ElfFile
 
 _LEFT_OUT = (
     *("test", "tests", "idlelib", "tkinter", "turtledemo", "turtle.py", "ensurepip", "venv", "lib2to3", "pydoc_data"),
@@ -60,31 +61,41 @@ def ensure_runner() -> Path:
     Safe against other processes that build at the same time. Raises ``PlatformError`` where this machine's Python
     cannot be copied (musl, a 32-bit or static interpreter)."""
     root = data_root() / "runner"
-    sources = _sources()
     target = root / runner_digest()
     if not target.is_dir():
         base = root / f"base-{_base_key()}"
-        with _build_lock(root):
+        with one_process_at_a_time(root / ".lock"):
+            for folder in (root.parent, root):
+                folder.chmod(folder.stat().st_mode | 0o555)
             if not base.is_dir():
                 with _staged(base) as stage:
                     _build_base(stage)
             if not target.is_dir():
                 with _staged(target) as stage:
                     _link_tree(base, stage)
-                    _write_inside(stage, sources)
+                    _write_inside(stage)
     return target
 
 
 def runner_digest() -> str:
     """What tells one runner from another: this machine's Python, pytest, and the modules that run inside."""
     digest = hashlib.sha256(_base_key().encode())
-    for name, source in _sources().items():
+    for name, source in inside_modules().items():
         digest.update(f"{name} {len(source)} ".encode() + source)
     return digest.hexdigest()[:16]
 
 
-def _sources() -> dict[str, bytes]:
-    return {name: path.read_bytes() for name, path in inside_sources().items()}
+def inside_modules() -> dict[str, bytes]:
+    """What runs inside, as it is there: the modules lie side by side, as ``hc_<name>.py``, and import each other so."""
+    sources = {name: path.read_text() for name, path in inside_sources().items()}
+
+    def side_by_side(found: re.Match[str]) -> str:
+        if found[1] in sources:
+            return f"from hc_{found[1]} import {found[2]}"
+        return "import " + ", ".join(f"hc_{name} as {name}" for name in found[2].split(", "))
+
+    imports = re.compile(r"from hc_ray\.sandboxes\.inside(?:\.(?:grading|suites))?(?:\.(\w+))? import (.+)")
+    return {name: imports.sub(side_by_side, source).encode() for name, source in sources.items()}
 
 
 @lru_cache(maxsize=1)
@@ -108,12 +119,11 @@ def base_python() -> Path:
 
 
 @contextmanager
-def _build_lock(root: Path) -> Iterator[None]:
-    root.mkdir(parents=True, exist_ok=True)
-    for folder in (root.parent, root):
-        folder.chmod(folder.stat().st_mode | 0o555)
-    with (root / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+def one_process_at_a_time(lock: Path) -> Iterator[None]:
+    """Of all on this machine; its folder is made."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
@@ -157,14 +167,8 @@ def _build_base(stage: Path) -> None:
 
 def _copy_extensions(target: Path) -> None:
     """``lib-dynload``: in the standard library's folder or, on some distributions, in one of their own."""
-    for path in (
-        sysconfig.get_path("platstdlib"),
-        sysconfig.get_path("stdlib"),
-        sysconfig.get_config_var("DESTSHARED"),
-    ):
-        source = (
-            Path(path or "") / "lib-dynload" if path and not str(path).endswith("lib-dynload") else Path(path or "")
-        )
+    folders = [Path(sysconfig.get_path(name)) / "lib-dynload" for name in ("platstdlib", "stdlib")]
+    for source in (*folders, Path(sysconfig.get_config_var("DESTSHARED") or "")):
         if source.is_dir() and source.name == "lib-dynload":
             shutil.copytree(source, target, symlinks=False, ignore=shutil.ignore_patterns(*_LEFT_OUT))
             return
@@ -202,7 +206,7 @@ def _copy_pytest(pure: Path, stdlib: Path) -> None:
 
 def _copy_machine_code(python: Path, extensions: Path, stage: Path) -> None:
     """The interpreter, its loader and every library that it or an extension needs, made to find one another."""
-    loader = interpreter_of(python)
+    loader = ElfFile(python.read_bytes()).interpreter
     if loader is None or "ld-linux" not in loader:
         raise PlatformError(f"{python} is not linked against glibc ({loader}): use hc-ray with a glibc Python")
     libraries = stage / "lib"
@@ -254,10 +258,10 @@ def _needed_libraries(loader: str, binary: Path) -> dict[str, Path]:
     return found
 
 
-def _write_inside(stage: Path, sources: dict[str, bytes]) -> None:
+def _write_inside(stage: Path) -> None:
     folder = stage / "lib" / "hc"
     folder.mkdir()
-    for name, source in sources.items():
+    for name, source in inside_modules().items():
         (folder / f"hc_{name}.py").write_bytes(source)
     _byte_compile(stage, folder)
 

@@ -4,9 +4,8 @@ Only 64-bit little-endian ELF (x86-64, arm64). No tool is needed: the new string
 name, which is longer. Layouts after the System V ABI and glibc's ``elf.h``."""
 
 import struct
-from pathlib import Path
 
-_PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
+_PT_DYNAMIC, _PT_INTERP = 2, 3
 _DT_STRTAB, _DT_RPATH, _DT_DEBUG, _DT_RUNPATH = 5, 15, 21, 29
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
@@ -54,25 +53,6 @@ class ElfFile:
             entries.append((at, tag, value))
         return entries
 
-    @property
-    def search_paths(self) -> list[str]:
-        """What RPATH and RUNPATH name."""
-        entries = self._dynamic()
-        table = next((value for _, tag, value in entries if tag == _DT_STRTAB), None)
-        found = []
-        for _, tag, value in entries:
-            if tag in (_DT_RUNPATH, _DT_RPATH) and table is not None:
-                at = self._offset((table + value) % (1 << 64))
-                found.append(bytes(self.data[at:]).split(b"\0", 1)[0].decode())
-        return found
-
-    def _offset(self, address: int) -> int:
-        """Where in the file lies what will be mapped at an address."""
-        for kind, _, offset, start, _, size, _, _ in self.segments:
-            if kind == _PT_LOAD and start <= address < start + size:
-                return int(offset + address - start)
-        raise ValueError(f"nothing of the file is mapped at {address:#x}")
-
     def forget_search_paths(self) -> None:
         """Drop RUNPATH and RPATH: with a RUNPATH of its own a library would not be searched by the program's RPATH."""
         for at, tag, value in self._dynamic():
@@ -103,8 +83,3 @@ class ElfFile:
         # The RPATH is named by its distance from the string table; the table is not bounds-checked, the sum wraps.
         distance = (address + len(loader) + 1 - strings) % (1 << 64)
         _DYNAMIC.pack_into(self.data, at, _DT_RPATH, distance)
-
-
-def interpreter_of(path: Path) -> str | None:
-    """The loader that a program names. Raises ``ValueError`` where it is no 64-bit little-endian ELF file."""
-    return ElfFile(path.read_bytes()).interpreter

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -59,15 +59,19 @@ def unlinked_size(processes: Iterable[int], most: int) -> int:
     ends where ``most`` is passed; processes that this user may not look at count as nothing."""
     total = 0
     seen: set[tuple[int, int]] = set()
+    for entry in open_files(processes):
+        with suppress(OSError):
+            state = entry.stat()
+            if stat.S_ISREG(state.st_mode) and state.st_nlink == 0 and (state.st_dev, state.st_ino) not in seen:
+                seen.add((state.st_dev, state.st_ino))
+                total += max(state.st_size, state.st_blocks * 512)
+                if total > most:
+                    break
+    return total
+
+
+def open_files(processes: Iterable[int]) -> Iterator[os.DirEntry[str]]:
+    """The links to what processes hold open, as far as this user may look."""
     for process in processes:
         with suppress(OSError), os.scandir(f"/proc/{process}/fd") as entries:
-            for entry in entries:
-                with suppress(OSError):
-                    state = entry.stat()
-                    if stat.S_ISREG(state.st_mode) and state.st_nlink == 0:
-                        if (state.st_dev, state.st_ino) not in seen:
-                            seen.add((state.st_dev, state.st_ino))
-                            total += max(state.st_size, state.st_blocks * 512)
-                        if total > most:
-                            return total
-    return total
+            yield from entries

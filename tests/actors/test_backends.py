@@ -21,7 +21,7 @@ class Machine(Backends):
 
     def __init__(self, *, docker=None, bwrap=None, missing=None, without=None, pullable=()):
         self.faults = {"docker": docker, "bwrap": bwrap}
-        self.found = Availability(here=("x:1",), pullable=pullable, missing=missing or {}, without=without or {})
+        self.found = Availability(pullable=pullable, missing=missing or {}, without=without or {})
         self.looked = 0
 
     def fault(self, backend):

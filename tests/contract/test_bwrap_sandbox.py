@@ -46,7 +46,7 @@ async def place(home):
 
 async def test_the_first_sandboxes_of_a_process_can_be_made_at_once(home):
     place = BwrapPlace(home / "public", home / "sandboxes" / "at-once", owner=current_owner())
-    bwrap_binary._FOUND.clear()
+    bwrap_binary.working_bwrap.cache_clear()
     try:
         boxes = await asyncio.gather(*(place.create(task(), "same") for _ in range(4)))
         assert [await shell(box, "id -u") for box in boxes] == ["1000\n"] * 4

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ import pytest
 
 from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_PYTHON, RUNNER_ROOT, inside_script
 from hc_ray.sandboxes.bwrap import binary as bwrap_binary
-from hc_ray.sandboxes.runner_build import ensure_runner
+from hc_ray.sandboxes.runner_build import ensure_runner, inside_modules
 from tests.fakes.processes import ran
 from tests.fakes.sandbox_home import data_home
 
@@ -71,11 +72,12 @@ def test_pytest_runs_a_failing_and_a_passing_test_there(runner: Path, tmp_path: 
 
 
 def test_every_module_that_runs_inside_is_byte_compiled_and_a_second_call_builds_nothing(runner):
-    modules = {path.stem: path for path in INSIDE.rglob("*.py") if path.stem != "__init__"}
-    assert "init" in modules
+    modules = inside_modules()
+    assert modules.keys() == {path.stem for path in INSIDE.rglob("*.py")} - {"__init__"} and "init" in modules
+    assert not any(re.search(rb"^ *(from|import) hc_ray", module, re.M) for module in modules.values())
     for name, module in modules.items():
         copy = runner / Path(inside_script(name)).relative_to(RUNNER_ROOT)
-        assert copy.read_bytes() == module.read_bytes() and list((copy.parent / "__pycache__").glob(f"hc_{name}.*.pyc"))
+        assert copy.read_bytes() == module and list((copy.parent / "__pycache__").glob(f"hc_{name}.*.pyc"))
     assert (runner / Path(inside_script("init")).relative_to(RUNNER_ROOT)).is_file()
     before = runner.stat().st_ctime_ns
     started = time.monotonic()

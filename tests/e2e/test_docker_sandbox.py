@@ -16,7 +16,7 @@ from hc_ray.sandboxes.docker.container import DockerSandbox
 from hc_ray.sandboxes.docker.place import KEEPER, Ground
 from hc_ray.sandboxes.docker.reaper import reap
 from hc_ray.sandboxes.docker.sandbox import DockerPlace
-from hc_ray.sandboxes.docker.values import DaemonRefusal
+from hc_ray.sandboxes.docker.values import Absent, DaemonRefusal
 from tests.fakes.contract_task import shell
 from tests.fakes.docker_tasks import task_with_environment
 
@@ -187,7 +187,7 @@ async def test_untouched_forks_need_no_image_and_what_runs_nothing_does_not_star
     found = await child.difference()
     told = {"/app/data.txt", "/app/new", "/app/new/deep", "/etc/made.d", "/etc/made.d/x", "/opt/tool", "/opt/tool/y"}
     assert told < set(found.changed) and {path[-2:] for path in set(found.changed) - told} == {"/z"}
-    assert not daemon.running(root.container) and not daemon.running(child.container)
+    assert not _runs(daemon, root.container) and not _runs(daemon, child.container)
     assert (await child.exec(["true"], timeout=20)).exit_code == 0
     assert await child.difference() == found, "the daemon says the same once something ran"
     grandchild = await child.fork("grandchild")
@@ -228,7 +228,7 @@ async def test_nothing_runs_unfenced_and_a_failed_fence_is_no_candidates_fault(p
     monkeypatch.setattr(Ground, "fence", fence)
     with pytest.raises(SandboxError, match="no chain"):
         await sandbox.exec(["true"], timeout=20)
-    assert not daemon.running(sandbox.container)
+    assert not _runs(daemon, sandbox.container)
     assert (await sandbox.exec(["true"], timeout=20)).exit_code == 0 and next(fences, "asked") == "asked"
 
 
@@ -330,7 +330,7 @@ async def test_a_container_lives_as_long_as_its_owner_renews_its_lease(tmp_path,
     sandbox = await place.create(task_with_environment(tmp_path), "a")
     await sandbox.exec(["true"], timeout=20)
     await asyncio.sleep(2.5)
-    assert daemon.running(sandbox.container)
+    assert _runs(daemon, sandbox.container)
     monkeypatch.setattr(sandbox, "renew", lambda: None)
     assert await _ends(daemon, sandbox.container, 10)
     await place.close()
@@ -346,7 +346,7 @@ async def test_nothing_inside_a_container_ends_or_freezes_its_first_process(tmp_
               "cat /proc/1/fd/0; cat /proc/1/environ; sleep 0.3; echo over")  # fmt: skip
     said = await sandbox.exec(["sh", "-c", attack], timeout=10)
     assert said.stdout.decode() == "over\n" and said.stderr.decode().count("denied") == 2
-    assert daemon.running(sandbox.container)
+    assert _runs(daemon, sandbox.container)
     zombies = await sandbox.exec(["sh", "-c", "cat /proc/[0-9]*/stat | cut -d' ' -f3 | grep -c Z"], timeout=10)
     assert zombies.stdout.decode() == "0\n"
     monkeypatch.setattr(sandbox, "renew", lambda: None)
@@ -354,11 +354,18 @@ async def test_nothing_inside_a_container_ends_or_freezes_its_first_process(tmp_
     await place.close()
 
 
+def _runs(daemon: Daemon, container: str) -> bool:
+    try:
+        return daemon.process(container) != 0
+    except Absent:
+        return False
+
+
 async def _ends(daemon: Daemon, container: str, seconds: float) -> bool:
     until = time.monotonic() + seconds
-    while daemon.running(container) and time.monotonic() < until:
+    while _runs(daemon, container) and time.monotonic() < until:
         await asyncio.sleep(0.1)
-    return not daemon.running(container)
+    return not _runs(daemon, container)
 
 
 async def test_what_a_command_did_while_somebody_else_had_filled_the_disk_counts_for_nothing(

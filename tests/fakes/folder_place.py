@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from hc_ray.domain.ports import Difference, ExecResult
-from hc_ray.domain.runner_paths import CALL_PATH, DRIVE_PATH, RUNNER_LIB, RUNNER_PYTHON, inside_script
+from hc_ray.domain.runner_paths import DRIVE_PATH, RUNNER_LIB, RUNNER_PYTHON, SERVE_PATH, inside_script
 from hc_ray.domain.task import Task
 from hc_ray.sandboxes.inside import look, shell
 from hc_ray.sandboxes.inside.suites import call, drive, driver
+from hc_ray.sandboxes.runner_build import inside_modules
 from tests.fakes.tars import make_tar
-
-INSIDE = Path(__file__).parents[2] / "hc_ray" / "sandboxes" / "inside"
 
 
 @functools.cache
@@ -32,8 +31,8 @@ def _installed() -> Path:
     """What the runner's folder holds: each module of ``inside`` as ``hc_<name>.py``; removed with this process."""
     folder = Path(tempfile.mkdtemp(prefix="hc-inside-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    for source in INSIDE.rglob("*.py"):
-        shutil.copy(source, folder / f"hc_{source.name}")
+    for name, source in inside_modules().items():
+        (folder / f"hc_{name}.py").write_bytes(source)
     return folder
 
 
@@ -135,7 +134,7 @@ class FolderSandbox:
             real.parent.mkdir(parents=True, exist_ok=True)
             if path.startswith("/tmp/hc") and path.endswith(".json"):
                 plan = json.loads(data)
-                here = {"call": str(_installed() / Path(CALL_PATH).name), "workdir": self.workdir}
+                here = {"serve": str(_installed() / Path(SERVE_PATH).name), "workdir": self.workdir}
                 data = json.dumps({**plan, **here}).encode()
             real.write_bytes(data)
             real.chmod(mode)

@@ -11,7 +11,7 @@ from hc_ray.sandboxes.docker.values import Change, PathFacts, path_facts, remedy
 
 
 def helper(channel, data):
-    return struct.pack(">BI", channel, len(data)) + data
+    return struct.pack(">B3xI", channel, len(data)) + data
 
 
 def docker(data, kind=1):

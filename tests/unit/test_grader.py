@@ -5,11 +5,11 @@ import json
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-INSIDE = Path(__file__).parents[2] / "hc_ray" / "sandboxes" / "inside" / "grading"
+from hc_ray.domain.runner_paths import machinery_command
+from hc_ray.sandboxes.runner_build import inside_modules
 
 
 class Ground:
@@ -18,7 +18,8 @@ class Ground:
     def __init__(self, folder):
         self.folder, self.logs = folder, folder / "logs" / "verifier"
         (folder / "lib").mkdir()
-        (folder / "lib" / "hc_witness.py").write_text((INSIDE / "witness.py").read_text())
+        for name in ("grade", "processes", "witness"):
+            (folder / "lib" / f"hc_{name}.py").write_bytes(inside_modules()[name])
 
     def run(self, script, module="", *, timeout=60.0):
         (self.folder / "test_it.py").write_text(module)
@@ -30,7 +31,7 @@ class Ground:
                            "timeout": timeout, "logs": str(self.logs), "user": None})  # fmt: skip
 
     def order(self, order):
-        command = [sys.executable, "-I", str(INSIDE / "grade.py")]
+        command = [sys.executable, *machinery_command("grade")[1:-1], str(self.folder / "lib" / "hc_grade.py")]
         given = json.dumps({**order, "nonce": "n1"})
         done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=120, check=True)
         nonce, _, answer = done.stdout.strip().partition(" ")

@@ -11,16 +11,15 @@ import pytest
 
 from hc_ray.blind.grading.image import Image
 from hc_ray.domain.runner_paths import machinery_command
-from hc_ray.sandboxes.inside.grading import interpreters, libraries, named, packages, probe
+from hc_ray.sandboxes.inside.grading import interpreters, libraries, named, packages
+from hc_ray.sandboxes.runner_build import inside_modules
 from tests.fakes.processes import ran
-
-INSIDE = Path(probe.__file__).parent
 
 
 def installed(folder: Path) -> Path:
     """The scripts as they lie in a sandbox."""
-    for path in INSIDE.glob("*.py"):
-        (folder / f"hc_{path.name}").write_text(path.read_text())
+    for name, module in inside_modules().items():
+        (folder / f"hc_{name}.py").write_bytes(module)
     return folder / "hc_probe.py"
 
 

@@ -145,14 +145,14 @@ def clean(*, images: bool = False, dry: bool = False) -> Cleaned:
     from hc_ray.machine import cleanup
     from hc_ray.sandboxes.bwrap import sandbox as bwrap_sandbox
     from hc_ray.sandboxes.docker import reaper as docker_reap
-    from hc_ray.sandboxes.docker import sandbox as docker_sandbox
+    from hc_ray.sandboxes.docker.connection import why_not
 
     # Processes first: a folder that one of them still writes to would not stay away.
     removed = cleanup.reap_processes(dry=dry)
     removed += bwrap_sandbox.reap(dry=dry)
     removed += cleanup.reap_folders(dry=dry)
     removed += cleanup.reap_scratch(dry=dry)
-    if fault := docker_sandbox.probe():
+    if fault := why_not():
         return Cleaned(removed=tuple(removed), note=f"Docker was not checked: {fault.splitlines()[0]}")
     removed += docker_reap.reap(dry=dry)
     if images:

@@ -9,13 +9,14 @@ import subprocess
 import tempfile
 import threading
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from hc_ray.domain.errors import PlatformError, SandboxError
 from hc_ray.machine.paths import data_root
 from hc_ray.sandboxes.bwrap import command as bwrap_command
-from hc_ray.sandboxes.runner_build import ensure_runner
+from hc_ray.sandboxes.runner_build import ensure_runner, one_process_at_a_time
 
 USERS = range(62_000, 64_000)
 """Users that sandboxes of a root process run as: one each, so that process limits and files are apart."""
@@ -84,32 +85,23 @@ def make_reachable(folder: Path) -> None:
 def find_bwrap() -> Path:
     """The bwrap that works here: the system's, else the one that came with hc-ray. Raises ``PlatformError`` with what
     was tried and the remedy."""
-    key = (os.geteuid(), str(data_root()))
-    # Sandboxes start in several threads at once: one of them looks, the others wait. Only what works is remembered.
-    with _LOOKING:
-        if key not in _FOUND:
-            found, fault = _tried()
-            if found is None:
-                raise PlatformError(fault)
-            _FOUND[key] = found
-        return _FOUND[key]
+    with _LOOKING:  # sandboxes start in several threads at once: one of them looks, the others wait
+        return working_bwrap(os.geteuid(), data_root())
 
 
 _LOOKING = threading.Lock()
-_FOUND: dict[tuple[int, str], Path] = {}
 
 
-def _tried() -> tuple[Path | None, str]:
+@lru_cache
+def working_bwrap(user: int, home: Path) -> Path:
+    """As ``find_bwrap``, remembered for a user and a data root once one works."""
     faults = []
     for origin, binary in (("the system's", _system_bwrap()), ("hc-ray's own", _own_bwrap())):
-        if binary is None:
-            faults.append(f"{origin} bwrap: not there")
-            continue
-        fault = _try(binary)
-        if fault is None:
-            return binary, ""
+        fault = _try(binary) if binary else "not there"
+        if binary and fault is None:
+            return binary
         faults.append(f"{origin} bwrap: {fault}")
-    return None, "; ".join(faults) + _remedy(" ".join(faults))
+    raise PlatformError("; ".join(faults) + _remedy(" ".join(faults)))
 
 
 def _system_bwrap() -> Path | None:
@@ -128,8 +120,7 @@ def _own_bwrap() -> Path | None:
         return None
     target = data_root() / "bin" / f"bwrap-{source.stat().st_size}"
     make_reachable(target.parent)
-    with (target.parent / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with one_process_at_a_time(target.parent / ".lock"):
         if not target.is_dir():
             stage = target.parent / f".build-{os.getpid()}"
             shutil.rmtree(stage, ignore_errors=True)

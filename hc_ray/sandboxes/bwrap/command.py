@@ -6,7 +6,7 @@ directory."""
 
 import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from hc_ray.domain.runner_paths import RUNNER_PYTHON, RUNNER_ROOT
@@ -46,16 +46,16 @@ _FILES = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass
 class Layout:
     """How a root is put together."""
 
-    mounts: dict[str, Path]
+    mounts: dict[str, Path] = field(default_factory=dict)
     """Place inside → folder or file of the host, bound read-only."""
-    folders: dict[str, int]
+    folders: dict[str, int] = field(default_factory=lambda: dict(_FOLDERS))
     """Folders of the root with their modes: the standard ones, the places of mounts, the working directory."""
-    links: dict[str, str]
-    files: dict[str, str]
+    links: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
     hidden: tuple[str, ...] = ()
     """Folders within mounts that are empty inside: they hold hc-ray's own datasets or data, sealed tests among them."""
 
@@ -104,33 +104,32 @@ class Unplaceable(ValueError):
 
 def layout(writable: Collection[str], runner: Path, host: Path = Path("/")) -> Layout:
     """The root of a sandbox whose task writes into the folders ``writable``. Raises ``Unplaceable``."""
-    mounts: dict[str, Path] = {}
-    folders = dict(_FOLDERS)
-    links: dict[str, str] = {}
+    placed = Layout()
     for path in writable:
         if path != "/" and any(path == place or path.startswith(f"{place}/") for place in _FORBIDDEN):
             raise Unplaceable(f"it writes into {path}, which every bwrap sandbox has as its own")
     for tree in SYSTEM:
         source = host / tree.lstrip("/")
         if source.is_symlink():
-            links[tree] = str(source.readlink())
+            placed.links[tree] = str(source.readlink())
         elif source.is_dir():
-            _place(tree, host, writable, mounts, folders, links)
+            _place(tree, host, writable, placed)
     for tree in _ETC:
         source = host / tree.lstrip("/")
         if source.exists():
-            mounts[tree] = source
-    mounts[RUNNER_ROOT] = runner
+            placed.mounts[tree] = source
+    placed.mounts[RUNNER_ROOT] = runner
     for path in writable:
-        folders.setdefault(path, 0o755)
-    files = {path: text for path, text in _FILES.items() if path not in mounts}
-    for path, source in mounts.items():
+        placed.folders.setdefault(path, 0o755)
+    placed.files = {path: text for path, text in _FILES.items() if path not in placed.mounts}
+    for path, source in placed.mounts.items():
         if source.is_dir():
-            folders.setdefault(path, 0o755)
+            placed.folders.setdefault(path, 0o755)
         else:
-            files[path] = ""
-    folders.pop("/", None)
-    return Layout(mounts, folders, links, files, _hidden(mounts))
+            placed.files[path] = ""
+    placed.folders.pop("/", None)
+    placed.hidden = _hidden(placed.mounts)
+    return placed
 
 
 def _hidden(mounts: Mapping[str, Path]) -> tuple[str, ...]:
@@ -151,33 +150,26 @@ def shows(folder: Path, host: Path = Path("/")) -> bool:
     return any(real.is_relative_to(tree) for tree in trees) and not real.is_relative_to(configs_dir().resolve())
 
 
-def _place(
-    tree: str,
-    host: Path,
-    writable: Collection[str],
-    mounts: dict[str, Path],
-    folders: dict[str, int],
-    links: dict[str, str],
-) -> None:
+def _place(tree: str, host: Path, writable: Collection[str], placed: Layout) -> None:
     """Bind a tree of the host, whole where the task does not write below it, else entry by entry."""
     source = host / tree.lstrip("/")
     if tree in writable and any(source.iterdir()):
         raise Unplaceable(f"it writes into {tree}, where the host's own files lie")
     if not any(path == tree or path.startswith(f"{tree}/") for path in writable):
-        mounts[tree] = source
+        placed.mounts[tree] = source
         return
-    folders[tree] = 0o755
+    placed.folders[tree] = 0o755
     children = sorted(source.iterdir())
     if len(children) > MAX_SPLIT:
         raise Unplaceable(f"it writes below {tree}, where the host has {len(children)} entries")
     for child in children:
         path = f"{tree}/{child.name}"
         if child.is_symlink():
-            links[path] = str(child.readlink())
+            placed.links[path] = str(child.readlink())
         elif child.is_dir():
-            _place(path, host, writable, mounts, folders, links)
+            _place(path, host, writable, placed)
         elif child.is_file():
-            mounts[path] = child
+            placed.mounts[path] = child
 
 
 def argv(bwrap: Path, root: Path, placed: Layout, init: Sequence[str], info: int) -> list[str]:

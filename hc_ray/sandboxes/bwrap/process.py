@@ -20,6 +20,7 @@ from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.runner_paths import RUNNER_LIB
 from hc_ray.sandboxes.bwrap.binary import LentUser, as_user
 from hc_ray.sandboxes.bwrap.command import Layout, Limits, argv
+from hc_ray.sandboxes.descriptors import write_all
 from hc_ray.sandboxes.inside.frames import frame, take_frame
 
 START_SECONDS = 30.0
@@ -117,10 +118,8 @@ class BwrapProcess:
 
     def _send(self, data: bytes) -> None:
         assert self._process is not None and self._process.stdin is not None
-        rest = memoryview(data)
         with suppress(BrokenPipeError):
-            while rest:
-                rest = rest[os.write(self._process.stdin.fileno(), rest) :]
+            write_all(self._process.stdin.fileno(), data)
 
     # The thread
 
@@ -136,22 +135,17 @@ class BwrapProcess:
 
     def _start(self) -> None:
         reader, writer = os.pipe()
-        try:
-            command = argv(self._bwrap, self._root, self._placed, self._init, writer)
-            with self._log.open("wb") as log:
-                self._process = subprocess.Popen(
-                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, pass_fds=[writer], bufsize=0,
-                    start_new_session=True, env={}, **as_user(self._user),
-                )  # fmt: skip
-            os.close(writer)
-            writer = -1
-            text = b""
-            while part := os.read(reader, 4096):
-                text += part
-        finally:
-            os.close(reader)
-            if writer >= 0:
+        with os.fdopen(reader, "rb") as info:
+            try:
+                command = argv(self._bwrap, self._root, self._placed, self._init, writer)
+                with self._log.open("wb") as log:
+                    self._process = subprocess.Popen(
+                        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, pass_fds=[writer],
+                        bufsize=0, start_new_session=True, env={}, **as_user(self._user),
+                    )  # fmt: skip
+            finally:
                 os.close(writer)
+            text = info.read()
         if not text:
             _wait(self._process)
             raise SandboxError(self._log.read_text(errors="replace").strip()[-500:] or "bwrap printed nothing")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from hc_ray.domain.errors import SandboxError
-from hc_ray.sandboxes.tree_size import folder_size, unlinked_size
+from hc_ray.sandboxes.tree_size import folder_size, open_files, unlinked_size
 from hc_ray.sandboxes.tripwire import DISK_STEP, MEMORY_STEP, TICK, Signs, Tripwire
 
 if TYPE_CHECKING:
@@ -160,11 +160,9 @@ def _holds(processes: list[Process]) -> int:
 def sockets(processes: list[Process]) -> int:
     """How many sockets the processes hold, as far as this user may look."""
     found = 0
-    for pid, _, _ in processes:
-        with suppress(OSError), os.scandir(f"/proc/{pid}/fd") as entries:
-            for entry in entries:
-                with suppress(OSError):
-                    found += os.readlink(entry.path).startswith("socket:")  # noqa: PTH115
+    for entry in open_files(pid for pid, _, _ in processes):
+        with suppress(OSError):
+            found += os.readlink(entry.path).startswith("socket:")  # noqa: PTH115
     return found
 
 

@@ -2,7 +2,7 @@
 stands on. An image is available where the daemon has it, or where its registry shows the manifest that a pull would
 begin with."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
@@ -24,9 +24,8 @@ TASK_IMAGES = "hc-ray/task"
 
 
 class Availability(Value):
-    """What a daemon has of the images that some tasks stand on."""
+    """What a daemon lacks of the images that some tasks stand on."""
 
-    here: tuple[str, ...] = ()
     pullable: tuple[str, ...] = ()
     missing: dict[str, str] = {}
     """Image → why it cannot be pulled, in one line."""
@@ -58,27 +57,24 @@ def bases(task: Task, public_root: Path) -> tuple[str, ...]:
     environment = task.environment
     if environment.dockerfile is None:
         return (environment.docker_image,) if environment.docker_image else ()
+    return parse_dockerfile(environment.dockerfile, files=environment_files(task, public_root)).bases
+
+
+def environment_files(task: Task, public_root: Path) -> list[str]:
     folder = environment_dir(public_root, task.digest)
-    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-    return parse_dockerfile(environment.dockerfile, files=names).bases
+    return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
 
 def available(
     tasks: Sequence[Task],
     public_root: Path,
-    daemon: Daemon | None = None,
+    daemon: Daemon,
     *,
     ask_seconds: float = ASK_SECONDS,
     all_seconds: float = ALL_SECONDS,
 ) -> Availability:
     """Look for the images of the tasks that Docker does not refuse: each image once, side by side, within
     ``all_seconds``. Raises ``SandboxError`` where the daemon itself does not answer."""
-    if daemon is None:
-        own = Daemon()
-        try:
-            return available(tasks, public_root, own, ask_seconds=ask_seconds, all_seconds=all_seconds)
-        finally:
-            own.close()
     # One whose image is built already needs its base no more.
     needs = {
         task.digest: bases(task, public_root)
@@ -86,20 +82,14 @@ def available(
         if refusal(task) is None and not daemon.image(built_tag(task))
     }
     wanted = sorted({reference for references in needs.values() for reference in references})
-    here = tuple(reference for reference in wanted if daemon.image(reference) is not None)
-    absent = [reference for reference in wanted if reference not in here]
+    absent = [reference for reference in wanted if daemon.image(reference) is None]
     missing = _unpullable(absent, daemon.ask_registry, ask_seconds, all_seconds)
+    lacks = {digest: [one for one in references if one in missing] for digest, references in needs.items()}
     return Availability(
-        here=here,
         pullable=tuple(reference for reference in absent if reference not in missing),
         missing=missing,
-        without=_first_missing(needs, missing),
+        without={digest: found[0] for digest, found in lacks.items() if found},
     )
-
-
-def _first_missing(needs: Mapping[str, Iterable[str]], missing: Mapping[str, str]) -> dict[str, str]:
-    found = {digest: [one for one in references if one in missing] for digest, references in needs.items()}
-    return {digest: references[0] for digest, references in found.items() if references}
 
 
 def _unpullable(

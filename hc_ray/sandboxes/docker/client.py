@@ -66,12 +66,6 @@ class Daemon(ImageCalls):
         with faults("starting a container"):
             self._api.start(container)
 
-    def running(self, container: str) -> bool:
-        try:
-            return bool(self.inspected(container)["State"]["Running"])
-        except Absent:
-            return False
-
     def process(self, container: str) -> int:
         """The number of a container's first process on the daemon's machine; 0 where none runs."""
         return int(self.inspected(container)["State"].get("Pid") or 0)

@@ -5,7 +5,7 @@ import posixpath
 import tarfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from hc_ray.domain.filetree import Member, is_outside, pack
@@ -208,25 +208,22 @@ class Baseline:
         return read_tree(self._daemon, self.container, path, budget, whole=whole) or {}
 
 
+@dataclass
 class _Work:
     """One comparison."""
 
-    def __init__(
-        self, daemon: Daemon, container: str, baseline: Baseline, touched: Mapping[str, Touch], limit: int
-    ) -> None:
-        self.daemon = daemon
-        self.container = container
-        self.baseline = baseline
-        self.touched = touched
-        self.now = Budget(limit)
-        self.before = Budget(limit)
-        self.changed: dict[str, Member] = {}
-        self.deleted: set[str] = set()
+    daemon: Daemon
+    container: str
+    baseline: Baseline
+    now: Budget
+    before: Budget
+    changed: dict[str, Member] = field(default_factory=dict)
+    deleted: set[str] = field(default_factory=set)
 
-    def run(self) -> Difference:
-        covered = {path for path, touch in self.touched.items() if touch == "whole"}
-        covered |= {path for path, touch in self.touched.items() if touch == "added" and not _holds_mounts(path)}
-        for path, touch in sorted(self.touched.items()):
+    def run(self, touched: Mapping[str, Touch]) -> Difference:
+        covered = {path for path, touch in touched.items() if touch == "whole"}
+        covered |= {path for path, touch in touched.items() if touch == "added" and not _holds_mounts(path)}
+        for path, touch in sorted(touched.items()):
             if any(above in covered for above in ancestors(path)):
                 continue
             if touch == "added":
@@ -276,6 +273,6 @@ def difference(
 ) -> Difference:
     """Raises ``ValueError`` beyond ``limit`` bytes, and where the daemon cannot read what a program left behind."""
     try:
-        return _Work(daemon, container, baseline, touched, limit).run()
+        return _Work(daemon, container, baseline, Budget(limit), Budget(limit)).run(touched)
     except DaemonRefusal as refusal:
         raise ValueError(f"the changes cannot be read: {refusal}") from None

@@ -4,13 +4,13 @@ the frames that come back through Docker's own, and never waits longer than the 
 import contextlib
 import json
 import socket
-import struct
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hc_ray.domain.runner_paths import RUNNER_LIB, RUNNER_PYTHON
 from hc_ray.sandboxes.docker.account import Account
+from hc_ray.sandboxes.docker.stream import take_payloads
 
 HELPER = (
     *RUNNER_PYTHON,
@@ -43,35 +43,23 @@ class Conversation:
     def feed(self, data: bytes) -> None:
         """Take bytes of Docker's multiplexed stream."""
         self._outer += data
-        while len(self._outer) >= 8:
-            kind, size = self._outer[0], int.from_bytes(self._outer[4:8], "big")
-            if kind not in (1, 2) or self._outer[1:4] != b"\0\0\0":
-                self.complaint += self._outer[:2000]
-                self._outer.clear()
-                self.garbled = True
-                return
-            if len(self._outer) < 8 + size:
-                return
-            payload = bytes(self._outer[8 : 8 + size])
-            del self._outer[: 8 + size]
-            if kind == 1:
-                self._inner += payload
-                self._take_frames()
-            elif len(self.complaint) < 2000:
-                self.complaint += payload[:2000]
+        try:
+            for kind, payload in take_payloads(self._outer):
+                if kind == 1:
+                    self._inner += payload
+                    self._take_frames()
+                elif len(self.complaint) < 2000:
+                    self.complaint += payload[:2000]
+        except ValueError:
+            self.complaint += (self._inner + self._outer)[:2000]
+            self._inner.clear()
+            self._outer.clear()
+            self.garbled = True
 
     def _take_frames(self) -> None:
-        while len(self._inner) >= 5 and self.report is None:
-            channel, size = struct.unpack(">BI", self._inner[:5])
-            if channel > _STDERR or size > 1 << 20:
-                self.complaint += self._inner[:2000]
-                self._inner.clear()
-                self.garbled = True
+        for channel, data in take_payloads(self._inner, (_REPORT, _STDOUT, _STDERR)):
+            if self.report is not None:
                 return
-            if len(self._inner) < 5 + size:
-                return
-            data = bytes(self._inner[5 : 5 + size])
-            del self._inner[: 5 + size]
             if channel != _REPORT:
                 stream = self.streams[channel]
                 stream += data[: max(0, self._limit - len(stream))]

@@ -75,11 +75,10 @@ class ImageCalls(Connection):
             return None
         config = found.get("Config") or {}
         layers = tuple((found.get("RootFS") or {}).get("Layers") or ())
-        volumes = tuple(sorted(config.get("Volumes") or {}))
         names = {"workdir": config.get("WorkingDir") or "", "user": config.get("User") or ""}
         environment = dict(line.split("=", 1) for line in config.get("Env") or () if "=" in line)
         parts = {"layers": len(layers), "contents": layers, "digests": tuple(found.get("RepoDigests") or ())}
-        return ImageFacts(id=found["Id"], volumes=volumes, environment=environment, **parts, **names)
+        return ImageFacts(id=found["Id"], environment=environment, **parts, **names)
 
     def pull(self, reference: str, *, seconds: float) -> None:
         """Raises ``SandboxError`` when the image is not there within ``seconds``."""

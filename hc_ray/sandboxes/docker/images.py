@@ -4,7 +4,6 @@ A task with a Dockerfile is built once for its public digest (``hc-ray/task:<dig
 in ``environment/`` is built on in the same way, and one without is used as it is. The runner travels to the daemon as a
 volume that is filled through the API: no folder of the host is ever mounted."""
 
-import fcntl
 import io
 import json
 import tarfile
@@ -13,15 +12,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hc_ray.domain.errors import DatasetError, SandboxError
+from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.runner_paths import RUNNER_ROOT
 from hc_ray.domain.task import Task
 from hc_ray.machine.owner import current_owner, machine
 from hc_ray.machine.paths import data_root
-from hc_ray.sandboxes.docker.availability import bases, built_tag
+from hc_ray.sandboxes.docker.availability import bases, built_tag, environment_files
 from hc_ray.sandboxes.docker.client import Daemon
 from hc_ray.sandboxes.docker.values import DaemonRefusal, ImageFacts
-from hc_ray.sandboxes.runner_build import ensure_runner
+from hc_ray.sandboxes.runner_build import ensure_runner, one_process_at_a_time
 from hc_ray.tasks.public_folder import environment_dir
 
 PULL_SECONDS = 120.0
@@ -62,7 +61,8 @@ class Images:
             return self._ready[task.digest]
         environment = task.environment
         found = self._daemon.image(built_tag(task))
-        if found is None and environment.docker_image and not (environment.dockerfile or self._files(task)):
+        built_on = environment.dockerfile or environment_files(task, self._public_root)
+        if found is None and environment.docker_image and not built_on:
             found = self._daemon.image(environment.docker_image)
         return found
 
@@ -75,35 +75,24 @@ class Images:
             self._daemon.name_image(image, built_tag(task))
             self._ready[task.digest] = found
 
-    def _files(self, task: Task) -> list[str]:
-        folder = environment_dir(self._public_root, task.digest)
-        return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-
     def _prepare(self, task: Task) -> ImageFacts:
-        environment = task.environment
-        folder, names = environment_dir(self._public_root, task.digest), self._files(task)
-        tag = built_tag(task)
+        environment, tag = task.environment, built_tag(task)
         built = self._daemon.image(tag)
         if built is not None:
             return built
-        if environment.dockerfile is None:
-            if environment.docker_image is None:
-                raise DatasetError(f"{task.name}: has neither environment/Dockerfile nor [environment] docker_image")
-            base = self._obtain(environment.docker_image)
+        found = [self._obtain(base) for base in bases(task, self._public_root)]
+        text, names = environment.dockerfile, environment_files(task, self._public_root)
+        if text is None:
+            (base,) = found
             if not names:
                 return base
             workdir = base.workdir if environment.workdir == "/app" and base.workdir else environment.workdir
             copies = [f"COPY {json.dumps([name, f'{workdir}/{name}'])}" for name in names]
             text = "\n".join([f"FROM {environment.docker_image}", f"WORKDIR {workdir}", *copies]) + "\n"
-        else:
-            text = environment.dockerfile
-        if environment.dockerfile is not None:
-            for base_name in bases(task, self._public_root):
-                self._obtain(base_name)
         # Two builds seldom give the same files, so the first one counts, whoever made it.
-        with _one_process_at_a_time(f"build-{task.digest[0]}"):
+        with one_process_at_a_time(data_root() / "runner" / f"build-{task.digest[0]}.lock"):
             if self._daemon.image(tag) is None:
-                made = self._build(task, folder, text)
+                made = self._build(task, text)
                 if (first := self._daemon.image(tag)) is None:
                     self._daemon.name_image(made, tag)
                 elif first.id != made:  # a process with another data folder was sooner
@@ -113,8 +102,9 @@ class Images:
             raise SandboxError(f"Docker built {tag}, but does not list it")
         return built
 
-    def _build(self, task: Task, folder: Path, text: str) -> str:
+    def _build(self, task: Task, text: str) -> str:
         """The id of a new image of the task."""
+        folder = environment_dir(self._public_root, task.digest)
         labels, seconds = {TASK_LABEL: task.digest}, task.environment.build_timeout_sec
         try:
             return self._daemon.build(folder, what=built_tag(task), labels=labels, seconds=seconds, dockerfile=text)
@@ -147,7 +137,7 @@ class Images:
             if self._volume is None:
                 folder = ensure_runner()
                 name = f"hc-ray-runner-{folder.name}"
-                with _one_process_at_a_time(name):
+                with one_process_at_a_time(data_root() / "runner" / f"{name}.lock"):
                     self._fill(name, folder, image)
                 self._volume = name
             return self._volume
@@ -166,15 +156,6 @@ class Images:
                 self._daemon.extract(container, tar)
         finally:
             self._daemon.remove(container)
-
-
-@contextmanager
-def _one_process_at_a_time(name: str) -> Iterator[None]:
-    folder = data_root() / "runner"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 @contextmanager

@@ -12,7 +12,6 @@ from pathlib import Path
 from hc_ray.domain.errors import DatasetError, SandboxError
 from hc_ray.domain.task import Task
 from hc_ray.sandboxes.docker.availability import refusal
-from hc_ray.sandboxes.docker.connection import why_not
 from hc_ray.sandboxes.docker.container import DockerSandbox
 from hc_ray.sandboxes.docker.living import Ticket
 from hc_ray.sandboxes.docker.place import PLACE_LABEL, Ground
@@ -68,7 +67,6 @@ class DockerPlace:
         with self._watch_lock:
             if self._watchdog is None:
                 self._watchdog = DiskWatchdog(self._ground, self._places, self._watch_seconds)
-                self._watchdog.start()
                 threading.Thread(target=self._renew, name="docker-lease", daemon=True).start()
 
     def _places(self) -> tuple[str, ...]:
@@ -143,8 +141,3 @@ class DockerPlace:
             for network, _ in ground.daemon.networks(mine):
                 ground.daemon.remove_network(network)
         ground.daemon.close()
-
-
-def probe() -> str | None:
-    """None if Docker works here; else why not, with the remedy. Answers within a few seconds."""
-    return why_not()

@@ -11,15 +11,15 @@ name no file."""
 import contextlib
 import json
 import socket
-import struct
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hc_ray.domain.ports import Changes
 from hc_ray.domain.runner_paths import RUNNER_ROOT, RUNNER_SEALED
 from hc_ray.sandboxes.docker.client import Daemon
 from hc_ray.sandboxes.docker.difference import Baseline, Budget, Touch, ancestors, read_tree
+from hc_ray.sandboxes.docker.stream import take_payloads
 
 _PYTHON = f"{RUNNER_SEALED}/bin/python3"
 _LOADER = (
@@ -109,11 +109,11 @@ def options(
 
 
 def listen(wire: socket.socket, asked: bytes, *, timeout: float, limit: int) -> tuple[bytes, bytes]:
-    """Send what is asked and read Docker's frames to the end, the deadline or the limit: standard output and error."""
+    """Send what is asked and read what Docker frames until the end or the deadline: standard output and error."""
     streams = {1: bytearray(), 2: bytearray()}
     pending = bytearray()
     until = time.monotonic() + timeout
-    with contextlib.closing(wire), contextlib.suppress(OSError):
+    with contextlib.closing(wire), contextlib.suppress(OSError, ValueError):
         wire.settimeout(30.0)
         wire.sendall(asked)
         while (left := until - time.monotonic()) > 0:
@@ -122,22 +122,9 @@ def listen(wire: socket.socket, asked: bytes, *, timeout: float, limit: int) -> 
             if not data:
                 break
             pending += data
-            for kind, payload in _frames(pending):
-                stream = streams.get(kind)
-                if stream is not None:
-                    stream += payload[: max(0, limit - len(stream))]
+            for kind, payload in take_payloads(pending):
+                streams[kind] += payload[: max(0, limit - len(streams[kind]))]
     return bytes(streams[1]), bytes(streams[2][:2000])
-
-
-def _frames(pending: bytearray) -> Iterator[tuple[int, bytes]]:
-    """Take the complete frames off the front."""
-    while len(pending) >= 8:
-        kind, size = struct.unpack(">BxxxI", pending[:8])
-        if len(pending) < 8 + size:
-            return
-        payload = bytes(pending[8 : 8 + size])
-        del pending[: 8 + size]
-        yield kind, payload
 
 
 def changes(

@@ -5,7 +5,9 @@ import contextlib
 import json
 import socket
 import ssl
+import struct
 import time
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hc_ray.sandboxes.docker.values import fault_of
@@ -27,12 +29,30 @@ def own_socket(raw: Any) -> socket.socket:
     return wire  # type: ignore[no-any-return]
 
 
+LARGEST = 1 << 20
+"""Bytes of a frame."""
+
+
+def take_payloads(pending: bytearray, kinds: Sequence[int] = (1, 2)) -> Iterator[tuple[int, bytes]]:
+    """Take the whole frames of a command's two streams off the front: which stream (1 output, 2 error), and what it
+    says. ``hc_exec`` has frames of the same form. Raises ``ValueError`` where something else stands there."""
+    while len(pending) >= 8:
+        kind, zeros, size = struct.unpack(">B3sI", pending[:8])
+        if kind not in kinds or any(zeros) or size > LARGEST:
+            raise ValueError("no frame")
+        if len(pending) < 8 + size:
+            return
+        payload = bytes(pending[8 : 8 + size])
+        del pending[: 8 + size]
+        yield kind, payload
+
+
 class Pulse:
     """A connection on which nothing is ever said. It ends with the daemon process that holds its other end: so a
     container that ended because its daemon was stopped or restarted can be told from one that a candidate has ended."""
 
     def __init__(self, response: Any) -> None:
-        self._response = response
+        self._response = response  # which else would end the connection
         self._wire = wire_of(response)
         self._stopped = False
 
@@ -47,10 +67,6 @@ class Pulse:
             except OSError:
                 self._stopped = True
         return not self._stopped
-
-    def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._response.close()
 
 
 def follow(response: Any, seconds: float, what: str) -> str:

@@ -38,7 +38,6 @@ class ImageFacts(Value):
     """The SHA-256 of each layer, lowest first; empty where nobody asked."""
     digests: tuple[str, ...] = ()
     """``name@sha256:…``: what registries call it, as far as it came from one."""
-    volumes: tuple[str, ...] = ()
     user: str = ""
     """As ``USER`` names it; empty for root."""
     environment: dict[str, str] = {}
@@ -89,7 +88,7 @@ def split_tag(reference: str) -> tuple[str, str, str]:
 
 def remedy(error: str, seconds: float) -> str:
     """What to do about a daemon that could not be reached, in one line."""
-    where = _address()
+    where = os.environ.get("DOCKER_HOST") or "/var/run/docker.sock"
     if "PermissionError" in error or "Permission denied" in error:
         remedy = "add yourself to the docker group (sudo usermod -aG docker $USER) and log in again"
         return f"permission denied on {where}: {remedy}"
@@ -100,7 +99,3 @@ def remedy(error: str, seconds: float) -> str:
     if "timed out" in error.lower() or "Timeout" in error:
         return f"the Docker daemon at {where} is silent for {seconds:g} s: sudo systemctl restart docker"
     return f"Docker at {where} cannot be used: {error.splitlines()[0][:200] if error else 'unknown reason'}"
-
-
-def _address() -> str:
-    return os.environ.get("DOCKER_HOST") or "/var/run/docker.sock"

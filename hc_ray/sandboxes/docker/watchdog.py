@@ -34,8 +34,6 @@ class DiskWatchdog:
         self._folders: dict[str, list[Path]] = {}
         self._ending: set[str] = set()
         self._root = Path("/")
-
-    def start(self) -> None:
         threading.Thread(target=self._run, name="docker-disk", daemon=True).start()
 
     def _run(self) -> None:

@@ -18,20 +18,62 @@ import signal
 import sys
 import time
 
+from hc_ray.sandboxes.inside import filter, processes
+from hc_ray.sandboxes.inside.frames import frame, take_frame
+from hc_ray.sandboxes.inside.leader import Leader
+
 MYPY = False
-if MYPY or __package__:
-    from hc_ray.sandboxes.inside import processes
-    from hc_ray.sandboxes.inside.frames import frame, take_frame
-    from hc_ray.sandboxes.inside.leader import Leader
-else:  # in a sandbox these modules lie side by side
-    import hc_processes as processes
-    from hc_frames import frame, take_frame
-    from hc_leader import Leader
 if MYPY:
     from typing import Any
 
+STDOUT, STDERR = 0, 1
+_OOM_SCORE = 1000
+_FILTER = filter.program(counted=False)
 LATE_SECONDS = 1.2
 """How long past a deadline a leader may be silent before the sandbox is given up."""
+
+
+class BwrapLeader(Leader):
+    """Replies once, when the command has ended."""
+
+    kill_seconds = 0.6
+
+    def __init__(self, request: dict[str, Any], stdin: bytes, limits: dict[str, int]) -> None:
+        super().__init__(request, stdin)
+        self.limits, self.streams = limits, {STDOUT: bytearray(), STDERR: bytearray()}
+
+    def take(self, end: int, data: bytes) -> None:
+        self.streams[self.outputs.index(end)] += data
+
+    def settle(self) -> dict[str, str]:
+        resource.setrlimit(resource.RLIMIT_DATA, (self.limits["data"], self.limits["data"]))
+        filter.install(_FILTER)
+        processes.step_back(_OOM_SCORE)
+        environment: dict[str, str] = self.request["env"]
+        return environment
+
+    def run(self, reply: int) -> None:
+        """Run the command, write the reply, then stay as the reaper of what it left behind."""
+        signal.signal(signal.SIGTERM, self._cancel)
+        began = time.monotonic()
+        code, timed_out, survivors = self.lead()
+        header = {
+            "id": self.request["id"],
+            "exit_code": code,
+            "timed_out": timed_out and not self.cancelled,
+            "truncated": self.truncated,
+            "seconds": time.monotonic() - began,
+            "survived": survivors > 0,
+            "stdout": len(self.streams[STDOUT]),
+        }
+        with os.fdopen(reply, "wb") as file:
+            file.write(frame(header, b"".join(self.streams.values())))
+        self.room, self.streams = dict.fromkeys(self.outputs, 0), {}
+        while self.reap():  # keeps draining: a process left behind must not die of a closed pipe
+            self.turn(None)
+
+    def _cancel(self, number: int, place: object) -> None:
+        self.cancelled = True
 
 
 class Init:
@@ -58,7 +100,7 @@ class Init:
             for end, (number, _, moment, _) in list(self.leaders.items()):
                 if time.monotonic() > moment:
                     self._give_up(end, number)
-            self._reap()
+            processes.reap()
 
     def _receive(self) -> None:
         data = os.read(self.requests, 1 << 20)
@@ -91,7 +133,7 @@ class Init:
                 for other in (self.requests, self.replies, end, *self.leaders):
                     os.close(other)
                 self.selector.close()
-                Leader(header, payload, self.limits).run(reply)
+                BwrapLeader(header, payload, self.limits).run(reply)
             finally:
                 os._exit(0)
         os.close(reply)
@@ -122,18 +164,8 @@ class Init:
         self._send({"id": number, "lost": True})
         os._exit(1)
 
-    def _reap(self) -> None:
-        while True:
-            try:
-                if os.waitpid(-1, os.WNOHANG)[0] == 0:
-                    return
-            except ChildProcessError:
-                return
-
     def _send(self, header: dict[str, Any], payload: bytes = b"") -> None:
-        data = memoryview(frame(header, payload))
-        while data:
-            data = data[os.write(self.replies, data) :]
+        processes.write_all(self.replies, frame(header, payload))
 
 
 def main() -> None:
@@ -147,16 +179,11 @@ def main() -> None:
         value = limits[name] if hard == resource.RLIM_INFINITY else min(limits[name], hard)
         resource.setrlimit(number, (value, value))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    requests, replies = os.dup(0), os.dup(1)
+    requests, replies = os.dup2(0, 254, inheritable=False), os.dup2(1, 255, inheritable=False)
+    os.closerange(3, 254)
     null = os.open("/dev/null", os.O_RDWR)
     for target in (0, 1, 2):
         os.dup2(null, target)
-    for other in range(3, 256):
-        if other not in (requests, replies):
-            try:
-                os.close(other)
-            except OSError:
-                continue
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     processes.hide()
     Init(requests, replies, limits).run()

@@ -4,13 +4,14 @@ Its standard input is a connection that only the owner holds: the end of it mean
 longer than the lease that it is cut off or frozen. Nothing inside can kill, stop or trace this process (it is number 1
 of its namespace, and not dumpable); orphans that fall to it are collected by the kernel."""
 
-import ctypes
 import os
 import select
 import signal
 import time
 
-PR_SET_DUMPABLE, PR_SET_NAME = 4, 15
+from hc_ray.sandboxes.inside import processes
+
+PR_SET_NAME = 15
 READY = b"hc-kept"
 """What this process is called from the moment in which nothing inside can touch it."""
 
@@ -20,9 +21,8 @@ def main(lease: float) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD):
         signal.signal(number, signal.SIG_IGN)
     # Else root inside could trace this process and freeze it, or hold its input.
-    libc = ctypes.CDLL(None)
-    libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
-    libc.prctl(PR_SET_NAME, READY, 0, 0, 0)
+    processes.hide()
+    processes.prctl(PR_SET_NAME, READY)
     while select.select([0], [], [], lease)[0] and os.read(0, 4096):
         pass
 

@@ -1,133 +1,147 @@
-"""One command of a bwrap sandbox: a process of its own between ``init`` and the command, and the reaper of all that the
-command starts, whatever sessions and double forks it hides behind. What still hangs on it after the deadline was
-started by the command."""
-# Starts with every sandbox: no pathlib, no subprocess, no typing.
+"""One command of a sandbox: a process of its own between who asks for it (``init`` in bubblewrap, ``exec`` in Docker)
+and the command, and the reaper of all that the command starts, whatever sessions and double forks it hides behind. What
+still hangs on it after the deadline was started by the command."""
+# Starts with every command: no pathlib, no subprocess, no typing.
 
 from __future__ import annotations
 
 import os
-import resource
 import selectors
 import signal
 import time
 import warnings  # noqa: F401 (``os.execvpe`` imports it: here once, else in every command)
 
+from hc_ray.sandboxes.inside import processes
+
 MYPY = False
-if MYPY or __package__:
-    from hc_ray.sandboxes.inside import filter, processes
-    from hc_ray.sandboxes.inside.frames import frame
-else:  # in a sandbox these modules lie side by side
-    import hc_filter as filter
-    import hc_processes as processes
-    from hc_frames import frame
 if MYPY:
     from typing import Any
 
-KILL_SECONDS = 0.6
-"""How long a leader tries to kill what its command started."""
 QUIET_SECONDS = 0.05
 """How long a command's streams may be silent after its end while something that it left behind holds them."""
 DRAIN_SECONDS = 1.0
 """How long output is still taken after a command's end from something that it left behind and that never stops."""
-_OOM_SCORE = 1000
-_FILTER = filter.program(counted=False)
 
 
 class Leader:
-    """One command and all that it starts; runs in a process of its own."""
+    """One command and all that it starts. What the backends do each in its way is said below by ``settle`` and
+    ``take``."""
 
-    def __init__(self, request: dict[str, Any], stdin: bytes, limits: dict[str, int]) -> None:
-        self.request, self.stdin, self.limits = request, stdin, limits
+    kill_seconds = 0.5
+    """How long killing may take before what is left counts as survivors."""
+
+    def __init__(self, request: dict[str, Any], stdin: bytes) -> None:
+        self.request, self.stdin = request, stdin
         self.limit: int = request["limit"]
-        self.streams: dict[int, bytearray] = {}
         self.outputs: tuple[int, ...] = ()
+        self.room: dict[int, int] = {}
+        """End of a stream → bytes that may still come of it."""
         self.truncated = False
         self.cancelled = False
+        self.main = -1
         self.status: int | None = None
         self.selector = selectors.DefaultSelector()
 
-    def run(self, reply: int) -> None:
-        """Run the command, write the reply, then stay as the reaper of what it left behind."""
+    def settle(self) -> dict[str, str]:
+        """In the process that becomes the command: its limits and rights. Answers its environment."""
+        raise NotImplementedError
+
+    def take(self, end: int, data: bytes) -> None:
+        """Output, within the limit."""
+        raise NotImplementedError
+
+    def started(self) -> None:
+        """The command has been started."""
+
+    def lead(self) -> tuple[int | None, bool, int]:
+        """Run the command: its exit code (None past its deadline), whether its time was up, and how many processes
+        survived that."""
         processes.adopt_orphans()
-        waker, signalled = os.pipe()
-        os.set_blocking(waker, False)
+        self.waker, signalled = os.pipe()
+        os.set_blocking(self.waker, False)
         os.set_blocking(signalled, False)
         signal.set_wakeup_fd(signalled, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda number, place: None)
-        signal.signal(signal.SIGTERM, self._cancel)
-        self.selector.register(waker, selectors.EVENT_READ)
-        started = time.monotonic()
+        self.selector.register(self.waker, selectors.EVENT_READ)
+        deadline = time.monotonic() + self.request["timeout"]
         self.main = self._start()
-        timed_out = self._wait(started + self.request["timeout"], waker)
-        left = 0
-        if timed_out:
-            left = processes.kill_below(KILL_SECONDS, self._reap)
-            self._turn(0, waker)
+        self.started()
+        survivors = 0
+        if timed_out := self._wait(deadline):
+            survivors = processes.kill_below(self.kill_seconds, self.reap)
+            self.turn(0)
         code = None if timed_out or self.status is None else os.waitstatus_to_exitcode(self.status)
-        header = {
-            "id": self.request["id"],
-            "exit_code": code if code is None or code >= 0 else 128 - code,
-            "timed_out": timed_out and not self.cancelled,
-            "truncated": self.truncated,
-            "seconds": time.monotonic() - started,
-            "survived": left > 0,
-            "stdout": len(self.streams[self.outputs[0]]),
-        }
-        payload = b"".join(self.streams[end] for end in self.outputs)
-        with os.fdopen(reply, "wb") as file:
-            file.write(frame(header, payload))
-        self.limit = 0
-        del payload
-        self.streams = {end: bytearray() for end in self.outputs}
-        while self._reap():  # keeps draining: a process left behind must not die of a closed pipe
-            self._turn(None, waker)
-
-    def _cancel(self, number: int, place: object) -> None:
-        self.cancelled = True
+        return code if code is None or code >= 0 else 128 - code, timed_out, survivors
 
     def _start(self) -> int:
-        ends = [os.pipe() for _ in range(3)]
+        feed = os.pipe() if self.stdin else (os.open("/dev/null", os.O_RDONLY), -1)
+        ends = (feed, *(os.pipe()[::-1] for _ in range(2)))
+        theirs = [end[0] for end in ends]
         pid = os.fork()
         if pid == 0:
-            _become(self.request, self.limits, (ends[0][0], ends[1][1], ends[2][1]))
-        for used in (ends[0][0], ends[1][1], ends[2][1]):
+            self._become(theirs)
+        for used in theirs:
             os.close(used)
-        self.outputs = (ends[1][0], ends[2][0])
+        self.feed, *outputs = (end[1] for end in ends)
+        self.outputs = tuple(outputs)
         for end in self.outputs:
-            self.streams[end] = bytearray()
+            self.room[end] = self.limit
             os.set_blocking(end, False)
             self.selector.register(end, selectors.EVENT_READ)
-        self.feed = ends[0][1]
         if self.stdin:
             os.set_blocking(self.feed, False)
             self.selector.register(self.feed, selectors.EVENT_WRITE)
-        else:
-            os.close(self.feed)
         return pid
 
-    def _wait(self, deadline: float, waker: int) -> bool:
+    def _become(self, ends: list[int]) -> None:
+        """In the child: turn into the command. Never returns."""
+        code, sought = 126, self.request["cwd"]
+        try:
+            processes.hear_signals()
+            os.setsid()
+            os.umask(0o022)
+            for target, end in enumerate(ends):
+                os.dup2(end, target)
+            os.closerange(3, 256)
+            environment = self.settle()
+            os.chdir(sought)
+            sought = self.request["argv"][0]
+            os.execvpe(sought, self.request["argv"], environment)
+        except FileNotFoundError as error:
+            code = 127
+            os.write(2, f"hc: {error.strerror}: {sought}\n".encode(errors="replace"))
+        except BaseException as error:  # whatever it is, the command did not start
+            os.write(2, f"hc: {error}\n".encode(errors="replace"))
+        finally:
+            os._exit(code)
+
+    def _wait(self, deadline: float) -> bool:
         """Until the command ended and its output is read; True when the deadline came first."""
         drained = deadline
         while True:
-            self._reap()
+            self.reap()
             left = deadline - time.monotonic()
             if self.status is not None:
                 drained = min(drained, time.monotonic() + DRAIN_SECONDS)
-                open_ends = [key.fd for key in self.selector.get_map().values() if key.fd in self.outputs]
-                if not open_ends or not self._turn(QUIET_SECONDS, waker) or time.monotonic() > drained:
+                if not self.is_open or not self.turn(QUIET_SECONDS) or time.monotonic() > drained:
                     return False
             elif left <= 0 or self.cancelled:
                 return True
             else:
-                self._turn(left, waker)
+                self.turn(left)
 
-    def _turn(self, timeout: float | None, waker: int) -> bool:
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody can still write into the command's streams."""
+        return any(key.fd in self.outputs for key in self.selector.get_map().values())
+
+    def turn(self, timeout: float | None) -> bool:
         """Move what can be moved; True if output came."""
         moved = False
         for key, _ in self.selector.select(timeout):
-            if key.fd == waker:
-                os.read(waker, processes.CHUNK)
-            elif key.fd in self.streams:
+            if key.fd == self.waker:
+                os.read(self.waker, processes.CHUNK)
+            elif key.fd in self.outputs:
                 moved |= self._read(key.fd)
             else:
                 self._write()
@@ -142,9 +156,10 @@ class Leader:
             self.selector.unregister(end)
             os.close(end)
             return False
-        room = max(0, self.limit - len(self.streams[end]))
-        self.streams[end] += data[:room]
-        self.truncated |= len(data) > room
+        self.truncated |= len(data) > self.room[end]
+        if kept := data[: self.room[end]]:
+            self.room[end] -= len(kept)
+            self.take(end, kept)
         return True
 
     def _write(self) -> None:
@@ -158,38 +173,8 @@ class Leader:
             self.selector.unregister(self.feed)
             os.close(self.feed)
 
-    def _reap(self) -> bool:
+    def reap(self) -> bool:
         """Collect the dead; True while anything lives."""
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return False
-            if pid == 0:
-                return True
-            if pid == self.main:
-                self.status = status
-
-
-def _become(request: dict[str, Any], limits: dict[str, int], ends: tuple[int, int, int]) -> None:
-    """In the child: turn into the command. Never returns."""
-    code = 127
-    try:
-        processes.hear_signals()
-        os.setsid()
-        os.umask(0o022)
-        for target, end in enumerate(ends):
-            os.dup2(end, target)
-        os.closerange(3, 256)
-        resource.setrlimit(resource.RLIMIT_DATA, (limits["data"], limits["data"]))
-        filter.install(_FILTER)
-        processes.step_back(_OOM_SCORE)
-        os.chdir(request["cwd"])
-        os.execvpe(request["argv"][0], request["argv"], request["env"])
-    except OSError as error:
-        code = 127 if isinstance(error, FileNotFoundError) else 126
-        os.write(2, f"{request['argv'][0]}: {error.strerror}: {error.filename}\n".encode())
-    except BaseException as error:
-        os.write(2, f"{error}\n".encode())
-    finally:
-        os._exit(code)
+        dead, alive = processes.reap()
+        self.status = dead.get(self.main, self.status)
+        return alive

@@ -15,12 +15,9 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING or __package__:
-    from hc_ray.sandboxes.inside.suites import child
-else:  # in a sandbox these modules lie side by side
-    import hc_child as child
+from hc_ray.sandboxes.inside.suites import child
 
 TOOLS: dict[str, tuple[str, ...]] = dict.fromkeys(
     ("python3", "gcc", "cc", "g++", "make", "cmake", "node", "npm", "perl", "ruby", "php", "rustc", "Rscript", "bash",

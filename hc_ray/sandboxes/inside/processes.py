@@ -1,5 +1,5 @@
-"""What ``init`` (bwrap) and ``exec`` (Docker) do alike inside a sandbox: become a candidate's command, find all that it
-started, and end it."""
+"""What ``init`` (bwrap), ``exec`` (Docker) and the grader do alike inside a sandbox: become a candidate's command, find
+all that it started, and end it."""
 # Starts with every command: no pathlib, no subprocess.
 # ruff: noqa: PTH123, PTH208
 
@@ -21,7 +21,7 @@ _CROWD = 40
 crowd at their deadlines could stop each other: the host then ends the sandbox.)"""
 
 
-def prctl(option: int, value: int) -> None:
+def prctl(option: int, value: "int | bytes") -> None:
     ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
@@ -74,6 +74,25 @@ def descendants(root: int) -> list[int]:
         found += below
         front += below
     return found
+
+
+def reap() -> tuple[dict[int, int], bool]:
+    """Collect the children that have died: their wait statuses, and whether any lives."""
+    dead: dict[int, int] = {}
+    while True:
+        try:
+            process, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return dead, False
+        if process == 0:
+            return dead, True
+        dead[process] = status
+
+
+def write_all(file: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(file, rest) :]
 
 
 def kill_below(seconds: float, reap: Callable[[], object]) -> int:

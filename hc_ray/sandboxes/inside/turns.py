@@ -26,12 +26,9 @@ import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING or __package__:
-    from hc_ray.sandboxes.inside import processes
-else:  # in a sandbox these modules lie side by side
-    import hc_processes as processes
+from hc_ray.sandboxes.inside import processes
 
 # Paths are walked by the hundred thousand, as texts.
 # ruff: noqa: PTH101, PTH103, PTH107, PTH110, PTH112, PTH113, PTH114, PTH115, PTH118, PTH120, PTH211

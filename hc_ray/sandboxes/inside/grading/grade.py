@@ -10,13 +10,12 @@ the witness said and the end of the output. Stale reward files are removed first
 before its reward files are read.
 """
 # Started for every grading: no typing, no pathlib, and shutil where it is needed.
-# ruff: noqa: PTH101, PTH103, PTH108, PTH110, PTH112, PTH114, PTH120, PTH123, PTH208
+# ruff: noqa: PTH101, PTH103, PTH108, PTH110, PTH112, PTH114, PTH120, PTH123
 
 from __future__ import annotations
 
 import base64
 import contextlib
-import ctypes
 import json
 import os
 import select
@@ -27,6 +26,8 @@ import subprocess
 import sys
 import time
 
+from hc_ray.sandboxes.inside import processes
+
 MYPY = False
 if MYPY:
     from collections.abc import Callable
@@ -35,7 +36,8 @@ if MYPY:
 KEPT = 64 << 10
 REWARD_LIMIT = 1 << 20
 REWARDS = ("reward.json", "reward.txt")
-PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
+KILL_SECONDS = 2.0
+"""How long what the tests left running may take to die."""
 
 
 def run(order: dict[str, Any], become: Callable[[], None] | None = None) -> dict[str, Any]:
@@ -59,7 +61,8 @@ def run(order: dict[str, Any], become: Callable[[], None] | None = None) -> dict
         finally:
             theirs.close()
         output, messages, timed_out = _watch(process, ours, started + order["timeout"])
-        _kill_descendants()
+        # Daemons that left their session too, so that nobody rewrites a reward file while it is read.
+        processes.kill_below(KILL_SECONDS, processes.reap)
     return {
         "exit": process.poll(),
         "timed_out": timed_out,
@@ -166,40 +169,6 @@ def _message(raw: bytes) -> Any:
         return {"type": "garbled"}
 
 
-def _kill_descendants() -> None:
-    """Kill everything that was started here, daemons that left their session included (they are ours by the subreaper
-    flag), so that nobody rewrites a reward file while it is read."""
-    for _ in range(200):
-        children = _descendants()
-        for child in children:
-            with contextlib.suppress(OSError):
-                os.kill(child, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        if not children:
-            return
-        time.sleep(0.005)
-
-
-def _descendants() -> list[int]:
-    parents: dict[int, int] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with contextlib.suppress(OSError, IndexError, ValueError), open(f"/proc/{name}/stat", "rb") as file:
-                fields = file.read().rpartition(b")")[2].split()  # a name may be no text
-                if fields[0] != b"Z":
-                    parents[int(name)] = int(fields[1])
-    found, own = list[int](), os.getpid()
-    for child in parents:
-        ancestor, steps = parents[child], 0
-        while ancestor not in (0, 1, own) and steps < 100:
-            ancestor, steps = parents.get(ancestor, 0), steps + 1
-        if ancestor == own:
-            found.append(child)
-    return found
-
-
 def _reward(path: str) -> str | None:
     """A reward file, base64; None where there is none. Anything but a regular file of sane size counts as empty."""
     try:
@@ -217,10 +186,8 @@ def _reward(path: str) -> str | None:
 
 def guard() -> None:
     """Adopt orphans; and let no process of the same user read our memory or our open files (the nonce, the answer)."""
-    with contextlib.suppress(OSError, AttributeError):
-        libc = ctypes.CDLL(None, use_errno=True)
-        libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    processes.adopt_orphans()
+    processes.hide()
 
 
 def main() -> None:

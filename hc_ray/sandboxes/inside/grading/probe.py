@@ -9,7 +9,7 @@ scripts spell them), ``lib`` and ``pure`` (the witness's and pytest's folder), `
 ``pythons``, which are not looked up again). The answer is ``blind.image.Image``. It also makes the witness importable
 by python3. Standard library only."""
 # Paths of a sandbox are plain strings here, millions of which may be looked at.
-# ruff: noqa: PTH103, PTH112, PTH114, PTH123, PTH207
+# ruff: noqa: PTH112, PTH114, PTH123, PTH207
 
 from __future__ import annotations
 
@@ -22,12 +22,9 @@ import stat
 import subprocess
 import sys
 
+from hc_ray.sandboxes.inside.grading import interpreters, named
+
 MYPY = False
-if MYPY or __package__:
-    from hc_ray.sandboxes.inside.grading import interpreters, named
-else:  # in a sandbox these modules lie side by side
-    import hc_interpreters as interpreters
-    import hc_named as named
 if MYPY:
     from collections.abc import Iterator
     from typing import Any
@@ -51,7 +48,7 @@ def probe(order: dict[str, Any]) -> dict[str, Any]:
     first = [*(folder for folder in search if folder), f"{home}/.local/bin"]
     if known := order.get("known"):
         programs, source, pythons = known["programs"], known["pytest"], known["pythons"]
-        _make_importable(order["lib"], [*pythons[0]["sites"], *pythons[0]["user"]])
+        interpreters.lend([*pythons[0]["sites"], *pythons[0]["user"]], order["lib"])
     else:
         programs = dict(named.programs_of(order.get("words", ()), [*path, *first], order["workdir"]))
         source, facts = _python(order, environment)
@@ -95,18 +92,8 @@ def _python(order: dict[str, Any], environment: dict[str, str]) -> tuple[str, di
     facts = interpreters.facts(python, environment) if python else None
     if facts is None:
         return "none", None
-    _make_importable(order["lib"], [*facts["sites"], *facts["user"]])
+    interpreters.lend([*facts["sites"], *facts["user"]], order["lib"])
     return "own" if facts["pytest"] else "pure" if facts["new"] else "none", {**facts, "program": python}
-
-
-def _make_importable(lib: str, folders: list[str]) -> None:
-    """Name ``lib`` in a .pth file of python3's, so that the witness is found by scripts that set PYTHONPATH anew."""
-    for folder in folders:
-        with contextlib.suppress(OSError):
-            os.makedirs(folder, exist_ok=True)
-            with open(f"{folder}/hc_witness.pth", "w") as file:
-                file.write(lib + "\n")
-            return
 
 
 def _other_pythons(
@@ -178,11 +165,8 @@ def _deep(
     environment: dict[str, str],
 ) -> dict[str, Any]:
     """What only matters to submissions that reach beyond the working directory."""
-    if MYPY or __package__:
-        from hc_ray.sandboxes.inside.grading import libraries, packages
-    else:
-        import hc_libraries as libraries
-        import hc_packages as packages
+    from hc_ray.sandboxes.inside.grading import libraries, packages
+
     programs = {chain[-1] for chain in answer["programs"].values()}
     programs |= {os.path.realpath(python["program"]) for python in answer["pythons"]}
     mapped = {file for session in answer["sessions"] for file in session.get("mapped", ())} | {*order.get("mapped", ())}

@@ -23,14 +23,10 @@ import os
 import shutil
 import stat
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING or __package__:
-    from hc_ray.sandboxes.inside import rights
-    from hc_ray.sandboxes.inside.grading import grade
-else:  # in a sandbox these modules lie side by side
-    import hc_grade as grade
-    import hc_rights as rights
+from hc_ray.sandboxes.inside import rights
+from hc_ray.sandboxes.inside.grading import grade, interpreters
 
 TESTS, LOGS = "/tests", "/logs"
 CLONE_NEWNS, MS_NOSUID, MS_NODEV, MS_REC, MS_PRIVATE = 0x20000, 2, 4, 0x4000, 1 << 18
@@ -85,21 +81,6 @@ def tidy(order: "dict[str, Any]") -> None:
         os.chmod(path, mode)
 
 
-def lend(folders: "list[str]", lib: str) -> None:
-    """Make the witness importable by scripts that set the search path anew; where it cannot be, it turns up missing."""
-    for folder in folders:
-        path = os.path.join(folder, "hc_witness.pth")
-        try:
-            os.makedirs(folder, exist_ok=True)
-            if os.path.lexists(path):
-                os.unlink(path)
-            with open(path, "w") as file:
-                file.write(lib + "\n")
-        except OSError:
-            continue
-        return
-
-
 def settle() -> None:
     """Have overlayfs copy the top-level folders up now: to write into one for the first time would later count as a
     change of the root's."""
@@ -140,7 +121,7 @@ def run(order: "dict[str, Any]") -> "dict[str, Any]":
     grade.guard()
     write_tests(order["tests"])
     if "sites" in order:
-        lend(order["sites"], order["lib"])
+        interpreters.lend(order["sites"], order["lib"])
     report = grade.run(order, lambda: rights.bear(rights.MARK))
     before = order["seals"]
     after = seal(list(before))
@@ -155,21 +136,15 @@ def prepare(order: "dict[str, Any]") -> "dict[str, Any]":
         return {"error": f"what is not carried cannot be put right: {error}"}
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     asked = order["probe"]
-    if asked and asked.pop("ldconfig"):
-        probe().remember_libraries()
-    lend(order["sites"], order["lib"])
+    if asked:  # by submissions that reach beyond the working directory
+        from hc_ray.sandboxes.inside.grading import probe
+
+        if asked.pop("ldconfig"):
+            probe.remember_libraries()
+    interpreters.lend(order["sites"], order["lib"])
     settle()
     seals = seal(order["sealed"])
-    return {"seals": seals, "resolved": dict(probe().probe(asked)) if asked else None}
-
-
-def probe() -> Any:
-    """``hc_probe``: needed only for submissions that reach beyond the working directory."""
-    if TYPE_CHECKING or __package__:
-        from hc_ray.sandboxes.inside.grading import probe as module
-    else:
-        import hc_probe as module
-    return module
+    return {"seals": seals, "resolved": probe.probe(asked) if asked else None}
 
 
 def main() -> None:

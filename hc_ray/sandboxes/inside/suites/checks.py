@@ -11,11 +11,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-MYPY = False
-if MYPY or __package__:
-    from hc_ray.sandboxes.inside.suites import child
-else:  # in a sandbox these modules lie side by side
-    import hc_child as child
+from hc_ray.sandboxes.inside.suites import child
 
 Check = Callable[[bytes, str, Path], str]
 

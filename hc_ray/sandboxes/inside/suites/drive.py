@@ -19,11 +19,9 @@ import shutil
 import sys
 from pathlib import Path
 
+from hc_ray.sandboxes.inside.suites.driver import Driver
+
 MYPY = False
-if MYPY or __package__:
-    from hc_ray.sandboxes.inside.suites.driver import Driver
-else:  # in a sandbox these modules lie side by side
-    from hc_driver import Driver
 if MYPY:
     import io
     from typing import Any

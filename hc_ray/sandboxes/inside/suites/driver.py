@@ -1,5 +1,5 @@
 """Runs the self-tests of a suite, one at a time, against one candidate's workdir: calls under the task's own
-``python3``, commands by ``sh -c``, C programs by ``cc``. A call answers over a pipe of its own, whatever the candidate
+``python3``, commands by ``sh -c``, C programs by ``cc``. A call answers in a file of its own, whatever the candidate
 prints. Standard library only; it runs under the runner's Python inside a sandbox."""
 # Started for every suite: what is slow to import and seldom needed is imported where it is.
 
@@ -12,13 +12,10 @@ import shutil
 import sys
 from pathlib import Path
 
+from hc_ray.sandboxes.inside.suites import child
+from hc_ray.sandboxes.inside.suites.forks import Forks
+
 MYPY = False
-if MYPY or __package__:
-    from hc_ray.sandboxes.inside.suites import child
-    from hc_ray.sandboxes.inside.suites.forks import Forks
-else:  # in a sandbox these modules lie side by side
-    import hc_child as child
-    from hc_forks import Forks
 if MYPY:
     from typing import Any
 
@@ -27,7 +24,6 @@ else:
     Result = dict
 
 TIMEOUTS_PER_SUITE = 2
-ANSWER_LIMIT = 1 << 16
 CHECK_WRITES = 1 << 30
 """Bytes of the largest file that a check may make a program write."""
 
@@ -46,7 +42,7 @@ class Driver:
         self.python = shutil.which("python3") or sys.executable
         self.timeouts = 0
         self._checks_by: list[str] = []
-        self.forks = Forks(self.python, Path(plan["call"]).with_name("hc_serve.py"), self.workdir.path, scratch)
+        self.forks = Forks(self.python, Path(plan["serve"]), self.workdir.path, scratch)
         self.binaries: dict[str, tuple[Path | None, str]] = {}
         """Digest of a C source → its binary (None when it does not compile) and the compiler's words."""
 
@@ -75,7 +71,7 @@ class Driver:
         return self.ask(self.job("call", test, path))
 
     def job(self, kind: str, test: dict[str, Any], path: Path) -> dict[str, Any]:
-        """What ``hc_call.py`` is told."""
+        """What ``hc_call`` is told."""
         expectation = test["expectation"]
         return {
             "kind": kind,
@@ -84,13 +80,11 @@ class Driver:
             "call": test["input"],
             "expected": expectation.get("value") if expectation["kind"] == "value" else None,
             "rejected": expectation["kind"] == "rejected",
-            "property": expectation.get("name"),
-            "argument": expectation.get("argument", ""),
         }
 
     def ask(self, job: dict[str, Any]) -> Result:
-        """Have the task's interpreter do a job; its answer comes over a pipe of its own."""
-        code, told, err = self.forks.ask(job, self.plan["seconds"]) or self._alone(job)
+        """Have the task's interpreter do a job; its answer comes in a file of its own."""
+        code, told, err = self.forks.ask(job, self.plan["seconds"])
         if code is None:
             return cell("timeout", None, "ran out of time")
         try:
@@ -99,24 +93,6 @@ class Driver:
             fault = err.decode("utf-8", "replace")[-300:]
             return cell("error", None, f"ended with {code} before it answered: {fault}")
         return answer
-
-    def _alone(self, job: dict[str, Any]) -> child.Run:
-        """An interpreter for one job: exit code, answer, the beginning of its standard error."""
-        reading, writing = os.pipe()
-        with os.fdopen(reading, "rb", buffering=0) as answers:
-            try:
-                os.set_blocking(reading, False)
-                code, _, err = child.run(
-                    [self.python, self.plan["call"], str(writing)], cwd=self.workdir.path, scratch=self.scratch,
-                    timeout=self.plan["seconds"], stdin=json.dumps(job).encode(), memory=child.MEMORY, keep=[writing],
-                )  # fmt: skip
-            finally:
-                os.close(writing)
-            told = b""
-            # What is not there once the child is buried never comes: a process that it left must not be waited for.
-            while len(told) < ANSWER_LIMIT and (part := answers.read(ANSWER_LIMIT)):
-                told += part
-        return code, told, err
 
     def _command(self, test: dict[str, Any], path: Path) -> Result:
         return self._shell(test, self._launcher(test["subject"]["path"], path))
@@ -253,9 +229,7 @@ class Driver:
             return cell("pass" if right else "fail", observed, "" if right else f"holds {text[:200]!r}")
         if expectation["name"] == "compiles" and path.suffix == ".py":
             return self.ask(self.job("compiles", test, path))
-        if MYPY or __package__:
-            from hc_ray.sandboxes.inside.suites import checks
-        else:
-            import hc_checks as checks
+        from hc_ray.sandboxes.inside.suites import checks
+
         outcome, detail = checks.holds(expectation["name"], expectation.get("argument", ""), data, path)
         return cell(outcome, observed, detail)

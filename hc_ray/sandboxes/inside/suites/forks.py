@@ -1,6 +1,6 @@
 """The driver's end of ``hc_serve``: the task's interpreter, started once a suite, which forks a child for every job.
-Whatever goes wrong with it is no test's fault: the driver then starts an interpreter for the job alone. Standard
-library only; it runs under the runner's Python inside a sandbox."""
+Where it is lost, it is no test's fault: it is started anew. Standard library only; it runs under the runner's Python
+inside a sandbox."""
 
 from __future__ import annotations
 
@@ -10,22 +10,18 @@ import os
 import signal
 import socket
 import subprocess
-import threading
 from pathlib import Path
 
+from hc_ray.sandboxes.inside.suites import child
+
 MYPY = False
-if MYPY or __package__:
-    from hc_ray.sandboxes.inside.suites import child
-else:  # in a sandbox these modules lie side by side
-    import hc_child as child
 if MYPY:
     from typing import Any
 
-LOST = 2
+LOST = 3
 """A server that was lost so often is not started again: the candidate kills it."""
 GRACE = 5.0
 """Seconds beyond a job's own, after which the server is taken for lost."""
-ANSWER_LIMIT = 1 << 16
 
 
 class Forks:
@@ -33,47 +29,33 @@ class Forks:
 
     def __init__(self, python: str, script: Path, workdir: Path, scratch: Path) -> None:
         self._command, self._workdir, self._scratch = [python, str(script)], workdir, scratch
-        self._usable = script.is_file()
-        self._lock = threading.Lock()
         self._lost = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
-    def ask(self, job: dict[str, Any], seconds: float) -> tuple[int | None, bytes, bytes] | None:
-        """Exit code (None past the deadline), answer and the beginning of the standard error of one job; None where the
-        server cannot be had, or is busy with another."""
-        if not self._usable or self._lost >= LOST or not self._lock.acquire(blocking=False):
-            return None
-        try:
-            return self._ask(job, seconds)
-        except (OSError, ValueError):
-            self.close()
-            self._lost += 1
-            return None
-        finally:
-            self._lock.release()
+    def ask(self, job: dict[str, Any], seconds: float) -> child.Run:
+        """Exit code (None past the deadline), answer and the beginning of the standard error of one job. Raises
+        ``OSError`` where no server stays alive."""
+        while self._lost < LOST:
+            try:
+                return self._ask(job, seconds)
+            except (OSError, ValueError):
+                self.close()
+                self._lost += 1
+        raise OSError("the interpreter that the calls run in was killed again and again")
 
-    def _ask(self, job: dict[str, Any], seconds: float) -> tuple[int | None, bytes, bytes]:
+    def _ask(self, job: dict[str, Any], seconds: float) -> child.Run:
         control = self._control or self._start()
         control.settimeout(seconds + GRACE)
         limits = {"CPU": child.CPU_SECONDS, "FSIZE": child.WRITES, "CORE": 0, "AS": child.MEMORY}
         request = {"job": job, "cwd": str(self._workdir), "limits": limits, "seconds": seconds}
-        reading, writing = os.pipe()
-        with os.fdopen(reading, "rb", buffering=0) as answers, child.nameless(self._scratch) as err:
-            try:
-                data = json.dumps(request).encode() + b"\n"
-                sent = socket.send_fds(control, [data], [writing, err.fileno()])
-                control.sendall(data[sent:])
-            finally:
-                os.close(writing)
+        data = json.dumps(request).encode() + b"\n"
+        with child.nameless(self._scratch) as answer, child.nameless(self._scratch) as err:
+            sent = socket.send_fds(control, [data], [answer.fileno(), err.fileno()])
+            control.sendall(data[sent:])
             code = _line(control)["code"]
-            os.set_blocking(reading, False)
-            told = b""
-            # What is not there once the child is buried never comes: a process that it left must not be waited for.
-            while len(told) < ANSWER_LIMIT and (part := answers.read(ANSWER_LIMIT)):
-                told += part
-            err.seek(0)
-            return None if code in (-signal.SIGXCPU, -signal.SIGKILL) else code, told, err.read(child.CUT)
+            told, said = os.pread(answer.fileno(), child.ANSWER, 0), os.pread(err.fileno(), child.CUT, 0)
+            return None if code in (-signal.SIGXCPU, -signal.SIGKILL) else code, told, said
 
     def _start(self) -> socket.socket:
         mine, theirs = socket.socketpair()
