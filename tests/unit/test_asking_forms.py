@@ -224,7 +224,7 @@ def test_native_tool_calls_are_planned_only_where_a_server_has_them_and_over_the
 @pytest.fixture
 def home(tmp_path, monkeypatch):
     monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(bench, "open_place", lambda *where, **how: FolderPlace(quick=True))
+    monkeypatch.setattr(bench, "_place", lambda: FolderPlace(quick=True))
     few = {"actions": ITEMS["actions"][:6], "tests": ITEMS["tests"][:1]}  # six: fewer could show no difference
     monkeypatch.setattr("hc_ray.agent.asking_forms.load_forms", lambda: few)
     yield tmp_path / "home"

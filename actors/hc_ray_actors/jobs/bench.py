@@ -10,7 +10,7 @@ from typing import Any
 
 from hc_ray.domain.config import EngineConfig, SweepConfig
 from hc_ray.domain.errors import ConfigError
-from hc_ray.domain.ports import Capabilities, Model
+from hc_ray.domain.ports import Capabilities, Model, SandboxPlace
 from hc_ray.domain.profile import Profile
 from hc_ray.engines.catalogue import catalogue, save_profile
 from hc_ray.engines.knee import find_knee
@@ -111,9 +111,7 @@ async def _forms(
         raise ConfigError(f"--profile: {config.label} supports no chat, in which actions and tests are asked for")
     solver, items, room = settled(SweepConfig(), planned).solver, load_forms(), planned.context_tokens // 2
     forms: tuple[ActionForm, ...] = ("fenced", "calls") if seen.tools else ("fenced",)
-    # What is asked is plain Python and shell, and has no image of its own.
-    place = open_place(choose("bwrap").backend, data_root() / "public", label="solve")
-    samples = len(solver.temperatures)
+    samples, place = len(solver.temperatures), _place()
     asked = {
         "actions": (forms, action_questions(forms, solver, room)),
         "tests": (("lines", "files"), suite_questions(planned, solver.testgen, room, samples)),
@@ -148,3 +146,8 @@ async def _forms(
 def _note(config: EngineConfig) -> str:
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     return f"{today}, {os.cpu_count()} cores {platform.machine()}, {config.kind}"
+
+
+def _place() -> SandboxPlace:
+    # What is asked is plain Python and shell, and has no image of its own.
+    return open_place(choose("bwrap").backend, data_root() / "public", label="solve")
