@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hc_ray.agent import environment_probe
-from hc_ray.domain.errors import DatasetError, SandboxError
+from hc_ray.domain.errors import DatasetError, PlatformError, SandboxError
 from hc_ray.domain.runner_paths import RUNNER_PYTHON, inside_command
 from hc_ray.domain.task import Copy, Environment, Task
 from hc_ray.machine.owner import current_owner, is_alive
@@ -54,6 +54,14 @@ async def test_the_first_sandboxes_of_a_process_can_be_made_at_once(home):
     finally:
         await place.close()
     assert list((home / "sandboxes" / "at-once").iterdir()) == []
+
+
+async def test_a_kernel_that_takes_no_filter_of_system_calls_gives_no_sandbox(home, monkeypatch):
+    empty = bwrap_binary._HELLO.replace("hc_filter.program(counted=False)", "b''")
+    monkeypatch.setattr(bwrap_binary, "_HELLO", empty)
+    bwrap_binary.working_bwrap.cache_clear()
+    with pytest.raises(PlatformError, match="this kernel cannot filter system calls"):
+        bwrap_binary.find_bwrap()
 
 
 async def test_a_tool_of_the_host_is_asked_for_its_version_once_and_one_of_the_sandboxs_own_each_time(place):

@@ -14,10 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from hc_ray.domain.errors import PlatformError, SandboxError
+from hc_ray.domain.runner_paths import RUNNER_LIB
 from hc_ray.machine.paths import data_root
 from hc_ray.sandboxes.bwrap import command as bwrap_command
 from hc_ray.sandboxes.runner_build import ensure_runner, one_process_at_a_time
 
+_HELLO = f"""import sys
+sys.path.insert(0, {RUNNER_LIB!r})
+import hc_filter
+hc_filter.install(hc_filter.program(counted=False)) or sys.exit("this kernel cannot filter system calls (seccomp)")
+print("hello")
+"""
 USERS = range(62_000, 64_000)
 """Users that sandboxes of a root process run as: one each, so that process limits and files are apart."""
 
@@ -135,7 +142,7 @@ def _own_bwrap() -> Path | None:
 
 
 def _try(bwrap: Path) -> str | None:
-    """Start a sandbox that says hello; what went wrong, if it did not."""
+    """Start a sandbox that says hello behind the filter of commands; what went wrong, if it did not."""
     folder = data_root() / "probe"
     root: Path | None = None
     user = lend_user()
@@ -145,7 +152,7 @@ def _try(bwrap: Path) -> str | None:
         root = Path(tempfile.mkdtemp(dir=folder))
         placed = bwrap_command.layout(["/app"], ensure_runner())
         lay_out(root, placed, user.uid if user else None)
-        command = bwrap_command.argv(bwrap, root, placed, ["-c", "print('hello')"], writer)
+        command = bwrap_command.argv(bwrap, root, placed, ["-c", _HELLO], writer)
         done = subprocess.run(
             command,
             capture_output=True,
