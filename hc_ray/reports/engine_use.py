@@ -8,7 +8,6 @@ from html import escape
 from typing import Any
 
 from hc_ray.domain.ports import Store
-from hc_ray.reports.plots import Point, Series, figure, xy
 
 WAITED = {
     "sandbox": "tests and commands in sandboxes",
@@ -173,11 +172,21 @@ def engine_lines(found: Mapping[str, Any]) -> list[str]:
 def engine_html(found: Mapping[str, Any]) -> str:
     """The section of the page: the sentences, and the slots over time."""
     said = "".join(f"<p>{escape(line)}</p>" for line in engine_lines(found))
-    minutes, busy, sandbox = 0.0, list[Point](), list[Point]()
+    total = sum(bar["seconds"] for bar in found["timeline"]) or 1.0
+    x, bars = 0.0, []
     for bar in found["timeline"]:
-        minutes += bar["seconds"] / 60
-        for points, share in ((busy, bar["busy"]), (sandbox, bar["sandbox"])):
-            points.append(Point(minutes, share, says=f"{share:.0%}", size=1.5))
-    series = [Series("busy", busy), Series("free while tests and commands ran", sandbox, "other")]
-    drawn = xy(series, "minutes", "share of all slots", ticks=(0.0, round(minutes, 1)))
-    return said + figure("Engine slots over time", drawn)
+        width = 1000 * bar["seconds"] / total
+        busy, sandbox = 100 * bar["busy"], 100 * bar["sandbox"]
+        bars.append(
+            f'<rect x="{x:.1f}" y="{100 - busy:.1f}" width="{max(width - 0.6, 0.4):.1f}" height="{busy:.1f}" '
+            f'fill="var(--bar)"/><rect x="{x:.1f}" y="{100 - busy - sandbox:.1f}" '
+            f'width="{max(width - 0.6, 0.4):.1f}" height="{sandbox:.1f}" fill="var(--band)"/>'
+        )
+        x += width
+    return (
+        f'{said}<svg viewBox="0 0 1000 100" preserveAspectRatio="none" width="100%" height="110" role="img" '
+        f'aria-label="engine slots over time">{"".join(bars)}'
+        '<line x1="0" y1="100" x2="1000" y2="100" stroke="var(--line)"/></svg>'
+        f"<p class=soft>Engine slots over {total / 60:.1f} minutes, from 0 to all of them: busy (dark), free while "
+        "tests and commands ran (light), free for another reason (empty).</p>"
+    )
