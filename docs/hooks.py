@@ -22,7 +22,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from hc_ray.cli.app import app
-from hc_ray.cli.config_keys import known_keys
+from hc_ray.cli.config_keys import is_known
 from hc_ray.cli.config_loader import SET, load_config, setting
 from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import UserError
@@ -87,8 +87,8 @@ def faults_of_code(code: str, *, whole: bool) -> Iterator[str]:
     for words in commands_of(code):
         yield from _told(lambda words=words: parse(words, whole=whole), f"hc-ray {' '.join(words)}")
         for text in (after for word, after in pairwise(words) if word == SET and "=" in after):
-            yield from _told(lambda text=text: load_config(None, [setting(text)]), f"hc-ray {' '.join(words)}")
-    if (key := _KEY.match(code)) and key[0].removeprefix("grid.") not in known_keys():
+            yield from _told(lambda text=text: setting(text), f"hc-ray {' '.join(words)}")
+    if (key := _KEY.match(code)) and not is_known(tuple(key[0].split("."))):
         yield f"`{key[0]}` is no setting"
     paths = (path for path in _PATH.findall(code) if not re.search(r"/[A-Z]+\b", path))  # TASK stands for any
     yield from (f"`{path}` does not exist" for path in paths if not (ROOT / path).exists())

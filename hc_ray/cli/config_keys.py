@@ -29,8 +29,16 @@ def known_keys(owner: type[BaseModel] = SweepConfig, above: Loc = ()) -> list[st
     return found
 
 
+def is_known(loc: tuple[str, ...]) -> bool:
+    """``grid.`` goes before any key."""
+    return dotted(loc[1:] if loc[0] == "grid" and len(loc) > 1 else loc) in known_keys()
+
+
 def nearest(key: str) -> str | None:
     """The known key that was most likely meant: one that ends so, else one that reads nearly so."""
+    if key.startswith("grid."):
+        near_to = nearest(key.removeprefix("grid."))
+        return near_to and f"grid.{near_to}"
     keys = known_keys()
     ends = [known for known in keys if known.endswith(f".{key}")]
     if ends:

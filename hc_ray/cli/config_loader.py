@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from hc_ray.cli.config_keys import Loc, dotted, model_at, nearest
+from hc_ray.cli.config_keys import Loc, dotted, is_known, model_at, nearest
 from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.value import changed, digest_of
@@ -34,13 +34,19 @@ SET = "--set"
 
 
 def setting(text: str) -> Flag:
-    """``KEY=VALUE`` as a flag: a dotted key, a value as YAML reads it. Raises ``ConfigError``."""
+    """``KEY=VALUE`` as a flag: a dotted key, a value as YAML reads it. Raises ``ConfigError``, with the nearest known
+    key for one that is not."""
     key, equals, value = text.partition("=")
     key = key.strip()
     if not equals or not key:
         raise ConfigError(f"{SET} {text}: give KEY=VALUE, for instance {SET} solver.samples=8")
+    loc = tuple(key.split("."))
+    if not is_known(loc):
+        near = nearest(key)
+        hint = f"did you mean {near}?" if near else f"allowed: {', '.join(SweepConfig.model_fields)}"
+        raise ConfigError(f"{SET} {key}: unknown key; {hint}")
     try:
-        return Flag(SET, tuple(key.split(".")), yaml.safe_load(value))
+        return Flag(SET, loc, yaml.safe_load(value))
     except yaml.YAMLError as error:
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise ConfigError(f"{SET} {key}: {value!r} is not valid YAML: {problem}") from None
@@ -82,7 +88,10 @@ def _check_configs(config: SweepConfig, path: Path | None, lines: Mapping[Loc, i
         try:
             variant.validated(config)
         except ValidationError as error:
-            words = _words(error.errors(include_url=False)[0])
+            problem = error.errors(include_url=False)[0]
+            key = dotted(problem["loc"])
+            near = nearest(key) if problem["type"] == "extra_forbidden" else None
+            words = f"unknown key {key}; did you mean {near}?" if near else _words(problem)
             place = _place(("grid",) if config.grid else ("configs",), path, lines, given)
             raise ConfigError(f"{place}config {variant.name}: {words}") from None
 
@@ -172,8 +181,7 @@ def _place(loc: Loc, path: Path | None, lines: Mapping[Loc, int], given: Mapping
         if loc[:end] in given:
             name = given[loc[:end]]
             return f"{name} " if name == SET else f"{name}: "
-    above = loc[:-1] if loc[-1:] == ("[key]",) else loc
-    if above and any(name == SET and known[: len(above)] == above for known, name in given.items()):
+    if loc[:1] == ("grid",) and any(known[:1] == loc[:1] for known in given):
         return f"{SET} "
     line = _line(loc, lines)
     if path is None:
@@ -213,6 +221,10 @@ def _words(problem: Mapping[str, Any]) -> str:
 
 
 def _unknown_key(loc: Loc) -> str:
-    owner, near = model_at(loc[:-1]), nearest(dotted(loc))
-    hint = f"did you mean {near}?" if near else f"allowed: {', '.join(owner.model_fields if owner else ())}"
-    return f"{dotted(loc)}: unknown key; {hint}"
+    owner = model_at(loc[:-1])
+    names = list(owner.model_fields) if owner else []
+    near = difflib.get_close_matches(str(loc[-1]), names, 1, cutoff=0.5)
+    inside = f" in {dotted(loc[:-1])}" if len(loc) > 1 else ""
+    if near:
+        return f"unknown key {str(loc[-1])!r}{inside}; did you mean {near[0]!r}?"
+    return f"unknown key {str(loc[-1])!r}{inside}; allowed: {', '.join(names)}"

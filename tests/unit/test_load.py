@@ -62,10 +62,10 @@ def test_a_missing_file_names_the_shipped_ones_and_a_folder_the_flag_for_dataset
 @pytest.mark.parametrize(("text", "parts"), [
     ("seeds: [1\nagents: x\n", [":2: not valid YAML"]),
     ("- a\n- b\n", [":1: a config must be a mapping", "not a list"]),
-    ("# c\n\nsedes: 3\n", [":3: sedes: unknown key; did you mean seeds?"]),
-    ("solver:\n  sample: 3\n", [":2: solver.sample: unknown key; did you mean solver.samples?"]),
-    ("roles:\n  solver:\n    modell: x\n", [":3: roles.solver.modell: unknown key; did you mean roles.solver.model?"]),
-    ("zzzqqq: 1\n", [":1: zzzqqq: unknown key; allowed: dataset, "]),
+    ("# c\n\nsedes: 3\n", [":3: unknown key 'sedes'", "did you mean 'seeds'?"]),
+    ("solver:\n  sample: 3\n", [":2: unknown key 'sample' in solver", "'samples'"]),
+    ("roles:\n  solver:\n    modell: x\n", [":3: unknown key 'modell' in roles.solver", "'model'"]),
+    ("zzzqqq: 1\n", [":1: unknown key 'zzzqqq'; allowed: dataset, "]),
     (
         "agents: [raw, besst_of_n]\n",
         [":1: agents.1: 'besst_of_n'", "mean best_of_n?", "raw, best_of_n, hc, oracle"],
