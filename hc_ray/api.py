@@ -99,19 +99,21 @@ def sweep(
     )
     if ended.interrupted:
         raise KeyboardInterrupt
-    return Results(ended.out, problems=ended.problems)
+    return Results(ended.out, unscored=ended.unscored, problems=ended.problems)
 
 
 class Results:
     """What a sweep directory holds."""
 
-    def __init__(self, out: str, *, problems: tuple[str, ...] = ()) -> None:
+    def __init__(self, out: str, *, unscored: int | None = None, problems: tuple[str, ...] = ()) -> None:
         """``problems``: what went wrong in the sweep that has just ended. Raises ``UserError`` where there is none."""
         from hc_ray.stores.sweep_directory import sweep_at
 
         self._store = sweep_at(out)
         self.out, self.problems = out, problems
-        self.unscored = sum(row["passed"] is None for row in self.trials().to_pylist())
+        self.unscored = (
+            sum(row["passed"] is None for row in self.trials().to_pylist()) if unscored is None else unscored
+        )
 
     @classmethod
     def open(cls, out: str | Path) -> "Results":

@@ -108,6 +108,19 @@ def _work_folder() -> Path:
     return folder
 
 
+@contextlib.contextmanager
+def _empty_directory() -> Iterator[None]:
+    """Ray hands on the directory in which it is started: its processes work there, and workers import from there. One
+    that was removed meanwhile can be gone back to as well (``contextlib.chdir`` asks for its name)."""
+    before = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.chdir(_work_folder())
+        yield
+    finally:
+        os.fchdir(before)
+        os.close(before)
+
+
 def _settled(cls: type) -> type:
     """``cls`` as an actor whose process is settled before anything else happens in it."""
     guarded, keys = not getattr(cls, "opens_sealed", False), getattr(cls, "needs_keys", True)
@@ -190,9 +203,7 @@ class RayCluster:
         """``ray.init``. A node that was too busy to come up in Ray's fixed 30 s is tried again before giving up."""
         for attempt in range(START_ATTEMPTS):
             try:
-                # Ray hands on the directory in which it is started: its processes work there, and workers import from
-                # there.
-                with contextlib.chdir(_work_folder()):
+                with _empty_directory():
                     self._ray.init(**options)
                 self.here = self._ray.get_runtime_context().get_node_id()
                 return

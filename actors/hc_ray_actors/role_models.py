@@ -13,6 +13,7 @@ from hc_ray.domain.value import Value, digest_of
 from hc_ray.engines.catalogue import ResolvedModel, catalogue, resolve, resolve_remote
 from hc_ray.engines.profiles import WHOLE_CONTEXT, for_context, of_model, own_settings
 from hc_ray.engines.speed import known_speed
+from hc_ray.engines.wire import SCHEMA_FIELD
 from hc_ray_actors.engine import EMBEDDED_CONTEXT, capabilities_of, model_of
 
 Planned = tuple[EngineConfig, Profile, str]
@@ -147,14 +148,19 @@ def _look(engine: EngineConfig) -> Capabilities | None:
     first, *others = seen = asyncio.run(look())
     weakest = {name: all(getattr(one, name) for one in seen) for name in ("chat", "completion", "tools", "usage")}
     contexts = [one.context for one in seen if one.context is not None]
-    return first.model_copy(update={**weakest, "context": min(contexts, default=None)}) if others else first
+    refused = tuple(dict.fromkeys(name for one in seen for name in one.refused))
+    least = {**weakest, "context": min(contexts, default=None), "refused": refused}
+    return first.model_copy(update=least) if others else first
 
 
 def _told(engine: EngineConfig, seen: Capabilities | None) -> list[str]:
     """What a reader should know of what a server refuses. One spelling of two is enough to say a thing."""
     if seen is None:
         return []
-    refused = list(seen.refused)
+    told = []
+    if SCHEMA_FIELD in seen.refused:
+        told = [f"{engine.label} takes no JSON schema with a request; the prompts alone say what form an answer has"]
+    refused = [name for name in seen.refused if name != SCHEMA_FIELD]
     if "repetition_penalty" not in refused or "repeat_penalty" not in refused:
         refused = [name for name in refused if name not in ("repetition_penalty", "repeat_penalty")]
-    return [f"{engine.label} rejects {', '.join(refused)} and uses its own values"] if refused else []
+    return [*told, f"{engine.label} rejects {', '.join(refused)} and uses its own values"] if refused else told

@@ -98,6 +98,13 @@ class HttpModel(RemoteModel[httpx.AsyncClient]):
         except (ValueError, KeyError, TypeError):
             return None
 
+    async def rejects(self, endpoint: str, body: dict[str, Any]) -> bool:
+        """Whether the server says that it cannot take a body: not that it is busy, broken or gone."""
+        try:
+            return (await self._post(self._lane(), f"{self._base_url}/{endpoint}", body)).status_code in (400, 404, 422)
+        except EngineError:
+            return False
+
     async def refusal(self, endpoint: str, body: dict[str, Any]) -> str:
         """What the server says to a body that it refuses, in one line."""
         return self._excerpt(await self._post(self._lane(), f"{self._base_url}/{endpoint}", body))

@@ -123,9 +123,10 @@ async def _obeys_schema(model: HttpModel, chat: bool) -> bool | None:
     schema = {"type": "object", "properties": {"answer": {"enum": ["zyxomma"]}}, "required": ["answer"]}
     ask: dict[str, Any] = {"model": model.model, "max_tokens": 40, "temperature": 0.0, **schema_fields(schema, chat)}
     ask |= {"messages": [{"role": "user", "content": "Hello"}]} if chat else {"prompt": "Hello"}
-    data = await model.attempt("chat/completions" if chat else "completions", ask)
+    endpoint = "chat/completions" if chat else "completions"
+    data = await model.attempt(endpoint, ask)
     if data is None:
-        return None
+        return None if await model.rejects(endpoint, ask) else False
     try:
         return bool(json.loads(text_of(data))["answer"] == "zyxomma")
     except (ValueError, KeyError, TypeError):

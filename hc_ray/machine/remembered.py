@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 from typing import Any
 
 from hc_ray.machine.paths import data_root
@@ -24,6 +25,6 @@ def remember(kind: str, key: str, figure: Any) -> None:
         known = {}
     known[key] = figure
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    temporary = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}.tmp")
     temporary.write_text(json.dumps(known, indent=1))
     temporary.replace(path)

@@ -10,13 +10,14 @@ import pytest
 import yaml
 
 from hc_ray.domain.config import EngineConfig, Sampling
+from hc_ray.domain.ports import Capabilities
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Message, Prompt
 from hc_ray.engines import catalogue
 from hc_ray.engines.http import HttpModel
 from hc_ray.engines.probe import probe
 from hc_ray_actors.engine import Endpoint, Engine, open_model
-from hc_ray_actors.role_models import role_model
+from hc_ray_actors.role_models import _told, role_model
 from hc_ray_actors.trials import RoleSetup, Trials
 from tests.fakes.engine_server import EngineServer, Rejected
 from tests.fakes.scripts import echo_request
@@ -95,18 +96,26 @@ async def test_what_one_endpoint_alone_refuses_is_sent_to_neither_and_of_two_spe
     assert seen.refused == ("repeat_penalty",) and sent[0]["repetition_penalty"] == 1.0
 
 
-async def test_a_server_that_refuses_schemas_is_asked_without_and_answers():
+async def test_a_server_that_refuses_schemas_is_asked_without_one_that_was_busy_is_asked_with_them():
+    schema, says = CHAT.model_copy(update={"schema_": {"type": "object"}}), [503]
+
     def answer(body: dict[str, Any]) -> str:
-        if "response_format" in body:
-            raise Rejected(400, "response_format is not supported")
+        if "response_format" in body and says:
+            raise Rejected(says[0], "response_format is not supported")
         return echo_request(body)
 
     with EngineServer(answer) as server:
         config = EngineConfig(kind="openai", base_url=server.base_url, model="fake")
+        busy = HttpModel(server.base_url, "fake", retries=0)
+        assert (await probe(busy)).refused == ()
+        await busy.aclose()
+        says[0] = 400
         endpoint = await Engine(config).start()
         assert endpoint.capabilities["refused"] == ["response_format"] and not endpoint.capabilities["schema_"]
         model = open_model(config, endpoint, timeout=10)
-        assert (await model.complete(CHAT.model_copy(update={"schema_": {"type": "object"}}))).text
+        assert (await model.complete(schema)).text
+        notes = _told(config, Capabilities.model_validate(endpoint.capabilities))
+        assert len(notes) == 1 and "takes no JSON schema" in notes[0]
 
 
 async def test_an_engine_sends_the_sampling_that_its_plan_says() -> None:
