@@ -1,6 +1,6 @@
 """The driver's end of ``hc_serve``: the task's interpreter, started once a suite, which forks a child for every job.
-Where it is lost, it is no test's fault: it is started anew. Standard library only; it runs under the runner's Python
-inside a sandbox."""
+Whatever goes wrong with it is no test's fault: the driver then starts an interpreter for the job alone. Standard
+library only; it runs under the runner's Python inside a sandbox."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MYPY = False
 if MYPY:
     from typing import Any
 
-LOST = 3
+LOST = 2
 """A server that was lost so often is not started again: the candidate kills it."""
 GRACE = 5.0
 """Seconds beyond a job's own, after which the server is taken for lost."""
@@ -33,18 +33,19 @@ class Forks:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
-    def ask(self, job: dict[str, Any], seconds: float) -> child.Run:
-        """Exit code (None past the deadline), answer and the beginning of the standard error of one job. Raises
-        ``OSError`` where no server stays alive."""
-        while self._lost < LOST:
-            try:
-                return self._ask(job, seconds)
-            except (OSError, ValueError):
-                self.close()
-                self._lost += 1
-        raise OSError("the interpreter that the calls run in was killed again and again")
+    def ask(self, job: dict[str, Any], seconds: float) -> tuple[int | None, bytes, bytes] | None:
+        """Exit code (None past the deadline), answer and the beginning of the standard error of one job; None where the
+        server cannot be had."""
+        if self._lost >= LOST:
+            return None
+        try:
+            return self._ask(job, seconds)
+        except (OSError, ValueError):
+            self.close()
+            self._lost += 1
+            return None
 
-    def _ask(self, job: dict[str, Any], seconds: float) -> child.Run:
+    def _ask(self, job: dict[str, Any], seconds: float) -> tuple[int | None, bytes, bytes]:
         control = self._control or self._start()
         control.settimeout(seconds + GRACE)
         limits = {"CPU": child.CPU_SECONDS, "FSIZE": child.WRITES, "CORE": 0, "AS": child.MEMORY}

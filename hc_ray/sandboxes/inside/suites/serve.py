@@ -1,5 +1,5 @@
-"""Runs under the *task's own* interpreter, one process a suite: it forks one child a job, which does it by
-``hc_call``. Starting an interpreter a test would be most of what a test costs. Nothing of a
+"""Runs under the *task's own* interpreter, one process a suite: it forks one child a job, which does what
+``hc_call.py`` does in a process of its own. Starting an interpreter a test is most of what a test costs. Nothing of a
 candidate is ever loaded here, so that each child begins with the same clean state. Standard library only, Python 3.6
 syntax.
 
