@@ -49,6 +49,21 @@ def unlocked(name: str, folder: int, state: os.stat_result) -> Iterator[int]:
         os.close(below)
 
 
+def empty(folder: int, depth: int = 0) -> None:
+    """Remove all that an open folder holds. Raises ``OSError``, or ``ValueError`` for folders nested too deeply."""
+    if depth > MAX_DEPTH:
+        raise ValueError(f"folders nest deeper than {MAX_DEPTH}")
+    with os.scandir(folder) as entries:
+        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for name, is_folder in found:
+        if is_folder:
+            with unlocked(name, folder, os.stat(name, dir_fd=folder, follow_symlinks=False)) as below:
+                empty(below, depth + 1)
+            os.rmdir(name, dir_fd=folder)
+        else:
+            os.unlink(name, dir_fd=folder)
+
+
 def link_target(name: str, folder: int) -> str | None:
     try:
         return os.readlink(name, dir_fd=folder)

@@ -8,15 +8,18 @@ from contextlib import suppress
 from pathlib import Path
 
 from hc_ray.machine.sealed_guard import relative_to
-from hc_ray.sandboxes.descriptors import FILE, FOLDER, MAX_DEPTH, content, opened, unlocked, write_all
+from hc_ray.sandboxes.descriptors import FILE, FOLDER, MAX_DEPTH, content, empty, opened, unlocked, write_all
 
 
 def remove_tree(folder: Path) -> None:
     """Remove a state folder whose processes are dead, whatever modes and depths they left behind."""
-    remove = ["rm", "-rf", "--one-file-system", str(folder)]
-    if subprocess.run(remove, check=False, capture_output=True, timeout=600).returncode != 0:
+    with suppress(OSError, ValueError):  # what is left, rm removes below
+        with opened(str(folder), FOLDER) as place:
+            empty(place)
+        folder.rmdir()
+    if folder.exists():
         subprocess.run(["chmod", "-R", "u+rwX", str(folder)], check=False, capture_output=True, timeout=600)
-        subprocess.run(remove, check=False, capture_output=True, timeout=600)
+        subprocess.run(["rm", "-rf", "--one-file-system", str(folder)], check=False, capture_output=True, timeout=600)
 
 
 def copy_folder(source: int, target: int, user: int | None, depth: int = 0) -> None:
