@@ -87,7 +87,7 @@ def runner_digest() -> str:
 
 def inside_modules() -> dict[str, bytes]:
     """What runs inside, as it is there: the modules lie side by side, as ``hc_<name>.py``, and import each other so."""
-    sources = {name: path.read_text() for name, path in inside_sources().items()}
+    sources = {name: path.read_text("utf-8") for name, path in inside_sources().items()}
 
     def side_by_side(found: re.Match[str]) -> str:
         if found[1] in sources:
@@ -100,7 +100,7 @@ def inside_modules() -> dict[str, bytes]:
 
 @lru_cache(maxsize=1)
 def _base_key() -> str:
-    parts = [sys.version, platform.machine(), str(base_python()), Path(__file__).read_text()]
+    parts = [sys.version, platform.machine(), str(base_python()), Path(__file__).read_text("utf-8")]
     parts += [f"{name} {importlib.metadata.version(name)}" for name in _DISTRIBUTIONS]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 

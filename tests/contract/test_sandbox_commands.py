@@ -11,7 +11,7 @@ import pytest
 from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_PYTHON, inside_script
 from tests.fakes.contract_task import TASK, running, shell
-from tests.fakes.machine import becomes
+from tests.fakes.machine import THREAD_EXIT, becomes
 from tests.fakes.sandbox_home import open_place
 
 
@@ -94,6 +94,32 @@ async def test_past_its_deadline_a_command_is_dead_with_all_that_it_hid_within_t
     assert first
     await asyncio.sleep(0.3)
     assert await box.get("/app/beat") == first and "/app/beat" in (await box.difference()).changed
+
+
+HEADLESS = """
+import ctypes, os, threading, time
+def beat():
+    for _ in range(600):
+        with open('/app/beat', 'a') as file:
+            file.write('x')
+        time.sleep(0.02)
+threading.Thread(target=beat).start()
+if os.fork() == 0:
+    os.setsid()
+    threading.Thread(target=beat).start()
+ctypes.CDLL(None).syscall(ctypes.c_long({exit}), 0)
+"""
+"""A process, and a child in a session of its own, whose first threads have ended while others go on: both look dead."""
+
+
+async def test_what_lives_on_in_other_threads_than_its_first_is_dead_past_its_deadline_too(box):
+    text = HEADLESS.format(exit=THREAD_EXIT)
+    done = await box.exec([*RUNNER_PYTHON, "-c", text], timeout=1.0)
+    assert (done.exit_code, done.timed_out) == (None, True)
+    first = await box.get("/app/beat")
+    assert first
+    await asyncio.sleep(0.3)
+    assert await box.get("/app/beat") == first
 
 
 async def test_processes_live_until_close(box):

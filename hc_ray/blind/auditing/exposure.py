@@ -231,7 +231,7 @@ def _anonymous(nodes: dict[str, bool] | None) -> dict[str, bool] | None:
 @functools.cache
 def _inside() -> str:
     """Digest of what runs in sandboxes: another runner may see other outcomes."""
-    return digest_of({name: path.read_text() for name, path in inside_sources().items()})
+    return digest_of({name: path.read_text("utf-8") for name, path in inside_sources().items()})
 
 
 async def reference_state(task: Task, *, sealed_root: Path, place: SandboxPlace, kept: bool) -> bytes:

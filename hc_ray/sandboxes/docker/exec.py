@@ -58,8 +58,6 @@ class Conversation:
 
     def _take_frames(self) -> None:
         for channel, data in take_payloads(self._inner, (_REPORT, _STDOUT, _STDERR)):
-            if self.report is not None:
-                return
             if channel != _REPORT:
                 stream = self.streams[channel]
                 stream += data[: max(0, self._limit - len(stream))]
@@ -74,6 +72,7 @@ class Conversation:
                 self.started = True
             else:
                 self.report = facts
+                return
 
     @property
     def over(self) -> bool:

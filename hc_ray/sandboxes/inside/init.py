@@ -179,8 +179,8 @@ def main() -> None:
         value = limits[name] if hard == resource.RLIM_INFINITY else min(limits[name], hard)
         resource.setrlimit(number, (value, value))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    requests, replies = os.dup2(0, 254, inheritable=False), os.dup2(1, 255, inheritable=False)
-    os.closerange(3, 254)
+    requests, replies = os.dup2(0, 3, inheritable=False), os.dup2(1, 4, inheritable=False)
+    os.closerange(5, 256)
     null = os.open("/dev/null", os.O_RDWR)
     for target in (0, 1, 2):
         os.dup2(null, target)

@@ -31,7 +31,7 @@ class Leader:
     """How long killing may take before what is left counts as survivors."""
 
     def __init__(self, request: dict[str, Any], stdin: bytes) -> None:
-        self.request, self.stdin = request, stdin
+        self.request, self.stdin = request, memoryview(stdin)  # cut at every write: of bytes each would be a copy
         self.limit: int = request["limit"]
         self.outputs: tuple[int, ...] = ()
         self.room: dict[int, int] = {}
@@ -168,7 +168,7 @@ class Leader:
         except BlockingIOError:
             return
         except BrokenPipeError:
-            self.stdin = b""
+            self.stdin = self.stdin[:0]
         if not self.stdin:
             self.selector.unregister(self.feed)
             os.close(self.feed)

@@ -55,8 +55,10 @@ def step_back(oom_score: int) -> None:
 
 
 def descendants(root: int) -> list[int]:
-    """Living processes below ``root``, by their parents' numbers."""
+    """Living processes below ``root``, by their parents' numbers. One whose first thread has ended looks dead (Z), but
+    lives as long as another of its threads does."""
     children: dict[int, list[int]] = {}
+    dead = set()
     for name in os.listdir("/proc"):
         if not name.isdigit():
             continue
@@ -65,15 +67,17 @@ def descendants(root: int) -> list[int]:
                 fields = file.read().rpartition(b")")[2].split()
         except OSError:
             continue
-        if fields[0] not in (b"Z", b"X"):
-            children.setdefault(int(fields[1]), []).append(int(name))
+        state, parent, threads = fields[0], int(fields[1]), int(fields[17])
+        children.setdefault(parent, []).append(int(name))
+        if state == b"X" or (state == b"Z" and threads <= 1):
+            dead.add(int(name))
     found: list[int] = []
     front = [root]
     while front:
         below = children.get(front.pop(), [])
         found += below
         front += below
-    return found
+    return [process for process in found if process not in dead]
 
 
 def reap() -> tuple[dict[int, int], bool]:
