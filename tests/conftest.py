@@ -36,7 +36,7 @@ _EACH = r"::(.*)"
 APART = {
     **dict.fromkeys(("test_agent_user_graded", "test_grading_modes", "test_honest_installs", "test_secrets",
                      "test_starter_graded", "test_terminal_graded", "test_terminal_played", "test_unscored"), _EACH),
-    "test_cheats": r"\[(bwrap|docker(?:-shared)?(?:-all)?)\b", "test_hostile": r"\[(bwrap|docker)\b",
+    "test_cheats": r"\[(bwrap|docker(?:-shared)?)\b", "test_hostile": r"\[(bwrap|docker)\b",
 }  # fmt: skip
 """Files (below boundary and e2e) whose tests need not run in one process, and what of a test's name says which belong
 together. What the tests of any other file share is made once, so they stay together."""
