@@ -264,4 +264,4 @@ def test_settings_that_cannot_be_are_told_before_the_first_trial(installed, tmp_
     line = [str(word) for word in (harbor_home() / "bin/harbor", "run", *words, "-y")]
     done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path, env=installed)
     assert done.returncode != 0
-    assert "solver.repairs: Input should be greater than or equal to 0" in done.stdout + done.stderr
+    assert "solver.repairs: -1 is not allowed: it should be greater than or equal to 0" in done.stdout + done.stderr
