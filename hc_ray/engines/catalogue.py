@@ -138,9 +138,9 @@ def resolve(name_or_path: str, sha256: str | None = None) -> ResolvedModel:
         return ResolvedModel(name=path.stem, path=path, digest=_file_digest(path), profile=own or Profile(),
                              measured=own is not None)  # fmt: skip
     near = difflib.get_close_matches(name_or_path.lower(), known, n=1, cutoff=0.3)
-    hint = f" Did you mean {near[0]}?" if near else ""
+    hint = f"; did you mean {near[0]}?" if near else "."
     raise ModelError(
-        f"unknown model {name_or_path!r}.{hint} Known are {', '.join(sorted(known))} and the path of any GGUF file"
+        f"unknown model {name_or_path!r}{hint} Known are {', '.join(sorted(known))} and the path of any GGUF file"
     )
 
 
