@@ -145,3 +145,28 @@ def test_where_the_disk_runs_short_only_who_holds_much_of_it_goes(monkeypatch, w
     watch, sandboxes = played(*written)
     watch._look(Signs(disk=True, disk_short=True))
     assert [bool(one.ended) for one in sandboxes] == ends
+
+
+def test_it_runs_before_all_ordinary_work_where_that_is_allowed(tmp_path):
+    seen, allowed = [], []
+
+    def sandboxes() -> list[Any]:
+        seen.append(os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK)
+        return []
+
+    def may() -> None:
+        try:
+            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+            allowed.append(os.SCHED_RR)
+        except OSError:
+            allowed.append(os.SCHED_OTHER)
+
+    other = threading.Thread(target=may)
+    other.start()
+    other.join()
+    dog = Watchdog(sandboxes, tmp_path)
+    until = time.monotonic() + 10
+    while not seen and time.monotonic() < until:
+        time.sleep(0.02)
+    dog.stop()
+    assert seen[0] == allowed[0] and os.sched_getscheduler(0) == os.SCHED_OTHER
