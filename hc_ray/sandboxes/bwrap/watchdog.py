@@ -83,31 +83,36 @@ class Watchdog:
         below = census([sandbox.pid for sandbox in sandboxes]) if sandboxes else {}
         busy = {id(sandbox) for sandbox in sandboxes if len(below[sandbox.pid]) > 1}
         self._measured = {key: value for key, value in self._measured.items() if key in map(id, sandboxes)}
-        victims = []
+        victims = set[int]()
         for sandbox in sandboxes:
             if fault := _process_fault(sandbox, below[sandbox.pid], pulled=signs.memory):
-                victims.append((sandbox, fault))
+                victims.add(id(sandbox))
+                self._begin_end(sandbox, fault)
+        for sandbox in sandboxes:
             urgent = (signs.disk or signs.paths) and id(sandbox) in busy | self._busy
-            if fault := self._disk_fault(sandbox, below[sandbox.pid], urgent=urgent):
-                victims.append((sandbox, fault))
+            if id(sandbox) not in victims and (fault := self._disk_fault(sandbox, below[sandbox.pid], urgent=urgent)):
+                victims.add(id(sandbox))
+                self._begin_end(sandbox, fault)
         # Whoever holds less than a step has not taken what is short: that was somebody else on this machine.
         if signs.memory_short and not victims and busy:
             held, _, most = max((_holds(below[one.pid]), id(one), one) for one in sandboxes)
             if held >= MEMORY_STEP:
-                victims.append((most, "this machine ran short of memory, and it held most"))
+                victims.add(id(most))
+                self._begin_end(most, "this machine ran short of memory, and it held most")
         if signs.disk_short and not victims and busy:
             written, _, most = max((self._written(one), id(one), one) for one in sandboxes if id(one) in busy)
             if written >= DISK_STEP:
-                victims.append((most, "this machine ran short of disk, and it held most"))
+                self._begin_end(most, "this machine ran short of disk, and it held most")
         self._busy = busy
-        for sandbox, fault in victims:
-            self._ending.add(id(sandbox))
-            # Not here: one that takes its time to die must not end the watch over the others.
-            threading.Thread(target=self._end, args=(sandbox, fault), name="bwrap-kill", daemon=True).start()
 
     def _written(self, sandbox: Watched) -> int:
         """Bytes that a sandbox's files had when they were measured last."""
         return self._measured.get(id(sandbox), (0.0, 0.0, 0))[2]
+
+    def _begin_end(self, sandbox: Watched, fault: str) -> None:
+        self._ending.add(id(sandbox))
+        # Not here: one that takes its time to die must not end the watch over the others.
+        threading.Thread(target=self._end, args=(sandbox, fault), name="bwrap-kill", daemon=True).start()
 
     def _end(self, sandbox: Watched, fault: str) -> None:
         _go_first()
@@ -148,6 +153,9 @@ def _go_first() -> None:
 
 
 def _process_fault(sandbox: Watched, processes: list[Process], *, pulled: bool) -> str:
+    # First what costs nothing to see: on a machine that a crowd has taken, to measure its memory takes seconds.
+    if len({one.session for one in processes}) > SESSIONS:
+        return f"it has more than {SESSIONS} sessions"
     limit = sandbox.limits.memory
     total = sum(size for _, size, _ in processes)
     if total > min(_EXACT, limit):
@@ -156,8 +164,6 @@ def _process_fault(sandbox: Watched, processes: list[Process], *, pulled: bool) 
         with suppress(OSError):
             shared = os.statvfs(f"/proc/{sandbox.first}/root/dev/shm")
             total += (shared.f_files - shared.f_ffree) * INODE_BYTES
-    if len({one.session for one in processes}) > SESSIONS:
-        return f"it has more than {SESSIONS} sessions"
     if pulled and total <= limit:
         total += sockets(processes) * SOCKET_BYTES
     return f"its processes hold more than {limit >> 20} MiB of memory" if total > limit else ""
