@@ -110,7 +110,7 @@ async def test_a_node_with_the_canaries_of_another_head_is_given_these(dataset, 
 
 
 async def test_an_actor_is_sent_a_few_tasks_at_once_and_a_disk_that_takes_none_ends_it(dataset, tmp_path):
-    now, most = set(), []
+    now, most, full = set(), [], asyncio.Event()
 
     class Slow:
         async def missing(self, digests):
@@ -119,6 +119,9 @@ async def test_an_actor_is_sent_a_few_tasks_at_once_and_a_disk_that_takes_none_e
         async def install(self, digest, tar):
             now.add(digest)
             most.append(len(now))
+            if len(now) == distribution.WINDOW:
+                full.set()
+            await asyncio.wait_for(full.wait(), 30)  # so that the pace of packing does not decide how many meet
             await asyncio.sleep(0.01)
             now.discard(digest)
 
