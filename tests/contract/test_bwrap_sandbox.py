@@ -19,7 +19,7 @@ from hc_ray.machine.owner import current_owner, is_alive
 from hc_ray.sandboxes import tripwire
 from hc_ray.sandboxes.bwrap import binary as bwrap_binary
 from hc_ray.sandboxes.bwrap.sandbox import BwrapPlace, reap_folder
-from hc_ray.sandboxes.inside.processes import NICE
+from hc_ray.sandboxes.inside.processes import NICE, SESSIONS
 from tests.fakes.contract_task import shell
 from tests.fakes.machine import becomes, running, seconds_until_gone
 from tests.fakes.sandbox_home import data_home
@@ -54,6 +54,38 @@ async def test_the_first_sandboxes_of_a_process_can_be_made_at_once(home):
     finally:
         await place.close()
     assert list((home / "sandboxes" / "at-once").iterdir()) == []
+
+
+_CROWD = """
+import os, sys, time
+refused = 0
+for _ in range(40):
+    if not (child := os.fork()):
+        try: os.setsid()
+        except PermissionError: os._exit(1)
+        if not os.fork(): time.sleep(600)
+        os._exit(0)
+    refused += os.waitpid(child, 0)[1] != 0
+open(sys.argv[1], 'w').close()
+while not os.path.exists(sys.argv[2]): time.sleep(0.01)
+print(refused)
+"""
+"""Sessions whose first processes have ended, each with one that goes on."""
+
+
+async def test_a_sandbox_has_only_so_many_sessions_at_a_time_and_the_next_are_refused(place):
+    box = await place.create(task(), "sessions")
+    first, second = ([*RUNNER_PYTHON, "-c", _CROWD, *paths] for paths in (("1", "2"), ("2", "1")))
+    # The second command has its own session when all are taken: else nothing could run in this sandbox any more.
+    both = await asyncio.gather(box.exec(first, timeout=20), _after(box, "1", second))
+    # One of them is the sandbox's own.
+    assert sorted(int(done.stdout) for done in both) == [40 - (SESSIONS - 2), 40]
+
+
+async def _after(box, path, command):
+    while await box.get(path) is None:
+        await asyncio.sleep(0.01)
+    return await box.exec(command, timeout=20)
 
 
 async def test_a_kernel_that_takes_no_filter_of_system_calls_gives_no_sandbox(home, monkeypatch):

@@ -1,19 +1,23 @@
 """The filter of system calls, run as the kernel would: what is refused, what passes, and that no jump leaves it."""
 
 import errno
+import os
 import struct
+import subprocess
+import sys
+from types import SimpleNamespace
 
 import pytest
 
 from hc_ray.sandboxes.inside import filter
 
-ALLOWED = 0x7FFF0000
+ALLOWED, ASKED = 0x7FFF0000, 0x7FC00000
 X86_64, AARCH64, I386 = 0xC000003E, 0xC00000B7, 0x40000003
 
 
-def verdict(arch, number, first=0, *, counted=False):
-    """What the program answers to one call: 0 where it passes, else the error number."""
-    text = filter.program(counted=counted)
+def verdict(arch, number, first=0, *, counted=False, asking=False):
+    """What the program answers to one call: 0 where it passes, ``ASKED`` where somebody decides, or the error number."""
+    text = filter.program(counted=counted, asking=asking)
     lines = [struct.unpack_from("=HBBI", text, at) for at in range(0, len(text), 8)]
     seen = {0: number, 4: arch, 16: first}
     at, held = 0, 0
@@ -23,7 +27,7 @@ def verdict(arch, number, first=0, *, counted=False):
         if code == 0x20:
             held = seen[value]
         elif code == 0x06:
-            return 0 if value == ALLOWED else value & 0xFFFF
+            return {ALLOWED: 0, ASKED: ASKED}.get(value, value & 0xFFFF)
         else:
             at += yes if (held == value if code == 0x15 else held >= value) else no
 
@@ -44,9 +48,42 @@ def test_other_ways_into_the_kernel_are_no_way_around():
 
 
 def test_every_line_ends_in_a_return_and_every_jump_stays_inside():
-    for counted in (True, False):
-        text = filter.program(counted=counted)
+    for given in ({"counted": True}, {"counted": False}, {"counted": False, "asking": True}):
+        text = filter.program(**given)
         lines = [struct.unpack_from("=HBBI", text, at) for at in range(0, len(text), 8)]
         assert lines[-1][0] == 0x06 and len(lines) < 4096
         jumps = [at + 1 + max(yes, no) for at, (code, yes, no, _) in enumerate(lines) if code in (0x15, 0x35)]
         assert jumps and max(jumps) < len(lines)
+
+
+@pytest.mark.parametrize(("arch", "setsid", "keyctl"), [(X86_64, 112, 250), (AARCH64, 157, 219), (I386, 66, 288)])
+def test_a_session_is_asked_for_and_nothing_else_changes(arch, setsid, keyctl):
+    assert (verdict(arch, setsid), verdict(arch, setsid, asking=True)) == (0, ASKED)
+    assert verdict(arch, keyctl, asking=True) == errno.EPERM and verdict(arch, setsid + 1, asking=True) == 0
+
+
+ASKS = """
+import os, sys
+from hc_ray.sandboxes.inside import filter
+program = filter.program(counted=False, asking=True)
+listener = filter.install_asking(program)
+print(filter.install_asking(program))
+for answer in True, False:
+    if not (child := os.fork()):
+        try: os.setsid()
+        except PermissionError: os._exit(1)
+        os._exit(0)
+    filter.decide(listener, lambda process: answer and process == child)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_who_asks_gets_what_is_decided_and_only_one_filter_of_a_process_asks():
+    told = subprocess.run([sys.executable, "-c", ASKS], capture_output=True, text=True, timeout=30)
+    assert told.stdout.split() == ["-1", "0", "1"], told.stderr
+
+
+def test_a_kernel_that_cannot_let_a_call_go_on_is_not_asked(monkeypatch):
+    machine = os.uname().machine
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine=machine, release="5.4.0-216-generic"))
+    assert filter.install_asking(filter.program(counted=False, asking=True)) == -1

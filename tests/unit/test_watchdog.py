@@ -12,6 +12,7 @@ from hc_ray.sandboxes import tripwire
 from hc_ray.sandboxes.bwrap import watchdog
 from hc_ray.sandboxes.bwrap.watchdog import Process, Watchdog, census
 from hc_ray.sandboxes.docker.watchdog import end_first_process
+from hc_ray.sandboxes.inside.processes import SESSIONS
 from hc_ray.sandboxes.tree_size import folder_size, unlinked_size
 from hc_ray.sandboxes.tripwire import (
     DISK_FLOOR,
@@ -147,26 +148,8 @@ def test_where_the_disk_runs_short_only_who_holds_much_of_it_goes(monkeypatch, w
     assert [bool(one.ended) for one in sandboxes] == ends
 
 
-def test_it_runs_before_all_ordinary_work_where_that_is_allowed(tmp_path):
-    seen, allowed = [], []
-
-    def sandboxes() -> list[Any]:
-        seen.append(os.sched_getscheduler(0) & ~os.SCHED_RESET_ON_FORK)
-        return []
-
-    def may() -> None:
-        try:
-            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
-            allowed.append(os.SCHED_RR)
-        except OSError:
-            allowed.append(os.SCHED_OTHER)
-
-    other = threading.Thread(target=may)
-    other.start()
-    other.join()
-    dog = Watchdog(sandboxes, tmp_path)
-    until = time.monotonic() + 10
-    while not seen and time.monotonic() < until:
-        time.sleep(0.02)
-    dog.stop()
-    assert seen[0] == allowed[0] and os.sched_getscheduler(0) == os.SCHED_OTHER
+def test_a_crowd_of_sessions_is_a_fault_where_the_filter_could_not_refuse_them():
+    sandbox = SimpleNamespace(limits=SimpleNamespace(memory=ROOM), first=-1)
+    crowd = [Process(number, 0, session=number) for number in range(2 * SESSIONS + 1)]
+    assert watchdog._process_fault(sandbox, crowd, pulled=False) == "it has more than 32 sessions"
+    assert watchdog._process_fault(sandbox, crowd[1:], pulled=False) == ""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from hc_ray.domain.errors import SandboxError
+from hc_ray.sandboxes.inside.processes import SESSIONS
 from hc_ray.sandboxes.tree_size import folder_size, open_files, unlinked_size
 from hc_ray.sandboxes.tripwire import DISK_STEP, MEMORY_STEP, TICK, Signs, Tripwire
 
@@ -32,9 +33,8 @@ INODE_BYTES = 1 << 10
 _EXACT = 192 << 20
 """Sums of resident memory below this are not taken again with shared pages shared out."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-
-SESSIONS = 32
-"""Sessions of one sandbox. The kernel may share out the processor by sessions: a crowd of them takes the machine."""
+_MOST_SESSIONS = 2 * SESSIONS
+"""Beyond which a sandbox ends, where its filter of system calls cannot ask."""
 
 
 class Process(NamedTuple):
@@ -70,7 +70,6 @@ class Watchdog:
         self._stopped.set()
 
     def _run(self) -> None:
-        _go_first()
         due = 0.0
         while not self._stopped.wait(TICK):
             signs, now = self._wire.look(), time.monotonic()
@@ -115,7 +114,6 @@ class Watchdog:
         threading.Thread(target=self._end, args=(sandbox, fault), name="bwrap-kill", daemon=True).start()
 
     def _end(self, sandbox: Watched, fault: str) -> None:
-        _go_first()
         try:
             sandbox.kill(fault)
         except SandboxError:  # tried again at the next look
@@ -144,18 +142,10 @@ class Watchdog:
         return f"it has more than {limits.paths} files" if paths > limits.paths else ""
 
 
-def _go_first() -> None:
-    """Have this thread run before all ordinary ones, where that is allowed (to root). Where the kernel shares
-    processors out by sessions, a bomb of sixty sessions else leaves it a sixtieth, and a look takes seconds. What it
-    starts is ordinary again."""
-    with suppress(OSError):
-        os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
-
-
 def _process_fault(sandbox: Watched, processes: list[Process], *, pulled: bool) -> str:
-    # First what costs nothing to see: on a machine that a crowd has taken, to measure its memory takes seconds.
-    if len({one.session for one in processes}) > SESSIONS:
-        return f"it has more than {SESSIONS} sessions"
+    # First what costs nothing to see.
+    if len({one.session for one in processes}) > _MOST_SESSIONS:
+        return f"it has more than {_MOST_SESSIONS} sessions"
     limit = sandbox.limits.memory
     total = sum(size for _, size, _ in processes)
     if total > min(_EXACT, limit):

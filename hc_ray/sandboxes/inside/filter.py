@@ -1,13 +1,19 @@
 """System calls that a candidate's command does without: what reaches out of the sandbox by no file and no network
 (vsock, the caller's keyrings), what has a large surface in the kernel and no use here, and, where no cgroup counts it,
-memory that belongs to no process.
+memory that belongs to no process, and a crowd of sessions.
 
 A BPF program by hand, since the runner brings no library for it. It refuses what it lists and lets the rest pass: the
 backends' own walls stand behind it."""
 
 import ctypes
 import errno
+import fcntl
+import os
 import struct
+
+MYPY = False
+if MYPY:
+    from collections.abc import Callable
 
 _X86_64, _AARCH64, _I386 = 0xC000003E, 0xC00000B7, 0x40000003
 _X32 = 0x40000000
@@ -29,6 +35,7 @@ _UNCOUNTED: dict[int, tuple[int, ...]] = {
     _AARCH64: (279, 447, 194, 186, 190),
     _I386: (356, 447, 395, 399, 393, 117),
 }
+_SETSID = {_X86_64: 112, _AARCH64: 157, _I386: 66}
 _SOCKET: dict[int, tuple[int, ...]] = {_X86_64: (41, 53), _AARCH64: (198, 199), _I386: (359, 360)}
 """socket, socketpair"""
 _FAMILIES = (0, 1, 2, 10, 16)
@@ -39,15 +46,21 @@ _SOCKETCALL = 102
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _NUMBER, _ARCH, _FIRST = 0, 4, 16
 """Offsets in ``struct seccomp_data``: the call, the architecture, the low half of the first argument."""
-_ALLOW, _REFUSE = 0x7FFF0000, 0x00050000
+_ALLOW, _ASK, _REFUSE = 0x7FFF0000, 0x7FC00000, 0x00050000
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _MODE_FILTER = 38, 22, 2
+_SECCOMP = {"x86_64": 317, "aarch64": 277}
+_SET_MODE_FILTER, _NEW_LISTENER = 1, 1 << 3
+_RECEIVE, _SEND, _REQUEST_BYTES, _CONTINUE = 0xC0502100, 0xC0182101, 80, 1
 
 
-def program(*, counted: bool) -> bytes:
-    """The filter as ``struct sock_filter`` after each other. ``counted``: a cgroup counts all memory of the sandbox."""
+def program(*, counted: bool, asking: bool = False) -> bytes:
+    """The filter as ``struct sock_filter`` after each other. ``counted``: a cgroup counts all memory of the sandbox.
+    ``asking``: who wants a session of its own waits for ``decide``."""
     lines: list[tuple[int, int, int, int]] = [(_LOAD, 0, 0, _ARCH)]
     for arch in (_X86_64, _AARCH64, _I386):
         section = _section(arch, counted)
+        if asking:
+            section[1:1] = [(_EQUAL, 0, 1, _SETSID[arch]), (_RETURN, 0, 0, _ASK)]
         lines += [(_EQUAL, 0, len(section), arch), *section]
     lines.append((_RETURN, 0, 0, _ALLOW))
     return b"".join(struct.pack("=HBBI", *line) for line in lines)
@@ -81,3 +94,29 @@ def install(program_: bytes) -> bool:
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         return False
     return bool(libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(given), 0, 0) == 0)
+
+
+def install_asking(program_: bytes) -> int:
+    """``install`` for a program that asks: a descriptor that can be read when somebody waits for ``decide``. This
+    process must not ask itself. -1, and nothing installed, where the kernel has no such filters (before Linux 5.5), or
+    one that stands around this machine asks already."""
+    number = _SECCOMP.get(os.uname().machine)
+    release = [int(part) if part.isdigit() else 0 for part in os.uname().release.split("-")[0].split(".")[:2]]
+    libc = ctypes.CDLL(None, use_errno=True)
+    given = _Program(len(program_) // 8, program_)
+    if number is None or release < [5, 5] or libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        return -1
+    return int(libc.syscall(number, _SET_MODE_FILTER, _NEW_LISTENER, ctypes.byref(given)))
+
+
+def decide(listener: int, allowed: "Callable[[int], bool]") -> None:
+    """Answer one process that waits for its session (``SECCOMP_RET_USER_NOTIF``): the call goes on where ``allowed``
+    says so of its number, or else fails with EPERM."""
+    request = bytearray(_REQUEST_BYTES)
+    try:
+        fcntl.ioctl(listener, _RECEIVE, request)
+        number, process = struct.unpack_from("=QI", request)
+        verdict = (0, _CONTINUE) if allowed(process) else (-errno.EPERM, 0)
+        fcntl.ioctl(listener, _SEND, struct.pack("=QqiI", number, 0, *verdict))
+    except FileNotFoundError:  # it has died, or was interrupted and asks again
+        return

@@ -29,6 +29,7 @@ if MYPY:
 STDOUT, STDERR = 0, 1
 _OOM_SCORE = 1000
 _FILTER = filter.program(counted=False)
+_ASKING = filter.program(counted=False, asking=True)
 LATE_SECONDS = 1.2
 """How long past a deadline a leader may be silent before the sandbox is given up."""
 
@@ -47,7 +48,8 @@ class BwrapLeader(Leader):
 
     def settle(self) -> dict[str, str]:
         resource.setrlimit(resource.RLIMIT_DATA, (self.limits["data"], self.limits["data"]))
-        filter.install(_FILTER)
+        if self.listener < 0:
+            filter.install(_FILTER)
         processes.step_back(_OOM_SCORE)
         environment: dict[str, str] = self.request["env"]
         return environment
@@ -56,6 +58,10 @@ class BwrapLeader(Leader):
         """Run the command, write the reply, then stay as the reaper of what it left behind."""
         signal.signal(signal.SIGTERM, self._cancel)
         began = time.monotonic()
+        # On this process, not in the command's own, which could not pass the descriptor on.
+        self.listener = filter.install_asking(_ASKING)
+        if self.listener >= 0:
+            self.selector.register(self.listener, selectors.EVENT_READ, self._decide)
         code, timed_out, survivors = self.lead()
         header = {
             "id": self.request["id"],
@@ -71,6 +77,10 @@ class BwrapLeader(Leader):
         self.room, self.streams = dict.fromkeys(self.outputs, 0), {}
         while self.reap():  # keeps draining: a process left behind must not die of a closed pipe
             self.turn(None)
+
+    def _decide(self, listener: int) -> None:
+        # The command itself always: else a crowd would keep every later one from starting.
+        filter.decide(listener, lambda process: process == self.main or processes.may_have_session())
 
     def _cancel(self, number: int, place: object) -> None:
         self.cancelled = True

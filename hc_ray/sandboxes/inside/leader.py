@@ -57,12 +57,12 @@ class Leader:
         """Run the command: its exit code (None past its deadline), whether its time was up, and how many processes
         survived that."""
         processes.adopt_orphans()
-        self.waker, signalled = os.pipe()
-        os.set_blocking(self.waker, False)
+        waker, signalled = os.pipe()
+        os.set_blocking(waker, False)
         os.set_blocking(signalled, False)
         signal.set_wakeup_fd(signalled, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda number, place: None)
-        self.selector.register(self.waker, selectors.EVENT_READ)
+        self.selector.register(waker, selectors.EVENT_READ, self._wake)
         deadline = time.monotonic() + self.request["timeout"]
         self.main = self._start()
         self.started()
@@ -82,15 +82,15 @@ class Leader:
             self._become(theirs)
         for used in theirs:
             os.close(used)
-        self.feed, *outputs = (end[1] for end in ends)
+        feed, *outputs = (end[1] for end in ends)
         self.outputs = tuple(outputs)
         for end in self.outputs:
             self.room[end] = self.limit
             os.set_blocking(end, False)
-            self.selector.register(end, selectors.EVENT_READ)
+            self.selector.register(end, selectors.EVENT_READ, self._read)
         if self.stdin:
-            os.set_blocking(self.feed, False)
-            self.selector.register(self.feed, selectors.EVENT_WRITE)
+            os.set_blocking(feed, False)
+            self.selector.register(feed, selectors.EVENT_WRITE, self._write)
         return pid
 
     def _become(self, ends: list[int]) -> None:
@@ -136,16 +136,14 @@ class Leader:
         return any(key.fd in self.outputs for key in self.selector.get_map().values())
 
     def turn(self, timeout: float | None) -> bool:
-        """Move what can be moved; True if output came."""
+        """Move what can be moved, by what each descriptor was registered with; True if output came."""
         moved = False
         for key, _ in self.selector.select(timeout):
-            if key.fd == self.waker:
-                os.read(self.waker, processes.CHUNK)
-            elif key.fd in self.outputs:
-                moved |= self._read(key.fd)
-            else:
-                self._write()
+            moved |= bool(key.data(key.fd))
         return moved
+
+    def _wake(self, end: int) -> None:
+        os.read(end, processes.CHUNK)
 
     def _read(self, end: int) -> bool:
         try:
@@ -162,16 +160,16 @@ class Leader:
             self.take(end, kept)
         return True
 
-    def _write(self) -> None:
+    def _write(self, feed: int) -> None:
         try:
-            self.stdin = self.stdin[os.write(self.feed, self.stdin[: processes.CHUNK]) :]
+            self.stdin = self.stdin[os.write(feed, self.stdin[: processes.CHUNK]) :]
         except BlockingIOError:
             return
         except BrokenPipeError:
             self.stdin = self.stdin[:0]
         if not self.stdin:
-            self.selector.unregister(self.feed)
-            os.close(self.feed)
+            self.selector.unregister(feed)
+            os.close(feed)
 
     def reap(self) -> bool:
         """Collect the dead; True while anything lives."""

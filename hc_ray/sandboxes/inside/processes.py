@@ -7,7 +7,7 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 CHUNK = 1 << 16
 """Bytes that are moved at once."""
@@ -16,6 +16,9 @@ NICE = 5
 """Added to what a command starts with (in bubblewrap its actor's, in Docker 0): a third of the share of a processor,
 where the kernel weighs single processes. A smaller share would not help: an engine that takes everything waits for the
 tests that it holds up, and beside other programs nothing here would come to an end (docs/results.md)."""
+SESSIONS = 16
+"""Of one bubblewrap sandbox. Where the kernel shares the processors out by sessions, each gets as much as all of hc-ray
+with its engine; the first is the sandbox's own, and each command has one."""
 _CROWD = 40
 """Processes of one command beyond which they are not stopped one by one. (Two commands of one sandbox that both have a
 crowd at their deadlines could stop each other: the host then ends the sandbox.)"""
@@ -59,18 +62,11 @@ def descendants(root: int) -> list[int]:
     lives as long as another of its threads does."""
     children: dict[int, list[int]] = {}
     dead = set()
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:
-                fields = file.read().rpartition(b")")[2].split()
-        except OSError:
-            continue
+    for number, fields in _all():
         state, parent, threads = fields[0], int(fields[1]), int(fields[17])
-        children.setdefault(parent, []).append(int(name))
+        children.setdefault(parent, []).append(number)
         if state == b"X" or (state == b"Z" and threads <= 1):
-            dead.add(int(name))
+            dead.add(number)
     found: list[int] = []
     front = [root]
     while front:
@@ -78,6 +74,22 @@ def descendants(root: int) -> list[int]:
         found += below
         front += below
     return [process for process in found if process not in dead]
+
+
+def may_have_session() -> bool:
+    """Whether this sandbox has room for one session more."""
+    return len({fields[3] for _, fields in _all()}) < SESSIONS
+
+
+def _all() -> Iterator[tuple[int, list[bytes]]]:
+    """Every process that is seen from here: its number, and what ``/proc/PID/stat`` says from its state on."""
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    yield int(name), file.read().rpartition(b")")[2].split()
+            except OSError:
+                continue
 
 
 def reap() -> tuple[dict[int, int], bool]:
