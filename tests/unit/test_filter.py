@@ -16,7 +16,7 @@ X86_64, AARCH64, I386 = 0xC000003E, 0xC00000B7, 0x40000003
 
 
 def verdict(arch, number, first=0, *, counted=False, asking=False):
-    """What the program answers to one call: 0 where it passes, ``ASKED`` where somebody decides, or the error number."""
+    """What the program answers to one call: 0 where it passes, ``ASKED`` where it waits, else the error number."""
     text = filter.program(counted=counted, asking=asking)
     lines = [struct.unpack_from("=HBBI", text, at) for at in range(0, len(text), 8)]
     seen = {0: number, 4: arch, 16: first}

@@ -74,8 +74,8 @@ class Leader:
         return code if code is None or code >= 0 else 128 - code, timed_out, survivors
 
     def _start(self) -> int:
-        feed = os.pipe() if self.stdin else (os.open("/dev/null", os.O_RDONLY), -1)
-        ends = (feed, *(os.pipe()[::-1] for _ in range(2)))
+        given = os.pipe() if self.stdin else (os.open("/dev/null", os.O_RDONLY), -1)
+        ends = (given, *(os.pipe()[::-1] for _ in range(2)))
         theirs = [end[0] for end in ends]
         pid = os.fork()
         if pid == 0:
