@@ -1,5 +1,6 @@
-"""Tasks of the starter dataset, in every sandbox that takes them: the reference passes, doing nothing fails. The
-demo's tasks, of every kind, each time (every second one in Docker); all of them as a proof, since they take minutes."""
+"""Tasks of the starter dataset: the reference passes, doing nothing fails. All in bubblewrap and every second one in
+Docker, of every kind and image, since the sandboxes differ and not the tests. The demo's tasks are tried each time, the
+others as a proof, since they take minutes."""
 
 import asyncio
 import shutil
@@ -49,6 +50,6 @@ async def test_for_every_starter_task_the_reference_passes_and_an_untouched_work
     assert dataset.refused == () and len(asked) >= 8
     async with closing(backend, folder / "public") as place:
         assert [task.name for task in asked if place.refuses(task) is not None] == []
-        tried = asked[::2] if tag and backend == "docker" else asked
+        tried = asked[::2] if backend == "docker" else asked
         found = await asyncio.gather(*(verdicts(task, place) for task in tried))
     assert [one for one in found if one[1:] != (True, "agrees", False)] == []

@@ -48,11 +48,25 @@ import time
 for _ in range(20):
     if fork() == 0:
         while True:
-            os.setsid()
+            try: os.setsid()
+            except OSError: pass
             if fork(): os._exit(0)
 time.sleep(600)
 """
 )
+SESSION_STORM = (
+    _STUBBORN
+    + """
+import time
+for _ in range(50):
+    if fork() == 0:
+        while True:
+            try: os.setsid()
+            except OSError: pass
+time.sleep(600)
+"""
+)
+"""In bubblewrap each call waits for the leader of the command (``sandboxes.inside.filter``)."""
 ENDLESS_OUTPUT = """
 import os
 block = b'x' * 65536
@@ -65,6 +79,7 @@ ENDLESS = {
     "fork bomb of sessions": SESSION_BOMB,
     "daemon that ignores signals": DAEMON,
     "processes that hop to new numbers": HOPPER,
+    "sessions asked for without end": SESSION_STORM,
     "endless output": ENDLESS_OUTPUT,
 }
 """Attacks on time: nothing but the deadline ends them."""

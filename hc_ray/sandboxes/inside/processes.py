@@ -20,8 +20,8 @@ SESSIONS = 16
 """Of one bubblewrap sandbox. Where the kernel shares the processors out by sessions, each gets as much as all of hc-ray
 with its engine; the first is the sandbox's own, and each command has one."""
 _CROWD = 40
-"""Processes of one command beyond which they are not stopped one by one. (Two commands of one sandbox that both have a
-crowd at their deadlines could stop each other: the host then ends the sandbox.)"""
+"""Processes of a sandbox beyond which those of a command are not stopped one by one. (Two commands that both end in a
+crowd could stop each other: the host then ends the sandbox.)"""
 
 
 def prctl(option: int, value: "int | bytes") -> None:
@@ -111,24 +111,13 @@ def write_all(file: int, data: bytes) -> None:
         rest = rest[os.write(file, rest) :]
 
 
-def kill_below(seconds: float, reap: Callable[[], object]) -> int:
-    """End everything below this process; how many are left after ``seconds``. ``reap`` collects the dead.
-
-    All are stopped before any is killed, since what is stopped forks no more. A crowd is stopped by stopping the whole
-    namespace, in one call that no fork outruns; whoever does not hang on this process goes on afterwards."""
+def kill_below(seconds: float, reap: Callable[[], object], *, alone: bool = True) -> int:
+    """End everything below this process; how many are left after ``seconds``. ``reap`` collects the dead. ``alone``:
+    all that can be seen belongs to this sandbox."""
     until = time.monotonic() + seconds
     while True:
-        stopped: set[int] = set()
-        crowd = False
-        while time.monotonic() < until:
-            found = descendants(os.getpid())
-            if stopped.issuperset(found):
-                break
-            crowd = crowd or len(found) > _CROWD
-            for process in [-1] if crowd else found:
-                _signal(process, signal.SIGSTOP)
-            stopped.update(found)
-        for process in descendants(os.getpid()):
+        below, crowd = _stop_below(until, alone)
+        for process in below:
             _signal(process, signal.SIGKILL)
         if crowd:
             _signal(-1, signal.SIGCONT)
@@ -137,6 +126,25 @@ def kill_below(seconds: float, reap: Callable[[], object]) -> int:
         left = len(descendants(os.getpid()))
         if left == 0 or time.monotonic() >= until:
             return left
+
+
+def _stop_below(until: float, alone: bool) -> tuple[list[int], bool]:
+    """Stop everything below this process before any is killed, since what is stopped forks no more. A crowd is stopped
+    with the whole namespace, in one call that no fork outruns: the second answer says so, and whoever does not hang on
+    this process is to go on afterwards. Where that may be, a crowd is seen by its names alone, since it leaves so
+    little of a core that to read of each whose it is takes seconds."""
+    stopped: set[int] = set()
+    while True:
+        crowd = alone and sum(map(str.isdigit, os.listdir("/proc"))) > _CROWD
+        found = [] if crowd else descendants(os.getpid())
+        if crowd or len(found) > _CROWD:
+            _signal(-1, signal.SIGSTOP)
+            return descendants(os.getpid()), True
+        if stopped.issuperset(found) or time.monotonic() >= until:
+            return found, False
+        for process in found:
+            _signal(process, signal.SIGSTOP)
+        stopped.update(found)
 
 
 def _signal(process: int, number: int) -> None:

@@ -120,7 +120,7 @@ class Turns:
                 child.communicate(self.data, timeout=timeout)
                 code = child.returncode if child.returncode >= 0 else 128 - child.returncode
             except subprocess.TimeoutExpired:
-                processes.kill_below(2.0, child.poll)
+                processes.kill_below(2.0, child.poll, alone=False)
             except OSError as error:
                 code = 127
                 err.write(f"hc: {error}\n".encode())
