@@ -77,18 +77,17 @@ def _figures(
         for what, seconds in account["waited"].items():
             waited[what] += seconds
     speed = speeds.get(name) or next((known for label, known in speeds.items() if name.startswith(f"{label} ")), None)
+    begun_prompts, begun = _begun(later, accounts[-1]["at"])
+    prompts = total["prompt_tokens"] - total["cached_tokens"] + begun_prompts
+    answers = total["completion_tokens"] + begun
     use = None
     if speed and total["seconds"]:
-        prompts = (total["prompt_tokens"] - total["cached_tokens"]) / (
-            speed["prompt_tokens_per_second"] or float("inf")
-        )
-        begun_prompts, begun = _begun(later, accounts[-1]["at"])
-        prompts += begun_prompts / (speed["prompt_tokens_per_second"] or float("inf"))
-        answers = (total["completion_tokens"] + begun) / speed["completion_tokens_per_second"]
-        use = (answers + prompts) / total["seconds"]
+        took = prompts / (speed["prompt_tokens_per_second"] or float("inf"))
+        use = (answers / speed["completion_tokens_per_second"] + took) / total["seconds"]
     slots = total["slot_seconds"] or 1.0
     return {
-        "engine": name, "slots": accounts[-1]["slots"], "seconds": total["seconds"],
+        "engine": name, "slots": accounts[-1]["slots"], "seconds": total["seconds"], "whole": not later,
+        "prompt_rate": prompts / (total["seconds"] or 1.0), "completion_rate": answers / (total["seconds"] or 1.0),
         **{key: int(total[key]) for key in _COUNTS}, "speed": speed, "use": use, "busy": total["busy"] / slots,
         "queued": total["queued"] / total["seconds"] if total["seconds"] else 0.0,
         "waited": {what: seconds / slots for what, seconds in sorted(waited.items(), key=lambda one: -one[1])},
@@ -153,18 +152,20 @@ def engine_lines(found: Mapping[str, Any]) -> list[str]:
         waits = ", ".join(
             f"{share:.0%} {WAITED.get(what, what)}" for what, share in one["waited"].items() if share > 0.005
         )
-        rate = one["completion_tokens"] / one["seconds"] if one["seconds"] else 0.0
-        cached = f", {one['cached_tokens']:,} cached" if one["cached_tokens"] else ""
+        span = f"{one['seconds']:.0f} s"
+        if not one["whole"]:
+            span = f"the {span} until fewer trials remained than slots"
+        cached = f", {one['cached_tokens']:,} prompt tokens cached" if one["cached_tokens"] else ""
         lines.append(
-            f"{one['engine']}: {use}. {one['requests']:,} requests, {rate:.0f} answer tokens/s, "
-            f"{one['prompt_tokens']:,} prompt tokens{cached}. "
-            f"Its {one['slots']} slots were busy {one['busy']:.0%} of the time"
+            f"{one['engine']}: {use}. In {span}: {one['requests']:,} answers, and with those under way "
+            f"{one['completion_rate']:.0f} answer tokens/s and {one['prompt_rate']:.0f} prompt tokens/s"
+            f"{cached}. Its {one['slots']} slots were busy {one['busy']:.0%} of the time"
             + (f"; free ones waited for: {waits}" if waits else "")
             + (f". {one['queued']:.1f} requests queued on average." if one["queued"] >= 0.05 else ".")
         )
     if processors := found["processors"]:
         kinds = ", ".join(f"{kind} {cores:.2f}" for kind, cores in processors["used"].items() if cores >= 0.005)
-        lines.append(f"Cores in use, of {processors['cores']} on the driver's machine: {kinds}; "
+        lines.append(f"Cores in use over the whole sweep, of {processors['cores']} on the driver's machine: {kinds}; "
                      f"hc-ray itself {processors['own']:.2f}.")  # fmt: skip
     return lines
 

@@ -31,7 +31,9 @@ def test_use_is_tokens_over_the_knees_but_for_the_end_with_fewer_trials_than_slo
     (one,) = found["engines"]
     assert one["use"] == pytest.approx((1000 / 100 + 800 / 200) / 20)
     assert (one["busy"], one["waited"]) == (0.75, {"sandbox": 0.25})
-    assert "use 0.70 of 100 answer tokens/s" in engine_lines(found)[0]
+    assert (
+        "use 0.70 of 100 answer tokens/s" in engine_lines(found)[0] and "In 20 s: 18 answers" in engine_lines(found)[0]
+    )
     ends = [{"type": "trial_complete", "trial": f"t{n}", "at": 10.0 + n} for n in range(3)]
     idle = account(60.0, completion_tokens=0, busy=0.0, waited={"trials": 20.0})
     found = engine_use(stored(account(10.0), *ends, idle), {"planned_trials": 3, "speeds": {}})
@@ -45,6 +47,9 @@ def test_what_was_begun_of_answers_that_came_after_the_window_counts_in_part():
     assert found is not None
     # Of 16 s that ended at 16.0 ten lay before 10.0; the other answer was begun at 10.0.
     assert found["engines"][0]["use"] == pytest.approx(((500 + 250) / 100 + (400 + 125) / 200) / 10)
+    # What is told beside the use comes to the use.
+    told = "In the 10 s until fewer trials remained than slots: 9 answers, and with those under way 75 answer tokens/s"
+    assert f"{told} and 52 prompt tokens/s, 200 prompt tokens cached. Its" in engine_lines(found)[0]
 
 
 def test_without_a_measured_speed_the_use_is_unknown_and_the_time_of_hc_ray_itself_is_told_apart():
