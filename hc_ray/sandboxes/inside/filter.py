@@ -49,7 +49,8 @@ _NUMBER, _ARCH, _FIRST = 0, 4, 16
 _ALLOW, _ASK, _REFUSE = 0x7FFF0000, 0x7FC00000, 0x00050000
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _MODE_FILTER = 38, 22, 2
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
-_SET_MODE_FILTER, _NEW_LISTENER = 1, 1 << 3
+_SET_MODE_FILTER, _NEW_LISTENER, _WAIT_KILLABLE = 1, 1 << 3, 1 << 5
+"""The last, since Linux 5.19: a signal does not interrupt a call that is being decided."""
 _RECEIVE, _SEND, _REQUEST_BYTES, _CONTINUE = 0xC0502100, 0xC0182101, 80, 1
 
 
@@ -106,7 +107,8 @@ def install_asking(program_: bytes) -> int:
     given = _Program(len(program_) // 8, program_)
     if number is None or release < [5, 5] or libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         return -1
-    return int(libc.syscall(number, _SET_MODE_FILTER, _NEW_LISTENER, ctypes.byref(given)))
+    flags = _NEW_LISTENER | (_WAIT_KILLABLE if release >= [5, 19] else 0)
+    return int(libc.syscall(number, _SET_MODE_FILTER, flags, ctypes.byref(given)))
 
 
 def decide(listener: int, allowed: "Callable[[int], bool]") -> None:
