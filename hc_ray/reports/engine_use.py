@@ -80,16 +80,16 @@ def _figures(
     begun_prompts, begun = _begun(later, accounts[-1]["at"])
     prompts = total["prompt_tokens"] - total["cached_tokens"] + begun_prompts
     answers = total["completion_tokens"] + begun
-    use = None
+    use, seconds = None, total["seconds"] or 1.0
     if speed and total["seconds"]:
         took = prompts / (speed["prompt_tokens_per_second"] or float("inf"))
-        use = (answers / speed["completion_tokens_per_second"] + took) / total["seconds"]
+        use = (answers / speed["completion_tokens_per_second"] + took) / seconds
     slots = total["slot_seconds"] or 1.0
     return {
         "engine": name, "slots": accounts[-1]["slots"], "seconds": total["seconds"], "whole": not later,
-        "prompt_rate": prompts / (total["seconds"] or 1.0), "completion_rate": answers / (total["seconds"] or 1.0),
+        "prompt_rate": prompts / seconds, "completion_rate": answers / seconds,
         **{key: int(total[key]) for key in _COUNTS}, "speed": speed, "use": use, "busy": total["busy"] / slots,
-        "queued": total["queued"] / total["seconds"] if total["seconds"] else 0.0,
+        "queued": total["queued"] / seconds,
         "waited": {what: seconds / slots for what, seconds in sorted(waited.items(), key=lambda one: -one[1])},
     }  # fmt: skip
 

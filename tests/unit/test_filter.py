@@ -83,6 +83,21 @@ def test_who_asks_gets_what_is_decided_and_only_one_filter_of_a_process_asks():
     assert told.stdout.split() == ["-1", "0", "1"], told.stderr
 
 
+def test_an_answer_that_a_signal_interrupts_is_sent_again_and_who_has_died_is_passed_over(monkeypatch):
+    ends = [None, InterruptedError, InterruptedError, None]
+
+    def ioctl(listener, call, data):
+        if end := ends.pop(0):
+            raise end
+
+    monkeypatch.setattr(filter.fcntl, "ioctl", ioctl)
+    filter.decide(3, lambda process: True)
+    assert ends == []
+    for ends in ([FileNotFoundError], [InterruptedError], [None, FileNotFoundError]):
+        filter.decide(3, lambda process: True)
+        assert ends == []
+
+
 def test_a_kernel_that_cannot_let_a_call_go_on_is_not_asked(monkeypatch):
     machine = os.uname().machine
     monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine=machine, release="5.4.0-216-generic"))

@@ -5,7 +5,6 @@ bwrap, reads what comes back and lives as long. If this process dies, the kernel
 
 import json
 import os
-import platform
 import select
 import signal
 import subprocess
@@ -22,6 +21,7 @@ from hc_ray.sandboxes.bwrap.binary import LentUser, as_user
 from hc_ray.sandboxes.bwrap.command import Layout, Limits, argv
 from hc_ray.sandboxes.descriptors import write_all
 from hc_ray.sandboxes.inside.frames import frame, take_frame
+from hc_ray.sandboxes.inside.processes import kernel_release
 
 START_SECONDS = 30.0
 DEATH_SECONDS = 10.0
@@ -231,8 +231,7 @@ def _answer(future: Future[Reply | None], reply: Reply | None) -> None:
 def process_limit(limits: Limits) -> int:
     """RLIMIT_NPROC of a sandbox. Since Linux 5.14 it counts the processes of the sandbox's own user namespace; before,
     all of the user's on the machine, so that a normal user's own processes have to be added."""
-    release = [int(part) if part.isdigit() else 0 for part in platform.release().split("-")[0].split(".")[:2]]
-    if os.geteuid() == 0 or release >= [5, 14]:
+    if os.geteuid() == 0 or kernel_release() >= (5, 14):
         return limits.processes
     own = 0
     for folder in Path("/proc").glob("[0-9]*"):

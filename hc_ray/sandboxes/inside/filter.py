@@ -11,6 +11,8 @@ import fcntl
 import os
 import struct
 
+from hc_ray.sandboxes.inside import processes
+
 MYPY = False
 if MYPY:
     from collections.abc import Callable
@@ -102,12 +104,12 @@ def install_asking(program_: bytes) -> int:
     process must not ask itself. -1, and nothing installed, where the kernel has no such filters (before Linux 5.5), or
     one that stands around this machine asks already."""
     number = _SECCOMP.get(os.uname().machine)
-    release = [int(part) if part.isdigit() else 0 for part in os.uname().release.split("-")[0].split(".")[:2]]
+    release = processes.kernel_release()
     libc = ctypes.CDLL(None, use_errno=True)
     given = _Program(len(program_) // 8, program_)
-    if number is None or release < [5, 5] or libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+    if number is None or release < (5, 5) or libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         return -1
-    flags = _NEW_LISTENER | (_WAIT_KILLABLE if release >= [5, 19] else 0)
+    flags = _NEW_LISTENER | (_WAIT_KILLABLE if release >= (5, 19) else 0)
     return int(libc.syscall(number, _SET_MODE_FILTER, flags, ctypes.byref(given)))
 
 
@@ -117,8 +119,15 @@ def decide(listener: int, allowed: "Callable[[int], bool]") -> None:
     request = bytearray(_REQUEST_BYTES)
     try:
         fcntl.ioctl(listener, _RECEIVE, request)
-        number, process = struct.unpack_from("=QI", request)
-        verdict = (0, _CONTINUE) if allowed(process) else (-errno.EPERM, 0)
-        fcntl.ioctl(listener, _SEND, struct.pack("=QqiI", number, 0, *verdict))
-    except FileNotFoundError:  # it has died, or was interrupted and asks again
+    except (FileNotFoundError, InterruptedError):  # it has died, or can be read once more
+        return
+    number, process = struct.unpack_from("=QI", request)
+    verdict = (0, _CONTINUE) if allowed(process) else (-errno.EPERM, 0)
+    while True:
+        try:
+            fcntl.ioctl(listener, _SEND, struct.pack("=QqiI", number, 0, *verdict))
+        except InterruptedError:  # by a signal while another process was asking: this one still waits
+            continue
+        except FileNotFoundError:  # it has died, or was interrupted and asks again
+            return
         return

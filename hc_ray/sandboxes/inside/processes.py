@@ -28,6 +28,12 @@ def prctl(option: int, value: "int | bytes") -> None:
     ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
+def kernel_release() -> tuple[int, int]:
+    """The first two numbers of this machine's kernel."""
+    first, second, *_ = *os.uname().release.split("-")[0].split("."), "0"
+    return int(first), int(second) if second.isdigit() else 0
+
+
 def adopt_orphans() -> None:
     """From now on whatever is started below this process hangs on it, whatever double forks it hides behind."""
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
