@@ -13,6 +13,8 @@ the speed of ``PLAYED``. What is measured is whether trials, sandboxes and gradi
     scripts/bench engine-use -o runs/use --against runs/before
     scripts/bench engine-use -o runs/beside-two --busy 2 --against runs/use
     scripts/bench engine-use -o runs/deep --layers 4
+    scripts/bench engine-use -o runs/apart --engine '{threads: 4}'
+    scripts/bench engine-use -o runs/server --engine '{base_url: "http://127.0.0.1:8000/v1", model: mine}'
 """
 
 import argparse
@@ -27,6 +29,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 from unittest import mock
+
+import yaml
 
 from hc_ray.domain.config import EngineConfig, SweepConfig
 from hc_ray.domain.prompt import Completion, Prompt
@@ -50,9 +54,10 @@ _ENGINE = EngineConfig(kind="scripted", script="tests.fakes.plays_mistakes:good"
                        parallel=PLAYED.knee)  # fmt: skip
 
 
-def engine_of(layers: int) -> EngineConfig:
-    """The demo's engine, or one whose model has so many times the layers, which is made once."""
-    plain = EngineConfig()
+def engine_of(layers: int, given: str) -> EngineConfig:
+    """The demo's engine with what is ``given`` of it as YAML, or one whose model has so many times the layers, which
+    is made once."""
+    plain = EngineConfig.model_validate(yaml.safe_load(given))
     if layers == 1:
         return plain
     entry = catalogue()[plain.model]
@@ -61,7 +66,7 @@ def engine_of(layers: int) -> EngineConfig:
         deepen(entry.path, part := path.with_suffix(".part"), layers)
         part.replace(path)
     save_profile(resolve(str(path)), entry.profile)
-    return EngineConfig(model=str(path))
+    return plain.model_copy(update={"model": str(path)})
 
 
 def config_of(given: argparse.Namespace, engine: EngineConfig) -> SweepConfig:
@@ -130,10 +135,11 @@ def main() -> None:
     parser.add_argument("--ray", action="store_true", help="real actors, instead of one process")
     parser.add_argument("--busy", type=int, default=0, help="neighbours that each keep a processor busy")
     parser.add_argument("--layers", type=int, choices=range(1, 9), default=1, help="times the model's own")
+    parser.add_argument("--engine", default="{}", help="settings of the engine, as YAML: '{threads: 4}'")
     parser.add_argument("--against", action="append", default=[], metavar="DIR")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    engine = _ENGINE if given.played else engine_of(given.layers)
+    engine = _ENGINE if given.played else engine_of(given.layers, given.engine)
     if given.played:
         given.dataset = str(configs_dir() / "tasks" / "terminal")
         os.environ["HC_PLAYED_DATASET"] = given.dataset

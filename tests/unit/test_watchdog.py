@@ -23,6 +23,8 @@ from hc_ray.sandboxes.tripwire import (
     TASKS_STEP,
     Signs,
     Tripwire,
+    available_memory,
+    tasks,
 )
 
 ROOM = 1 << 40
@@ -50,10 +52,31 @@ def test_the_wire_is_pulled_by_each_step_that_is_taken_and_by_nothing_else(free,
     assert not wire.look().any
     setattr(free, what, getattr(free, what) + step)
     pulled = wire.look()
-    assert getattr(pulled, sign) and pulled.any and sum(pulled.model_dump().values()) == 1
+    assert getattr(pulled, sign) and pulled.any and sum(pulled) == 1
     assert not wire.look().any
     setattr(free, what, getattr(free, what) - 2 * step)
     assert not wire.look().any, "what is given back pulls nothing"
+
+
+def test_a_wire_for_the_disk_alone_is_pulled_by_neither_memory_nor_processes(free):
+    wire = Tripwire(Path("/"), disk_alone=True)
+    wire.look()
+    free.memory, free.tasks = 0, 100 + 2 * TASKS_STEP
+    assert not any(wire.look())
+    free.disk = DISK_FLOOR // 2
+    assert wire.look() == Signs(disk=True, disk_short=True)
+
+
+@pytest.mark.parametrize("figure", [available_memory, tasks])
+def test_what_the_kernel_says_is_read_anew_each_time(figure):
+    before, taken, done = figure(), [], threading.Event()
+    try:
+        while figure() == before and len(taken) < 100:
+            taken.append((os.urandom(1 << 20), thread := threading.Thread(target=done.wait)))
+            thread.start()
+        assert len(taken) < 100
+    finally:
+        done.set()
 
 
 def test_a_machine_that_runs_short_is_told_while_something_is_taken_and_a_missing_folder_pulls_no_wire(free, tmp_path):

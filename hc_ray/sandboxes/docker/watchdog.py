@@ -43,7 +43,7 @@ class DiskWatchdog:
             try:
                 if wire is None:
                     self._root = Path(str(self._ground.facts().get("DockerRootDir") or "/"))
-                    wire = Tripwire(self._root)
+                    wire = Tripwire(self._root, disk_alone=True)
                 signs, now = wire.look(), time.monotonic()
                 urgent = signs.disk or signs.paths
                 if now < ended + (took if urgent else max(self._seconds, PATIENCE * took)):
