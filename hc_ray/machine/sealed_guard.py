@@ -148,17 +148,22 @@ class _Guarded:
         """The files under the root, looked up again for a file that changed since: to get another name changes it."""
         if changed > self._looked - 1.0:
             self._looked = time.time()
-            files = (Path(folder, name) for folder, _, names in os.walk(self._root) for name in names)
             with _looking:
-                self._files = frozenset((found.st_dev, found.st_ino) for found in map(_stat, files) if found)
+                self._files = frozenset(_several_names(self._root))
         return self._files
 
 
-def _stat(path: Path) -> os.stat_result | None:
-    try:
-        return path.stat(follow_symlinks=False)
-    except OSError:
-        return None
+def _several_names(root: Path) -> Iterator[tuple[int, int]]:
+    """Device and inode of each file below a folder that has another name somewhere."""
+    folders = [str(root)]
+    while folders:
+        with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):  # it may be removed meanwhile; those beside it count still
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+                    elif (found := entry.stat(follow_symlinks=False)).st_nlink > 1:
+                        yield found.st_dev, found.st_ino
 
 
 def _target(descriptor: int) -> str:
