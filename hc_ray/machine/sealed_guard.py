@@ -8,6 +8,7 @@ io_uring). It makes an honest mistake loud."""
 import contextlib
 import functools
 import os
+import re
 import stat
 import sys
 import threading
@@ -34,7 +35,11 @@ _PATHS = {
     "ctypes.dlopen": 1,
 }
 """Audit events whose first arguments are paths, and how many."""
+_O_PATH: int = getattr(os, "O_PATH", 0)
+"""Opens a name without what lies there: that neither waits nor needs a right to read. Linux only."""
 _PROGRAMS = frozenset({"subprocess.Popen", "os.exec", "os.posix_spawn", "os.spawn", "os.system"})
+_OF_PROCESSES = re.compile(r"/proc/[0-9]+/(stat|smaps_rollup)").fullmatch
+"""What the kernel writes of a process is no file of anybody's; watchdogs read it thousands of times a second."""
 _SAYS = "a process that is no verifier tried to open sealed tests or solutions"
 _here = threading.local()
 _looking = threading.Lock()
@@ -85,9 +90,11 @@ def install(sealed_root: Path) -> None:
             return
         if getattr(_here, "open", False):
             return
-        # What the guard itself looks up must not come back here.
-        with door():
-            sealed = guarded.any_of(arguments[:count]) if count else guarded.named_in(arguments)
+        _here.open = True  # what the guard itself looks up must not come back here
+        try:
+            sealed = guarded.any_of(event, arguments) if count else guarded.named_in(arguments)
+        finally:
+            _here.open = False
         if sealed:
             raise LeakError(_SAYS)
 
@@ -104,8 +111,9 @@ class _Guarded:
         self._looked = 0.0
         self._files: frozenset[tuple[int, int]] = frozenset()
 
-    def any_of(self, arguments: tuple[Any, ...]) -> bool:
-        return any(self._holds(one) for one in arguments)
+    def any_of(self, event: str, arguments: tuple[Any, ...]) -> bool:
+        follows_no_link = event == "open" and bool((arguments[2] or 0) & os.O_NOFOLLOW)
+        return any(self._holds(path, folder, follows_no_link) for path, folder in _named(event, arguments))
 
     def named_in(self, arguments: tuple[Any, ...]) -> bool:
         """Whether a command line names the root."""
@@ -113,7 +121,7 @@ class _Guarded:
         texts = [os.fsdecode(word) for word in words if isinstance(word, str | bytes | os.PathLike)]
         return any(prefix in f"{text}/" for text in texts for prefix in self._prefixes)
 
-    def _holds(self, argument: Any) -> bool:
+    def _holds(self, argument: Any, folder: int | None, follows_no_link: bool) -> bool:
         if isinstance(argument, int) and not isinstance(argument, bool):
             return argument >= 0 and self._below(_target(argument))
         if not isinstance(argument, str | bytes | os.PathLike):
@@ -121,26 +129,38 @@ class _Guarded:
         path = os.fsdecode(argument)
         if path.startswith("file:"):  # SQLite's way to name a file
             path = path.removeprefix("file:").partition("?")[0]
-        if path.startswith("/"):
-            places = [path]
-        elif (folder := getattr(_here, "folder", None)) is not None:
-            places = [f"{_target(folder)}/{path}"]
-        else:
-            places = [os.path.abspath(path), *_relative_to_descriptors(path)]  # noqa: PTH100
-        return any(
-            self._below(place) or self._below(os.path.realpath(place)) or self._linked(place) for place in places
-        )
+        if _OF_PROCESSES(path):
+            return False
+        if folder is not None and follows_no_link and "/" not in path:
+            # Two calls of the system instead of four: a thread that makes one gives way to others, and waits for them.
+            return self._below(f"{_target(folder)}/{path}") or self._linked(_state(path, folder))
+        if folder is not None or path.startswith("/"):
+            return self._leads_in(path, folder)
+        places = [os.path.abspath(path), *_relative_to_descriptors(path)]  # noqa: PTH100
+        return any(self._leads_in(place, None) for place in places)
+
+    def _leads_in(self, path: str, folder: int | None) -> bool:
+        """Whether a path, all links followed, ends below the root, or at a file that has another name there."""
+        if folder is None and self._below(path):
+            return True
+        try:
+            place = os.open(path, _O_PATH | os.O_CLOEXEC, dir_fd=folder) if _O_PATH else -1
+        except (OSError, ValueError):
+            return self._below(_where_missing(path, folder))
+        if not _O_PATH:
+            real = os.path.realpath(path if folder is None else f"{_target(folder)}/{path}")
+            return self._below(real) or self._linked(_state(real, None))
+        try:
+            return self._below(_target(place)) or self._linked(os.fstat(place))
+        finally:
+            os.close(place)
 
     def _below(self, path: str) -> bool:
         return f"{path}/".startswith(self._prefixes)
 
-    def _linked(self, path: str) -> bool:
+    def _linked(self, found: os.stat_result | None) -> bool:
         """Whether a file with several names has one under the root."""
-        try:
-            found = os.stat(path)  # noqa: PTH116 (on every open: pathlib is slow)
-        except (OSError, ValueError):
-            return False
-        if found.st_nlink < 2 or not stat.S_ISREG(found.st_mode):
+        if found is None or found.st_nlink < 2 or not stat.S_ISREG(found.st_mode):
             return False
         return (found.st_dev, found.st_ino) in self._inodes(found.st_ctime)
 
@@ -151,6 +171,42 @@ class _Guarded:
             with _looking:
                 self._files = frozenset(_several_names(self._root))
         return self._files
+
+
+def _named(event: str, arguments: tuple[Any, ...]) -> list[tuple[Any, int | None]]:
+    """The paths of an event, each with the open folder that it is relative to, where that is known."""
+    folder = getattr(_here, "folder", None)
+    if event in ("os.rename", "os.link"):
+        return [(path, at if at >= 0 else folder) for path, at in zip(arguments[:2], arguments[2:], strict=True)]
+    if event == "os.symlink":
+        text, link, at = arguments
+        at = at if at >= 0 else folder
+        return [(os.path.join(os.path.dirname(os.fsdecode(link)), os.fsdecode(text)), at), (link, at)]  # noqa: PTH118, PTH120
+    return [(path, folder) for path in arguments[: _PATHS[event]]]
+
+
+def _where_missing(path: str, folder: int | None) -> str:
+    """Where a path leads at which nothing can be opened: where a file of that name would be made."""
+    head, name = os.path.split(path)
+    with contextlib.suppress(OSError, ValueError):
+        try:
+            os.stat(path, dir_fd=folder, follow_symlinks=False)  # noqa: PTH116
+        except FileNotFoundError:
+            place = os.open(head or ".", _O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+            try:
+                return f"{_target(place)}/{name}"
+            finally:
+                os.close(place)
+    with contextlib.suppress(ValueError):  # no path has a zero byte
+        return os.path.realpath(path if folder is None else f"{_target(folder)}/{path}")
+    return ""
+
+
+def _state(path: str, folder: int | None) -> os.stat_result | None:
+    try:
+        return os.stat(path, dir_fd=folder, follow_symlinks=False)  # noqa: PTH116
+    except (OSError, ValueError):
+        return None
 
 
 def _several_names(root: Path) -> Iterator[tuple[int, int]]:

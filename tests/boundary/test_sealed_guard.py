@@ -23,8 +23,23 @@ WAYS = {
     "relative to a folder that is named": AT.format("sealed/test.sh", "root"),
     "by a link in a folder that is named": AT.format("symbolic", "root"),
     "by a hard link in a folder that is named": AT.format("hard", "root"),
+    "by a hard link in a folder that is named, without following links":
+        AT.format("hard", "root").replace("0, dir", "os.O_NOFOLLOW, dir"),
+    "by its own name in its folder, without following links":
+        AT.format("test.sh", "root / 'folder'").replace("0, dir", "os.O_NOFOLLOW, dir"),
     "by a folder that is a link, in a folder that is named": AT.format("folder/test.sh", "root"),
     "relative to another folder than the one that was named": AT.format("sealed-not", "root") + "\n" + ELSEWHERE,
+    "by a link to nowhere yet": "open(root / 'dangling', 'w')",
+    "by a new name": "open(sealed / 'new', 'w')",
+    "by a new name through a folder that is a link": "open(root / 'folder' / 'new', 'w')",
+    "by a new name in a folder that is named": AT.format("new", "sealed").replace("0, dir", "os.O_CREAT, dir"),
+    "by a link that is made to it": "os.symlink(sealed / 'test.sh', root / 'made')",
+    "by a relative link that is made to it": "os.symlink('../sealed/test.sh', root / 'other' / 'made')",
+    "by a link that is made in an open folder": "os.symlink('sealed/test.sh', 'made', dir_fd=os.open(root, 0))",
+    "by moving it out of an open folder":
+        "os.rename('test.sh', 'moved', src_dir_fd=os.open(root / 'folder', os.O_PATH), dst_dir_fd=os.open(root, 0))",
+    "by linking to it from an open folder":
+        "os.chdir('/'); os.link('sealed/test.sh', 'named', src_dir_fd=os.open(root, 0), dst_dir_fd=os.open(root, 0))",
     "by a descriptor that was inherited": "open('/proc/self/fd/%d' % inherited)",
     "as a descriptor that was inherited": "open(inherited)",
     "by writing over it": "open(sealed / 'test.sh', 'w')",
@@ -61,12 +76,24 @@ folder = os.open(root, 0)
 while time.monotonic() < until: os.close(os.open('sealed-not', 0, dir_fd=folder))
 thread.join()
 """
+MOVE = """
+os.chdir(root); os.mkdir('from'); os.mkdir('to'); open('from/one', 'w').close()
+os.rename('one', 'two', src_dir_fd=os.open('from', 0), dst_dir_fd=os.open('to', 0)); assert os.path.exists('to/two')
+"""
 FREE = {"a neighbour of the sealed root": "open(root / 'sealed-not')", "a file with two names": "open(root / 'twin')",
         "a relative path": "os.chdir(root); open('sealed-not')",
         "a relative path beside open folders": "os.chdir('/'); os.open('sealed-not', 0, dir_fd=os.open(root, 0))",
         "a relative path that an open sealed folder lacks": LACKING,
         "a relative path while another thread looks the sealed files up": RACE,
         "a relative path in a folder that is named": AT.format("sealed-not", "root"),
+        "a new name": "open(root / 'new', 'w')",
+        "a new name in a folder that is named": AT.format("new", "root").replace("0, dir", "os.O_CREAT, dir"),
+        "a link whose text reads as a sealed path from elsewhere":
+            "os.chdir(root); os.symlink('sealed/test.sh', root / 'other' / 'text')",
+        "moving from one open folder to another": MOVE,
+        "a pipe that nobody writes to": "os.mkfifo(root / 'pipe'); os.close(os.open(root / 'pipe', os.O_NONBLOCK))",
+        "what is not there": "assert not raised(FileNotFoundError, open, root / 'none' / 'none')",
+        "what no path is": "assert not raised(ValueError, open, str(root) + chr(0))",
         "a program": "subprocess.run(['true', str(root)], check=True)",
         "what goes through the door": "with guard.door(): open(sealed / 'test.sh')"}  # fmt: skip
 PROBE = """
@@ -77,6 +104,12 @@ from hc_ray.domain.errors import LeakError
 root, inherited, ways = Path(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3])
 sealed = root / "sealed"
 guard.install(sealed)
+def raised(fault, call, *given):
+    try:
+        call(*given)
+    except fault:
+        return None
+    return "nothing"
 said = {}
 for name, code in ways.items():
     pid = os.fork()
@@ -106,6 +139,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     (root / "sealed-not").write_text("free")
     (root / "symbolic").symlink_to("sealed/test.sh")
     (root / "folder").symlink_to("sealed")
+    (root / "dangling").symlink_to("sealed/none")
     os.link(sealed / "test.sh", root / "hard")
     os.link(root / "sealed-not", root / "twin")
     with (sealed / "test.sh").open() as held:

@@ -2,6 +2,7 @@
 
 import fcntl
 import importlib.util
+import itertools
 import os
 import pwd
 import shutil
@@ -27,6 +28,7 @@ print("hello")
 """
 USERS = range(62_000, 64_000)
 """Users that sandboxes of a root process run as: one each, so that process limits and files are apart."""
+_TURNS = itertools.count(os.getpid())
 
 
 @dataclass
@@ -50,7 +52,9 @@ def lend_user() -> LentUser | None:
         return None
     folder = data_root() / "users"
     folder.mkdir(parents=True, exist_ok=True)
-    for uid in USERS:
+    # Each turn begins after the last one's: whoever has hundreds of sandboxes open need not try all their users again.
+    first = next(_TURNS) % len(USERS)
+    for uid in (*USERS[first:], *USERS[:first]):
         lock = os.open(folder / str(uid), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
