@@ -190,7 +190,7 @@ def _where_missing(path: str, folder: int | None) -> str:
     head, name = os.path.split(path)
     with contextlib.suppress(OSError, ValueError):
         try:
-            os.stat(path, dir_fd=folder, follow_symlinks=False)  # noqa: PTH116
+            os.stat(path, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
             place = os.open(head or ".", _O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
             try:
@@ -204,7 +204,7 @@ def _where_missing(path: str, folder: int | None) -> str:
 
 def _state(path: str, folder: int | None) -> os.stat_result | None:
     try:
-        return os.stat(path, dir_fd=folder, follow_symlinks=False)  # noqa: PTH116
+        return os.stat(path, dir_fd=folder, follow_symlinks=False)
     except (OSError, ValueError):
         return None
 

@@ -6,8 +6,21 @@ import pytest
 
 from tests.fakes.processes import ran
 
-AT = "name, folder = '{}', os.open({}, 0)\nwith guard.relative_to(folder): os.open(name, 0, dir_fd=folder)"
+
+def at(name: str, folder: str, flags: str = "0") -> str:
+    """The code that opens a name relative to a folder that it names."""
+    return f"folder = os.open({folder}, 0)\nwith guard.relative_to(folder): os.open('{name}', {flags}, dir_fd=folder)"
+
+
 ELSEWHERE = "os.chdir(root); open('sealed/test.sh')"
+MOVED = """
+folder, target = os.open(root / 'folder', os.O_PATH), os.open(root, 0)
+os.rename('test.sh', 'moved', src_dir_fd=folder, dst_dir_fd=target)
+"""
+NAMED = """
+os.chdir('/')
+os.link('sealed/test.sh', 'named', src_dir_fd=os.open(root, 0), dst_dir_fd=os.open(root, 0))
+"""
 WAYS = {
     "by its path": "open(sealed / 'test.sh')",
     "as bytes": "open(os.fsencode(sealed / 'test.sh'), 'rb')",
@@ -20,26 +33,22 @@ WAYS = {
     "by a hard link made later": "subprocess.run(['ln', 'x', 'y'], cwd=root); open(root / 'hard')",
     "by os.open": "os.open(sealed / 'test.sh', os.O_RDONLY)",
     "relative to a folder that is open": "os.open('sealed/test.sh', os.O_RDONLY, dir_fd=os.open(root, os.O_RDONLY))",
-    "relative to a folder that is named": AT.format("sealed/test.sh", "root"),
-    "by a link in a folder that is named": AT.format("symbolic", "root"),
-    "by a hard link in a folder that is named": AT.format("hard", "root"),
-    "by a hard link in a folder that is named, without following links":
-        AT.format("hard", "root").replace("0, dir", "os.O_NOFOLLOW, dir"),
-    "by its own name in its folder, without following links":
-        AT.format("test.sh", "root / 'folder'").replace("0, dir", "os.O_NOFOLLOW, dir"),
-    "by a folder that is a link, in a folder that is named": AT.format("folder/test.sh", "root"),
-    "relative to another folder than the one that was named": AT.format("sealed-not", "root") + "\n" + ELSEWHERE,
+    "relative to a folder that is named": at("sealed/test.sh", "root"),
+    "by a link in a folder that is named": at("symbolic", "root"),
+    "by a hard link in a folder that is named": at("hard", "root"),
+    "by a hard link in a folder that is named, without following links": at("hard", "root", "os.O_NOFOLLOW"),
+    "by its own name in its folder, without following links": at("test.sh", "root / 'folder'", "os.O_NOFOLLOW"),
+    "by a folder that is a link, in a folder that is named": at("folder/test.sh", "root"),
+    "relative to another folder than the one that was named": at("sealed-not", "root") + "\n" + ELSEWHERE,
     "by a link to nowhere yet": "open(root / 'dangling', 'w')",
     "by a new name": "open(sealed / 'new', 'w')",
     "by a new name through a folder that is a link": "open(root / 'folder' / 'new', 'w')",
-    "by a new name in a folder that is named": AT.format("new", "sealed").replace("0, dir", "os.O_CREAT, dir"),
+    "by a new name in a folder that is named": at("new", "sealed", "os.O_CREAT"),
     "by a link that is made to it": "os.symlink(sealed / 'test.sh', root / 'made')",
     "by a relative link that is made to it": "os.symlink('../sealed/test.sh', root / 'other' / 'made')",
     "by a link that is made in an open folder": "os.symlink('sealed/test.sh', 'made', dir_fd=os.open(root, 0))",
-    "by moving it out of an open folder":
-        "os.rename('test.sh', 'moved', src_dir_fd=os.open(root / 'folder', os.O_PATH), dst_dir_fd=os.open(root, 0))",
-    "by linking to it from an open folder":
-        "os.chdir('/'); os.link('sealed/test.sh', 'named', src_dir_fd=os.open(root, 0), dst_dir_fd=os.open(root, 0))",
+    "by moving it out of an open folder": MOVED,
+    "by linking to it from an open folder": NAMED,
     "by a descriptor that was inherited": "open('/proc/self/fd/%d' % inherited)",
     "as a descriptor that was inherited": "open(inherited)",
     "by writing over it": "open(sealed / 'test.sh', 'w')",
@@ -85,9 +94,9 @@ FREE = {"a neighbour of the sealed root": "open(root / 'sealed-not')", "a file w
         "a relative path beside open folders": "os.chdir('/'); os.open('sealed-not', 0, dir_fd=os.open(root, 0))",
         "a relative path that an open sealed folder lacks": LACKING,
         "a relative path while another thread looks the sealed files up": RACE,
-        "a relative path in a folder that is named": AT.format("sealed-not", "root"),
+        "a relative path in a folder that is named": at("sealed-not", "root"),
         "a new name": "open(root / 'new', 'w')",
-        "a new name in a folder that is named": AT.format("new", "root").replace("0, dir", "os.O_CREAT, dir"),
+        "a new name in a folder that is named": at("new", "root", "os.O_CREAT"),
         "a link whose text reads as a sealed path from elsewhere":
             "os.chdir(root); os.symlink('sealed/test.sh', root / 'other' / 'text')",
         "moving from one open folder to another": MOVE,
