@@ -112,7 +112,8 @@ class _Guarded:
         self._files: frozenset[tuple[int, int]] = frozenset()
 
     def any_of(self, event: str, arguments: tuple[Any, ...]) -> bool:
-        follows_no_link = event == "open" and bool((arguments[2] or 0) & os.O_NOFOLLOW)
+        flags = arguments[2] if event == "open" and len(arguments) > 2 else 0
+        follows_no_link = bool((flags or 0) & os.O_NOFOLLOW)
         return any(self._holds(path, folder, follows_no_link) for path, folder in _named(event, arguments))
 
     def named_in(self, arguments: tuple[Any, ...]) -> bool:

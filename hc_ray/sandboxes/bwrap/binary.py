@@ -2,9 +2,9 @@
 
 import fcntl
 import importlib.util
-import itertools
 import os
 import pwd
+import secrets
 import shutil
 import subprocess
 import tempfile
@@ -28,7 +28,6 @@ print("hello")
 """
 USERS = range(62_000, 64_000)
 """Users that sandboxes of a root process run as: one each, so that process limits and files are apart."""
-_TURNS = itertools.count(os.getpid())
 
 
 @dataclass
@@ -52,8 +51,9 @@ def lend_user() -> LentUser | None:
         return None
     folder = data_root() / "users"
     folder.mkdir(parents=True, exist_ok=True)
-    # Each turn begins after the last one's: whoever has hundreds of sandboxes open need not try all their users again.
-    first = next(_TURNS) % len(USERS)
+    # By lot: whoever has hundreds of sandboxes open need not try all their users again, and a sandbox, which can read
+    # its user's number, learns nothing of how many others were opened before it.
+    first = secrets.randbelow(len(USERS))
     for uid in (*USERS[first:], *USERS[:first]):
         lock = os.open(folder / str(uid), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
