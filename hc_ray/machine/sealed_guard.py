@@ -108,13 +108,13 @@ class _Guarded:
         named = {str(root.absolute()), os.path.realpath(root)}
         self._prefixes = tuple(name.rstrip("/") + "/" for name in sorted(named))
         self._root = root
-        self._looked = 0.0
-        self._files: frozenset[tuple[int, int]] = frozenset()
+        self._known: tuple[float, frozenset[tuple[int, int]]] = (0.0, frozenset())
+        """When the files below the root were last looked up, and which they are."""
 
     def any_of(self, event: str, arguments: tuple[Any, ...]) -> bool:
         flags = arguments[2] if event == "open" and len(arguments) > 2 else 0
-        follows_no_link = bool((flags or 0) & os.O_NOFOLLOW)
-        return any(self._holds(path, folder, follows_no_link) for path, folder in _named(event, arguments))
+        direct = isinstance(flags, int) and bool(flags & os.O_NOFOLLOW)
+        return any(self._holds(event, path, folder, direct) for path, folder in _named(event, arguments))
 
     def named_in(self, arguments: tuple[Any, ...]) -> bool:
         """Whether a command line names the root."""
@@ -122,7 +122,8 @@ class _Guarded:
         texts = [os.fsdecode(word) for word in words if isinstance(word, str | bytes | os.PathLike)]
         return any(prefix in f"{text}/" for text in texts for prefix in self._prefixes)
 
-    def _holds(self, argument: Any, folder: int | None, follows_no_link: bool) -> bool:
+    def _holds(self, event: str, argument: Any, folder: int | None, direct: bool) -> bool:
+        """``folder``: the open one that a relative path is relative to. ``direct``: no link at its end is followed."""
         if isinstance(argument, int) and not isinstance(argument, bool):
             return argument >= 0 and self._below(_target(argument))
         if not isinstance(argument, str | bytes | os.PathLike):
@@ -132,29 +133,36 @@ class _Guarded:
             path = path.removeprefix("file:").partition("?")[0]
         if _OF_PROCESSES(path):
             return False
-        if folder is not None and follows_no_link and "/" not in path:
-            # Two calls of the system instead of four: a thread that makes one gives way to others, and waits for them.
-            return self._below(f"{_target(folder)}/{path}") or self._linked(_state(path, folder))
-        if folder is not None or path.startswith("/"):
-            return self._leads_in(path, folder)
-        places = [os.path.abspath(path), *_relative_to_descriptors(path)]  # noqa: PTH100
-        return any(self._leads_in(place, None) for place in places)
+        if folder is not None and direct and "/" not in path:
+            # Two calls of the system instead of five: a thread that makes one gives way to others, and waits for them.
+            return self._below(_text(path, folder)) or self._linked(_state(path, folder))
+        if self._leads_in(path, folder):
+            return True
+        if event != "open" or folder is not None or path.startswith("/"):
+            return False
+        return any(self._leads_in(place, None) for place in _relative_to_descriptors(path))
 
     def _leads_in(self, path: str, folder: int | None) -> bool:
-        """Whether a path, all links followed, ends below the root, or at a file that has another name there."""
-        if folder is None and self._below(path):
+        """Whether a path lies below the root, or leads there by links, or to a file that has another name there."""
+        text = _text(path, folder)
+        if self._below(text):
             return True
+        real, found = "", None
         try:
-            place = os.open(path, _O_PATH | os.O_CLOEXEC, dir_fd=folder) if _O_PATH else -1
-        except (OSError, ValueError):
+            if _O_PATH:
+                place = os.open(path, _O_PATH | os.O_CLOEXEC, dir_fd=folder)
+                try:
+                    real, found = _target(place), os.fstat(place)
+                finally:
+                    os.close(place)
+        except FileNotFoundError:
             return self._below(_where_missing(path, folder))
-        if not _O_PATH:
-            real = os.path.realpath(path if folder is None else f"{_target(folder)}/{path}")
-            return self._below(real) or self._linked(_state(real, None))
-        try:
-            return self._below(_target(place)) or self._linked(os.fstat(place))
-        finally:
-            os.close(place)
+        except (OSError, ValueError):
+            real = ""
+        if not real:  # the kernel does not say
+            real = _by_parts(text)
+            found = _state(real, None)
+        return self._below(real) or self._linked(found)
 
     def _below(self, path: str) -> bool:
         return f"{path}/".startswith(self._prefixes)
@@ -167,27 +175,44 @@ class _Guarded:
 
     def _inodes(self, changed: float) -> frozenset[tuple[int, int]]:
         """The files under the root, looked up again for a file that changed since: to get another name changes it."""
-        if changed > self._looked - 1.0:
-            self._looked = time.time()
+        looked, files = self._known
+        if changed > looked - 1.0:
+            now = time.time()
             with _looking:
-                self._files = frozenset(_several_names(self._root))
-        return self._files
+                files = frozenset(_files_below(self._root))
+            self._known = now, files  # both at once: another thread that sees the time must find the files
+        return files
 
 
 def _named(event: str, arguments: tuple[Any, ...]) -> list[tuple[Any, int | None]]:
-    """The paths of an event, each with the open folder that it is relative to, where that is known."""
-    folder = getattr(_here, "folder", None)
+    """The paths of an event, each with the open folder that it is relative to; None is where this process works."""
+    if event == "open":  # alone does not say which folder was given
+        return [(arguments[0], getattr(_here, "folder", None))]
+    folders = [at if isinstance(at, int) and at >= 0 else None for at in arguments[2:4]] + [None, None]
     if event in ("os.rename", "os.link"):
-        return [(path, at if at >= 0 else folder) for path, at in zip(arguments[:2], arguments[2:], strict=True)]
+        return list(zip(arguments[:2], folders, strict=False))
     if event == "os.symlink":
-        text, link, at = arguments
-        at = at if at >= 0 else folder
-        return [(os.path.join(os.path.dirname(os.fsdecode(link)), os.fsdecode(text)), at), (link, at)]  # noqa: PTH118, PTH120
-    return [(path, folder) for path in arguments[: _PATHS[event]]]
+        text, link = arguments[:2]
+        if isinstance(text, str | bytes | os.PathLike) and isinstance(link, str | bytes | os.PathLike):
+            text = os.path.join(os.path.dirname(os.fsdecode(link)), os.fsdecode(text))  # noqa: PTH118, PTH120
+        return [(text, folders[0]), (link, folders[0])]
+    return [(path, None) for path in arguments[: _PATHS[event]]]
+
+
+def _text(path: str, folder: int | None) -> str:
+    """A path as it reads from the root of the file system, no link followed."""
+    if path.startswith("/"):
+        return path
+    if folder is not None:
+        return f"{_target(folder).rstrip('/')}/{path}"
+    try:
+        return f"{os.getcwd().rstrip('/')}/{path}"  # noqa: PTH109
+    except OSError:  # it was removed
+        return path
 
 
 def _where_missing(path: str, folder: int | None) -> str:
-    """Where a path leads at which nothing can be opened: where a file of that name would be made."""
+    """Where a path leads at which nothing lies: where a file of that name would be made."""
     head, name = os.path.split(path)
     with contextlib.suppress(OSError, ValueError):
         try:
@@ -195,12 +220,17 @@ def _where_missing(path: str, folder: int | None) -> str:
         except FileNotFoundError:
             place = os.open(head or ".", _O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
             try:
-                return f"{_target(place)}/{name}"
+                return f"{_target(place).rstrip('/')}/{name}"
             finally:
                 os.close(place)
-    with contextlib.suppress(ValueError):  # no path has a zero byte
-        return os.path.realpath(path if folder is None else f"{_target(folder)}/{path}")
-    return ""
+    return _by_parts(_text(path, folder))  # a link to nowhere, or a folder that is missing, too
+
+
+def _by_parts(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):  # no path has a zero byte
+        return ""
 
 
 def _state(path: str, folder: int | None) -> os.stat_result | None:
@@ -210,8 +240,8 @@ def _state(path: str, folder: int | None) -> os.stat_result | None:
         return None
 
 
-def _several_names(root: Path) -> Iterator[tuple[int, int]]:
-    """Device and inode of each file below a folder that has another name somewhere."""
+def _files_below(root: Path) -> Iterator[tuple[int, int]]:
+    """Device and inode of each file below a folder."""
     folders = [str(root)]
     while folders:
         with contextlib.suppress(OSError), os.scandir(folders.pop()) as entries:
@@ -219,7 +249,8 @@ def _several_names(root: Path) -> Iterator[tuple[int, int]]:
                 with contextlib.suppress(OSError):  # it may be removed meanwhile; those beside it count still
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(entry.path)
-                    elif (found := entry.stat(follow_symlinks=False)).st_nlink > 1:
+                    else:
+                        found = entry.stat(follow_symlinks=False)
                         yield found.st_dev, found.st_ino
 
 

@@ -111,7 +111,7 @@ def fault_of_disk(disk: Path, written: Callable[[], Iterable[Path]]) -> str | No
 def available_memory() -> int:
     """Bytes that programs can still take before this machine runs out; much where the kernel does not say."""
     try:
-        lines = os.pread(_kept_open("/proc/meminfo"), 4096, 0).splitlines()
+        lines = _told("/proc/meminfo").splitlines()
         return next(int(line.split()[1]) << 10 for line in lines if line.startswith(b"MemAvailable:"))
     except (OSError, ValueError, StopIteration):
         return 1 << 60
@@ -120,9 +120,17 @@ def available_memory() -> int:
 def tasks() -> int:
     """Processes and threads of this machine; none where the kernel does not say."""
     try:
-        return int(os.pread(_kept_open("/proc/loadavg"), 200, 0).split()[3].partition(b"/")[2])
+        return int(_told("/proc/loadavg").split()[3].partition(b"/")[2])
     except (OSError, ValueError, IndexError):
         return 0
+
+
+def _told(path: str) -> bytes:
+    try:
+        return os.pread(_kept_open(path), 4096, 0)
+    except OSError:  # somebody closed what was not theirs
+        _kept_open.cache_clear()
+        return os.pread(_kept_open(path), 4096, 0)
 
 
 @functools.cache

@@ -21,6 +21,26 @@ NAMED = """
 os.chdir('/')
 os.link('sealed/test.sh', 'named', src_dir_fd=os.open(root, 0), dst_dir_fd=os.open(root, 0))
 """
+FULL = """
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir('/proc/self/fd')) - 1, 64))
+os.truncate(root / 'hard', 0)
+"""
+LATE = """
+import time
+open(root / 'twin').close()
+subprocess.run(['ln', 'sealed/data.db', 'late'], cwd=root)
+time.sleep(1.1)
+open(root / 'late')
+"""
+OUT = """
+folder = os.open(root, 0)
+os.rename('sealed/out', 'o', src_dir_fd=folder, dst_dir_fd=folder)
+"""
+HERE = """
+os.chdir(root)
+with guard.relative_to(os.open('/', 0)): os.rename('sealed/test.sh', 'moved')
+"""
 WAYS = {
     "by its path": "open(sealed / 'test.sh')",
     "as bytes": "open(os.fsencode(sealed / 'test.sh'), 'rb')",
@@ -49,6 +69,13 @@ WAYS = {
     "by a link that is made in an open folder": "os.symlink('sealed/test.sh', 'made', dir_fd=os.open(root, 0))",
     "by moving it out of an open folder": MOVED,
     "by linking to it from an open folder": NAMED,
+    "by a sealed link that leads out": OUT,
+    "by a sealed link that leads out, in a folder that is named": at("sealed/out", "root"),
+    "by its path, while a folder is named": "with guard.relative_to(os.open('/', 0)): open(sealed / 'out')",
+    "by a relative path through a link and up again": "os.chdir(root); open('deep/../test.sh')",
+    "by moving it, relative to where one works, while a folder is named": HERE,
+    "by a hard link where no more can be opened": FULL,
+    "by a hard link of a file that got it while others looked": LATE,
     "by a descriptor that was inherited": "open('/proc/self/fd/%d' % inherited)",
     "as a descriptor that was inherited": "open(inherited)",
     "by writing over it": "open(sealed / 'test.sh', 'w')",
@@ -89,6 +116,10 @@ MOVE = """
 os.chdir(root); os.mkdir('from'); os.mkdir('to'); open('from/one', 'w').close()
 os.rename('one', 'two', src_dir_fd=os.open('from', 0), dst_dir_fd=os.open('to', 0)); assert os.path.exists('to/two')
 """
+GONE = """
+os.mkdir(root / 'gone'); os.chdir(root / 'gone'); os.rmdir(root / 'gone')
+assert not raised(FileNotFoundError, open, 'any')
+"""
 FREE = {"a neighbour of the sealed root": "open(root / 'sealed-not')", "a file with two names": "open(root / 'twin')",
         "a relative path": "os.chdir(root); open('sealed-not')",
         "a relative path beside open folders": "os.chdir('/'); os.open('sealed-not', 0, dir_fd=os.open(root, 0))",
@@ -101,6 +132,8 @@ FREE = {"a neighbour of the sealed root": "open(root / 'sealed-not')", "a file w
             "os.chdir(root); os.symlink('sealed/test.sh', root / 'other' / 'text')",
         "moving from one open folder to another": MOVE,
         "a pipe that nobody writes to": "os.mkfifo(root / 'pipe'); os.close(os.open(root / 'pipe', os.O_NONBLOCK))",
+        "an event of somebody's own": "[sys.audit(name, 'a', 'b') for name in ('os.rename', 'os.symlink', 'open')]",
+        "a relative path where one's folder was removed": GONE,
         "what is not there": "assert not raised(FileNotFoundError, open, root / 'none' / 'none')",
         "what no path is": "assert not raised(ValueError, open, str(root) + chr(0))",
         "a program": "subprocess.run(['true', str(root)], check=True)",
@@ -149,6 +182,9 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     (root / "symbolic").symlink_to("sealed/test.sh")
     (root / "folder").symlink_to("sealed")
     (root / "dangling").symlink_to("sealed/none")
+    (sealed / "out").symlink_to("../sealed-not")
+    (sealed / "sub").mkdir()
+    (root / "deep").symlink_to("sealed/sub")
     os.link(sealed / "test.sh", root / "hard")
     os.link(root / "sealed-not", root / "twin")
     with (sealed / "test.sh").open() as held:

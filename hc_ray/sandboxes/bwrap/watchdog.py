@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 PERIOD = 1.0
 """Seconds after which all are looked at, pulled or not."""
 REST = 3.0
-"""After a look the watchdog rests for at least so many times the processor seconds that it spent: beside hundreds of
-sandboxes it takes a quarter of a core at most."""
+"""After a look the watchdog rests for so many times the processor seconds that it spent, up to ``PERIOD``: hundreds of
+sandboxes would keep it at work all the time."""
 PATIENCE = 20.0
 """A sandbox's files are measured again only after so many times what the last measurement took; once where the wire is
 pulled."""
@@ -75,7 +75,7 @@ class Watchdog:
     def _run(self) -> None:
         due = spent = 0.0
         # What it spends is counted, not what passes: a bomb that starves it must not make it look less often.
-        while not self._stopped.wait(max(TICK, REST * spent)):
+        while not self._stopped.wait(max(TICK, min(REST * spent, PERIOD))):
             began = time.thread_time()
             signs, now = self._wire.look(), time.monotonic()
             if signs.any or now >= due:
