@@ -51,8 +51,8 @@ def lend_user() -> LentUser | None:
         return None
     folder = data_root() / "users"
     folder.mkdir(parents=True, exist_ok=True)
-    # By lot: whoever has hundreds of sandboxes open need not try all their users again, and a sandbox, which can read
-    # its user's number, learns nothing of how many others were opened before it.
+    # By lot: whoever has hundreds of sandboxes open need not try all their users again, and a number says nothing of
+    # how many were opened before.
     first = secrets.randbelow(len(USERS))
     for uid in (*USERS[first:], *USERS[:first]):
         lock = os.open(folder / str(uid), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
