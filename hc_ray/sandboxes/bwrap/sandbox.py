@@ -25,7 +25,7 @@ from hc_ray.sandboxes.bwrap.box import BwrapSandbox
 from hc_ray.sandboxes.bwrap.command import Layout, Unplaceable
 from hc_ray.sandboxes.bwrap.copy import remove_tree
 from hc_ray.sandboxes.bwrap.environment import environment_fault
-from hc_ray.sandboxes.bwrap.watchdog import Watchdog, Watched
+from hc_ray.sandboxes.bwrap.watchdog import PERIOD, Watchdog, Watched
 from hc_ray.sandboxes.inside.processes import NICE
 from hc_ray.sandboxes.runner_build import ensure_runner
 from hc_ray.sandboxes.tripwire import TICK
@@ -76,8 +76,8 @@ class BwrapPlace:
         return {
             "user": "unprivileged, in namespaces of its own",
             "network": "none (namespace)",
-            "memory": f"rlimit per process, watchdog ({TICK:g} s) for the sum",
-            "disk": f"rlimit per file, watchdog ({TICK:g} s) for bytes and files",
+            "memory": f"rlimit per process, watchdog ({TICK:g} to {PERIOD:g} s) for the sum",
+            "disk": f"rlimit per file, watchdog ({TICK:g} to {PERIOD:g} s) for bytes and files",
             "pids": f"rlimit ({bwrap_command.most_processes()}"
             + ("" if os.geteuid() == 0 else "; of this user on Linux before 5.14")
             + ")",
