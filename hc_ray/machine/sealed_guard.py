@@ -155,11 +155,9 @@ class _Guarded:
                     real, found = _target(place), os.fstat(place)
                 finally:
                     os.close(place)
-        except FileNotFoundError:
-            return self._below(_where_missing(path, folder))
         except (OSError, ValueError):
             real = ""
-        if not real:  # the kernel does not say
+        if not real:  # nothing lies there yet, or the kernel does not say
             real = _by_parts(text)
             found = _state(real, None)
         return self._below(real) or self._linked(found)
@@ -187,7 +185,7 @@ class _Guarded:
 def _named(event: str, arguments: tuple[Any, ...]) -> list[tuple[Any, int | None]]:
     """The paths of an event, each with the open folder that it is relative to; None is where this process works."""
     if event == "open":  # alone does not say which folder was given
-        return [(arguments[0], getattr(_here, "folder", None))]
+        return [(path, getattr(_here, "folder", None)) for path in arguments[:1]]
     folders = [at if isinstance(at, int) and at >= 0 else None for at in arguments[2:4]] + [None, None]
     if event in ("os.rename", "os.link"):
         return list(zip(arguments[:2], folders, strict=False))
@@ -209,21 +207,6 @@ def _text(path: str, folder: int | None) -> str:
         return f"{os.getcwd().rstrip('/')}/{path}"  # noqa: PTH109
     except OSError:  # it was removed
         return path
-
-
-def _where_missing(path: str, folder: int | None) -> str:
-    """Where a path leads at which nothing lies: where a file of that name would be made."""
-    head, name = os.path.split(path)
-    with contextlib.suppress(OSError, ValueError):
-        try:
-            os.stat(path, dir_fd=folder, follow_symlinks=False)
-        except FileNotFoundError:
-            place = os.open(head or ".", _O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
-            try:
-                return f"{_target(place).rstrip('/')}/{name}"
-            finally:
-                os.close(place)
-    return _by_parts(_text(path, folder))  # a link to nowhere, or a folder that is missing, too
 
 
 def _by_parts(path: str) -> str:
