@@ -41,8 +41,8 @@ mount -t tmpfs -o mode=1777,size=1g tmpfs "$new/dev/shm"
 mkdir -p "$folder/run/sshd"
 read -r outside _ </proc/self/stat
 cd "$new"
-echo "$outside"
-set -- /usr/sbin/sshd -D -f "$folder/etc/sshd_config"
+# Said from inside the new root: whoever reads it may enter at once.
+set -- sh -c 'echo "$0"; exec "$@"' "$outside" /usr/sbin/sshd -D -f "$folder/etc/sshd_config"
 if [ "$change" = chroot ]; then # where no process may make a user namespace
     exec chroot . "$@"
 fi
