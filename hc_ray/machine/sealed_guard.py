@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hc_ray.domain.errors import LeakError
 
@@ -35,6 +35,7 @@ _PATHS = {
     "ctypes.dlopen": 1,
 }
 """Audit events whose first arguments are paths, and how many."""
+_NEW = os.O_CREAT | os.O_EXCL
 _O_PATH: int = getattr(os, "O_PATH", 0)
 """Opens a name without what lies there: that neither waits nor needs a right to read. Linux only."""
 _PROGRAMS = frozenset({"subprocess.Popen", "os.exec", "os.posix_spawn", "os.spawn", "os.system"})
@@ -112,9 +113,7 @@ class _Guarded:
         """When the files below the root were last looked up, and which they are."""
 
     def any_of(self, event: str, arguments: tuple[Any, ...]) -> bool:
-        flags = arguments[2] if event == "open" and len(arguments) > 2 else 0
-        direct = isinstance(flags, int) and bool(flags & os.O_NOFOLLOW)
-        return any(self._holds(event, path, folder, direct) for path, folder in _named(event, arguments))
+        return any(self._holds(event, named) for named in _named(event, arguments))
 
     def named_in(self, arguments: tuple[Any, ...]) -> bool:
         """Whether a command line names the root."""
@@ -122,8 +121,8 @@ class _Guarded:
         texts = [os.fsdecode(word) for word in words if isinstance(word, str | bytes | os.PathLike)]
         return any(prefix in f"{text}/" for text in texts for prefix in self._prefixes)
 
-    def _holds(self, event: str, argument: Any, folder: int | None, direct: bool) -> bool:
-        """``folder``: the open one that a relative path is relative to. ``direct``: no link at its end is followed."""
+    def _holds(self, event: str, named: "_Named") -> bool:
+        argument, folder = named.path, named.folder
         if isinstance(argument, int) and not isinstance(argument, bool):
             return argument >= 0 and self._below(_target(argument))
         if not isinstance(argument, str | bytes | os.PathLike):
@@ -133,9 +132,9 @@ class _Guarded:
             path = path.removeprefix("file:").partition("?")[0]
         if _OF_PROCESSES(path):
             return False
-        if folder is not None and direct and "/" not in path:
-            # Two calls of the system instead of five: a thread that makes one gives way to others, and waits for them.
-            return self._below(_text(path, folder)) or self._linked(_state(path, folder))
+        if folder is not None and named.itself and "/" not in path:
+            # One or two calls of the system instead of five: a thread that makes one gives way to others, and waits.
+            return self._below(_text(path, folder)) or (not named.only and self._linked(_state(path, folder)))
         if self._leads_in(path, folder):
             return True
         if event != "open" or folder is not None or path.startswith("/"):
@@ -182,19 +181,34 @@ class _Guarded:
         return files
 
 
-def _named(event: str, arguments: tuple[Any, ...]) -> list[tuple[Any, int | None]]:
-    """The paths of an event, each with the open folder that it is relative to; None is where this process works."""
+class _Named(NamedTuple):
+    """A path of an event."""
+
+    path: Any
+    folder: int | None = None
+    """The open folder that a relative path is relative to; None is where this process works."""
+    itself: bool = False
+    """What bears the name is meant, not what a link of that name leads to."""
+    only: bool = False
+    """It can be no other name of a file: a folder, or what is not there yet."""
+
+
+def _named(event: str, arguments: tuple[Any, ...]) -> list[_Named]:
+    """The paths of an event."""
     if event == "open":  # alone does not say which folder was given
-        return [(path, getattr(_here, "folder", None)) for path in arguments[:1]]
+        flags = arguments[2] if len(arguments) > 2 and isinstance(arguments[2], int) else 0
+        only = bool(flags & os.O_DIRECTORY) or flags & _NEW == _NEW
+        folder = getattr(_here, "folder", None)
+        return [_Named(path, folder, bool(flags & os.O_NOFOLLOW), only) for path in arguments[:1]]
     folders = [at if isinstance(at, int) and at >= 0 else None for at in arguments[2:4]] + [None, None]
     if event in ("os.rename", "os.link"):
-        return list(zip(arguments[:2], folders, strict=False))
+        return [_Named(path, folder) for path, folder in zip(arguments[:2], folders, strict=False)]
     if event == "os.symlink":
         text, link = arguments[:2]
         if isinstance(text, str | bytes | os.PathLike) and isinstance(link, str | bytes | os.PathLike):
             text = os.path.join(os.path.dirname(os.fsdecode(link)), os.fsdecode(text))  # noqa: PTH118, PTH120
-        return [(text, folders[0]), (link, folders[0])]
-    return [(path, None) for path in arguments[: _PATHS[event]]]
+        return [_Named(text, folders[0]), _Named(link, folders[0], itself=True, only=True)]
+    return [_Named(path) for path in arguments[: _PATHS[event]]]
 
 
 def _text(path: str, folder: int | None) -> str:

@@ -29,7 +29,8 @@ def in_an_empty_root(runner: Path, *command: str, extra: tuple[str, ...] = ()) -
     try:
         argv = [str(bwrap_binary.find_bwrap()), "--unshare-all", "--unshare-user", "--die-with-parent", "--clearenv"]
         argv += ["--ro-bind", str(runner), RUNNER_ROOT, "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", *extra]
-        return ran(*argv, "--chdir", "/tmp", "--", *command, **bwrap_binary.as_user(user))
+        started = bwrap_binary.as_user([*argv, "--chdir", "/tmp", "--", *command], user)
+        return ran(*started.pop("args"), **started)
     finally:
         if user:
             user.give_back()

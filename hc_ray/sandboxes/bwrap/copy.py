@@ -7,7 +7,6 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from hc_ray.machine.sealed_guard import relative_to
 from hc_ray.sandboxes.descriptors import FILE, FOLDER, MAX_DEPTH, content, empty, opened, unlocked, write_all
 
 
@@ -33,16 +32,22 @@ def copy_folder(source: int, target: int, user: int | None, depth: int = 0) -> N
             if stat.S_ISDIR(state.st_mode):
                 with unlocked(name, source, state) as below:
                     os.mkdir(name, 0o700, dir_fd=target)
-                    with opened(name, FOLDER, target) as made:
-                        copy_folder(below, made, user, depth + 1)
-                        _settle(made, state, user)
+                    if os.listdir(below):  # most hold nothing, and need not be opened a second time
+                        with opened(name, FOLDER, target) as made:
+                            copy_folder(below, made, user, depth + 1)
+                _own(name, target, user)
+                os.chmod(name, stat.S_IMODE(state.st_mode), dir_fd=target)  # noqa: PTH101 (a folder made here)
+                os.utime(name, ns=(state.st_atime_ns, state.st_mtime_ns), dir_fd=target)
             elif stat.S_ISLNK(state.st_mode):
-                with relative_to(target):
-                    os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
-                if user is not None:
-                    os.chown(name, user, user, dir_fd=target, follow_symlinks=False)
+                os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
+                _own(name, target, user)
             elif stat.S_ISREG(state.st_mode):
                 _copy_file(name, source, target, state, user)
+
+
+def _own(name: str, folder: int, user: int | None) -> None:
+    if user is not None:
+        os.chown(name, user, user, dir_fd=folder, follow_symlinks=False)
 
 
 def _copy_file(name: str, source: int, target: int, state: os.stat_result, user: int | None) -> None:
@@ -53,7 +58,10 @@ def _copy_file(name: str, source: int, target: int, state: os.stat_result, user:
                 _copy_data(file, made, state.st_size)
         except PermissionError:
             write_all(made, content(source, name, state, state.st_size))
-        _settle(made, state, user)
+        if user is not None:
+            os.fchown(made, user, user)
+        os.fchmod(made, stat.S_IMODE(state.st_mode))
+        os.utime(made, ns=(state.st_atime_ns, state.st_mtime_ns))
 
 
 def _copy_data(source: int, target: int, size: int) -> None:
@@ -76,10 +84,3 @@ def _copy_data(source: int, target: int, size: int) -> None:
         if at < end:
             break  # cut shorter meanwhile
     os.ftruncate(target, size)
-
-
-def _settle(made: int, state: os.stat_result, user: int | None) -> None:
-    if user is not None:
-        os.fchown(made, user, user)
-    os.fchmod(made, stat.S_IMODE(state.st_mode))
-    os.utime(made, ns=(state.st_atime_ns, state.st_mtime_ns))

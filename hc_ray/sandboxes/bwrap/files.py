@@ -13,7 +13,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hc_ray.domain.filetree import Change, Member, absolute, is_outside
-from hc_ray.machine.sealed_guard import relative_to
 from hc_ray.sandboxes.bwrap.copy import copy_folder
 from hc_ray.sandboxes.bwrap.entries import Entry, Manifest, entry_of, is_same, kind_of, member_of, stamp_of
 from hc_ray.sandboxes.descriptors import (  # fmt: skip
@@ -65,8 +64,7 @@ class RootTree:
                 raise OSError(errno.EROFS, os.strerror(errno.EROFS), member.path)
             self._clear(folder, name, keep_folder=member.kind == "folder")
             if member.kind == "link":
-                with relative_to(folder):
-                    os.symlink(member.target, name, dir_fd=folder)
+                os.symlink(member.target, name, dir_fd=folder)
                 self._own(folder, name)
             elif member.kind == "folder":
                 with suppress(FileExistsError):

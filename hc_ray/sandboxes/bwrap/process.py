@@ -140,8 +140,8 @@ class BwrapProcess:
                 command = argv(self._bwrap, self._root, self._placed, self._init, writer)
                 with self._log.open("wb") as log:
                     self._process = subprocess.Popen(
-                        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, pass_fds=[writer],
-                        bufsize=0, start_new_session=True, env={}, **as_user(self._user),
+                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, pass_fds=[writer],
+                        bufsize=0, start_new_session=True, env={}, **as_user(command, self._user),
                     )  # fmt: skip
             finally:
                 os.close(writer)
