@@ -8,7 +8,6 @@ from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.ports import Changes
 from hc_ray.domain.value import Value
 from hc_ray.sandboxes.docker import shared as docker_shared
-from hc_ray.sandboxes.docker.account import Account
 from hc_ray.sandboxes.docker.difference import Touch
 from hc_ray.sandboxes.docker.exec import HELPER
 from hc_ray.sandboxes.docker.lifecycle import Lifecycle
@@ -58,8 +57,6 @@ class Lifeline:
 
 class Living(Lifecycle):
     """Half of ``DockerSandbox``; ``ports.HandsOver`` and ``ports.Gradable`` say what each method means."""
-
-    _account: Account | None
 
     def _start_helper(self) -> socket.socket:
         """``hc_exec``, from where nothing in the sandbox can move it."""
