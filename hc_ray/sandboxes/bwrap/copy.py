@@ -8,7 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from hc_ray.machine.sealed_guard import relative_to
-from hc_ray.sandboxes.descriptors import FILE, FOLDER, MAX_DEPTH, content, empty, opened, unlocked, write_all
+from hc_ray.sandboxes.descriptors import FILE, FOLDER, MAX_DEPTH, content, empty, opened, unlocked
+from hc_ray.sandboxes.inside.processes import write_all
 
 
 def remove_tree(folder: Path) -> None:
