@@ -86,12 +86,6 @@ def read_all(file: int, limit: int) -> bytes:
     return b"".join(parts)
 
 
-def write_all(file: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(file, rest) :]
-
-
 def unlock_folder(folder: int) -> None:
     """Give this process's user its rights on an open folder of its own back, should they have been taken away."""
     if os.geteuid() == 0:

@@ -1,9 +1,8 @@
 """Builds the runner: the machine's own Python with standard library, shared libraries, loader and pytest, made once and
 mounted read-only at ``/opt/hc`` in every sandbox (``hc_ray.domain.runner_paths``).
 
-Two layers, so that a change of ``inside/`` costs a second and not ten: ``base-<hash>`` holds Python and pytest,
-``<hash>`` is a tree of hard links to it plus ``lib/hc``. Everything is byte-compiled with unchecked hashes (time stamps
-do not matter), built beside its place and renamed, and never changed afterwards."""
+What runs inside lies in its ``lib/hc``. Everything is byte-compiled with unchecked hashes (time stamps do not matter),
+built beside its place and renamed, and never changed afterwards."""
 
 import fcntl
 import hashlib
@@ -63,23 +62,20 @@ def ensure_runner() -> Path:
     root = data_root() / "runner"
     target = root / runner_digest()
     if not target.is_dir():
-        base = root / f"base-{_base_key()}"
         with one_process_at_a_time(root / ".lock"):
             for folder in (root.parent, root):
                 folder.chmod(folder.stat().st_mode | 0o555)
-            if not base.is_dir():
-                with _staged(base) as stage:
-                    _build_base(stage)
             if not target.is_dir():
                 with _staged(target) as stage:
-                    _link_tree(base, stage)
+                    _copy_python(stage)
                     _write_inside(stage)
+                    _byte_compile(stage)
     return target
 
 
 def runner_digest() -> str:
     """What tells one runner from another: this machine's Python, pytest, and the modules that run inside."""
-    digest = hashlib.sha256(_base_key().encode())
+    digest = hashlib.sha256(_python_key().encode())
     for name, source in inside_modules().items():
         digest.update(f"{name} {len(source)} ".encode() + source)
     return digest.hexdigest()[:16]
@@ -99,7 +95,7 @@ def inside_modules() -> dict[str, bytes]:
 
 
 @lru_cache(maxsize=1)
-def _base_key() -> str:
+def _python_key() -> str:
     parts = [sys.version, platform.machine(), str(base_python()), Path(__file__).read_text("utf-8")]
     parts += [f"{name} {importlib.metadata.version(name)}" for name in _DISTRIBUTIONS]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
@@ -137,14 +133,14 @@ def _staged(target: Path) -> Iterator[Path]:
             Path(folder).chmod(0o755)
             for file in files:
                 path = Path(folder) / file
-                if not path.is_symlink() and path.stat().st_nlink == 1:
+                if not path.is_symlink():
                     path.chmod(0o755 if os.access(path, os.X_OK) else 0o644)
         stage.rename(target)
     finally:
         shutil.rmtree(stage, ignore_errors=True)
 
 
-def _build_base(stage: Path) -> None:
+def _copy_python(stage: Path) -> None:
     python = base_python()
     library = f"python{sys.version_info.major}.{sys.version_info.minor}"
     stdlib = stage / "lib" / library
@@ -162,7 +158,6 @@ def _build_base(stage: Path) -> None:
     for name in ("pytest", "py.test"):
         (binaries / name).write_text(script)
         (binaries / name).chmod(0o755)
-    _byte_compile(stage, stage / "lib")
 
 
 def _copy_extensions(target: Path) -> None:
@@ -263,25 +258,15 @@ def _write_inside(stage: Path) -> None:
     folder.mkdir()
     for name, source in inside_modules().items():
         (folder / f"hc_{name}.py").write_bytes(source)
-    _byte_compile(stage, folder)
 
 
-def _byte_compile(stage: Path, folder: Path) -> None:
+def _byte_compile(stage: Path) -> None:
+    folder = stage / "lib"
     command = [sys.executable, "-I", "-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash",
                "-s", str(stage), "-p", RUNNER_ROOT, str(folder)]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
-    if not any(folder.rglob("*.pyc")) and any(folder.rglob("*.py")):
+    if not any(folder.rglob("*.pyc")):
         raise PlatformError(f"the runner could not be byte-compiled: {(done.stdout + done.stderr).strip()[:500]}")
-
-
-def _link_tree(source: Path, target: Path) -> None:
-    def link(from_path: str, to_path: str) -> None:
-        try:
-            os.link(from_path, to_path, follow_symlinks=False)
-        except OSError:  # a file system without hard links
-            shutil.copy2(from_path, to_path)
-
-    shutil.copytree(source, target, symlinks=True, copy_function=link, dirs_exist_ok=True)
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ async def test_a_token_in_the_root_of_a_sandbox_is_found(ground: Ground, figures
         sandbox = await place.create(sealed.tasks[0], "walked")
         await sandbox.put({"/srv/deep/file": token.encode()})
         looked = walk.Walk((token,), quick=True)
-        for pid in walk.descendants(sandbox.pid):  # type: ignore[attr-defined]
+        for pid in walk.descendants(sandbox.process.pid):  # type: ignore[attr-defined]
             looked.process(pid)
     figures.places_planted += 1
     figures.places_found += bool(looked.found)

@@ -120,7 +120,7 @@ async def test_no_process_of_a_sandbox_is_root_on_the_host_and_two_sandboxes_of_
         found = set()
         for folder in Path("/proc").glob("[0-9]*"):
             status = (folder / "status").read_text() if (folder / "status").exists() else ""
-            if _below(folder, box.pid):
+            if _below(folder, box.process.pid):
                 numbers = re.search(r"Uid:\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)", status)
                 found |= {int(number) for number in numbers.groups()}
                 groups = re.search(r"Groups:(.*)", status)

@@ -149,7 +149,7 @@ def test_a_process_that_is_not_the_containers_is_not_killed(monkeypatch):
 
 def played(*written):
     """Sandboxes at work whose files have so many bytes, and the watch over them with what it ended."""
-    sandboxes = [SimpleNamespace(pid=number, ended=[]) for number in range(len(written))]
+    sandboxes = [SimpleNamespace(process=SimpleNamespace(pid=number), ended=[]) for number in range(len(written))]
     watch = object.__new__(Watchdog)
     watch._sandboxes, watch._busy, watch._ending = lambda: sandboxes, set(), set()
     watch._measured = {id(one): (time.monotonic(), 1000.0, size) for one, size in zip(sandboxes, written, strict=True)}
@@ -172,7 +172,7 @@ def test_where_the_disk_runs_short_only_who_holds_much_of_it_goes(monkeypatch, w
 
 
 def test_a_crowd_of_sessions_is_a_fault_where_the_filter_could_not_refuse_them():
-    sandbox = SimpleNamespace(limits=SimpleNamespace(memory=ROOM), first=-1)
+    sandbox = SimpleNamespace(limits=SimpleNamespace(memory=ROOM), process=SimpleNamespace(first=-1))
     crowd = [Process(number, 0, session=number) for number in range(2 * SESSIONS + 1)]
     assert watchdog._process_fault(sandbox, crowd, pulled=False) == "it has more than 32 sessions"
     assert watchdog._process_fault(sandbox, crowd[1:], pulled=False) == ""

@@ -45,7 +45,7 @@ _THEIRS = frozenset(getattr(errno, name) for name in _NAMES)
 class BwrapSandbox:
     """``ports.Sandbox``. Made by ``bwrap_sandbox.BwrapPlace`` only, in a folder that it made."""
 
-    def __init__(self, place: "BwrapPlace", folder: Path, placed: Layout, task: Task) -> None:
+    def __init__(self, place: "BwrapPlace", bwrap: Path, folder: Path, placed: Layout, task: Task) -> None:
         self._place, self.folder, self._placed, self._task = place, folder, placed, task
         environment = task.environment
         storage = (environment.storage_mb or STORAGE_MB) << 20
@@ -56,7 +56,7 @@ class BwrapSandbox:
         self.tree = RootTree(folder / "root", user=user, mounts=placed.mounts, closed=bwrap_command.CLOSED)
         self.before: Manifest = {}
         self._env = bwrap_command.environment(environment.env)
-        self._process: BwrapProcess | None = None
+        self.process = BwrapProcess(bwrap, self.tree.root, placed, self.limits, self._user, folder / "start.log")
         self._closed = False
         self._closing = threading.Lock()
 
@@ -65,18 +65,8 @@ class BwrapSandbox:
         return self._task.environment.workdir
 
     @property
-    def pid(self) -> int:
-        """bwrap's process number on the host."""
-        return self._process.pid if self._process else -1
-
-    @property
     def alive(self) -> bool:
-        return self._process is not None and self._process.alive
-
-    @property
-    def first(self) -> int:
-        """The number on the host of the first process inside; -1 where there is none."""
-        return self._process.first if self._process else -1
+        return self.process.alive
 
     def open(self, fill: "BwrapSandbox | None") -> None:
         """Make the files (the task's own, or a copy of another sandbox's) and start. Blocking."""
@@ -94,10 +84,7 @@ class BwrapSandbox:
             self.before = fill.before
             if user is not None:
                 os.chown(self.tree.root, user, user)
-        self._process = BwrapProcess(
-            bwrap_binary.find_bwrap(), self.tree.root, self._placed, self.limits, self._user, self.folder / "start.log"
-        )
-        self._process.start()
+        self.process.start()
 
     async def exec(
         self,
@@ -169,8 +156,7 @@ class BwrapSandbox:
 
     def kill(self, why: str) -> None:
         """End its processes; files stay readable. Blocking."""
-        if self._process is not None:
-            self._process.kill(why)
+        self.process.kill(why)
 
     def shut(self) -> None:
         """Kill every process, remove every trace. Idempotent and blocking."""
@@ -179,8 +165,7 @@ class BwrapSandbox:
                 return
             self._closed = True
         try:
-            if self._process is not None:
-                self._process.kill("it was closed")
+            self.process.kill("it was closed")
             remove_tree(self.folder)
         finally:
             if self._user is not None:
@@ -188,9 +173,9 @@ class BwrapSandbox:
             self._place.forget(self)
 
     def _running(self) -> BwrapProcess:
-        if self._closed or self._process is None:
+        if self._closed:
             raise SandboxError("the sandbox is closed")
-        return self._process
+        return self.process
 
     async def _write(self, change: Change) -> None:
         try:

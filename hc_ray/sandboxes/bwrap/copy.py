@@ -7,7 +7,8 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from hc_ray.sandboxes.descriptors import FILE, FOLDER, MAX_DEPTH, content, empty, opened, unlocked, write_all
+from hc_ray.sandboxes.descriptors import FILE, FOLDER, MAX_DEPTH, content, empty, opened, unlocked
+from hc_ray.sandboxes.inside.processes import write_all
 
 
 def remove_tree(folder: Path) -> None:
@@ -32,11 +33,11 @@ def copy_folder(source: int, target: int, user: int | None, depth: int = 0) -> N
             if stat.S_ISDIR(state.st_mode):
                 with unlocked(name, source, state) as below:
                     os.mkdir(name, 0o700, dir_fd=target)
-                    if os.listdir(below):  # most hold nothing, and need not be opened a second time
+                    if os.listdir(below):  # noqa: PTH208 (most hold nothing, and need not be opened a second time)
                         with opened(name, FOLDER, target) as made:
                             copy_folder(below, made, user, depth + 1)
                 _own(name, target, user)
-                os.chmod(name, stat.S_IMODE(state.st_mode), dir_fd=target)  # noqa: PTH101 (a folder made here)
+                os.chmod(name, stat.S_IMODE(state.st_mode), dir_fd=target)
                 os.utime(name, ns=(state.st_atime_ns, state.st_mtime_ns), dir_fd=target)
             elif stat.S_ISLNK(state.st_mode):
                 os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)

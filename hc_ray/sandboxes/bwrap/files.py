@@ -26,8 +26,8 @@ from hc_ray.sandboxes.descriptors import (  # fmt: skip
     read_all,
     unlock_folder,
     unlocked,
-    write_all,
 )
+from hc_ray.sandboxes.inside.processes import write_all
 
 _LINKS = 40
 """Links that one path may lead through, as in Linux."""

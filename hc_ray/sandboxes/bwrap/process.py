@@ -19,9 +19,8 @@ from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.runner_paths import RUNNER_LIB
 from hc_ray.sandboxes.bwrap.binary import LentUser, as_user
 from hc_ray.sandboxes.bwrap.command import Layout, Limits, argv
-from hc_ray.sandboxes.descriptors import write_all
 from hc_ray.sandboxes.inside.frames import frame, take_frame
-from hc_ray.sandboxes.inside.processes import kernel_release
+from hc_ray.sandboxes.inside.processes import kernel_release, write_all
 
 START_SECONDS = 30.0
 DEATH_SECONDS = 10.0

@@ -107,8 +107,9 @@ class BwrapPlace:
             raise
 
     def _start(self, task: Task, name: str, placed: Layout, fill: BwrapSandbox | None) -> BwrapSandbox:
+        bwrap = bwrap_binary.find_bwrap()
         try:
-            sandbox = BwrapSandbox(self, self._folder(name), placed, task)
+            sandbox = BwrapSandbox(self, bwrap, self._folder(name), placed, task)
             with self._lock:
                 self._open.append(sandbox)
         except OSError as error:

@@ -85,22 +85,23 @@ class Watchdog:
 
     def _look(self, signs: Signs) -> None:
         sandboxes = [sandbox for sandbox in self._sandboxes() if id(sandbox) not in self._ending]
-        below = census([sandbox.pid for sandbox in sandboxes]) if sandboxes else {}
-        busy = {id(sandbox) for sandbox in sandboxes if len(below[sandbox.pid]) > 1}
+        found = census([sandbox.process.pid for sandbox in sandboxes]) if sandboxes else {}
+        below = {id(sandbox): found[sandbox.process.pid] for sandbox in sandboxes}
+        busy = {id(sandbox) for sandbox in sandboxes if len(below[id(sandbox)]) > 1}
         self._measured = {key: value for key, value in self._measured.items() if key in map(id, sandboxes)}
         victims = set[int]()
         for sandbox in sandboxes:
-            if fault := _process_fault(sandbox, below[sandbox.pid], pulled=signs.memory):
+            if fault := _process_fault(sandbox, below[id(sandbox)], pulled=signs.memory):
                 victims.add(id(sandbox))
                 self._begin_end(sandbox, fault)
         for sandbox in sandboxes:
             urgent = (signs.disk or signs.paths) and id(sandbox) in busy | self._busy
-            if id(sandbox) not in victims and (fault := self._disk_fault(sandbox, below[sandbox.pid], urgent=urgent)):
+            if id(sandbox) not in victims and (fault := self._disk_fault(sandbox, below[id(sandbox)], urgent=urgent)):
                 victims.add(id(sandbox))
                 self._begin_end(sandbox, fault)
         # Whoever holds less than a step has not taken what is short: that was somebody else on this machine.
         if signs.memory_short and not victims and busy:
-            held, _, most = max((_holds(below[one.pid]), id(one), one) for one in sandboxes)
+            held, _, most = max((_holds(below[id(one)]), id(one), one) for one in sandboxes)
             if held >= MEMORY_STEP:
                 victims.add(id(most))
                 self._begin_end(most, "this machine ran short of memory, and it held most")
@@ -156,9 +157,9 @@ def _process_fault(sandbox: Watched, processes: list[Process], *, pulled: bool) 
     total = sum(size for _, size, _ in processes)
     if total > min(_EXACT, limit):
         total = sum(proportional(pid, size) for pid, size, _ in processes)
-    if sandbox.first > 0:
+    if sandbox.process.first > 0:
         with suppress(OSError):
-            shared = os.statvfs(f"/proc/{sandbox.first}/root/dev/shm")
+            shared = os.statvfs(f"/proc/{sandbox.process.first}/root/dev/shm")
             total += (shared.f_files - shared.f_ffree) * INODE_BYTES
     if pulled and total <= limit:
         total += sockets(processes) * SOCKET_BYTES

@@ -12,31 +12,13 @@ from hc_ray.domain.task import Task
 from hc_ray.sandboxes.docker.difference import Lineage, difference
 from hc_ray.sandboxes.docker.exec import converse, removal, request
 from hc_ray.sandboxes.docker.living import Living, Ticket
-from hc_ray.sandboxes.docker.place import FORK_LABEL, Ground, working_directory
+from hc_ray.sandboxes.docker.place import FORK_LABEL, Ground
 from hc_ray.sandboxes.docker.values import Absent, DaemonRefusal, ImageFacts, Unwritable
 from hc_ray.sandboxes.docker.watchdog import check_disk
 
 
 class DockerSandbox(Living):
     """One container. ``ports.Sandbox`` says what each method means."""
-
-    def __init__(
-        self,
-        ground: Ground,
-        task: Task,
-        image: ImageFacts,
-        name: str,
-        *,
-        network: bool,
-        fork_image: str | None = None,
-        layers: int | None = None,
-        parent: Lineage | None = None,
-    ) -> None:
-        super().__init__(ground, task, image, name, network=network, fork_image=fork_image, parent=parent)
-        self._account = ground.account(task, image, task.agent_user or image.user)
-        """Whom commands run as; None for root."""
-        self._layers = image.layers if layers is None else layers
-        self._workdir = working_directory(task, image)
 
     @property
     def workdir(self) -> str:

@@ -9,7 +9,7 @@ import threading
 from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.task import Task
 from hc_ray.sandboxes.docker.difference import Lineage
-from hc_ray.sandboxes.docker.place import STORAGE_MB, Ground
+from hc_ray.sandboxes.docker.place import STORAGE_MB, Ground, working_directory
 from hc_ray.sandboxes.docker.stream import Pulse
 from hc_ray.sandboxes.docker.values import DaemonGone, DaemonRefusal, ImageFacts, Unwritable
 from hc_ray.sandboxes.docker.watchdog import end_first_process
@@ -26,16 +26,21 @@ class Lifecycle:
         name: str,
         *,
         network: bool,
-        fork_image: str | None,
-        parent: Lineage | None,
+        fork_image: str | None = None,
+        layers: int | None = None,
+        parent: Lineage | None = None,
     ) -> None:
-        """``fork_image``: the image of the container's own, a commit; None for the task's."""
+        """``fork_image``: the image of the container's own, a commit; ``layers``: how many it has. None: the task's."""
         self._ground = ground
         self._daemon = ground.daemon
         self._task = task
         self._image = image
         self._name = name
         self._network = network
+        self._account = ground.account(task, image, task.agent_user or image.user)
+        """Whom commands run as; None for root."""
+        self._workdir = working_directory(task, image)
+        self._layers = image.layers if layers is None else layers
         self._fork_image = fork_image
         self._lineage = Lineage(ground.daemon, parent, lambda path: ground.baseline(task, image).stat(path))
         self._lock = threading.Lock()

@@ -8,7 +8,6 @@ from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.ports import Changes
 from hc_ray.domain.value import Value
 from hc_ray.sandboxes.docker import shared as docker_shared
-from hc_ray.sandboxes.docker.account import Account
 from hc_ray.sandboxes.docker.difference import Touch
 from hc_ray.sandboxes.docker.exec import HELPER
 from hc_ray.sandboxes.docker.lifecycle import Lifecycle
@@ -25,7 +24,6 @@ class Ticket(Value):
     """What a verifier's place needs to take a container over."""
 
     container: str
-    place: str
     fork_image: str | None
     touched: dict[str, Touch]
     """What was touched before the container's own image was committed."""
@@ -59,8 +57,6 @@ class Lifeline:
 class Living(Lifecycle):
     """Half of ``DockerSandbox``; ``ports.HandsOver`` and ``ports.Gradable`` say what each method means."""
 
-    _account: Account | None
-
     def _start_helper(self) -> socket.socket:
         """``hc_exec``, from where nothing in the sandbox can move it."""
         if self._task.grading != "shared":
@@ -78,8 +74,7 @@ class Living(Lifecycle):
                 self._check_daemon()
                 raise Unwritable(f"a sandbox that was ended cannot be given away: {self._dead}")
             self._closed = True
-        facts = {"container": self.container, "place": self._ground.id, "fork_image": self._fork_image}
-        ticket = Ticket(**facts, touched=self._lineage.inherited())
+        ticket = Ticket(container=self.container, fork_image=self._fork_image, touched=self._lineage.inherited())
         self._lineage.end()
         wire, self._owner_wire = self._owner_wire, None
         self._ground.enter(self.container, Lifeline(wire))

@@ -60,7 +60,3 @@ def main() -> None:
     order = json.load(sys.stdin)
     if not pack(order, sys.stdout.buffer):
         sys.exit(TOO_MUCH)
-
-
-if __name__ == "__main__":
-    main()

@@ -13,7 +13,6 @@ import json
 import os
 import signal
 import struct
-import sys
 import time
 
 from hc_ray.sandboxes.inside import filter, keep, processes
@@ -121,8 +120,3 @@ def main() -> None:
         remove(request["remove"])
     else:
         DockerLeader(request, given).run()
-
-
-if __name__ == "__main__":
-    main()
-    sys.stdout.flush()

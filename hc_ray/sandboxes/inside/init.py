@@ -197,7 +197,3 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     processes.hide()
     Init(requests, replies, limits).run()
-
-
-if __name__ == "__main__":
-    main()

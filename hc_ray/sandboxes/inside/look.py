@@ -1,7 +1,7 @@
 """Looks around in an untouched environment: which tools are there in which version, which files lie in the workdir and
 what they hold. Runs under the runner's Python inside a sandbox, prints one JSON object. Standard library only.
 
-    python3 hc_look.py WORKDIR [PATH ...]
+    hc_look WORKDIR [PATH ...]
 
 The further paths are those outside of the workdir that are asked for by name. The standard input may bring what is
 known of tools (``EnvironmentView.shared``)."""
@@ -134,7 +134,3 @@ def main() -> None:
         report = {"tools": tools(Path(scratch), known), "shared": known, "files": seen[:FILES], "count": len(seen),
                   "outside": outside(sys.argv[2:])[:FILES], **system()}  # fmt: skip
     sys.stdout.write(json.dumps(report))
-
-
-if __name__ == "__main__":
-    main()

@@ -104,7 +104,3 @@ def excerpt(path: str, shown: int) -> "dict[str, Any]":
 
 def main() -> None:
     sys.stdout.write(json.dumps(step(json.load(sys.stdin))))
-
-
-if __name__ == "__main__":
-    main()

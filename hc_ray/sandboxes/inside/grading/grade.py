@@ -195,7 +195,3 @@ def main() -> None:
     guard()
     answer = run(order)
     sys.stdout.write(f"{order['nonce']} {json.dumps(answer)}\n")
-
-
-if __name__ == "__main__":
-    main()

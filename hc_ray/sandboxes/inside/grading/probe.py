@@ -235,7 +235,3 @@ def remember_libraries() -> None:
 def main() -> None:
     order = json.load(sys.stdin)
     sys.stdout.write(f"{order['nonce']} {json.dumps(probe(order))}\n")
-
-
-if __name__ == "__main__":
-    main()

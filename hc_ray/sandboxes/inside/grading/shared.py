@@ -155,7 +155,3 @@ def main() -> None:
         answer = {"refused": str(error)}
     sys.stdout.write(f"{order['nonce']} {json.dumps(answer)}\n")
     sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()

@@ -4,8 +4,7 @@ answers in a file. Standard library only, Python 3.6 syntax.
     python3 hc_call.py DESCRIPTOR
 
 A job arrives as JSON on stdin: ``kind`` (call, compiles), ``path``, ``function``, ``call``, ``expected`` (source of
-a literal or null), ``rejected``, ``property`` (name or null), ``argument``. The answer is JSON on the inherited
-descriptor, whatever the candidate prints.
+a literal or null), ``rejected``. The answer is JSON on the inherited descriptor, whatever the candidate prints.
 """
 # An old interpreter may run this file: no strict zip, no quoted-away syntax; os.path because pathlib costs start-up.
 # ruff: noqa: B905, PTH100, PTH119, PTH120, PTH122, PTH123

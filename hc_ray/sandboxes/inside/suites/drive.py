@@ -1,6 +1,6 @@
 """Runs under the runner's Python inside a sandbox: drives every self-test of a suite.
 
-    python3 hc_drive.py PLAN.json
+    hc_drive PLAN.json
 
 Each test is run ``repeats`` times, in its own child process, against the workdir exactly as the
 candidate left it, plus the test's own files: what a test changed there is put back from a private copy before the next
@@ -57,7 +57,3 @@ def main() -> None:
         shutil.rmtree(scratch, ignore_errors=True)
     report.write(json.dumps({"done": len(plan["tests"])}) + "\n")
     report.close()
-
-
-if __name__ == "__main__":
-    main()

@@ -80,8 +80,6 @@ class Driver:
             "call": test["input"],
             "expected": expectation.get("value") if expectation["kind"] == "value" else None,
             "rejected": expectation["kind"] == "rejected",
-            "property": expectation.get("name"),
-            "argument": expectation.get("argument", ""),
         }
 
     def ask(self, job: dict[str, Any]) -> Result:
