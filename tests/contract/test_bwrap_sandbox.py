@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -202,6 +203,22 @@ async def test_a_sandbox_that_takes_too_much_memory_is_killed_or_refused(place):
     grow = "import os, time\nfor _ in range(4): os.fork() or None\nx = bytearray(os.urandom(20 << 20))\ntime.sleep(20)"
     done = await box.exec([*RUNNER_PYTHON, "-c", grow], timeout=30)
     assert done.exit_code is None and done.seconds < 15 and b"MiB" in done.stderr
+
+
+async def test_what_a_command_left_running_is_watched_after_its_end_and_what_is_put_there_later_too(place):
+    grow = "for _ in range(4): os.fork() or None\nx = bytearray(os.urandom(20 << 20))\ntime.sleep(60)"
+    late = f"import os, time\ntime.sleep(2.5)\n{grow}"
+    box = await place.create(task(memory_mb=128), "late")
+    await box.exec(["sh", "-c", f"{' '.join(RUNNER_PYTHON)} -c '{late}' >/dev/null 2>&1 &"], timeout=20)
+    full = await place.create(task(storage_mb=8), "put")
+    assert await shell(full, "echo calm") == "calm\n"
+    await asyncio.sleep(1.5)  # it is calm by now
+    await full.put({f"f{number}": bytes(4_000_000) for number in range(4)})
+    for sandbox in (box, full):
+        end = time.monotonic() + 15
+        while sandbox.alive and time.monotonic() < end:
+            await asyncio.sleep(0.05)
+        assert not sandbox.alive and "MiB" in sandbox.process.why
 
 
 async def test_a_workdir_in_a_folder_of_the_host_is_the_sandboxs_own(place):

@@ -149,9 +149,11 @@ def test_a_process_that_is_not_the_containers_is_not_killed(monkeypatch):
 
 def played(*written):
     """Sandboxes at work whose files have so many bytes, and the watch over them with what it ended."""
-    sandboxes = [SimpleNamespace(process=SimpleNamespace(pid=number), ended=[]) for number in range(len(written))]
+    running = [SimpleNamespace(pid=number, asked=object(), at_work=True) for number in range(len(written))]
+    sandboxes = [SimpleNamespace(process=process, ended=[]) for process in running]
     watch = object.__new__(Watchdog)
-    watch._sandboxes, watch._busy, watch._ending = lambda: sandboxes, set(), set()
+    watch._sandboxes, watch._busy, watch._ending, watch._calm = lambda: sandboxes, set(), set(), {}
+    watch._stirred = threading.Event()
     watch._measured = {id(one): (time.monotonic(), 1000.0, size) for one, size in zip(sandboxes, written, strict=True)}
     watch._end = lambda sandbox, fault: sandbox.ended.append(fault)
     return watch, sandboxes
@@ -169,6 +171,37 @@ def test_where_the_disk_runs_short_only_who_holds_much_of_it_goes(monkeypatch, w
     watch, sandboxes = played(*written)
     watch._look(Signs(disk=True, disk_short=True))
     assert [bool(one.ended) for one in sandboxes] == ends
+
+
+def test_a_sandbox_in_which_nothing_runs_is_not_looked_at_until_something_is_asked_of_it(monkeypatch):
+    looked = []
+    running = {0: [Process(10, 0, 0)], 1: [Process(20, 0, 0), Process(21, 0, 0)]}
+    monkeypatch.setattr(
+        watchdog, "census", lambda roots: looked.append(list(roots)) or {pid: running[pid] for pid in roots}
+    )
+    monkeypatch.setattr(watchdog, "_process_fault", lambda *given, **how: "")
+    watch, (calm, busy) = played(0, 0)
+    measured = dict.fromkeys(map(id, (calm, busy)), 0.0)
+    watch._disk_fault = lambda sandbox, *given, **how: (
+        watch._measured.update({id(sandbox): (measured[id(sandbox)], 0.0, 0)}) or ""
+    )
+
+    def look():
+        looked.clear()
+        watch._look(Signs())
+        return sorted(pid for roots in looked for pid in roots), watch._stirred.is_set()
+
+    assert look() == ([0, 1], True)  # their commands are to be answered
+    calm.process.at_work = busy.process.at_work = False
+    assert look() == ([0, 1], True)  # their files were not measured since
+    measured = dict.fromkeys(measured, float("inf"))
+    assert look() == ([0, 1], True)
+    assert look() == ([1], True)  # something that a command left runs on
+    running[1].pop()
+    assert look() == ([1], False)
+    assert look() == ([], False)
+    calm.process.asked = object()
+    assert look() == ([0], False)
 
 
 def test_a_crowd_of_sessions_is_a_fault_where_the_filter_could_not_refuse_them():

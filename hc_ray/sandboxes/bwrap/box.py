@@ -56,7 +56,8 @@ class BwrapSandbox:
         self.tree = RootTree(folder / "root", user=user, mounts=placed.mounts, closed=bwrap_command.CLOSED)
         self.before: Manifest = {}
         self._env = bwrap_command.environment(environment.env)
-        self.process = BwrapProcess(bwrap, self.tree.root, placed, self.limits, self._user, folder / "start.log")
+        log = folder / "start.log"
+        self.process = BwrapProcess(bwrap, self.tree.root, placed, self.limits, self._user, log, place.stir)
         self._closed = False
         self._closing = threading.Lock()
 
@@ -186,6 +187,8 @@ class BwrapSandbox:
             raise SandboxError(f"files of a sandbox: {error}") from error
         except RecursionError:
             raise ValueError("cannot be written: folders nest too deeply there") from None
+        finally:
+            self.process.touch()
 
     async def _files(self, work: Callable[[], Result]) -> Result:
         try:

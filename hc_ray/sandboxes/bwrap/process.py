@@ -9,7 +9,7 @@ import select
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from pathlib import Path
@@ -35,9 +35,18 @@ class BwrapProcess:
     """A running sandbox. ``why`` tells why it was killed, once it was."""
 
     def __init__(
-        self, bwrap: Path, root: Path, placed: Layout, limits: Limits, user: LentUser | None, log: Path
+        self,
+        bwrap: Path,
+        root: Path,
+        placed: Layout,
+        limits: Limits,
+        user: LentUser | None,
+        log: Path,
+        stir: Callable[[], None],
     ) -> None:
+        """``stir`` is called whenever something is asked of it."""
         self._bwrap, self._root, self._placed, self._user, self._log = bwrap, root, placed, user, log
+        self._stir = stir
         numbers = {"data": limits.memory, "fsize": limits.storage, "nproc": process_limit(limits), "nofile": NO_FILES}
         self._init = ["-c", _START, json.dumps(numbers), RUNNER_LIB]
         self._lock = threading.Lock()
@@ -50,6 +59,8 @@ class BwrapProcess:
         """A descriptor of the first process inside; -1 before the start."""
         self._first = -1
         self._over = threading.Event()
+        self.asked = object()
+        """Another one each time that something is asked of it."""
         self.why = ""
         self._thread = threading.Thread(target=self._live, name="bwrap-sandbox", daemon=True)
 
@@ -62,6 +73,11 @@ class BwrapProcess:
     def first(self) -> int:
         """The number on the host of the first process inside; -1 where there is none."""
         return self._first if self.alive else -1
+
+    @property
+    def at_work(self) -> bool:
+        """A command is to be answered."""
+        return bool(self._waiting)
 
     @property
     def alive(self) -> bool:
@@ -88,11 +104,17 @@ class BwrapProcess:
                 future.set_result(None)
                 return number, future
             self._waiting[number] = future
+            self.touch()
             header = {"op": "exec", "id": number, "argv": list(command), "cwd": cwd, "env": dict(env)}
             self._send(frame({**header, "timeout": timeout, "limit": limit}, stdin))
         if self._over.is_set():  # it died in between, and nobody else may have seen this request
             self._fail()
         return number, future
+
+    def touch(self) -> None:
+        """From now on it is not as it was when somebody looked at it."""
+        self.asked = object()
+        self._stir()
 
     def cancel(self, number: int) -> None:
         """End a command before its deadline."""

@@ -144,6 +144,10 @@ class BwrapPlace:
         with self._lock:
             return [sandbox for sandbox in self._open if sandbox.alive]
 
+    def stir(self) -> None:
+        if self._watchdog is not None:
+            self._watchdog.stir()
+
     def forget(self, sandbox: BwrapSandbox) -> None:
         with self._lock, suppress(ValueError):
             self._open.remove(sandbox)

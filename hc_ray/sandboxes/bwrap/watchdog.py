@@ -1,9 +1,12 @@
 """Limits that bwrap has no means for: the memory of all of a sandbox's processes together, and the size of its files.
 
 One thread a place looks at a tripwire (``tripwire``) all the time, and at the sandboxes when it is pulled and once a
-second; a sandbox beyond its limits is killed. It sees files without a name and files in memory. What processes cannot
-be asked about (memory files, System V segments) the sandbox's filter of system calls refuses; what lies in buffers of
-sockets nobody can tell, so they count in full while this machine's memory sinks."""
+second; a sandbox beyond its limits is killed. One in which nothing runs needs no look until somebody asks something of
+it again, and where that holds for all, the thread sleeps.
+
+It sees files without a name and files in memory. What processes cannot be asked about (memory files, System V segments)
+the sandbox's filter of system calls refuses; what lies in buffers of sockets nobody can tell, so they count in full
+while this machine's memory sinks."""
 
 import os
 import threading
@@ -62,6 +65,9 @@ class Watchdog:
     def __init__(self, sandboxes: Callable[[], list[Watched]], state_root: Path) -> None:
         self._sandboxes, self._wire = sandboxes, Tripwire(state_root)
         self._stopped = threading.Event()
+        self._stirred = threading.Event()
+        self._calm: dict[int, object] = {}
+        """Sandbox → what was asked of it last when nothing but its first process ran in it."""
         self._measured: dict[int, tuple[float, float, int]] = {}
         """Sandbox → when its files were measured last, how long it took, and their bytes."""
         self._busy: set[int] = set()
@@ -71,11 +77,21 @@ class Watchdog:
 
     def stop(self) -> None:
         self._stopped.set()
+        self._stirred.set()
+
+    def stir(self) -> None:
+        """Something was asked of a sandbox (``BwrapProcess.asked`` says so already): look until all is calm again."""
+        self._stirred.set()
 
     def _run(self) -> None:
         due = spent = 0.0
         # What it spends is counted, not what passes: a bomb that starves it must not make it look less often.
-        while not self._stopped.wait(max(TICK, min(REST * spent, PERIOD))):
+        while True:
+            if not self._stirred.is_set():
+                self._stirred.wait()
+                due = time.monotonic() + PERIOD
+            if self._stopped.wait(max(TICK, min(REST * spent, PERIOD))):
+                return
             began = time.thread_time()
             signs, now = self._wire.look(), time.monotonic()
             if signs.any or now >= due:
@@ -84,11 +100,17 @@ class Watchdog:
             spent = time.thread_time() - began
 
     def _look(self, signs: Signs) -> None:
-        sandboxes = [sandbox for sandbox in self._sandboxes() if id(sandbox) not in self._ending]
+        self._stirred.clear()  # before anything is looked at: who stirs from now on is seen by the next look
+        every = self._sandboxes()
+        self._measured = {id(one): self._measured[id(one)] for one in every if id(one) in self._measured}
+        asked = {id(one): one.process.asked for one in every}
+        idle = {id(one) for one in every if not one.process.at_work}
+        restless = {id(one) for one in every if self._calm.get(id(one)) is not asked[id(one)]}
+        sandboxes = [one for one in every if id(one) in restless - self._ending]
+        began = time.monotonic()
         found = census([sandbox.process.pid for sandbox in sandboxes]) if sandboxes else {}
         below = {id(sandbox): found[sandbox.process.pid] for sandbox in sandboxes}
         busy = {id(sandbox) for sandbox in sandboxes if len(below[id(sandbox)]) > 1}
-        self._measured = {key: value for key, value in self._measured.items() if key in map(id, sandboxes)}
         victims = set[int]()
         for sandbox in sandboxes:
             if fault := _process_fault(sandbox, below[id(sandbox)], pulled=signs.memory):
@@ -110,6 +132,11 @@ class Watchdog:
             if written >= DISK_STEP:
                 self._begin_end(most, "this machine ran short of disk, and it held most")
         self._busy = busy
+        measured = {key for key, (at, _, _) in self._measured.items() if at >= began}
+        restless -= idle & measured - busy - victims
+        self._calm = {key: last for key, last in asked.items() if key not in restless}
+        if restless:
+            self._stirred.set()
 
     def _written(self, sandbox: Watched) -> int:
         """Bytes that a sandbox's files had when they were measured last."""
