@@ -167,8 +167,6 @@ class ParsedTaskToml(Value):
     multi_step: bool = False
     """``[[steps]]``: recognised and refused."""
     faults: tuple[Fault, ...] = ()
-    notes: tuple[str, ...] = ()
-    """Unknown keys, one line each."""
 
     @property
     def tags(self) -> tuple[str, ...]:

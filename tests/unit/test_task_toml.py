@@ -79,8 +79,9 @@ environment_mode = "separate"
 env = {C = "2"}
 """
     )
-    assert parsed.faults == () and parsed.notes == () and parsed.environment.healthcheck == {"command": "true"}
+    assert parsed.faults == () and parsed.environment.healthcheck == {"command": "true"}
     assert parsed.environment.allowed_hosts == ("example.org",) and parsed.verifier.user == 1000
+    assert parsed.environment.gpu_types == ("H100",) and parsed.environment.skills_dir == "/skills"
     assert parsed.solution.env == {"C": "2"}
 
 
@@ -121,12 +122,10 @@ def test_a_fault_names_its_field_and_a_remedy(text: str, field: str) -> None:
     assert fault.field == field and fault.says and fault.remedy
 
 
-def test_unknown_keys_and_versions_are_notes_and_no_faults_and_steps_are_recognised():
+def test_unknown_keys_and_versions_are_no_faults_and_steps_are_recognised():
     parsed = parse_task_toml("colour = 'red'\n[environment]\nfuture = 1\nmemory = '1G'")
-    assert parsed.faults == () and parsed.notes == ("unknown key colour", "unknown key environment.future")
-    assert parse_task_toml("version = '2.0'").notes == ()
-    later = parse_task_toml("version = '7.0'")
-    assert (later.faults, later.notes) == ((), ("unknown schema_version 7.0",))
+    assert parsed.faults == () and parsed.environment.memory_mb == 1024
+    assert parse_task_toml("version = '2.0'").faults == parse_task_toml("version = '7.0'").faults == ()
     assert parse_task_toml("[[steps]]\nname = 'a'\n[[steps]]\nname = 'b'").multi_step
     assert not parse_task_toml("steps = []").multi_step
 
