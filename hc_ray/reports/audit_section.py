@@ -9,7 +9,6 @@ from hc_ray.domain.ports import Store
 from hc_ray.reports.page import NOT_MEASURED, Section, folded, interval_of, section_html
 
 AUDIT_FILE = "audit.json"
-MEASURES = ("validity", "triviality", "discrimination", "flakiness", "fault_detection", "false_rejection", "overlap")
 SHOWN = ("whole", "tasks", "faults", "split", "trials", "tests_changed", "definitions", "disagreeing_verdicts")
 
 
@@ -46,7 +45,8 @@ def quality_section(audit: Mapping[str, Any] | None) -> Section:
         return Section(title, after=(said,))
     whole = audit["whole"]
     rows = [("judging tests", *(str(whole[stage]["judging"]) for stage in whole))]
-    rows += [(_named(measure), *(share_text(whole[stage][measure]) for stage in whole)) for measure in MEASURES]
+    measures = tuple(audit["definitions"])
+    rows += [(_named(measure), *(share_text(whole[stage][measure]) for stage in whole)) for measure in measures]
     after = [limits_sentence(audit)]
     if disagreeing := audit.get("disagreeing_verdicts"):
         after.append(f"{disagreeing} submissions got a different verdict when they were graded again")
@@ -55,7 +55,7 @@ def quality_section(audit: Mapping[str, Any] | None) -> Section:
 
 def quality_html(audit: Mapping[str, Any] | None) -> str:
     """The same for the page, with what each figure means."""
-    terms = [(_named(measure), audit["definitions"][measure]) for measure in MEASURES] if audit else []
+    terms = [(_named(measure), meaning) for measure, meaning in audit["definitions"].items()] if audit else []
     definitions = folded(Section("Definitions", ("", ""), terms, words=("",))) if terms else ""
     return section_html(quality_section(audit)) + definitions
 

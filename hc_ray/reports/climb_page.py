@@ -110,14 +110,6 @@ def _sections(summary: Data) -> Iterator[Section]:
         after=["Whatever “no change” wins is luck: the rate of false alarms that the others are held to."],
     )  # fmt: skip
     yield reliance_section(summary)._replace(title=f"Self-tests to blind ({climb['says']})")
-    yield Section(
-        "Sweeps of this climb",
-        ("sweep", "trials", "configs"),
-        [(one["sweep"], f"{one['trials']} of {one['planned'] or '?'}", "; ".join(one["configs"]))
-         for one in summary["sweeps"]],
-        words=("configs",),
-        after=["Each has a report of its own: hc-ray report OUT/sweeps/NAME"],
-    )  # fmt: skip
     yield unscored_section(summary)
 
 

@@ -12,7 +12,7 @@ from hc_ray.domain.errors import OutputError
 from hc_ray.domain.ports import Store
 from hc_ray.domain.value import canonical_json, digest_of, flattened
 from hc_ray.reports.audit_section import suite_quality
-from hc_ray.reports.report import SCHEMA_VERSION, finished, read_sweep, rows_of, stored_json, summarise_several
+from hc_ray.reports.report import SCHEMA_VERSION, read_sweep, rows_of, stored_json, summarise_several
 from hc_ray.statistics.estimators import wilson
 
 Data = dict[str, Any]
@@ -58,7 +58,6 @@ def summarise_climb(store: Store, below: Callable[[str], Store]) -> Data:
         "generations": _generations(records, stores),
         "proposals": [proposal_of(record) for record in records],
         "proposers": proposers_of(records),
-        "sweeps": [_sweep_row(name, found, whole) for name, found in stores.items()],
     }  # fmt: skip
 
 
@@ -169,10 +168,3 @@ def change_of(proposal: Mapping[str, Any], *, most: int = 1000) -> str:
     texts = [canonical_json(proposal[side]) for side in ("before", "after")]
     before, after = (text if len(text) <= most else f"{text[: most - 1]}…" for text in texts)
     return f"{proposal['knob'].removeprefix('solver.')}: {before} → {after}"
-
-
-def _sweep_row(name: str, store: Store, whole: Data) -> Data:
-    sweep = read_sweep(store)
-    hashes = {one["hash"] for one in sweep["configs"]}
-    labels = [one["label"] for one in whole["configs"] if one["config_hash"] in hashes]
-    return {"sweep": name, "trials": len(finished(store)), "planned": sweep.get("planned_trials"), "configs": labels}

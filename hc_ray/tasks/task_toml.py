@@ -2,9 +2,8 @@
 ``allow_internet``) and its present one (``schema_version = "1.x"``, ``memory_mb``, ``network_mode``).
 
 ``parse_task_toml`` is pure: it opens nothing, raises nothing for what a task's author can get wrong, and gives every
-fault as data, so that one bad task never hides another. Unknown keys are tolerated, as in Harbor, and noted."""
+fault as data, so that one bad task never hides another. Unknown keys are tolerated, as in Harbor."""
 
-import re
 import tomllib
 from typing import Any, TypeVar
 
@@ -23,11 +22,6 @@ from hc_ray.tasks.task_sections import (
 )
 
 _S = TypeVar("_S", bound=Section)
-_SECTIONS = ("task", "metadata", "environment", "agent", "verifier", "solution")
-_ROOT_KEYS = frozenset(
-    (*_SECTIONS, "schema_version", "version", "source", "artifacts", "multi_step_reward_strategy", "steps")
-)
-_OLD_KEYS = frozenset({"memory", "storage", "allow_internet"})
 
 
 def parse_task_toml(text: str) -> ParsedTaskToml:
@@ -38,14 +32,11 @@ def parse_task_toml(text: str) -> ParsedTaskToml:
         fault = Fault(field="task.toml", says=f"is not valid TOML: {error}", remedy="correct the line")
         return ParsedTaskToml(faults=(fault,))
     faults: list[Fault] = []
-    notes = [f"unknown key {key}" for key in data if key not in _ROOT_KEYS]
+    # Harbor looks at no version; datasets of a "2.0" differ in their metadata only.
     version = data.get("schema_version", data.get("version"))
     if version is not None and not isinstance(version, str):
         remedy = 'write schema_version = "1.1"'
         faults.append(Fault(field="schema_version", says=f"{version!r} is not a string", remedy=remedy))
-    elif version is not None and version.split(".")[0] not in ("1", "2"):
-        # Harbor looks at no version either; datasets of a "2.0" differ in their metadata only.
-        notes.append(f"unknown schema_version {version}")
     metadata = data.get("metadata", {})
     if not isinstance(metadata, dict):
         faults.append(Fault(field="metadata", says="is not a table", remedy="write it as [metadata]"))
@@ -56,16 +47,15 @@ def parse_task_toml(text: str) -> ParsedTaskToml:
             Fault(field="steps", says="multi-step tasks are not supported", remedy="split it into one task per step")
         )
     return ParsedTaskToml(
-        task=_section(TaskSection, "task", data, faults, notes),
+        task=_section(TaskSection, "task", data, faults),
         metadata=metadata,
-        environment=_section(EnvironmentSection, "environment", data, faults, notes),
-        agent=_section(AgentSection, "agent", data, faults, notes),
-        verifier=_section(VerifierSection, "verifier", data, faults, notes),
-        solution=_section(SolutionSection, "solution", data, faults, notes),
+        environment=_section(EnvironmentSection, "environment", data, faults),
+        agent=_section(AgentSection, "agent", data, faults),
+        verifier=_section(VerifierSection, "verifier", data, faults),
+        solution=_section(SolutionSection, "solution", data, faults),
         artifacts=_artifacts(data, faults),
         multi_step=multi_step,
         faults=tuple(faults),
-        notes=tuple(notes),
     )
 
 
@@ -85,16 +75,12 @@ def _artifacts(data: dict[str, Any], faults: list[Fault]) -> tuple[Artifact, ...
     return tuple(found)
 
 
-def _section(kind: type[_S], name: str, data: dict[str, Any], faults: list[Fault], notes: list[str]) -> _S:
-    """Validate one table; its faults and unknown keys are appended to the lists."""
+def _section(kind: type[_S], name: str, data: dict[str, Any], faults: list[Fault]) -> _S:
+    """Validate one table; its faults are appended to the list."""
     table = data.get(name, {})
     if not isinstance(table, dict):
         faults.append(Fault(field=name, says="is not a table", remedy=f"write it as [{name}]"))
         return kind()
-    known = kind.model_fields.keys()
-    for key in table:
-        if key not in known and not (name == "environment" and key in _OLD_KEYS):
-            notes.append(f"unknown key {name}.{key}")
     try:
         return kind.model_validate(table)
     except ValidationError as error:
@@ -103,15 +89,5 @@ def _section(kind: type[_S], name: str, data: dict[str, Any], faults: list[Fault
             says = problem["msg"].removeprefix("Value error, ")
             if not isinstance(problem["input"], dict):
                 says = f"{says} (it is {problem['input']!r})"
-            faults.append(Fault(field=where, says=says, remedy=_remedy(kind, problem["loc"])))
+            faults.append(Fault(field=where, says=says, remedy="correct the value, or leave the key out"))
         return kind()
-
-
-def _remedy(kind: type[Section], location: tuple[int | str, ...]) -> str:
-    """What to write instead, from the field's own type."""
-    field = kind.model_fields.get(str(location[0])) if location else None
-    if field is None:
-        return "correct the table, or leave the key out"
-    type_ = getattr(field.annotation, "__name__", None)
-    words = type_ if type_ in ("str", "int", "float") else re.sub(r"[\w.]+\.", "", str(field.annotation))
-    return f"give a value of type {words}, or leave the key out"

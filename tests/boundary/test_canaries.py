@@ -24,9 +24,10 @@ from hc_ray.blind.sealing import archive_scan, canaries
 from hc_ray.blind.sealing.planted import planted_tokens
 from hc_ray.domain.config import BudgetConfig, SolverConfig, TestgenConfig
 from hc_ray.domain.errors import LeakError
-from hc_ray.stores.sweep_directory import parquet, read_parquet
+from hc_ray.stores.sweep_directory import parquet
 from hc_ray_actors.driver import sweep
 from tests.boundary.noninterference.datasets import PLAIN_SH, SOLVE
+from tests.fakes.canary_search import found_in
 from tests.fakes.engine_server import EngineServer
 from tests.fakes.figures import tell
 from tests.fakes.recording import Seen, record
@@ -128,15 +129,17 @@ def test_a_token_is_found_in_a_database_whose_pages_cut_it_and_in_a_compressed_t
         connection.execute('create table "odd ""name" (number integer, text text, data blob)')
         for start in range(4000, 4100):
             connection.execute('insert into "odd ""name" values (1, ?, ?)', ("q" * start + TOKEN, OTHER.encode()))
-    assert canaries.find([TOKEN, OTHER], [path.read_bytes()], databases=True) == {TOKEN, OTHER}
+    assert found_in([TOKEN, OTHER], path.read_bytes()) == {TOKEN, OTHER}
+    for packing in (gzip.compress, _tar, lambda data: _tar(_tar(data))):
+        assert found_in([TOKEN, OTHER], packing(path.read_bytes())) == {TOKEN, OTHER}
     path.write_bytes(path.read_bytes()[:-5000])
-    canaries.find([TOKEN], [path.read_bytes()], databases=True)  # a damaged one raises nothing
+    found_in([TOKEN], path.read_bytes())  # a damaged one raises nothing
     nearly = [{"a": f"{TOKEN[: 16 + n % 30]}zz{TOKEN[16 + n % 30 :]}", "b": n} for n in range(500)]
     ends = [{"a": "a", "b": 0}, {"a": "z", "b": 0}]  # a table's own index names its least and its greatest value
     table = parquet([*ends, *nearly, {"a": TOKEN, "b": 0}])
     assert canaries.find([TOKEN], [table]) == frozenset(), "this table shows what it holds: the test is worth nothing"
-    assert canaries.find([TOKEN], [table], read_table=read_parquet) == {TOKEN}
-    assert canaries.find([TOKEN], [table[:-50]], read_table=read_parquet) == frozenset()
+    assert found_in([TOKEN], table) == found_in([TOKEN], _tar(table)) == {TOKEN}
+    assert found_in([TOKEN], table[:-50]) == frozenset()
 
 
 @pytest.mark.parametrize("shift", [-60, -20, -1, 0])
@@ -203,7 +206,7 @@ def _run(place: tuple[Path, Path], server: EngineServer, **settings: Any) -> tup
 
 def _in(tokens: list[str], path: Path) -> frozenset[str]:
     with path.open("rb") as file:
-        return canaries.find(tokens, [file], read_table=read_parquet, databases=True)
+        return found_in(tokens, file)
 
 
 def test_a_whole_sweep_leaves_no_canary_outside_of_the_sealed_root(place, figures):

@@ -63,7 +63,7 @@ async def test_a_search_with_repairs_and_width_is_decided_again_as_it_was(place:
     pool = stored(ran)
     assert [one["tests"] for one in ran.told("dispute")] and len(pool.rounds) == 2
     assert {test.id: test.weight for test in pool.tests} == {"t2": 1.0, "t5": 1.0, "idle": 9.0}
-    right = next(one.id for one in pool.made if one.files.get("add.py") == RIGHT)
+    right = next(one.id for one in pool.candidates if one.files.get("add.py") == RIGHT)
     assert choose(pool, "posterior").chosen == ran.outcome.chosen == right
 
 

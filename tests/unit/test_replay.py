@@ -13,7 +13,7 @@ from hc_ray.reports import report
 from hc_ray.reports.audit_section import AUDIT_FILE
 from hc_ray.reports.page import interval_of
 from hc_ray.reports.replay.figures import replay
-from hc_ray.reports.replay.pools import SELECTORS, Attempt, Pool, choose, cut, read_pools
+from hc_ray.reports.replay.pools import SELECTORS, Pool, choose, cut, read_pools
 from hc_ray.reports.replay.text import tell_replay
 from hc_ray.statistics import estimators
 from hc_ray.stores.sweep_directory import parquet
@@ -32,6 +32,12 @@ def column(name: str, *, unknown: bool = False, category: Category = "happy_path
     return call_test(name, f"f({name!r})", None if unknown else "1", category=category, **more)
 
 
+def candidate(number: int, *, files: dict[str, str] | None = None, tokens: int = 0) -> Candidate:
+    return Candidate(id=f"c0.{number}", round=1 + number // 4, slot=number, seed=number,
+                     temperature=0.3 + 0.2 * (number % 2), form="chat", plan="plain", files=files or {},
+                     digest=f"d{number}" if files else "", prompt_tokens=tokens)  # fmt: skip
+
+
 def add_pool(store, task, agent, rows, right, chosen, *, tests=None, tokens=100, used=None, passed=None, seed=0):
     """A committed trial whose candidates c0.0 … passed (+), failed (-) or crashed (!) under the tests; ``right`` are
     the verdicts that an audit found, None where nobody looked."""
@@ -40,11 +46,7 @@ def add_pool(store, task, agent, rows, right, chosen, *, tests=None, tokens=100,
     total = used if used is not None else tokens * len(rows)
     trial = sweepdir.add_trial(store, task, agent, verdict, seed=seed, tokens=(total, 0),
                                metadata={"selection": {"selector": "posterior", "chosen": names[chosen]}})  # fmt: skip
-    candidates = [
-        Candidate(id=name, round=1 + i // 4, slot=i, seed=i, temperature=0.3 + 0.2 * (i % 2), form="chat",
-                  plan="plain", files={"m.py": f"# {i}"}, digest=f"d{i}", prompt_tokens=tokens)
-        for i, name in enumerate(names)
-    ]  # fmt: skip
+    candidates = [candidate(i, files={"m.py": f"# {i}"}, tokens=tokens) for i in range(len(rows))]
     columns = list(tests or [column(f"t{j}") for j in range(len(rows[0]))])
     cells = [
         {"candidate": name, "test": test.id, "outcome": OUTCOMES[sign], "observed": None if sign == "!" else sign,
@@ -114,11 +116,11 @@ def test_what_nobody_graded_is_not_measured_but_what_was_handed_in_is_known() ->
 
 
 def test_a_pool_is_cut_before_its_tokens_pass_what_hc_used_and_without_a_file_nothing_is_chosen():
-    pool = Pool(trial="x", task="t", agent="raw", config_hash="c", attempts=(Attempt(id="c0"),), untouched=False)
+    pool = Pool(trial="x", task="t", agent="raw", config_hash="c", candidates=(candidate(0),), untouched=False)
     assert choose(pool, "posterior").model_dump() == {"chosen": None, "passed": False}
     pool = Pool(trial="x", task="t", agent="best_of_n", config_hash="c",
-                attempts=tuple(Attempt(id=f"c{i}", tokens=100) for i in range(5)))  # fmt: skip
-    assert [len(cut(pool, tokens).attempts) for tokens in (None, 0, 99, 199, 200, 1000)] == [5, 1, 1, 1, 2, 5]
+                candidates=tuple(candidate(i, tokens=100) for i in range(5)))  # fmt: skip
+    assert [len(cut(pool, tokens).candidates) for tokens in (None, 0, 99, 199, 200, 1000)] == [5, 1, 1, 1, 2, 5]
 
 
 def test_best_of_n_is_compared_at_the_tokens_of_hc():

@@ -72,6 +72,8 @@ class Plan(Value):
     holdout_looks: int = 0
     estimated_tokens: int | None = None
     estimated_seconds: float | None = None
+    arms: int = 0
+    """What can be compared: agents that ask a model, each under every config that it runs under."""
     minimal_effect: float | None = None
     """The smallest difference of blind pass rates between two agents, or two configs, that would be seen in four sweeps
     out of five."""
@@ -96,15 +98,6 @@ class Plan(Value):
     @property
     def engines(self) -> tuple[EngineConfig, ...]:
         return tuple(dict.fromkeys(engine for engine, _, _ in self.asked))
-
-    @property
-    def arms(self) -> int:
-        """What can be compared: agents that ask a model, each under every config that it runs under."""
-        return arms_of(self.configs)
-
-
-def arms_of(configs: Sequence[PlannedConfig]) -> int:
-    return len({arm for one in configs for arm in one.stands.items() if arm[0] not in WITHOUT_MODEL})
 
 
 def prepare(
@@ -138,6 +131,7 @@ def prepare(
     found = reconcile(out, config, sealed_digest, resume, {key.name for key in trials})
     open_trials = [key for key in trials if key.name not in found.finished]
     tokens = expected_tokens(open_trials)
+    arms = len({arm for one in configs for arm in one.stands.items() if arm[0] not in WITHOUT_MODEL})
     return Plan(
         out=out,
         config=config.model_copy(update={"out": out, "mlflow_uri": anywhere(config.mlflow_uri)}),
@@ -160,7 +154,8 @@ def prepare(
         holdout_looks=split.looks if split else 0,
         estimated_tokens=tokens if models else 0,
         estimated_seconds=expected_seconds(tokens, len(open_trials), models),
-        minimal_effect=minimal_detectable_effect(len(tasks), config.seeds) if arms_of(configs) > 1 else None,
+        arms=arms,
+        minimal_effect=minimal_detectable_effect(len(tasks), config.seeds) if arms > 1 else None,
         sandbox=choice.backend,
         sandbox_why=choice.why,
         place=cluster.where if cluster is not None else running_cluster(address) or "laptop",

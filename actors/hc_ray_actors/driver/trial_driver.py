@@ -51,6 +51,7 @@ class Journeys:
         self._tasks = {task.digest: task for task in plan.taken}
         self._configs = {one.hash: one.name for one in plan.configs}
         self._chores = Chores(plan.config.retries, crew, tell=self._tell)
+        self.close = self._chores.close
         self._retried = set(plan.unscored)
         self._troubled: set[asyncio.Task[Any]] = set()
         """Trials with an attempt that failed."""
@@ -106,7 +107,7 @@ class Journeys:
             self._emit(start)
             raise
         record.environment(began)
-        record.ran_in(self._crew.image_of(task), self._crew.runners)
+        record.ran_in(self._crew.image_of(task.digest), self._crew.runners)
         await slot.take()
         await self._crew.mended()
         if self._sleep and self._begun:
@@ -256,10 +257,6 @@ class Journeys:
         again = f"; again in {attempt.again_after_sec:.1f} s" if attempt.again_after_sec is not None else ""
         text = f"{where}{attempt.stage}: {lines[0] if lines else attempt.error_type}{again}"
         self._emit(ErrorEvent(trial=trial, text=text, cause=attempt.error_type))
-
-    async def close(self) -> None:
-        """End what no trial waits for any more."""
-        await self._chores.close()
 
     async def _commit(self, record: Record) -> TrialResult:
         result = record.result()

@@ -13,8 +13,7 @@ from hc_ray.domain.trial import TrialResult
 from hc_ray.reports.report import read_sweep
 from hc_ray.spec.reading import read_spec
 from hc_ray.stores.sweep_directory import SweepStore, sweep_at
-from hc_ray.tasks.vocabulary import Vocabulary, benchmark
-from hc_ray_actors.driver.task_choice import sealed_dataset
+from hc_ray_actors.driver.task_choice import sealed_dataset, vocabulary_of
 
 
 def learn(out: str, root: Path) -> tuple[Lesson, ...]:
@@ -28,7 +27,7 @@ def learn(out: str, root: Path) -> tuple[Lesson, ...]:
         )
     # As a solver may see them, by public digest.
     tasks = {task.digest: task for task in sealed_dataset(sweep, "skills cannot be checked against its words")[1].tasks}
-    known = Vocabulary({task.name.rsplit("/", 1)[-1]: [task.instruction] for task in tasks.values()}, benchmark())
+    known = vocabulary_of(tuple(tasks.values()))
     trials = [one for name in sorted(store.finished()) if (one := _solved(store, name, tasks)) is not None]
     sweep_digests = sorted({trial.task for trial in trials})
     came = {"sweep": Path(out).name if not known.found(Path(out).name) else "a sweep", "tasks_digests": sweep_digests}

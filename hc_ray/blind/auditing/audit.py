@@ -22,13 +22,9 @@ FEWEST_STATES = 5
 """With fewer end states nearly any two tests agree: overlap is then not measured."""
 
 
-class Share(Value):
-    """A share with its 95 % interval; ``n`` counts tasks. All None where there was nothing to count."""
+class Share(estimators.Estimate):
+    """A mean over tasks, and the plain count behind it."""
 
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    n: int = 0
     hits: int = 0
     of: int = 0
 
@@ -185,4 +181,4 @@ def share(groups: Mapping[str, Sequence[bool]]) -> Share:
     filled = [[float(value) for value in group] for _, group in sorted(groups.items()) if group]
     hits, of = int(sum(map(sum, filled))), sum(map(len, filled))
     found = estimators.wilson(hits, of) if len(filled) == 1 else estimators.rate(filled)
-    return Share(value=found.value, low=found.low, high=found.high, n=len(filled), hits=hits, of=of)
+    return Share(**found.model_dump() | {"n": len(filled), "hits": hits, "of": of})

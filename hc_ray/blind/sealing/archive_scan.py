@@ -1,15 +1,13 @@
 """What lies inside a file: itself, and the members of the archives and compressed streams in it, however nested.
 
-Only Python's own decompressors read what candidates may have made (tar, gzip, zlib, bzip2, xz, zip). Databases and
-tables are opened only where the caller says that they are our own. Everything streams: a member is spooled, and memory
-holds a few megabytes of it. What is unpacked of one file is bounded, so that a bomb costs seconds and no disk; what
-lies beyond the bound is not looked at."""
+Only Python's own decompressors read what candidates may have made (tar, gzip, zlib, bzip2, xz, zip). Everything
+streams: a member is spooled, and memory holds a few megabytes of it. What is unpacked of one file is bounded, so that a
+bomb costs seconds and no disk; what lies beyond the bound is not looked at."""
 
 import bz2
 import contextlib
 import io
 import lzma
-import sqlite3
 import tarfile
 import tempfile
 import zipfile
@@ -30,12 +28,9 @@ _EITHER = zlib.MAX_WBITS | 32
 """zlib tells its own streams from gzip's by their headers."""
 _BROKEN: tuple[type[Exception], ...] = (
     *(OSError, EOFError, ValueError, RuntimeError, NotImplementedError, KeyError, IndexError, OverflowError),
-    *(zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, sqlite3.Error),
+    *(zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile),
 )
 """What a damaged or hostile archive raises: its raw bytes were looked at, and what could be read of it."""
-
-ReadTable = Callable[[bytes], Iterable[dict[str, Any]]]
-"""Reads the rows of a Parquet file: the caller brings it, since one module owns pyarrow."""
 
 
 class _Bound:
@@ -58,13 +53,10 @@ class _Bound:
         return kept
 
 
-def streams(
-    source: bytes | IO[bytes], *, read_table: ReadTable | None = None, databases: bool = False
-) -> Iterator[IO[bytes]]:
+def streams(source: bytes | IO[bytes]) -> Iterator[IO[bytes]]:
     """``source`` itself, then everything in it, each as a stream at its begin; a stream is closed when the next is
-    asked for. ``source`` must be seekable. ``read_table`` and ``databases``: open Parquet and SQLite too."""
-    stream = io.BytesIO(source) if isinstance(source, bytes) else source
-    yield from _within(stream, _Bound(), read_table, databases, MAX_DEPTH)
+    asked for. ``source`` must be seekable."""
+    yield from _within(io.BytesIO(source) if isinstance(source, bytes) else source, _Bound(), MAX_DEPTH)
 
 
 def pieces(stream: IO[bytes]) -> Iterator[bytes]:
@@ -73,14 +65,12 @@ def pieces(stream: IO[bytes]) -> Iterator[bytes]:
         yield data
 
 
-def _within(
-    stream: IO[bytes], bound: _Bound, read_table: ReadTable | None, databases: bool, depth: int
-) -> Iterator[IO[bytes]]:
+def _within(stream: IO[bytes], bound: _Bound, depth: int) -> Iterator[IO[bytes]]:
     stream.seek(0)
     head = stream.read(512)
     stream.seek(0)
     yield stream
-    opener = _opener(head, read_table, databases)
+    opener = _opener(head)
     if opener is None or depth <= 0:
         return
     with contextlib.suppress(*_BROKEN):
@@ -89,13 +79,13 @@ def _within(
             if bound.members < 0 or bound.bytes <= 0:
                 return
             with bound.spool(member) as inner:
-                yield from _within(inner, bound, read_table, databases, depth - 1)
+                yield from _within(inner, bound, depth - 1)
 
 
 Opener = Callable[[IO[bytes]], Iterator[Iterable[bytes]]]
 
 
-def _opener(head: bytes, read_table: ReadTable | None, databases: bool) -> Opener | None:
+def _opener(head: bytes) -> Opener | None:
     """How to open what begins like this; None for what is no archive."""
     if head[257:262] == b"ustar":
         return _tar
@@ -104,10 +94,6 @@ def _opener(head: bytes, read_table: ReadTable | None, databases: bool) -> Opene
             return opener
     if len(head) > 2 and head[0] & 0x0F == 8 and not int.from_bytes(head[:2], "big") % 31:
         return _deflated
-    if databases and head.startswith(b"SQLite format 3\0"):
-        return _sqlite
-    if read_table is not None and head.startswith(b"PAR1"):
-        return lambda stream: iter([_rows(read_table, stream)])
     return None
 
 
@@ -117,8 +103,7 @@ def _tar(stream: IO[bytes]) -> Iterator[Iterable[bytes]]:
         for member in tar:
             if not member.isreg() or (file := tar.extractfile(member)) is None:
                 continue
-            head = file.read(512)
-            if _opener(head, None, True) is not None or head.startswith(b"PAR1") or member.issparse():
+            if _opener(file.read(512)) is not None or member.issparse():
                 file.seek(0)
                 yield pieces(file)
 
@@ -163,31 +148,6 @@ def _decompressed(stream: IO[bytes], new: Callable[[], Any]) -> Iterator[bytes]:
             data, machine = machine.unused_data, new()
         if not data and machine.needs_input:
             data = stream.read(CHUNK)
-
-
-def _sqlite(stream: IO[bytes]) -> Iterator[Iterable[bytes]]:
-    """Every value of every table: a long one is cut into pages by the file format."""
-    with tempfile.NamedTemporaryFile(suffix=".db") as copy:
-        for piece in pieces(stream):
-            copy.write(piece)
-        copy.flush()
-        with contextlib.closing(sqlite3.connect(f"file:{copy.name}?mode=ro&immutable=1", uri=True)) as connection:
-            connection.text_factory = bytes
-            yield _values(connection)
-
-
-def _values(connection: sqlite3.Connection) -> Iterator[bytes]:
-    named = "select name from sqlite_master where type = 'table' and sql not like 'create virtual%'"
-    for (name,) in connection.execute(named).fetchall():
-        quoted = name.decode().replace('"', '""')
-        for row in connection.execute(f'select * from "{quoted}"'):
-            yield b"\x1f".join(value for value in row if isinstance(value, bytes)) + b"\x1e"
-
-
-def _rows(read_table: ReadTable, stream: IO[bytes]) -> Iterator[bytes]:
-    for row in read_table(stream.read()):
-        yield b"\x1f".join(value if isinstance(value, bytes) else str(value).encode() for value in row.values())
-        yield b"\x1e"
 
 
 _KINDS: tuple[tuple[bytes, Opener], ...] = (

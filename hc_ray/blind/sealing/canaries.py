@@ -2,7 +2,7 @@
 
 Pure: bytes or streams in, tokens out. A token is found plain, in either case, broken by white space, as UTF-16 or -32,
 as hexadecimal, inside base64 text whatever it stands behind there, escaped as in JSON, in C or in an address, and each
-of these reversed; and all that inside archives (``unpacking`` says which). A stream of any length costs a few
+of these reversed; and all that inside archives (``archive_scan`` says which). A stream of any length costs a few
 megabytes."""
 
 from base64 import b64encode
@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import IO, NamedTuple
 
-from hc_ray.blind.sealing.archive_scan import ReadTable, pieces, streams
+from hc_ray.blind.sealing.archive_scan import pieces, streams
 
 
 class _Family(NamedTuple):
@@ -22,20 +22,13 @@ class _Family(NamedTuple):
     forms: tuple[tuple[bytes, str], ...]
 
 
-def find(
-    tokens: Collection[str],
-    blobs: Iterable[bytes | IO[bytes]],
-    *,
-    read_table: ReadTable | None = None,
-    databases: bool = False,
-) -> frozenset[str]:
-    """Those of ``tokens`` that stand in any of ``blobs`` (streams must be seekable). ``read_table`` and ``databases``:
-    look inside Parquet and SQLite too, for files that no candidate made."""
+def find(tokens: Collection[str], blobs: Iterable[bytes | IO[bytes]]) -> frozenset[str]:
+    """Those of ``tokens`` that stand in any of ``blobs`` (streams must be seekable)."""
     families = _families(tuple(tokens))
     longest = max((len(form) for family in families for form, _ in family.forms), default=1)
     found: set[str] = set()
     for blob in blobs:
-        for stream in streams(blob, read_table=read_table, databases=databases):
+        for stream in streams(blob):
             _search(stream, families, longest, found)
     return frozenset(found)
 

@@ -31,14 +31,11 @@ class CheckReport(Value):
     tasks: int
     """Task folders looked at, sound or not."""
     faults: tuple[Fault, ...]
-    notes: tuple[Fault, ...] = ()
-    """Things that Harbor tolerates and hc-ray too: unknown keys."""
 
 
 def check(folder: Path) -> CheckReport:
     """Validate a dataset or a single task. Raises ``DatasetError`` when there is no task at all."""
     faults: list[Fault] = []
-    notes: list[Fault] = []
     names: dict[str, str] = {}
     digests: dict[str, str] = {}
     count = 0
@@ -52,10 +49,7 @@ def check(folder: Path) -> CheckReport:
             if not reading.parsed.multi_step:
                 own += [*_tests(reading), *_solution(reading), *_leaks(reading)]
             faults += [Fault(task=task, **fault.model_dump()) for fault in own]
-            notes += [
-                Fault(task=task, field="task.toml", says=note, remedy="is ignored") for note in reading.parsed.notes
-            ]
-    return CheckReport(tasks=count, faults=tuple(faults), notes=tuple(notes))
+    return CheckReport(tasks=count, faults=tuple(faults))
 
 
 def _doubles(reading: Reading, task: str, names: dict[str, str], digests: dict[str, str]) -> list[TaskFault]:

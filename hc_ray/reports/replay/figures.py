@@ -61,7 +61,7 @@ def _grouped(pools: Iterable[Pool]) -> dict[tuple[str, str, str], list[Pool]]:
 def _agent_rows(whole: Sequence[Pool], level: Sequence[Pool], selector: SelectorName | None) -> list[dict[str, Any]]:
     """What the trials handed in, of their whole pools; then one row a selector, at equal tokens, over graded pools."""
     rows = [_row(whole, None)]
-    if any(pool.matrix is not None and len(pool.attempts) > 1 for pool in level):
+    if any(pool.matrix is not None and len(pool.candidates) > 1 for pool in level):
         rows += [_row(level, name) for name in dict.fromkeys((*SELECTORS, selector or SELECTORS[0]))]
     return rows
 
@@ -74,7 +74,7 @@ def _row(group: Sequence[Pool], selector: SelectorName | None) -> dict[str, Any]
     oracle = _by_task({pool.key: any(pool.bits) for pool in graded})
     own = _by_task({key: value for key, value in outcomes.items() if key in {pool.key for pool in graded}})
     joint = [(_mean(own[task]), _mean(means[task]), _mean(oracle[task])) for task in sorted(means) if own.get(task)]
-    smallest = min((len(pool.attempts) for pool in graded), default=0)
+    smallest = min((len(pool.candidates) for pool in graded), default=0)
     return {
         "agent": group[0].agent,
         "config_hash": group[0].config_hash,
@@ -83,7 +83,7 @@ def _row(group: Sequence[Pool], selector: SelectorName | None) -> dict[str, Any]
         "trials": len(group),
         "measured": len(outcomes),
         "tasks": len({pool.task for pool in group}),
-        "candidates": _mean([len(pool.attempts) for pool in group]),
+        "candidates": _mean([len(pool.candidates) for pool in group]),
         "tokens": _mean([pool.sampled_tokens for pool in group]),
         "differs": None if selector is None else sum(choose(pool, selector).chosen != pool.chosen for pool in group),
         "blind_pass": estimators.rate(list(passed.values())).model_dump(),
@@ -149,10 +149,9 @@ def _auroc(key: tuple[str, str, str], group: Sequence[Pool]) -> list[dict[str, A
     for pool in group:
         judging = [place for place, test in enumerate(pool.tests) if not isinstance(test.expectation, Unknown)]
         if pool.graded and pool.matrix is not None and judging:
-            bits = {one.id: bool(one.passed) for one in pool.attempts}
             for name, row in zip(pool.matrix.candidates, pool.matrix.cells, strict=True):
                 share = sum(row[place].outcome == "pass" for place in judging) / len(judging)
-                tasks[pool.task].append((share, bits[name]))
+                tasks[pool.task].append((share, bool(pool.verdicts[name])))
     whose = dict(zip(("agent", "config_hash", "split"), key, strict=True))
     return [{**whose, **auroc(list(tasks.values())).model_dump()}] if tasks else []
 

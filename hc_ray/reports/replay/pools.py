@@ -24,17 +24,6 @@ from hc_ray.search.selection import select
 SOLVING = ("raw", "best_of_n", "hc")
 
 
-class Attempt(Value):
-    """One candidate of a stored pool."""
-
-    id: str
-    digest: str = ""
-    """Equal digests are the same files; empty for an answer without a file."""
-    tokens: int = 0
-    passed: bool | None = None
-    """The real verdict; None where nobody has graded it."""
-
-
 class Pool(Value):
     """One trial's candidates in slot order, with what is needed to choose among them."""
 
@@ -46,12 +35,14 @@ class Pool(Value):
     seed: int = 0
     tokens: int | None = None
     """All that the trial used, its suite included."""
-    attempts: tuple[Attempt, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
+    verdicts: dict[str, bool | None] = {}
+    """Candidate → its real verdict, as far as somebody has graded it."""
     matrix: PassMatrix | None = None
     tests: tuple[SelfTest, ...] = ()
     """The matrix's columns; of the style ``loop`` as they weighed before any dispute."""
-    made: tuple[Candidate, ...] = ()
-    """Style ``loop``: the submitted states."""
+    loop: bool = False
+    """Whether the candidates are the submitted states of the style ``loop``."""
     rounds: tuple[Round, ...] = ()
     """Style ``loop``: what each round came to."""
     winners: dict[int, str] = {}
@@ -70,16 +61,16 @@ class Pool(Value):
     @property
     def graded(self) -> bool:
         """Whether every candidate has a verdict: only then is no selector favoured by what happens to be known."""
-        return bool(self.attempts) and all(one.passed is not None for one in self.attempts)
+        return bool(self.candidates) and all(self.verdicts.get(one.id) is not None for one in self.candidates)
 
     @property
     def bits(self) -> tuple[bool, ...]:
         """The verdicts of a graded pool."""
-        return tuple(bool(one.passed) for one in self.attempts)
+        return tuple(bool(self.verdicts[one.id]) for one in self.candidates)
 
     @property
     def sampled_tokens(self) -> int:
-        return sum(one.tokens for one in self.attempts)
+        return sum(map(_tokens, self.candidates))
 
     def only(self, names: Collection[str]) -> "Pool":
         """The pool as if it had held these candidates alone."""
@@ -89,8 +80,8 @@ class Pool(Value):
             matrix = PassMatrix(
                 candidates=standing, tests=matrix.tests, cells=tuple(matrix.row(name) for name in standing)
             )
-        kept = tuple(one for one in self.attempts if one.id in names)
-        return self.model_copy(update={"attempts": kept, "matrix": matrix})
+        kept = tuple(one for one in self.candidates if one.id in names)
+        return self.model_copy(update={"candidates": kept, "matrix": matrix})
 
 
 class Choice(Value):
@@ -108,8 +99,8 @@ def cut(pool: Pool, tokens: int | None) -> Pool:
         return pool
     kept: list[str] = []
     spent = 0
-    for one in pool.attempts:
-        spent += one.tokens
+    for one in pool.candidates:
+        spent += _tokens(one)
         if kept and spent > tokens:
             break
         kept.append(one.id)
@@ -118,17 +109,15 @@ def cut(pool: Pool, tokens: int | None) -> Pool:
 
 def choose(pool: Pool, selector: SelectorName) -> Choice:
     """What ``selector`` takes of a pool. Where no test was run on any candidate that is the first that wrote a file."""
-    by_id = {one.id: one for one in pool.attempts}
-    made = [one for one in pool.made if one.id in by_id]
-    if made and pool.agent == "hc":
-        chosen = decided(made, pool.matrix, pool.tests, pool.rounds, selector, pool.winners)
-    elif made:
-        chosen = by_content(made).chosen
+    if pool.loop and pool.candidates and pool.agent == "hc":
+        chosen = decided(pool.candidates, pool.matrix, pool.tests, pool.rounds, selector, pool.winners)
+    elif pool.loop and pool.candidates:
+        chosen = by_content(pool.candidates).chosen
     elif pool.matrix is not None and pool.matrix.candidates:
         chosen = select(pool.matrix, selector, tests=pool.tests).chosen
     else:
-        chosen = next((one.id for one in pool.attempts if one.digest), None)
-    return Choice(chosen=chosen, passed=by_id[chosen].passed if chosen is not None else pool.untouched)
+        chosen = next((one.id for one in pool.candidates if one.files), None)
+    return Choice(chosen=chosen, passed=pool.untouched if chosen is None else pool.verdicts.get(chosen))
 
 
 def read_pools(store: Store, *, read_table: ReadTable) -> tuple[Pool, ...]:
@@ -165,17 +154,16 @@ def _pool(
         for one in candidates:
             if one.files == files and known.get(one.id) is None:
                 known[one.id] = row["passed"]
-    attempts = tuple(_attempt(one, known.get(one.id)) for one in candidates)
-    untouched = next((one.passed for one in attempts if not one.digest and one.passed is not None), None)
+    untouched = next((known[one.id] for one in candidates if not one.files and known.get(one.id) is not None), None)
     if untouched is None and chosen is None and len(row["bits"]) == 1:
         untouched = row["passed"]
-    matrix, tests = _matrix(store, folder, tuple(one.id for one in attempts), read_table)
+    matrix, tests = _matrix(store, folder, tuple(one.id for one in candidates), read_table)
     solver = (stored_json(store, f"{folder}/config.json") or {}).get("solver", {})
     of_loop: dict[str, Any] = {}
     if solver.get("agent_style") == "loop":
         tests, digests = first_weights(tests, rounds), {one.id: one.digest for one in candidates}
         winners = {one.number: digests[one.picked[-1] or ""] for one in rounds if len(one.picked) > 1}
-        of_loop = {"made": tuple(candidates), "rounds": tuple(rounds), "winners": winners}
+        of_loop = {"loop": True, "rounds": tuple(rounds), "winners": winners}
     return Pool(
         trial=row["trial"],
         task=row["task"],
@@ -184,7 +172,8 @@ def _pool(
         split=row["split"],
         seed=row["seed"],
         tokens=row["tokens"],
-        attempts=attempts,
+        candidates=tuple(candidates),
+        verdicts=known,
         matrix=matrix,
         tests=tests,
         chosen=chosen,
@@ -194,13 +183,8 @@ def _pool(
     )
 
 
-def _attempt(one: Candidate, passed: bool | None) -> Attempt:
-    return Attempt(
-        id=one.id,
-        digest=(one.digest or "files") if one.files else "",
-        tokens=one.prompt_tokens + one.completion_tokens,
-        passed=passed,
-    )
+def _tokens(one: Candidate) -> int:
+    return one.prompt_tokens + one.completion_tokens
 
 
 def _matrix(

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hc_ray.blind.sealing import canaries
+from tests.fakes.canary_search import found_in
 
 LARGE = 64 << 20
 """Files above this are Ray's shared memory and its like, looked at in ``shared_memory``."""
@@ -72,11 +72,8 @@ class Walk:
     def _look(self, told: str, data: bytes) -> None:
         self.files += 1
         self.bytes += len(data)
-        if self.quick:
-            here = any(token.encode() in data for token in self.tokens)
-        else:
-            here = bool(canaries.find(self.tokens, [data], databases=True))
-        self.found += [told] * here
+        here = any(token.encode() in data for token in self.tokens) if self.quick else found_in(self.tokens, data)
+        self.found += [told] * bool(here)
 
 
 def marked(mark: str) -> list[int]:

@@ -55,6 +55,7 @@ class Crew:
         self._replicas = Replicas(plan, cluster, self._roster)
         self._trials = TrialProcesses(plan, cluster, self._roster, self._replicas, self._images, self._background)
         self.roles, self.trials_of = self._replicas.roles, self._trials.of
+        self.prepare, self.image_of = self._images.ready, self._images.id_of
         self.runners: set[str] = set()
         """Digests of the runners that its nodes have."""
         self.limits: dict[str, str] = {}
@@ -233,15 +234,6 @@ class Crew:
         self.runners.add(seen.runner)
         deliver = self._deliveries.to_sandboxes if post.kind == SANDBOX else self._deliveries.to_verifiers
         await deliver(post.actor)
-
-    async def prepare(self, task: Task) -> None:
-        """Make a task's image ready on the nodes that work; returns with the first of them. Raises what hindered them
-        all."""
-        await self._images.ready(task)
-
-    def image_of(self, task: Task) -> str | None:
-        """The image that a task's sandboxes are made from; None where the backend has none."""
-        return self._images.id_of(task.digest)
 
     async def mend(self, fault: Fault | None = None) -> None:
         """See to what failed: the post that the fault names, else all. Raises ``Broken`` as ``mended`` does."""
