@@ -23,9 +23,18 @@ class Fault(Value):
 
 
 class Section(BaseModel):
-    """TOML has types of its own: numbers are strict, since pydantic would read ``cpus = true`` as 1."""
-
     model_config = ConfigDict(frozen=True, extra="ignore")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_booleans_for_numbers(cls, value: Any, info: Any) -> Any:
+        # TOML has booleans of its own; pydantic would read ``cpus = true`` as 1.
+        if isinstance(value, bool) and info.field_name in _NUMBERS:
+            raise ValueError("must be a number, not a boolean")
+        return value
+
+
+_NUMBERS = {"timeout_sec", "build_timeout_sec", "cpus", "memory_mb", "storage_mb", "gpus"}
 
 
 class _Networked(Section):
@@ -61,12 +70,12 @@ class EnvironmentSection(_Networked):
     """``[environment]``, sizes in MiB, times in seconds; None where the task is silent."""
 
     docker_image: str | None = None
-    build_timeout_sec: float = Field(600.0, gt=0, strict=True)
+    build_timeout_sec: float = Field(600.0, gt=0)
     os: Literal["linux", "windows"] = "linux"
-    cpus: float | None = Field(None, gt=0, allow_inf_nan=False, strict=True)
-    memory_mb: int | None = Field(None, gt=0, strict=True)
-    storage_mb: int | None = Field(None, gt=0, strict=True)
-    gpus: int | None = Field(None, ge=0, strict=True)
+    cpus: float | None = Field(None, gt=0, allow_inf_nan=False)
+    memory_mb: int | None = Field(None, gt=0)
+    storage_mb: int | None = Field(None, gt=0)
+    gpus: int | None = Field(None, ge=0)
     gpu_types: tuple[str, ...] | None = None
     tpu: dict[str, Any] | None = None
     env: dict[str, str] = {}
@@ -110,7 +119,7 @@ class EnvironmentSection(_Networked):
 class AgentSection(_Networked):
     """``[agent]``."""
 
-    timeout_sec: float | None = Field(None, gt=0, strict=True)
+    timeout_sec: float | None = Field(None, gt=0)
     """None: unlimited in Harbor; a trial of hc-ray then takes ``budget.default_timeout_sec``."""
     user: str | int | None = None
 
@@ -118,7 +127,7 @@ class AgentSection(_Networked):
 class VerifierSection(_Networked):
     """``[verifier]``: sealed, never shown to a solver."""
 
-    timeout_sec: float = Field(600.0, gt=0, strict=True)
+    timeout_sec: float = Field(600.0, gt=0)
     env: dict[str, str] = {}
     user: str | int | None = None
     environment_mode: Literal["shared", "separate"] | None = None

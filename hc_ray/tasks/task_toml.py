@@ -4,6 +4,7 @@
 ``parse_task_toml`` is pure: it opens nothing, raises nothing for what a task's author can get wrong, and gives every
 fault as data, so that one bad task never hides another. Unknown keys are tolerated, as in Harbor."""
 
+import re
 import tomllib
 from typing import Any, TypeVar
 
@@ -89,5 +90,15 @@ def _section(kind: type[_S], name: str, data: dict[str, Any], faults: list[Fault
             says = problem["msg"].removeprefix("Value error, ")
             if not isinstance(problem["input"], dict):
                 says = f"{says} (it is {problem['input']!r})"
-            faults.append(Fault(field=where, says=says, remedy="correct the value, or leave the key out"))
+            faults.append(Fault(field=where, says=says, remedy=_remedy(kind, problem["loc"])))
         return kind()
+
+
+def _remedy(kind: type[Section], location: tuple[int | str, ...]) -> str:
+    """What to write instead, from the field's own type."""
+    field = kind.model_fields.get(str(location[0])) if location else None
+    if field is None:
+        return "correct the table, or leave the key out"
+    type_ = getattr(field.annotation, "__name__", None)
+    words = type_ if type_ in ("str", "int", "float") else re.sub(r"[\w.]+\.", "", str(field.annotation))
+    return f"give a value of type {words}, or leave the key out"
