@@ -41,17 +41,6 @@ class TurnStart(_Event):
     subtask: str = ""
 
 
-class SubtaskChange(_Event):
-    """A part of the work has ended, and another is on."""
-
-    type: Literal["subtask_change"] = "subtask_change"
-    ended: str
-    status: Literal["completed", "failed"]
-    turns: int
-    subtask: str
-    """The part that is on now."""
-
-
 class Action(_Event):
     """Something the trial did or decided, with what it decided on: the journal replays from these."""
 
@@ -164,7 +153,7 @@ class ProcessorUse(_Event):
 
 
 Event = Annotated[
-    TrialStart | TestgenProgress | TurnStart | SubtaskChange | Action | VerifyComplete | Heartbeat | VerdictEvent
+    TrialStart | TestgenProgress | TurnStart | Action | VerifyComplete | Heartbeat | VerdictEvent
     | TrialComplete | ErrorEvent | EngineUse | PostState | SlotUse | ProcessorUse,
     Field(discriminator="type"),
 ]  # fmt: skip

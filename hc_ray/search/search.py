@@ -19,7 +19,6 @@ from hc_ray.domain.prompt import Prompt
 from hc_ray.domain.suite import Cell, Suite
 from hc_ray.domain.task import Task
 from hc_ray.search import answers, repair
-from hc_ray.search.decompose import Progress
 from hc_ray.search.pool import Pool
 from hc_ray.search.schedule import Schedule, Slot
 from hc_ray.search.selection import Selection, progress
@@ -59,8 +58,6 @@ class Search:
         self.deliverable: Deliverable = deliverable_of(spec)
         self.pool = Pool()
         self.suite: Suite | None = None
-        self.parts: Progress | None = None
-        """The parts of the work, for an agent that has any."""
         self.division = ""
         """What is told of the parts that a model named; empty where none was asked."""
         self.missed: tuple[str, ...] = ()
@@ -113,11 +110,6 @@ class Search:
             notes=self.notes_for(slot),
             purpose="repair" if slot.parent else "candidate",
         )
-
-    @property
-    def subtask(self) -> str:
-        """The part of the work that is on."""
-        return self.parts.now.name if self.parts else "candidates"
 
     def notes_for(self, slot: Slot) -> str:
         """What a slot's prompt tells besides the instruction."""
@@ -179,8 +171,10 @@ class Search:
         self.beat()
         return self.selection
 
-    def emit_turn(self) -> None:
-        self.context.events.emit(TurnStart(turn=self.turns + 1, max_turns=self.config.max_turns, subtask=self.subtask))
+    def emit_turn(self, ahead: int = 1) -> None:
+        """Tell that a turn begins: the next one, or one so many further on."""
+        turn = self.turns + ahead
+        self.context.events.emit(TurnStart(turn=turn, max_turns=self.config.max_turns, subtask="candidates"))
 
     def beat(self) -> None:
         """Tell the display how far the search is."""
