@@ -85,11 +85,6 @@ class Knob(NamedTuple):
         return {"switch": (False, True), "lead": plans()}.get(self.kind, ())
 
     @property
-    def changes_suite(self) -> bool:
-        """Configs that differ in it write suites of their own."""
-        return self.key.startswith("solver.testgen.")
-
-    @property
     def meaning(self) -> str:
         """The field's own description."""
         return " ".join(field_of(self.key).description.split())
