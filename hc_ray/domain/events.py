@@ -31,7 +31,6 @@ class TestgenProgress(_Event):
     category: str
     generated: int
     admitted: int | None = None
-    cached: bool = False
 
 
 class TurnStart(_Event):

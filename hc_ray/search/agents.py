@@ -7,7 +7,7 @@ from hc_ray.agent.budget import Asking, Clock, Purse, TimeIsUp, payable
 from hc_ray.agent.environment_probe import Looks
 from hc_ray.agent.role import Exchange, RoleModel
 from hc_ray.domain.config import TestgenConfig
-from hc_ray.domain.events import TestgenProgress, TurnStart
+from hc_ray.domain.events import TurnStart
 from hc_ray.domain.ports import MakesSandboxes
 from hc_ray.domain.prompt import Malformed
 from hc_ray.domain.seeds import seed_of
@@ -178,12 +178,6 @@ class Trial:
         search.context.events.emit(TurnStart(turn=0, max_turns=self.config.max_turns, subtask="testgen"))
         with self._paid_when_cut_off(purse):
             suite = await self.suites.obtain(suite_key(search.context.task, self.config, self.seed, self.tester), write)
-        if not made_here:
-            counts = {category: sum(test.category == category for test in suite.tests)
-                      for category in sorted({test.category for test in suite.tests})}  # fmt: skip
-            for category, count in counts.items():
-                progress_event = TestgenProgress(category=category, generated=count, admitted=count, cached=True)
-                search.context.events.emit(progress_event)
         search.journal("suite", key=suite.key, hash=suite.hash, admitted=len(suite.tests), dropped=len(suite.dropped),
                        cached=not made_here)  # fmt: skip
         return suite
