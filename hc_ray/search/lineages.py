@@ -261,9 +261,7 @@ class Lineages:
             search.turns += turns
             self._journal(run)
         if made:
-            search.journal("round", number=search.round, slots=[run.slot.model_dump(mode="json") for run in runs],
-                           digests=[one.digest for one in made], duplicates=[one.duplicate_of for one in made],
-                           malformed=[one.malformed for one in made], tokens_left=search.purse.left)  # fmt: skip
+            search.entered([run.slot for run in runs], made)
         return tuple(made)
 
     def _journal(self, run: Run) -> None:

@@ -159,17 +159,24 @@ class Search:
             self.pool.candidates.append(candidate)
             made.append(candidate)
             self.turns += 1
-        self.journal("round", number=self.round, slots=[slot.model_dump(mode="json") for slot, _ in asked],
-                     digests=[one.digest for one in made], duplicates=[one.duplicate_of for one in made],
-                     malformed=[one.malformed for one in made], tokens_left=self.purse.left)  # fmt: skip
+        self.entered([slot for slot, _ in asked], made)
         return tuple(made)
 
-    def choose(self, selector: SelectorName) -> Selection:
-        """Select over the whole pool, and tell of it."""
-        self.selection = self.pool.choose(selector, self.selection)
-        self.journal("select", **self.selection.model_dump(mode="json"))
+    def entered(self, slots: Sequence[Slot], made: Sequence[Candidate]) -> None:
+        """Journal a round's candidates, which are in the pool by now, and the slots they come from."""
+        self.journal("round", number=self.round, slots=[slot.model_dump(mode="json") for slot in slots],
+                     digests=[one.digest for one in made], duplicates=[one.duplicate_of for one in made],
+                     malformed=[one.malformed for one in made], tokens_left=self.purse.left)  # fmt: skip
+
+    def choose(self, selector: SelectorName) -> None:
+        """Select over the whole pool."""
+        self.hold(self.pool.choose(selector, self.selection))
+
+    def hold(self, selection: Selection) -> None:
+        """From now on this is what would be handed in; journal it, and tell of it."""
+        self.selection = selection
+        self.journal("select", **selection.model_dump(mode="json"))
         self.beat()
-        return self.selection
 
     def emit_turn(self, ahead: int = 1) -> None:
         """Tell that a turn begins: the next one, or one so many further on."""
