@@ -1,5 +1,5 @@
-"""In which form a model is best asked: the same situations, which belong to no dataset, in each form that its server
-takes. Here what is counted, and the forms of actions; those of tests stand in ``selftests.suite_forms``."""
+"""In which form a model is best asked for actions: the same situations, which belong to no dataset, in each form that
+its server takes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -30,8 +30,7 @@ _P = 0.05
 
 
 class Situation(Value):
-    """Something to do, or to write tests for, in a workspace of a few files; ``configs/profiles/forms.yaml`` says what
-    each key means."""
+    """Something to do in a workspace of a few files; ``configs/profiles/forms.yaml`` says what each key means."""
 
     name: str
     instruction: str
@@ -40,41 +39,35 @@ class Situation(Value):
     shows: str = ""
     seconds: float = 0.0
     submits: bool = False
-    right: dict[str, str] = {}
-    wrong: dict[str, str] = {}
 
 
 class Question(NamedTuple):
-    """What is asked, and what judges the answer: how much it made (actions count as one) and how much of it is right.
-    None made: it could not be read. Without a prompt the form has nothing to ask there."""
+    """What is asked, and what judges the answer: whether it could be read, and whether what it asked for was right."""
 
     form: str
-    prompt: Prompt | None
-    judge: Callable[[Completion], Awaitable[tuple[int, int]]]
+    prompt: Prompt
+    judge: Callable[[Completion], Awaitable[tuple[bool, bool]]]
 
 
 class FormFigure(Value):
     """How well a form worked."""
 
-    what: str
-    """``actions`` or ``tests``."""
     form: str
     answers: int = 0
     read: int = 0
     """Answers in which the product can read something."""
-    made: int = 0
     right: int = 0
     tokens: int = 0
     """Of prompts and answers together, as the engine counts them."""
     shares: dict[str, tuple[float, ...]] = {}
-    """Situation → the share of each answer that was right."""
+    """Situation → 1 for each answer that was right, 0 for one that was not."""
 
-    def plus(self, name: str, answer: Completion, made: int, right: int) -> "FormFigure":
+    def plus(self, name: str, answer: Completion, read: bool, right: bool) -> "FormFigure":
         """With one more answer."""
-        shares = {**self.shares, name: (*self.shares.get(name, ()), right / max(1, made))}
+        shares = {**self.shares, name: (*self.shares.get(name, ()), float(right))}
         return FormFigure(
-            what=self.what, form=self.form, answers=self.answers + 1, read=self.read + (made > 0),
-            made=self.made + made, right=self.right + right, tokens=self.tokens + answer.tokens, shares=shares,
+            form=self.form, answers=self.answers + 1, read=self.read + read, right=self.right + right,
+            tokens=self.tokens + answer.tokens, shares=shares,
         )  # fmt: skip
 
 
@@ -88,15 +81,14 @@ def chosen(figures: Sequence[FormFigure], default: str) -> tuple[str, Paired]:
     return (other if better else default), found
 
 
-def load_forms() -> dict[str, tuple[Situation, ...]]:
-    """The shipped situations: of actions, and of tests."""
+def load_forms() -> tuple[Situation, ...]:
+    """The shipped situations."""
     text = (configs_dir() / "profiles" / "forms.yaml").read_text("utf-8")
-    return TypeAdapter(dict[str, tuple[Situation, ...]]).validate_python(yaml.safe_load(text))
+    return TypeAdapter(tuple[Situation, ...]).validate_python(yaml.safe_load(text))
 
 
 async def measure(
     model: Model,
-    what: str,
     forms: Sequence[str],
     items: Sequence[Situation],
     place: MakesSandboxes,
@@ -105,7 +97,7 @@ async def measure(
 ) -> tuple[FormFigure, ...]:
     """Ask ``questions`` of every situation, those of one at once; ``tell`` hears what came of each situation. Raises
     ``EngineError`` and ``SandboxError``."""
-    figures = {form: FormFigure(what=what, form=form) for form in forms}
+    figures = {form: FormFigure(form=form) for form in forms}
     for item in items:
         task = Task(name="forms", digest=digest_of(item), instruction=item.instruction, environment=Environment())
         forks = SandboxForks(place, task, "forms")
@@ -114,10 +106,8 @@ async def measure(
                 await (await forks.base()).put({path: text.encode() for path, text in item.files.items()})
             spec = await environment_probe.look_around(read_spec(item.instruction, Environment()), forks)
             asked = questions(item, task, spec, forks)
-            prompts = {id(one.prompt): one.prompt for one in asked if one.prompt}  # one prompt may have several judges
-            told = dict(zip(prompts, await asyncio.gather(*map(model.complete, prompts.values())), strict=True))
-            for one in asked:
-                answer = told[id(one.prompt)] if one.prompt else Completion(text="")
+            answers = await asyncio.gather(*(model.complete(one.prompt) for one in asked))
+            for one, answer in zip(asked, answers, strict=True):
                 figures[one.form] = figures[one.form].plus(item.name, answer, *await one.judge(answer))
         finally:
             await forks.close()
@@ -151,16 +141,16 @@ def action_questions(
     return questions
 
 
-async def _acted(item: Situation, forks: SandboxForks, name: str, answer: Completion) -> tuple[int, int]:
+async def _acted(item: Situation, forks: SandboxForks, name: str, answer: Completion) -> tuple[bool, bool]:
     """What came of an answer, read as a lineage reads it: of one that was cut nothing runs."""
     actions = read_calls(answer.tool_calls) if answer.tool_calls else read_actions(spoken(answer.text))
     if answer.finish_reason == "length" or isinstance(actions, Malformed) or not actions:
-        return 0, 0
+        return False, False
     limit = max(action.seconds or 0.0 for action in actions)
     if any(action.name == "submit" for action in actions) != item.submits or limit < item.seconds:
-        return 1, 0
+        return True, False
     async with forks.fork(name, {}) as fork:
         terminal = Terminal(fork, _LIMITS)
         shown = [(await terminal.perform(action)).says for action in actions if action.name != "submit"]
         done = await fork.exec(["python3", "-B", "-c", item.check], timeout=_LIMITS.seconds)
-    return 1, int(done.exit_code == 0 and item.shows in "\n".join(shown))
+    return True, done.exit_code == 0 and item.shows in "\n".join(shown)

@@ -7,11 +7,10 @@ import difflib
 import warnings
 from collections.abc import Mapping
 from functools import cache, partial
-from string import Template
 
 from hc_ray.agent.code_blocks import Block, named_blocks, pick_block, read_blocks
 from hc_ray.agent.deliverable import Deliverable, Language
-from hc_ray.agent.prompt_templates import PROMPTS
+from hc_ray.agent.prompt_templates import PROMPTS, filled, template
 from hc_ray.domain.config import Form
 from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.profile import Profile
@@ -32,17 +31,12 @@ def plans() -> tuple[str, ...]:
     return tuple(sorted(path.stem.removeprefix("plan_") for path in PROMPTS.glob("plan_*.txt")))
 
 
-@cache
-def _template(name: str) -> Template:
-    return Template((PROMPTS / f"{name}.txt").read_text(encoding="utf-8"))
-
-
 def plan_text(plan: str) -> str:
     """The advice that a plan adds to a prompt. Raises ``ConfigError`` for an unknown plan, with the nearest."""
     if plan not in plans():
         near = difflib.get_close_matches(plan, plans(), n=1)
         raise ConfigError(f"unknown plan {plan!r}" + (f"; did you mean {near[0]}?" if near else f"; known: {plans()}"))
-    return (PROMPTS / f"plan_{plan}.txt").read_text(encoding="utf-8").strip()
+    return template(f"plan_{plan}").strip()
 
 
 def ask(
@@ -75,11 +69,10 @@ def ask(
 
 
 def _messages(text: str, deliverable: Deliverable, advice: list[str]) -> tuple[Message, ...]:
-    user = _template("chat_one" if deliverable.path else "chat_any").substitute(
-        instruction=text, advice=_paragraphs(advice), path=deliverable.path
-    )
+    name = "chat_one" if deliverable.path else "chat_any"
+    user = filled(name, instruction=text, advice=_paragraphs(advice), path=deliverable.path)
     return (
-        Message(role="system", content=_template("chat_system").substitute().strip()),
+        Message(role="system", content=filled("chat_system").strip()),
         Message(role="user", content=user.strip("\n")),
     )
 
@@ -97,9 +90,8 @@ def _paragraphs(advice: list[str]) -> str:
 
 def _lead(text: str, deliverable: Deliverable, advice: list[str]) -> str:
     """Plain text up to the beginning of the first fenced block, or of the first path where none is known."""
-    return _template("lead_one" if deliverable.path else "lead_any").substitute(
-        instruction=text, advice=_paragraphs(advice), path=deliverable.path, fence=_FENCES[deliverable.language]
-    )
+    name, fence = "lead_one" if deliverable.path else "lead_any", _FENCES[deliverable.language]
+    return filled(name, instruction=text, advice=_paragraphs(advice), path=deliverable.path, fence=fence) + "\n"
 
 
 def _prefix(text: str, deliverable: Deliverable, advice: list[str]) -> tuple[str, str]:

@@ -13,7 +13,7 @@ PROMPTS = Path(__file__).parent / "prompts"
 @cache
 def template(name: str) -> str:
     """The text of ``prompts/<name>.txt``, without its last line break."""
-    return (PROMPTS / f"{name}.txt").read_text(encoding="utf-8").rstrip("\n")
+    return (PROMPTS / f"{name}.txt").read_text(encoding="utf-8").removesuffix("\n")
 
 
 def filled(name: str, **values: object) -> str:

@@ -9,7 +9,6 @@ import yaml
 from pydantic import TypeAdapter
 
 from hc_ray import __version__
-from hc_ray.agent.asking_forms import load_forms
 from hc_ray.climb import meta_reasoner
 from hc_ray.climb.evaluation import Aggregates
 from hc_ray.climb.knobs import Site, live
@@ -69,9 +68,8 @@ def _files(name: str, text: dict[str, str], tests: str) -> dict[str, str]:
     asked = "\n\n".join(message.content for message in prompt.messages)
     body = [f"---\n{head}---", f"# {name}", f"{text['note']} {_READ}", asked]
     shown = []
-    if example := text.get("example"):
-        (situation,) = (one for one in load_forms()["tests"] if one.name == example)
-        shown += ["## The task", situation.instruction.strip()]
+    if task := text.get("task"):
+        shown += ["## The task", task.strip()]
         shown += ["## Its tests", tests[tests.index("```") :].strip()] if name == "evaluator" else []
     return {
         "SKILL.md": "\n\n".join(body) + "\n",

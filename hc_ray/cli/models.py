@@ -50,14 +50,14 @@ def pull(
 def bench(
     given: Given,
     profile: Annotated[
-        bool, typer.Option("--profile", help="Measure in which form of actions and of tests the model is best asked.")
+        bool, typer.Option("--profile", help="Measure in which form of actions the model is best asked.")
     ] = False,
     save: Annotated[bool, typer.Option("--save", help="Save the measured profile beside the model.")] = False,
     as_json: Json = False,
 ) -> int:
     """Measure an engine and its model. Finds within a minute how many parallel requests pay off (later sweeps and
     reports on this machine use it); with --profile instead whether the model acts better by fenced blocks or native
-    tool calls, and tests better by single lines or whole files."""
+    tool calls."""
     from hc_ray.reports.terminal import say
 
     settings = config_from(None, given)
@@ -77,13 +77,12 @@ def bench(
 def _show_forms(measured: dict[str, Any], stream: IO[str]) -> None:
     from hc_ray.reports.terminal import say, table
 
-    numbers = ("answers", "readable", "tests", "right", "tokens per right one")
+    numbers = ("answers", "readable", "right", "tokens per right one")
     rows = []
     for one in measured["figures"]:
         each = f"{one['tokens_each']:,.0f}" if one["tokens_each"] else "-"
-        made = one["made"] if one["what"] == "tests" else ""
-        rows.append((one["what"], one["form"], one["answers"], one["read"], made, one["right"], each))
-    table(("asked for", "form", *numbers), rows, numbers=numbers, stream=stream)
+        rows.append((one["form"], one["answers"], one["read"], one["right"], each))
+    table(("form of actions", *numbers), rows, numbers=numbers, stream=stream)
     for key, found in measured["differences"].items():
         if found["delta"] is not None:
             span = f"{found['delta']:+.2f} ({found['low']:+.2f} to {found['high']:+.2f}, p {found['p']:.2f})"

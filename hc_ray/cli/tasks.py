@@ -10,25 +10,23 @@ from hc_ray.domain.errors import ConfigError
 from hc_ray.machine.paths import configs_dir, data_root
 
 Folder = Annotated[str | None, typer.Argument(help="A folder of tasks, or the name of a shipped dataset.")]
-PathFlag = Annotated[str | None, typer.Option("--path", "-p", help="Same as FOLDER.")]
 
 
-def _folder(folder: str | None, path: str | None) -> Path:
+def _folder(folder: str | None) -> Path:
     """The dataset's folder; a shipped one by its name."""
     from hc_ray_actors.driver.task_choice import dataset_folder
 
-    given = folder or path
-    if given is None:
+    if folder is None:
         raise ConfigError("no dataset given: name a folder of tasks, or a shipped dataset (`starter`)")
-    return Path(dataset_folder(given))
+    return Path(dataset_folder(folder))
 
 
-def list_tasks(folder: Folder = None, path: PathFlag = None, as_json: Json = False) -> int:
+def list_tasks(folder: Folder = "starter", as_json: Json = False) -> int:
     """List the tasks of a dataset with their split and tags."""
     from hc_ray_actors import verifiers
     from hc_ray_actors.driver.task_choice import sealed_folder
 
-    where = _folder(folder or (None if path else "starter"), path)
+    where = _folder(folder)
     sealed = verifiers.seal(where, data_root() / "public", sealed_folder(where))
     fixed = verifiers.load_split(where)
     rows: list[dict[str, Any]] = [
@@ -58,7 +56,7 @@ def list_tasks(folder: Folder = None, path: PathFlag = None, as_json: Json = Fal
     return 0
 
 
-def check(folder: Folder = None, path: PathFlag = None, as_json: Json = False) -> int:
+def check(folder: Folder = None, as_json: Json = False) -> int:
     """Validate a folder of tasks. Lists each fault with its field and a remedy; exit code 2 if there are any.
 
     This reads the files only. To see whether each reference solution passes and each untouched environment fails, run:
@@ -66,7 +64,7 @@ def check(folder: Folder = None, path: PathFlag = None, as_json: Json = False) -
     """
     from hc_ray_actors import verifiers
 
-    report = verifiers.check(_folder(folder, path))
+    report = verifiers.check(_folder(folder))
     faults = report.faults
     if as_json:
         print_json(report)
@@ -84,7 +82,6 @@ def check(folder: Folder = None, path: PathFlag = None, as_json: Json = False) -
 
 def split(
     folder: Folder = None,
-    path: PathFlag = None,
     seed: Annotated[int, typer.Option("--seed", help="Random seed that decides which tasks are held out.")] = 0,
     fraction: Annotated[
         float, typer.Option("--fraction", min=0.01, max=0.9, help="Share of the tasks to hold out.")
@@ -105,7 +102,7 @@ def split(
     names = set() if holdout is None else _names(holdout)
     if holdout is not None and (not names or (seed, fraction) != (0, 0.2)):
         raise ConfigError("--holdout: give names of tasks, and neither --seed nor --fraction")
-    fixed = verifiers.make_split(_folder(folder, path), seed=seed, fraction=fraction, holdout=names)
+    fixed = verifiers.make_split(_folder(folder), seed=seed, fraction=fraction, holdout=names)
     if as_json:
         print_json(fixed)
     else:

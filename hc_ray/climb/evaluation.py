@@ -18,7 +18,6 @@ class Outcome(Value):
     """The first verdict; None for an unscored trial."""
     tokens: int
     """What it really cost."""
-    score: float | None = None
     self_pass: bool | None = None
     weak_suite: bool | None = None
     duplicates: float | None = None

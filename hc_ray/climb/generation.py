@@ -4,7 +4,7 @@ fresh seeds. Trials are run by the evaluator; everything else here is counting."
 from collections.abc import Mapping, Sequence, Set
 
 from hc_ray.climb.evaluation import Aggregates, Cell, Evaluator, Outcome, Stage, aggregate
-from hc_ray.climb.knobs import KNOBS, Site
+from hc_ray.climb.knobs import Site
 from hc_ray.climb.proposals import Decision, Proposal, Verdict
 from hc_ray.climb.race import ClimbConfig, Evidence, Standing, standing, weigh
 from hc_ray.domain.seeds import seed_of
@@ -118,7 +118,6 @@ class Generation:
         pairs = [(self._seed(stage, place, None), self._seed(stage, place, one)) for place in range(seeds)]
         return weigh(
             stage, self._outcomes[CONTROL], self._outcomes[one.proposer], pairs,
-            score=one.knob is None or not KNOBS[one.knob].changes_suite,
             seed=seed_of("climb", self.config.seed, stage, self.number, one.place, seeds),
         )  # fmt: skip
 

@@ -63,8 +63,6 @@ class Knob(NamedTuple):
     """Of a number: the climb's lowest and highest value, and the guardrail, how far one change may move it."""
     needs: tuple[str, ...] = ()
     """The traits of a site that it needs to have an effect on ``hc``."""
-    when: str = "in every trial"
-    """In which trials of such a site the effect shows."""
     replay: Literal["no", "less", "yes"] = "no"
     """Whether stored pass matrices show it; ``less``: that of smaller values only."""
     acts: Callable[[Site], Any] | None = None
@@ -85,11 +83,6 @@ class Knob(NamedTuple):
         if self.kind == "choice":
             return typing.get_args(field_of(self.key).annotation)
         return {"switch": (False, True), "lead": plans()}.get(self.kind, ())
-
-    @property
-    def changes_suite(self) -> bool:
-        """Configs that differ in it write suites of their own."""
-        return self.key.startswith("solver.testgen.")
 
     @property
     def meaning(self) -> str:
@@ -130,54 +123,51 @@ def _shown(site: Site) -> int:
     return min(site.solver.observation_chars, 4000 if site.profile.context_tokens < 16_384 else 1_000_000)
 
 
-def _axis(key: str, *needs: str, when: str = "in every trial") -> Knob:
+def _axis(key: str, *needs: str) -> Knob:
     """What spends, asks for verdicts, or was measured with a model's profile: fixed in a climb."""
-    return Knob(key, None, needs, when, turner="sweep")
+    return Knob(key, None, needs, turner="sweep")
 
 
 _TABLE = (
     Knob("solver.agent_style", None, ("profile capable",)),
     Knob("solver.actions", None, ("style loop", "native tool calls")),
-    Knob("solver.observation_chars", (1000, 30_000, 2000), ("style loop",), "longer outputs", acts=_shown),
-    Knob("solver.tournament", None, ("style loop", "more than one round"), "level states"),
-    Knob("solver.use_skills", when="instructions that call for an installed skill"),
-    Knob("solver.temperatures", (0, 1.5, 0.1), ("more candidates than greedy ones",), "after the greedy candidates"),
+    Knob("solver.observation_chars", (1000, 30_000, 2000), ("style loop",), acts=_shown),
+    Knob("solver.tournament", None, ("style loop", "more than one round")),
+    Knob("solver.use_skills"),
+    Knob("solver.temperatures", (0, 1.5, 0.1), ("more candidates than greedy ones",)),
     Knob("solver.greedy", (1, 6, 1), ("several plans", "more than one fresh candidate"), acts=_greedy),
     Knob("solver.plans"),
     Knob("solver.samples", (1, 16, 2), ("style direct or more than one round",), replay="less"),
-    Knob("solver.samples_max", (1, 16, 2), ("style direct", "more than one round"), "mixed signals",
+    Knob("solver.samples_max", (1, 16, 2), ("style direct", "more than one round"),
          acts=lambda site: max(site.solver.samples, site.solver.samples_max)),
-    Knob("solver.patience", (1, 20, 2), ("style direct", "more than one round"), "no new best for so long"),
-    Knob("solver.max_rounds", (1, 10, 1), (), "not complete before (style loop, from 3 on: and the suite can tell)",
-         "less"),
+    Knob("solver.patience", (1, 20, 2), ("style direct", "more than one round")),
+    Knob("solver.max_rounds", (1, 10, 1), replay="less"),
     Knob("solver.max_turns", (5, 100, 5)),
-    Knob("solver.repairs", (0, 4, 1), ("style loop or more than one round",), "failed self-tests", "less"),
-    Knob("solver.selector", None, ("several candidates",), "states that tests or answers tell apart", "yes"),
-    Knob("solver.feedback", None, ("repairs, or new starts after more than one round",), "failed expectations"),
+    Knob("solver.repairs", (0, 4, 1), ("style loop or more than one round",), replay="less"),
+    Knob("solver.selector", None, ("several candidates",), replay="yes"),
+    Knob("solver.feedback", None, ("repairs, or new starts after more than one round",)),
     Knob("solver.hint"),
     Knob("solver.decompose"),
-    Knob("solver.testgen.tests_per_category_min", (2, 6, 1),
-         ("test style lines or more than one round of tests",), "thin categories"),
-    Knob("solver.testgen.tests_per_category_max", (2, 12, 1), (), "style files: full categories"),
-    Knob("solver.testgen.rounds", (1, 4, 1), ("a tester's budget",), "the suite's budget pays for them"),
+    Knob("solver.testgen.tests_per_category_min", (2, 6, 1), ("test style lines or more than one round of tests",)),
+    Knob("solver.testgen.tests_per_category_max", (2, 12, 1)),
+    Knob("solver.testgen.rounds", (1, 4, 1), ("a tester's budget",)),
     Knob("solver.testgen.temperature", (0, 1.5, 0.1), ("a tester's budget",)),
     Knob("solver.testgen.gate"),
-    Knob("solver.testgen.second_reading", None, ("a tester's budget", "test style files", "gate basic"),
-         "checks that can tell"),
-    _axis("solver.command_seconds", "style loop", when="commands that run longer"),
+    Knob("solver.testgen.second_reading", None, ("a tester's budget", "test style files", "gate basic")),
+    _axis("solver.command_seconds", "style loop"),
     _axis("solver.skill_tokens", "use_skills"),
-    _axis("solver.max_answer_tokens", when="longer answers"),
-    _axis("solver.refinement", when="failed verdicts"),
-    _axis("solver.testgen.total_min", "test style lines", when="smaller suites"),
-    _axis("solver.testgen.total_max", when="larger suites"),
+    _axis("solver.max_answer_tokens"),
+    _axis("solver.refinement"),
+    _axis("solver.testgen.total_min", "test style lines"),
+    _axis("solver.testgen.total_max"),
     _axis("solver.testgen.style"),
-    _axis("solver.testgen.answer_tokens", "a tester's budget", "test style files", when="longer answers"),
+    _axis("solver.testgen.answer_tokens", "a tester's budget", "test style files"),
     _axis("solver.testgen.budget_tokens"),
-    _axis("solver.testgen.seconds", when="slower suites"),
+    _axis("solver.testgen.seconds"),
     _axis("budget.tokens"),
     _axis("budget.lineage_tokens", "style loop"),
-    _axis("budget.timeout_multiplier", when="longer trials"),
-    _axis("budget.default_timeout_sec", when="longer trials of tasks without a limit"),
+    _axis("budget.timeout_multiplier"),
+    _axis("budget.default_timeout_sec"),
 )  # fmt: skip
 KNOBS = {knob.key: knob for knob in _TABLE}
 

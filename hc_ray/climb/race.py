@@ -77,8 +77,6 @@ class Evidence(Value):
     """Tokens that it saves per trial."""
     saved_p: float = 1.0
     """One-sided: the chance to save so much if it saves nothing; 1 where tokens decide nothing."""
-    score: float | None = None
-    """Mean difference of the scores; it decides nothing, and is None where the two write suites of their own."""
 
     def __str__(self) -> str:
         if self.delta is None:
@@ -89,7 +87,7 @@ class Evidence(Value):
 
 
 def weigh(
-    stage: Stage, control: Outcomes, changed: Outcomes, seeds: Sequence[tuple[int, int]], *, score: bool, seed: int
+    stage: Stage, control: Outcomes, changed: Outcomes, seeds: Sequence[tuple[int, int]], *, seed: int
 ) -> Evidence:
     """What the pairs say. ``seeds``: of the control and of the change, in pairs; ``seed``: of the permutations."""
     found: dict[str, list[tuple[Outcome, Outcome]]] = {}
@@ -105,13 +103,11 @@ def weigh(
     before = sum(sum(bool(a.passed) for a, _ in pairs) / len(pairs) for pairs in each) / count
     leads = [sum(bool(b.passed) - bool(a.passed) for a, b in pairs) / len(pairs) for pairs in each]
     saved = [sum(a.tokens - b.tokens for a, b in pairs) / len(pairs) for pairs in each]
-    scores = [b.score - a.score for pairs in each for a, b in pairs if a.score is not None and b.score is not None]
     delta = sum(leads) / count
     return Evidence(
         stage=stage, seeds=len(seeds), tasks=count, control=before, changed=before + delta, delta=delta,
         p=_better(leads, seed), saved=sum(saved) / count,
         saved_p=_better(saved, seed) if abs(delta) < 1e-12 or stage == "confirm" else 1.0,
-        score=sum(scores) / len(scores) if score and scores else None,
     )  # fmt: skip
 
 

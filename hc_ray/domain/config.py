@@ -129,8 +129,8 @@ class SolverConfig(DescribedValue):
     max_answer_tokens: int = Field(400, ge=16)
     """Maximum length of an answer in tokens."""
     decompose: Literal["generic", "model"] = "generic"
-    """How the work is divided into parts. ``generic``: the same four parts for every task; ``model``: the decomposer
-    chooses them, and the solver is told them. Off: no measurement has shown a benefit."""
+    """Whether the solver is told parts of its work. ``generic``: none; ``model``: those that the decomposer names, or
+    the same four for every task where it names none. Off: no measurement has shown a benefit."""
     refinement: int = Field(0, ge=0, le=2)
     """Number of further verdicts a trial may ask for after a failed one; each reveals one bit."""
     testgen: TestgenConfig = TestgenConfig()

@@ -31,7 +31,6 @@ class TestgenProgress(_Event):
     category: str
     generated: int
     admitted: int | None = None
-    cached: bool = False
 
 
 class TurnStart(_Event):
@@ -39,17 +38,6 @@ class TurnStart(_Event):
     turn: int
     max_turns: int
     subtask: str = ""
-
-
-class SubtaskChange(_Event):
-    """A part of the work has ended, and another is on."""
-
-    type: Literal["subtask_change"] = "subtask_change"
-    ended: str
-    status: Literal["completed", "failed"]
-    turns: int
-    subtask: str
-    """The part that is on now."""
 
 
 class Action(_Event):
@@ -164,7 +152,7 @@ class ProcessorUse(_Event):
 
 
 Event = Annotated[
-    TrialStart | TestgenProgress | TurnStart | SubtaskChange | Action | VerifyComplete | Heartbeat | VerdictEvent
+    TrialStart | TestgenProgress | TurnStart | Action | VerifyComplete | Heartbeat | VerdictEvent
     | TrialComplete | ErrorEvent | EngineUse | PostState | SlotUse | ProcessorUse,
     Field(discriminator="type"),
 ]  # fmt: skip

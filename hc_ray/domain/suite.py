@@ -92,10 +92,9 @@ class GateVerdict(Value):
 
 
 class Requirement(Value):
-    """Something the instruction asks for, with the sentence it comes from."""
+    """A sentence of the instruction, which may ask for something."""
 
     id: str
-    text: str
     sentence: str
 
 
@@ -118,10 +117,6 @@ class Suite(Value):
     notes: tuple[str, ...] = ()
     """What the gate saw of the suite as a whole."""
     reflections: tuple[str, ...] = ()
-    questions: int = 0
-    """Questions for tests that were asked of testers."""
-    malformed: int = 0
-    """Answers to them that held no test that can run."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     engine_seconds: float = 0.0

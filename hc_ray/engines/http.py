@@ -83,31 +83,20 @@ class HttpModel(RemoteModel[httpx.AsyncClient]):
             return int(props.json()["default_generation_settings"]["n_ctx"])
         return None
 
-    async def attempt(self, endpoint: str, body: dict[str, Any]) -> dict[str, Any] | None:
-        """The answer to a body as it stands; None when the server refuses it or answers something else. Raises
-        ``EngineError`` when it refuses the key."""
+    async def attempt(self, endpoint: str, body: dict[str, Any]) -> dict[str, Any] | str:
+        """The answer to a body as it stands, or in one line what came instead; of a server that refuses it its status
+        (``HTTP 400``) and its words. Raises ``EngineError`` when it refuses the key."""
         try:
             answer = await self._post(self._lane(), f"{self._base_url}/{endpoint}", body)
-        except EngineError:
-            return None
+        except EngineError as error:
+            return str(error)
         if answer.status_code in (401, 403):
             raise self._failure(answer)
-        try:
-            data = answer.json() if answer.status_code == 200 else None
-            return data if data and data["choices"] else None
-        except (ValueError, KeyError, TypeError):
-            return None
-
-    async def rejects(self, endpoint: str, body: dict[str, Any]) -> bool:
-        """Whether the server says that it cannot take a body: not that it is busy, broken or gone."""
-        try:
-            return (await self._post(self._lane(), f"{self._base_url}/{endpoint}", body)).status_code in (400, 404, 422)
-        except EngineError:
-            return False
-
-    async def refusal(self, endpoint: str, body: dict[str, Any]) -> str:
-        """What the server says to a body that it refuses, in one line."""
-        return self._excerpt(await self._post(self._lane(), f"{self._base_url}/{endpoint}", body))
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            data: dict[str, Any] = answer.json() if answer.status_code == 200 else {}
+            if data["choices"]:
+                return data
+        return self._excerpt(answer)
 
     def _open(self, *, trust_env: bool) -> httpx.AsyncClient:
         most = self._parallel + 4

@@ -17,6 +17,8 @@ _COUNTED = 0.9
 """The share of these words below which a count shows that the prompt was cut."""
 _ASSUMED = 16_384
 """Tokens of context assumed of a server that says none and counts a long prompt whole."""
+_CANNOT = ("HTTP 400", "HTTP 404", "HTTP 422")
+"""How the refusal of a server begins that cannot take a body: it is not busy, broken or gone."""
 
 
 async def probe(model: HttpModel, sampling: Sampling | None = None) -> Capabilities:
@@ -30,30 +32,33 @@ async def probe(model: HttpModel, sampling: Sampling | None = None) -> Capabilit
     # Side by side: equal answers count only if they are equal under load.
     asked = [("chat/completions", chat)] * 2 + [("completions", text)] * 2
     answers = await asyncio.gather(*(model.attempt(endpoint, body) for endpoint, body in asked))
-    chats, texts = answers[:2], answers[2:]
-    if chats[0] is None and texts[0] is None:
-        refused = await model.refusal("chat/completions", chat)
+    has_chat, has_text = isinstance(answers[0], dict), isinstance(answers[2], dict)
+    if not has_chat and not has_text:
         listed = f"; it lists {', '.join(names[:8])}" if names and model.model not in names else ""
-        raise EngineError(f"{model.shown_url} answers neither chat nor completions: {refused}{listed}")
-    pairs = [pair for pair in (chats, texts) if pair[0] is not None]
-    endpoint, body = ("completions", text) if texts[0] is not None else ("chat/completions", chat)
+        raise EngineError(f"{model.shown_url} answers neither chat nor completions: {answers[0]}{listed}")
+    pairs = [
+        [one for one in pair if isinstance(one, dict)]
+        for pair in (answers[:2], answers[2:])
+        if isinstance(pair[0], dict)
+    ]
+    endpoint, body = ("completions", text) if has_text else ("chat/completions", chat)
     logprobs = {"logprobs": True} if endpoint.startswith("chat") else {"logprobs": 1}
     with_logprobs, several, schema = await asyncio.gather(
         model.attempt(endpoint, {**body, "max_tokens": 1, **logprobs}),
         model.attempt(endpoint, {**body, "max_tokens": 1, "n": 2}),
-        _obeys_schema(model, chats[0] is not None),
+        _obeys_schema(model, has_chat),
     )
-    calls, context = await asyncio.gather(_calls_tools(model, chats[0] is not None), _context(model, body, endpoint))
-    spoken = [one for one, answer in zip(asked[::2], answers[::2], strict=True) if answer is not None]
+    calls, context = await asyncio.gather(_calls_tools(model, has_chat), _context(model, body, endpoint))
+    spoken = [one for one, answer in zip(asked[::2], answers[::2], strict=True) if isinstance(answer, dict)]
     accepted, rejected = await _accepted(model, spoken, sampling_fields(sampling or Sampling()))
     return Capabilities(
-        seed=all(pair[1] is not None and text_of(pair[0]) == text_of(pair[1]) for pair in pairs),
+        seed=all(len(pair) == 2 and text_of(pair[0]) == text_of(pair[1]) for pair in pairs),
         schema_=schema is True,
-        completion=texts[0] is not None,
-        chat=chats[0] is not None,
-        logprobs=with_logprobs is not None and bool(with_logprobs["choices"][0].get("logprobs")),
-        usage=all(bool((pair[0] or {}).get("usage", {}).get("prompt_tokens")) for pair in pairs),
-        n=several is not None and len(several["choices"]) == 2,
+        completion=has_text,
+        chat=has_chat,
+        logprobs=isinstance(with_logprobs, dict) and bool(with_logprobs["choices"][0].get("logprobs")),
+        usage=all(bool(pair[0].get("usage", {}).get("prompt_tokens")) for pair in pairs),
+        n=isinstance(several, dict) and len(several["choices"]) == 2,
         tools=calls,
         context=context,
         models=names,
@@ -70,9 +75,9 @@ async def _calls_tools(model: HttpModel, chat: bool) -> bool:
     }
     ask = [{"role": "user", "content": "Call the tool `look` with the path /tmp."}]
     body = {"model": model.model, "max_tokens": 200, "temperature": 0.0, "messages": ask, "tools": [tool]}
-    data = await model.attempt("chat/completions", body) if chat else None
+    data = await model.attempt("chat/completions", body) if chat else ""
     try:
-        return data is not None and any(call.name == "look" for call in calls_of(data))
+        return isinstance(data, dict) and any(call.name == "look" for call in calls_of(data))
     except (KeyError, TypeError):
         return False
 
@@ -86,7 +91,7 @@ async def _context(model: HttpModel, body: Mapping[str, Any], endpoint: str) -> 
         text = _WORD * words
         long = {"messages": [{"role": "user", "content": text}]} if endpoint.startswith("chat") else {"prompt": text}
         data = await model.attempt(endpoint, {**body, **long, "max_tokens": 1})
-        if data is None:  # refused: too long
+        if isinstance(data, str):  # refused: too long
             continue
         counted = (data.get("usage") or {}).get("prompt_tokens")
         if not isinstance(counted, int) or counted <= 0:
@@ -102,7 +107,8 @@ async def _accepted(
 
     async def takes(fields: Mapping[str, float]) -> bool:
         bodies = [(endpoint, {**body, "max_tokens": 1, **fields}) for endpoint, body in spoken]
-        return all(await asyncio.gather(*(model.attempt(endpoint, body) for endpoint, body in bodies)))
+        answers = await asyncio.gather(*(model.attempt(endpoint, body) for endpoint, body in bodies))
+        return all(isinstance(answer, dict) for answer in answers)
 
     if await takes(wanted):
         return dict(wanted), ()
@@ -125,8 +131,8 @@ async def _obeys_schema(model: HttpModel, chat: bool) -> bool | None:
     ask |= {"messages": [{"role": "user", "content": "Hello"}]} if chat else {"prompt": "Hello"}
     endpoint = "chat/completions" if chat else "completions"
     data = await model.attempt(endpoint, ask)
-    if data is None:
-        return None if await model.rejects(endpoint, ask) else False
+    if isinstance(data, str):
+        return None if data.startswith(_CANNOT) else False
     try:
         return bool(json.loads(text_of(data))["answer"] == "zyxomma")
     except (ValueError, KeyError, TypeError):

@@ -138,9 +138,7 @@ class SweepState:
 def _advance(trial: RunningTrial, event: Event) -> None:
     if isinstance(event, TestgenProgress):
         admitted = "" if event.admitted is None else f", {event.admitted} admitted"
-        trial.stage = (
-            "self-tests from cache" if event.cached else f"tests: {event.category} {event.generated}{admitted}"
-        )
+        trial.stage = f"tests: {event.category} {event.generated}{admitted}"
     elif isinstance(event, TurnStart):
         trial.stage = f"turn {event.turn}/{event.max_turns}" + (f" {event.subtask}" if event.subtask else "")
     elif isinstance(event, Action):

@@ -7,13 +7,13 @@ from hc_ray.agent.budget import Asking, Clock, Purse, TimeIsUp, payable
 from hc_ray.agent.environment_probe import Looks
 from hc_ray.agent.role import Exchange, RoleModel
 from hc_ray.domain.config import TestgenConfig
-from hc_ray.domain.events import TestgenProgress, TurnStart
+from hc_ray.domain.events import TurnStart
 from hc_ray.domain.ports import MakesSandboxes
 from hc_ray.domain.prompt import Malformed
 from hc_ray.domain.seeds import seed_of
 from hc_ray.domain.suite import Suite
 from hc_ray.search import decompose, repair
-from hc_ray.search.decompose import Ended, Progress, Subtask
+from hc_ray.search.decompose import Subtask
 from hc_ray.search.evaluation import evaluate
 from hc_ray.search.loop_agents import LoopAgents
 from hc_ray.search.rounds import Rounds
@@ -53,6 +53,8 @@ class Trial:
         self.place, self.suites, self.looks = place, suites, looks
         self.loop = LoopAgents(search) if self.config.agent_style == "loop" else None
         self.exchanges: list[Exchange] = []
+        self.parts: tuple[Subtask, ...] = ()
+        """The parts of the work that the solver is told."""
 
     async def raw(self) -> None:
         """One sample, whatever it costs."""
@@ -84,13 +86,12 @@ class Trial:
     async def hc(self) -> None:
         """Rounds under the suite until the best is clearly good or nothing is left to spend."""
         search = self.search
-        parts = await self._parts()
         if self.config.decompose == "model":
-            told = (f"{number}. {part.told}" for number, part in enumerate(parts, start=1))
+            self.parts = await self._parts()
+            told = (f"{number}. {part.told}" for number, part in enumerate(self.parts, start=1))
             search.division = "\n".join(["The work in parts:", *told])
         if self.loop:
             return await self.loop.hc(search.division)
-        search.parts = Progress(parts, turns=self.config.max_turns)
         await Rounds(search).run()
 
     async def write_tests(self) -> None:
@@ -107,10 +108,8 @@ class Trial:
         search.purse.charge(suite.prompt_tokens, suite.completion_tokens, suite.engine_seconds)
 
     async def _parts(self) -> tuple[Subtask, ...]:
-        """The parts of the work: the generic four, unless the config asks a model and the model has any."""
+        """The parts that the decomposer names; the generic four where it has none."""
         search = self.search
-        if self.config.decompose == "generic":
-            return decompose.GENERIC
         seed = seed_of(search.context.task.digest, self.seed, "decomposer")
         prompt = decompose.ask(search.spec, seed=seed)
         asking = Asking(self.decomposer, search.purse)
@@ -179,12 +178,6 @@ class Trial:
         search.context.events.emit(TurnStart(turn=0, max_turns=self.config.max_turns, subtask="testgen"))
         with self._paid_when_cut_off(purse):
             suite = await self.suites.obtain(suite_key(search.context.task, self.config, self.seed, self.tester), write)
-        if not made_here:
-            counts = {category: sum(test.category == category for test in suite.tests)
-                      for category in sorted({test.category for test in suite.tests})}  # fmt: skip
-            for category, count in counts.items():
-                progress_event = TestgenProgress(category=category, generated=count, admitted=count, cached=True)
-                search.context.events.emit(progress_event)
         search.journal("suite", key=suite.key, hash=suite.hash, admitted=len(suite.tests), dropped=len(suite.dropped),
                        cached=not made_here)  # fmt: skip
         return suite
@@ -210,7 +203,7 @@ class Trial:
             matrix_tests=search.pool.tests,
             chosen=search.selection.chosen if search.selection else None,
             selection=search.selection,
-            subtasks=self._ended(),
+            subtasks=self.parts,
             submissions=tuple(submission.digest for submission in search.submissions),
             bits=tuple(search.bits),
             turns=search.turns,
@@ -227,11 +220,6 @@ class Trial:
             exchanges=(*self.exchanges, *search.context.asking.exchanges),
             differences=search.forks.differences,
         )
-
-    def _ended(self) -> tuple[Ended, ...]:
-        search = self.search
-        complete = search.stop_reason == "complete"
-        return search.parts.all_ended(search.turns, completed=complete) if search.parts else ()
 
     def _self_verdict(self) -> tuple[bool | None, float | None]:
         """What the suite, frozen before the first candidate, had said of the first submission when that was made: the

@@ -14,7 +14,6 @@ from hc_ray.agent.loop import Bounds, Checklist, End, Lineage, Opening
 from hc_ray.agent.terminal import Limits
 from hc_ray.agent.workspace import State
 from hc_ray.domain.candidate import Candidate
-from hc_ray.domain.events import TurnStart
 from hc_ray.domain.ports import Sandbox
 from hc_ray.domain.seeds import sandbox_name
 from hc_ray.domain.suite import Cell
@@ -167,7 +166,7 @@ class Lineages:
                 bounds=self.bounds,
                 owner=slot.id,
                 checklist=self._checklist(run.sandbox),
-                told=self._told if run.leads else lambda turn: None,
+                told=search.emit_turn if run.leads else lambda turn: None,
             )
             await self._lived(run, repairs, verdict)
         except asyncio.CancelledError:  # the trial's time is over: what lies there is what it came to
@@ -233,11 +232,6 @@ class Lineages:
 
         return faults
 
-    def _told(self, turn: int) -> None:
-        search = self.search
-        event = TurnStart(turn=search.turns + turn, max_turns=search.config.max_turns, subtask=search.subtask)
-        search.context.events.emit(event)
-
     def _enter(self, runs: Sequence[Run]) -> tuple[Candidate, ...]:
         """The submitted states as candidates, lineage after lineage."""
         search = self.search
@@ -267,9 +261,7 @@ class Lineages:
             search.turns += turns
             self._journal(run)
         if made:
-            search.journal("round", number=search.round, slots=[run.slot.model_dump(mode="json") for run in runs],
-                           digests=[one.digest for one in made], duplicates=[one.duplicate_of for one in made],
-                           malformed=[one.malformed for one in made], tokens_left=search.purse.left)  # fmt: skip
+            search.entered([run.slot for run in runs], made)
         return tuple(made)
 
     def _journal(self, run: Run) -> None:

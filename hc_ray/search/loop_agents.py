@@ -33,7 +33,7 @@ class LoopAgents:
         made = await self.lineages.run(self._slots(1))
         self.search.stop_reason = "single sample"
         if any(one.files for one in made):
-            self._hold(Selection(selector="mbr", chosen=made[0].id, why="raw: the only lineage"))
+            self.search.hold(Selection(selector="mbr", chosen=made[0].id, why="raw: the only lineage"))
 
     async def best_of_n(self) -> None:
         """Independent lineages as far as the budget reaches, then one pick by agreement on what they changed."""
@@ -42,7 +42,7 @@ class LoopAgents:
             left = self.config.samples_max - self._begun
             if not await self.lineages.run(self._slots(min(left, self.config.samples))):
                 search.stop_reason = "tokens"
-            self._hold(by_content(search.pool.candidates))
+            search.hold(by_content(search.pool.candidates))
         search.stop_reason = search.stop_reason or "rounds"
 
     async def hc(self, parts: str = "") -> None:
@@ -125,7 +125,7 @@ class LoopAgents:
         """Select over the whole pool: by the suite where it can tell, else by agreement; what that leaves level by the
         lineages' own tests and a comparison of their summaries."""
         picked, level = standing(self.search.pool, self.config.selector, self.search.selection)
-        self._hold(picked)
+        self.search.hold(picked)
         if not self.config.tournament or len(level) < 2:
             return
         pairs = [(one, run) for one in level if (run := self.lineages.run_of(one.id)) is not None]
@@ -138,9 +138,4 @@ class LoopAgents:
         if (winner := await tournament(best)) is not None:
             why.append(f"{winner} won the comparison of {len(best)} summaries")
             picked = picked.model_copy(update={"chosen": winner, "why": "; ".join(why), "silent": False})
-        self._hold(picked)
-
-    def _hold(self, selection: Selection) -> None:
-        self.search.selection = selection
-        self.search.journal("select", **selection.model_dump(mode="json"))
-        self.search.beat()
+        self.search.hold(picked)

@@ -150,8 +150,7 @@ class Attempt:
         asking.exchanges[:] = [one.model_copy(update={"owner": made.id}) if one.owner == _OWNER else one
                                for one in asking.exchanges]  # fmt: skip
         search.pool.candidates.append(made)
-        search.journal("round", number=search.round, slots=[slot.model_dump(mode="json")], digests=[made.digest],
-                       duplicates=[made.duplicate_of], malformed=[None], tokens_left=search.purse.left)  # fmt: skip
+        search.entered([slot], [made])
         return made
 
     def sandbox(self, files: Mapping[str, str] | None = None) -> AbstractAsyncContextManager[Sandbox]:
@@ -172,10 +171,9 @@ class Attempt:
     def best(self) -> Candidate | None:
         """What the config's selector picks: by the self-tests where they can tell, else by agreement."""
         search = self._search
-        search.selection, _ = standing(search.pool, self._trial.config.selector, search.selection)
-        search.journal("select", **search.selection.model_dump(mode="json"))
-        search.beat()
-        return search.pool.candidate(search.selection.chosen) if search.selection.chosen else None
+        picked, _ = standing(search.pool, self._trial.config.selector, search.selection)
+        search.hold(picked)
+        return search.pool.candidate(picked.chosen) if picked.chosen else None
 
 
 async def work(agent: Agent, name: str, trial: Trial) -> None:

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from hc_ray.domain.value import Value
 
-ActionName = Literal["continue", "advance", "complete", "no_progress", "stop"]
+ActionName = Literal["continue", "complete", "no_progress", "stop"]
 CLEAR = 0.9
 """The posterior share from which a selection is clear."""
 AGREED = 3
@@ -50,11 +50,6 @@ class State(Value):
     """Candidates since the best last got better, or since a new start was made."""
     patience: int
     """Candidates without a new best after which a new start is made."""
-    subtask: str = ""
-    checkpoint: bool = False
-    """Whether the subtask's checkpoint holds."""
-    overdue: bool = False
-    """Whether the subtask has used its turns."""
 
 
 class Decision(Value):
@@ -103,8 +98,6 @@ RULES: tuple[Rule, ...] = (
     Rule("turns", "stop", "no answer is left to ask for", lambda state: state.turns_left <= 0),
     Rule("tokens", "stop", "the budget pays for no further answer", lambda state: state.affordable == 0),
     Rule("rounds", "stop", "the last round is over", lambda state: state.round >= state.rounds),
-    Rule("checkpoint", "advance", "the subtask's checkpoint holds", lambda state: state.checkpoint),
-    Rule("overdue", "advance", "the subtask has used its turns: it has failed", lambda state: state.overdue),
     Rule("stagnation", "no_progress", "as many answers as patience allows brought no new best",
          lambda state: state.round > 0 and state.idle >= state.patience),
     Rule("go on", "continue", "otherwise", lambda state: True),

@@ -1,13 +1,10 @@
 """The rounds of ``hc``: the thin shell around ``policy``. Ask, run, select, decide."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from hc_ray.domain.candidate import Candidate
-from hc_ray.domain.events import SubtaskChange
 from hc_ray.domain.suite import Cell
 from hc_ray.search import repair
-from hc_ray.search.decompose import Reached
 from hc_ray.search.evaluation import evaluate
 from hc_ray.search.policy import Decision, State, agreement, decide
 from hc_ray.search.schedule import Slot, Told
@@ -40,29 +37,15 @@ class Rounds:
                 continue
             await evaluate(search, await search.ask(asked))
             search.choose(self.config.selector)
-            if search.parts is not None:
-                search.parts.attempt()
             decision = self._decide()
         search.stop_reason = decision.rule
 
     def _decide(self, *, affordable: int | None = None) -> Decision:
-        """Decide, and journal the decision with all that it rests on. Where a part of the work has ended, the next
-        one begins, and what to do in it is decided at the same barrier."""
-        while True:
-            state = self._state(affordable)
-            decision = decide(state)
-            self.search.journal("decide", state=state.model_dump(mode="json"), **decision.model_dump(mode="json"))
-            if decision.action != "advance":
-                return decision
-            self._advance(completed=state.checkpoint)
-
-    def _advance(self, *, completed: bool) -> None:
-        search = self.search
-        if search.parts is None:
-            return
-        ended = search.parts.advance(search.turns, completed=completed)
-        search.context.events.emit(SubtaskChange(ended=ended.name, status="completed" if completed else "failed",
-                                         turns=ended.turns, subtask=search.subtask))  # fmt: skip
+        """Decide, and journal the decision with all that it rests on."""
+        state = self._state(affordable)
+        decision = decide(state)
+        self.search.journal("decide", state=state.model_dump(mode="json"), **decision.model_dump(mode="json"))
+        return decision
 
     def _slots(self, decision: Decision) -> tuple[Slot, ...]:
         """The next round. At most a third of it repairs candidates; a new start repairs none."""
@@ -107,16 +90,7 @@ class Rounds:
             agreement_needed=search.context.asking.role.profile.bias_to_agreement,
             idle=len(search.pool) - self._since,
             patience=config.patience,
-            **self._part(tests=best is not None and not failing, answers=alike > 0),
         )
-
-    def _part(self, *, tests: bool, answers: bool) -> dict[str, Any]:
-        """How the part of the work that is on stands."""
-        search, parts = self.search, self.search.parts
-        if parts is None:
-            return {}
-        reached = Reached(suite=search.suite is not None, answers=answers, tests=tests)
-        return {"subtask": parts.now.name, "checkpoint": parts.holds(reached), "overdue": parts.overdue(search.turns)}
 
     def _failing(self, best: str | None) -> tuple[str, ...]:
         """The judging tests that the best fails."""

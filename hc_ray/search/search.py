@@ -19,7 +19,6 @@ from hc_ray.domain.prompt import Prompt
 from hc_ray.domain.suite import Cell, Suite
 from hc_ray.domain.task import Task
 from hc_ray.search import answers, repair
-from hc_ray.search.decompose import Progress
 from hc_ray.search.pool import Pool
 from hc_ray.search.schedule import Schedule, Slot
 from hc_ray.search.selection import Selection, progress
@@ -59,8 +58,6 @@ class Search:
         self.deliverable: Deliverable = deliverable_of(spec)
         self.pool = Pool()
         self.suite: Suite | None = None
-        self.parts: Progress | None = None
-        """The parts of the work, for an agent that has any."""
         self.division = ""
         """What is told of the parts that a model named; empty where none was asked."""
         self.missed: tuple[str, ...] = ()
@@ -114,11 +111,6 @@ class Search:
             purpose="repair" if slot.parent else "candidate",
         )
 
-    @property
-    def subtask(self) -> str:
-        """The part of the work that is on."""
-        return self.parts.now.name if self.parts else "candidates"
-
     def notes_for(self, slot: Slot) -> str:
         """What a slot's prompt tells besides the instruction."""
         if slot.parent is not None:
@@ -167,20 +159,29 @@ class Search:
             self.pool.candidates.append(candidate)
             made.append(candidate)
             self.turns += 1
-        self.journal("round", number=self.round, slots=[slot.model_dump(mode="json") for slot, _ in asked],
-                     digests=[one.digest for one in made], duplicates=[one.duplicate_of for one in made],
-                     malformed=[one.malformed for one in made], tokens_left=self.purse.left)  # fmt: skip
+        self.entered([slot for slot, _ in asked], made)
         return tuple(made)
 
-    def choose(self, selector: SelectorName) -> Selection:
-        """Select over the whole pool, and tell of it."""
-        self.selection = self.pool.choose(selector, self.selection)
-        self.journal("select", **self.selection.model_dump(mode="json"))
-        self.beat()
-        return self.selection
+    def entered(self, slots: Sequence[Slot], made: Sequence[Candidate]) -> None:
+        """Journal a round's candidates, which are in the pool by now, and the slots they come from."""
+        self.journal("round", number=self.round, slots=[slot.model_dump(mode="json") for slot in slots],
+                     digests=[one.digest for one in made], duplicates=[one.duplicate_of for one in made],
+                     malformed=[one.malformed for one in made], tokens_left=self.purse.left)  # fmt: skip
 
-    def emit_turn(self) -> None:
-        self.context.events.emit(TurnStart(turn=self.turns + 1, max_turns=self.config.max_turns, subtask=self.subtask))
+    def choose(self, selector: SelectorName) -> None:
+        """Select over the whole pool."""
+        self.hold(self.pool.choose(selector, self.selection))
+
+    def hold(self, selection: Selection) -> None:
+        """From now on this is what would be handed in; journal it, and tell of it."""
+        self.selection = selection
+        self.journal("select", **selection.model_dump(mode="json"))
+        self.beat()
+
+    def emit_turn(self, ahead: int = 1) -> None:
+        """Tell that a turn begins: the next one, or one so many further on."""
+        turn = self.turns + ahead
+        self.context.events.emit(TurnStart(turn=turn, max_turns=self.config.max_turns, subtask="candidates"))
 
     def beat(self) -> None:
         """Tell the display how far the search is."""

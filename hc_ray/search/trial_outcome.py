@@ -7,7 +7,7 @@ from hc_ray.agent.role import Exchange
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.suite import PassMatrix, SelfTest, Suite
 from hc_ray.domain.value import Value
-from hc_ray.search.decompose import Ended
+from hc_ray.search.decompose import Subtask
 from hc_ray.search.selection import Selection
 
 
@@ -25,8 +25,8 @@ class TrialOutcome(Value):
     chosen: str | None = None
     """The candidate that was handed in (the last one); None for the untouched workspace."""
     selection: Selection | None = None
-    subtasks: tuple[Ended, ...] = ()
-    """What became of each part of the work; empty for agents that have none."""
+    subtasks: tuple[Subtask, ...] = ()
+    """The parts of the work that the solver was told; empty where it was told none."""
     submissions: tuple[str, ...] = ()
     """Digests of what was handed in, in order."""
     bits: tuple[bool, ...] = ()

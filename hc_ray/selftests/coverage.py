@@ -9,10 +9,8 @@ from hc_ray.spec.spec import Spec
 
 def requirements(spec: Spec) -> tuple[Requirement, ...]:
     """Every sentence, numbered: which of them ask for something is for the model to say."""
-    return tuple(
-        Requirement(id=f"r{i}", text=sentence[:200], sentence=sentence)
-        for i, sentence in enumerate(dict.fromkeys(spec.sentences), start=1)
-    )
+    sentences = dict.fromkeys(spec.sentences)
+    return tuple(Requirement(id=f"r{i}", sentence=sentence) for i, sentence in enumerate(sentences, start=1))
 
 
 def coverage(asked: Sequence[Requirement], tests: Sequence[SelfTest]) -> dict[str, tuple[str, ...]]:

@@ -80,10 +80,8 @@ class FileSuiteWriter(Writer):
             if not await payable([(asking, prompt)], reserve=reserve if number > 1 else 0):
                 break
             (answer,) = await answers([(asking, prompt)])
-            self.questions += 1
             written = file_tester.read(answer, self.spec)
             if isinstance(written, Malformed):
-                self.malformed += 1
                 self.notes.append(f"round {number}: {written.reason}")
             else:
                 self._written.append(written)

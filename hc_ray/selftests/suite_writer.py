@@ -79,7 +79,6 @@ class SuiteWriter(Writer):
                 break
             for (asking, target, category, prompt), answer in zip(questions, await answers(asked), strict=False):
                 read = tester.read(answer, prompt, self.spec, target, category)
-                self.questions, self.malformed = self.questions + 1, self.malformed + isinstance(read, Malformed)
                 if not isinstance(read, Malformed):
                     found += [test.model_copy(update={"tester": asking.role.label}) for test in read]
             short = self._short([*stated, *found])

@@ -44,7 +44,6 @@ class Writer:
         self._runs = SuiteRuns(forks)
         self.notes: list[str] = []
         self.reflections: list[str] = []
-        self.questions = self.malformed = 0
         self._reasons: dict[str, str] = {}
         """Id of a test → what the gate says of it."""
 
@@ -162,8 +161,6 @@ class Writer:
             environment=self.spec.snapshot,
             notes=tuple(self.notes),
             reflections=tuple(self.reflections),
-            questions=self.questions,
-            malformed=self.malformed,
             prompt_tokens=self._purse.prompt_tokens,
             completion_tokens=self._purse.completion_tokens,
             engine_seconds=self._purse.engine_seconds,

@@ -85,7 +85,7 @@ def test_docker_and_an_engine_that_do_not_answer_are_told_with_a_remedy(refused,
 def test_a_single_held_out_task_is_no_way_around_the_holdout(refused, dataset):
     for number in range(4):
         make_task(dataset, f"more{number}", instruction=f"Write add.py with a function `add(a, b)`. Case {number}.\n")
-    assert hc_ray("tasks", "split", "-p", dataset, "--fraction", 0.2) == 0
+    assert hc_ray("tasks", "split", dataset, "--fraction", 0.2) == 0
     held_out = next(iter(json.loads((dataset / "split.json").read_text())["holdout"]))
     for verb in (("run", "-a", "raw"), ("testgen",), ("sweep", "-a", "hc")):
         refused(*verb, "-p", dataset / held_out, "--sandbox", "bwrap", why=("is a holdout task", "--split holdout"))
@@ -94,7 +94,7 @@ def test_a_single_held_out_task_is_no_way_around_the_holdout(refused, dataset):
 
 def test_refinement_is_refused_on_a_holdout(refused, dataset, tmp_path):
     make_task(dataset, "other", instruction="Write add.py with a function `add(a, b)`. Another case.\n")
-    assert hc_ray("tasks", "split", "-p", dataset, "--fraction", 0.5) == 0
+    assert hc_ray("tasks", "split", dataset, "--fraction", 0.5) == 0
     file = tmp_path / "refine.yaml"
     file.write_text("split: holdout\nagents: [hc]\nsolver: {refinement: 1}\n")
     refused("sweep", file, "-p", dataset, why=("refinement",))

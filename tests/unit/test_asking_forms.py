@@ -9,23 +9,20 @@ from typer.testing import CliRunner
 from hc_ray.agent.actions import TOOLS, Action
 from hc_ray.agent.asking_forms import FormFigure, action_questions, chosen, load_forms, measure
 from hc_ray.cli.app import app
-from hc_ray.domain.config import EngineConfig, SolverConfig, TestgenConfig
+from hc_ray.domain.config import EngineConfig, SolverConfig
 from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.ports import Capabilities
 from hc_ray.domain.profile import Profile, usable
 from hc_ray.domain.prompt import Completion, ToolCall
 from hc_ray.engines.catalogue import remote_profile_path, resolve_remote, save_profile
 from hc_ray.engines.profiles import of_model, own_settings, shipped
-from hc_ray.selftests.suite_forms import suite_questions
 from hc_ray_actors.jobs import bench
 from hc_ray_actors.jobs.bench import bench_engine
 from hc_ray_actors.role_models import role_models
 from tests.fakes.engine_server import EngineServer
 from tests.fakes.folder_place import FolderPlace
 
-ITEMS = load_forms()
-ACTIONS = {one.name: one for one in ITEMS["actions"]}
-TESTS = {one.name: one for one in ITEMS["tests"]}
+ACTIONS = {one.name: one for one in load_forms()}
 ONCE = SolverConfig(temperatures=(0.3,))
 
 
@@ -76,8 +73,8 @@ def called(actions):
     return tuple(calls)
 
 
-def item_of(text, items):
-    return next(name for name, one in items.items() if one.instruction.strip() in text)
+def item_of(text):
+    return next(name for name, one in ACTIONS.items() if one.instruction.strip() in text)
 
 
 class Plays:
@@ -88,7 +85,7 @@ class Plays:
         self.finish = "stop"
 
     async def complete(self, prompt):
-        name = item_of(prompt.messages[-1].content, ACTIONS)
+        name = item_of(prompt.messages[-1].content)
         said = {"prompt_tokens": 7, "completion_tokens": 3, "finish_reason": self.finish}
         if prompt.tools:
             return Completion.model_validate({"text": "", "tool_calls": called(self.call.get(name, ())), **said})
@@ -102,7 +99,7 @@ class Plays:
 async def played(model, *names):
     items = [ACTIONS[name] for name in names or ACTIONS]
     forms = ("fenced", "calls")
-    found = await measure(model, "actions", forms, items, FolderPlace(quick=True), action_questions(forms, ONCE, 500))
+    found = await measure(model, forms, items, FolderPlace(quick=True), action_questions(forms, ONCE, 500))
     return {one.form: one for one in found}
 
 
@@ -134,7 +131,7 @@ async def test_what_cannot_be_read_was_cut_or_does_something_else_is_told_apart(
 
 def figures(**right):
     return [
-        FormFigure(what="actions", form=form, answers=8, read=8, made=8, right=int(sum(shares)), tokens=80,
+        FormFigure(form=form, answers=8, read=8, right=int(sum(shares)), tokens=80,
                    shares={f"s{i}": (share,) * 3 for i, share in enumerate(shares)})
         for form, shares in right.items()
     ]  # fmt: skip
@@ -154,60 +151,6 @@ def test_another_form_is_taken_where_it_is_right_far_more_often_and_never_where_
     assert chosen(figures(fenced=good, calls=bad), "fenced")[0] == "fenced"
 
 
-FILE_ANSWER = '''- A requirement.
-
-```python
-import subprocess
-from solution import between
-
-def test_inside():
-    """happy_path | "It returns `value` if that lies between" """
-    assert between(2, 1, 3) == 2
-
-def test_wrong_of_its_own():
-    """boundary | "whichever of the two is nearer" """
-    assert between(9, 1, 3) == 4
-
-def test_asserts_nothing():
-    """boundary | "whichever" """
-    between(1, 2, 3)
-```
-'''
-
-
-class Tests:
-    async def complete(self, prompt):
-        asked = prompt.text if prompt.text is not None else prompt.messages[-1].content
-        if prompt.purpose == "tests":
-            text = FILE_ANSWER
-        else:
-            text = "assert between(2, 1, 3) == 2\nassert between(9, 1, 3) == 3\nassert between(0, 1, 3) == 0\n"
-        return Completion(text=text, prompt_tokens=len(asked.split()), completion_tokens=50)
-
-    async def count_tokens(self, text):
-        return len(text)
-
-
-@pytest.mark.slow
-async def test_a_test_is_right_if_it_tells_the_right_result_from_the_wrong_one_and_a_line_if_its_input_does():
-    items = [TESTS["function of numbers"], TESTS["file with a number"]]
-    told = []
-    questions = suite_questions(Profile(), TestgenConfig(), 500, 1)
-    place, forms = FolderPlace(quick=True), ("lines", "files")
-    lines, files = await measure(Tests(), "tests", forms, items, place, questions, told.append)
-    assert (lines.form, lines.answers, lines.read, lines.made, lines.right) == ("lines", 2, 1, 3, 3)
-    assert lines.shares["file with a number"] == (0.0,)  # no line can be asked for there
-    assert (files.form, files.answers, files.made) == ("files", 2, 4)
-    assert files.shares["function of numbers"] == (0.5,) and files.shares["file with a number"] == (0.0,)
-    assert len(told) == 2
-
-
-@pytest.mark.parametrize("name", TESTS)
-def test_a_right_and_a_wrong_result_hold_the_same_paths(name):
-    item = TESTS[name]
-    assert set(item.right) == set(item.wrong) and not set(item.right) & set(item.files)
-
-
 def test_native_tool_calls_are_planned_only_where_a_server_has_them_and_over_the_shipped_profile():
     own = Profile(name="capable", settings={"solver.actions": "calls"}, measured="today")
     whole, short = of_model(own, 32_768), of_model(own, 8192)
@@ -225,7 +168,7 @@ def test_native_tool_calls_are_planned_only_where_a_server_has_them_and_over_the
 def home(tmp_path, monkeypatch):
     monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(bench, "_place", lambda: FolderPlace(quick=True))
-    few = {"actions": ITEMS["actions"][:6], "tests": ITEMS["tests"][:1]}  # six: fewer could show no difference
+    few = tuple(ACTIONS.values())[:6]  # fewer could show no difference
     monkeypatch.setattr("hc_ray.agent.asking_forms.load_forms", lambda: few)
     yield tmp_path / "home"
 
@@ -236,9 +179,9 @@ class CallsWell(EngineServer):
     def _reply(self, method, path, body):
         status, data = super()._reply(method, path, body)
         asked = "\n".join(str(one["content"]) for one in body.get("messages", ()))
-        if body.get("tools") and any(one.instruction.strip() in asked for one in ITEMS["actions"]):
+        if body.get("tools") and any(one.instruction.strip() in asked for one in ACTIONS.values()):
             calls = [{"id": one.id, "function": {"name": one.name, "arguments": one.arguments}}
-                     for one in called(RIGHT[item_of(asked, ACTIONS)])]  # fmt: skip
+                     for one in called(RIGHT[item_of(asked)])]  # fmt: skip
             data["choices"][0]["message"] = {"role": "assistant", "content": None, "tool_calls": calls}
         return status, data
 
@@ -249,8 +192,8 @@ def test_the_command_finds_that_a_model_calls_tools_better_saves_it_and_the_plan
         flags = ["--engine", "openai", "--base-url", server.base_url, "--model", "fake"]
         done = CliRunner().invoke(app, ["engine", "bench", "--profile", "--save", *flags], catch_exceptions=False)
         notes = role_models_of(server)
-    assert "solver.actions: calls\nsolver.testgen.style: files\n" in done.stdout
-    assert ["actions", "calls", "18", "18", "18"] in [line.split()[:5] for line in done.stdout.splitlines()]
+    assert "\nsolver.actions: calls\n" in done.stdout and "testgen" not in done.stdout
+    assert ["calls", "18", "18", "18"] in [line.split()[:4] for line in done.stdout.splitlines()]
     kept = yaml.safe_load(remote_profile_path("fake").read_text())
     assert kept["name"] == "capable" and kept["settings"] == {"solver.actions": "calls"}
     assert "actions calls 18/18" in kept["measured"]
@@ -271,7 +214,7 @@ def test_a_bench_that_finds_no_difference_keeps_the_default_and_what_was_measure
         engine = EngineConfig(kind="openai", base_url=server.base_url, model="fake")
         found = bench.bench_engine(engine, forms=True, save=True)
     assert found["profile"]["settings"] == shipped("capable").settings
-    assert found["settings"] == {"solver.actions": "fenced", "solver.testgen.style": "files"}
+    assert found["settings"] == {"solver.actions": "fenced"}
     kept = resolve_remote("fake").profile
     assert kept.settings == {} and kept.temperature_best_single == 0.3 and kept.measured.startswith("before; ")
 

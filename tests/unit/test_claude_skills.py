@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from hc_ray.agent import prompt_templates
-from hc_ray.agent.asking_forms import load_forms
 from hc_ray.cli import app as cli
 from hc_ray.cli import claude_skills
 from hc_ray.climb import meta_reasoner
@@ -25,7 +24,11 @@ NAMES = {"testgen", "decomposer", "evaluator", "meta-reasoner"}
 TEMPLATES = {"testgen": ("tests_system", "tests_file"), "decomposer": ("decompose",), "evaluator": ("tests_reading",)}
 SKILLS = claude_skills.skills()
 TEXTS = yaml.safe_load(claude_skills._TEXTS.read_text())
-SITUATIONS = {one.name: one for one in load_forms()["tests"]}
+RIGHT = """\
+def initials(text):
+    return "".join(word[0].upper() for word in text.split())
+"""
+WRONG = "def initials(text):\n    return None\n"
 
 
 def lines_of(template: str) -> list[str]:
@@ -72,22 +75,22 @@ def test_every_example_is_read_by_its_role_and_fits_its_schema(tmp_path):
         jsonschema.validate(json.loads(json.dumps(data)), json.loads(SKILLS[name]["schema.json"]))
 
     answers = {name: Completion(text=text["answer"]) for name, text in TEXTS.items()}
-    situation = SITUATIONS[TEXTS["testgen"]["example"]]
-    spec = read_spec(situation.instruction, Environment())
+    task = TEXTS["testgen"]["task"]
+    spec = read_spec(task, Environment())
     written = file_tester.read(answers["testgen"], spec)
     fits("testgen", written.model_dump(mode="json"))
-    assert all(file_tester.quoted_in(test.reasoning, situation.instruction) for test in written.tests)
+    assert all(file_tester.quoted_in(test.reasoning, task) for test in written.tests)
     readings = file_tester.read_readings(answers["evaluator"])
     assert readings.keys() == {test.subject.function for test in written.tests}
-    assert all(file_tester.quoted_in(one.quote, situation.instruction) for one in readings.values())
+    assert all(file_tester.quoted_in(one.quote, task) for one in readings.values())
     fits("evaluator", {name: one.model_dump() for name, one in readings.items()})
     assert len(decompose.read(answers["decomposer"])) == 3 and meta_reasoner.read(answers["meta-reasoner"]).knob
     for name in ("decomposer", "meta-reasoner"):
         fits(name, json.loads(answers[name].text))
     code = re.search(r"```python\n(.*?)```", answers["testgen"].text, re.S)
     (tmp_path / "test_it.py").write_text(code[1] if code else "")
-    for files, passes in ((situation.right, True), (situation.wrong, False)):
-        (tmp_path / "solution.py").write_text(files["solution.py"])
+    for solution, passes in ((RIGHT, True), (WRONG, False)):
+        (tmp_path / "solution.py").write_text(solution)
         words = [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", ".", "."]
         ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60)
         assert (ran.returncode == 0) == passes, ran.stdout

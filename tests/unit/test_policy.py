@@ -30,8 +30,6 @@ CASES: tuple[tuple[ActionName, str, dict[str, Any]], ...] = (
     ("stop", "turns", {"failing": ("t1",), "turns_left": 0}),
     ("stop", "tokens", {"failing": ("t1",), "affordable": 0}),
     ("stop", "rounds", {"failing": ("t1",), "round": 10}),
-    ("advance", "checkpoint", {"failing": ("t1",), "checkpoint": True}),
-    ("advance", "overdue", {"failing": ("t1",), "overdue": True}),
     ("no_progress", "stagnation", {"failing": ("t1",), "idle": 8}),
     ("continue", "go on", {"failing": ("t1",), "idle": 7}),
 )

@@ -91,6 +91,7 @@ def test_where_no_file_is_known_the_answer_names_its_files_and_nothing_is_begun_
     for form in FORMS:
         prompt = ask(text, form)
         assert prompt.context == "" and prompt.stop == () and "path" in asked(prompt)
+    assert asked(ask(text)).endswith(":\n\n"), "the answer begins on a line of its own"
     files = "`a.py`\n```python\nx = 1\n```\n\nIt is called by `lib/b.sh`:\n```sh\n#!/bin/sh\npython3 a.py\n```\n"
     for form in FORMS:
         assert read(files, text, form) == {"a.py": "x = 1\n", "lib/b.sh": "#!/bin/sh\npython3 a.py\n"}

@@ -65,7 +65,7 @@ def fixed_split(config: SweepConfig, folder: Path, tasks: tuple[Task, ...], *, r
         raise ConfigError(f"split: all allows only oracle and nop; {', '.join(sorted(asks_model))} need dev or holdout")
     if split is None:
         if config.split == "holdout":
-            raise DatasetError(f"{folder} has no holdout; run `hc-ray tasks split -p {folder}` first")
+            raise DatasetError(f"{folder} has no holdout; run `hc-ray tasks split {folder}` first")
         return None
     if config.split == "holdout" and refines and asks_model:
         raise ConfigError("solver.refinement: a holdout task gives one verdict per trial; set refinement to 0")

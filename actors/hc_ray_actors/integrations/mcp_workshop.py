@@ -173,8 +173,7 @@ class Workshop:
         (answer,) = await asking.all([("decompose", prompt)])
         parts = decompose.read(answer)
         found = decompose.GENERIC if isinstance(parts, Malformed) else parts
-        told = [part.model_dump(include={"name", "goal", "hint"}) for part in found]
-        return {"parts": told, "by_model": found is not decompose.GENERIC}
+        return {"parts": [part.model_dump() for part in found], "by_model": found is not decompose.GENERIC}
 
     async def sweep_status(self, out: Annotated[str, Field(description="A sweep directory.")]) -> dict[str, Any]:
         """How far a sweep is."""

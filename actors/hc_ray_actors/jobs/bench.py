@@ -1,5 +1,5 @@
 """``engine bench``: an engine's knee (the parallel requests beyond which nothing is gained); or its model's profile, in
-which form of actions and of tests it is best asked."""
+which form of actions it is best asked."""
 
 import asyncio
 import datetime
@@ -33,7 +33,7 @@ def bench_engine(
     config: EngineConfig, *, forms: bool = False, save: bool = False,
     tell: Callable[[str], None] = lambda line: None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Measure the engine's speed, or, with ``forms``, the forms of actions and of tests; ``tell`` gets a line for each
+    """Measure the engine's speed, or, with ``forms``, the forms of actions; ``tell`` gets a line for each
     figure as it comes. The speed is remembered on this machine; ``save`` keeps the profile where the next sweep with
     this model finds it. Raises ``UserError`` or ``InfrastructureError``."""
     if config.kind == "scripted":
@@ -103,32 +103,25 @@ async def _knee(
 async def _forms(
     model: Model, config: EngineConfig, planned: Profile, seen: Capabilities, tell: Callable[[str], None]
 ) -> _Found:
-    from hc_ray.agent.asking_forms import FormFigure, action_questions, chosen, load_forms, measure
+    from hc_ray.agent.asking_forms import action_questions, chosen, load_forms, measure
     from hc_ray.agent.loop import ActionForm
-    from hc_ray.selftests.suite_forms import suite_questions
 
     if not seen.chat:
-        raise ConfigError(f"--profile: {config.label} supports no chat, in which actions and tests are asked for")
+        raise ConfigError(f"--profile: {config.label} supports no chat, in which actions are asked for")
     solver, items, room = settled(SweepConfig(), planned).solver, load_forms(), planned.context_tokens // 2
     forms: tuple[ActionForm, ...] = ("fenced", "calls") if seen.tools else ("fenced",)
-    samples, place = len(solver.temperatures), _place()
-    asked = {
-        "actions": (forms, action_questions(forms, solver, room)),
-        "tests": (("lines", "files"), suite_questions(planned, solver.testgen, room, samples)),
-    }
-    figures: list[FormFigure] = []
+    samples = len(solver.temperatures)
+    tell(f"actions: {len(items)} situations, {samples} answers to each in each form ({', '.join(forms)})")
+    place = _place()
     try:
-        for what, (ways, questions) in asked.items():
-            tell(f"{what}: {len(items[what])} situations, {samples} answers to each in each form ({', '.join(ways)})")
-            figures += await measure(model, what, ways, items[what], place, questions, tell)
+        figures = await measure(model, forms, items, place, action_questions(forms, solver, room), tell)
     finally:
         await place.close()
-    settings, differences = dict(planned.settings), {}
-    now: dict[str, str] = {"solver.actions": solver.actions, "solver.testgen.style": solver.testgen.style}
-    for (key, default), what in zip(now.items(), ("actions", "tests"), strict=True):
-        now[key], differences[key] = chosen([one for one in figures if one.what == what], default)
-        settings |= {key: now[key]} if now[key] != default else {}
-    told = [f"{one.what} {one.form} {one.right}/{one.made if one.what == 'tests' else one.answers}" for one in figures]
+    best, difference = chosen(figures, solver.actions)
+    settings = dict(planned.settings)
+    if best != solver.actions:
+        settings["solver.actions"] = best
+    told = [f"actions {one.form} {one.right}/{one.answers}" for one in figures]
     before = [] if planned.measured.startswith("not measured") else [planned.measured]
     profile = planned.model_copy(update={
         "settings": settings, "measured": "; ".join([*before, _note(config), *told]),
@@ -138,8 +131,8 @@ async def _forms(
             {**one.model_dump(mode="json"), "tokens_each": one.tokens / one.right if one.right else None}
             for one in figures
         ],
-        "differences": {key: one.model_dump(mode="json") for key, one in differences.items()},
-        "settings": now,
+        "differences": {"solver.actions": difference.model_dump(mode="json")},
+        "settings": {"solver.actions": best},
     }
 
 

@@ -106,6 +106,6 @@ def outcome_of(result: TrialResult) -> Outcome:
     def share(field: str) -> float | None:
         return sum(bool(one.get(field)) for one in made) / len(made) if made else None
 
-    same = {name: row[name] for name in ("task", "seed", "passed", "score", "self_pass", "weak_suite", "turns")}
+    same = {name: row[name] for name in ("task", "seed", "passed", "self_pass", "weak_suite", "turns")}
     return Outcome(**same, tokens=row["tokens"] or 0, duplicates=share("duplicate_of"), malformed=share("malformed"),
                    stop=row["stop_reason"] or "")  # fmt: skip
