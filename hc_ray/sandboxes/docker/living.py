@@ -24,6 +24,7 @@ class Ticket(Value):
     """What a verifier's place needs to take a container over."""
 
     container: str
+    place: str
     fork_image: str | None
     touched: dict[str, Touch]
     """What was touched before the container's own image was committed."""
@@ -74,7 +75,8 @@ class Living(Lifecycle):
                 self._check_daemon()
                 raise Unwritable(f"a sandbox that was ended cannot be given away: {self._dead}")
             self._closed = True
-        ticket = Ticket(container=self.container, fork_image=self._fork_image, touched=self._lineage.inherited())
+        facts = {"container": self.container, "place": self._ground.id, "fork_image": self._fork_image}
+        ticket = Ticket(**facts, touched=self._lineage.inherited())
         self._lineage.end()
         wire, self._owner_wire = self._owner_wire, None
         self._ground.enter(self.container, Lifeline(wire))

@@ -48,6 +48,8 @@ class DockerPlace:
         self._watch_seconds, self._lease_seconds = watch_seconds, lease_seconds
         self._watch_lock = threading.Lock()
         self._watchdog: DiskWatchdog | None = None
+        self._givers: set[str] = set()
+        """Places whose sandboxes were taken over here: their containers bear those places' labels."""
 
     async def create(self, task: Task, name: str, *, network: bool = False) -> DockerSandbox:
         if reason := self.refuses(task):
@@ -64,8 +66,12 @@ class DockerPlace:
     def _begin_watch(self) -> None:
         with self._watch_lock:
             if self._watchdog is None:
-                self._watchdog = DiskWatchdog(self._ground, self._watch_seconds)
+                self._watchdog = DiskWatchdog(self._ground, self._places, self._watch_seconds)
                 threading.Thread(target=self._renew, name="docker-lease", daemon=True).start()
+
+    def _places(self) -> tuple[str, ...]:
+        """Whose labels the containers of this place bear."""
+        return (self._ground.id, *self._givers)
 
     async def prepare(self, task: Task) -> None:
         if reason := self.refuses(task):
@@ -89,6 +95,7 @@ class DockerPlace:
 
     def _adopt(self, task: Task, given: Ticket) -> DockerSandbox:
         sandbox = DockerSandbox.taken_over(self._ground, task, self._ground.images.of(task), given)
+        self._givers.add(given.place)
         self._begin_watch()
         return sandbox
 

@@ -8,12 +8,12 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 
 from hc_ray.domain.errors import SandboxError
-from hc_ray.sandboxes.docker.images import OWNER_LABEL
-from hc_ray.sandboxes.docker.place import Ground, Housed
+from hc_ray.sandboxes.docker.place import PLACE_LABEL, Ground, Housed
 from hc_ray.sandboxes.docker.values import DiskFull
 from hc_ray.sandboxes.tree_size import folder_size, unlinked_size
 from hc_ray.sandboxes.tripwire import DISK_STEP, TICK, Signs, Tripwire, fault_of_disk
@@ -28,9 +28,9 @@ MOST_PATHS = 500_000
 class DiskWatchdog:
     """Looks at the containers of one place until the place closes."""
 
-    def __init__(self, ground: Ground, seconds: float) -> None:
-        """``seconds``: after which all are looked at, pulled or not."""
-        self._ground, self._seconds = ground, seconds
+    def __init__(self, ground: Ground, places: Callable[[], Collection[str]], seconds: float) -> None:
+        """``places``: whose labels the containers bear. ``seconds``: after which all are looked at, pulled or not."""
+        self._ground, self._places, self._seconds = ground, places, seconds
         self._folders: dict[str, list[Path]] = {}
         self._ending: set[str] = set()
         self._root = Path("/")
@@ -73,9 +73,10 @@ class DiskWatchdog:
                 self._kill(most, housed[most], "the disk ran short, and it held most")
 
     def _told(self) -> dict[str, int]:
-        """Bytes in the writable layer of each container of hc-ray, as the daemon counts them. (One that was taken over
-        bears its giver's labels.)"""
-        return {container: size for container, _, size in self._ground.daemon.containers(OWNER_LABEL, size=True)}
+        """Bytes in each container's writable layer, as the daemon counts them."""
+        daemon = self._ground.daemon
+        labels = [f"{PLACE_LABEL}={place}" for place in self._places()]
+        return {container: size for label in labels for container, _, size in daemon.containers(label, size=True)}
 
     def _measured(self, container: str, sandbox: Housed, told: dict[str, int], signs: Signs) -> tuple[int, str]:
         """What a container holds, and what is wrong with that."""
