@@ -39,7 +39,7 @@ _NEW = os.O_CREAT | os.O_EXCL
 _O_PATH: int = getattr(os, "O_PATH", 0)
 """Opens a name without what lies there: that neither waits nor needs a right to read. Linux only."""
 _PROGRAMS = frozenset({"subprocess.Popen", "os.exec", "os.posix_spawn", "os.spawn", "os.system"})
-_OF_PROCESSES = re.compile(r"/proc/[0-9]+/(stat|smaps_rollup)").fullmatch
+_OF_PROCESSES = re.compile(r"/proc/[0-9]+/(task/[0-9]+/)?(stat|smaps_rollup|children)").fullmatch
 """What the kernel writes of a process is no file of anybody's; watchdogs read it thousands of times a second."""
 _SAYS = "a process that is no verifier tried to open sealed tests or solutions"
 _here = threading.local()
@@ -197,7 +197,7 @@ def _named(event: str, arguments: tuple[Any, ...]) -> list[_Named]:
     """The paths of an event."""
     if event == "open":  # alone does not say which folder was given
         flags = arguments[2] if len(arguments) > 2 and isinstance(arguments[2], int) else 0
-        only = bool(flags & os.O_DIRECTORY) or flags & _NEW == _NEW
+        only = bool(flags & os.O_DIRECTORY) or flags & (_NEW | _O_PATH) == _NEW
         folder = getattr(_here, "folder", None)
         return [_Named(path, folder, bool(flags & os.O_NOFOLLOW), only) for path in arguments[:1]]
     folders = [at if isinstance(at, int) and at >= 0 else None for at in arguments[2:4]] + [None, None]

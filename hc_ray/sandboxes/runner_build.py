@@ -265,7 +265,7 @@ def _byte_compile(stage: Path) -> None:
     command = [sys.executable, "-I", "-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash",
                "-s", str(stage), "-p", RUNNER_ROOT, str(folder)]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
-    if not any(folder.rglob("*.pyc")):
+    if not any((folder / "hc").rglob("*.pyc")):
         raise PlatformError(f"the runner could not be byte-compiled: {(done.stdout + done.stderr).strip()[:500]}")
 
 

@@ -2,8 +2,9 @@
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 from hc_ray.sandboxes.descriptors import FOLDER, MAX_DEPTH, opened, unlocked
@@ -54,14 +55,15 @@ class _Tally:
             self.size += max(state.st_size, state.st_blocks * 512)
 
 
-def unlinked_size(processes: Iterable[int], most: int) -> int:
-    """Bytes of files that have no name any more and that these processes hold open: no folder shows them. The count
-    ends where ``most`` is passed; processes that this user may not look at count as nothing."""
+def unlinked_size(processes: Sequence[int], most: int) -> int:
+    """Bytes of files that have no name any more and that these processes hold open or mapped: no folder shows them. The
+    count ends where ``most`` is passed; processes that this user may not look at count as nothing, and what is only
+    mapped is seen by root alone."""
     total = 0
     seen: set[tuple[int, int]] = set()
-    for entry in open_files(processes):
+    for path in chain(open_files(processes), _deleted_maps(processes)):
         with suppress(OSError):
-            state = entry.stat()
+            state = os.stat(path)  # noqa: PTH116
             if stat.S_ISREG(state.st_mode) and state.st_nlink == 0 and (state.st_dev, state.st_ino) not in seen:
                 seen.add((state.st_dev, state.st_ino))
                 total += max(state.st_size, state.st_blocks * 512)
@@ -70,8 +72,37 @@ def unlinked_size(processes: Iterable[int], most: int) -> int:
     return total
 
 
-def open_files(processes: Iterable[int]) -> Iterator[os.DirEntry[str]]:
-    """The links to what processes hold open, as far as this user may look."""
+def open_files(processes: Iterable[int]) -> Iterator[str]:
+    """The links to what processes hold open, as far as this user may look; a link may come once for each thread, since
+    each may have files of its own."""
     for process in processes:
-        with suppress(OSError), os.scandir(f"/proc/{process}/fd") as entries:
-            yield from entries
+        for thread in threads_of(process):
+            with suppress(OSError), os.scandir(f"/proc/{process}/task/{thread}/fd") as entries:
+                yield from (entry.path for entry in entries)
+
+
+def threads_of(process: int) -> list[str]:
+    """Its threads by number, the first one first; none where it is gone."""
+    try:
+        return os.listdir(f"/proc/{process}/task")  # noqa: PTH208
+    except OSError:
+        return []
+
+
+def _deleted_maps(processes: Iterable[int]) -> Iterator[str]:
+    """The links to files without a name that processes have mapped; shared memory has none by nature: it is no file."""
+    for process in processes:
+        for thread in threads_of(process):
+            lines: list[bytes] = []
+            with suppress(OSError), open(f"/proc/{process}/task/{thread}/maps", "rb") as file:  # noqa: PTH123
+                lines = file.readlines()
+            for line in lines:
+                if line.endswith(b" (deleted)\n") and not line.endswith(b" /dev/zero (deleted)\n"):
+                    yield f"/proc/{thread}/map_files/{_range(line.split(None, 1)[0])}"
+            if lines:  # threads that live share them
+                break
+
+
+def _range(mapped: bytes) -> str:
+    """Addresses as ``map_files`` writes them, without leading zeros."""
+    return "-".join(f"{int(end, 16):x}" for end in mapped.split(b"-"))

@@ -1,6 +1,8 @@
 """What hostile candidates do, as programs for the runner's Python. Each is bounded by itself, far above the limits that
 are to hold it and far below what would harm a machine; one that comes to its own bound prints ``unstopped``."""
 
+import os
+
 _STUBBORN = """
 import os
 def fork():
@@ -131,12 +133,28 @@ for _ in range(8):
         time.sleep(600)
 raise SystemExit(os.wait()[1] and 1)
 """
+_MEMORY_HEADLESS = """
+import ctypes, os, threading, time
+held = threading.Event()
+def hold():
+    kept = bytearray(b'x') * (96 << 20)
+    held.set()
+    time.sleep(600)
+for _ in range(16):
+    if os.fork() == 0:
+        threading.Thread(target=hold).start()
+        held.wait()
+        ctypes.CDLL(None).syscall({'x86_64': 60, 'aarch64': 93}[os.uname().machine], 0)
+raise SystemExit(os.wait()[1] and 1)
+"""
+"""The first thread of each process ends, after which the kernel says nothing of the process by its own number."""
 MEMORY = {
     "memory bomb": _MEMORY_ONE,
     "memory bomb of many processes": _MEMORY_MANY,
     "shared memory": _MEMORY_SHARED,
     "files in memory": _MEMORY_FILES,
     "buffers of sockets": _MEMORY_SOCKETS,
+    "processes without a first thread": _MEMORY_HEADLESS,
 }
 
 _DISK_BIG = """
@@ -177,6 +195,21 @@ for number in range(100):
     for _ in range(20): os.write(file, block)
 print('unstopped')
 """
+_DISK_MAPPED = """
+import ctypes, os, time
+libc, block = ctypes.CDLL(None, use_errno=True), os.urandom(1 << 20)
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+libc.mmap.restype = ctypes.c_void_p
+for number in range(100):
+    file = os.open('gone', os.O_RDWR | os.O_CREAT)
+    os.unlink('gone')
+    for _ in range(20): os.write(file, block)
+    if libc.mmap(None, 4096, 1, 1, file, 0) == ctypes.c_void_p(-1).value: raise OSError('cannot be mapped')
+    os.close(file)
+    time.sleep(0.02)
+print('unstopped')
+"""
+"""Nobody holds the files open: only a page of each is mapped. (Python's own ``mmap`` would keep them open.)"""
 _DISK_HIDDEN = """
 import os
 block = os.urandom(1 << 20)
@@ -195,6 +228,8 @@ DISK = {
     "files without a name": _DISK_NAMELESS,
     "folders that nobody may read": _DISK_HIDDEN,
 }
+if os.geteuid() == 0:  # a normal user may not look at what others have mapped
+    DISK["files that are only mapped"] = _DISK_MAPPED
 
 SHARED_FOLDER = """
 import os

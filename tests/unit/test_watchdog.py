@@ -1,5 +1,6 @@
 import os
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from hc_ray.sandboxes import tripwire
 from hc_ray.sandboxes.bwrap import watchdog
-from hc_ray.sandboxes.bwrap.watchdog import Process, Watchdog, census
+from hc_ray.sandboxes.bwrap.watchdog import Process, Watchdog, alone, census, proportional
 from hc_ray.sandboxes.docker.watchdog import end_first_process
 from hc_ray.sandboxes.inside.processes import SESSIONS
 from hc_ray.sandboxes.tree_size import folder_size, unlinked_size
@@ -26,6 +27,7 @@ from hc_ray.sandboxes.tripwire import (
     available_memory,
     tasks,
 )
+from tests.fakes.processes import wait
 
 ROOM = 1 << 40
 
@@ -122,6 +124,55 @@ def test_files_without_a_name_count_once_for_all_who_hold_them(tmp_path):
             one.wait()
 
 
+_HIDES = """
+import ctypes, os, sys, threading, time
+libc, ready = ctypes.CDLL(None), threading.Event()
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+libc.mmap.restype = ctypes.c_void_p
+def nameless(size):
+    file = os.open(f"{sys.argv[1]}/gone", os.O_RDWR | os.O_CREAT)
+    os.unlink(f"{sys.argv[1]}/gone")
+    os.write(file, b"x" * size)
+    return file
+def hold():
+    libc.unshare(0x400)  # from now on this thread has files of its own
+    kept = nameless(300_000), bytearray(b"x") * (64 << 20)
+    mapped = nameless(500_000)
+    libc.mmap(None, 4096, 1, 1, mapped, 0)
+    os.close(mapped)
+    ready.set()
+    time.sleep(60)
+threading.Thread(target=hold).start()
+ready.wait()
+print(flush=True)
+libc.syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)
+"""
+
+
+def test_a_process_whose_first_thread_has_ended_is_seen_with_all_that_its_other_threads_hold(tmp_path):
+    hides = subprocess.Popen([sys.executable, "-c", _HIDES, str(tmp_path)], stdout=subprocess.PIPE)
+    try:
+        hides.stdout.readline()
+        wait(lambda: Path(f"/proc/{hides.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z", 10, "its end")
+        (seen,) = [one for one in census([os.getpid()])[os.getpid()] if one.pid == hides.pid]
+        assert seen.size > 64 << 20 and proportional(hides.pid, 0) > 64 << 20
+        mapped = 500_000 if os.geteuid() == 0 else 0
+        assert 300_000 + mapped <= unlinked_size([hides.pid], 1 << 40) < 310_000 + mapped
+    finally:
+        hides.kill()
+        hides.wait()
+        hides.stdout.close()
+
+
+def test_a_process_is_alone_only_where_the_kernel_says_that_it_has_no_child():
+    quiet = subprocess.Popen(["sleep", "60"])
+    try:
+        assert alone(quiet.pid) and not alone(os.getpid()) and not alone(-1)
+    finally:
+        quiet.kill()
+        quiet.wait()
+
+
 def test_a_census_finds_what_hangs_below_a_process():
     child = os.fork()
     if child == 0:
@@ -149,7 +200,9 @@ def test_a_process_that_is_not_the_containers_is_not_killed(monkeypatch):
 
 def played(*written):
     """Sandboxes at work whose files have so many bytes, and the watch over them with what it ended."""
-    running = [SimpleNamespace(pid=number, asked=object(), at_work=True) for number in range(len(written))]
+    running = [
+        SimpleNamespace(pid=number, first=number, asked=object(), at_work=True) for number in range(len(written))
+    ]
     sandboxes = [SimpleNamespace(process=process, ended=[]) for process in running]
     watch = object.__new__(Watchdog)
     watch._sandboxes, watch._busy, watch._ending, watch._calm = lambda: sandboxes, set(), set(), {}
@@ -180,6 +233,8 @@ def test_a_sandbox_in_which_nothing_runs_is_not_looked_at_until_something_is_ask
         watchdog, "census", lambda roots: looked.append(list(roots)) or {pid: running[pid] for pid in roots}
     )
     monkeypatch.setattr(watchdog, "_process_fault", lambda *given, **how: "")
+    monkeypatch.setattr(watchdog, "alone", lambda first: first not in with_children)
+    with_children = {0}
     watch, (calm, busy) = played(0, 0)
     measured = dict.fromkeys(map(id, (calm, busy)), 0.0)
     watch._disk_fault = lambda sandbox, *given, **how: (
@@ -195,6 +250,8 @@ def test_a_sandbox_in_which_nothing_runs_is_not_looked_at_until_something_is_ask
     calm.process.at_work = busy.process.at_work = False
     assert look() == ([0, 1], True)  # their files were not measured since
     measured = dict.fromkeys(measured, float("inf"))
+    assert look() == ([0, 1], True)  # the walk over processes saw none of one sandbox, but the kernel knows a child
+    with_children.clear()
     assert look() == ([0, 1], True)
     assert look() == ([1], True)  # something that a command left runs on
     running[1].pop()

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -194,8 +195,10 @@ def _setpriv() -> str | None:
     """Util-linux's program. Where it is missing ``subprocess`` itself changes the user, and then forks rather than
     vforks: with the page tables of an actor that is milliseconds for each sandbox (docs/results.md)."""
     found = shutil.which("setpriv", path="/usr/bin:/bin")
-    told = found and subprocess.run([found, "--version"], capture_output=True, check=False).stdout
-    return found if told and b"util-linux" in told else None
+    with suppress(OSError, subprocess.SubprocessError):
+        if found and b"util-linux" in subprocess.run([found, "--version"], capture_output=True, timeout=10).stdout:
+            return found
+    return None
 
 
 def lay_out(root: Path, placed: bwrap_command.Layout, user: int | None) -> None:

@@ -180,13 +180,17 @@ class BwrapSandbox:
 
     async def _write(self, change: Change) -> None:
         try:
-            await asyncio.to_thread(self.tree.apply, change)
+            await asyncio.to_thread(self._apply, change)
         except OSError as error:
             if error.errno in _THEIRS:
                 raise ValueError(f"cannot be written: {error}") from error
             raise SandboxError(f"files of a sandbox: {error}") from error
         except RecursionError:
             raise ValueError("cannot be written: folders nest too deeply there") from None
+
+    def _apply(self, change: Change) -> None:
+        try:
+            self.tree.apply(change)
         finally:
             self.process.touch()
 

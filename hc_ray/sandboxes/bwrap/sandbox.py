@@ -145,8 +145,9 @@ class BwrapPlace:
             return [sandbox for sandbox in self._open if sandbox.alive]
 
     def stir(self) -> None:
-        if self._watchdog is not None:
-            self._watchdog.stir()
+        watchdog = self._watchdog
+        if watchdog is not None:
+            watchdog.stir()
 
     def forget(self, sandbox: BwrapSandbox) -> None:
         with self._lock, suppress(ValueError):

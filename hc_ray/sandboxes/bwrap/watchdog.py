@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from hc_ray.domain.errors import SandboxError
 from hc_ray.sandboxes.inside.processes import SESSIONS
-from hc_ray.sandboxes.tree_size import folder_size, open_files, unlinked_size
+from hc_ray.sandboxes.tree_size import folder_size, open_files, threads_of, unlinked_size
 from hc_ray.sandboxes.tripwire import DISK_STEP, MEMORY_STEP, TICK, Signs, Tripwire
 
 if TYPE_CHECKING:
@@ -87,16 +87,19 @@ class Watchdog:
         due = spent = 0.0
         # What it spends is counted, not what passes: a bomb that starves it must not make it look less often.
         while True:
-            if not self._stirred.is_set():
+            if not self._stirred.is_set() and not self._stopped.is_set():
                 self._stirred.wait()
-                due = time.monotonic() + PERIOD
+                due, spent = time.monotonic() + PERIOD, 0.0
             if self._stopped.wait(max(TICK, min(REST * spent, PERIOD))):
                 return
             began = time.thread_time()
             signs, now = self._wire.look(), time.monotonic()
             if signs.any or now >= due:
                 due = now + PERIOD
-                self._look(signs)
+                try:
+                    self._look(signs)
+                except (OSError, RuntimeError):  # no descriptor or thread is left to this process: tried again
+                    self._stirred.set()
             spent = time.thread_time() - began
 
     def _look(self, signs: Signs) -> None:
@@ -104,7 +107,7 @@ class Watchdog:
         every = self._sandboxes()
         self._measured = {id(one): self._measured[id(one)] for one in every if id(one) in self._measured}
         asked = {id(one): one.process.asked for one in every}
-        idle = {id(one) for one in every if not one.process.at_work}
+        idle = {id(one) for one in every if not one.process.at_work and alone(one.process.first)}
         restless = {id(one) for one in every if self._calm.get(id(one)) is not asked[id(one)]}
         sandboxes = [one for one in every if id(one) in restless - self._ending]
         began = time.monotonic()
@@ -143,9 +146,14 @@ class Watchdog:
         return self._measured.get(id(sandbox), (0.0, 0.0, 0))[2]
 
     def _begin_end(self, sandbox: Watched, fault: str) -> None:
-        self._ending.add(id(sandbox))
         # Not here: one that takes its time to die must not end the watch over the others.
-        threading.Thread(target=self._end, args=(sandbox, fault), name="bwrap-kill", daemon=True).start()
+        ending = threading.Thread(target=self._end, args=(sandbox, fault), name="bwrap-kill", daemon=True)
+        self._ending.add(id(sandbox))
+        try:
+            ending.start()
+        except RuntimeError:
+            self._ending.discard(id(sandbox))
+            raise
 
     def _end(self, sandbox: Watched, fault: str) -> None:
         try:
@@ -164,7 +172,7 @@ class Watchdog:
         try:
             size, paths = folder_size(sandbox.folder, (limits.storage, limits.paths))
             if size <= limits.storage and len(processes) > 1:
-                size += unlinked_size((pid for pid, _, _ in processes), limits.storage - size)
+                size += unlinked_size([pid for pid, _, _ in processes], limits.storage - size)
         except ValueError as error:
             return str(error)
         except OSError:  # it is being removed
@@ -199,11 +207,11 @@ def _holds(processes: list[Process]) -> int:
 
 def sockets(processes: list[Process]) -> int:
     """How many sockets the processes hold, as far as this user may look."""
-    found = 0
-    for entry in open_files(pid for pid, _, _ in processes):
+    found = set()
+    for path in open_files(pid for pid, _, _ in processes):
         with suppress(OSError):
-            found += os.readlink(entry.path).startswith("socket:")  # noqa: PTH115
-    return found
+            found.add(os.readlink(path))  # noqa: PTH115
+    return sum(one.startswith("socket:") for one in found)
 
 
 def census(roots: Iterable[int]) -> Census:
@@ -211,9 +219,10 @@ def census(roots: Iterable[int]) -> Census:
     children: dict[int, list[Process]] = {}
     for name in os.listdir("/proc"):  # noqa: PTH208 (a thousand Path objects a second)
         if name.isdigit():
-            with suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123
-                fields = file.read().rpartition(b")")[2].split()
-                one = Process(int(name), int(fields[21]) * _PAGE, int(fields[3]))
+            with suppress(OSError, ValueError, IndexError):
+                fields = _stat(f"/proc/{name}/stat")
+                resident = fields[21] if fields[0] != b"Z" or fields[17] == b"1" else _of_threads(name)
+                one = Process(int(name), int(resident) * _PAGE, int(fields[3]))
                 children.setdefault(int(fields[1]), []).append(one)
     found: dict[int, list[Process]] = {}
     for root in roots:
@@ -226,10 +235,37 @@ def census(roots: Iterable[int]) -> Census:
     return found
 
 
+def _stat(path: str) -> list[bytes]:
+    """What the kernel says of a process or thread, from its state on."""
+    with open(path, "rb") as file:  # noqa: PTH123
+        return file.read().rpartition(b")")[2].split()
+
+
+def _of_threads(process: str) -> bytes:
+    """Pages of a process whose first thread has ended while others go on: the kernel says them of those alone."""
+    for thread in threads_of(int(process)):
+        with suppress(OSError):
+            fields = _stat(f"/proc/{process}/task/{thread}/stat")
+            if fields[0] != b"Z":
+                return fields[21]
+    return b"0"
+
+
 def proportional(pid: int, resident: int) -> int:
     """A process's resident memory with shared pages shared out, where that can be read; else ``resident``."""
-    with suppress(OSError, ValueError, IndexError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) << 10
+    for thread in threads_of(pid):  # the first one that lives knows
+        with suppress(OSError, ValueError, IndexError):
+            for line in Path(f"/proc/{pid}/task/{thread}/smaps_rollup").read_text().splitlines():
+                if line.startswith("Pss:"):
+                    return int(line.split()[1]) << 10
     return resident
+
+
+def alone(first: int) -> bool:
+    """Whether a sandbox's first process has no child. The kernel says so in one step, which no crowd that forks and
+    dies outruns, as it may a walk over all processes. A kernel that does not say it: never."""
+    try:
+        with open(f"/proc/{first}/task/{first}/children", "rb") as file:  # noqa: PTH123
+            return not file.read(1)
+    except OSError:
+        return False

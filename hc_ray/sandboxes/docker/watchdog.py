@@ -15,7 +15,7 @@ from pathlib import Path
 from hc_ray.domain.errors import SandboxError
 from hc_ray.sandboxes.docker.place import PLACE_LABEL, Ground, Housed
 from hc_ray.sandboxes.docker.values import DiskFull
-from hc_ray.sandboxes.tree_size import folder_size, unlinked_size
+from hc_ray.sandboxes.tree_size import folder_size, threads_of, unlinked_size
 from hc_ray.sandboxes.tripwire import DISK_STEP, TICK, Signs, Tripwire, fault_of_disk
 
 PATIENCE = 10.0
@@ -127,15 +127,19 @@ def reads_folders(root: Path) -> bool:
 
 def _beside(process: int) -> list[int]:
     """All processes of this machine in a process's PID namespace; none where it cannot be seen from here."""
-    found = []
+    found: list[int] = []
     with suppress(OSError):
         space = os.stat(f"/proc/{process}/ns/pid").st_ino  # noqa: PTH116
-        for name in os.listdir("/proc"):  # noqa: PTH208
-            if name.isdigit():
-                with suppress(OSError):
-                    if os.stat(f"/proc/{name}/ns/pid").st_ino == space:  # noqa: PTH116
-                        found.append(int(name))
+        found = [int(name) for name in os.listdir("/proc") if name.isdigit() and _space(int(name)) == space]  # noqa: PTH208
     return found
+
+
+def _space(process: int) -> int:
+    """Its PID namespace by inode; 0 where it cannot be seen from here."""
+    for thread in threads_of(process):  # the first one may have ended
+        with suppress(OSError):
+            return os.stat(f"/proc/{process}/task/{thread}/ns/pid").st_ino  # noqa: PTH116
+    return 0
 
 
 def end_first_process(process: int, container: str) -> None:
