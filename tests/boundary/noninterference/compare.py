@@ -185,7 +185,7 @@ def shown(one: Seen, other: Seen) -> str:
                     break
     for path in _differing(one.files, other.files):
         if path.startswith("trials/") and path.endswith(".parquet") and path in one.files and path in other.files:
-            tables = (read_parquet(run.files[path]) for run in (one, other))
+            tables = (of_data(read_parquet(run.files[path])) for run in (one, other))
             first = next((pair for pair in itertools.zip_longest(*tables) if pair[0] != pair[1]), "the same rows")
             lines.append(f"{path}: {first}")
     return "\n".join(lines)
