@@ -15,8 +15,8 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?<=\[)([\w./-]+ (?:\(root-commit\) )?)[0-9a-f]{7,12}(?=\])"), r"\1<commit>"),
     (re.compile(r"\b\d+\.\d+ ?(?:s|sec|seconds?)\b|\b\d+(?:\.\d+)? ?(?:ms|us|µs|ns|milliseconds?)\b"), "<duration>"),
     (re.compile(r"\b(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:[.,]\d+)?\b"), "<time>"),
-    # A time in seconds whose fraction happens to be short: one in 50,000 has two digits. The product takes such a number for
-    # an answer, so the two runs may still differ by it.
+    # A time in seconds whose fraction happens to be short: one in 50,000 has two digits. The product takes such a
+    # number for an answer, so the two runs may still differ by it.
     (re.compile(r"\b1[6-9]\d{8}\.\d{1,2}\b"), "<time>"),
     # A job that a shell started: "[1] 4711".
     (re.compile(r"(?m)^(\[\d+\]) \d+$"), r"\1 <process>"),
