@@ -107,9 +107,9 @@ class Watchdog:
         every = self._sandboxes()
         self._measured = {id(one): self._measured[id(one)] for one in every if id(one) in self._measured}
         asked = {id(one): one.process.asked for one in every}
-        idle = {id(one) for one in every if not one.process.at_work and alone(one.process.first)}
         restless = {id(one) for one in every if self._calm.get(id(one)) is not asked[id(one)]}
         sandboxes = [one for one in every if id(one) in restless - self._ending]
+        idle = {id(one) for one in sandboxes if not one.process.at_work and alone(one.process.first)}
         began = time.monotonic()
         found = census([sandbox.process.pid for sandbox in sandboxes]) if sandboxes else {}
         below = {id(sandbox): found[sandbox.process.pid] for sandbox in sandboxes}
