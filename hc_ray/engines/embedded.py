@@ -17,6 +17,10 @@ SPIN = {"GOMP_SPINCOUNT": "1000"}
 token: by libgomp's default they spin on while another process has one's core, which costs nearly all speed beside a
 single busy process; at this count half of it, and nothing on an idle machine (docs/results.md)."""
 
+HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+"""Has the C library ask for large pages wherever it takes much memory. A file that is mapped has small ones, and
+looking up their addresses costs a small model a fifth of its speed (docs/results.md)."""
+
 
 def default_threads() -> int:
     """One thread a core that this process may use."""
@@ -26,7 +30,7 @@ def default_threads() -> int:
 
 
 SMALL = 512 << 20
-"""Bytes of weights up to which a machine runs several servers."""
+"""Bytes of weights up to which a machine runs several servers, each with the weights in memory of its own."""
 MOST_SERVERS = 4
 
 
@@ -61,10 +65,12 @@ class EmbeddedServer(ServerProcess):
         command = [sys.executable, "-m", "hc_ray.engines.embedded_server"]
         command += ["--model", str(self._model), "--alias", self._model.stem, "--host", host, "--port", "{port}"]
         command += ["--parallel", str(parallel), "--context-tokens", str(context_tokens)]
+        if self._model.is_file() and self._model.stat().st_size <= SMALL:
+            command.append("--read-weights")
         super().__init__(
             [*command, "--threads", str(threads or default_threads())],
             what="the embedded engine",
-            environment={**SPIN, **without_secrets(), **({KEY: key} if key else {})},
+            environment={**SPIN, **HUGE_PAGES, **without_secrets(), **({KEY: key} if key else {})},
             log_path=Path(log_path),
             start_seconds=start_timeout,
             host=host,

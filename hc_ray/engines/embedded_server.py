@@ -19,6 +19,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--parallel", type=int, required=True)
     parser.add_argument("--context-tokens", type=int, required=True)
     parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--read-weights", action="store_true", help="into memory of its own, instead of mapping them")
     options = parser.parse_args(argv)
     sealed_guard.install(data_root() / "sealed")
     import xllamacpp
@@ -33,6 +34,8 @@ def _parameters(options: argparse.Namespace) -> Any:
 
     parameters = xllamacpp.CommonParams()
     parameters.model.path = options.model
+    if options.read_weights:
+        parameters.load_mode = xllamacpp.llama_load_mode.LLAMA_LOAD_MODE_NONE
     parameters.model_alias = {options.alias}
     parameters.hostnames = [options.host]
     if key := os.environ.pop("HC_RAY_ENGINE_KEY", None):

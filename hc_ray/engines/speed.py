@@ -55,9 +55,9 @@ def keep_speed(engine: EngineConfig, speed: Speed) -> None:
 
 
 def _key(engine: EngineConfig) -> str:
-    """Of what decides the speed, apart from the number of parallel requests; and of how it is measured, so that what an
-    older version measured otherwise is measured again."""
-    decides = {"method": 2} | engine.model_dump(mode="json", include={"kind", "model", "base_url", "threads"})
+    """Of what decides the speed, apart from the number of parallel requests; and of how it is served and measured, so
+    that what an older version did otherwise is measured again."""
+    decides = {"method": 3} | engine.model_dump(mode="json", include={"kind", "model", "base_url", "threads"})
     decides["base_url"] = next(iter(engine.urls), None)
     if engine.kind == "server":
         decides |= {"command": engine.command, "gpus": engine.num_gpus}

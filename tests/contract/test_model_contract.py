@@ -21,6 +21,7 @@ from hc_ray.engines.scripted import ScriptedModel
 from hc_ray.engines.wire import sampling_fields
 from tests.fakes.anthropic_server import AnthropicServer
 from tests.fakes.engine_server import EngineServer
+from tests.fakes.processes import family
 from tests.fakes.scripts import echo, echo_request
 
 NAME = "smollm2-135m-instruct"
@@ -100,6 +101,11 @@ async def test_another_seed_gives_another_text(model):
 async def test_tokens_of_a_longer_text_are_more(model):
     short, long = await model.count_tokens("one two"), await model.count_tokens("one two three four five six")
     assert 0 < short < long
+
+
+def test_a_server_of_small_weights_reads_them_into_memory_of_its_own(embedded: EmbeddedServer) -> None:
+    maps = [Path(f"/proc/{pid}/maps").read_text() for pid in family(embedded.pid)]
+    assert any("xllamacpp" in one for one in maps) and not any(".gguf" in one for one in maps)
 
 
 async def test_a_real_server_cuts_at_stop_sequences_and_at_the_token_limit(embedded: EmbeddedServer) -> None:
