@@ -30,7 +30,7 @@ def default_threads() -> int:
 
 
 SMALL = 512 << 20
-"""Bytes of weights up to which a machine runs several servers, each with the weights in memory of its own."""
+"""Bytes of weights up to which a machine runs several servers."""
 MOST_SERVERS = 4
 
 
@@ -42,6 +42,13 @@ def servers_of(model_path: Path, threads: int | None = None) -> list[int]:
     threads = threads or default_threads()
     servers = min(threads, MOST_SERVERS) if model_path.stat().st_size <= SMALL else 1
     return [threads // servers + (index < threads % servers) for index in range(servers)]
+
+
+def _to_be_read(model_path: Path) -> bool:
+    """Whether a server reads its weights into memory of its own: small ones, for which all servers take at most a
+    quarter of the machine's memory. Others are mapped, so that servers share them and the kernel can drop them."""
+    size = model_path.stat().st_size if model_path.is_file() else SMALL + 1
+    return size <= SMALL and 4 * MOST_SERVERS * size <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 class EmbeddedServer(ServerProcess):
@@ -65,7 +72,7 @@ class EmbeddedServer(ServerProcess):
         command = [sys.executable, "-m", "hc_ray.engines.embedded_server"]
         command += ["--model", str(self._model), "--alias", self._model.stem, "--host", host, "--port", "{port}"]
         command += ["--parallel", str(parallel), "--context-tokens", str(context_tokens)]
-        if self._model.is_file() and self._model.stat().st_size <= SMALL:
+        if _to_be_read(self._model):
             command.append("--read-weights")
         super().__init__(
             [*command, "--threads", str(threads or default_threads())],

@@ -185,7 +185,7 @@ def test_outside_of_a_checkout_a_users_own_task_is_checked_and_can_be_swept(user
 
 
 def test_completion_that_was_installed_answers_in_bash(user) -> None:
-    user("HOME=$PWD hc-ray --install-completion")
+    user("HOME=$PWD hc-ray --install-completion; exit $?")  # a shell that stays, to be recognised
     asks = "COMP_WORDS=(hc-ray {0}); COMP_CWORD={1}; _hc_ray_completion hc-ray; echo ${{COMPREPLY[@]}}; "
     asked = asks.format("swe", 1) + asks.format("sweep --res", 2)
     assert user(f"HOME=$PWD; source ~/.bashrc; {asked}").stdout.split() == ["sweep", "--resume"]
