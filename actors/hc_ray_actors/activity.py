@@ -3,20 +3,15 @@ for a verdict. From it come the order in which requests reach an engine, the acc
 does not count against a trial because it only stood in a queue."""
 
 import asyncio
-import hashlib
 import heapq
 import itertools
-import math
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
-from hc_ray.domain.errors import EngineError
 from hc_ray.domain.events import EngineUse
-from hc_ray.domain.ports import Model
-from hc_ray.domain.prompt import Completion, Prompt
 from hc_ray_actors.engine_account import Account, Doing
 
 PERIOD = 10.0
@@ -225,66 +220,3 @@ class EngineQueue:
                 ready.set_result(None)
                 return
         self.busy -= 1
-
-
-Replica = tuple[Model, EngineQueue]
-
-
-class Meter:
-    """``ports.Model`` of one trial over an engine's replicas: a request waits for a slot of the one that the task's
-    prompts go to, and what the engine says an answer cost is counted, for an attempt that comes to nothing. What a
-    replica fails to answer, another one is asked: the same prompt, so that the answer is that of the same trial."""
-
-    def __init__(self, replicas: Callable[[], Sequence[Replica]], activity: TrialActivity, task: str = "") -> None:
-        """``replicas`` tells those that are up, at each request; ``task``: the digest that decides which is asked."""
-        self._replicas, self._activity, self._task = replicas, activity, task
-        self.prompt_tokens = self.completion_tokens = 0
-
-    async def complete(self, prompt: Prompt) -> Completion:
-        tokens, asked = asked_tokens(prompt), set[int]()
-        while True:
-            model, queue = self._chosen()
-            try:
-                async with queue.slot(self._activity, tokens):
-                    began = self._activity.now()
-                    answer = await model.complete(prompt)
-                break
-            except EngineError:
-                queue.failed()
-                asked.add(id(queue))
-                if all(id(other) in asked or other.draining or other.shunned for _, other in self._replicas()):
-                    raise
-        read, written = answer.prompt_tokens or 0, answer.completion_tokens or 0
-        self.prompt_tokens += read
-        self.completion_tokens += written
-        queue.account.answered(read, answer.cached_tokens or 0, written, self._activity.now() - began)
-        return answer
-
-    def _chosen(self) -> Replica:
-        replicas = self._replicas()
-        taking = [None if queue.draining else queue.outstanding for _, queue in replicas]
-        well = [None if queue.shunned else load for load, (_, queue) in zip(taking, replicas, strict=True)]
-        return replicas[replica(self._task, taking if well.count(None) == len(well) else well)]
-
-    async def count_tokens(self, text: str) -> int:
-        return await self._chosen()[0].count_tokens(text)
-
-
-def replica(task_digest: str, loads: Sequence[int | None], *, factor: float = 1.25) -> int:
-    """Which replica of an engine a task's prompts go to: consistent hashing with bounded loads (Mirrokni et al. 2016).
-    All candidates of a task share one replica's prefix cache, unless that has more than ``factor`` × the mean load in
-    hand, in tokens. None in ``loads`` is a replica that takes nothing. Raises ``EngineError`` where no other is
-    left."""
-    able = {index: load for index, load in enumerate(loads) if load is not None}
-    if not able:
-        raise EngineError("no replica of the engine takes requests any more")
-    bound = math.ceil(factor * (sum(able.values()) + 1) / len(able))
-    ranked = sorted(able, key=lambda index: hashlib.sha256(f"{task_digest}:{index}".encode()).digest(), reverse=True)
-    return next(index for index in ranked if able[index] < bound)
-
-
-def asked_tokens(prompt: Prompt) -> int:
-    """Tokens that a request may take of its engine: those of the prompt, at three characters each, and of the longest
-    answer."""
-    texts = [prompt.text or "", *(message.content for message in prompt.messages)]
-    return sum(map(len, texts)) // 3 + prompt.max_tokens

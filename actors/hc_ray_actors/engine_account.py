@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from hc_ray.domain.events import EngineUse, Waited
+from hc_ray.domain.prompt import Completion
 
 Doing = Literal["engine", "sandbox", "verdict", "decision"]
 """What a trial is at."""
@@ -22,6 +23,8 @@ class Account:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
+    reused: int = 0
+    reused_tokens: int = 0
     across: list[tuple[float, float, int, int]] = field(default_factory=list)
     """Answers to requests that began before this account did: when they came by this account's own seconds, how long
     they took, their prompts' tokens beyond the cache, and their own."""
@@ -53,6 +56,11 @@ class Account:
         self.cached_tokens += cached_tokens
         self.completion_tokens += completion_tokens
 
+    def reuse(self, answer: Completion) -> None:
+        """A request got the answer to an earlier one that was equal."""
+        self.reused += 1
+        self.reused_tokens += answer.tokens
+
     def told(self, engine: str, slots: int) -> EngineUse:
         return EngineUse(
             engine=engine,
@@ -65,6 +73,8 @@ class Account:
             prompt_tokens=self.prompt_tokens,
             cached_tokens=self.cached_tokens,
             completion_tokens=self.completion_tokens,
+            reused=self.reused,
+            reused_tokens=self.reused_tokens,
             across=tuple(
                 (round(self.seconds - came, 3), round(took, 3), prompt, written)
                 for came, took, prompt, written in self.across

@@ -23,9 +23,11 @@ from hc_ray.domain.value import Value, canonical_json
 from hc_ray.engines.speed import request_seconds
 from hc_ray.machine.sealed_box import Addressee
 from hc_ray.search.trial_outcome import TrialOutcome
-from hc_ray_actors.activity import Activities, EngineQueue, Meter, Replica, TrialActivity
+from hc_ray_actors.activity import Activities, EngineQueue, TrialActivity
+from hc_ray_actors.answer_shelf import AnswerShelf
 from hc_ray_actors.attempts import Fault, fault_of
 from hc_ray_actors.engine import Endpoint, open_model
+from hc_ray_actors.meter import Meter, Replica
 from hc_ray_actors.remote_place import RemotePlace, Station
 from hc_ray_actors.suite_shelf import SuiteShelf
 
@@ -41,6 +43,11 @@ class RoleSetup(Value):
     """Replicas that end what they have in hand, and get nothing new."""
     digest: str
     """Digest of model and profile, as in the trial's key."""
+
+    @property
+    def seeded(self) -> bool:
+        """Every replica was seen to answer equal prompts with equal seeds equally."""
+        return all(endpoint.capabilities.get("seed") for endpoint in self.endpoints if endpoint is not None)
 
 
 class Step(Value):
@@ -84,6 +91,7 @@ class Trials(Addressee):
         self._place = RemotePlace({}, name)
         self._store_root, self._share = store_root, share
         self._suites = SuiteShelf(self._stored_suite)
+        self._answers = AnswerShelf()
         self._looks = Looks(self._place)
         self._models: dict[tuple[Any, ...], Model] = {}
         self._activities = Activities(self.record)
@@ -169,7 +177,8 @@ class Trials(Addressee):
 
         def metered(name: str, activity: TrialActivity) -> RoleModel:
             """A role, with its requests in its replicas' queues and its tokens counted as they come."""
-            meter = Meter(lambda: self._replicas(name), activity, task.digest)
+            shelf = (self._answers, name) if self._roles[name].seeded else None
+            meter = Meter(lambda: self._replicas(name), activity, task.digest, shelf)
             running.meters.append(meter)
             return replace(self.role(name, self._up(name)[0]), model=meter)
 

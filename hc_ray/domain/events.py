@@ -108,6 +108,10 @@ class EngineUse(_Event):
     cached_tokens: int
     """Of the prompts' tokens those that the server says it had in its cache."""
     completion_tokens: int
+    reused: int = 0
+    """Requests of trials that did not reach the engine: each got the answer to an earlier one that was equal."""
+    reused_tokens: int = 0
+    """Tokens of their prompts and answers, in none of the counts above."""
     across: tuple[tuple[float, float, int, int], ...] = ()
     """Of the answers counted here those that began earlier: how many seconds before the end of this time they came, how
     many they took, tokens of their prompts beyond the cache, and their own."""

@@ -21,7 +21,7 @@ OWN = ("driver", "actor ")
 """Kinds of processes that are hc-ray's own begin like this."""
 _TOLD = (b'"type":"engine_use"', b'"type":"processor_use"', b'"type":"trial_complete"')
 _BARS = 120
-_COUNTS = ("requests", "prompt_tokens", "cached_tokens", "completion_tokens")
+_COUNTS = ("requests", "prompt_tokens", "cached_tokens", "completion_tokens", "reused", "reused_tokens")
 
 
 def engine_use(store: Store, sweep: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -72,7 +72,7 @@ def _figures(
     waited: defaultdict[str, float] = defaultdict(float)
     for account in accounts:
         for key in ("seconds", "busy", "queued", *_COUNTS):
-            total[key] += account[key]
+            total[key] += account.get(key, 0)
         total["slot_seconds"] += account["seconds"] * account["slots"]
         for what, seconds in account["waited"].items():
             waited[what] += seconds
@@ -162,6 +162,12 @@ def engine_lines(found: Mapping[str, Any]) -> list[str]:
             f"{cached}. Its {one['slots']} slots were busy {one['busy']:.0%} of the time"
             + (f"; free ones waited for: {waits}" if waits else "")
             + (f". {one['queued']:.1f} requests queued on average." if one["queued"] >= 0.05 else ".")
+            + (
+                f" {one['reused']:,} further requests of {one['reused_tokens']:,} tokens were equal to earlier ones of "
+                "the sweep and got their answers."
+                if one["reused"]
+                else ""
+            )
         )
     if processors := found["processors"]:
         kinds = ", ".join(f"{kind} {cores:.2f}" for kind, cores in processors["used"].items() if cores >= 0.005)
