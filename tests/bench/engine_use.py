@@ -1,8 +1,8 @@
 """``scripts/bench engine-use``: how well a sweep of this machine keeps its engine at work. It finds the engine's speed
 where none is known, runs the starter's dev functions (or what is asked for) with all three agents, and prints what the
 report says of the engine. ``--against``: sweep directories of other versions, of the same trials, held against the same
-speed by tokens and wall time alone, since older versions kept no account. ``--busy``: with so many neighbours on this
-machine that each keep a processor busy.
+speed by wall time and by the tokens that trials were charged, reused answers included, since older versions kept no
+account. ``--busy``: with so many neighbours on this machine that each keep a processor busy.
 
 ``--played``: an engine that takes none of this machine's processors, as one on a GPU does. It is simulated: a script
 plays a model that makes mistakes on the terminal tasks, and each request takes the time that its tokens would take at
@@ -104,7 +104,7 @@ def figures(out: str, speed: Speed) -> dict[str, Any]:
         "out": out, "trials": len(rows), "passes": sum(bool(row["passed"]) for row in rows),
         "timeouts": sum(row["stop_reason"] == "timeout" for row in rows),
         "prompt_tokens": prompts, "completion_tokens": answers, "seconds": wall,
-        "use": speed.seconds(prompts, answers) / wall,
+        "charged": speed.seconds(prompts, answers) / wall,
     }  # fmt: skip
 
 
@@ -161,9 +161,10 @@ def main() -> None:
     for line in engine_lines(used) if used else ():
         say(line)
     terminal.table(
-        ("sweep", "trials", "passes", "timeouts", "prompt tokens", "answer tokens", "seconds", "use", "times as fast"),
+        ("sweep", "trials", "passes", "timeouts", "prompt tokens", "answer tokens", "seconds", "charged/knee",
+         "times as fast"),
         [(one["out"], str(one["trials"]), str(one["passes"]), str(one["timeouts"]), f"{one['prompt_tokens']:,}",
-          f"{one['completion_tokens']:,}", f"{one['seconds']:.0f}", f"{one['use']:.2f}",
+          f"{one['completion_tokens']:,}", f"{one['seconds']:.0f}", f"{one['charged']:.2f}",
           f"{one['seconds'] / found[0]['seconds']:.2f}") for one in found],
     )  # fmt: skip
 

@@ -39,6 +39,16 @@ def test_use_is_tokens_over_the_knees_but_for_the_end_with_fewer_trials_than_slo
     assert found is not None and found["engines"][0]["seconds"] == 10.0 and len(found["timeline"]) == 2
 
 
+def test_requests_that_reused_an_answer_are_told_and_count_for_no_use():
+    reused = account(20.0, reused=3, reused_tokens=2400)
+    found = engine_use(stored(account(10.0), reused), {"speeds": {"m": SPEED}})
+    assert found is not None
+    (one,) = found["engines"]
+    assert one["use"] == pytest.approx((1000 / 100 + 800 / 200) / 20)
+    said = "3 further requests of 2,400 tokens were equal to earlier ones of the sweep and got their answers."
+    assert said in engine_lines(found)[0] and said in engine_html(found)
+
+
 def test_what_was_begun_of_answers_that_came_after_the_window_counts_in_part():
     ends = [{"type": "trial_complete", "trial": f"t{n}", "at": 10.0 + n} for n in range(3)]
     late = account(20.0, across=((4.0, 16.0, 200, 400), (9.0, 1.0, 50, 50)))
