@@ -51,7 +51,7 @@ def test_a_server_that_honours_seeds_is_sent_no_request_twice_and_every_trial_is
         assert tokens >= found.charged["raw", task] > 0, agent
 
 
-def test_a_server_that_draws_anew_is_sent_what_each_trial_asks(place):
+def test_a_server_that_draws_anew_is_sent_what_each_trial_asks(tmp_path):
     number = itertools.count()
-    found = swept(place, lambda body: f"{answer(body)}# {next(number)}\n")
+    found = swept(tmp_path, lambda body: f"{answer(body)}# {next(number)}\n")
     assert max(found.sent.values()) == 3 and found.reused == 0
