@@ -6,10 +6,10 @@ engine's time and differ by the noise of its batches alone."""
 
 import asyncio
 import hashlib
+import json
 from collections.abc import Awaitable, Callable
 
 from hc_ray.domain.prompt import Completion, Prompt
-from hc_ray.domain.value import canonical_json
 from hc_ray_actors.activity import EngineQueue, Operation, TrialActivity
 
 ROOM = 16 << 20
@@ -32,17 +32,30 @@ class Request:
 
     def begin(self, queue: EngineQueue, now: float) -> None:
         """The engine behind a queue has it now."""
-        self._queue, self._started = queue, now
-        while self._operations:
-            self._operations.pop().started = now
+        self._queue = queue
+        self._start(now)
+
+    def lost(self) -> None:
+        """That engine failed, and it waits for another."""
+        self._start(None)
+
+    def _start(self, now: float | None) -> None:
+        self._started = now
+        for operation in self._operations:
+            operation.started = now
 
     async def joined(self, trial: TrialActivity) -> Completion | None:
-        """Its answer, for one more trial, which waits for the engine as the one that asked does."""
+        """Its answer, for one more trial. Until an engine has the request that trial stands in a queue, and so it did
+        all the time where the request comes to nothing."""
         with trial.at("engine") as operation:
             operation.started = self._started
-            if self._started is None:
-                self._operations.append(operation)
-            answer = await asyncio.shield(self.answer)
+            self._operations.append(operation)
+            try:
+                await asyncio.wait([self.answer])  # its cancellation leaves the request to the others
+                if (answer := self.answer.result()) is None:
+                    operation.started = None
+            finally:
+                self._operations.remove(operation)
         if answer is not None and self._queue is not None:
             self._queue.account.reuse(answer)
         return answer
@@ -89,7 +102,8 @@ class AnswerShelf:
 
 
 def _key(model: str, prompt: Prompt) -> bytes:
-    asked = canonical_json([model, prompt.model_dump(exclude=_NOT_SENT)])
+    # Keys stay in their order: that of a schema's properties is part of what a server is sent.
+    asked = json.dumps([model, prompt.model_dump(exclude=_NOT_SENT)], ensure_ascii=False)
     return hashlib.sha256(asked.encode("utf-8", "surrogatepass")).digest()
 
 

@@ -8,7 +8,7 @@ from hc_ray.domain.errors import EngineError
 from hc_ray.domain.ports import Model
 from hc_ray.domain.prompt import Completion, Prompt
 from hc_ray_actors.activity import EngineQueue, TrialActivity
-from hc_ray_actors.answer_shelf import AnswerShelf
+from hc_ray_actors.answer_shelf import AnswerShelf, Request
 
 Replica = tuple[Model, EngineQueue]
 
@@ -23,7 +23,7 @@ class Meter:
         replicas: Callable[[], Sequence[Replica]],
         activity: TrialActivity,
         task: str = "",
-        shelf: tuple[AnswerShelf, str] | None = None,
+        shelf: Callable[[], tuple[AnswerShelf, str] | None] = lambda: None,
     ) -> None:
         """``replicas`` tells those that are up, at each request; ``task``: the digest that decides which is asked;
         ``shelf``: where answers to equal requests are, and the name there of the model asked; None: each is asked."""
@@ -32,27 +32,30 @@ class Meter:
 
     async def complete(self, prompt: Prompt) -> Completion:
         """Answer one prompt. An answer that another trial's equal request came to costs what it cost there."""
-        if self._shelf is None:
-            answer = await self._ask(prompt, lambda queue, now: None)
+        if (shelf := self._shelf()) is None:
+            answer = await self._ask(prompt, None)
         else:
-            shelf, model = self._shelf
-            answer = await shelf.obtain(model, prompt, self._activity, lambda request: self._ask(prompt, request.begin))
+            answers, model = shelf
+            answer = await answers.obtain(model, prompt, self._activity, lambda request: self._ask(prompt, request))
         self.prompt_tokens += answer.prompt_tokens or 0
         self.completion_tokens += answer.completion_tokens or 0
         return answer
 
-    async def _ask(self, prompt: Prompt, begin: Callable[[EngineQueue, float], None]) -> Completion:
+    async def _ask(self, prompt: Prompt, request: Request | None) -> Completion:
         tokens, asked = asked_tokens(prompt), set[int]()
         while True:
             model, queue = self._chosen()
             try:
                 async with queue.slot(self._activity, tokens):
                     began = self._activity.now()
-                    begin(queue, began)
+                    if request is not None:
+                        request.begin(queue, began)
                     answer = await model.complete(prompt)
                 break
             except EngineError:
                 queue.failed()
+                if request is not None:
+                    request.lost()
                 asked.add(id(queue))
                 if all(id(other) in asked or other.draining or other.shunned for _, other in self._replicas()):
                     raise

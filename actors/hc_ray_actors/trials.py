@@ -177,8 +177,7 @@ class Trials(Addressee):
 
         def metered(name: str, activity: TrialActivity) -> RoleModel:
             """A role, with its requests in its replicas' queues and its tokens counted as they come."""
-            shelf = (self._answers, name) if self._roles[name].seeded else None
-            meter = Meter(lambda: self._replicas(name), activity, task.digest, shelf)
+            meter = Meter(lambda: self._replicas(name), activity, task.digest, lambda: self._shelf(name))
             running.meters.append(meter)
             return replace(self.role(name, self._up(name)[0]), model=meter)
 
@@ -221,6 +220,9 @@ class Trials(Addressee):
 
     def _replicas(self, role: str) -> list[Replica]:
         return [(self.role(role, index).model, self._queue(role, index)) for index in self._up(role)]
+
+    def _shelf(self, role: str) -> tuple[AnswerShelf, str] | None:
+        return (self._answers, role) if self._roles[role].seeded else None
 
     def _queue(self, role: str, index: int) -> EngineQueue:
         """Before a replica of a role's engine; roles that share it share its slots."""

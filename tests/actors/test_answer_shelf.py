@@ -10,7 +10,7 @@ from hc_ray.domain.prompt import Completion, Message, Prompt
 from hc_ray_actors.activity import Activities
 from hc_ray_actors.answer_shelf import AnswerShelf
 from hc_ray_actors.engine import Endpoint
-from hc_ray_actors.meter import Meter
+from hc_ray_actors.meter import Meter, replica
 from hc_ray_actors.trials import RoleSetup
 
 PROMPT = Prompt(role="solver", purpose="candidate", text="def f(", max_tokens=50, temperature=0.7, seed=4)
@@ -44,9 +44,9 @@ def world():
         return world.told[-1]
 
     def meter(trial, model="m", shelf=shelf):
-        return Meter(lambda: ((world.engine, queue),), trial, "t", (shelf, model))
+        return Meter(lambda: ((world.engine, queue),), trial, "t", lambda: (shelf, model))
 
-    world.account, world.meter = account, meter
+    world.account, world.meter, world.activities, world.shelf = account, meter, activities, shelf
     with activities.trial() as one, activities.trial() as two, activities.trial() as three:
         world.trials = one, two, three
         world.meters = [meter(trial) for trial in world.trials]
@@ -84,6 +84,12 @@ async def test_equal_requests_of_several_trials_reach_the_engine_once_and_cost_e
 async def test_whatever_the_server_is_sent_makes_another_request(world, other):
     await world.meters[0].complete(PROMPT)
     answer = await world.meters[1].complete(PROMPT.model_copy(update=other))
+    assert answer.text == "answer 2"
+
+
+async def test_the_order_of_a_schemas_properties_is_part_of_a_request(world):
+    for schema in ({"a": 1, "b": 2}, {"b": 2, "a": 1}):
+        answer = await world.meters[0].complete(PROMPT.model_copy(update={"schema_": schema}))
     assert answer.text == "answer 2"
 
 
@@ -133,6 +139,41 @@ async def test_who_waits_for_anothers_request_stands_in_the_queue_as_long_as_tha
     world.engine.may.set()
     await asyncio.gather(asks, waits, late)
     assert [trial.queued() for trial in world.trials] == [0.0, 7.0, 7.0]
+
+
+async def test_what_came_to_nothing_is_no_work_of_those_who_waited_for_it(world):
+    world.engine.may.clear()
+    asks, waits = await under_way(*(meter.complete(PROMPT) for meter in world.meters[:2]))
+    world.time += 100.0
+    asks.cancel()
+    await under_way()
+    world.time += 50.0
+    world.engine.may.set()
+    await waits
+    assert [trial.queued() for trial in world.trials[:2]] == [0.0, 100.0]
+
+
+async def test_who_waits_for_a_request_that_goes_to_another_replica_waits_in_its_queue(world):
+    broken, sound = (world.activities.engine(name, 1) for name in ("broken", "sound"))
+    other = Engine()
+    fault, replicas = EngineError("gone"), [(world.engine, broken), (other, sound)]
+    first = replica("t", [0, 0])
+    replicas = replicas if first == 0 else replicas[::-1]
+    meters = [Meter(lambda: replicas, trial, "t", lambda: (world.shelf, "m")) for trial in world.trials]
+    world.engine.may.clear()
+    async with sound.slot(world.trials[2]):
+        asks, waits = await under_way(*(meter.complete(PROMPT) for meter in meters[:2]))
+        world.time += 3.0
+        world.engine.fault = fault
+        world.engine.may.set()
+        await under_way()
+        world.time += 20.0
+        assert [trial.queued() for trial in world.trials[:2]] == [20.0, 23.0]
+    await under_way()
+    world.time += 4.0
+    other.may.set()
+    assert await asks == await waits
+    assert [trial.queued() for trial in world.trials[:2]] == [20.0, 23.0]
 
 
 async def test_of_the_answers_the_longest_unused_go_where_room_is_short(world):

@@ -222,7 +222,8 @@ def head(
     words = [str(venv / "bin/ray"), "start", "--head", "--block", f"--port={port}"]
     words += ["--node-ip-address=127.0.0.1", "--disable-usage-stats", "--num-cpus=2"]
     words += [f"--temp-dir={ground.root / mark[-6:]}", "--object-store-memory=100000000"]
-    words += [f"--include-dashboard={'true' if jobs else 'false'}"]
+    # Its usual port may be another head's of this machine; without one of its own an agent takes no jobs.
+    words += [f"--include-dashboard={'true' if jobs else 'false'}", f"--dashboard-agent-listen-port={free_port()}"]
     words += ["--dashboard-host=127.0.0.1", f"--dashboard-port={jobs}"] if jobs else []
     words += ['--resources={"engine_slot": 1, "sandbox_slot": 1, "verifier_slot": 1}']
     more = {**auth, "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", **env}
