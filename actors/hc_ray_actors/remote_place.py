@@ -13,7 +13,7 @@ from hc_ray.domain.errors import ActorError, HcRayError, SandboxError
 from hc_ray.domain.fork_steps import ForkStep
 from hc_ray.domain.ports import Difference, ExecResult, Sandbox
 from hc_ray.domain.task import Task
-from hc_ray_actors.activity import TrialActivity
+from hc_ray_actors.asking.activity import TrialActivity
 from hc_ray_actors.cluster import SANDBOX
 
 T = TypeVar("T")

@@ -7,10 +7,10 @@ from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.errors import EngineError
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Completion, Message, Prompt
-from hc_ray_actors.activity import Activities
-from hc_ray_actors.answer_shelf import AnswerShelf
+from hc_ray_actors.asking.activity import Activities
+from hc_ray_actors.asking.answer_shelf import AnswerShelf
+from hc_ray_actors.asking.meter import Meter, replica
 from hc_ray_actors.engine import Endpoint
-from hc_ray_actors.meter import Meter, replica
 from hc_ray_actors.trials import RoleSetup
 
 PROMPT = Prompt(role="solver", purpose="candidate", text="def f(", max_tokens=50, temperature=0.7, seed=4)

@@ -10,7 +10,7 @@ from hc_ray.domain.ports import ExecResult
 from hc_ray.domain.task import Environment, Task
 from hc_ray.domain.value import Value
 from hc_ray_actors import node_probe as module
-from hc_ray_actors.activity import Activities
+from hc_ray_actors.asking.activity import Activities
 from hc_ray_actors.remote_place import RemotePlace, Station
 from hc_ray_actors.sandboxes import Sandboxes
 from tests.fakes.detached import Detached

@@ -4,8 +4,8 @@ import pytest
 
 from hc_ray.domain.errors import EngineError
 from hc_ray.domain.prompt import Completion, Prompt
-from hc_ray_actors.activity import SHUNNED_SECONDS, Activities
-from hc_ray_actors.meter import Meter, replica
+from hc_ray_actors.asking.activity import SHUNNED_SECONDS, Activities
+from hc_ray_actors.asking.meter import Meter, replica
 
 PROMPT = Prompt(role="solver", purpose="test", text="x" * 300, max_tokens=50)
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hc_ray_actors.activity import Activities, Operation, _only_waiting
+from hc_ray_actors.asking.activity import Activities, Operation, _only_waiting
 
 
 @pytest.fixture

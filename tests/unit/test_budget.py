@@ -13,8 +13,8 @@ from hc_ray.domain.prompt import Prompt
 from hc_ray.domain.task import Environment, Task
 from hc_ray.engines.scripted import ScriptedModel
 from hc_ray.search.orchestrate import solve
-from hc_ray_actors.activity import Activities
-from hc_ray_actors.meter import Meter
+from hc_ray_actors.asking.activity import Activities
+from hc_ray_actors.asking.meter import Meter
 from hc_ray_actors.trials import SuiteShelf
 from tests.fakes.folder_place import FolderPlace
 from tests.fakes.listeners import Watcher

@@ -17,8 +17,8 @@ from hc_ray.engines.knee import Level, find_knee
 from hc_ray.engines.probe import probe
 from hc_ray.engines.remote import normal_base_url, retry_after
 from hc_ray.engines.spread import Spread
-from hc_ray_actors.activity import Activities
-from hc_ray_actors.meter import Meter
+from hc_ray_actors.asking.activity import Activities
+from hc_ray_actors.asking.meter import Meter
 from tests.fakes.engine_server import EngineServer, Rejected
 from tests.fakes.scripts import echo_request
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Awaitable, Callable
 
 from hc_ray.domain.prompt import Completion, Prompt
-from hc_ray_actors.activity import EngineQueue, Operation, TrialActivity
+from hc_ray_actors.asking.activity import EngineQueue, Operation, TrialActivity
 
 ROOM = 16 << 20
 """Bytes that the kept answers of a process take, about: far more than the trials under way can ask for again."""

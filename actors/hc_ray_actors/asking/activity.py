@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 
 from hc_ray.domain.events import EngineUse
-from hc_ray_actors.engine_account import Account, Doing
+from hc_ray_actors.asking.engine_account import Account, Doing
 
 PERIOD = 10.0
 """Seconds that one account of an engine's slots covers, at least."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from hc_ray.domain.errors import EngineError
 from hc_ray.domain.ports import Model
 from hc_ray.domain.prompt import Completion, Prompt
-from hc_ray_actors.activity import EngineQueue, TrialActivity
-from hc_ray_actors.answer_shelf import AnswerShelf, Request
+from hc_ray_actors.asking.activity import EngineQueue, TrialActivity
+from hc_ray_actors.asking.answer_shelf import AnswerShelf, Request
 
 Replica = tuple[Model, EngineQueue]
 
