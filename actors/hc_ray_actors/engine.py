@@ -83,6 +83,11 @@ EMBEDDED_CONTEXT = 2048
 """Tokens of context of an embedded engine, unless the config says otherwise."""
 
 
+def slots_of(parallel: int, servers: int) -> int:
+    """Slots of each of an embedded engine's servers, which share so many parallel requests."""
+    return -(-parallel // servers)
+
+
 def open_model(config: EngineConfig, endpoint: Endpoint, *, timeout: float) -> Model:
     """The model behind an endpoint. ``timeout``: seconds that one request may take."""
     if config.kind == "scripted":
@@ -92,12 +97,13 @@ def open_model(config: EngineConfig, endpoint: Endpoint, *, timeout: float) -> M
     from hc_ray.engines.spread import Spread
 
     key = _key(config, endpoint.key_name)
-    servers: list[Any] = [
+    servers = [
         _client(config, url, endpoint.model, key, parallel=config.parallel, timeout=timeout,
                 sampling=endpoint.capabilities.get("sampling"), refused=endpoint.capabilities.get("refused", ()))
         for url in endpoint.base_urls
     ]  # fmt: skip
-    return servers[0] if len(servers) == 1 else Spread(servers)
+    only: Model = servers[0]
+    return Spread(servers, slots_of(config.parallel, len(servers))) if config.kind == "embedded" else only
 
 
 class Engine(WeightsShelf, Addressee):
@@ -209,7 +215,7 @@ def _embedded(config: EngineConfig, host: str, key: str | None, folder: Path) ->
     return model.name, [
         EmbeddedServer(
             model.path,
-            parallel=-(-config.parallel // len(threads)),
+            parallel=slots_of(config.parallel, len(threads)),
             context_tokens=config.context_tokens or EMBEDDED_CONTEXT,
             threads=own,
             log_path=folder / f"engine-{number}.log",

@@ -25,12 +25,15 @@ class HttpModel(RemoteModel[httpx.AsyncClient]):
         super().__init__(base_url, model, **more)
         self._tokenizer: str | None = ""  # "" = not tried yet, None = the server offers none
 
-    async def complete(self, prompt: Prompt) -> Completion:
+    async def complete(self, prompt: Prompt, slot: int | None = None) -> Completion:
         """Answer one prompt. A prompt that does not fit the model's context is no failure of the server: it is answered
-        with an empty text and ``finish_reason='context'``. Raises ``EngineError`` when the server fails."""
+        with an empty text and ``finish_reason='context'``. ``slot``: where a llama.cpp server is to compute it, which
+        waits where that one is busy; None leaves it the choice. Raises ``EngineError`` when the server fails."""
         if SCHEMA_FIELD in self._refused:
             prompt = prompt.model_copy(update={"schema_": None})
         endpoint, body = request_of(prompt, self.model, self._sampling)
+        if slot is not None:
+            body["id_slot"] = slot
         lane = self._lane()
         async with lane.slots:
             started = time.monotonic()

@@ -1,6 +1,7 @@
 """The words of ``ports.Sandbox`` and ``ports.SandboxPlace`` on forks and walls: what it has of others and of the host.
 Tested on every backend; run as root the bwrap half is run a second time as a normal user (``test_sandbox_as_user``)."""
 
+import asyncio
 import socket
 import uuid
 from pathlib import Path
@@ -44,6 +45,23 @@ async def test_there_is_no_network(box: Sandbox) -> None:
                 f"    try: socket.create_connection((host, {port}), 2); print('reached')\n"
                 "    except OSError: print('no')\n")  # fmt: skip
         assert (await python(box, code)).split() == ["['lo']", "no", "no", "no"]
+
+
+async def test_programs_find_localhost_in_a_sandbox_and_its_forks_and_none_finds_that_of_another(box: Sandbox) -> None:
+    await box.put({"f": b"x"})
+    child = await box.fork("child")
+    serve = ("import socket, time\n"
+             "with socket.create_server(('localhost', 8123)), socket.create_connection(('localhost', 8123)):\n"
+             "    print('found'); time.sleep(3)\n")  # fmt: skip
+    ask = ("import socket, time\n"
+           "time.sleep(1)\n"
+           "try: socket.create_connection(('localhost', 8123)); print('reached')\n"
+           "except ConnectionRefusedError: print('refused')\n")  # fmt: skip
+    try:
+        assert await asyncio.gather(python(box, serve), python(child, ask)) == ["found\n", "refused\n"]
+        assert await python(child, serve.replace("time.sleep(3)", "")) == "found\n"
+    finally:
+        await child.close()
 
 
 async def test_files_of_the_host_are_not_there(box: Sandbox, tmp_path: Path) -> None:

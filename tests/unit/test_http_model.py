@@ -273,8 +273,17 @@ async def test_native_calls_go_to_the_server_and_come_back_as_it_wrote_them():
 
 async def test_prompts_are_spread_over_servers_by_what_each_has_in_hand():
     async with speaking() as (one, first), speaking() as (other, second):
-        model = Spread([first, second])
+        model = Spread([first, second], slots=2)
         await asyncio.gather(*(model.complete(TEXT) for _ in range(6)))
         assert len(one.requests) == len(other.requests) == 3
         await model.complete(TEXT)
         assert (len(one.requests), len(other.requests)) == (4, 3) and await model.count_tokens("abc") >= 1
+
+
+async def test_prompts_take_the_lowest_free_slot_of_a_server_and_none_that_it_does_not_have():
+    async with speaking() as (server, first):
+        model = Spread([first], slots=2)
+        await asyncio.gather(*(model.complete(TEXT) for _ in range(3)))
+        await model.complete(TEXT)
+        *together, last = [body.get("id_slot") for body in server.bodies()]
+        assert set(together) == {0, 1, None} and last == 0

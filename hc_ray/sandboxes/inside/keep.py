@@ -7,11 +7,13 @@ of its namespace, and not dumpable); orphans that fall to it are collected by th
 import os
 import select
 import signal
+import stat
 import time
 
 from hc_ray.sandboxes.inside import processes
 
 PR_SET_NAME = 15
+HOSTS, LOCALHOST = "/etc/hosts", b"127.0.0.1\tlocalhost\n::1\tlocalhost\n"
 READY = b"hc-kept"
 """What this process is called from the moment in which nothing inside can touch it."""
 
@@ -20,11 +22,25 @@ def main(lease: float) -> None:
     """Wait for the owner's end, at most ``lease`` seconds after its last word."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD):
         signal.signal(number, signal.SIG_IGN)
+    name_localhost()
     # Else root inside could trace this process and freeze it, or hold its input.
     processes.hide()
     processes.prctl(PR_SET_NAME, READY)
     while select.select([0], [], [], lease)[0] and os.read(0, 4096):
         pass
+
+
+def name_localhost() -> None:
+    """Docker writes the names of hosts for a network only: without one, programs would not find ``localhost``."""
+    try:
+        found = os.lstat(HOSTS)
+        if found.st_size or not stat.S_ISREG(found.st_mode):
+            return
+        file = os.open(HOSTS, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        os.write(file, LOCALHOST)
+        os.close(file)
+    except OSError:  # the image has none, or one of its own kind
+        return
 
 
 def wait_until_ready() -> None:
