@@ -23,6 +23,7 @@ from hc_ray_actors.ray_token import derived_key
 if TYPE_CHECKING:
     from hc_ray.engines.catalogue import ResolvedModel
     from hc_ray.engines.server import ServerProcess
+    from hc_ray.engines.spread import Seats
 
 
 class Endpoint(Value):
@@ -83,18 +84,27 @@ EMBEDDED_CONTEXT = 2048
 """Tokens of context of an embedded engine, unless the config says otherwise."""
 
 
-def slots_of(parallel: int, servers: int) -> int:
+def _slots(parallel: int, servers: int) -> int:
     """Slots of each of an embedded engine's servers, which share so many parallel requests."""
     return -(-parallel // servers)
 
 
-def open_model(config: EngineConfig, endpoint: Endpoint, *, timeout: float) -> Model:
-    """The model behind an endpoint. ``timeout``: seconds that one request may take."""
+def seats_of(config: EngineConfig, endpoint: Endpoint) -> "Seats":
+    """Those of an engine that only this process asks."""
+    from hc_ray.engines.spread import Seats
+
+    servers = len(endpoint.base_urls)
+    return Seats(servers, _slots(config.parallel, servers) if config.kind == "embedded" else 0)
+
+
+def open_model(config: EngineConfig, endpoint: Endpoint, *, timeout: float, seats: "Seats | None" = None) -> Model:
+    """The model behind an endpoint. ``timeout``: seconds that one request may take. ``seats``: where all who ask it
+    count what its servers have in hand; None: others do not count with this one."""
     if config.kind == "scripted":
         from hc_ray.engines.scripted import ScriptedModel, load_script
 
         return ScriptedModel(load_script(config.script or ""))
-    from hc_ray.engines.spread import Spread
+    from hc_ray.engines.spread import Seats, Spread
 
     key = _key(config, endpoint.key_name)
     servers = [
@@ -103,7 +113,7 @@ def open_model(config: EngineConfig, endpoint: Endpoint, *, timeout: float) -> M
         for url in endpoint.base_urls
     ]  # fmt: skip
     only: Model = servers[0]
-    return Spread(servers, slots_of(config.parallel, len(servers))) if config.kind == "embedded" else only
+    return Spread(servers, seats or Seats(len(servers))) if config.kind == "embedded" else only
 
 
 class Engine(WeightsShelf, Addressee):
@@ -215,7 +225,7 @@ def _embedded(config: EngineConfig, host: str, key: str | None, folder: Path) ->
     return model.name, [
         EmbeddedServer(
             model.path,
-            parallel=slots_of(config.parallel, len(threads)),
+            parallel=_slots(config.parallel, len(threads)),
             context_tokens=config.context_tokens or EMBEDDED_CONTEXT,
             threads=own,
             log_path=folder / f"engine-{number}.log",

@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hc_ray.agent.environment_probe import Looks
 from hc_ray.agent.role import RoleModel, together
@@ -27,9 +27,12 @@ from hc_ray_actors.asking.activity import Activities, EngineQueue, TrialActivity
 from hc_ray_actors.asking.answer_shelf import AnswerShelf
 from hc_ray_actors.asking.meter import Meter, Replica
 from hc_ray_actors.attempts import Fault, fault_of
-from hc_ray_actors.engine import Endpoint, open_model
+from hc_ray_actors.engine import Endpoint, open_model, seats_of
 from hc_ray_actors.remote_place import RemotePlace, Station
 from hc_ray_actors.suite_shelf import SuiteShelf
+
+if TYPE_CHECKING:
+    from hc_ray.engines.spread import Seats
 
 
 class RoleSetup(Value):
@@ -94,6 +97,7 @@ class Trials(Addressee):
         self._answers = AnswerShelf()
         self._looks = Looks(self._place)
         self._models: dict[tuple[Any, ...], Model] = {}
+        self._seats: dict[tuple[str, ...], Seats] = {}
         self._activities = Activities(self.record)
         self._queues: dict[tuple[EngineConfig, int], EngineQueue] = {}
         self._running: dict[str, _Running] = {}
@@ -244,8 +248,16 @@ class Trials(Addressee):
             raise EngineError(f"{setup.engine.label} no longer supports completions, which the sweep was planned with")
         if key not in self._models:
             timeout = request_seconds(setup.engine, setup.profile.context_tokens)
-            self._models[key] = open_model(setup.engine, endpoint, timeout=timeout)
+            self._models[key] = open_model(
+                setup.engine, endpoint, timeout=timeout, seats=self._seats_of(setup, endpoint)
+            )
         return RoleModel(model=self._models[key], profile=setup.profile, digest=setup.digest, label=setup.engine.label)
+
+    def _seats_of(self, setup: RoleSetup, endpoint: Endpoint) -> "Seats | None":
+        """Those of a replica's servers, for every role that asks them; none where other processes may ask them too."""
+        if self._share[1] > 1:
+            return None
+        return self._seats.setdefault(endpoint.base_urls, seats_of(setup.engine, endpoint))
 
     def _stored_suite(self, key: str) -> Suite | None:
         if self._store_root is None:

@@ -43,15 +43,14 @@ async def probe(model: HttpModel, sampling: Sampling | None = None) -> Capabilit
     ]
     endpoint, body = ("completions", text) if has_text else ("chat/completions", chat)
     logprobs = {"logprobs": True} if endpoint.startswith("chat") else {"logprobs": 1}
-    spoken = [one for one, answer in zip(asked[::2], answers[::2], strict=True) if isinstance(answer, dict)]
-    with_logprobs, several, schema, calls, context, (accepted, rejected) = await asyncio.gather(
+    with_logprobs, several, schema = await asyncio.gather(
         model.attempt(endpoint, {**body, "max_tokens": 1, **logprobs}),
         model.attempt(endpoint, {**body, "max_tokens": 1, "n": 2}),
         _obeys_schema(model, has_chat),
-        _calls_tools(model, has_chat),
-        _context(model, body, endpoint),
-        _accepted(model, spoken, sampling_fields(sampling or Sampling())),
     )
+    calls, context = await asyncio.gather(_calls_tools(model, has_chat), _context(model, body, endpoint))
+    spoken = [one for one, answer in zip(asked[::2], answers[::2], strict=True) if isinstance(answer, dict)]
+    accepted, rejected = await _accepted(model, spoken, sampling_fields(sampling or Sampling()))
     return Capabilities(
         seed=all(len(pair) == 2 and text_of(pair[0]) == text_of(pair[1]) for pair in pairs),
         schema_=schema is True,

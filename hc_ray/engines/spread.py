@@ -1,33 +1,48 @@
 """One model on the servers of an embedded engine."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from hc_ray.domain.prompt import Completion, Prompt
 from hc_ray.engines.http import HttpModel
 
 
-class Spread:
-    """``ports.Model``: each prompt goes to the server that has the fewest in hand, the first of equals, and there to
-    the lowest free slot. All of them hold the same weights, and nobody else asks them.
+class Seats:
+    """What an engine's servers have in hand, for all in this process who ask them.
 
     llama.cpp computes in one batch what lies in neighbouring slots, and left to itself it takes the slot that was free
     for longest: with a quarter to a half of the slots busy, neighbours get a fifth more tokens a second
-    (docs/results.md)."""
+    (docs/results.md). So the lowest free slot is named; a request waits for the slot that it names, be others free."""
 
-    def __init__(self, servers: Sequence[HttpModel], slots: int) -> None:
-        """``slots``: how many each server has."""
-        self._servers, self._slots = list(servers), slots
-        self._taken: list[set[int]] = [set() for _ in self._servers]
+    def __init__(self, servers: int, slots: int = 0) -> None:
+        """``slots``: how many each server has; 0 where others ask these servers too, and none can be named."""
+        self._slots = slots
+        self._taken: list[set[int]] = [set() for _ in range(servers)]
+
+    @contextmanager
+    def one(self) -> Iterator[tuple[int, int | None]]:
+        """A place for one request: the server that has the fewest in hand, the first of equals, and a slot there."""
+        taken = min(self._taken, key=len)
+        number = next(number for number in itertools.count() if number not in taken)
+        taken.add(number)
+        # One that had no slot of its own sits in one that seems free.
+        slot = number if max(taken) < self._slots else None
+        try:
+            yield next(index for index, one in enumerate(self._taken) if one is taken), slot
+        finally:
+            taken.discard(number)
+
+
+class Spread:
+    """``ports.Model``: each prompt goes to the server with the fewest in hand. All of them hold the same weights."""
+
+    def __init__(self, servers: Sequence[HttpModel], seats: Seats) -> None:
+        self._servers, self._seats = list(servers), seats
 
     async def complete(self, prompt: Prompt) -> Completion:
-        server, taken = min(zip(self._servers, self._taken, strict=True), key=lambda one: len(one[1]))
-        slot = next(number for number in itertools.count() if number not in taken)
-        taken.add(slot)
-        try:
-            return await server.complete(prompt, slot if slot < self._slots else None)
-        finally:
-            taken.discard(slot)
+        with self._seats.one() as (index, slot):
+            return await self._servers[index].complete(prompt, slot)
 
     async def count_tokens(self, text: str) -> int:
         return await self._servers[0].count_tokens(text)

@@ -1,6 +1,7 @@
 """How a server is spoken to: retries, bounds, secrets, and URLs as people write them."""
 
 import asyncio
+import contextlib
 import json
 import pickle
 import socket
@@ -16,7 +17,7 @@ from hc_ray.engines.http import HttpModel
 from hc_ray.engines.knee import Level, find_knee
 from hc_ray.engines.probe import probe
 from hc_ray.engines.remote import normal_base_url, retry_after
-from hc_ray.engines.spread import Spread
+from hc_ray.engines.spread import Seats, Spread
 from hc_ray_actors.asking.activity import Activities
 from hc_ray_actors.asking.meter import Meter
 from tests.fakes.engine_server import EngineServer, Rejected
@@ -273,17 +274,30 @@ async def test_native_calls_go_to_the_server_and_come_back_as_it_wrote_them():
 
 async def test_prompts_are_spread_over_servers_by_what_each_has_in_hand():
     async with speaking() as (one, first), speaking() as (other, second):
-        model = Spread([first, second], slots=2)
+        model = Spread([first, second], Seats(2))
         await asyncio.gather(*(model.complete(TEXT) for _ in range(6)))
         assert len(one.requests) == len(other.requests) == 3
         await model.complete(TEXT)
         assert (len(one.requests), len(other.requests)) == (4, 3) and await model.count_tokens("abc") >= 1
 
 
-async def test_prompts_take_the_lowest_free_slot_of_a_server_and_none_that_it_does_not_have():
+async def test_all_who_ask_an_engine_share_its_slots_and_name_the_lowest_that_is_free():
     async with speaking() as (server, first):
-        model = Spread([first], slots=2)
-        await asyncio.gather(*(model.complete(TEXT) for _ in range(3)))
-        await model.complete(TEXT)
+        seats = Seats(1, slots=3)
+        models = [Spread([first], seats), Spread([first], seats)]
+        await asyncio.gather(*(model.complete(TEXT) for model in models))
+        await models[1].complete(TEXT)
         *together, last = [body.get("id_slot") for body in server.bodies()]
-        assert set(together) == {0, 1, None} and last == 0
+        assert set(together) == {0, 1} and last == 0
+
+
+def test_no_slot_is_named_where_others_ask_too_nor_while_more_is_in_hand_than_there_are_slots():
+    with Seats(2).one() as place:
+        assert place == (0, None)
+    seats = Seats(1, slots=2)
+    with contextlib.ExitStack() as held:
+        assert [held.enter_context(seats.one()) for _ in range(2)] == [(0, 0), (0, 1)]
+        beyond = held.enter_context(seats.one())
+        assert beyond == held.enter_context(seats.one()) == (0, None)
+    with seats.one() as place:
+        assert place == (0, 0)
