@@ -23,13 +23,14 @@ class Seats:
     @contextmanager
     def one(self) -> Iterator[tuple[int, int | None]]:
         """A place for one request: the server that has the fewest in hand, the first of equals, and a slot there."""
-        taken = min(self._taken, key=len)
+        index = min(range(len(self._taken)), key=lambda server: len(self._taken[server]))
+        taken = self._taken[index]
         number = next(number for number in itertools.count() if number not in taken)
         taken.add(number)
         # One that had no slot of its own sits in one that seems free.
         slot = number if max(taken) < self._slots else None
         try:
-            yield next(index for index, one in enumerate(self._taken) if one is taken), slot
+            yield index, slot
         finally:
             taken.discard(number)
 

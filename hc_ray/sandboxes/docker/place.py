@@ -167,7 +167,7 @@ class Ground:
             "stdin_open": True,
             "user": "0",
             "hostname": "hc",
-            # Docker then leaves the empty network to the kernel; its own network "none" doubles the cost of a start.
+            # Docker then leaves the empty network to the kernel; its own network "none" doubles a container's cost.
             "network_disabled": not network,
             "labels": labels,
             "healthcheck": {"test": ["NONE"]},
