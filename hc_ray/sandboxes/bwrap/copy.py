@@ -3,12 +3,29 @@
 import errno
 import os
 import stat
+import struct
 import subprocess
 from contextlib import suppress
 from pathlib import Path
 
 from hc_ray.sandboxes.descriptors import FILE, FOLDER, MAX_DEPTH, content, empty, opened, unlocked
 from hc_ray.sandboxes.inside.processes import write_all
+
+_GET_FLAGS, _SET_FLAGS, _TOP_OF_HIERARCHIES = 0x80086601, 0x40086602, 0x00020000
+"""``FS_IOC_GETFLAGS``, ``FS_IOC_SETFLAGS`` and ``FS_TOPDIR_FL`` of Linux (``chattr +T``)."""
+
+
+def scatter_folders(folder: Path) -> None:
+    """Ask ext4 to place the folders made in this one far from each other on the disk; other file systems ignore it.
+
+    For each new file ext4 passes over all inodes freed nearby within the last minutes (``recently_deleted`` in
+    ``fs/ext4/ialloc.c``). Sandboxes are made while others are removed: side by side, a file costs six to ten times as
+    much."""
+    with suppress(OSError, ImportError), opened(str(folder), FOLDER) as place:
+        from fcntl import ioctl
+
+        (flags,) = struct.unpack("=L", ioctl(place, _GET_FLAGS, bytes(8))[:4])
+        ioctl(place, _SET_FLAGS, struct.pack("=LL", flags | _TOP_OF_HIERARCHIES, 0))
 
 
 def remove_tree(folder: Path) -> None:

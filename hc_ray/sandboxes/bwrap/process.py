@@ -19,7 +19,7 @@ from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.runner_paths import RUNNER_LIB
 from hc_ray.sandboxes.bwrap.binary import LentUser, as_user
 from hc_ray.sandboxes.bwrap.command import Layout, Limits, argv
-from hc_ray.sandboxes.inside.frames import frame, take_frame
+from hc_ray.sandboxes.inside import frames
 from hc_ray.sandboxes.inside.processes import kernel_release, write_all
 
 START_SECONDS = 30.0
@@ -48,7 +48,8 @@ class BwrapProcess:
         self._bwrap, self._root, self._placed, self._user, self._log = bwrap, root, placed, user, log
         self._stir = stir
         numbers = {"data": limits.memory, "fsize": limits.storage, "nproc": process_limit(limits), "nofile": NO_FILES}
-        self._init = ["-c", _START, json.dumps(numbers), RUNNER_LIB]
+        named = " ".join(f"{name}={number}" for name, number in numbers.items())
+        self._init = ["-c", _START, named, RUNNER_LIB]
         self._lock = threading.Lock()
         self._child_lock = threading.Lock()
         self._waiting: dict[int, Future[Reply | None]] = {}
@@ -106,7 +107,7 @@ class BwrapProcess:
             self._waiting[number] = future
             self.touch()
             header = {"op": "exec", "id": number, "argv": list(command), "cwd": cwd, "env": dict(env)}
-            self._send(frame({**header, "timeout": timeout, "limit": limit}, stdin))
+            self._send(frames.request({**header, "timeout": timeout, "limit": limit}, stdin))
         if self._over.is_set():  # it died in between, and nobody else may have seen this request
             self._fail()
         return number, future
@@ -120,7 +121,7 @@ class BwrapProcess:
         """End a command before its deadline."""
         with self._lock:
             if self.alive:
-                self._send(frame({"op": "cancel", "id": number}))
+                self._send(frames.request({"op": "cancel", "id": number}))
 
     def kill(self, why: str) -> None:
         """End everything inside and wait until it is dead. Raises ``SandboxError`` if it does not die."""
@@ -179,9 +180,9 @@ class BwrapProcess:
         end = self._process.stdout.fileno()
         while data := os.read(end, 1 << 20):
             buffer += data
-            while (taken := take_frame(buffer)) is not None:
-                header, payload = taken
-                if header.get("op") == "ready":
+            while (taken := frames.take_frame(buffer)) is not None:
+                header, payload = json.loads(taken[0]), taken[1]
+                if header.get("ready"):
                     self._ready.set_result(None)
                     continue
                 if header.get("lost"):

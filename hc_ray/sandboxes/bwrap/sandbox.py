@@ -23,7 +23,7 @@ from hc_ray.sandboxes.bwrap import binary as bwrap_binary
 from hc_ray.sandboxes.bwrap import command as bwrap_command
 from hc_ray.sandboxes.bwrap.box import BwrapSandbox
 from hc_ray.sandboxes.bwrap.command import Layout, Unplaceable
-from hc_ray.sandboxes.bwrap.copy import remove_tree
+from hc_ray.sandboxes.bwrap.copy import remove_tree, scatter_folders
 from hc_ray.sandboxes.bwrap.environment import environment_fault
 from hc_ray.sandboxes.bwrap.watchdog import PERIOD, Watchdog, Watched
 from hc_ray.sandboxes.inside.processes import NICE
@@ -129,6 +129,7 @@ class BwrapPlace:
             if self._watchdog is None:
                 reap_folder(self._state_root)
                 bwrap_binary.make_reachable(self._state_root)
+                scatter_folders(self._state_root)
                 self._watchdog = Watchdog(self._watched, self._state_root)
             plain = re.sub(r"[^A-Za-z0-9_.-]", "_", name).lstrip(".")[:80] or "sandbox"
             self._used[plain] = self._used.get(plain, 0) + 1

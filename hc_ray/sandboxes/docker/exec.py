@@ -11,6 +11,7 @@ from typing import Any
 from hc_ray.domain.runner_paths import RUNNER_LIB, RUNNER_PYTHON
 from hc_ray.sandboxes.docker.account import Account
 from hc_ray.sandboxes.docker.stream import take_payloads
+from hc_ray.sandboxes.inside import frames
 
 HELPER = (
     *RUNNER_PYTHON,
@@ -93,14 +94,14 @@ def request(
     """What the helper reads. ``account``: whom the command runs as (None: root). ``usual``: it has more rights than the
     command is to have, and no environment to pass on (sandboxes for shared grading)."""
     facts = {
-        "argv": list(command), "cwd": cwd, "env": dict(env), "timeout": timeout, "limit": limit, "stdin": len(stdin),
-        "usual": usual, "account": account and [account.uid, account.gid, account.groups],
+        "argv": list(command), "cwd": cwd, "env": dict(env), "timeout": timeout, "limit": limit,
+        "usual": usual, "account": account and [account.uid, account.gid, list(account.groups)],
     }  # fmt: skip
-    return json.dumps(facts).encode() + b"\n" + stdin
+    return frames.request(facts, stdin)
 
 
 def removal(paths: Sequence[str]) -> bytes:
-    return json.dumps({"remove": list(paths)}).encode() + b"\n"
+    return frames.request({"remove": list(paths)})
 
 
 def converse(wire: socket.socket, asked: bytes, *, timeout: float, limit: int) -> Conversation:

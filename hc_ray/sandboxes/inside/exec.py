@@ -1,26 +1,27 @@
 """Runs one command inside a container: started afresh by Docker's exec, as ``hc_exec`` under the runner's Python.
 
-Standard input: one line of JSON, then ``stdin`` bytes for the command. Standard output: frames of one channel byte
-(0 report, 1 stdout, 2 stderr), three of zeros, four of length (big endian) and data; the report (JSON) is last. What
-still runs when the command ends in time goes to the container's init and lives on."""
+Standard input: one request (``frames``). Standard output: frames of one channel byte (0 report, 1 stdout, 2 stderr),
+three of zeros, four of length (big endian) and data; the report (JSON) is last. What still runs when the command ends
+in time goes to the container's init and lives on."""
 
 # pathlib and typing would double the time to start.
 # ruff: noqa: PTH108, PTH112, PTH114
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import struct
 import time
 
-from hc_ray.sandboxes.inside import filter, keep, processes
+from hc_ray.sandboxes.inside import filter, frames, keep, processes
 from hc_ray.sandboxes.inside.leader import Leader
 
 MYPY = False
 if MYPY:
+    import signal
     from typing import Any
+else:
+    import _signal as signal
 
 REPORT, STDOUT, STDERR = 0, 1, 2
 OOM_SCORE = 500
@@ -32,15 +33,18 @@ def frame(channel: int, data: bytes) -> None:
     processes.write_all(1, struct.pack(">B3xI", channel, len(data)) + data)
 
 
-def report(**facts: Any) -> None:
-    frame(REPORT, json.dumps(facts).encode())
+def report(**facts: float | bool | None) -> None:
+    frame(REPORT, frames.plain_json(facts))
 
 
 def read_request() -> tuple[dict[str, Any], bytes]:
-    """The JSON line and the command's input, read whole before anything starts."""
-    stream = os.fdopen(0, "rb", closefd=False)
-    request = json.loads(stream.readline())
-    return request, stream.read(request.get("stdin", 0)) if request.get("stdin") else b""
+    """The request and the command's input, read whole before anything starts."""
+    given = bytearray()
+    while (taken := frames.take_request(given)) is None:
+        if not (data := os.read(0, processes.CHUNK)):
+            os._exit(1)  # who asked is gone
+        given += data
+    return taken
 
 
 class DockerLeader(Leader):
@@ -94,7 +98,8 @@ class DockerLeader(Leader):
 
 def remove(paths: list[str]) -> None:
     """Delete paths, whatever they are; a link is removed, not followed."""
-    import shutil  # slow to import, and seldom needed
+    import json  # slow to import, and seldom needed
+    import shutil
 
     failed = []
     for path in paths:
@@ -107,7 +112,7 @@ def remove(paths: list[str]) -> None:
             continue
         except OSError as error:
             failed.append(f"{path}: {error.strerror}")
-    report(exit=0, survivors=0, truncated=False, seconds=0.0, failed=failed)
+    frame(REPORT, json.dumps({"exit": 0, "survivors": 0, "failed": failed}).encode())
 
 
 def main() -> None:

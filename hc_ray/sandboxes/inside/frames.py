@@ -1,36 +1,59 @@
-"""How the host and the first process of a bwrap sandbox talk: four bytes of length, a JSON header of that length, then
-``header["bytes"]`` bytes (a request's standard input; a reply's standard output and error, ``header["stdout"]`` bytes
-of them the output)."""
+"""How the host and the processes that run commands in a sandbox talk: two lengths of four bytes each (big endian), a
+header and a payload of these lengths.
+
+A request's header is what ``marshal`` writes (host and runner are one Python), its payload the command's standard
+input. A reply's header is JSON, its payload standard output and error. (``json`` takes as long to import as all else
+that a sandbox starts with.)"""
 
 from __future__ import annotations
 
-import json
+import marshal
 import struct
 
 MYPY = False
 if MYPY:  # typing is slow to import
     from typing import Any
 
-_LENGTH = struct.Struct(">I")
+LENGTHS = struct.Struct(">II")
 
 
-def frame(header: dict[str, Any], payload: bytes = b"") -> bytes:
-    text = json.dumps({**header, "bytes": len(payload)}).encode()
-    return _LENGTH.pack(len(text)) + text + payload
+def request(header: dict[str, Any], payload: bytes = b"") -> bytes:
+    """``header``: of strings, numbers, bytes, None, and lists and dictionaries of them."""
+    return _frame(marshal.dumps(header, 2), payload)
 
 
-def take_frame(buffer: bytearray) -> tuple[dict[str, Any], bytes] | None:
-    """The first whole frame, taken out of the buffer; None while it is not whole."""
-    if len(buffer) < _LENGTH.size:
+def reply(header: dict[str, float | bool | None], payload: bytes = b"") -> bytes:
+    return _frame(plain_json(header), payload)
+
+
+def plain_json(facts: dict[str, float | bool | None]) -> bytes:
+    words = {name: "null" if value is None else str(value).lower() for name, value in facts.items()}
+    return ("{" + ", ".join(f'"{name}": {word}' for name, word in words.items()) + "}").encode()
+
+
+def _frame(header: bytes, payload: bytes) -> bytes:
+    return LENGTHS.pack(len(header), len(payload)) + header + payload
+
+
+def take_frame(buffer: bytearray) -> tuple[bytes, bytes] | None:
+    """Header and payload of the first whole frame, taken out of the buffer; None while it is not whole."""
+    if len(buffer) < LENGTHS.size:
         return None
-    (length,) = _LENGTH.unpack_from(buffer)
-    start = _LENGTH.size + length
-    if len(buffer) < start:
+    length, size = LENGTHS.unpack_from(buffer)
+    start = LENGTHS.size + length
+    if len(buffer) < start + size:
         return None
-    header = json.loads(buffer[_LENGTH.size : start])
-    end = start + header["bytes"]
-    if len(buffer) < end:
-        return None
-    payload = bytes(buffer[start:end])
-    del buffer[:end]
+    header, payload = bytes(buffer[LENGTHS.size : start]), bytes(buffer[start : start + size])
+    del buffer[: start + size]
     return header, payload
+
+
+def is_frame(data: bytes | bytearray) -> bool:
+    """Whether this is one whole frame and nothing else."""
+    return len(data) >= LENGTHS.size and len(data) == LENGTHS.size + sum(LENGTHS.unpack_from(data))
+
+
+def take_request(buffer: bytearray) -> tuple[dict[str, Any], bytes] | None:
+    """As ``take_frame``; the header read. Never of what comes out of a sandbox: ``marshal`` is unsafe there."""
+    taken = take_frame(buffer)
+    return None if taken is None else (marshal.loads(taken[0]), taken[1])

@@ -10,21 +10,21 @@ Runs under the runner's own interpreter only."""
 
 from __future__ import annotations
 
-import json
 import os
 import resource
-import selectors
-import signal
 import sys
 import time
 
 from hc_ray.sandboxes.inside import filter, processes
-from hc_ray.sandboxes.inside.frames import frame, take_frame
-from hc_ray.sandboxes.inside.leader import Leader
+from hc_ray.sandboxes.inside.frames import is_frame, reply, take_request
+from hc_ray.sandboxes.inside.leader import Leader, Watch
 
 MYPY = False
 if MYPY:
+    import signal
     from typing import Any
+else:
+    import _signal as signal
 
 STDOUT, STDERR = 0, 1
 _OOM_SCORE = 1000
@@ -54,14 +54,15 @@ class BwrapLeader(Leader):
         environment: dict[str, str] = self.request["env"]
         return environment
 
-    def run(self, reply: int) -> None:
-        """Run the command, write the reply, then stay as the reaper of what it left behind."""
+    def run(self, answer: int) -> None:
+        """Run the command, write whether anything survived it and the reply, then stay as the reaper of what it left
+        behind."""
         signal.signal(signal.SIGTERM, self._cancel)
         began = time.monotonic()
         # On this process, not in the command's own, which could not pass the descriptor on.
         self.listener = filter.install_asking(_ASKING)
         if self.listener >= 0:
-            self.selector.register(self.listener, selectors.EVENT_READ, self._decide)
+            self.watch.register(self.listener, self._decide)
         code, timed_out, survivors = self.lead()
         header = {
             "id": self.request["id"],
@@ -72,8 +73,8 @@ class BwrapLeader(Leader):
             "survived": survivors > 0,
             "stdout": len(self.streams[STDOUT]),
         }
-        with os.fdopen(reply, "wb") as file:
-            file.write(frame(header, b"".join(self.streams.values())))
+        with os.fdopen(answer, "wb") as file:
+            file.write(bytes([survivors > 0]) + reply(header, b"".join(self.streams.values())))
         self.room, self.streams = dict.fromkeys(self.outputs, 0), {}
         while self.reap():  # keeps draining: a process left behind must not die of a closed pipe
             self.turn(None)
@@ -91,33 +92,29 @@ class Init:
 
     def __init__(self, requests: int, replies: int, limits: dict[str, int]) -> None:
         self.requests, self.replies, self.limits = requests, replies, limits
-        self.selector = selectors.DefaultSelector()
-        self.selector.register(requests, selectors.EVENT_READ)
+        self.watch = Watch()
+        self.watch.register(requests, self._receive)
         self.incoming = bytearray()
         self.leaders: dict[int, tuple[int, int, float, bytearray]] = {}
         """End of the leader's reply pipe → (request, process, last moment, what was read)."""
 
     def run(self) -> None:
-        self._send({"op": "ready", "pid": os.getpid()})
+        self._send(ready=True)
         while True:
             last = min((moment for _, _, moment, _ in self.leaders.values()), default=None)
             wait = 1.0 if last is None else max(0.0, min(1.0, last - time.monotonic()))
-            for key, _ in self.selector.select(wait):
-                if key.fd == self.requests:
-                    self._receive()
-                else:
-                    self._relay(key.fd)
+            self.watch.turn(wait)
             for end, (number, _, moment, _) in list(self.leaders.items()):
                 if time.monotonic() > moment:
                     self._give_up(end, number)
             processes.reap()
 
-    def _receive(self) -> None:
-        data = os.read(self.requests, 1 << 20)
+    def _receive(self, requests: int) -> None:
+        data = os.read(requests, 1 << 20)
         if not data:
             os._exit(0)  # the host is gone: so is the sandbox
         self.incoming += data
-        while (taken := take_frame(self.incoming)) is not None:
+        while (taken := take_request(self.incoming)) is not None:
             header, payload = taken
             if header["op"] == "exec":
                 self._lead(header, payload)
@@ -130,26 +127,25 @@ class Init:
                 os.kill(pid, signal.SIGTERM)
 
     def _lead(self, header: dict[str, Any], payload: bytes) -> None:
-        end, reply = os.pipe()
+        end, answer = os.pipe()
         try:
             pid = os.fork()
         except OSError:  # no process left under the limit: whoever runs inside took them all
             os.close(end)
-            os.close(reply)
-            self._send({"id": header["id"], "lost": True})
+            os.close(answer)
+            self._send(id=header["id"], lost=True)
             os._exit(1)
         if pid == 0:
             try:
                 for other in (self.requests, self.replies, end, *self.leaders):
                     os.close(other)
-                self.selector.close()
-                BwrapLeader(header, payload, self.limits).run(reply)
+                BwrapLeader(header, payload, self.limits).run(answer)
             finally:
                 os._exit(0)
-        os.close(reply)
+        os.close(answer)
         moment = time.monotonic() + header["timeout"] + LATE_SECONDS
         self.leaders[end] = (header["id"], pid, moment, bytearray())
-        self.selector.register(end, selectors.EVENT_READ)
+        self.watch.register(end, self._relay)
 
     def _relay(self, end: int) -> None:
         number, _, _, buffer = self.leaders[end]
@@ -157,30 +153,29 @@ class Init:
         buffer += data
         if data:
             return
-        taken = take_frame(buffer)
-        if taken is None:
+        survived, whole = buffer[:1] != b"\0", buffer[1:]
+        if not is_frame(whole):
             self._give_up(end, number)
             return
-        header, payload = taken
-        self._send(header, payload)
-        if header["survived"]:
+        processes.write_all(self.replies, whole)
+        if survived:
             os._exit(1)
-        self.selector.unregister(end)
+        self.watch.unregister(end)
         os.close(end)
         del self.leaders[end]
 
     def _give_up(self, end: int, number: int) -> None:
         """A leader died or is silent: end, and with this process everything inside."""
-        self._send({"id": number, "lost": True})
+        self._send(id=number, lost=True)
         os._exit(1)
 
-    def _send(self, header: dict[str, Any], payload: bytes = b"") -> None:
-        processes.write_all(self.replies, frame(header, payload))
+    def _send(self, **header: float) -> None:
+        processes.write_all(self.replies, reply(header))
 
 
 def main() -> None:
-    """Start as process 1. The one argument is a JSON object of limits: ``data``, ``fsize``, ``nproc``, ``nofile``."""
-    limits = json.loads(sys.argv[1])
+    """Start as process 1. The one argument names limits: ``data=BYTES fsize=BYTES nproc=NUMBER nofile=NUMBER``."""
+    limits = {name: int(number) for name, number in (limit.split("=") for limit in sys.argv[1].split())}
     with open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
     names = {"fsize": resource.RLIMIT_FSIZE, "nproc": resource.RLIMIT_NPROC, "nofile": resource.RLIMIT_NOFILE}

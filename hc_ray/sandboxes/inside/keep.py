@@ -6,11 +6,16 @@ of its namespace, and not dumpable); orphans that fall to it are collected by th
 
 import os
 import select
-import signal
 import stat
 import time
 
 from hc_ray.sandboxes.inside import processes
+
+MYPY = False
+if MYPY:
+    import signal
+else:
+    import _signal as signal
 
 PR_SET_NAME = 15
 HOSTS, LOCALHOST = "/etc/hosts", b"127.0.0.1\tlocalhost\n::1\tlocalhost\n"

@@ -6,8 +6,7 @@ still hangs on it after the deadline was started by the command."""
 from __future__ import annotations
 
 import os
-import selectors
-import signal
+import select
 import time
 import warnings  # noqa: F401 (``os.execvpe`` imports it: here once, else in every command)
 
@@ -15,12 +14,41 @@ from hc_ray.sandboxes.inside import processes
 
 MYPY = False
 if MYPY:
+    import signal
+    from collections.abc import Callable
     from typing import Any
+else:
+    import _signal as signal
 
 QUIET_SECONDS = 0.05
 """How long a command's streams may be silent after its end while something that it left behind holds them."""
 DRAIN_SECONDS = 1.0
 """How long output is still taken after a command's end from something that it left behind and that never stops."""
+
+
+class Watch:
+    """Calls what was registered for a descriptor when there is something to read, or room to write; what ``selectors``
+    does, without its imports."""
+
+    def __init__(self) -> None:
+        self._poll = select.poll()
+        self._uses: dict[int, Callable[[int], object]] = {}
+
+    def __contains__(self, file: int) -> bool:
+        return file in self._uses
+
+    def register(self, file: int, use: Callable[[int], object], *, write: bool = False) -> None:
+        self._uses[file] = use
+        self._poll.register(file, select.POLLOUT if write else select.POLLIN)
+
+    def unregister(self, file: int) -> None:
+        self._poll.unregister(file)
+        del self._uses[file]
+
+    def turn(self, timeout: float | None) -> list[object]:
+        """What the calls answered; none where nothing was ready within ``timeout`` seconds (None: for ever)."""
+        wait = None if timeout is None else max(0, int(timeout * 1000) + 1 if timeout > 0 else 0)
+        return [self._uses[file](file) for file, _ in self._poll.poll(wait) if file in self._uses]
 
 
 class Leader:
@@ -40,7 +68,7 @@ class Leader:
         self.cancelled = False
         self.main = -1
         self.status: int | None = None
-        self.selector = selectors.DefaultSelector()
+        self.watch = Watch()
 
     def settle(self) -> dict[str, str]:
         """In the process that becomes the command: its limits and rights. Answers its environment."""
@@ -62,7 +90,7 @@ class Leader:
         os.set_blocking(signalled, False)
         signal.set_wakeup_fd(signalled, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda number, place: None)
-        self.selector.register(waker, selectors.EVENT_READ, self._wake)
+        self.watch.register(waker, self._wake)
         deadline = time.monotonic() + self.request["timeout"]
         self.main = self._start()
         self.started()
@@ -87,10 +115,10 @@ class Leader:
         for end in self.outputs:
             self.room[end] = self.limit
             os.set_blocking(end, False)
-            self.selector.register(end, selectors.EVENT_READ, self._read)
+            self.watch.register(end, self._read)
         if self.stdin:
             os.set_blocking(feed, False)
-            self.selector.register(feed, selectors.EVENT_WRITE, self._write)
+            self.watch.register(feed, self._write, write=True)
         return pid
 
     def _become(self, ends: list[int]) -> None:
@@ -133,14 +161,11 @@ class Leader:
     @property
     def is_open(self) -> bool:
         """Whether somebody can still write into the command's streams."""
-        return any(key.fd in self.outputs for key in self.selector.get_map().values())
+        return any(end in self.watch for end in self.outputs)
 
     def turn(self, timeout: float | None) -> bool:
         """Move what can be moved, by what each descriptor was registered with; True if output came."""
-        moved = False
-        for key, _ in self.selector.select(timeout):
-            moved |= bool(key.data(key.fd))
-        return moved
+        return any(self.watch.turn(timeout))
 
     def _wake(self, end: int) -> None:
         os.read(end, processes.CHUNK)
@@ -151,7 +176,7 @@ class Leader:
         except BlockingIOError:
             return False
         if not data:
-            self.selector.unregister(end)
+            self.watch.unregister(end)
             os.close(end)
             return False
         self.truncated |= len(data) > self.room[end]
@@ -168,7 +193,7 @@ class Leader:
         except BrokenPipeError:
             self.stdin = self.stdin[:0]
         if not self.stdin:
-            self.selector.unregister(feed)
+            self.watch.unregister(feed)
             os.close(feed)
 
     def reap(self) -> bool:

@@ -3,11 +3,18 @@ all that it started, and end it."""
 # Starts with every command: no pathlib, no subprocess.
 # ruff: noqa: PTH123, PTH208
 
+from __future__ import annotations
+
 import ctypes
 import os
-import signal
 import time
-from collections.abc import Callable, Iterator
+
+MYPY = False
+if MYPY:
+    import signal
+    from collections.abc import Callable, Iterator
+else:
+    import _signal as signal  # ``signal`` makes enumerations of its numbers: as slow to import as all else here
 
 CHUNK = 1 << 16
 """Bytes that are moved at once."""
@@ -24,7 +31,7 @@ _CROWD = 40
 crowd could stop each other: the host then ends the sandbox.)"""
 
 
-def prctl(option: int, value: "int | bytes") -> None:
+def prctl(option: int, value: int | bytes) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
 
 
