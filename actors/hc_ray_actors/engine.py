@@ -5,6 +5,8 @@ import os
 import secrets
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +14,11 @@ from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.engine_config import program_of
 from hc_ray.domain.errors import ConfigError, EngineError, InfrastructureError, ModelError
 from hc_ray.domain.ports import Capabilities, Model
-from hc_ray.domain.value import Value
+from hc_ray.domain.value import Value, digest_of
 from hc_ray.engines.speed import request_seconds
 from hc_ray.engines.weights_shelf import WeightsShelf
 from hc_ray.machine.cleanup import owned_folder, remove_folder
+from hc_ray.machine.remembered import recall, remember
 from hc_ray.machine.sealed_box import Addressee
 from hc_ray_actors.cluster import ENGINE, LOOPBACK, REMEDY, Cluster, own_address
 from hc_ray_actors.ray_token import derived_key
@@ -80,6 +83,24 @@ async def capabilities_of(
         await model.aclose()
 
 
+async def remembered_capabilities(
+    config: EngineConfig, url: str, name: str | None, key_name: str | None
+) -> Capabilities:
+    """As ``capabilities_of``, which takes seconds; remembered of the embedded engine on this machine, by its version,
+    its weights and how it was asked. Answers that differed were not as this engine's are: they are asked for again."""
+    if config.kind != "embedded":
+        return await capabilities_of(config, url, name, key_name)
+    asked = config.model_dump(mode="json", include={"parallel", "threads", "context_tokens", "sampling"})
+    asked |= {"version": version("xllamacpp"), "weights": config.sha256 or model_of(config).digest, "name": name}
+    key = digest_of({"method": 1, "cores": os.cpu_count(), **asked})[:16]
+    with suppress(ValueError):
+        return Capabilities.model_validate(recall("capabilities", key))
+    seen = await capabilities_of(config, url, name, key_name)
+    if seen.seed:
+        remember("capabilities", key, seen.model_dump(mode="json"))
+    return seen
+
+
 EMBEDDED_CONTEXT = 2048
 """Tokens of context of an embedded engine, unless the config says otherwise."""
 
@@ -140,7 +161,7 @@ class Engine(WeightsShelf, Addressee):
         # What was planned has its sampling; of a bench without a plan the profile says it.
         sampling = config.sampling or model_of(config).profile.sampling
         asked = config.model_copy(update={"sampling": sampling})
-        seen = await capabilities_of(asked, urls[0], name, key_name)
+        seen = await remembered_capabilities(asked, urls[0], name, key_name)
         if config.kind == "server" and (seen.context or config.context_tokens or 0) < (config.context_tokens or 0):
             raise ModelError(
                 f"the server of {config.label} has a context of {seen.context:,} tokens, but {config.context_tokens:,} "

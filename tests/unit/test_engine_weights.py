@@ -8,8 +8,10 @@ from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.errors import EngineError, ModelError
 from hc_ray.engines import embedded
 from hc_ray.engines.embedded import EmbeddedServer, servers_of
-from hc_ray_actors.engine import Engine
+from hc_ray_actors.engine import Engine, remembered_capabilities
 from hc_ray_actors.role_models import role_model
+from tests.fakes.engine_server import EngineServer
+from tests.fakes.scripts import echo_request
 
 GGUF = b"GGUF" + bytes(range(256))
 
@@ -44,3 +46,22 @@ def test_small_weights_are_held_by_several_servers_that_share_the_threads_and_la
     assert [servers_of(weights, threads) for threads in (1, 2, 4, 6)] == [[1], [1, 1], [1, 1, 1, 1], [2, 2, 1, 1]]
     monkeypatch.setattr(embedded, "SMALL", len(GGUF) - 1)
     assert servers_of(weights, 6) == [6]
+
+
+async def test_what_the_embedded_engine_can_do_is_asked_once_for_the_same_weights_and_settings(weights):
+    count = iter(range(1000))
+    with EngineServer(echo_request) as steady, EngineServer(lambda _: str(next(count))) as unsteady:
+
+        async def asked(server, **settings):
+            before = len(server.requests)
+            config = EngineConfig(**{"kind": "embedded", "model": str(weights)} | settings)
+            seen = await remembered_capabilities(config, server.base_url, "fake", None)
+            return seen, len(server.requests) > before
+
+        assert [(await asked(unsteady))[1] for _ in range(2)] == [True, True], "its answers differed"
+        first = await asked(steady)
+        assert first[0].seed and first[1] and await asked(steady) == (first[0], False)
+        assert [(await asked(steady, **more))[1] for more in ({"parallel": 3}, {"sha256": "0" * 64})] == [True, True]
+        assert [(await asked(steady, kind="openai", base_url=steady.base_url))[1] for _ in range(2)] == [True, True]
+        weights.write_bytes(GGUF[:-1] + b"!")
+        assert (await asked(steady))[1]

@@ -169,7 +169,7 @@ class Init:
         self._send(id=number, lost=True)
         os._exit(1)
 
-    def _send(self, **header: float) -> None:
+    def _send(self, **header: float | bool | None) -> None:
         processes.write_all(self.replies, reply(header))
 
 

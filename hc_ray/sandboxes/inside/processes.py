@@ -118,7 +118,7 @@ def reap() -> tuple[dict[int, int], bool]:
         dead[process] = status
 
 
-def write_all(file: int, data: bytes) -> None:
+def write_all(file: int, data: bytes | bytearray) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(file, rest) :]
