@@ -19,6 +19,7 @@ from hc_ray.domain.task import Copy, Environment, Task
 from hc_ray.machine.owner import current_owner, is_alive
 from hc_ray.sandboxes import tripwire
 from hc_ray.sandboxes.bwrap import binary as bwrap_binary
+from hc_ray.sandboxes.bwrap.copy import scatter_folders
 from hc_ray.sandboxes.bwrap.sandbox import BwrapPlace, reap_folder
 from hc_ray.sandboxes.inside.processes import NICE, SESSIONS
 from tests.fakes.contract_task import shell
@@ -55,6 +56,18 @@ async def test_the_first_sandboxes_of_a_process_can_be_made_at_once(home):
     finally:
         await place.close()
     assert list((home / "sandboxes" / "at-once").iterdir()) == []
+
+
+def test_folders_of_sandboxes_are_scattered_over_the_disk_where_its_file_system_can(home):
+    ours, theirs = home / "ours", home / "theirs"
+    for folder in (ours, theirs):
+        folder.mkdir()
+    subprocess.run(["chattr", "+T", theirs], check=False, capture_output=True)
+    scatter_folders(ours)
+    said = [
+        subprocess.run(["lsattr", "-d", folder], check=False, capture_output=True).stdout for folder in (ours, theirs)
+    ]
+    assert said[0].split()[:1] == said[1].split()[:1]
 
 
 _CROWD = """
