@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import platform
 import secrets
 import shlex
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hc_ray import engines
 from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.engine_config import program_of
 from hc_ray.domain.errors import ConfigError, EngineError, InfrastructureError, ModelError
@@ -86,19 +88,31 @@ async def capabilities_of(
 async def remembered_capabilities(
     config: EngineConfig, url: str, name: str | None, key_name: str | None
 ) -> Capabilities:
-    """As ``capabilities_of``, which takes seconds; remembered of the embedded engine on this machine, by its version,
-    its weights and how it was asked. Answers that differed were not as this engine's are: they are asked for again."""
+    """As ``capabilities_of``, which takes seconds. What the embedded engine showed twice in a row on this machine, with
+    the same weights, settings and code, is not asked again."""
     if config.kind != "embedded":
         return await capabilities_of(config, url, name, key_name)
-    asked = config.model_dump(mode="json", include={"parallel", "threads", "context_tokens", "sampling"})
-    asked |= {"version": version("xllamacpp"), "weights": config.sha256 or model_of(config).digest, "name": name}
-    key = digest_of({"method": 1, "cores": os.cpu_count(), **asked})[:16]
+    key = _asked_of(config, name)
+    shown = recall("capabilities", key) or []
     with suppress(ValueError):
-        return Capabilities.model_validate(recall("capabilities", key))
+        if len(shown) == 2 and shown[0] == shown[1]:
+            return Capabilities.model_validate(shown[0])
     seen = await capabilities_of(config, url, name, key_name)
-    if seen.seed:
-        remember("capabilities", key, seen.model_dump(mode="json"))
+    with suppress(OSError):  # a data root that is full or not ours
+        remember("capabilities", key, [*shown[-1:], seen.model_dump(mode="json")])
     return seen
+
+
+def _asked_of(config: EngineConfig, name: str | None) -> str:
+    """Of all that decides what an embedded engine is seen to do."""
+    from hc_ray.engines.embedded import servers_of
+
+    model, folder = model_of(config), Path(engines.__file__).parent
+    assert model.path is not None
+    settings = config.model_dump(mode="json", include={"parallel", "context_tokens", "sampling"})
+    code = [(folder / file).read_text("utf-8") for file in ("embedded_server.py", "http.py", "probe.py", "wire.py")]
+    own = [platform.node(), version("xllamacpp"), config.sha256 or model.digest, name]
+    return digest_of([settings, own, servers_of(model.path, config.threads), code])[:16]
 
 
 EMBEDDED_CONTEXT = 2048

@@ -58,16 +58,16 @@ async def test_the_first_sandboxes_of_a_process_can_be_made_at_once(home):
     assert list((home / "sandboxes" / "at-once").iterdir()) == []
 
 
-def test_folders_of_sandboxes_are_scattered_over_the_disk_where_its_file_system_can(home):
-    ours, theirs = home / "ours", home / "theirs"
-    for folder in (ours, theirs):
-        folder.mkdir()
-    subprocess.run(["chattr", "+T", theirs], check=False, capture_output=True)
-    scatter_folders(ours)
-    said = [
-        subprocess.run(["lsattr", "-d", folder], check=False, capture_output=True).stdout for folder in (ours, theirs)
-    ]
-    assert said[0].split()[:1] == said[1].split()[:1]
+@pytest.mark.parametrize("where", ["/proc/self", "/dev/shm", "/nowhere"])
+def test_a_file_system_that_cannot_scatter_folders_is_left_alone(where):
+    scatter_folders(Path(where))
+
+
+async def test_a_limit_of_open_files_lowered_from_inside_ends_no_command_that_runs(place):
+    box = await place.create(task(), "lowered")
+    lower = "import os, resource, time; [resource.prlimit(one, resource.RLIMIT_NOFILE, (1, 1024)) for one in (1, os.getppid())]; time.sleep(1.5); print('here')"  # noqa: E501
+    done = await box.exec([*RUNNER_PYTHON, "-c", lower], timeout=20)
+    assert (done.exit_code, done.stdout) == (0, b"here\n"), done
 
 
 _CROWD = """

@@ -48,7 +48,7 @@ def test_small_weights_are_held_by_several_servers_that_share_the_threads_and_la
     assert servers_of(weights, 6) == [6]
 
 
-async def test_what_the_embedded_engine_can_do_is_asked_once_for_the_same_weights_and_settings(weights):
+async def test_what_the_embedded_engine_can_do_is_asked_until_it_showed_the_same_twice(weights):
     count = iter(range(1000))
     with EngineServer(echo_request) as steady, EngineServer(lambda _: str(next(count))) as unsteady:
 
@@ -56,12 +56,18 @@ async def test_what_the_embedded_engine_can_do_is_asked_once_for_the_same_weight
             before = len(server.requests)
             config = EngineConfig(**{"kind": "embedded", "model": str(weights)} | settings)
             seen = await remembered_capabilities(config, server.base_url, "fake", None)
-            return seen, len(server.requests) > before
+            return seen.seed, len(server.requests) > before
 
-        assert [(await asked(unsteady))[1] for _ in range(2)] == [True, True], "its answers differed"
-        first = await asked(steady)
-        assert first[0].seed and first[1] and await asked(steady) == (first[0], False)
-        assert [(await asked(steady, **more))[1] for more in ({"parallel": 3}, {"sha256": "0" * 64})] == [True, True]
-        assert [(await asked(steady, kind="openai", base_url=steady.base_url))[1] for _ in range(2)] == [True, True]
+        assert [await asked(one) for one in (steady, unsteady, steady)] == [(True, True), (False, True), (True, True)]
+        assert [await asked(steady) for _ in range(3)] == [(True, True), (True, False), (True, False)]
+        assert await asked(steady, parallel=3) == await asked(steady, sha256="0" * 64) == (True, True)
+        assert [await asked(steady, kind="openai", base_url=steady.base_url) for _ in range(3)] == [(True, True)] * 3
         weights.write_bytes(GGUF[:-1] + b"!")
-        assert (await asked(steady))[1]
+        assert await asked(steady) == (True, True)
+
+
+async def test_a_data_root_that_takes_no_file_costs_only_what_would_be_remembered(weights, monkeypatch):
+    monkeypatch.setenv("HC_RAY_HOME", str(weights))
+    with EngineServer(echo_request) as server:
+        config = EngineConfig(kind="embedded", model=str(weights), sha256="0" * 64)
+        assert (await remembered_capabilities(config, server.base_url, "fake", None)).seed

@@ -12,15 +12,15 @@ from hc_ray.sandboxes.descriptors import FILE, FOLDER, MAX_DEPTH, content, empty
 from hc_ray.sandboxes.inside.processes import write_all
 
 _GET_FLAGS, _SET_FLAGS, _TOP_OF_HIERARCHIES = 0x80086601, 0x40086602, 0x00020000
-"""``FS_IOC_GETFLAGS``, ``FS_IOC_SETFLAGS`` and ``FS_TOPDIR_FL`` of Linux (``chattr +T``)."""
+"""``FS_IOC_GETFLAGS``, ``FS_IOC_SETFLAGS`` and ``FS_TOPDIR_FL`` (``chattr +T``) on 64-bit x86, ARM and s390x."""
 
 
 def scatter_folders(folder: Path) -> None:
-    """Ask ext4 to place the folders made in this one far from each other on the disk; other file systems ignore it.
+    """Ask ext4 to place the folders made in this one far from each other on the disk; other file systems refuse it.
 
-    For each new file ext4 passes over all inodes freed nearby within the last minutes (``recently_deleted`` in
-    ``fs/ext4/ialloc.c``). Sandboxes are made while others are removed: side by side, a file costs six to ten times as
-    much."""
+    Without a journal, as on the disks of many virtual machines, ext4 passes over every inode freed nearby within the
+    last minutes for each new one (``recently_deleted`` in ``fs/ext4/ialloc.c``). Sandboxes are made while others are
+    removed: side by side, their files cost six to ten times as much. With a journal there is no difference."""
     with suppress(OSError, ImportError), opened(str(folder), FOLDER) as place:
         from fcntl import ioctl
 

@@ -98,16 +98,17 @@ class BwrapProcess:
     ) -> tuple[int, Future[Reply | None]]:
         """Start a command: its number, and what will hold the reply, or None if the sandbox died with it."""
         future: Future[Reply | None] = Future()
+        asked = {"op": "exec", "argv": list(command), "cwd": cwd, "env": dict(env), "timeout": timeout, "limit": limit}
         with self._lock:
             self._number += 1
             number = self._number
             if not self.alive:
                 future.set_result(None)
                 return number, future
+            framed = frames.request({"id": number, **asked}, stdin)
             self._waiting[number] = future
             self.touch()
-            header = {"op": "exec", "id": number, "argv": list(command), "cwd": cwd, "env": dict(env)}
-            self._send(frames.request({**header, "timeout": timeout, "limit": limit}, stdin))
+            self._send(framed)
         if self._over.is_set():  # it died in between, and nobody else may have seen this request
             self._fail()
         return number, future

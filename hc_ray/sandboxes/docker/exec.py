@@ -95,7 +95,7 @@ def request(
     command is to have, and no environment to pass on (sandboxes for shared grading)."""
     facts = {
         "argv": list(command), "cwd": cwd, "env": dict(env), "timeout": timeout, "limit": limit,
-        "usual": usual, "account": account and [account.uid, account.gid, list(account.groups)],
+        "usual": usual, "account": account and [account.uid, account.gid, account.groups],
     }  # fmt: skip
     return frames.request(facts, stdin)
 

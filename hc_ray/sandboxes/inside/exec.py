@@ -14,7 +14,7 @@ import struct
 import time
 
 from hc_ray.sandboxes.inside import filter, frames, keep, processes
-from hc_ray.sandboxes.inside.leader import Leader
+from hc_ray.sandboxes.inside.leader import Leader, take_request
 
 MYPY = False
 if MYPY:
@@ -40,7 +40,7 @@ def report(**facts: float | bool | None) -> None:
 def read_request() -> tuple[dict[str, Any], bytes]:
     """The request and the command's input, read whole before anything starts."""
     given = bytearray()
-    while (taken := frames.take_request(given)) is None:
+    while (taken := take_request(given)) is None:
         if not (data := os.read(0, processes.CHUNK)):
             os._exit(1)  # who asked is gone
         given += data

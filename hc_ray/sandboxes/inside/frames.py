@@ -18,8 +18,11 @@ LENGTHS = struct.Struct(">II")
 
 
 def request(header: dict[str, Any], payload: bytes = b"") -> bytes:
-    """``header``: of strings, numbers, bytes, None, and lists and dictionaries of them."""
-    return _frame(marshal.dumps(header, 2), payload)
+    """For the host's side: a header of whatever JSON can say."""
+    import json
+
+    # ``marshal`` takes exact types only; ``json`` makes them of an enumeration's strings or of numpy's numbers.
+    return _frame(marshal.dumps(json.loads(json.dumps(header)), 2), payload)
 
 
 def reply(header: dict[str, float | bool | None], payload: bytes = b"") -> bytes:
@@ -51,9 +54,3 @@ def take_frame(buffer: bytearray) -> tuple[bytes, bytes] | None:
 def is_frame(data: bytes | bytearray) -> bool:
     """Whether this is one whole frame and nothing else."""
     return len(data) >= LENGTHS.size and len(data) == LENGTHS.size + sum(LENGTHS.unpack_from(data))
-
-
-def take_request(buffer: bytearray) -> tuple[dict[str, Any], bytes] | None:
-    """As ``take_frame``; the header read. Never of what comes out of a sandbox: ``marshal`` is unsafe there."""
-    taken = take_frame(buffer)
-    return None if taken is None else (marshal.loads(taken[0]), taken[1])

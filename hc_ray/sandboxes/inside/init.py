@@ -16,8 +16,8 @@ import sys
 import time
 
 from hc_ray.sandboxes.inside import filter, processes
-from hc_ray.sandboxes.inside.frames import is_frame, reply, take_request
-from hc_ray.sandboxes.inside.leader import Leader, Watch
+from hc_ray.sandboxes.inside.frames import is_frame, reply
+from hc_ray.sandboxes.inside.leader import Leader, Watch, take_request
 
 MYPY = False
 if MYPY:
@@ -139,6 +139,7 @@ class Init:
             try:
                 for other in (self.requests, self.replies, end, *self.leaders):
                     os.close(other)
+                self.watch.close()
                 BwrapLeader(header, payload, self.limits).run(answer)
             finally:
                 os._exit(0)

@@ -5,12 +5,13 @@ still hangs on it after the deadline was started by the command."""
 
 from __future__ import annotations
 
+import marshal
 import os
 import select
 import time
 import warnings  # noqa: F401 (``os.execvpe`` imports it: here once, else in every command)
 
-from hc_ray.sandboxes.inside import processes
+from hc_ray.sandboxes.inside import frames, processes
 
 MYPY = False
 if MYPY:
@@ -26,12 +27,19 @@ DRAIN_SECONDS = 1.0
 """How long output is still taken after a command's end from something that it left behind and that never stops."""
 
 
+def take_request(buffer: bytearray) -> tuple[dict[str, Any], bytes] | None:
+    """As ``frames.take_frame``, the header read. It is nowhere near the host's side: ``marshal`` would be unsafe
+    there."""
+    taken = frames.take_frame(buffer)
+    return None if taken is None else (marshal.loads(taken[0]), taken[1])
+
+
 class Watch:
     """Calls what was registered for a descriptor when there is something to read, or room to write; what ``selectors``
-    does, without its imports."""
+    does, without its imports. (Not by ``poll``: it fails where a limit of open files was lowered from inside.)"""
 
     def __init__(self) -> None:
-        self._poll = select.poll()
+        self._poll = select.epoll()
         self._uses: dict[int, Callable[[int], object]] = {}
 
     def __contains__(self, file: int) -> bool:
@@ -39,7 +47,7 @@ class Watch:
 
     def register(self, file: int, use: Callable[[int], object], *, write: bool = False) -> None:
         self._uses[file] = use
-        self._poll.register(file, select.POLLOUT if write else select.POLLIN)
+        self._poll.register(file, select.EPOLLOUT if write else select.EPOLLIN)
 
     def unregister(self, file: int) -> None:
         self._poll.unregister(file)
@@ -47,8 +55,10 @@ class Watch:
 
     def turn(self, timeout: float | None) -> list[object]:
         """What the calls answered; none where nothing was ready within ``timeout`` seconds (None: for ever)."""
-        wait = None if timeout is None else max(0, int(timeout * 1000) + 1 if timeout > 0 else 0)
-        return [self._uses[file](file) for file, _ in self._poll.poll(wait) if file in self._uses]
+        return [self._uses[file](file) for file, _ in self._poll.poll(timeout) if file in self._uses]
+
+    def close(self) -> None:
+        self._poll.close()
 
 
 class Leader:
