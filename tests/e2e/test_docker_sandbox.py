@@ -81,6 +81,17 @@ async def test_where_another_data_folder_was_sooner_with_a_tasks_image_that_one_
     daemon.remove_image(tag)
 
 
+async def test_what_replaces_a_file_right_after_the_image_was_built_is_a_difference(place, tmp_path, daemon):
+    for _ in range(4):
+        text = f"FROM debian:bookworm-slim\nRUN echo one > /srv/file; echo {uuid.uuid4()} > /srv/other\n"
+        task = task_with_environment(tmp_path, {}, dockerfile=text)
+        sandbox = await place.create(task, "soon")
+        await shell(sandbox, "echo two > /srv/new && mv /srv/new /srv/file")
+        assert "/srv/file" in (await sandbox.difference()).changed
+        await sandbox.close()
+        daemon.remove_image(f"hc-ray/task:{task.digest[:16]}")
+
+
 async def test_a_build_that_fails_says_its_last_lines_and_an_image_that_nobody_has_a_remedy(place, tmp_path):
     task = task_with_environment(tmp_path, {}, dockerfile="FROM debian:bookworm-slim\nRUN echo before; false\n")
     with pytest.raises(SandboxError, match=r"(?s)returned a non-zero code.*before"):
