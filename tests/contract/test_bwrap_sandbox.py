@@ -63,13 +63,6 @@ def test_a_file_system_that_cannot_scatter_folders_is_left_alone(where):
     scatter_folders(Path(where))
 
 
-async def test_a_limit_of_open_files_lowered_from_inside_ends_no_command_that_runs(place):
-    box = await place.create(task(), "lowered")
-    lower = "import os, resource, time; [resource.prlimit(one, resource.RLIMIT_NOFILE, (1, 1024)) for one in (1, os.getppid())]; time.sleep(1.5); print('here')"  # noqa: E501
-    done = await box.exec([*RUNNER_PYTHON, "-c", lower], timeout=20)
-    assert (done.exit_code, done.stdout) == (0, b"here\n"), done
-
-
 _CROWD = """
 import os, sys, time
 refused = 0

@@ -64,6 +64,15 @@ async def test_programs_find_localhost_in_a_sandbox_and_its_forks_and_none_finds
         await child.close()
 
 
+async def test_a_command_lowers_its_own_limits_and_not_those_of_the_processes_that_lead_it(box: Sandbox) -> None:
+    code = ("import os, resource\n"
+            "for process in (1, os.getppid(), 0):\n"
+            "    try: resource.prlimit(process, resource.RLIMIT_NOFILE, (9, 9)); print('lowered')\n"
+            "    except PermissionError: print('refused')\n")  # fmt: skip
+    assert (await python(box, code)).split() == ["refused", "refused", "lowered"]
+    assert await shell(box, "echo on") == "on\n"
+
+
 async def test_files_of_the_host_are_not_there(box: Sandbox, tmp_path: Path) -> None:
     (tmp_path / "marker").write_text("host")
     places = [str(Path(__file__)), str(tmp_path / "marker"), str(Path.home() / ".bashrc"), "/etc/shadow",

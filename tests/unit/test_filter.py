@@ -42,6 +42,11 @@ def test_keyrings_uring_strange_sockets_and_uncounted_memory_are_refused_everywh
     assert verdict(arch, memfd) == errno.ENOSYS and verdict(arch, memfd, counted=True) == 0
 
 
+@pytest.mark.parametrize(("arch", "prlimit"), [(X86_64, 302), (AARCH64, 261), (I386, 340)])
+def test_a_process_sets_its_own_limits_and_nobody_elses(arch, prlimit):
+    assert [verdict(arch, prlimit, process) for process in (0, 1, 77)] == [0, errno.EPERM, errno.EPERM]
+
+
 def test_other_ways_into_the_kernel_are_no_way_around():
     assert verdict(X86_64, 0x40000000 | 41, 40) == errno.ENOSYS and verdict(I386, 102) == errno.EPERM
     assert verdict(0xDEADBEEF, 250) == 0, "a machine that is not known has no list"

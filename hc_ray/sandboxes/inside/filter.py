@@ -1,6 +1,6 @@
 """System calls that a candidate's command does without: what reaches out of the sandbox by no file and no network
-(vsock, the caller's keyrings), what has a large surface in the kernel and no use here, and, where no cgroup counts it,
-memory that belongs to no process, and a crowd of sessions.
+(vsock, the caller's keyrings), what has a large surface in the kernel and no use here, the limits of other processes,
+and, where no cgroup counts it, memory that belongs to no process, and a crowd of sessions.
 
 A BPF program by hand, since the runner brings no library for it. It refuses what it lists and lets the rest pass: the
 backends' own walls stand behind it."""
@@ -38,6 +38,9 @@ _UNCOUNTED: dict[int, tuple[int, ...]] = {
     _I386: (356, 447, 395, 399, 393, 117),
 }
 _SETSID = {_X86_64: 112, _AARCH64: 157, _I386: 66}
+_PRLIMIT = {_X86_64: 302, _AARCH64: 261, _I386: 340}
+"""A process sets its own limits by number 0. Those of a sandbox's first process, whose user it may share, would end it:
+it could open nothing more."""
 _SOCKET: dict[int, tuple[int, ...]] = {_X86_64: (41, 53), _AARCH64: (198, 199), _I386: (359, 360)}
 """socket, socketpair"""
 _FAMILIES = (0, 1, 2, 10, 16)
@@ -79,6 +82,8 @@ def _section(arch: int, counted: bool) -> list[tuple[int, int, int, int]]:
         lines += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, missing)]
     for number in _CLOSED[arch] + ((_SOCKETCALL,) if arch == _I386 else ()):
         lines += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, refused)]
+    lines += [(_EQUAL, 0, 4, _PRLIMIT[arch]), (_LOAD, 0, 0, _FIRST), (_EQUAL, 0, 1, 0), (_RETURN, 0, 0, _ALLOW)]
+    lines.append((_RETURN, 0, 0, refused))
     for number in _SOCKET[arch]:
         known = [(_EQUAL, len(_FAMILIES) - place, 0, family) for place, family in enumerate(_FAMILIES)]
         check = [(_LOAD, 0, 0, _FIRST), *known, (_RETURN, 0, 0, _REFUSE | errno.EAFNOSUPPORT)]
