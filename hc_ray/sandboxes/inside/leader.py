@@ -89,7 +89,8 @@ class Leader:
         raise NotImplementedError
 
     def started(self) -> None:
-        """The command has been started."""
+        """The process of the command is there; it becomes the command when this has been told, since it may then end
+        who tells it."""
 
     def lead(self) -> tuple[int | None, bool, int]:
         """Run the command: its exit code (None past its deadline), whether its time was up, and how many processes
@@ -102,8 +103,11 @@ class Leader:
         signal.signal(signal.SIGCHLD, lambda number, place: None)
         self.watch.register(waker, self._wake)
         deadline = time.monotonic() + self.request["timeout"]
-        self.main = self._start()
+        held, go = os.pipe()
+        self.main = self._start(held, go)
+        os.close(held)
         self.started()
+        os.close(go)
         survivors = 0
         if timed_out := self._wait(deadline):
             survivors = processes.kill_below(self.kill_seconds, self.reap)
@@ -111,13 +115,14 @@ class Leader:
         code = None if timed_out or self.status is None else os.waitstatus_to_exitcode(self.status)
         return code if code is None or code >= 0 else 128 - code, timed_out, survivors
 
-    def _start(self) -> int:
+    def _start(self, held: int, go: int) -> int:
         given = os.pipe() if self.stdin else (os.open("/dev/null", os.O_RDONLY), -1)
         ends = (given, *(os.pipe()[::-1] for _ in range(2)))
         theirs = [end[0] for end in ends]
         pid = os.fork()
         if pid == 0:
-            self._become(theirs)
+            os.close(go)
+            self._become(theirs, held)
         for used in theirs:
             os.close(used)
         feed, *outputs = (end[1] for end in ends)
@@ -131,13 +136,14 @@ class Leader:
             self.watch.register(feed, self._write, write=True)
         return pid
 
-    def _become(self, ends: list[int]) -> None:
-        """In the child: turn into the command. Never returns."""
+    def _become(self, ends: list[int], held: int) -> None:
+        """In the child: turn into the command once nobody writes to ``held``. Never returns."""
         code, sought = 126, self.request["cwd"]
         try:
             processes.hear_signals()
             os.setsid()
             os.umask(0o022)
+            os.read(held, 1)
             for target, end in enumerate(ends):
                 os.dup2(end, target)
             os.closerange(3, 256)
