@@ -1,10 +1,12 @@
 """What holds for bubblewrap alone: whom it runs as, what its watchdog kills, what a dead owner leaves behind."""
 
 import asyncio
+import fcntl
 import json
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -56,6 +58,23 @@ async def test_the_first_sandboxes_of_a_process_can_be_made_at_once(home):
     finally:
         await place.close()
     assert list((home / "sandboxes" / "at-once").iterdir()) == []
+
+
+def test_ext4_scatters_the_folders_of_sandboxes_and_nothing_else_about_their_place_changes(home):
+    def flags(folder):
+        place = os.open(folder, os.O_RDONLY)
+        try:
+            return struct.unpack_from("=L", fcntl.ioctl(place, 0x80086601, bytes(8)))[0]
+        except OSError:  # a file system that has none
+            return None
+        finally:
+            os.close(place)
+
+    folder = home / "scattered"
+    folder.mkdir()
+    before, kind = flags(folder), subprocess.check_output(["stat", "-f", "-c", "%T", folder])
+    scatter_folders(folder)
+    assert flags(folder) == (before | 0x20000 if kind.startswith(b"ext") else before)
 
 
 @pytest.mark.parametrize("where", ["/proc/self", "/dev/shm", "/nowhere"])

@@ -55,7 +55,7 @@ class Watch:
 
     def turn(self, timeout: float | None) -> list[object]:
         """What the calls answered; none where nothing was ready within ``timeout`` seconds (None: for ever)."""
-        return [self._uses[file](file) for file, _ in self._poll.poll(timeout) if file in self._uses]
+        return [self._uses[file](file) for file, _ in self._poll.poll(timeout)]
 
     def close(self) -> None:
         self._poll.close()
