@@ -66,7 +66,7 @@ def climb_from(
     from hc_ray.reports.climb_report import change_of
     from hc_ray.reports.report import stored_json
     from hc_ray.reports.terminal import Progress, heading, say
-    from hc_ray.stores.sweep_directory import SweepStore
+    from hc_ray.stores.sweep_directory import SweepStore, forgo_pandas
     from hc_ray_actors.driver.nodes import joined
     from hc_ray_actors.jobs import climb as job
 
@@ -93,6 +93,7 @@ def climb_from(
             elif verbose or (proposal.answer and proposal.proposer == "rules"):
                 say(f"{what} ({proposal.reason})", stream=stream)
 
+        forgo_pandas()
         try:
             summary = job.run(
                 plan, watch=lambda trials: Progress(trials, verbose=verbose, stream=stream), tell=tell,

@@ -70,6 +70,7 @@ def sweep(
         from hc_ray.cli.text import plan_data, tell_plan
         from hc_ray.reports import report as reports
         from hc_ray.reports import terminal
+        from hc_ray.stores import sweep_directory
 
         if dry_run and as_json:
             print_json(plan_data(plan))
@@ -83,6 +84,7 @@ def sweep(
         progress = terminal.Progress(
             total, done=plan.done, estimated_seconds=plan.estimated_seconds, verbose=verbose, stream=stream
         )
+        sweep_directory.forgo_pandas()
         with progress:
             ended = sweeps.run(
                 plan, events=progress, max_trials=max_trials, sleep=sleep, address=address, cluster=cluster

@@ -2,6 +2,7 @@
 Ray's and Docker's daemons, everybody else. Read from ``/proc`` as a whole, so that nobody has to report."""
 
 import asyncio
+import contextlib
 import os
 import time
 from collections import defaultdict
@@ -86,11 +87,13 @@ class ProcessorMeter:
         return counted
 
 
-async def watch(emit: Callable[[ProcessorUse], None]) -> None:
-    """Tell every few seconds, until cancelled, what used this machine's cores."""
+async def watch(emit: Callable[[ProcessorUse], None], ended: asyncio.Event) -> None:
+    """Tell every few seconds what used this machine's cores, for the last time when all has ``ended``."""
     use, since = ProcessorMeter(), time.monotonic()
-    while True:
-        await asyncio.sleep(LOOK_SECONDS)
+    while not ended.is_set():
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_SECONDS):
+                await ended.wait()
         now = time.monotonic()
         used = await asyncio.to_thread(use.since)
         emit(ProcessorUse(seconds=round(now - since, 3), cores=os.cpu_count() or 1, used=used))

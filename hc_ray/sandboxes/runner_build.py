@@ -73,6 +73,7 @@ def ensure_runner() -> Path:
     return target
 
 
+@lru_cache(maxsize=1)  # what a process has loaded goes with what it read first
 def runner_digest() -> str:
     """What tells one runner from another: this machine's Python, pytest, and the modules that run inside."""
     digest = hashlib.sha256(_python_key().encode())

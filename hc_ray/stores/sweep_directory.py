@@ -243,6 +243,29 @@ def sweep_at(out: str) -> SweepStore:
     return store
 
 
+def forgo_pandas() -> None:
+    """For a process in which nobody gives pyarrow objects of pandas: to tell them from lists, it imports pandas before
+    its first table, for half a second of processor time. No other thread may import pandas meanwhile."""
+    if "pandas" in sys.modules:
+        return
+    import pyarrow as pa
+
+    sys.meta_path.insert(0, _WithoutPandas)
+    try:
+        pa.array([])  # pyarrow tries once
+    finally:
+        sys.meta_path.remove(_WithoutPandas)
+
+
+class _WithoutPandas:
+    """A finder of modules (``sys.meta_path``) that keeps one from being found."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        if name == "pandas":
+            raise ImportError(name)
+
+
 def parquet(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> bytes:
     """Rows as one Parquet file; ``columns`` keeps the schema of a table that has no rows."""
     import pyarrow as pa

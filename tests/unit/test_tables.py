@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 
 from hc_ray.reports import report
@@ -33,3 +36,18 @@ def test_a_table_without_rows_keeps_its_columns(tmp_path):
     store = SweepStore(str(sweepdir.sweep().save(tmp_path)))
     tables.write(store, [])
     assert store.exists("tables/matrix.parquet") and store.exists("tables/trials.parquet")
+
+
+WITHOUT = """
+import importlib.util, sys
+from hc_ray.stores.sweep_directory import forgo_pandas, parquet, read_table
+forgo_pandas()
+table = read_table(parquet([{"a": 1, "b": None}]))
+assert "pandas" not in sys.modules, "pyarrow imported pandas"
+if importlib.util.find_spec("pandas"):
+    assert list(table.to_pandas()["a"]) == [1]
+"""
+
+
+def test_a_process_that_forgoes_pandas_writes_tables_without_importing_it():
+    subprocess.run([sys.executable, "-c", WITHOUT], check=True)

@@ -222,7 +222,8 @@ class _Sweep:
             censor=self._censor,
         )
         began = time.monotonic()
-        watch = asyncio.ensure_future(processor_use.watch(self.emit))
+        ended = asyncio.Event()
+        watch = asyncio.ensure_future(processor_use.watch(self.emit, ended))
         tokens = 0
 
         async def one(key: TrialKey, slot: Slot) -> None:
@@ -237,7 +238,8 @@ class _Sweep:
         try:
             await concurrency_window.drive(todo, one, width=self._width())
         finally:
-            watch.cancel()
+            ended.set()
+            await asyncio.gather(watch, return_exceptions=True)
             await journeys.close()
         one_model = len({one.models["solver"][2] for one in self._plan.configs if one.models}) < 2
         if self._plan.models and one_model and tokens and (seconds := time.monotonic() - began) > 5:

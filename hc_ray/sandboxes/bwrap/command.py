@@ -134,12 +134,12 @@ def layout(writable: Collection[str], runner: Path, host: Path = Path("/")) -> L
 
 def _hidden(mounts: Mapping[str, Path]) -> tuple[str, ...]:
     """Where hc-ray is installed among the host's programs, its datasets lie within a mount; its data may, too."""
-    found = set()
+    found, shown = set(), [(place, source.resolve()) for place, source in mounts.items()]
     for own in (configs_dir(), data_root() / "sealed", data_root() / "public", data_root() / "sandboxes"):
-        for place, source in mounts.items():
-            real, shown = own.resolve(), source.resolve()
-            if real.is_dir() and real != shown and real.is_relative_to(shown):
-                found.add(f"{place}/{real.relative_to(shown).as_posix()}")
+        real = own.resolve()
+        for place, folder in shown if real.is_dir() else ():
+            if real != folder and real.is_relative_to(folder):
+                found.add(f"{place}/{real.relative_to(folder).as_posix()}")
     return tuple(sorted(found))
 
 
