@@ -110,7 +110,7 @@ def _asked_of(config: EngineConfig, name: str | None) -> str:
     model, folder = model_of(config), Path(engines.__file__).parent
     assert model.path is not None
     settings = config.model_dump(mode="json", include={"parallel", "context_tokens", "sampling"})
-    code = [(folder / file).read_text("utf-8") for file in ("embedded_server.py", "http.py", "probe.py", "wire.py")]
+    code = [file.read_text("utf-8") for file in (*sorted(folder.glob("*.py")), Path(__file__))]
     own = [platform.node(), version("xllamacpp"), config.sha256 or model.digest, name]
     return digest_of([settings, own, servers_of(model.path, config.threads), code])[:16]
 

@@ -2,6 +2,7 @@
 with the bit. What a trial does stands in ``hc_ray.solve``; here it only lives."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -62,6 +63,8 @@ class Step(Value):
     """Of an end after a submission, without an outcome: what is not as it was told with the submission."""
     fault: Fault | None = None
     """Of a failure."""
+    events: tuple[Event, ...] = ()
+    """Its last ones: they are with the driver before what it handed in is."""
 
 
 class _Running:
@@ -101,6 +104,7 @@ class Trials(Addressee):
         self._queues: dict[tuple[EngineConfig, int], EngineQueue] = {}
         self._running: dict[str, _Running] = {}
         self._events: list[Event] = []
+        self._stopped = asyncio.Event()
 
     async def arrange(self, roles: Mapping[str, RoleSetup], stations: Mapping[str, Station]) -> None:
         """From now on these engines and nodes are there. ``roles``: by the digest that a trial's key names for a role,
@@ -139,7 +143,10 @@ class Trials(Addressee):
     async def events(self, wait: float = 1.0) -> list[Event]:
         """What happened since the last call and within the next ``wait`` seconds: together, since each call costs both
         sides milliseconds."""
-        await asyncio.sleep(wait)
+        # Not ``wait_for``: until Python 3.12 it forgets a cancellation that comes together with the event.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait):
+                await self._stopped.wait()
         taken, self._events = self._events, []
         return taken
 
@@ -154,12 +161,15 @@ class Trials(Addressee):
             if close := getattr(model, "aclose", None):
                 await close()
         await self._place.close()
+        self._stopped.set()
 
     async def _next(self, name: str) -> Step:
         step = await self._running[name].steps.get()
         if step.submission is None:
             del self._running[name]
-        return step
+        own = tuple(event for event in self._events if event.trial == name)
+        self._events = [event for event in self._events if event.trial != name]
+        return step.model_copy(update={"events": own})
 
     async def _live(self, key: TrialKey, task: Task, running: _Running) -> None:
         from hc_ray.search.orchestrate import solve

@@ -7,6 +7,9 @@ from hc_ray.domain.config import Form, Sampling
 from hc_ray.domain.ports import Capabilities
 from hc_ray.domain.value import Value, digest_of
 
+LEAST_OF_ANSWER = 4
+"""A lineage begins where it can pay for one in so many tokens of its longest answer."""
+
 
 class Profile(Value):
     """How one model is best prompted, and what it may take."""
@@ -36,6 +39,10 @@ class Profile(Value):
     @property
     def digest(self) -> str:
         return digest_of(self.model_dump(mode="json", exclude={"measured"}))
+
+    def longest_answer(self, asked: int) -> int:
+        """Tokens that an answer of a lineage may have: as many as are asked for, and at most a third of the context."""
+        return min(asked, self.context_tokens // 3)
 
 
 def usable(profile: Profile, capabilities: Capabilities) -> Profile:

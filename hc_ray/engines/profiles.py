@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import ConfigError
-from hc_ray.domain.profile import Profile
+from hc_ray.domain.profile import LEAST_OF_ANSWER, Profile
 from hc_ray.domain.value import changed, flattened
 from hc_ray.machine.paths import configs_dir
 
@@ -65,9 +65,24 @@ def settled(config: SweepConfig, profile: Profile, tester: Profile | None = None
     settings |= {key: value for key, value in (tester or profile).settings.items() if key.startswith(_TESTGEN)}
     follows = {key: value for key, value in settings.items() if key not in given}
     data = changed(config.model_dump(), follows)
-    if (suite := f"{_TESTGEN}budget_tokens") in follows:
-        data = changed(data, {suite: min(follows[suite], data["budget"]["tokens"] // _SUITE_SHARE)})
+    budget = data["budget"]["tokens"]
+    if (suite := f"{_TESTGEN}budget_tokens") in follows and (tester or profile).settings.get("budget.tokens") != budget:
+        data = changed(data, {suite: min(follows[suite], budget // _SUITE_SHARE)})
     try:
-        return SweepConfig.model_validate(data)
+        config = SweepConfig.model_validate(data)
     except ValidationError as error:
         raise ConfigError(f"with the profile `{profile.name}`: {error.errors()[0]['msg']}") from None
+    _pays_for_an_answer(config, profile)
+    return config
+
+
+def _pays_for_an_answer(config: SweepConfig, profile: Profile) -> None:
+    """Raises ``ConfigError`` where no lineage would begin, and every trial would hand in what it was given."""
+    solver, lineage = config.solver, config.budget.a_lineage
+    answer = profile.longest_answer(solver.max_answer_tokens)
+    if solver.agent_style == "loop" and lineage < answer // LEAST_OF_ANSWER:
+        raise ConfigError(
+            f"with the profile `{profile.name}` one agent would get {lineage:,} tokens (budget.lineage_tokens, else a "
+            f"quarter of budget.tokens), too few for an answer of up to {answer:,} (solver.max_answer_tokens): leave "
+            f"budget.tokens to the profile, or set it to {4 * answer:,} or more"
+        )

@@ -171,7 +171,7 @@ def engine_lines(found: Mapping[str, Any]) -> list[str]:
         )
     if processors := found["processors"]:
         kinds = ", ".join(f"{kind} {cores:.2f}" for kind, cores in processors["used"].items() if cores >= 0.005)
-        lines.append(f"Cores in use over the whole sweep, of {processors['cores']} on the driver's machine: {kinds}; "
+        lines.append(f"Cores in use while the trials ran, of {processors['cores']} on the driver's machine: {kinds}; "
                      f"hc-ray itself {processors['own']:.2f}.")  # fmt: skip
     return lines
 

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -73,7 +73,6 @@ def ensure_runner() -> Path:
     return target
 
 
-@lru_cache(maxsize=1)  # what a process has loaded goes with what it read first
 def runner_digest() -> str:
     """What tells one runner from another: this machine's Python, pytest, and the modules that run inside."""
     digest = hashlib.sha256(_python_key().encode())
@@ -82,7 +81,8 @@ def runner_digest() -> str:
     return digest.hexdigest()[:16]
 
 
-def inside_modules() -> dict[str, bytes]:
+@lru_cache(maxsize=1)  # what a process has loaded goes with what it read first
+def inside_modules() -> Mapping[str, bytes]:
     """What runs inside, as it is there: the modules lie side by side, as ``hc_<name>.py``, and import each other so."""
     sources = {name: path.read_text("utf-8") for name, path in inside_sources().items()}
 

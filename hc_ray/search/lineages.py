@@ -15,6 +15,7 @@ from hc_ray.agent.terminal import Limits
 from hc_ray.agent.workspace import State
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.ports import Sandbox
+from hc_ray.domain.profile import LEAST_OF_ANSWER
 from hc_ray.domain.seeds import sandbox_name
 from hc_ray.domain.suite import Cell
 from hc_ray.search.answers import Made, candidate
@@ -115,7 +116,7 @@ class Lineages:
         limits = Limits(seconds=config.command_seconds, most_seconds=max(config.command_seconds, longest), shown=shown)
         self.bounds = Bounds(
             turns=config.max_turns, context_tokens=profile.context_tokens, form=config.actions, limits=limits,
-            answer_tokens=min(config.max_answer_tokens, profile.context_tokens // 3),
+            answer_tokens=profile.longest_answer(config.max_answer_tokens),
             tokens=search.context.lineage_tokens,
         )  # fmt: skip
         self.runs: list[Run] = []
@@ -129,7 +130,7 @@ class Lineages:
         left = search.purse.left
         count = max(1, min(len(slots), left // max(1, self.bounds.tokens // 2)))
         share = min(self.bounds.tokens, left // count)
-        if share < self.bounds.answer_tokens // 4:
+        if share < self.bounds.answer_tokens // LEAST_OF_ANSWER:
             return ()
         search.round += 1
         role = search.context.asking.role

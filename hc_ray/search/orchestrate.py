@@ -28,9 +28,6 @@ from hc_ray.search.trial_outcome import TrialOutcome
 from hc_ray.selftests.suite_writer import SuiteCache, write_suite
 from hc_ray.spec.reading import read_spec
 
-_LINEAGES = 4
-"""Lineages that a trial's tokens pay for, unless the budget says otherwise."""
-
 
 async def solve(
     task: Task,
@@ -76,7 +73,7 @@ async def solve(
         clock=clock,
         name=name,
         identity=identity,
-        lineage_tokens=budget.lineage_tokens or budget.tokens // _LINEAGES,
+        lineage_tokens=budget.a_lineage,
     )
     search = Search(context, read_spec(task.instruction, task.environment))
     trial = Trial(search, seed=seed, tester=roles.get("tester", solver), decomposer=roles.get("decomposer", solver),

@@ -103,7 +103,8 @@ def test_every_step_after_the_last_trial_is_told_in_its_order_and_none_that_is_n
     monkeypatch.setattr(sweep, "RayCluster", lambda **options: own)
     sweep.run(tracked(tmp_path / "out", "http://nowhere.invalid"), events=display)
     assert display.told[display.told.index("trial_complete") + 1 :] == [
-        "closing sandboxes and engines", "writing the report and the tables", "scanning the results for hidden tests",
+        "processor_use", "closing sandboxes and engines", "writing the report and the tables",
+        "scanning the results for hidden tests",
         "exporting to MLflow", "ending the processes of this sweep",
     ]  # fmt: skip
     sweep.run(tracked(tmp_path / "untracked", "none"), events=quiet, cluster=given)

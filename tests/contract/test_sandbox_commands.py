@@ -146,3 +146,8 @@ async def test_a_place_closes_all_that_it_opened(public_root, request, place):
     await shell(await second.create(TASK, "left-open"), f"sleep {marker} >/dev/null 2>&1 &")
     await second.close()
     assert running(marker) == 0
+
+
+async def test_output_that_comes_as_another_orphan_ends_is_kept(box):
+    result = await box.exec(["sh", "-c", "(sleep 0.01) & (sleep 0.03; echo late) & exit 3"], timeout=10)
+    assert (result.exit_code, result.stdout) == (3, b"late\n")

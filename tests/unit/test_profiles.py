@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from hc_ray.cli.config_loader import load_config
 from hc_ray.domain.config import EngineConfig, SweepConfig
 from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.ports import Capabilities
@@ -58,6 +59,23 @@ def test_what_is_set_wins_also_where_it_is_the_default_and_a_suite_costs_a_fifth
     assert settled(SweepConfig(), CAPABLE).solver.testgen.budget_tokens == 40_000
 
 
+def test_the_bundled_model_s_short_terms_come_from_its_profile_and_bind_no_other_model():
+    demo = load_config("demo")
+    bundled = settled(demo, role_model(EngineConfig())[1])
+    assert (bundled.budget.tokens, bundled.solver.testgen.budget_tokens, bundled.solver.max_rounds) == (2200, 700, 2)
+    for name in ("demo", "climb", "compare", "starter"):
+        assert settled(load_config(name), for_context(32_768)[0]).budget.tokens == 200_000
+    mixed = settled(demo, role_model(EngineConfig())[1], CAPABLE)
+    assert mixed.solver.testgen.budget_tokens == 2200 // 5
+
+
+@pytest.mark.parametrize("budget", [{"tokens": 2200}, {"lineage_tokens": 900}])
+def test_a_budget_of_which_no_agent_could_ask_anything_is_refused(budget):
+    with pytest.raises(ConfigError, match=r"`capable` one agent would get (550|900) tokens .* 16,000 or more"):
+        settled(SweepConfig.model_validate({"budget": budget}), for_context(32_768)[0])
+    assert settled(SweepConfig.model_validate({"budget": budget}), shipped("tiny")).budget.a_lineage in (550, 900)
+
+
 def test_to_settle_twice_or_after_a_resume_changes_nothing():
     once = settled(SweepConfig.model_validate({"budget": {"tokens": 20_000}}), for_context(8192)[0])
     again = SweepConfig.model_validate(json.loads(json.dumps(once.model_dump(mode="json"))))
@@ -86,4 +104,4 @@ def test_a_model_is_prompted_by_the_context_that_is_configured_or_seen(given, se
 def test_a_measured_profile_stays_and_only_learns_its_context():
     engine = EngineConfig(kind="openai", base_url="http://127.0.0.1:9/v1", model="smollm2-135m-instruct")
     profile = role_model(engine, Capabilities(context=32_768))[1]
-    assert (profile.name, profile.form, profile.context_tokens, profile.settings) == ("tiny", "completion", 32_768, {})
+    assert (profile.name, profile.form, profile.context_tokens) == ("tiny", "completion", 32_768)

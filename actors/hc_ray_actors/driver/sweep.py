@@ -95,6 +95,7 @@ def run(
 class _Sweep:
     def __init__(self, plan: Plan, events: Events, cluster: Cluster | None, max_tokens: int | None) -> None:
         self._plan, self._watcher, self._cluster, self._max_tokens = plan, events, cluster, max_tokens
+        self._closing = False
         self._own_cluster: RayCluster | None = None
         self._doing = getattr(events, "doing", lambda step: None)
         """Tells a watcher with a place for it what is done from now on: a person sees why the command goes on."""
@@ -246,7 +247,7 @@ class _Sweep:
             remember_rate(self._plan.models["solver"][2], tokens / seconds)
 
     async def _pump_events(self, trials: Post) -> None:
-        while True:
+        while not self._closing:
             try:
                 for event in await trials.call(lambda actor: actor.events()):
                     self.emit(event)
@@ -280,15 +281,16 @@ class _Sweep:
     async def _close_trials(self) -> None:
         """End what trials use, and only then write the journal's last events."""
         if self._crew is not None:
+            self._closing = True
             await self._crew.close_trials()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CLOSING_SECONDS):  # a call under way has taken events already
+                    await asyncio.gather(*self._pumps, return_exceptions=True)
             for post in self._crew.trials:
                 with contextlib.suppress(Exception):
                     async with asyncio.timeout(CLOSING_SECONDS):
                         for event in await post.call(lambda actor: actor.events(0)):
                             self.emit(event)
-            for pump in self._pumps:
-                pump.cancel()
-            await asyncio.gather(*self._pumps, return_exceptions=True)
             await self._crew.close()
         with contextlib.suppress(InfrastructureError):
             self._journal.flush()

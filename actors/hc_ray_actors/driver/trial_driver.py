@@ -168,10 +168,7 @@ class Journeys:
 
         async def solve() -> Step:
             record.begin()
-            step: Step = await trials.call(lambda actor: actor.start(key, task))
-            if step.fault is not None:
-                raise Failed(step.fault)
-            return step
+            return self._told(await trials.call(lambda actor: actor.start(key, task)))
 
         step = await self._persist("solve", record, slot, solve)
         while step.submission is not None:
@@ -190,11 +187,17 @@ class Journeys:
                 record.enter("queue for a slot")
                 await slot.take()
             record.enter("solving")
-            step = await trials.call(methodcaller("resume", key.name, passed))
-            if step.fault is not None:
-                raise Failed(step.fault)
+            step = self._told(await trials.call(methodcaller("resume", key.name, passed)))
         record.ended(step.outcome, step.changed)
         record.enter("recording")
+
+    def _told(self, step: Step) -> Step:
+        """Pass on what a trial told last. Raises ``Failed`` where it failed."""
+        for event in step.events:
+            self._emit(event)
+        if step.fault is not None:
+            raise Failed(step.fault)
+        return step
 
     async def _let_go(self, key: TrialKey) -> None:
         """End a parked trial; one whose process is gone has ended."""

@@ -21,7 +21,7 @@ def request(header: dict[str, Any], payload: bytes = b"") -> bytes:
     """For the host's side: a header of whatever JSON can say."""
     import json
 
-    # ``marshal`` takes exact types only; ``json`` makes them of an enumeration's strings or of numpy's numbers.
+    # ``marshal`` takes exact types only; ``json`` makes them of an enumeration's strings.
     return _frame(marshal.dumps(json.loads(json.dumps(header)), 2), payload)
 
 

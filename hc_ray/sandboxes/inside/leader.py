@@ -107,6 +107,10 @@ class Leader:
         self.main = self._start(held, go)
         os.close(held)
         self.started()
+        try:  # noqa: SIM105 (contextlib takes milliseconds to import)
+            os.write(go, b"!")
+        except BrokenPipeError:  # it was killed meanwhile
+            pass
         os.close(go)
         survivors = 0
         if timed_out := self._wait(deadline):
@@ -137,13 +141,14 @@ class Leader:
         return pid
 
     def _become(self, ends: list[int], held: int) -> None:
-        """In the child: turn into the command once nobody writes to ``held``. Never returns."""
+        """In the child: turn into the command at the word on ``held``; without one, nobody leads it. Never returns."""
         code, sought = 126, self.request["cwd"]
         try:
             processes.hear_signals()
             os.setsid()
             os.umask(0o022)
-            os.read(held, 1)
+            if not os.read(held, 1):
+                return
             for target, end in enumerate(ends):
                 os.dup2(end, target)
             os.closerange(3, 256)
@@ -161,18 +166,21 @@ class Leader:
 
     def _wait(self, deadline: float) -> bool:
         """Until the command ended and its output is read; True when the deadline came first."""
-        drained = deadline
+        drained = quiet = 0.0
         while True:
             self.reap()
-            left = deadline - time.monotonic()
+            now = time.monotonic()
             if self.status is not None:
-                drained = min(drained, time.monotonic() + DRAIN_SECONDS)
-                if not self.is_open or not self.turn(QUIET_SECONDS) or time.monotonic() > drained:
+                drained = drained or min(deadline, now + DRAIN_SECONDS)
+                quiet = min(quiet or now + QUIET_SECONDS, drained)
+                if not self.is_open or now >= quiet:
                     return False
-            elif left <= 0 or self.cancelled:
+                if self.turn(quiet - now):  # what else woke it, such as the end of an orphan, is no output
+                    quiet = time.monotonic() + QUIET_SECONDS
+            elif now >= deadline or self.cancelled:
                 return True
             else:
-                self.turn(left)
+                self.turn(deadline - now)
 
     @property
     def is_open(self) -> bool:
