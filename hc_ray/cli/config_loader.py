@@ -72,6 +72,9 @@ def load_config(
         found = SweepConfig.model_validate(data)
     except ValidationError as error:
         problems = error.errors(include_url=False)
+        # A list is also too short where the fault is in one of its items.
+        faults = {problem["loc"][:-1] for problem in problems}
+        problems = [one for one in problems if one["type"] != "too_short" or one["loc"] not in faults]
         # The first in the file's own order: what a reader meets first is what the message names.
         problems.sort(key=lambda problem: _line(problem["loc"], lines) or 0)
         message = _place(problems[0]["loc"], path, lines, given) + _words(problems[0])

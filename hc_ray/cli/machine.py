@@ -101,7 +101,8 @@ def _store_of(out: str) -> str:
     if uri == "none":
         uri = default_tracking_uri(out if "://" in out or config else f"{out}/any")
     if not Path(uri.removeprefix("sqlite:///")).is_file():
-        raise OutputError(f"{out}: no MLflow store found (a sweep with --mlflow-uri none writes none)")
+        why = "a sweep with --mlflow-uri none writes none" if config else "nor is it a sweep directory"
+        raise OutputError(f"{out}: no MLflow store found ({why})")
     return uri
 
 

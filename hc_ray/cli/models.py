@@ -4,7 +4,7 @@ from typing import IO, Annotated, Any
 
 import typer
 
-from hc_ray.cli.options import Given, Json, config_from, people, print_json, takes
+from hc_ray.cli.options import Given, Json, Set, config_from, people, print_json, takes
 
 
 def list_models(as_json: Json = False) -> int:
@@ -53,6 +53,7 @@ def bench(
         bool, typer.Option("--profile", help="Measure in which form of actions the model is best asked.")
     ] = False,
     save: Annotated[bool, typer.Option("--save", help="Save the measured profile beside the model.")] = False,
+    set_: Set = None,
     as_json: Json = False,
 ) -> int:
     """Measure an engine and its model. Finds within a minute how many parallel requests pay off (later sweeps and
@@ -60,7 +61,7 @@ def bench(
     tool calls."""
     from hc_ray.reports.terminal import say
 
-    settings = config_from(None, given)
+    settings = config_from(None, given, sets=set_ or ())
     from hc_ray_actors.jobs.bench import bench_engine
 
     stream = people(as_json)

@@ -197,7 +197,9 @@ def pull(name: str) -> Path:
     known = catalogue()
     if name not in known:
         near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.3)
-        raise ModelError(f"unknown model {name!r}" + (f"; did you mean {near[0]}?" if near else ""))
+        raise ModelError(
+            f"unknown model {name!r}" + (f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known)}")
+        )
     entry = known[name]
     folder = entry.path.parent
     try:
