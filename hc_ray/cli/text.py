@@ -177,6 +177,10 @@ def tell_agents(summary: Mapping[str, Any], stream: Stream = None) -> None:
         "weak_suites": "a suite that tells no state from another",
         "silent": "nothing to tell the submitted candidate from one that behaves differently",
     }
+    if unasked := sum(config["unasked"] for config in summary["configs"]):
+        why = "nothing was asked, or no prompt fitted (budget.tokens, engine.context_tokens)"
+        words = f"{counted(unasked, 'trial')} cost no tokens: {why}"
+        say(words, stream=stream, style="yellow")
     for name, words in had.items():
         if count := sum(config[name] for config in summary["configs"]):
             say(f"{counted(count, 'trial')} had {words}", stream=stream, style="dim")

@@ -12,7 +12,7 @@ from typing import Any
 
 from hc_ray.domain.errors import OutputError
 from hc_ray.domain.ports import Store
-from hc_ray.domain.trial import TrialResult
+from hc_ray.domain.trial import WITHOUT_MODEL, TrialResult
 from hc_ray.domain.value import digest_of
 from hc_ray.reports.arms import declared_by, name_configs, together
 from hc_ray.reports.audit_section import suite_quality
@@ -200,13 +200,13 @@ def _config(key: tuple[str, str, str], rows: Sequence[dict[str, Any]]) -> dict[s
         "agent": agent, "config": rows[0]["config"], "label": rows[0]["label"], "config_hash": config_hash,
         "split": split, "tasks": len({row["task"] for row in rows}), "trials": len(rows),
         "unscored": len(rows) - len(scored), "retried": sum(row["failed_attempts"] > 0 for row in scored),
-        "unscored_causes": _counted(row["cause"] for row in rows),
-        "passes": passes,
+        "unscored_causes": _counted(row["cause"] for row in rows), "passes": passes,
         "blind_pass": estimators.rate(by_task(scored, "passed")).model_dump(),
         "blind_pass_unscored_as_fail": estimators.rate(by_task(rows, "passed")).model_dump(),
         "self_pass": estimators.rate(by_task(tried, "self_pass")).model_dump(),
         "weak_suites": sum(bool(row["weak_suite"]) for row in rows),
         "silent": sum(bool(row["silent"]) for row in rows),
+        "unasked": 0 if agent in WITHOUT_MODEL else sum(row["tokens"] == 0 for row in scored),
         "self_progress": estimators.mean_of_shares(by_task(with_progress, "progress")).model_dump(),
         "aa_false_alarms": estimators.false_alarm_rate(by_task(scored, "passed")),
         **_pool(scored),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hc_ray.cli.text import tell_agents
 from hc_ray.domain.errors import OutputError
 from hc_ray.reports import report
 from hc_ray.reports.page import interval_of
@@ -217,3 +218,13 @@ def test_both_rates_stand_in_every_form_of_the_report(last: bool | None) -> None
     tell_report(summary, stream)
     for told in (page, stream.getvalue()):
         assert interval_of(config["blind_pass"]) in told and interval_of(config["blind_pass_unscored_as_fail"]) in told
+
+
+def test_trials_that_cost_no_tokens_are_counted_but_not_those_of_controls(capsys):
+    store = sweepdir.sweep()
+    for agent, tokens in (("raw", (0, 0)), ("hc", (600, 400)), ("oracle", (0, 0))):
+        sweepdir.add_trial(store, "t", agent, agent == "oracle", tokens=tokens)
+    summary = report.summarise(store)
+    assert {one["agent"]: one["unasked"] for one in summary["configs"]} == {"raw": 1, "hc": 0, "oracle": 0}
+    tell_agents(summary)
+    assert "1 trial cost no tokens" in capsys.readouterr().out
