@@ -40,6 +40,8 @@ def report(
 ) -> int:
     """Print the report of a sweep, of several, or of a climb. Also writes report.json and report.html."""
     if replay is not None:
+        if write:
+            raise ConfigError("--replay writes no report: leave out -o, or take its figures from --json")
         return _replay(out, replay, as_json=as_json)
     from hc_ray.cli.text import tell_report
     from hc_ray.reports import report as reports
