@@ -16,7 +16,8 @@ TASKS = 60
 """Of the map of tasks; of more, those on which the configs differ most."""
 ARMS = 24
 """Agents and configs in a plot or a map."""
-TONES = {"dev": "bar", "holdout": "other"}
+TONES = {"dev": "bar", "holdout": "other", "all": "soft"}
+"""Colours of a dataset's sides; ``all`` of a sweep that asks no model."""
 Data = Mapping[str, Any]
 
 
@@ -25,6 +26,8 @@ def figures(summary: Data) -> str:
     configs = summary["configs"]
     measured = "holdout" in {one["split"] for one in configs}
     names = {"dev": "bar", "holdout" if measured else "holdout (not measured)": "other"}
+    if "all" in {one["split"] for one in configs}:
+        names = {"all": "soft"}
     rates = ((one["label"], one["split"], one["blind_pass"]) for one in configs)
     steps = figure("Suite quality by climb step", "", "A sweep has no steps: it stands in the report of a climb.")
     return (

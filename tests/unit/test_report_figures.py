@@ -85,3 +85,11 @@ def test_a_large_sweep_is_summarised_and_its_unscored_trials_stand_first() -> No
     assert listed.index("the server died") < listed.index(">pass<")
     assert f"{TASKS} of 201 tasks" in page and "EngineError: the server died" in page
     assert heat_map(summary["trials"]).count("<tr>") == TASKS + 1
+
+
+def test_a_sweep_over_both_sides_of_a_split_has_a_page():
+    store = sweepdir.sweep(split="all")
+    for agent in ("oracle", "nop"):
+        sweepdir.add_trial(store, "t", agent, agent == "oracle", split="all")
+    page = report.html(report.summarise(store))
+    assert "Blind pass rate" in page and "holdout (not measured)" not in page
