@@ -18,7 +18,11 @@ from hc_ray.spec.spec import Spec
 CONFIDENCE = 0.6
 """Of a check before anything was seen of it: a capable model's reading of a sentence."""
 _SHOWN_KNOWN = 60
-_LINE = re.compile(r"^[\s*`-]*(test_\w+)[`*]*\s*:\s*(right|wrong|unsupported)\b[^|\n]*(?:\|(.*))?$", re.I | re.M)
+_LINE = re.compile(
+    r"^[\s*`-]*(?:\d+[.)])?[\s*`]*(?:name:\s*)?(test_\w+)(?:\(\))?[`*]*\s*:"
+    r"[\s*`]*(right|wrong|unsupported)\b[^|\n]*(?:\|(.*))?$",
+    re.I | re.M,
+)
 _SAID = re.compile(r"\s*[\"“](.*)[\"”]\s*(?:\|(.*))?$")
 """A quotation, which may hold a bar, and a reason."""
 _SCRIPT = re.compile(r"(?:#![^\n]*\n)?\s*#\s*(test_\w+)\s*:\s*([^\n]*)")
@@ -26,13 +30,12 @@ _SCRIPT_TEST = Template('''\
 import shutil
 import subprocess
 
-SCRIPT = $script
-
 
 def $name():
     """$says"""
+    script = $script
     shell = shutil.which("bash") or "sh"
-    done = subprocess.run([shell, "-c", SCRIPT], capture_output=True, text=True, errors="replace", timeout=50)
+    done = subprocess.run([shell, "-c", script], capture_output=True, text=True, errors="replace", timeout=50)
     assert done.returncode == 0, (done.stdout + done.stderr)[-1500:]
 ''')
 _HEADING = re.compile(r"^[\s#*]*(requirements?|assumptions?|uncertain\w*)\b[^\n]*$", re.I | re.M)
@@ -196,13 +199,14 @@ def _plain(text: str) -> str:
 
 
 def _sections(prose: str) -> dict[str, tuple[str, ...]]:
-    """The lists under the headings that were asked for."""
+    """The lists under the headings that were asked for, and what stands beside a heading."""
     marks = [*_HEADING.finditer(prose)]
     found: dict[str, tuple[str, ...]] = {}
     for mark, after in zip_longest(marks, marks[1:]):
         part = prose[mark.end() : after.start() if after else len(prose)]
         name = {"r": "requirements", "a": "assumptions", "u": "uncertainties"}[mark[1][0].lower()]
-        items = tuple(" ".join(item.split())[:300] for item in _ITEM.findall(part))
+        beside = mark[0].partition(":")[2].strip(" *")
+        items = tuple(" ".join(item.split())[:300] for item in (*filter(None, [beside]), *_ITEM.findall(part)))
         found[name] = (*found.get(name, ()), *items)
     return found
 
@@ -242,17 +246,37 @@ def ask_reading(
 
 
 def sources(tests: Sequence[SelfTest]) -> str:
-    """The tests as one file: what they share once, then each function."""
-    shared: dict[str, None] = {}
-    functions = []
+    """The tests as one file: what they share once, then each function. Tests that mean different things by a name that
+    they share come in files of their own, as they are run."""
+    files: list[tuple[dict[str, str], list[str]]] = []
     for test in tests:
+        shared: dict[str, str] = {}
+        functions = []
         for node, source in _parts(test.input) or ():
             if isinstance(node, ast.FunctionDef) and node.name == test.subject.function:
                 functions.append(source)
             else:
-                shared[source] = None
-    head = "".join(f"{one}\n\n" if "\n" in one else f"{one}\n" for one in shared)
-    return f"{head}\n" + "\n\n".join(functions)
+                shared[_bound(node) or source] = source
+        fits = (file for file in files if all(file[0].get(name, one) == one for name, one in shared.items()))
+        if (file := next(fits, None)) is None:
+            files.append((shared, functions))
+        else:
+            file[0].update(shared)
+            file[1].extend(functions)
+    told = []
+    for shared, functions in files:
+        once = dict.fromkeys(shared.values())
+        head = "".join(f"{one}\n\n" if "\n" in one else f"{one}\n" for one in once)
+        told.append(f"{head}\n" + "\n\n".join(functions))
+    return "\n\n# A file of its own:\n\n".join(told)
+
+
+def _bound(node: ast.stmt) -> str:
+    """The name that a function, a class or a plain assignment gives something; else empty."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return node.name
+    target = node.targets[0] if isinstance(node, ast.Assign) else None
+    return target.id if isinstance(target, ast.Name) else ""
 
 
 def read_readings(completion: Completion) -> Mapping[str, Reading]:

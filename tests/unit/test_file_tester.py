@@ -119,6 +119,29 @@ def test_readings_are_read_line_by_line_and_quote_the_task_even_with_a_bar():
     ]  # fmt: skip
 
 
+def test_what_stands_beside_a_heading_counts_as_one_of_its_items():
+    prose = "Requirements:\n- sums lines\n**Assumptions:** integers only\nUncertain: negative numbers\n"
+    found = written(prose + ANSWER[ANSWER.index("```") :])
+    assert (found.requirements, found.assumptions) == (("sums lines",), ("integers only",))
+    assert found.uncertainties == ("negative numbers",)
+
+
+def test_readings_may_be_numbered_and_marked():
+    said = "1. test_a: right | x\n2) **test_b:** wrong | y\nname: test_c(): **unsupported**\n- `test_d`: right | z"
+    found = read_readings(Completion(text=said))
+    assert [found[f"test_{name}"].verdict for name in "abcd"] == ["right", "wrong", "unsupported", "right"]
+
+
+def test_tests_that_mean_different_things_by_one_name_are_shown_in_files_of_their_own():
+    first, second = written(ANSWER).tests[:2]
+    other = second.model_copy(update={"input": second.input.replace("LIMIT = 3", "LIMIT = 4")})
+    text = sources([first, other])
+    assert text.index("LIMIT = 3") < text.index("# A file of its own:") < text.index("LIMIT = 4")
+    script = '```sh\n# test_{0}: format | "An empty file gives 0."\ntest "$(cat {0}.txt)" = 0\n```\n'
+    text = sources(written("".join(map(script.format, ("one", "two")))).tests)
+    assert text.count("import subprocess") == 1 and "one.txt" in text and "two.txt" in text
+
+
 def test_a_shell_script_is_a_test_with_category_and_sentence():
     script = '```bash\n#!/bin/bash\n# test_run: edge_case | "An empty file gives 0."\ntest "$(cat sum.txt)" = 0\n```\n'
     found = written(ANSWER + script).tests[-1]
