@@ -154,11 +154,6 @@ class BudgetConfig(DescribedValue):
     default_timeout_sec: float = Field(900.0, gt=0)
     """Wall time limit of a trial whose task sets none."""
 
-    @property
-    def a_lineage(self) -> int:
-        """Tokens of one lineage."""
-        return self.lineage_tokens or self.tokens // 4
-
 
 class RetryConfig(Value):
     """Retries after failures outside the sandboxes."""

@@ -3,12 +3,17 @@ beside the sweep, and part of every trial's key."""
 
 from typing import Any
 
-from hc_ray.domain.config import Form, Sampling
+from hc_ray.domain.config import BudgetConfig, Form, Sampling
 from hc_ray.domain.ports import Capabilities
 from hc_ray.domain.value import Value, digest_of
 
 LEAST_OF_ANSWER = 4
 """A lineage begins where it can pay for one in so many tokens of its longest answer."""
+
+
+def lineage_tokens(budget: BudgetConfig) -> int:
+    """What one lineage may cost."""
+    return budget.lineage_tokens or budget.tokens // 4
 
 
 class Profile(Value):

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import ConfigError
-from hc_ray.domain.profile import LEAST_OF_ANSWER, Profile
+from hc_ray.domain.profile import LEAST_OF_ANSWER, Profile, lineage_tokens
 from hc_ray.domain.value import changed, flattened
 from hc_ray.machine.paths import configs_dir
 
@@ -78,7 +78,7 @@ def settled(config: SweepConfig, profile: Profile, tester: Profile | None = None
 
 def _pays_for_an_answer(config: SweepConfig, profile: Profile) -> None:
     """Raises ``ConfigError`` where no lineage would begin, and every trial would hand in what it was given."""
-    solver, lineage = config.solver, config.budget.a_lineage
+    solver, lineage = config.solver, lineage_tokens(config.budget)
     answer = profile.longest_answer(solver.max_answer_tokens)
     if solver.agent_style == "loop" and lineage < answer // LEAST_OF_ANSWER:
         raise ConfigError(

@@ -24,10 +24,10 @@ Data = Mapping[str, Any]
 def figures(summary: Data) -> str:
     """All plots of a sweep, or of several."""
     configs = summary["configs"]
-    measured = "holdout" in {one["split"] for one in configs}
-    names = {"dev": "bar", "holdout" if measured else "holdout (not measured)": "other"}
-    if "all" in {one["split"] for one in configs}:
-        names = {"all": "soft"}
+    splits = {one["split"] for one in configs}
+    names = {split: tone for split, tone in TONES.items() if split in splits}
+    if not splits & {"holdout", "all"}:
+        names["holdout (not measured)"] = TONES["holdout"]
     rates = ((one["label"], one["split"], one["blind_pass"]) for one in configs)
     steps = figure("Suite quality by climb step", "", "A sweep has no steps: it stands in the report of a climb.")
     return (

@@ -15,6 +15,7 @@ from hc_ray.domain.config import OWN, AgentName, BudgetConfig, RoleName, SolverC
 from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.events import Event
 from hc_ray.domain.ports import Events, Judge, MakesSandboxes
+from hc_ray.domain.profile import lineage_tokens
 from hc_ray.domain.suite import Suite
 from hc_ray.domain.task import Task
 from hc_ray.domain.value import digest_of
@@ -73,7 +74,7 @@ async def solve(
         clock=clock,
         name=name,
         identity=identity,
-        lineage_tokens=budget.a_lineage,
+        lineage_tokens=lineage_tokens(budget),
     )
     search = Search(context, read_spec(task.instruction, task.environment))
     trial = Trial(search, seed=seed, tester=roles.get("tester", solver), decomposer=roles.get("decomposer", solver),

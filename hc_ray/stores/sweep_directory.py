@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -250,20 +251,15 @@ def forgo_pandas() -> None:
         return
     import pyarrow as pa
 
-    sys.meta_path.insert(0, _WithoutPandas)
+    def find_spec(name: str, *_: object) -> None:
+        if name == "pandas":
+            raise ImportError(name)
+
+    sys.meta_path.insert(0, refusing := SimpleNamespace(find_spec=find_spec))
     try:
         pa.array([])  # pyarrow tries once
     finally:
-        sys.meta_path.remove(_WithoutPandas)
-
-
-class _WithoutPandas:
-    """A finder of modules (``sys.meta_path``) that keeps one from being found."""
-
-    @staticmethod
-    def find_spec(name: str, path: object = None, target: object = None) -> None:
-        if name == "pandas":
-            raise ImportError(name)
+        sys.meta_path.remove(refusing)
 
 
 def parquet(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> bytes:
