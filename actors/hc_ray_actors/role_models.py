@@ -158,6 +158,9 @@ def _told(engine: EngineConfig, seen: Capabilities | None) -> list[str]:
     if seen is None:
         return []
     told = []
+    if engine.kind == "openai" and seen.models and engine.model not in seen.models:
+        shown = ", ".join(seen.models[:4]) + (", ..." if len(seen.models) > 4 else "")
+        told.append(f"{engine.label}: the server answers to this name, but lists only {shown}")
     if SCHEMA_FIELD in seen.refused:
         told = [f"{engine.label} takes no JSON schema with a request; the prompts alone say what form an answer has"]
     refused = [name for name in seen.refused if name != SCHEMA_FIELD]

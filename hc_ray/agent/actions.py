@@ -56,7 +56,8 @@ TOOLS = (
     ),
     Tool(
         name="write", fence="write PATH",
-        says="Create or replace a file; the block is its whole content.",
+        says="Create or replace a file; the block is its whole content. A relative PATH begins at the "
+             "working directory, which a command may have changed.",
         parameters={"path": ("string", "the file"), "content": ("string", "its whole content")},
     ),
     Tool(

@@ -101,8 +101,9 @@ class Terminal:
         return f"{ended}{moved}\n{head}".rstrip("\n")
 
     async def _write(self, action: Action) -> Observation:
-        await self._put(action.argument, action.body)
-        return Observation(says=f"wrote {action.argument}: {len(action.body.splitlines())} lines")
+        path = await self._absolute(action.argument)
+        await self._put(path, action.body)
+        return Observation(says=f"wrote {self._shown(action, path)}: {len(action.body.splitlines())} lines")
 
     async def _edit(self, action: Action) -> Observation:
         path = await self._absolute(action.argument)
@@ -125,15 +126,19 @@ class Terminal:
                 says = f"error: passage {number} occurs {count} times in {path}, not once; nothing was changed"
                 return Observation(says=says + ("" if count else _nearest(old, text)), failed=True)
             text = text.replace(old, new)
-        await self._put(action.argument, text.replace("\n", "\r\n") if windows else text)
-        return Observation(says=f"edited {action.argument}")
+        await self._put(path, text.replace("\n", "\r\n") if windows else text)
+        return Observation(says=f"edited {self._shown(action, path)}")
 
     async def _put(self, path: str, text: str) -> None:
         """Write a file as it is now called and permitted."""
         script = 'mkdir -p -- "${1%/*}/" && cat > "$1"' + (' && chmod a+x -- "$1"' if is_program(path, text) else "")
-        done = await self._sh(script, await self._absolute(path), text.encode())
+        done = await self._sh(script, path, text.encode())
         if done.exit_code != 0:
             raise ValueError(_tail(done.stderr) or f"{path} cannot be written")
+
+    def _shown(self, action: Action, path: str) -> str:
+        """A path as the model wrote it; the whole path after it has left the working directory it began in."""
+        return action.argument if self.cwd == self.sandbox.workdir else path
 
     async def _absolute(self, path: str) -> str:
         """A path of an action: relative ones begin at the session's working directory, ``~`` at its user's home."""

@@ -21,7 +21,10 @@ Config = Annotated[str | None, typer.Option("--config", help="A YAML config file
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan; run nothing.")]
 Address = Annotated[
     str | None,
-    typer.Option("--address", help="A running Ray cluster: host:port, or auto for the one on this machine."),
+    typer.Option(
+        "--address",
+        help="A running Ray cluster: host:port, auto for this machine's, or local for a Ray of this run's own.",
+    ),
 ]
 WaitNodes = Annotated[
     str | None,
@@ -51,22 +54,38 @@ SHARED = {
     "--exclude": Shared("exclude", list[str], "Leave out tasks whose name matches. Repeatable.", "-x", "GLOB"),
     "--tag": Shared("tags", list[str], "Run only tasks that have this tag. Repeatable.", metavar="TAG"),
     "--limit": Shared("limit", int, "Run at most this many tasks.", "-l"),
-    "--concurrency": Shared("concurrency", int, "Trials to run at the same time.", "-n"),
-    "--seeds": Shared("seeds", int, "Trials per task and agent.", "-k"),
-    "--agent": Shared("agents", list[str], "Agent: raw, best_of_n, hc, oracle or nop. Repeatable.", "-a", "AGENT"),
-    "--split": Shared("split", str, "Split: dev, holdout (counted as a look) or all."),
-    "--out": Shared("out", str, "The sweep directory: a path, or a URI such as s3://...", "-o"),
-    "--sandbox": Shared("sandbox", str, "Sandbox backend: auto, docker or bwrap."),
+    "--concurrency": Shared("concurrency", int, "Trials to run at the same time. Default: as many as pay off.", "-n"),
+    "--seeds": Shared("seeds", int, "Trials per task and agent. Default: 1.", "-k"),
+    "--agent": Shared(
+        "agents",
+        list[str],
+        "Agent: raw, best_of_n, hc, oracle, nop or your own module:Class. Repeatable. Default: the first three.",
+        "-a",
+        "AGENT",
+    ),
+    "--split": Shared(
+        "split", str, "Split: dev (the default), holdout (counted as a look) or all (oracle and nop only)."
+    ),
+    "--out": Shared(
+        "out", str, "The sweep directory: a path, or a URI such as s3://... Default: a new one below runs/.", "-o"
+    ),
+    "--sandbox": Shared("sandbox", str, "Sandbox backend: auto (the default), docker or bwrap."),
     "--network": Shared(
-        "network", str, "Network policy. mention: a network only where task.toml declares one; task: Harbor's default."
+        "network",
+        str,
+        "Network policy. mention (default): a network only where task.toml declares one; task: Harbor's default.",
     ),
     "--grading": Shared(
         "grading",
         str,
-        "Grading mode. isolated: a fresh sandbox, unless a task asks otherwise; shared: the candidate's own.",
+        "Grading mode. isolated (default): a fresh sandbox, unless a task asks otherwise; shared: the candidate's own.",
     ),
-    "--mlflow-uri": Shared("mlflow_uri", str, "An MLflow tracking server, or none."),
-    "--budget-tokens": Shared("budget.tokens", int, "Token budget of a trial, prompt and completion tokens together."),
+    "--mlflow-uri": Shared(
+        "mlflow_uri", str, "An MLflow tracking server, or none. Default: SQLite beside the sweep directory."
+    ),
+    "--budget-tokens": Shared(
+        "budget.tokens", int, "Token budget of a trial, prompt and completion tokens together. Default: the model's."
+    ),
     "--timeout-multiplier": Shared("budget.timeout_multiplier", float, "Multiply each task's time limit."),
     "--engine": Shared("engine.kind", str, "Inference engine: embedded, openai, server, anthropic or scripted."),
     "--base-url": Shared(

@@ -86,6 +86,7 @@ def sweep(
         )
         sweep_directory.forgo_pandas()
         with progress:
+            progress.starting()
             ended = sweeps.run(
                 plan, events=progress, max_trials=max_trials, sleep=sleep, address=address, cluster=cluster
             )

@@ -112,7 +112,8 @@ def _cost(plan: Any) -> str:
     if plan.estimated_seconds is None:
         return f"{tokens}; time not yet known"
     end = datetime.now().astimezone() + timedelta(seconds=plan.estimated_seconds)
-    return f"{tokens}; about {clock(plan.estimated_seconds)}, until {end:%H:%M}"
+    bound = " if all are used" if plan.estimated_tokens else ""
+    return f"{tokens}; about {clock(plan.estimated_seconds)}{bound}, until {end:%H:%M}"
 
 
 def _effect(plan: Any) -> str:

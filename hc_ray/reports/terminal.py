@@ -1,6 +1,7 @@
 """What a person sees: text, tables and the live progress of a sweep. The only module that knows rich.
 
-On a terminal ``Progress`` redraws one panel; elsewhere it prints one plain line per finished trial and no more."""
+On a terminal ``Progress`` redraws one panel; elsewhere it prints one plain line per finished trial, and one where a
+minute passed without."""
 
 import contextlib
 import os
@@ -18,11 +19,14 @@ from rich.text import Text
 
 from hc_ray.domain.events import Event, TrialComplete
 from hc_ray.reports.page import VERDICTS, Section
-from hc_ray.reports.progress import SweepState, clock
+from hc_ray.reports.progress import SweepState, clock, counted
 
 PLAIN_WIDTH = 160
 """Columns where the output is no terminal, so that tables in files and pipes do not wrap."""
 NODE_COLUMNS = ("node", "sandbox slots busy", "grading slots busy", "engines", "")
+STARTING = "starting engines and sandboxes"
+QUIET = 60.0
+"""Seconds without a line, where the output is no terminal, after which one says how far the sweep is."""
 MOST_NODES = 8
 """Nodes that the live display shows."""
 STYLES = {"pass": "green", "fail": "red", "unscored": "yellow", "improved": "bold green", "worse": "bold red",
@@ -110,6 +114,7 @@ class Progress:
         self._verbose = verbose
         self._lock = threading.RLock()
         self._live: Live | None = None
+        self._spoke = self.state.began
 
     def __enter__(self) -> "Progress":
         if self._console.is_terminal and not self._console.is_dumb_terminal:
@@ -129,6 +134,8 @@ class Progress:
         with self._lock:
             shown = self.state.task_of(event.trial)
             self.state.take(event)
+            if self._live is None and self.state.now() - self._spoke >= QUIET:
+                self._line(f"         {self._standing()}", "dim")
             if isinstance(event, TrialComplete):
                 word = VERDICTS[event.passed]
                 self._line(self._finished(event, shown, word), STYLES[word])
@@ -138,6 +145,11 @@ class Progress:
                 )
             elif self._verbose and event.type == "action":
                 self._line(f"       {shown}: {event.name} {_brief(event.detail)}".rstrip(), "dim")
+
+    def starting(self) -> None:
+        """Say that engines and sandboxes start, where no panel does."""
+        if self._live is None:
+            self._line(f"{STARTING} …", "dim")
 
     def doing(self, step: str) -> None:
         """Show what is done beside the trials, until the display ends or another step begins."""
@@ -153,7 +165,13 @@ class Progress:
         eta = "" if left is None or state.done >= state.total else f", {clock(left)} left"
         return f"{word:<9}{shown or event.trial}{progress}  [{state.done}/{state.total}{eta}]"
 
+    def _standing(self) -> str:
+        state = self.state
+        return (f"{counted(len(state.running), 'trial')} running, {state.tokens:,} tokens, "
+                f"{clock(state.elapsed())} elapsed")  # fmt: skip
+
     def _line(self, text: str, style: str) -> None:
+        self._spoke = self.state.now()
         self._console.print(Text(text, style=style), soft_wrap=self._live is None)
 
     def render(self) -> RenderableType:
@@ -190,7 +208,7 @@ class Progress:
                     parts.append(self._nodes())
                 parts.append(self._running())
             elif state.last_heard is None:
-                parts.append(Text("starting engines and sandboxes", style="dim"))
+                parts.append(Text(STARTING, style="dim"))
             return Group(*parts)
 
     def _nodes(self) -> Table:

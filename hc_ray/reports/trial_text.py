@@ -103,9 +103,11 @@ def _of_candidates(trial: Data) -> Iterator[Section]:
         yield Section("Candidates: 0", notes=("none: this agent uses no model",))
         return
     total = len(trial["matrix"]["tests"]) if trial["matrix"] else 0
-    columns = ("", "id", "parent", "form", "plan", "T", "tokens", "self-tests", "score", "note")
+    columns = ("", "id", "parent", "form", "plan", "T", "tokens", "self-tests", "selection score", "note")
     rows = [_candidate_row(one, total) for one in candidates]
-    yield Section(f"Candidates: {len(candidates)}", columns, rows, numbers=("T", "tokens", "self-tests", "score"))
+    yield Section(
+        f"Candidates: {len(candidates)}", columns, rows, numbers=("T", "tokens", "self-tests", "selection score")
+    )
     if total:
         yield _matrix(trial["matrix"], {one["id"] for one in candidates if not one.get("duplicate_of")})
 
@@ -165,11 +167,10 @@ def _verdict(trial: Data) -> str:
 
 
 def _cost(trial: Data) -> str:
-    def number(name: str, unit: str) -> str:
-        return f"{unit} {NOT_MEASURED}" if trial[name] is None else f"{trial[name]:,.0f} {unit}"
+    def number(name: str) -> str:
+        return f"{name} {NOT_MEASURED}" if trial[name] is None else f"{trial[name]:,.0f} {name}"
 
     score = NOT_MEASURED if trial["score"] is None else f"{trial['score']:.0f}"
     stop = f", stopped: {trial['stop_reason']}" if trial["stop_reason"] else ""
-    return (
-        f"score {score}, {number('turns', 'turns')}, {number('tokens', 'tokens')}, {number('seconds', 'seconds')}{stop}"
-    )
+    counts = ", ".join(map(number, ("turns", "tokens", "seconds")))
+    return f"trial score {score}, {counts}{stop}"

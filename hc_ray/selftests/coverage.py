@@ -19,15 +19,16 @@ def coverage(asked: Sequence[Requirement], tests: Sequence[SelfTest]) -> dict[st
 
 
 def reflection(
-    asked: Sequence[Requirement], tests: Sequence[SelfTest], short: Sequence[Category], *, number: int
+    asked: Sequence[Requirement], tests: Sequence[SelfTest], short: Sequence[Category], *, least: int, number: int
 ) -> str:
-    """What a round left uncovered, in words that the next round's prompts repeat."""
+    """What a round left uncovered, in words that the next round's prompts repeat. ``short``: categories of fewer than
+    ``least`` tests."""
     covered = coverage(asked, tests)
     missing = [one.sentence for one in asked if not covered[one.id]]
     parts = [f"Round {number}: {len(tests)} tests."]
     if short:
         ordered = [category for category in CATEGORIES if category in short]
-        parts.append("Too few tests of: " + ", ".join(ordered) + ".")
+        parts.append(f"Fewer than {least} tests of: " + ", ".join(ordered) + ".")
     if missing:
         parts.append("Sentences that no test covers yet, where they ask for anything: " + " ".join(missing[:3]))
     return " ".join(parts)

@@ -95,7 +95,9 @@ class FileSuiteWriter(Writer):
     def _reflection(self, tests: Sequence[SelfTest], number: int) -> str:
         counts = Counter(test.category for test in tests)
         short = [one for one in CATEGORIES if counts[one] < self.config.tests_per_category_min]
-        return reflection(requirements(self.spec), tests, short, number=number)
+        return reflection(
+            requirements(self.spec), tests, short, least=self.config.tests_per_category_min, number=number
+        )
 
     # The second reading
 
@@ -128,5 +130,10 @@ class FileSuiteWriter(Writer):
         if reading.verdict == "right" and quoted:
             self._reasons[test.id] = "admitted: a second reading supports it"
             return test.model_copy(update={"confidence": _SUPPORTED})
-        self._reasons[test.id] = f"weighs less: a second reading finds no sentence for it ({reading.verdict})"
+        why = (
+            f"says {reading.reason[:80]}"
+            if reading.verdict == "broken"
+            else f"finds no sentence for it ({reading.verdict})"
+        )
+        self._reasons[test.id] = f"weighs less: a second reading {why}"
         return test.model_copy(update={"weight": round(test.weight * _UNSUPPORTED, 4)})

@@ -20,7 +20,7 @@ CONFIDENCE = 0.6
 _SHOWN_KNOWN = 60
 _LINE = re.compile(
     r"^[\s*`-]*(?:\d+[.)])?[\s*`]*(?:name:\s*)?(test_\w+)(?:\(\))?[`*]*\s*:"
-    r"[\s*`]*(right|wrong|unsupported)\b[^|\n]*(?:\|(.*))?$",
+    r"[\s*`]*(right|wrong|broken|unsupported)\b[^|\n]*(?:\|(.*))?$",
     re.I | re.M,
 )
 _SAID = re.compile(r"\s*[\"“](.*)[\"”]\s*(?:\|(.*))?$")
@@ -55,7 +55,7 @@ class Reading(Value):
     """What a second reading says of a test."""
 
     verdict: str
-    """``right``, ``wrong`` or ``unsupported``."""
+    """``right``, ``wrong``, ``broken`` or ``unsupported``."""
     quote: str = ""
     reason: str = ""
 
@@ -72,11 +72,11 @@ def ask(
     seed: int,
 ) -> Prompt:
     """The prompt for a file of tests. ``files``: heads of the environment's files; ``known``: tests that exist."""
-    more = ""
+    wanted = filled("tests_first")
     if known:
         names = "\n".join(f"- {test.subject.function} ({test.category}): {test.sentence[:160]}" for test in known)
         shown = "\n".join(names.splitlines()[:_SHOWN_KNOWN])
-        more = "\n" + filled("tests_more", known=shown, reflection=reflection)
+        wanted = filled("tests_more", known=shown, reflection=reflection)
     user = filled(
         "tests_file",
         instruction=spec.instruction.strip("\n"),
@@ -84,7 +84,7 @@ def ask(
         files=files,
         workdir=spec.workdir,
         before=BEFORE,
-        more=more,
+        wanted=wanted.strip(),
         limit=f"{max_tokens * 9 // 10:,}",
     )
     return _prompt("tests", user, max_tokens, temperature, seed)

@@ -82,7 +82,13 @@ class SuiteWriter(Writer):
                 if not isinstance(read, Malformed):
                     found += [test.model_copy(update={"tester": asking.role.label}) for test in read]
             short = self._short([*stated, *found])
-            told = reflection(requirements(self.spec), [*stated, *found], short, number=number)
+            told = reflection(
+                requirements(self.spec),
+                [*stated, *found],
+                short,
+                least=self.config.tests_per_category_min,
+                number=number,
+            )
             self.reflections.append(told)
             if not short:
                 break

@@ -46,7 +46,7 @@ def test_a_profile_asks_in_chat_only_where_completions_are_not_answered_and_keep
 
 
 def test_a_plan_says_what_a_chat_only_server_changes_and_nothing_where_completions_are_answered():
-    with EngineServer(echo_request, endpoints=CHAT_ONLY) as server:
+    with EngineServer(echo_request, endpoints=CHAT_ONLY, models=(NAME,)) as server:
         config = SweepConfig(engine=engine(server))
         planned = role_models(config)
         asked = len(server.bodies())
@@ -57,7 +57,7 @@ def test_a_plan_says_what_a_chat_only_server_changes_and_nothing_where_completio
     assert note.startswith("tester, solver: ") and NAME in note and "chat" in note
     assert why.startswith(f"{NAME}: profile `tiny` (measured for this model, budget.tokens: 2200")
     assert asked < 12  # roles that share a server share the look at it
-    with EngineServer(echo_request) as server:
+    with EngineServer(echo_request, models=(NAME,)) as server:
         planned = role_models(SweepConfig(engine=engine(server)))
     assert planned.models["solver"][1].form == "completion" and len(planned.notes) == 1
 
@@ -70,10 +70,18 @@ def test_a_plan_says_which_sampling_parameters_a_server_refuses(refused, told):
             raise Rejected(400, refused)
         return echo_request(body)
 
-    with EngineServer(answer) as server:
+    with EngineServer(answer, models=("other",)) as server:
         why, *notes = role_models(SweepConfig(engine=engine(server, "other"))).notes
     assert "profile `capable` (its context has 16,384 tokens)" in why
     assert len(notes) == len(told) and all(says in note for says, note in zip(told, notes, strict=True))
+
+
+def test_a_plan_says_where_a_server_answers_to_a_name_that_it_does_not_list():
+    with EngineServer(echo_request, models=("qwen-7b", "qwen-14b")) as server:
+        right = role_models(SweepConfig(engine=engine(server, "qwen-7b"))).notes
+        wrong = role_models(SweepConfig(engine=engine(server, "qwem-7b"))).notes
+    assert len(right) == 1
+    assert wrong[1:] == ("qwem-7b: the server answers to this name, but lists only qwen-7b, qwen-14b",)
 
 
 def test_a_plan_for_a_server_that_is_not_there_is_refused_in_one_line_unless_no_agent_asks_a_model():
@@ -134,7 +142,7 @@ def test_what_the_plan_shows_and_keys_its_trials_by_is_what_the_server_can_do(tm
 
 def test_an_engine_s_window_is_its_knee_where_nobody_set_one_and_the_plan_says_so():
     keep_speed(EngineConfig(parallel=3), Speed(knee=5, completion_tokens_per_second=5.0, measured="a day, 2 cores"))
-    with EngineServer(echo_request) as server:
+    with EngineServer(echo_request, models=(NAME,)) as server:
         keep_speed(engine(server), Speed(knee=4, completion_tokens_per_second=5.0, measured="a day, 2 cores"))
         found = role_models(SweepConfig(engine=engine(server)))
         assert found.models["solver"][0].parallel == 4 and found.notes[-1] == (

@@ -97,8 +97,8 @@ def test_a_signature_tells_which_calls_it_takes_and_coverage_which_sentences_no_
     asked = requirements(spec)
     covered = coverage(asked, tests)
     assert [one.sentence for one in asked if not covered[one.id]] == ["It adds one."]
-    said = reflection(asked, tests, ["boundary"], number=1)
-    assert "Too few tests of: boundary." in said and said.endswith("for anything: It adds one.")
+    said = reflection(asked, tests, ["boundary"], least=2, number=1)
+    assert "Fewer than 2 tests of: boundary." in said and said.endswith("for anything: It adds one.")
 
 
 PIECES = """write `m.py` `t.sh` `f(a, b)` `f(1,` returns `[2]` raises def f(a: int) -> str: >>> f('x') `sh t.sh a`

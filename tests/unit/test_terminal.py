@@ -45,6 +45,20 @@ def test_without_a_terminal_there_is_one_line_a_finished_trial_and_one_a_step_af
     assert stream.getvalue().splitlines() == ["writing the report and the tables …", "exporting to MLflow …"]
 
 
+def test_without_a_terminal_a_minute_without_a_line_is_ended_by_one_that_says_how_far_the_sweep_is():
+    stream, now = io.StringIO(), Clock()
+    with Progress(3, stream=stream, now=now) as progress:
+        progress.starting()
+        progress.emit(started("a"))
+        for now.time in range(0, 130):
+            progress.emit(beat("a", int(now.time)))
+    assert [line.strip() for line in stream.getvalue().splitlines()] == [
+        "starting engines and sandboxes …",
+        "1 trial running, 60 tokens, 1 min 00 s elapsed",
+        "1 trial running, 120 tokens, 2 min 00 s elapsed",
+    ]
+
+
 def test_errors_are_always_told_and_actions_if_asked_for():
     stream = io.StringIO()
     with Progress(1, stream=stream, verbose=True) as progress:
