@@ -31,6 +31,7 @@ def test_help_loads_nothing_heavy():
     verbs = ("sweep", "climb", "run", "show", "testgen", "report", "regrade", "status", "models", "engine", "tasks",
              "doctor", "clean", "ui")  # fmt: skip
     assert help_.splitlines()[-1] == "LOADED []" and all(f"\n  {verb} " in help_ for verb in verbs)
+    assert ran(sys.executable, "-m", "hc_ray", "--help", check=True).stdout == help_.removesuffix("LOADED []\n")
 
 
 @pytest.mark.parametrize(("arguments", "says"), [
