@@ -15,8 +15,37 @@ from hc_ray.domain.prompt import Completion, Prompt
 from hc_ray.engines.remote import TOO_LONG, VERSION, Again, Lane, RemoteModel, retry_after
 from hc_ray.engines.wire import SCHEMA_FIELD, calls_of, reasoning_of, request_of, sampling_fields, text_of
 
+POOL = 4
+"""Connections of one HTTP client, at most."""
 
-class HttpModel(RemoteModel[httpx.AsyncClient]):
+
+class Clients:
+    """As many HTTP clients as keep their pools small. For each request httpcore looks at all connections of a pool,
+    several times: with 128 of them that is 20 ms of processor time a request, and 60 requests a second at most."""
+
+    def __init__(self, connections: int, **settings: Any) -> None:
+        """``connections`` of all clients together, at least; ``settings`` are those of ``httpx.AsyncClient``."""
+        count = -(-connections // POOL)
+        limits = httpx.Limits(max_connections=POOL, max_keepalive_connections=POOL)
+        trusted = httpx.create_ssl_context(trust_env=settings["trust_env"])
+        self._clients = [httpx.AsyncClient(limits=limits, verify=trusted, **settings) for _ in range(count)]
+        self._busy = [0] * count
+
+    async def request(self, method: str, url: str, **more: Any) -> httpx.Response:
+        """As ``httpx.AsyncClient.request``, by the client with the fewest requests under way."""
+        at = min(range(len(self._clients)), key=self._busy.__getitem__)
+        self._busy[at] += 1
+        try:
+            return await self._clients[at].request(method, url, **more)
+        finally:
+            self._busy[at] -= 1
+
+    async def aclose(self) -> None:
+        for client in self._clients:
+            await client.aclose()
+
+
+class HttpModel(RemoteModel[Clients]):
     """Implements ``ports.Model``."""
 
     plain_sampling = sampling_fields(Sampling())
@@ -101,24 +130,21 @@ class HttpModel(RemoteModel[httpx.AsyncClient]):
                 return data
         return self._excerpt(answer)
 
-    def _open(self, *, trust_env: bool) -> httpx.AsyncClient:
-        most = self._parallel + 4
-        return httpx.AsyncClient(
+    def _open(self, *, trust_env: bool) -> Clients:
+        return Clients(
+            self._parallel + 4,
             headers={"authorization": f"Bearer {self._api_key}"} if self._api_key else {},
             timeout=httpx.Timeout(self._timeout, connect=min(10.0, self._timeout)),
-            limits=httpx.Limits(max_connections=most, max_keepalive_connections=most),
             trust_env=trust_env,
         )
 
-    async def _close(self, client: httpx.AsyncClient) -> None:
+    async def _close(self, client: Clients) -> None:
         await client.aclose()
 
-    async def _post(self, lane: Lane[httpx.AsyncClient], url: str, body: dict[str, Any]) -> httpx.Response:
+    async def _post(self, lane: Lane[Clients], url: str, body: dict[str, Any]) -> httpx.Response:
         return await self._send(lane, "POST", url, body)
 
-    async def _send(
-        self, lane: Lane[httpx.AsyncClient], method: str, url: str, body: dict[str, Any] | None
-    ) -> httpx.Response:
+    async def _send(self, lane: Lane[Clients], method: str, url: str, body: dict[str, Any] | None) -> httpx.Response:
         """One request with retries on connection errors, 429 and 5xx. Raises ``EngineError`` when they are used up."""
         content = None if body is None else json.dumps(body, ensure_ascii=False).encode()
         headers = {} if body is None else {"content-type": "application/json"}

@@ -5,6 +5,7 @@ import contextlib
 import json
 import pickle
 import socket
+import threading
 from contextlib import asynccontextmanager, nullcontext
 
 import pytest
@@ -13,7 +14,7 @@ from hc_ray.agent.actions import functions
 from hc_ray.domain.errors import ConfigError, EngineError
 from hc_ray.domain.prompt import Completion, Message, Prompt, ToolCall
 from hc_ray.engines import knee, remote
-from hc_ray.engines.http import HttpModel
+from hc_ray.engines.http import POOL, HttpModel
 from hc_ray.engines.knee import Level, find_knee
 from hc_ray.engines.probe import probe
 from hc_ray.engines.remote import normal_base_url, retry_after
@@ -301,3 +302,20 @@ def test_no_slot_is_named_where_others_ask_too_nor_while_more_is_in_hand_than_th
         assert beyond == held.enter_context(seats.one()) == (0, None)
     with seats.one() as place:
         assert place == (0, 0)
+
+
+async def test_as_many_requests_as_allowed_are_under_way_at_once_and_no_pool_holds_more_than_a_few_of_them():
+    together, most = threading.Barrier(12), []
+
+    def answer(body):
+        together.wait(timeout=30)  # broken, and the request refused, unless all of them are there
+        return "x"
+
+    async with speaking(answer, client={"parallel": 12}) as (_, model):
+        clients = model._lane().client
+        asked = [asyncio.ensure_future(model.complete(TEXT)) for _ in range(12)]
+        while not all(one.done() for one in asked):
+            most.append(max(clients._busy))
+            await asyncio.sleep(0.01)
+        assert [one.result().text for one in asked] == ["x"] * 12 and not any(clients._busy)
+    assert 0 < max(most) <= POOL

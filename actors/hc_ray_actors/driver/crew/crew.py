@@ -34,8 +34,8 @@ WATCH_SECONDS = 1.0
 ACCOUNT_SECONDS = 10.0
 """Between two accounts of the nodes' slots."""
 SLOTS_A_PROCESS = 5
-"""Slots of sandboxes that one process serves at most: it runs one thread of Python at a time. One for all 15 slots of 16
-cores was the limit beside a GPU (docs/results.md)."""
+"""Slots of sandboxes that one process serves at most: it runs one thread of Python at a time. One for all 15 slots of
+16 cores was the limit beside a GPU (docs/results.md)."""
 TAKEN = "every"
 """How a fault begins that only says whose the slots are."""
 
