@@ -57,7 +57,9 @@ def keep_speed(engine: EngineConfig, speed: Speed) -> None:
 def _key(engine: EngineConfig) -> str:
     """Of what decides the speed, apart from the number of parallel requests; and of how it is served and measured, so
     that what an older version did otherwise is measured again."""
-    decides = {"method": 3} | engine.model_dump(mode="json", include={"kind", "model", "base_url", "threads"})
+    # 4: servers are asked through small pools (``http.Clients``); beyond 64 requests the older client was the limit.
+    method = 3 if engine.kind == "embedded" else 4
+    decides = {"method": method} | engine.model_dump(mode="json", include={"kind", "model", "base_url", "threads"})
     decides["base_url"] = next(iter(engine.urls), None)
     if engine.kind == "server":
         decides |= {"command": engine.command, "gpus": engine.num_gpus}
