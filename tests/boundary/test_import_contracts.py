@@ -37,8 +37,8 @@ CONTRACTS: dict[str, dict[str, Any]] = {
 LAYERS = [[room.strip() for room in layer.split("|")] for layer in CONTRACTS["rooms of hc_ray"]["layers"]]
 """The rooms from top to bottom; those of one layer know nothing of each other."""
 ROOMS = [room for layer in LAYERS for room in layer]
-PUBLIC = ("api", "harbor")
-"""Rooms that are modules: what users import."""
+PUBLIC = ("__main__", "api", "harbor")
+"""Rooms that are modules: what users start or import."""
 WALLS = ("sandboxes", "engines", "stores")
 OWNERS = {name.partition(" ")[0]: [line.partition(" -> ")[0] for line in contract["ignore_imports"]]
           for name, contract in CONTRACTS.items() if name.endswith(" has one owner")}  # fmt: skip

@@ -121,7 +121,7 @@ async def test_a_long_output_shows_whole_lines_of_its_head_and_tail_and_names_a_
 
 async def test_files_are_written_where_the_session_is_and_stay_as_they_may_be_run(terminal):
     await sh(terminal, "mkdir sub; cd sub; printf '#!/bin/sh\\necho 1\\n' > tool; printf x > plain; chmod 755 tool")
-    assert (await write(terminal, "tool", "echo 2\n")).says == "wrote tool: 1 lines"
+    assert (await write(terminal, "tool", "echo 2\n")).says == "wrote /app/sub/tool: 1 lines"
     for path, text in (("new/a.txt", "a\n"), ("../up", "u\n"), ("/tmp/far", ""), ("~/home", "h\n"), ("run.sh", "ls\n")):
         assert not (await write(terminal, path, text)).failed
     seen = await inside(
@@ -138,9 +138,9 @@ async def test_an_edit_replaces_a_passage_that_occurs_once_and_changes_nothing_o
         "error: passage 2 occurs 2 times in /app/s/f, not once; nothing was changed"
     )
     assert "occurs 0 times" in (await edit(terminal, "f", hunk("three\n", "3\n"))).says
-    assert (await edit(terminal, "f", hunk("one\ntwo\n", "1\n"), hunk("last\n", "end\n"))).says == "edited f"
+    assert (await edit(terminal, "f", hunk("one\ntwo\n", "1\n"), hunk("last\n", "end\n"))).says == "edited /app/s/f"
     assert await inside(terminal.sandbox, "cat /app/s/f; [ -x /app/s/f ] && echo +") == "1\ntwo\nend+\n"
-    assert (await edit(terminal, "f", hunk("tw\n", "TW\n"))).says == "edited f", "a part of a line"
+    assert (await edit(terminal, "f", hunk("tw\n", "TW\n"))).says == "edited /app/s/f", "a part of a line"
     assert await inside(terminal.sandbox, "cat /app/s/f") == "1\nTWo\nend"
     assert (await edit(terminal, "absent", hunk("a\n", "b\n"))).says == "error: /app/s/absent is not a file"
     assert "not UTF-8" in (await edit(terminal, "odd", hunk("a\n", "b\n"))).says
@@ -153,7 +153,7 @@ async def test_what_a_session_keeps_is_nothing_that_it_made(terminal):
 
 async def test_an_edit_keeps_line_ends_that_no_output_shows_and_tells_the_nearest_lines(terminal):
     await sh(terminal, "mkdir w; cd w; printf 'first = 1\\r\\nsecond = 2\\r\\n' > f")
-    assert (await edit(terminal, "f", hunk("first = 1\n", "first = 3\n"))).says == "edited f"
+    assert (await edit(terminal, "f", hunk("first = 1\n", "first = 3\n"))).says == "edited /app/w/f"
     assert await inside(terminal.sandbox, "od -An -c /app/w/f | tr -d ' \\n'") == "first=3\\r\\nsecond=2\\r\\n"
     told = (await edit(terminal, "f", hunk("second = 9\n", "second = 4\n"))).says
     assert "occurs 0 times" in told and told.endswith("The nearest lines of the file are:\nsecond = 2")
