@@ -29,7 +29,7 @@ class Forked(NamedTuple):
 
 
 class Station(NamedTuple):
-    """What trials know of a process that has sandboxes."""
+    """What trials know of a node that has sandboxes."""
 
     actor: Any
     slots: int = 1
@@ -40,11 +40,11 @@ class Station(NamedTuple):
 
 
 class RemotePlace:
-    """``ports.MakesSandboxes`` over ``Sandboxes`` actors: a sandbox goes to the one with the fewest for its slots, of
-    several such to the one that has had the fewest so far."""
+    """``ports.MakesSandboxes`` over ``Sandboxes`` actors: a sandbox goes to the node with the fewest for its slots,
+    of several such to the one that has had the fewest so far."""
 
     def __init__(self, stations: Mapping[str, Station], name: str = "") -> None:
-        """``stations`` by place (``Post.place``); handles of sandboxes begin with ``name``."""
+        """``stations`` by node; handles of sandboxes begin with ``name``."""
         self._stations = dict(stations)
         self._load: Counter[Any] = Counter()
         """Sandboxes by the actor that has them."""
@@ -66,7 +66,7 @@ class RemotePlace:
         try:
             return await self._during(call)
         except HcRayError as fault:
-            fault.where = fault.where or f"{SANDBOX}@{self._at(actor)}"
+            fault.where = fault.where or f"{SANDBOX}@{self._node(actor)}"
             raise
 
     async def _during(self, call: Awaitable[T]) -> T:
@@ -129,19 +129,19 @@ class RemotePlace:
             with contextlib.suppress(ActorError):  # it is dead, and its sandboxes with it
                 await station.actor.close_all()
 
-    def _at(self, actor: Any) -> str:
+    def _node(self, actor: Any) -> str:
         """Where an actor stands; empty for one that was replaced."""
-        return next((place for place, one in self._stations.items() if one.actor == actor), "")
+        return next((node for node, one in self._stations.items() if one.actor == actor), "")
 
     def node(self, actor: Any) -> str:
-        """An actor's node. Raises ``SandboxError`` for one that was replaced: its sandboxes are gone."""
-        if place := self._at(actor):
-            return place.partition("#")[0]
+        """The same. Raises ``SandboxError`` for one that was replaced: its sandboxes are gone."""
+        if node := self._node(actor):
+            return node
         raise SandboxError("the process that owned the sandbox died")
 
     def count(self, actor: Any, change: int) -> None:
         """A sandbox more or fewer on an actor; those of one that was replaced count no more."""
-        if self._at(actor):
+        if self._node(actor):
             self._load[actor] += change
 
 

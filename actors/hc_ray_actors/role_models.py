@@ -162,7 +162,9 @@ def _told(engine: EngineConfig, seen: Capabilities | None) -> list[str]:
         shown = ", ".join(seen.models[:4]) + (", ..." if len(seen.models) > 4 else "")
         told.append(f"{engine.label}: the server answers to this name, but lists only {shown}")
     if SCHEMA_FIELD in seen.refused:
-        told = [f"{engine.label} takes no JSON schema with a request; the prompts alone say what form an answer has"]
+        told.append(
+            f"{engine.label} takes no JSON schema with a request; the prompts alone say what form an answer has"
+        )
     refused = [name for name in seen.refused if name != SCHEMA_FIELD]
     if "repetition_penalty" not in refused or "repeat_penalty" not in refused:
         refused = [name for name in refused if name not in ("repetition_penalty", "repeat_penalty")]

@@ -7,12 +7,6 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 
-def shares(slots: int, most: int) -> list[int]:
-    """Slots split as evenly as they go among as few processes as have at most ``most`` each; one for none."""
-    count = max(1, -(-slots // most))
-    return [slots // count + (number < slots % count) for number in range(count)]
-
-
 class SlotSeconds(NamedTuple):
     """What became of slots since the last account."""
 

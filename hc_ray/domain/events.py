@@ -127,19 +127,18 @@ class PostState(_Event):
     """The host's name."""
     state: Literal["starting", "ready", "resting", "spent", "gone"]
     number: int = 0
-    """Among those that are alike, from 0: of an engine's replicas, of a node's processes of sandboxes."""
+    """Of an engine's replicas, from 0."""
     slots: int = 0
     why: str = ""
 
 
 class SlotUse(_Event):
-    """What became of the slots of one process on a node during the last ``seconds``."""
+    """What became of a node's slots during the last ``seconds``."""
 
     type: Literal["slot_use"] = "slot_use"
     kind: str
     """``sandbox_slot`` or ``verifier_slot``."""
     node: str
-    number: int = 0
     seconds: float
     busy: float
     """Seconds of slots in use."""

@@ -57,8 +57,8 @@ def keep_speed(engine: EngineConfig, speed: Speed) -> None:
 def _key(engine: EngineConfig) -> str:
     """Of what decides the speed, apart from the number of parallel requests; and of how it is served and measured, so
     that what an older version did otherwise is measured again."""
-    # 4: servers are asked through small pools (``http.Clients``); beyond 64 requests the older client was the limit.
-    method = 3 if engine.kind == "embedded" else 4
+    # 4: asked through small pools (``http.Clients``); beyond 64 requests at once the older client was the limit.
+    method = 4 if engine.kind in ("openai", "server") else 3
     decides = {"method": method} | engine.model_dump(mode="json", include={"kind", "model", "base_url", "threads"})
     decides["base_url"] = next(iter(engine.urls), None)
     if engine.kind == "server":

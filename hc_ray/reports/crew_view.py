@@ -25,7 +25,7 @@ class CrewView:
 
     def __init__(self) -> None:
         self._posts: dict[tuple[str, str, int], PostState] = {}
-        self._slots: dict[tuple[str, str, int], SlotUse] = {}
+        self._slots: dict[tuple[str, str], SlotUse] = {}
         self._engines: dict[str, EngineUse] = {}
 
     def take(self, event: Event) -> None:
@@ -33,7 +33,7 @@ class CrewView:
             where = event.node if event.kind in SLOTS else ""  # an engine's replica may move to another node
             self._posts[event.kind, where, event.number] = event
         elif isinstance(event, SlotUse):
-            self._slots[event.kind, event.node, event.number] = event
+            self._slots[event.kind, event.node] = event
         elif isinstance(event, EngineUse):
             self._engines[event.engine] = event
 
@@ -57,14 +57,13 @@ class CrewView:
         )  # fmt: skip
 
     def _busy(self, kind: str, node: str) -> str:
-        ready = {at: post for at, post in self._posts.items() if at[:2] == (kind, node) and post.state == "ready"}
-        if not ready:
+        post = self._posts.get((kind, node, 0))
+        if post is None or post.state != "ready":
             return ""
-        uses = [use for at in ready if (use := self._slots.get(at)) and use.seconds]
-        busy = f"{sum(use.busy / use.seconds for use in uses):.1f}" if uses else "?"
-        waiting = sum(use.queued / use.seconds for use in uses)
-        queued = f", {waiting:.1f} queued" if waiting >= 0.05 else ""
-        return f"{busy} of {sum(post.slots for post in ready.values())}{queued}"
+        use = self._slots.get((kind, node))
+        busy = "?" if use is None or not use.seconds else f"{use.busy / use.seconds:.1f}"
+        queued = f", {use.queued / use.seconds:.1f} queued" if use and use.seconds and use.queued > 0.05 else ""
+        return f"{busy} of {post.slots}{queued}"
 
     @property
     def engines(self) -> list[str]:

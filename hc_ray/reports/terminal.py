@@ -134,8 +134,6 @@ class Progress:
         with self._lock:
             shown = self.state.task_of(event.trial)
             self.state.take(event)
-            if self._live is None and self.state.now() - self._spoke >= QUIET:
-                self._line(f"         {self._standing()}", "dim")
             if isinstance(event, TrialComplete):
                 word = VERDICTS[event.passed]
                 self._line(self._finished(event, shown, word), STYLES[word])
@@ -145,6 +143,8 @@ class Progress:
                 )
             elif self._verbose and event.type == "action":
                 self._line(f"       {shown}: {event.name} {_brief(event.detail)}".rstrip(), "dim")
+            elif self._live is None and self.state.running and self.state.now() - self._spoke >= QUIET:
+                self._line(f"         {self._standing()}", "dim")
 
     def starting(self) -> None:
         """Say that engines and sandboxes start, where no panel does."""

@@ -130,10 +130,8 @@ class FileSuiteWriter(Writer):
         if reading.verdict == "right" and quoted:
             self._reasons[test.id] = "admitted: a second reading supports it"
             return test.model_copy(update={"confidence": _SUPPORTED})
-        why = (
-            f"says {reading.reason[:80]}"
-            if reading.verdict == "broken"
-            else f"finds no sentence for it ({reading.verdict})"
-        )
+        why = f"finds no sentence for it ({reading.verdict})"
+        if reading.verdict == "broken":
+            why = f"says that it is broken ({(reading.reason or reading.quote)[:80]})"
         self._reasons[test.id] = f"weighs less: a second reading {why}"
         return test.model_copy(update={"weight": round(test.weight * _UNSUPPORTED, 4)})

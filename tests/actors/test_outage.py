@@ -6,6 +6,8 @@ import pytest
 
 from hc_ray.domain.config import RetryConfig
 from hc_ray.domain.errors import EngineError, SandboxError
+from hc_ray.machine import sealed_guard
+from hc_ray_actors.cluster import SANDBOX, VERIFIER, Member
 from hc_ray_actors.driver.crew.crew import Crew
 from hc_ray_actors.driver.crew.roster import Broken
 from tests.fakes.crew import Stage, attempts_of, plan_of, results_of, run
@@ -105,6 +107,20 @@ async def test_who_asks_while_a_mend_is_under_way_gets_a_look_that_began_after_i
     await crew.mend()
     await asyncio.gather(*asking)
     assert stage.made.count("Engine") == 2
+
+
+async def test_a_process_of_sandboxes_that_takes_anothers_place_is_told_the_clusters_addresses(tmp_path, monkeypatch):
+    monkeypatch.setattr(sealed_guard, "install", lambda root: None)  # nothing takes a guard away again
+    stage, slots = Stage(), {SANDBOX: 2.0, VERIFIER: 2.0}
+    stage.where, stage.nodes = "a cluster", ["a", "b"]
+    stage.members = lambda: [Member(id=node, name=node, address=f"ip-{node}", slots=slots) for node in stage.nodes]
+    crew = await _opened(tmp_path, stage)
+    stage.calls.clear()
+    stage.die("Sandboxes")
+    await crew.mend()
+    told = [name for method, name in stage.calls if method == "keep_from"]
+    await crew.close_trials()
+    assert told == ["ip-a ip-b"] and stage.made.count("Sandboxes") == 3
 
 
 async def test_all_who_wait_for_a_mend_that_does_not_help_are_told_and_so_is_who_comes_later(tmp_path):

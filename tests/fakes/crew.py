@@ -119,6 +119,9 @@ class _Actor(Addressee):
     async def missing(self, digests: Any) -> list[str]:
         return []
 
+    async def keep_from(self, away: Any) -> None:
+        await self.play("keep_from", " ".join(away), None)
+
     async def report(self) -> NodeReport:
         return report()
 

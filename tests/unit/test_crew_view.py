@@ -5,8 +5,6 @@ import io
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.console import Console
 
 from hc_ray.domain.events import EngineUse, PostState, SlotUse
@@ -14,7 +12,7 @@ from hc_ray.reports.crew_view import CrewView
 from hc_ray.reports.status import status_of
 from hc_ray.reports.terminal import Progress
 from hc_ray.stores.sweep_directory import SweepStore
-from hc_ray_actors.slots import Slots, shares
+from hc_ray_actors.slots import Slots
 
 SANDBOX, VERIFIER = "sandbox_slot", "verifier_slot"
 EVENTS = [
@@ -43,9 +41,6 @@ def test_a_node_is_shown_with_its_slots_its_engines_and_what_is_wrong_with_it():
     a, b = seen().nodes
     assert (a.sandboxes, a.gradings, a.engines, a.note) == ("7.5 of 8, 2.5 queued", "0.5 of 2", "2 × llama", "")
     assert (b.sandboxes, b.engines, b.note) == ("", "", "sandboxes resting: no answer from the Docker daemon")
-    several = [*EVENTS, PostState(kind=SANDBOX, node="a", number=1, state="ready", slots=7),
-               SlotUse(kind=SANDBOX, node="a", number=1, seconds=10, busy=5, queued=0)]  # fmt: skip
-    assert seen(several).nodes[0].sandboxes == "8.0 of 15, 2.5 queued"
     assert seen().engines == ["llama: 15.0 of 16 slots busy, 3.0 queued, 64 answer tokens/s"]
 
 
@@ -107,10 +102,3 @@ async def test_who_gives_up_waiting_for_a_slot_leaves_it_to_others():
             await waits
     async with slots.one():
         pass
-
-
-@given(slots=st.integers(0, 300), most=st.integers(1, 20))
-def test_slots_are_split_evenly_among_as_few_processes_as_can_serve_them(slots, most):
-    found = shares(slots, most)
-    assert sum(found) == slots and max(found) <= most and max(found) - min(found) <= 1
-    assert len(found) == 1 or (len(found) - 1) * most < slots

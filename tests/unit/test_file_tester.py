@@ -10,6 +10,7 @@ from hc_ray.selftests import file_tester, gate
 from hc_ray.selftests.file_tester import fault_of, quoted_in, read, read_readings, sources
 from hc_ray.selftests.trivial_states import CONSTANT, EMPTY, PARROT, named_paths, trivial_states
 from hc_ray.spec.spec import NamedFile, Spec
+from tests.fakes import unsteady_model
 
 INSTRUCTION = "Write the sum to `/app/sum.txt`.\n\nAn empty file gives 0.\n"
 SPEC = Spec(
@@ -104,19 +105,27 @@ def test_the_tests_and_their_comments_reach_the_suite_and_stand_in_one_file_for_
 def test_readings_are_read_line_by_line_and_quote_the_task_even_with_a_bar():
     said = (
         'test_sum: right | "Write the sum" | fine\n- `test_empty`: WRONG | "An empty file  gives `0`." | says 1\n'
-        "noise\ntest_x: unsupported"
+        "noise\ntest_x: unsupported\ntest_y: broken | | it calls what is not there"
     )
     found = read_readings(Completion(text=said))
     assert {name: one.verdict for name, one in found.items()} == {
-        "test_sum": "right", "test_empty": "wrong", "test_x": "unsupported"
+        "test_sum": "right", "test_empty": "wrong", "test_x": "unsupported", "test_y": "broken"
     }  # fmt: skip
     assert quoted_in(found["test_empty"].quote, INSTRUCTION)
+    assert found["test_y"].reason == "it calls what is not there"
     assert not quoted_in("A full file gives 1.", INSTRUCTION) and not quoted_in("sum", INSTRUCTION)
     said = 'test_a: wrong | "a | b" | no reason\ntest_b: wrong | "a | b"\ntest_c: right | no marks | so'
     found = read_readings(Completion(text=said))
     assert [(one.quote, one.reason) for one in found.values()] == [
         ("a | b", "no reason"), ("a | b", ""), ("no marks", "so")
     ]  # fmt: skip
+
+
+def test_a_played_model_s_second_reading_is_asked_for_in_words_that_it_knows():
+    tests = written(ANSWER).tests
+    prompt = file_tester.ask_reading(SPEC, "", "", tests, max_tokens=100, temperature=0.0, seed=0)
+    said = unsteady_model.answer({"messages": [one.model_dump() for one in prompt.messages], "seed": 0})
+    assert set(read_readings(Completion(text=said))) == {"test_small", "test_file"}
 
 
 def test_what_stands_beside_a_heading_counts_as_one_of_its_items():

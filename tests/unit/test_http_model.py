@@ -305,17 +305,32 @@ def test_no_slot_is_named_where_others_ask_too_nor_while_more_is_in_hand_than_th
 
 
 async def test_as_many_requests_as_allowed_are_under_way_at_once_and_no_pool_holds_more_than_a_few_of_them():
-    together, most = threading.Barrier(12), []
+    together, pools, most = threading.Barrier(12), [], []
 
     def answer(body):
         together.wait(timeout=30)  # broken, and the request refused, unless all of them are there
+        most.append(max(pools[0]._busy))
         return "x"
 
     async with speaking(answer, client={"parallel": 12}) as (_, model):
-        clients = model._lane().client
-        asked = [asyncio.ensure_future(model.complete(TEXT)) for _ in range(12)]
-        while not all(one.done() for one in asked):
-            most.append(max(clients._busy))
-            await asyncio.sleep(0.01)
-        assert [one.result().text for one in asked] == ["x"] * 12 and not any(clients._busy)
+        pools.append(model._lane().client)
+        answers = await asyncio.gather(*(model.complete(TEXT) for _ in range(12)))
+        assert [one.text for one in answers] == ["x"] * 12 and not any(pools[0]._busy)
     assert 0 < max(most) <= POOL
+
+
+async def test_a_request_that_needs_no_slot_finds_a_free_connection_beside_long_answers():
+    long = threading.Event()
+
+    def answer(body):
+        long.wait(timeout=30)
+        return "x"
+
+    async with speaking(answer, client={"parallel": 12}) as (server, model):
+        asked = [asyncio.ensure_future(model.complete(TEXT)) for _ in range(12)]
+        while server.most_at_once < 12:
+            await asyncio.sleep(0.01)
+        counts = await asyncio.gather(*(model.count_tokens("one two three") for _ in range(9)))
+        assert counts == [3] * 9 and not any(one.done() for one in asked)
+        long.set()
+        await asyncio.gather(*asked)

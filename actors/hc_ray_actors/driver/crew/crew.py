@@ -26,16 +26,12 @@ from hc_ray_actors.driver.plan import Plan
 from hc_ray_actors.node_probe import NodeReport, differs
 from hc_ray_actors.remote_place import given_by
 from hc_ray_actors.sandboxes import Sandboxes
-from hc_ray_actors.slots import shares
 from hc_ray_actors.verifiers import Verifiers
 
 WATCH_SECONDS = 1.0
 """Between two looks at who belongs to the cluster."""
 ACCOUNT_SECONDS = 10.0
 """Between two accounts of the nodes' slots."""
-SLOTS_A_PROCESS = 5
-"""Slots of sandboxes that one process serves at most: it runs one thread of Python at a time. One for all 15 slots of
-16 cores was the limit beside a GPU (docs/results.md)."""
 TAKEN = "every"
 """How a fault begins that only says whose the slots are."""
 
@@ -152,8 +148,7 @@ class Crew:
                     used = await post.actor.use()
             except Exception:  # it is dead or away, and a trial will find out
                 return
-            node = self._roster.name(post.node)
-            self._emit(SlotUse(kind=post.kind, node=node, number=post.number, **used._asdict()))
+            self._emit(SlotUse(kind=post.kind, node=self._roster.name(post.node), **used._asdict()))
 
         while True:
             await asyncio.sleep(ACCOUNT_SECONDS)
@@ -182,10 +177,9 @@ class Crew:
         self._members[member.id] = member
         self._roster.names[member.id] = member.name
         posts = [
-            self._roster.add(kind, what, self._maker(kind, member, units), self._begin, node=member.id, number=number)
+            self._roster.add(kind, what, self._maker(kind, member), self._begin, node=member.id)
             for kind, what in ((SANDBOX, "the sandboxes' process"), (VERIFIER, "the verifier's process"))
             if member.slots.get(kind)
-            for number, units in enumerate(self._shares(kind, member))
         ]
         faults = await asyncio.gather(*(post.open() for post in posts), return_exceptions=True)
         for fault in faults:
@@ -193,7 +187,7 @@ class Crew:
                 raise fault
         self._images.joined(member.id)
         if not self._near:
-            away = sorted(other.address for other in self._members.values())
+            away = self._addresses()
             makers = self._roster.ready(SANDBOX, VERIFIER)
             await asyncio.gather(*(post.actor.keep_from(away) for post in makers), return_exceptions=True)
 
@@ -210,24 +204,14 @@ class Crew:
         """The actor of each node that works, of the last of these kinds that it has."""
         return {post.node: post.actor for kind in kinds for post in self._roster.ready(kind) if post.node}
 
-    def _free(self, kind: str, member: Member) -> int:
-        """Slots of a node that this sweep wants and may have."""
-        wanted = (self._plan.config.sandbox_slots if kind == SANDBOX else None) or member.slots[kind]
-        return int(min(wanted, self._cluster.free(kind).get(member.id, 0)))
-
-    def _shares(self, kind: str, member: Member) -> list[int]:
-        """The slots of each process that a node gets for a kind of work; 0: those that are free when it starts."""
-        if kind == VERIFIER or self._cluster.where == "in-process":
-            return [0]
-        return shares(self._free(kind, member), SLOTS_A_PROCESS)
-
-    def _maker(self, kind: str, member: Member, units: int) -> Make:
+    def _maker(self, kind: str, member: Member) -> Make:
         plan, config, cluster = self._plan, self._plan.config, self._cluster
         roots = (plan.public_root, plan.sealed_root) if self._near else (None, None)
 
         def make(post: Post) -> Any:
+            wanted = (config.sandbox_slots if kind == SANDBOX else None) or member.slots[kind]
             # One that takes another's place has its slots, as soon as Ray has seen that one's end.
-            post.units = post.units or units or self._free(kind, member)
+            post.units = post.units or int(min(wanted, cluster.free(kind).get(member.id, 0)))
             if not post.units:
                 held = "; ".join(cluster.holders())
                 raise InfrastructureError(f"{TAKEN} {kind} is taken{f' by {held}' if held else ''}")
@@ -250,6 +234,12 @@ class Crew:
         self.runners.add(seen.runner)
         deliver = self._deliveries.to_sandboxes if post.kind == SANDBOX else self._deliveries.to_verifiers
         await deliver(post.actor)
+        if not self._near:
+            await post.actor.keep_from(self._addresses())
+
+    def _addresses(self) -> list[str]:
+        """The cluster's, which no sandbox that has a network may reach."""
+        return sorted(member.address for member in self._members.values())
 
     async def mend(self, fault: Fault | None = None) -> None:
         """See to what failed: the post that the fault names, else all. Raises ``Broken`` as ``mended`` does."""

@@ -77,14 +77,9 @@ class Post:
         self._pause = POLL_SECONDS
 
     @property
-    def place(self) -> str:
-        """Its node; of several that are alike there, each with its number."""
-        return f"{self.node}#{self.number}" if self.number else str(self.node)
-
-    @property
     def name(self) -> str:
         """How a fault names it (``HcRayError.where``)."""
-        return f"{self.kind}@{self.place}"
+        return f"{self.kind}@{self.node}"
 
     async def open(self) -> None:
         """Put the first actor there. Raises what hindered it; an infrastructure's fault lets the post rest besides."""

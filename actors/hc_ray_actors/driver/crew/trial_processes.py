@@ -79,7 +79,7 @@ class TrialProcesses:
     def _stations(self) -> dict[str, Station]:
         sound = self._roster.sound(SANDBOX)
         return {
-            post.place: Station(post.actor, post.units, self._images.lacking(post.node), post not in sound)
+            str(post.node): Station(post.actor, post.units, self._images.lacking(post.node), post not in sound)
             for post in self._roster.ready(SANDBOX)
         }
 
