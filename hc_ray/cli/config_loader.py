@@ -217,9 +217,7 @@ def _words(problem: Mapping[str, Any]) -> str:
         ]
         near = difflib.get_close_matches(str(value), names, 1)
         hint = f" (did you mean {near[0]}?)" if near else ""
-        # A function that wraps the names (``WrapValidator``) also takes one of the user's own.
-        own = ", or your own MODULE:NAME" if (loc and loc[0] == "agents") or loc[-1:] == ("selector",) else ""
-        return f"{dotted(loc)}: {got} is not allowed{hint}; allowed: {', '.join(names)}{own}"
+        return f"{dotted(loc)}: {got} is not allowed{hint}; allowed: {', '.join(names)}"
     wanted = {"model_type": "it should be a mapping of fields", "tuple_type": "it should be a list"}
     message = wanted.get(problem["type"]) or str(problem["msg"]).replace("Input should", "it should")
     return f"{dotted(loc)}: {got} is not allowed: {message}"

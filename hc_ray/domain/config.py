@@ -1,6 +1,5 @@
 """Every setting of hc-ray, with its default and its description: one YAML file is one ``SweepConfig``."""
 
-import re
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -8,7 +7,6 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationInfo,
-    ValidatorFunctionWrapHandler,
     WrapValidator,
     field_validator,
     model_validator,
@@ -17,20 +15,13 @@ from pydantic import (
 from hc_ray.domain.credentials import url_fault
 from hc_ray.domain.engine_config import EngineConfig as EngineConfig
 from hc_ray.domain.engine_config import Sampling as Sampling
+from hc_ray.domain.own_name import OWN as OWN
+from hc_ray.domain.own_name import or_own
 from hc_ray.domain.value import DescribedValue, Value, digest_of
 from hc_ray.domain.variants import named_configs, value_lists
 
-OWN = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<attribute>[A-Za-z_]\w*)(?:@(?P<digest>[0-9a-f]{12}))?")
-"""What a user's own agent or selector is named by, such as ``my_agents:Mine``; the plan of a sweep adds the digest of
-its source (``machine.own_code``)."""
-
-
-def _or_own(name: Any, known: ValidatorFunctionWrapHandler) -> Any:
-    return name if isinstance(name, str) and OWN.fullmatch(name) else known(name)
-
-
-AgentName = Annotated[Literal["raw", "best_of_n", "hc", "oracle", "nop"], WrapValidator(_or_own)]
-SelectorName = Annotated[Literal["max_pass", "codet", "mbr", "posterior"], WrapValidator(_or_own)]
+AgentName = Annotated[Literal["raw", "best_of_n", "hc", "oracle", "nop"], WrapValidator(or_own)]
+SelectorName = Annotated[Literal["max_pass", "codet", "mbr", "posterior"], WrapValidator(or_own)]
 SELECTORS: tuple[SelectorName, ...] = ("max_pass", "codet", "mbr", "posterior")
 RoleName = Literal["tester", "tester_2", "tester_3", "tester_4", "decomposer", "solver", "meta"]
 TESTERS: tuple[RoleName, ...] = ("tester", "tester_2", "tester_3", "tester_4")

@@ -39,6 +39,7 @@ def test_help_loads_nothing_heavy():
     (["sweep", "--frobnicate"], "--frobnicate"),
     (["sweep", "nowhere.yaml"], "nowhere.yaml: no such config file"),
     (["sweep", "-a", "hcc"], "--agent: agents.0: 'hcc' is not allowed (did you mean hc?)"),
+    (["sweep", "-a", "mine"], "allowed: raw, best_of_n, hc, oracle, nop, your own MODULE:NAME"),
     (["sweep", "--sandbox", "doker"], "did you mean docker?"),
     (["sweep", "-k", "0"], "--seeds: seeds: 0 is not allowed: it should be greater than or equal to 1"),
     (["sweep", "-k", "many"], "'--seeds'"),

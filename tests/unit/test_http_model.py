@@ -326,9 +326,9 @@ async def test_a_request_that_needs_no_slot_finds_a_free_connection_beside_long_
         long.wait(timeout=30)
         return "x"
 
-    async with speaking(answer, client={"parallel": 12}) as (server, model):
-        asked = [asyncio.ensure_future(model.complete(TEXT)) for _ in range(12)]
-        while server.most_at_once < 12:
+    async with speaking(answer, client={"parallel": 16}) as (server, model):
+        asked = [asyncio.ensure_future(model.complete(TEXT)) for _ in range(16)]
+        while server.most_at_once < 16:
             await asyncio.sleep(0.01)
         counts = await asyncio.gather(*(model.count_tokens("one two three") for _ in range(9)))
         assert counts == [3] * 9 and not any(one.done() for one in asked)
