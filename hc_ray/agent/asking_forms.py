@@ -2,9 +2,7 @@
 its server takes."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
 import yaml
 from pydantic import TypeAdapter
@@ -21,7 +19,6 @@ from hc_ray.domain.task import Environment, Task
 from hc_ray.domain.value import Value, digest_of
 from hc_ray.machine.paths import configs_dir
 from hc_ray.spec.reading import read_spec
-from hc_ray.spec.spec import Spec
 from hc_ray.statistics.estimators import Paired, paired
 
 _ONE = "Only your next answer counts: do all of the task in it. Submit only where the task says so."
@@ -39,14 +36,6 @@ class Situation(Value):
     shows: str = ""
     seconds: float = 0.0
     submits: bool = False
-
-
-class Question(NamedTuple):
-    """What is asked, and what judges the answer: whether it could be read, and whether what it asked for was right."""
-
-    form: str
-    prompt: Prompt
-    judge: Callable[[Completion], Awaitable[tuple[bool, bool]]]
 
 
 class FormFigure(Value):
@@ -89,14 +78,17 @@ def load_forms() -> tuple[Situation, ...]:
 
 async def measure(
     model: Model,
-    forms: Sequence[str],
+    forms: Sequence[ActionForm],
     items: Sequence[Situation],
     place: MakesSandboxes,
-    questions: Callable[[Situation, Task, Spec, SandboxForks], Sequence[Question]],
+    config: SolverConfig,
+    room: int,
     tell: Callable[[str], None] = lambda line: None,
 ) -> tuple[FormFigure, ...]:
-    """Ask ``questions`` of every situation, those of one at once; ``tell`` hears what came of each situation. Raises
-    ``EngineError`` and ``SandboxError``."""
+    """Ask of every situation in every form at each of the search's temperatures, of one situation at once; what an
+    answer asks for is performed in a fork. ``room``: tokens of an answer at most; ``tell`` hears what came of each
+    situation. Raises ``EngineError`` and ``SandboxError``."""
+    tokens = min(config.max_answer_tokens, room)
     figures = {form: FormFigure(form=form) for form in forms}
     for item in items:
         task = Task(name="forms", digest=digest_of(item), instruction=item.instruction, environment=Environment())
@@ -105,10 +97,13 @@ async def measure(
             if item.files:
                 await (await forks.base()).put({path: text.encode() for path, text in item.files.items()})
             spec = await environment_probe.look_around(read_spec(item.instruction, Environment()), forks)
-            asked = questions(item, task, spec, forks)
-            answers = await asyncio.gather(*(model.complete(one.prompt) for one in asked))
-            for one, answer in zip(asked, answers, strict=True):
-                figures[one.form] = figures[one.form].plus(item.name, answer, *await one.judge(answer))
+            told = environment_probe.block(spec, task, Limits(), turns=1, tokens=tokens, answer=tokens)
+            opening = Opening(instruction=item.instruction, environment=told, advice=_ONE)
+            asked = [(form, one) for form in forms for one in _prompts(opening, form, config.temperatures, tokens)]
+            answers = await asyncio.gather(*(model.complete(prompt) for _, prompt in asked))
+            for (form, prompt), answer in zip(asked, answers, strict=True):
+                came = await _acted(item, forks, f"{form}{prompt.seed}", answer)
+                figures[form] = figures[form].plus(item.name, answer, *came)
         finally:
             await forks.close()
         shares = {form: sum(one.shares[item.name]) / len(one.shares[item.name]) for form, one in figures.items()}
@@ -116,33 +111,19 @@ async def measure(
     return tuple(figures.values())
 
 
-def action_questions(
-    forms: Sequence[ActionForm], config: SolverConfig, room: int
-) -> Callable[[Situation, Task, Spec, SandboxForks], Sequence[Question]]:
-    """Every form at each of the search's temperatures; what an answer asks for is performed in a fork. ``room``: tokens
-    of an answer at most."""
-    tokens = min(config.max_answer_tokens, room)
-
-    def questions(item: Situation, task: Task, spec: Spec, forks: SandboxForks) -> list[Question]:
-        told = environment_probe.block(spec, task, Limits(), turns=1, tokens=tokens, answer=tokens)
-        opening = Opening(instruction=item.instruction, environment=told, advice=_ONE)
-        found = []
-        for form in forms:
-            system, user = opening.messages(form)
-            messages = (Message(role="system", content=system), Message(role="user", content=user))
-            for seed, temperature in enumerate(config.temperatures):
-                prompt = Prompt(
-                    role="solver", purpose="calibration", messages=messages, max_tokens=tokens, seed=seed,
-                    temperature=temperature, tools=functions() if form == "calls" else (),
-                )  # fmt: skip
-                found.append(Question(form, prompt, partial(_acted, item, forks, f"{form}{seed}")))
-        return found
-
-    return questions
+def _prompts(opening: Opening, form: ActionForm, temperatures: Sequence[float], tokens: int) -> list[Prompt]:
+    system, user = opening.messages(form)
+    messages = (Message(role="system", content=system), Message(role="user", content=user))
+    return [
+        Prompt(role="solver", purpose="calibration", messages=messages, max_tokens=tokens, seed=seed,
+               temperature=temperature, tools=functions() if form == "calls" else ())
+        for seed, temperature in enumerate(temperatures)
+    ]  # fmt: skip
 
 
 async def _acted(item: Situation, forks: SandboxForks, name: str, answer: Completion) -> tuple[bool, bool]:
-    """What came of an answer, read as a lineage reads it: of one that was cut nothing runs."""
+    """Whether an answer could be read, as a lineage reads it (of one that was cut nothing runs), and whether what it
+    asked for was right."""
     actions = read_calls(answer.tool_calls) if answer.tool_calls else read_actions(spoken(answer.text))
     if answer.finish_reason == "length" or isinstance(actions, Malformed) or not actions:
         return False, False

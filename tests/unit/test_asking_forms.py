@@ -7,7 +7,7 @@ import yaml
 from typer.testing import CliRunner
 
 from hc_ray.agent.actions import TOOLS, Action
-from hc_ray.agent.asking_forms import FormFigure, action_questions, chosen, load_forms, measure
+from hc_ray.agent.asking_forms import FormFigure, chosen, load_forms, measure
 from hc_ray.cli.app import app
 from hc_ray.domain.config import EngineConfig, SolverConfig
 from hc_ray.domain.errors import ConfigError
@@ -99,7 +99,7 @@ class Plays:
 async def played(model, *names):
     items = [ACTIONS[name] for name in names or ACTIONS]
     forms = ("fenced", "calls")
-    found = await measure(model, forms, items, FolderPlace(quick=True), action_questions(forms, ONCE, 500))
+    found = await measure(model, forms, items, FolderPlace(quick=True), ONCE, 500)
     return {one.form: one for one in found}
 
 

@@ -103,7 +103,7 @@ async def _knee(
 async def _forms(
     model: Model, config: EngineConfig, planned: Profile, seen: Capabilities, tell: Callable[[str], None]
 ) -> _Found:
-    from hc_ray.agent.asking_forms import action_questions, chosen, load_forms, measure
+    from hc_ray.agent.asking_forms import chosen, load_forms, measure
     from hc_ray.agent.loop import ActionForm
 
     if not seen.chat:
@@ -114,7 +114,7 @@ async def _forms(
     tell(f"actions: {len(items)} situations, {samples} answers to each in each form ({', '.join(forms)})")
     place = _place()
     try:
-        figures = await measure(model, forms, items, place, action_questions(forms, solver, room), tell)
+        figures = await measure(model, forms, items, place, solver, room, tell)
     finally:
         await place.close()
     best, difference = chosen(figures, solver.actions)
