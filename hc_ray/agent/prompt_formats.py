@@ -2,9 +2,7 @@
 (a code prefix that the model continues; of data the beginning of a fenced block). Code is never put into JSON. ``read``
 only cuts: what ``ask`` added, and what a text ran on with after its end."""
 
-import ast
 import difflib
-import warnings
 from collections.abc import Mapping
 from functools import cache, partial
 
@@ -15,6 +13,7 @@ from hc_ray.domain.config import Form
 from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Completion, Malformed, Message, Prompt
+from hc_ray.spec.source import parsed
 
 _FENCES: dict[Language, str] = {"python": "python", "shell": "sh", "c": "c", "json": "json", "csv": "", "text": ""}
 _BEGUN = {"shell": "#!/bin/sh\n"}
@@ -169,25 +168,13 @@ def _is_content(bare: str, deliverable: Deliverable) -> bool:
     return text.startswith("#!") or "#include" in text
 
 
-def _parses(text: str) -> bool:
-    """Whether ``text`` is Python."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a stray backslash in a model's string is no news
-        try:
-            ast.parse(text)
-        # SystemError: Python 3.11 says so of a deep text while another thread parses (gh-106905).
-        except (SyntaxError, ValueError, MemoryError, RecursionError, SystemError):
-            return False
-    return True
-
-
 def _trimmed(text: str) -> str:
     """``text`` itself where it parses; else its longest run of whole lines from the start that does; else ``text``."""
-    if _parses(text):
+    if parsed(text):
         return text
     lines = text.split("\n")
     for count in range(len(lines) - 1, max(0, len(lines) - 1 - _TRIED), -1):
         begun = "\n".join(lines[:count]) + "\n"
-        if _parses(begun):
+        if parsed(begun):
             return begun if begun.strip() else text
     return text

@@ -15,6 +15,7 @@ from typing import Any
 from hc_ray.agent.prompt_formats import plan_text
 from hc_ray.agent.skills import Skill
 from hc_ray.domain.value import Value
+from hc_ray.spec.source import parsed
 from hc_ray.tasks.vocabulary import Vocabulary
 
 LEAST_RATE, LEAST_TRIALS, LEAST_TASKS = 0.9, 5, 2
@@ -117,12 +118,8 @@ def common(passed: Sequence[Solved]) -> list[str]:
 
 def _sentences(text: str) -> set[str]:
     """What can be said of a Python file, in general words."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set()
-    found = set()
-    for node in ast.walk(tree):
+    tree, found = parsed(text), set()
+    for node in ast.walk(tree) if tree else ():
         names = [one.name for one in node.names] if isinstance(node, ast.Import) else (
             [node.module or ""] if isinstance(node, ast.ImportFrom) else [])  # fmt: skip
         found |= {f"They import {name}." for name in names if name.split(".")[0] in sys.stdlib_module_names}

@@ -1,7 +1,6 @@
 """From an answer of the model to a candidate; and when two are the same one: by the normal form of their files."""
 
 import ast
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.prompt import Completion, Malformed, Prompt
 from hc_ray.domain.value import Value, digest_of
 from hc_ray.search.schedule import Slot
+from hc_ray.spec.source import parsed
 
 
 class Made(Value):
@@ -57,16 +57,15 @@ def _plain(text: str) -> str:
 
 
 def _python(text: str) -> str | None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            tree = ast.parse(text)
-            for node in ast.walk(tree):
-                if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                    _forget_documentation(node)
-            return ast.dump(tree)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return None
+    if (tree := parsed(text)) is None:
+        return None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            _forget_documentation(node)
+    try:
+        return ast.dump(tree)
+    except RecursionError:
+        return None
 
 
 def _forget_documentation(node: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:

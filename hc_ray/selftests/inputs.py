@@ -10,7 +10,7 @@ from typing import Literal
 
 import yaml
 
-from hc_ray.spec.calls import parsed
+from hc_ray.spec.source import expression
 
 Range = Literal["ordinary", "boundary", "edge"]
 
@@ -53,7 +53,7 @@ def _is_record(sample: str | None) -> bool:
 def fits(call: str, parameters: Sequence[str], samples: Sequence[str]) -> bool:
     """Whether the arguments of a call are of the types that are told; names alone forbid nothing, nor do expressions
     of which nobody knows the type."""
-    tree = parsed(call)
+    tree = expression(call)
     if tree is None or not isinstance(tree.body, ast.Call):
         return False
     for place, argument in enumerate(tree.body.args[: len(parameters)]):
@@ -120,7 +120,7 @@ def calls(name: str, parameters: Sequence[str], samples: Sequence[str], reach: R
             pool = _pools()[kind][reach if i == 0 or turn % 2 else "ordinary"]
             chosen.append(pool[(turn + i) % len(pool)])
         call = f"{name}({', '.join(chosen)})"
-        tree = parsed(call)
+        tree = expression(call)
         if tree is not None and (text := ast.unparse(tree)) not in made:
             made.append(text)
         if len(made) == count:
@@ -135,7 +135,7 @@ def _argument(samples: Sequence[str], place: int) -> str | None:
     """The argument at a place of the first sample that says something by it: what an empty list holds is not said."""
     shown: list[str] = []
     for sample in samples:
-        tree = parsed(sample)
+        tree = expression(sample)
         if tree is not None and isinstance(tree.body, ast.Call) and len(tree.body.args) > place:
             shown.append(ast.unparse(tree.body.args[place]))
     return next((one for one in shown if one not in _EMPTY), shown[0] if shown else None)

@@ -7,6 +7,7 @@ from typing import Literal
 from hc_ray.agent.deliverable import Deliverable
 from hc_ray.domain.suite import Subject
 from hc_ray.domain.value import Value
+from hc_ray.spec.source import parsed
 
 TargetKind = Literal["call", "command", "program", "file"]
 
@@ -59,12 +60,10 @@ def targets_of(deliverable: Deliverable) -> tuple[Target, ...]:
 
 def _parts(parameters: str | None) -> tuple[str, ...]:
     """Each parameter as written; empty where the text is none that Python reads."""
-    try:
-        tree = ast.parse(f"def f({parameters or ''}): pass").body[0]
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
+    tree = parsed(f"def f({parameters or ''}): pass")
+    if tree is None or not isinstance(tree.body[0], ast.FunctionDef):
         return ()
-    assert isinstance(tree, ast.FunctionDef)
-    given = tree.args
+    given = tree.body[0].args
     plain = [*given.posonlyargs, *given.args]
     defaults = [None] * (len(plain) - len(given.defaults)) + list(given.defaults)
     parts = [

@@ -6,6 +6,7 @@ import re
 from typing import Literal
 
 from hc_ray.domain.value import Value
+from hc_ray.spec.source import expression
 
 _ALLOWED = frozenset({
     "list", "range", "set", "frozenset", "tuple", "dict", "float", "int", "str", "bool", "bytes", "len", "abs", "sum",
@@ -116,19 +117,12 @@ def _said(text: str, *, cell: bool = False) -> str | None:
 
 def call_in_normal_form(source: str, name: str) -> str | None:
     """The call as ``ast.unparse`` writes it; None unless it is one call of ``name`` with harmless, closed arguments."""
-    tree = parsed(source)
+    tree = expression(source)
     if tree is None or not isinstance(tree.body, ast.Call) or not isinstance(tree.body.func, ast.Name):
         return None
     if tree.body.func.id != name or not _harmless(tree, name):
         return None
     return ast.unparse(tree)
-
-
-def parsed(source: str) -> ast.Expression | None:
-    try:
-        return ast.parse(source.strip(), mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
 
 
 def _harmless(tree: ast.Expression, name: str) -> bool:
@@ -153,7 +147,7 @@ def _small(side: ast.expr) -> bool:
 
 def arguments(call: str) -> tuple[int, frozenset[str]] | None:
     """How many positional arguments a call gives (−1: a starred one) and which by name."""
-    tree = parsed(call)
+    tree = expression(call)
     if tree is None or not isinstance(tree.body, ast.Call):
         return None
     if any(isinstance(argument, ast.Starred) for argument in tree.body.args):

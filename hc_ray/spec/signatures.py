@@ -1,6 +1,5 @@
 """Functions that an instruction names, and the calls that it shows of them."""
 
-import ast
 import builtins
 import keyword
 import re
@@ -8,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from hc_ray.spec.calls import balanced, call_in_normal_form, find_calls
 from hc_ray.spec.markdown import Block
+from hc_ray.spec.source import parsed
 from hc_ray.spec.spec import Call, Signature
 
 _DEFINITION = re.compile(r"(?<![\w.])def\s+([A-Za-z_]\w*)\s*(?=\()")
@@ -18,7 +18,6 @@ _SHOWN = re.compile(r"^\s*(?:>>>\s*|assert\s+|[-*]\s+|\|\s*)?([A-Za-z_]\w*)\(", 
 """A line of code that begins with a call, as doctests, assertions and lists of examples do."""
 _MOST_NAMES = 32
 """Functions whose calls are looked for: each costs a pass over the text."""
-_PARSE_ERRORS = (SyntaxError, ValueError, TypeError, MemoryError, RecursionError)
 
 
 def read_signatures(text: str, blocks: Sequence[Block]) -> tuple[Signature, ...]:
@@ -106,10 +105,10 @@ def _signature(name: str, text: str, opening: int, *, whole: bool = False) -> Si
     returns = _RETURNS.match(text, end)
     if whole and text[returns.end() if returns else end :].strip(" :"):
         return None
-    if not _parses(f"def f({parameters}): pass") or re.match(r"(?:self|cls)\b", parameters):  # a method
+    if parsed(f"def f({parameters}): pass") is None or re.match(r"(?:self|cls)\b", parameters):  # a method
         return None
     said = returns[1].strip() if returns else None
-    if said is not None and not _parses(f"def f() -> {said}: pass"):
+    if said is not None and parsed(f"def f() -> {said}: pass") is None:
         said = None
     return Signature(name=name, parameters=parameters, returns=said)
 
@@ -122,14 +121,6 @@ def _all_names(parameters: str) -> bool:
 
 def _usable(name: str) -> bool:
     return not keyword.iskeyword(name) and not hasattr(builtins, name) and not name.startswith("__")
-
-
-def _parses(source: str) -> bool:
-    try:
-        ast.parse(source)
-    except _PARSE_ERRORS:
-        return False
-    return True
 
 
 def _called(blocks: Sequence[Block]) -> Iterator[str]:
