@@ -1,8 +1,7 @@
-"""What a search does next: a pure function of what is known at a barrier. The whole table is ``RULES``; the first rule
-that holds decides. The journal keeps every state beside its decision, so that decisions can be replayed."""
+"""What a search does next: a pure function of what is known at a barrier, ``decide``; the first rule that holds decides.
+The journal keeps every state beside its decision, so that decisions can be replayed."""
 
-from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from hc_ray.domain.value import Value
 
@@ -57,20 +56,14 @@ class Decision(Value):
 
     action: ActionName
     rule: str
-    """The rule of the table that held."""
+    """The rule that held."""
     samples: int = 0
     """Candidates to ask for next; 0 where the search ends."""
-    fresh: bool = False
-    """All of them begin anew: no repairs, and some told what was tried."""
 
-
-class Rule(NamedTuple):
-    """A line of the table."""
-
-    name: str
-    action: ActionName
-    when: str
-    holds: Callable[[State], bool]
+    @property
+    def fresh(self) -> bool:
+        """All of them begin anew: no repairs, and some told what was tried."""
+        return self.action == "no_progress"
 
 
 def agreement(stated: int) -> int:
@@ -88,23 +81,6 @@ def _evident(state: State) -> bool:
     return state.stated > 0 or state.alike >= 2
 
 
-def _complete(state: State) -> bool:
-    return state.best is not None and not state.failing and _evident(state)
-
-
-RULES: tuple[Rule, ...] = (
-    Rule("complete", "complete", "the best passes every judging test, and the evidence is clear",
-         _complete),
-    Rule("turns", "stop", "no answer is left to ask for", lambda state: state.turns_left <= 0),
-    Rule("tokens", "stop", "the budget pays for no further answer", lambda state: state.affordable == 0),
-    Rule("rounds", "stop", "the last round is over", lambda state: state.round >= state.rounds),
-    Rule("stagnation", "no_progress", "as many answers as patience allows brought no new best",
-         lambda state: state.round > 0 and state.idle >= state.patience),
-    Rule("go on", "continue", "otherwise", lambda state: True),
-)  # fmt: skip
-"""The conditions of every transition, first to last."""
-
-
 def mixed(state: State) -> bool:
     """Whether the signals disagree: something runs, and candidates or tests contradict each other."""
     return state.runnable > 1 and (state.confidence < CLEAR or state.alike * 2 <= state.runnable)
@@ -112,8 +88,15 @@ def mixed(state: State) -> bool:
 
 def decide(state: State) -> Decision:
     """What to do next."""
-    rule = next(rule for rule in RULES if rule.holds(state))
-    fresh = rule.action == "no_progress"
-    ends = rule.action in ("complete", "stop")
-    samples = 0 if ends else (state.samples_max if mixed(state) else state.samples)
-    return Decision(action=rule.action, rule=rule.name, samples=samples, fresh=fresh)
+    if state.best is not None and not state.failing and _evident(state):
+        return Decision(action="complete", rule="complete")
+    if state.turns_left <= 0:
+        return Decision(action="stop", rule="turns")
+    if state.affordable == 0:
+        return Decision(action="stop", rule="tokens")
+    if state.round >= state.rounds:
+        return Decision(action="stop", rule="rounds")
+    samples = state.samples_max if mixed(state) else state.samples
+    if state.round > 0 and state.idle >= state.patience:
+        return Decision(action="no_progress", rule="stagnation", samples=samples)
+    return Decision(action="continue", rule="go on", samples=samples)

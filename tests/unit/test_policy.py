@@ -4,7 +4,7 @@ import pytest
 
 from hc_ray.domain.config import SolverConfig
 from hc_ray.domain.events import Action
-from hc_ray.search.policy import RULES, ActionName, Decision, State, decide
+from hc_ray.search.policy import ActionName, State, decide
 from hc_ray.search.pool import checkpoint
 from hc_ray.search.selection import Selection
 from tests.unit.test_orchestrate import BROKEN, RIGHT, WRONG, Bench, scripted
@@ -36,13 +36,9 @@ CASES: tuple[tuple[ActionName, str, dict[str, Any]], ...] = (
 
 
 @pytest.mark.parametrize(("action", "rule", "differs"), CASES)
-def test_each_line_of_the_table_decides_where_it_holds(action: ActionName, rule: str, differs: dict[str, Any]) -> None:
+def test_each_rule_decides_where_it_holds(action: ActionName, rule: str, differs: dict[str, Any]) -> None:
     decision = decide(State(**{**ORDINARY, **differs}))
     assert (decision.action, decision.rule) == (action, rule)
-
-
-def test_every_line_of_the_table_is_tried() -> None:
-    assert {rule for _, rule, _ in CASES} == {rule.name for rule in RULES}
 
 
 def test_mixed_signals_buy_more_candidates_an_end_none_and_a_new_start_fresh_ones_only():
@@ -58,17 +54,6 @@ def test_mixed_signals_buy_more_candidates_an_end_none_and_a_new_start_fresh_one
 CRASH = "    return n.missing\n"
 
 
-@pytest.mark.parametrize("bodies", [(WRONG, BROKEN, RIGHT), (WRONG, BROKEN), (CRASH, WRONG), (BROKEN,), (RIGHT,)])
-async def test_the_states_of_a_journal_replay_to_the_same_decisions(bodies: tuple[str, ...]) -> None:
-    bench = Bench(scripted(*bodies), verdicts=(False,))
-    await bench.solve("hc", SolverConfig(max_answer_tokens=60, max_rounds=4, refinement=1), tokens=12_000)
-    recorded = [event.detail for event in bench.log.actions("decide")]
-    assert len(recorded) >= 2
-    for detail in recorded:
-        told = {key: value for key, value in detail.items() if key != "state"}
-        assert decide(State.model_validate(detail["state"])) == Decision.model_validate(told)
-
-
 async def test_every_round_of_a_journal_is_what_its_decision_asked_for() -> None:
     bench = Bench(scripted(WRONG, CRASH))
     await bench.solve("hc", SolverConfig(max_answer_tokens=60, patience=4, max_turns=60), tokens=40_000)
@@ -79,8 +64,9 @@ async def test_every_round_of_a_journal_is_what_its_decision_asked_for() -> None
             decided = event.detail
         elif event.name == "round" and decided is not None:
             slots = event.detail["slots"]
-            assert len(slots) <= decided["samples"] and not (decided["fresh"] and any(slot["parent"] for slot in slots))
-            assert any(slot["told"] == "tried" for slot in slots) == decided["fresh"]
+            fresh = decided["action"] == "no_progress"
+            assert len(slots) <= decided["samples"] and not (fresh and any(slot["parent"] for slot in slots))
+            assert any(slot["told"] == "tried" for slot in slots) == fresh
             seen.add(decided["action"])
             decided = None
     assert {"continue", "no_progress"} <= seen
