@@ -8,37 +8,30 @@ from hc_ray.agent import prompt_formats
 from hc_ray.agent.deliverable import Deliverable
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.prompt import Completion, Malformed, Prompt
-from hc_ray.domain.value import Value, digest_of
+from hc_ray.domain.value import digest_of
 from hc_ray.search.schedule import Slot
 from hc_ray.spec.source import parsed
 
 
-class Made(Value):
-    """What an answer came to."""
-
-    files: dict[str, str] = {}
-    malformed: str | None = None
-
-
-def read(prompt: Prompt, answer: Completion, deliverable: Deliverable, *, begun: Mapping[str, str]) -> Made:
+def read(
+    prompt: Prompt, answer: Completion, deliverable: Deliverable, *, begun: Mapping[str, str]
+) -> dict[str, str] | Malformed:
     """The files of one answer. ``begun``: the files it goes on from, such as the attempt that it repairs; an answer
     that names one file of several keeps the others."""
     found = prompt_formats.read(answer, prompt, deliverable)
-    return Made(malformed=found.reason) if isinstance(found, Malformed) else Made(files={**begun, **found})
+    return found if isinstance(found, Malformed) else {**begun, **found}
 
 
-def candidate(slot: Slot, made: Made, pool: Sequence[Candidate], **spent: Any) -> Candidate:
-    """The candidate of a slot, marked where the pool has the same files. ``spent``: its tokens and seconds."""
-    digest = files_digest(made.files) if made.files else ""
-    original = next((one for one in pool if digest and one.digest == digest), None)
-    return Candidate(
-        id=slot.id,
-        **slot.model_dump(exclude={"told"}),
-        **made.model_dump(),
-        digest=digest,
-        duplicate_of=(original.duplicate_of or original.id) if original else None,
-        **spent,
-    )
+def candidate(slot: Slot, made: Mapping[str, str] | Malformed, pool: Sequence[Candidate], **spent: Any) -> Candidate:
+    """The candidate of a slot, marked where the pool has the same files. ``spent``: its tokens, turns and seconds."""
+    files, malformed = ({}, made.reason) if isinstance(made, Malformed) else (dict(made), None)
+    new = Candidate(id=slot.id, **slot.model_dump(exclude={"told"}), files=files, malformed=malformed, **spent)
+    if not files:
+        return new
+    digest = files_digest(new.files)
+    original = next((one for one in pool if one.digest == digest), None)
+    twin = (original.duplicate_of or original.id) if original else None
+    return new.model_copy(update={"digest": digest, "duplicate_of": twin})
 
 
 def files_digest(files: Mapping[str, str]) -> str:

@@ -16,9 +16,10 @@ from hc_ray.agent.workspace import State
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.ports import Sandbox
 from hc_ray.domain.profile import LEAST_OF_ANSWER
+from hc_ray.domain.prompt import Malformed
 from hc_ray.domain.seeds import sandbox_name
 from hc_ray.domain.suite import Cell
-from hc_ray.search.answers import Made, candidate
+from hc_ray.search.answers import candidate
 from hc_ray.search.schedule import Slot
 from hc_ray.search.search import Search
 from hc_ray.selftests.trivial_states import missing
@@ -244,11 +245,10 @@ class Lineages:
                 place = {"round": search.round, "slot": run.slot.slot + number * len(runs), "repairs": number}
                 parent = run.candidates[-1] if run.candidates else None
                 slot = run.slot.model_copy(update={**place, "parent": parent})
-                lost = None if files else f"the lineage ended ({one.end}) and changed nothing that can be handed in"
-                entered = candidate(slot, Made(files=files, malformed=lost), search.pool.candidates,
-                                    prompt_tokens=one.tokens[0], completion_tokens=one.tokens[1],
+                nothing = f"the lineage ended ({one.end}) and changed nothing that can be handed in"
+                entered = candidate(slot, files or Malformed(reason=nothing, text=""), search.pool.candidates,
+                                    prompt_tokens=one.tokens[0], completion_tokens=one.tokens[1], turns=one.turns,
                                     engine_seconds=one.seconds, finish_reason=one.end)  # fmt: skip
-                entered = entered.model_copy(update={"turns": one.turns})
                 search.pool.candidates.append(entered)
                 run.candidates.append(entered.id)
                 made.append(entered)

@@ -143,10 +143,9 @@ class Attempt:
         slot = search.context.schedule.fresh(len(search.pool), round=search.round, slot=0)
         (asked, told, seconds, turns), before = self._spent(), self._since
         self._since = self._spent()
-        made = answers.candidate(slot, answers.Made(files=dict(files)), search.pool.candidates,
+        made = answers.candidate(slot, files, search.pool.candidates,
                                  prompt_tokens=asked - before[0], completion_tokens=told - before[1],
-                                 engine_seconds=seconds - before[2])  # fmt: skip
-        made = made.model_copy(update={"turns": max(1, turns - before[3])})
+                                 engine_seconds=seconds - before[2], turns=max(1, turns - before[3]))  # fmt: skip
         asking.exchanges[:] = [one.model_copy(update={"owner": made.id}) if one.owner == _OWNER else one
                                for one in asking.exchanges]  # fmt: skip
         search.pool.candidates.append(made)

@@ -1,5 +1,5 @@
-"""What a search does next: a pure function of what is known at a barrier, ``decide``; the first rule that holds decides.
-The journal keeps every state beside its decision, so that decisions can be replayed."""
+"""What a search does next: a pure function of what is known at a barrier. The first rule that holds decides. A journal
+keeps every state beside its decision, so that decisions can be replayed."""
 
 from typing import Literal
 
