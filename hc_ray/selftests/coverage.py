@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from hc_ray.domain.suite import CATEGORIES, Category, Requirement, SelfTest
+from hc_ray.domain.suite import Category, Requirement, SelfTest
 from hc_ray.spec.spec import Spec
 
 
@@ -18,17 +18,14 @@ def coverage(asked: Sequence[Requirement], tests: Sequence[SelfTest]) -> dict[st
     return {one.id: tuple(test.id for test in tests if test.sentence == one.sentence) for one in asked}
 
 
-def reflection(
-    asked: Sequence[Requirement], tests: Sequence[SelfTest], short: Sequence[Category], *, least: int, number: int
-) -> str:
+def reflection(spec: Spec, tests: Sequence[SelfTest], short: Sequence[Category], *, least: int, number: int) -> str:
     """What a round left uncovered, in words that the next round's prompts repeat. ``short``: categories of fewer than
     ``least`` tests."""
-    covered = coverage(asked, tests)
-    missing = [one.sentence for one in asked if not covered[one.id]]
+    covered = {test.sentence for test in tests}
+    missing = [sentence for sentence in dict.fromkeys(spec.sentences) if sentence not in covered]
     parts = [f"Round {number}: {len(tests)} tests."]
     if short:
-        ordered = [category for category in CATEGORIES if category in short]
-        parts.append(f"Fewer than {least} tests of: " + ", ".join(ordered) + ".")
+        parts.append(f"Fewer than {least} tests of: " + ", ".join(short) + ".")
     if missing:
         parts.append("Sentences that no test covers yet, where they ask for anything: " + " ".join(missing[:3]))
     return " ".join(parts)

@@ -1,7 +1,6 @@
 """Writing a suite of whole test files, for any task: rounds of a tester that sees instruction and environment, then the
 gate, to which an independent second reading belongs: it drops a check that a sentence of the task contradicts."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from hc_ray.agent import environment_probe
@@ -9,9 +8,8 @@ from hc_ray.agent.budget import answers, payable
 from hc_ray.agent.deliverable import deliverable_of
 from hc_ray.domain.prompt import Malformed
 from hc_ray.domain.seeds import seed_of
-from hc_ray.domain.suite import CATEGORIES, SelfTest, Suite
+from hc_ray.domain.suite import SelfTest, Suite
 from hc_ray.selftests import file_tester
-from hc_ray.selftests.coverage import reflection, requirements
 from hc_ray.selftests.file_tester import Reading
 from hc_ray.selftests.shown_examples import shown_tests
 from hc_ray.selftests.writer import Writer
@@ -89,15 +87,9 @@ class FileSuiteWriter(Writer):
                 names = {test.subject.function for test in (*known, *found)}
                 found += [test.model_copy(update={"tester": label}) for test in written.tests
                           if test.subject.function not in names]  # fmt: skip
-            self.reflections.append(self._reflection([*shown, *found], number))
+            so_far = [*shown, *found]
+            self._reflect(so_far, self._short(so_far), number)
         return found
-
-    def _reflection(self, tests: Sequence[SelfTest], number: int) -> str:
-        counts = Counter(test.category for test in tests)
-        short = [one for one in CATEGORIES if counts[one] < self.config.tests_per_category_min]
-        return reflection(
-            requirements(self.spec), tests, short, least=self.config.tests_per_category_min, number=number
-        )
 
     # The second reading
 

@@ -20,7 +20,6 @@ from hc_ray.domain.suite import CATEGORIES, Category, SelfTest, Suite
 from hc_ray.domain.task import Task
 from hc_ray.domain.value import digest_of
 from hc_ray.selftests import gate, tester
-from hc_ray.selftests.coverage import reflection, requirements
 from hc_ray.selftests.file_suite import FileSuiteWriter
 from hc_ray.selftests.shown_examples import generic_inputs, shown_tests
 from hc_ray.selftests.target import Target, targets_of
@@ -81,15 +80,10 @@ class SuiteWriter(Writer):
                 read = tester.read(answer, prompt, self.spec, target, category)
                 if not isinstance(read, Malformed):
                     found += [test.model_copy(update={"tester": asking.role.label}) for test in read]
-            short = self._short([*stated, *found])
-            told = reflection(
-                requirements(self.spec),
-                [*stated, *found],
-                short,
-                least=self.config.tests_per_category_min,
-                number=number,
-            )
-            self.reflections.append(told)
+            so_far = [*stated, *found]
+            applying = [one for one in CATEGORIES if tester.applies(one, self.spec, self.targets) is None]
+            short = self._short(self._standing(so_far), applying)
+            self._reflect(so_far, short, number)
             if not short:
                 break
         return found
@@ -128,15 +122,6 @@ class SuiteWriter(Writer):
     def _standing(self, tests: Sequence[SelfTest]) -> tuple[SelfTest, ...]:
         """What the gate's first look would leave: a tester that repeats itself fills no category."""
         return gate.screen(self._numbered(tests))[0]
-
-    def _short(self, tests: Sequence[SelfTest]) -> list[Category]:
-        counts = Counter(test.category for test in self._standing(tests))
-        return [
-            category
-            for category in CATEGORIES
-            if counts[category] < self.config.tests_per_category_min
-            and tester.applies(category, self.spec, self.targets) is None
-        ]
 
     def _filled(self, tests: Sequence[SelfTest]) -> list[SelfTest]:
         """Generic inputs, up to the minimum of their category and of the whole suite."""

@@ -13,10 +13,10 @@ from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.domain.config import TestgenConfig
 from hc_ray.domain.events import TestgenProgress
 from hc_ray.domain.ports import Events
-from hc_ray.domain.suite import CATEGORIES, Cell, GateVerdict, SelfTest, Suite
+from hc_ray.domain.suite import CATEGORIES, Category, Cell, GateVerdict, SelfTest, Suite
 from hc_ray.domain.task import Task
 from hc_ray.selftests import gate
-from hc_ray.selftests.coverage import coverage, requirements
+from hc_ray.selftests.coverage import coverage, reflection, requirements
 from hc_ray.selftests.suite_runs import SuiteRuns
 from hc_ray.selftests.trivial_states import missing, named_paths, trivial_states
 from hc_ray.spec.spec import Spec
@@ -60,6 +60,16 @@ class Writer:
             counts[test.category] += 1
             numbered.append(test.model_copy(update={"id": f"{prefix}{test.category}-{counts[test.category]}"}))
         return tuple(numbered)
+
+    def _short(self, tests: Sequence[SelfTest], categories: Sequence[Category] = CATEGORIES) -> list[Category]:
+        """Categories of fewer tests than the config asks for."""
+        counts = Counter(test.category for test in tests)
+        return [one for one in categories if counts[one] < self.config.tests_per_category_min]
+
+    def _reflect(self, tests: Sequence[SelfTest], short: Sequence[Category], number: int) -> None:
+        """What the next round is told of this one."""
+        least = self.config.tests_per_category_min
+        self.reflections.append(reflection(self.spec, tests, short, least=least, number=number))
 
     # The gate
 
