@@ -21,23 +21,25 @@ _CHECK_LENGTH = 700
 Level = Literal["full", "trusted", "crashes"]
 
 
-def faults(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> tuple[tuple[int, str], ...]:
-    """What may be told of a candidate's failures, each with its rank: 0 for a missing file, a wrong format or what does
-    not load, 1 for a crash, 2 for an answer that a test doubts; every fault once, lowest rank first."""
-    seen: dict[str, tuple[int, str]] = {}
+def feedback(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> tuple[str, ...]:
+    """What a repair is told, at most three lines, every fault once and the worst first; empty when there is nothing to
+    repair."""
+    seen: dict[str, str] = {}
     for rank, test, cell in sorted(_ranked(row, tests, level), key=lambda one: one[0]):
         line = _line(test, cell.detail, _DOUBT) if rank == 2 else _line(test, cell.detail or cell.outcome)
         # The same fault at every input is told once.
-        seen.setdefault(normal(line.split(": ", 1)[-1]), (rank, line))
-    return tuple(seen.values())
+        seen.setdefault(normal(line.split(": ", 1)[-1]), line)
+    return tuple(seen.values())[:_ITEMS]
 
 
 def worst(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> int | None:
-    """The lowest rank of ``faults``; None where there are none."""
+    """The lowest rank of what may be told of a candidate; None where that is nothing."""
     return min((rank for rank, _, _ in _ranked(row, tests, level)), default=None)
 
 
 def _ranked(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> Iterator[tuple[int, SelfTest, Cell]]:
+    """What may be told of a candidate's failures, each with its rank: 0 for a missing file, a wrong format or what does
+    not load, 1 for a crash, 2 for an answer that a test doubts."""
     for cell, test in zip(row, tests, strict=True):
         if cell.outcome in ("pass", "skipped") or (test.category == "invalid_input" and cell.outcome == "error"):
             continue
@@ -47,11 +49,6 @@ def _ranked(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> Ite
             yield 1, test, cell
         elif level == "full" or (level == "trusted" and test.confidence >= TRUSTED):
             yield 2, test, cell
-
-
-def feedback(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> tuple[str, ...]:
-    """What a repair is told, at most three lines; empty when there is nothing to repair."""
-    return tuple(line for _, line in faults(row, tests, level))[:_ITEMS]
 
 
 def _formal(test: SelfTest, cell: Cell) -> bool:
@@ -100,7 +97,7 @@ def repairable(
     pool: Sequence[Candidate], order: Sequence[str], ranks: Mapping[str, int], *, limit: int, count: int
 ) -> tuple[Candidate, ...]:
     """The candidates that the next round repairs. ``ranks``: the lowest rank of what may be told of each (see
-    ``faults``); ``order``: best first. Missing files, wrong formats and crashes come first; each has fewer than
+    ``worst``); ``order``: best first. Missing files, wrong formats and crashes come first; each has fewer than
     ``limit`` repairs in its lineage, and no repair of it yet."""
     by_id = {candidate.id: candidate for candidate in pool}
     repaired = {candidate.parent for candidate in pool}

@@ -9,7 +9,7 @@ from hc_ray.domain.normalisation import normal
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.seeds import sandbox_name, seed_of
 from hc_ray.domain.suite import Cell, Expectation, ExpectedValue, Outcome, Property, Rejected, SelfTest, Subject
-from hc_ray.search.repair import Level, faults, feedback, repairable, tried
+from hc_ray.search.repair import Level, feedback, repairable, tried, worst
 from hc_ray.search.schedule import Schedule, Slot
 from hc_ray.selftests.runner import FILE_PROPERTIES
 from tests.fakes.suites import call_test
@@ -84,29 +84,35 @@ def test_how_much_a_repair_is_told_follows_the_knob_and_the_same_crash_is_told_o
     assert len(feedback([cell for cell, _ in pairs], [test for _, test in pairs], "full")) == 1
 
 
-def file_fault(level: Level, expectation: Expectation, outcome: Outcome = "fail", confidence: float = 0.3) -> list[int]:
-    """The ranks of what is told of one failed test of a file, with its words of doubt looked after."""
+def file_fault(
+    level: Level, expectation: Expectation, outcome: Outcome = "fail", confidence: float = 0.3
+) -> int | None:
+    """The rank of what is told of one failed test of a file, with its words of doubt looked after."""
     test = SelfTest(id="t", category="format", subject=Subject(kind="file", path="out.txt"), expectation=expectation,
                     confidence=confidence)  # fmt: skip
-    found = faults([Cell(outcome=outcome, detail="x " * 200)], [test], level)
-    assert all(len(line) <= 240 and line.endswith("; the test may be wrong") == (rank == 2) for rank, line in found)
-    return [rank for rank, _ in found]
+    row = [Cell(outcome=outcome, detail="x " * 200)]
+    rank, told = worst(row, [test], level), feedback(row, [test], level)
+    assert len(told) == (rank is not None)
+    assert all(len(line) <= 240 and line.endswith("; the test may be wrong") == (rank == 2) for line in told)
+    return rank
 
 
 @pytest.mark.parametrize("expectation", [ExpectedValue(value="1"), Rejected()], ids=str)
 def test_what_a_file_should_hold_is_an_assertion_like_any_other(expectation: Expectation) -> None:
-    assert file_fault("crashes", expectation) == file_fault("trusted", expectation) == []
-    assert file_fault("trusted", expectation, confidence=0.9) == file_fault("full", expectation) == [2]
-    assert file_fault("crashes", expectation, outcome="error") == [0], "the file is not there"
+    assert file_fault("crashes", expectation) is file_fault("trusted", expectation) is None
+    assert file_fault("trusted", expectation, confidence=0.9) == file_fault("full", expectation) == 2
+    assert file_fault("crashes", expectation, outcome="error") == 0, "the file is not there"
 
 
 def test_faults_are_ranked_by_their_kind_and_a_file_of_a_wrong_form_is_told_always():
     pairs = [cell_and_test("fail", 0.9, "observed 2 where 1 was expected"), cell_and_test("error", 0.1, "TypeError"),
              cell_and_test("error", 0.2, "does not load: SyntaxError")]  # fmt: skip
-    found = faults([cell for cell, _ in pairs], [test for _, test in pairs], "full")
-    assert [rank for rank, _ in found] == [0, 1, 2]
+    row, tests = [cell for cell, _ in pairs], [test for _, test in pairs]
+    assert worst(row, tests, "full") == 0 and worst(row[:2], tests[:2], "full") == 1
+    told = feedback(row, tests, "full")
+    assert [line.split(": ", 1)[1].split()[0] for line in told] == ["does", "TypeError", "observed"]
     for name in FILE_PROPERTIES:
-        assert file_fault("crashes", Property(name=name)) == [0], name
+        assert file_fault("crashes", Property(name=name)) == 0, name
 
 
 def test_a_lineage_is_repaired_so_often_and_missing_files_come_before_crashes_and_wrong_answers():
