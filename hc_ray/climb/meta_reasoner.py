@@ -13,7 +13,7 @@ from hc_ray.climb import rules
 from hc_ray.climb.evaluation import Aggregates
 from hc_ray.climb.knobs import Knob, Site
 from hc_ray.climb.proposals import Moment, Proposal, Record, propose
-from hc_ray.domain.prompt import Completion, Malformed, Message, Prompt
+from hc_ray.domain.prompt import Completion, Malformed, Message, Prompt, found_in
 from hc_ray.domain.value import Value
 
 Ask = Callable[[Prompt], Completion | None]
@@ -62,9 +62,7 @@ def ask(aggregates: Aggregates, history: Sequence[Record], knobs: Sequence[Knob]
 def read(answer: Completion) -> Suggestion | Malformed:
     """One change with a reason of at least one sentence."""
     text = answer.text
-    try:
-        found = Suggestion.model_validate(json.loads(text[text.index("{") : text.rindex("}") + 1]))
-    except (ValueError, RecursionError):
+    if (found := found_in(text, Suggestion)) is None:
         return Malformed(reason="its answer is no JSON object with knob, value and reason", text=text[:2000])
     reason = " ".join(found.reason.split())[:_REASON]
     if len(reason.split()) < _REASON_WORDS:

@@ -1,8 +1,10 @@
 """What goes to an engine and what comes back."""
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from hc_ray.domain.value import Value
+
+V = TypeVar("V", bound=Value)
 
 Role = Literal["tester", "decomposer", "solver", "meta"]
 
@@ -80,3 +82,11 @@ class Malformed(Value):
 
     reason: str
     text: str
+
+
+def found_in(text: str, kind: type[V]) -> V | None:
+    """The value in the JSON object that an answer holds, in a fence or not; None where it holds none of that kind."""
+    try:
+        return kind.model_validate_json(text[text.index("{") : text.rindex("}") + 1])
+    except ValueError:
+        return None

@@ -1,11 +1,7 @@
 """The parts of a task, from a model by schema or the generic four: what a solver may be told of its work."""
 
-import json
-
-from pydantic import ValidationError
-
 from hc_ray.agent.prompt_templates import filled
-from hc_ray.domain.prompt import Completion, Malformed, Message, Prompt
+from hc_ray.domain.prompt import Completion, Malformed, Message, Prompt, found_in
 from hc_ray.domain.value import Value
 from hc_ray.spec.spec import Spec
 
@@ -61,16 +57,17 @@ class _Parts(Value):
 
 def read(answer: Completion) -> tuple[Subtask, ...] | Malformed:
     """The parts of an answer; ``Malformed`` for what is no list of three to five parts with goals of their own."""
-    text = answer.text
-    try:
-        parts = _Parts.model_validate(json.loads(text[text.index("{") : text.rindex("}") + 1])).parts
-    except (ValueError, ValidationError):
-        return Malformed(reason="no list of parts", text=text[:2000])
-    goals = [" ".join(part.goal.split())[:_TEXT] for part in parts]
-    if not LEAST <= len(parts) <= MOST or not all(goals) or len(set(goals)) < len(goals):
-        return Malformed(reason=f"not {LEAST} to {MOST} parts with goals of their own", text=text[:2000])
-    found = []
-    for i, (part, goal) in enumerate(zip(parts, goals, strict=True), start=1):
-        name = " ".join(part.name.split())[:60] or f"part {i}"
-        found.append(Subtask(name=name, goal=goal, hint=" ".join(part.hint.split())[:_TEXT]))
-    return tuple(found)
+    if (found := found_in(answer.text, _Parts)) is None:
+        return Malformed(reason="no list of parts", text=answer.text[:2000])
+    parts = [
+        Subtask(name=_short(part.name, 60) or f"part {i}", goal=_short(part.goal), hint=_short(part.hint))
+        for i, part in enumerate(found.parts, start=1)
+    ]
+    goals = {part.goal for part in parts}
+    if not LEAST <= len(parts) <= MOST or "" in goals or len(goals) < len(parts):
+        return Malformed(reason=f"not {LEAST} to {MOST} parts with goals of their own", text=answer.text[:2000])
+    return tuple(parts)
+
+
+def _short(text: str, length: int = _TEXT) -> str:
+    return " ".join(text.split())[:length]

@@ -7,16 +7,13 @@ Tests each, written by somebody who solved the task in his own way. Every state 
 lineages, never against its author's (as TEX does, 2026: execution instead of a judge). They stay apart from the frozen
 suite and only tell states apart that it leaves level."""
 
-import json
 import re
 from collections.abc import Sequence
 from statistics import fmean
 
-from pydantic import ValidationError
-
 from hc_ray.agent.prompt_templates import filled, template
 from hc_ray.domain.candidate import Candidate
-from hc_ray.domain.prompt import Completion, Malformed
+from hc_ray.domain.prompt import Completion, Malformed, found_in
 from hc_ray.domain.suite import SelfTest
 from hc_ray.domain.value import Value
 from hc_ray.search.lineages import Run
@@ -48,16 +45,8 @@ class Summary(Value):
 
 async def summary_of(run: Run) -> Summary | None:
     """The summary of a lineage; None where it gives none."""
-    return read(await run.ask("summary", template("summary"), tokens=_TOKENS, schema=Summary.model_json_schema()))
-
-
-def read(text: str) -> Summary | None:
-    """A summary from an answer, in a fence or not."""
-    found = re.search(r"\{.*\}", text, re.S)
-    try:
-        return Summary.model_validate(json.loads(found[0])) if found else None
-    except (ValueError, ValidationError, RecursionError):
-        return None
+    text = await run.ask("summary", template("summary"), tokens=_TOKENS, schema=Summary.model_json_schema())
+    return found_in(text, Summary)
 
 
 async def gathered(runs: Sequence[Run]) -> str:
