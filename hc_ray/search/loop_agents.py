@@ -2,11 +2,11 @@
 one picked by agreement. ``hc``: depth first (one lineage, told what its submission fails), then width in fresh forks;
 the suite selects where it can tell, else agreement. All three work alike up to a lineage's first submission."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from hc_ray.agent.prompt_templates import filled
 from hc_ray.agent.workspace import State
-from hc_ray.domain.suite import Cell
+from hc_ray.domain.suite import Cell, SelfTest
 from hc_ray.search import repair
 from hc_ray.search.agreement import by_content, complete, standing
 from hc_ray.search.evaluation import evaluate
@@ -18,6 +18,11 @@ from hc_ray.search.selection import Selection, deciding
 
 DISPUTED = 0.5
 """What a test's weight is multiplied by when a lineage that was told of it submits the same state again."""
+
+
+def doubted(tests: Sequence[SelfTest], names: Collection[str]) -> tuple[SelfTest, ...]:
+    """The tests, those of these names with less weight."""
+    return tuple(one.model_copy(update={"weight": one.weight * DISPUTED}) if one.id in names else one for one in tests)
 
 
 class LoopAgents:
@@ -108,18 +113,15 @@ class LoopAgents:
     def _dispute(self) -> None:
         """Tests that a lineage insists are wrong weigh less from now on."""
         search = self.search
-        doubted: set[str] = set()
+        names: set[str] = set()
         for run in self.lineages.runs:
             if run.disputed and run.states:
-                doubted |= {test.id for test, cell in zip(search.pool.tests, run.states[-1].row, strict=False)
+                names |= {test.id for test, cell in zip(search.pool.tests, run.states[-1].row, strict=False)
                             if cell.outcome not in ("pass", "skipped")}  # fmt: skip
                 run.disputed = False
-        if doubted:
-            search.journal("dispute", tests=sorted(doubted))
-            search.pool.tests = tuple(
-                test.model_copy(update={"weight": test.weight * DISPUTED}) if test.id in doubted else test
-                for test in search.pool.tests
-            )
+        if names:
+            search.journal("dispute", tests=sorted(names))
+            search.pool.tests = doubted(search.pool.tests, names)
 
     async def _choose(self) -> None:
         """Select over the whole pool: by the suite where it can tell, else by agreement; what that leaves level by the

@@ -13,7 +13,7 @@ from hc_ray.domain.suite import PassMatrix, SelfTest
 from hc_ray.domain.value import Value
 from hc_ray.search import pool
 from hc_ray.search.agreement import complete, standing
-from hc_ray.search.loop_agents import DISPUTED
+from hc_ray.search.loop_agents import DISPUTED, doubted
 from hc_ray.search.selection import deciding
 from hc_ray.search.submission import unselected
 
@@ -64,10 +64,7 @@ def decided(
         so_far.candidates = [made for made in candidates if made.round <= one.number]
         ran = {made.id for made in so_far.candidates} & set(matrix.candidates if matrix else ())
         so_far.rows = {name: matrix.row(name) for name in ran} if matrix else {}
-        so_far.tests = tuple(
-            test.model_copy(update={"weight": test.weight * DISPUTED}) if test.id in one.disputed else test
-            for test in so_far.tests
-        )
+        so_far.tests = doubted(so_far.tests, one.disputed)
         if one.picked:
             picked, level = standing(so_far, selector, held)
             won = next((made.id for made in level if len(level) > 1 and made.digest == winners.get(one.number)), None)
