@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from hc_ray.domain.errors import DatasetError, InfrastructureError
 from hc_ray.domain.fork_steps import ForkStep, PutTar, TakeDifference, in_fork, texts_put
@@ -16,14 +16,6 @@ T = TypeVar("T")
 
 AT_ONCE = 8
 """Forks that one trial holds at once; the node's own limit is the place's matter."""
-
-
-class HandedIn(NamedTuple):
-    """What is handed in."""
-
-    difference: Difference
-    living: str | None
-    """With shared grading the ticket of the sandbox."""
 
 
 class SandboxForks:
@@ -74,28 +66,23 @@ class SandboxForks:
         async with self._slots:
             return await in_fork(await self.base(), self._name(place), steps, last)
 
-    async def hand_in(self, place: str, files: Mapping[str, str]) -> HandedIn:
+    async def hand_in(self, place: str, files: Mapping[str, str]) -> tuple[Difference, str | None]:
         """What a fork that holds ``files`` differs in from the task's image. With shared grading also the ticket of the
         fork, which is the verifier's from then on, as it lives."""
+        living = self._living.pop(digest_of(dict(files)), None)
         try:
-            return await self._handed_in(place, files)
+            if living is None and self._task.grading != "shared":
+                return await self.in_fork(place, self.written(files), TakeDifference()), None
+            async with contextlib.nullcontext(living) if living else self.fork(place, files) as fork:
+                difference = await fork.difference()
+                if not isinstance(fork, HandsOver):
+                    raise DatasetError("shared grading needs sandboxes that can be given away: use --sandbox docker")
+                return difference, await fork.hand_over()
         except ValueError:
+            if not files:
+                raise
             # Its files cannot be written, or hold more than a submission may: it hands in nothing, and fails.
-            return await self._handed_in(place, {})
-
-    async def _handed_in(self, place: str, files: Mapping[str, str]) -> HandedIn:
-        if (living := self._living.pop(digest_of(dict(files)), None)) is not None:
-            return await self._given(living)
-        if self._task.grading != "shared":
-            return HandedIn(await self.in_fork(place, self.written(files), TakeDifference()), None)
-        async with self.fork(place, files) as fork:
-            return await self._given(fork)
-
-    async def _given(self, fork: Sandbox) -> HandedIn:
-        difference = await fork.difference()
-        if not isinstance(fork, HandsOver):
-            raise DatasetError("shared grading needs sandboxes that can be given away: use --sandbox docker")
-        return HandedIn(difference, await fork.hand_over())
+            return await self.hand_in(place, {})
 
     def _name(self, place: str) -> str:
         return sandbox_name(self._task.digest, self._identity, "fork", place)

@@ -18,13 +18,13 @@ async def hand_in(search: Search) -> bool | None:
         search.notes.append("nothing new was found after the verdict: it is not asked again")
         return None
     files = search.pool.candidate(chosen).files if chosen else {}
-    handed = await search.forks.hand_in(f"submission{len(search.submissions)}", files)
+    difference, living = await search.forks.hand_in(f"submission{len(search.submissions)}", files)
     path = search.deliverable.path
-    there = path is None or any(f"/{one}".endswith(f"/{path.lstrip('/')}") for one in handed.difference.changed)
-    search.journal("submit", candidate=chosen, changed=list(handed.difference.changed), missing=[] if there else [path])
+    there = path is None or any(f"/{one}".endswith(f"/{path.lstrip('/')}") for one in difference.changed)
+    search.journal("submit", candidate=chosen, changed=list(difference.changed), missing=[] if there else [path])
     name, task = search.context.name, search.context.task
-    submission = Submission.of(handed.difference.tar, id=f"{name}-{len(search.submissions)}", trial=name,
-                               task_digest=task.digest, living=handed.living)  # fmt: skip
+    submission = Submission.of(difference.tar, id=f"{name}-{len(search.submissions)}", trial=name,
+                               task_digest=task.digest, living=living)  # fmt: skip
     if not search.submissions:
         search.first_row = search.pool.rows.get(chosen) if chosen else ()
     search.handed_in.append(search.selection)

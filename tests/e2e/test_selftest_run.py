@@ -51,7 +51,7 @@ async def test_a_suite_runs_in_a_fork_and_leaves_no_trace_in_what_is_handed_in(p
         assert cells[1].observed == "'xx'"
         untouched = await bench.repeat("gate", {}, tests, repeats=3)
         assert all([cell.outcome for cell in runs] == ["error"] * 3 for runs in untouched)
-        difference = (await forks.hand_in("submission", files)).difference
+        difference, _ = await forks.hand_in("submission", files)
         assert {Path(path).name for path in difference.changed} >= {"double.py", "say.sh"}
         assert not [path for path in difference.changed if "left" in path or "hc" in path]
     finally:
