@@ -17,7 +17,6 @@ RUNNER_PYTHON: tuple[str, ...] = (f"{RUNNER_ROOT}/bin/python3",)
 RUNNER_LIB = f"{RUNNER_ROOT}/lib/hc"
 """The folder of ``hc_<name>.py``, one for each module of ``hc_ray/inside``."""
 
-DRIVE_PATH = f"{RUNNER_LIB}/hc_drive.py"
 CALL_PATH = f"{RUNNER_LIB}/hc_call.py"
 
 PYTEST_PURE = f"{RUNNER_ROOT}/lib/pytest_pure"

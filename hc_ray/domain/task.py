@@ -38,7 +38,6 @@ class Environment(Value):
     gpus: int | None = None
     build_timeout_sec: float = 600.0
     network: Literal["unmentioned", "none", "public", "allowlist"] = "unmentioned"
-    allowed_hosts: tuple[str, ...] = ()
 
 
 Grading = Literal["isolated", "shared", "separate"]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hc_ray.domain.ports import Difference, ExecResult
-from hc_ray.domain.runner_paths import CALL_PATH, DRIVE_PATH, RUNNER_LIB, RUNNER_PYTHON, inside_script
+from hc_ray.domain.runner_paths import CALL_PATH, RUNNER_LIB, RUNNER_PYTHON, inside_script
 from hc_ray.domain.task import Task
 from hc_ray.sandboxes.inside import look, shell
 from hc_ray.sandboxes.inside.suites import call, drive, driver
@@ -105,7 +105,7 @@ class FolderSandbox:
         self.place.commands.append((self.name, tuple(command)))
         if self.place.hangs(self.name):
             await asyncio.sleep(3600)
-        if self.place.quick and DRIVE_PATH in command:
+        if self.place.quick and inside_script("drive") in command:
             return ExecResult(exit_code=0, stdout=_drive_here(self._argument(command[-1])), stderr=b"")
         if self.place.quick and inside_script("look") in command:
             seen = {"tools": {}, "files": look.files(Path(command[-1]))}

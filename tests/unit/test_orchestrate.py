@@ -12,7 +12,7 @@ from hc_ray.domain.errors import EngineError
 from hc_ray.domain.events import Action
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Completion, Prompt
-from hc_ray.domain.runner_paths import DRIVE_PATH
+from hc_ray.domain.runner_paths import inside_script
 from hc_ray.domain.task import Environment, Task
 from hc_ray.engines.scripted import ScriptedModel
 from hc_ray.search.orchestrate import make_suite, solve
@@ -121,7 +121,8 @@ async def test_hc_writes_a_suite_first_and_ends_when_a_candidate_is_clearly_good
 async def test_identical_candidates_cost_one_run_and_keep_their_votes() -> None:
     bench = Bench(scripted(WRONG, WRONG + "    # said again\n"))
     outcome = await bench.solve("best_of_n", SolverConfig(max_answer_tokens=60, greedy=1), tokens=900)
-    assert len([command for _, command in bench.place.commands if DRIVE_PATH in command]) == 1 and outcome.turns > 3
+    ran = [command for _, command in bench.place.commands if inside_script("drive") in command]
+    assert len(ran) == 1 and outcome.turns > 3
     assert outcome.candidates[1].duplicate_of == outcome.candidates[0].id
     assert outcome.matrix is not None and len(outcome.matrix.candidates) == outcome.turns
 
@@ -168,16 +169,6 @@ async def test_equal_trials_send_equal_prompts_and_decide_alike_and_a_cached_sui
     second = await bench.solve("hc")
     assert sum(prompt.role == "tester" for prompt in bench.prompts) == testers
     assert second.prompt_tokens == first.prompt_tokens
-
-
-async def test_a_failed_verdict_is_refined_only_where_the_config_allows_it() -> None:
-    bench = Bench(scripted(WRONG, RIGHT), verdicts=(False, True))
-    assert (await bench.solve("hc", SolverConfig(max_answer_tokens=60, max_rounds=1))).bits == (False,)
-    bench = Bench(scripted(RIGHT, WRONG), verdicts=(False, True))
-    outcome = await bench.solve("hc", SolverConfig(max_answer_tokens=60, max_rounds=1, refinement=1), tokens=9000)
-    assert outcome.bits == (False, True) and len(outcome.submissions) == 2 and bench.submitted(0) != bench.submitted(1)
-    names = [test.id for test in outcome.matrix_tests]
-    assert outcome.suite is not None and len(names) > len(outcome.suite.tests) and len(set(names)) == len(names)
 
 
 async def test_the_wall_time_ends_a_search_that_still_hands_in_its_best() -> None:

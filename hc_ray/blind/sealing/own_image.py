@@ -77,7 +77,6 @@ def environment_of(
         gpus=section.gpus,
         build_timeout_sec=section.build_timeout_sec,
         network=network,
-        allowed_hosts=section.allowed_hosts,
     )
 
 
