@@ -26,20 +26,16 @@ _ARROW = re.compile(
 )
 """What stands between a call and its value; these are all the words that are known."""
 _BELOW = re.compile(r"[ \t]*\n(?:\s*\n)?(?:[ \t]*(?:```|~~~)[\w+-]*[ \t]*\n)?[ \t]*(?=\S)")
-_LATER = re.compile(
-    rf"[ \t]*\n\s*(?:#\s*)?(?:->|=>|→|#?\s*(?:output|returns?)\s*:|{_SAYS}(?![ \t]+[a-z]))[:\s]*", re.IGNORECASE
-)
 _WHOLE = re.compile(r"\s*(?:$|[.,;:!?)|#'\"]|//|\s\()")
 """What follows a literal that is the whole value; any other word or sign makes it a part of something longer."""
-_PART = re.compile(r"[\w)\]}]\s*[-+*/%]\s*$")
-"""What stands before a call that is a part of a sum or the like."""
+_PART = re.compile(r"[\w)\]}]\s*[-+*/%]\s*$|\b(?:def|not)\s*$")
+"""What stands before a call that is a part of a sum or the like, or a definition."""
 _NEXT_CELL = re.compile(r"\s*\|\s*(?:True\b|False\b|None\b|[^\sA-Za-z|])")
 _RAISES = re.compile(
     r"^\W*(?:should )?raises?\b|#\s*raises?\b"
     r"|^\s*(?:[-=]*>|→|⇒|#|:|\||==)\s*(?:an?\s+)?(?-i:[A-Z]\w*(?:Error|Exception))\b",
     re.IGNORECASE,
 )
-_GUARDED = re.compile(r"(?:pytest\.raises|assertRaises)\b.*$", re.IGNORECASE | re.DOTALL)
 _SCALAR = re.compile(r"-?(?:\d+\.\d+(?:[eE][-+]?\d+)?|\d+)(?![\w])|True\b|False\b|None\b")
 _STRING = re.compile(r"[bB]?(?:'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")")
 
@@ -75,12 +71,8 @@ def _with_answer(call: str, text: str, start: int, end: int) -> Found:
     line_end = text.find("\n", end)
     before = text[line_start:start]
     tail = text[end : line_end if line_end >= 0 else len(text)].replace("`", "")
-    above = text[text.rfind("\n", 0, max(line_start - 1, 0)) + 1 : line_start] if before.strip() == "" else ""
-    if _GUARDED.search(above) or _GUARDED.search(before) or _RAISES.search(tail):
+    if _RAISES.search(tail):
         return Found(call=call, kind="rejected", start=start)
-    if re.search(r"\b(?:def|not)\s*$", before):
-        value = "False" if re.search(r"\bassert\s+not\s*$", before) and not tail.strip() else None
-        return Found(call=call, expected=value, kind="value" if value else "unknown", start=start)
     if _PART.search(before):
         return Found(call=call, start=start)
     value = None
@@ -95,10 +87,6 @@ def _with_answer(call: str, text: str, start: int, end: int) -> Found:
             and (below := _BELOW.match(text, line_end))
         ):
             value = _said(text[below.end() : below.end() + 800].replace("`", ""))
-    elif re.search(r"\bassert(?:Equals?|_equals?)\(\s*$", before):
-        value = _said(tail.lstrip().removeprefix(",")) if tail.lstrip().startswith(",") else None
-    elif before.strip() in ("", "`") and not tail.strip(" .:") and (later := _LATER.match(text, line_end)):
-        value = _said(text[later.end() : later.end() + 800].replace("`", ""))
     if value is None and session and line_end >= 0:
         if following.lstrip().startswith("Traceback (most"):
             return Found(call=call, kind="rejected", start=start)

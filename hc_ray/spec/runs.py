@@ -20,11 +20,9 @@ _BEFORE = re.compile(r"^(?:echo|printf|cat|seq|yes)\b[^|;&]*\|\s*")
 _CHANGES = re.compile(r"^(?:cd|export|source|\.|set|umask|rm|mv|cp|pushd)\b|(?<![<>\d])>(?!&)")
 """A command whose effects a later one of its session may show."""
 _CUT = re.compile(r"^\s*(?:\.\.\.|…|\[\.\.\.\]|\(\.\.\.\))\s*$|\.\.\.$|…$", re.MULTILINE)
-_HOLE = re.compile(r"\.\.\.|…|(?<![<\d])<[A-Za-z][\w -]*>|\[-|\{[a-z_]+\}|/path/to/")
-"""What a reader has to fill in: such a line is a description of commands."""
+_HOLE = re.compile(r"\.\.\.|…|(?<![<\d])<[A-Za-z][\w -]*>|\[-|\{[a-z_]+\}|/path/to/|\\$|(?<!<)<<(?!<)")
+"""What a reader has to fill in (such a line is a description of commands), or what goes on below it."""
 _REMARK = re.compile(r"\S\s+(?:#|//|<-|<--|←)\s+\w")
-_HEREDOC = re.compile(r"(?<!<)<<-?\s*[\"']?(\w+)")
-_LONGEST_DOCUMENT = 200
 _LABEL = re.compile(
     r"[\s*_#>-]*(?:(?:example|sample|expected)\s+)*(input|output)(?:\s*#?\d+)?[\s*_]*(?::[\s*_]*(.*?))?[\s_]*",
     re.IGNORECASE,
@@ -88,30 +86,13 @@ def _session(block: Block) -> list[_Step]:
 
 def _steps(lines: Sequence[str], mark: str) -> list[_Step]:
     steps: list[tuple[str, list[str]]] = []
-    at = 0
-    while at < len(lines):
-        match = _PROMPT.match(lines[at])
-        at += 1
-        if match is None or match[1][-1] != mark[-1]:
-            if lines[at - 1].strip() != mark:
-                steps[-1][1].append(lines[at - 1])
-            continue
-        command, at = _whole_command(match[2].rstrip(), lines, at)
-        steps.append((command, []))
+    for line in lines:
+        match = _PROMPT.match(line)
+        if match is not None and match[1][-1] == mark[-1]:
+            steps.append((match[2].rstrip(), []))
+        elif line.strip() != mark:
+            steps[-1][1].append(line)
     return [_Step(command=command, below="\n".join(below).strip("\n")) for command, below in steps]
-
-
-def _whole_command(command: str, lines: Sequence[str], at: int) -> tuple[str, int]:
-    """A command with the lines that belong to it: continued ones, and those of a here-document."""
-    while command.endswith("\\") and at < len(lines):
-        command, at = command[:-1].rstrip() + " " + lines[at].removeprefix("> ").strip(), at + 1
-    if document := _HEREDOC.search(command):
-        last = min(len(lines), at + _LONGEST_DOCUMENT)
-        end = next((i for i in range(at, last) if lines[i].removeprefix("> ").strip() == document[1]), None)
-        if end is not None:
-            command = "\n".join([command, *(line.removeprefix("> ") for line in lines[at : end + 1])])
-            at = end + 1
-    return command, at
 
 
 def _of_session(steps: Sequence[_Step], names: frozenset[str]) -> Iterator[Run]:
