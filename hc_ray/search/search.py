@@ -78,9 +78,19 @@ class Search:
         self.notes: list[str] = []
 
     async def look_around(self, looks: environment_probe.Looks) -> None:
-        """See what the untouched environment holds, and read the named files: they go into every prompt, cut."""
+        """See what the untouched environment holds."""
         self.spec = await looks.around(self.spec, self.context.task)
         self.deliverable = deliverable_of(self.spec)
+        if self.config.agent_style == "direct":
+            await self._read_named()
+        if self.config.use_skills:
+            self.know_how = await know_how(installed(), self.spec, self.deliverable,
+                                           count=self.context.asking.role.model.count_tokens,
+                                           budget=self.config.skill_tokens,
+                                           plain=self.config.agent_style == "loop")  # fmt: skip
+
+    async def _read_named(self) -> None:
+        """Read the named files: they go into every prompt, cut."""
         named = list(self.deliverable.inputs[:_SHOWN_FILES])
         named += [self.deliverable.path] if self.deliverable.path and self.deliverable.exists else []
         for path in named:
@@ -88,11 +98,6 @@ class Search:
             if text is not None:
                 cut = "\n[cut]\n" if len(text) > _SHOWN_CHARACTERS else ""
                 self.shown[path] = text[:_SHOWN_CHARACTERS] + cut
-        if self.config.use_skills:
-            self.know_how = await know_how(installed(), self.spec, self.deliverable,
-                                           count=self.context.asking.role.model.count_tokens,
-                                           budget=self.config.skill_tokens,
-                                           plain=self.config.agent_style == "loop")  # fmt: skip
 
     def prompt(self, slot: Slot) -> Prompt:
         """What a slot asks its model."""
