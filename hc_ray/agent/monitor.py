@@ -54,9 +54,7 @@ class Monitor:
             return Advice()
         found = concerns(action.body, self.workdir, self.home)
         refused = [says for says, refuse in found.items() if refuse]
-        if refused or found:
-            return Advice(allowed=not refused, rule="danger", says=" ".join(refused or found))
-        return Advice()
+        return Advice(allowed=not refused, rule="danger" if found else "", says=" ".join(refused or found))
 
     def look_back(self, past: Sequence[Step]) -> Advice:
         """After an action: whether the last ones lead anywhere."""

@@ -138,7 +138,8 @@ class Transcript:
         early = max(0, len(self._turns) - KEPT_TURNS)
         for i, turn in enumerate(self._turns[:early]):
             observations = tuple(
-                one if _size(one) < _STUBBED else one.model_copy(update={"content": _STUB}) for one in turn.observations
+                one if len(one.whole) < _STUBBED else one.model_copy(update={"content": _STUB})
+                for one in turn.observations
             )
             self._turns[i] = turn.model_copy(update={"observations": observations})
         self.compactions += 1
@@ -151,10 +152,6 @@ class Transcript:
         while self.tokens > _FULL * self.room and len(self._turns) > 1:
             del self._turns[0]
         return self.tokens <= _FULL * self.room
-
-
-def _size(message: Message) -> int:
-    return len(message.whole)
 
 
 def _text(messages: Sequence[Message]) -> str:

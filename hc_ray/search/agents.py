@@ -225,9 +225,7 @@ class Trial:
         """What the suite, frozen before the first candidate, had said of the first submission when that was made: the
         untouched workspace fails it (the gate saw that); of one that it never ran on nothing is known."""
         search = self.search
-        if search.suite is None or not judging(search.suite.tests):
-            return None, None
-        if search.first_row is None:
+        if search.suite is None or search.first_row is None or not judging(search.suite.tests):
             return None, None
         if not search.first_row:
             return False, 0.0

@@ -58,8 +58,7 @@ class Rounds:
         if not decision.fresh and search.selection is not None:
             to_repair = self._repairable(max(1, decision.samples // 3))
         return search.context.schedule.round(number=search.round + 1, count=decision.samples, begin=search.pool.fresh,
-                                             next_lineage=len(search.pool), to_repair=to_repair,
-                                             told=told)  # fmt: skip
+                                             to_repair=to_repair, told=told)  # fmt: skip
 
     def _state(self, affordable: int | None) -> State:
         """What is known now."""

@@ -54,7 +54,7 @@ class Schedule(Value):
         turn = index % len(plans) + index // len(plans)
         return plan, temperatures[turn % len(temperatures)]
 
-    def fresh(self, index: int, *, round: int, slot: int, told: Told = "", lineage: int | None = None) -> Slot:
+    def fresh(self, index: int, *, round: int, slot: int, told: Told = "") -> Slot:
         """The slot of the ``index``-th fresh candidate, whoever asks for it."""
         plan, temperature = self.step(index)
         return Slot(
@@ -64,19 +64,17 @@ class Schedule(Value):
             form=self.profile.form,
             plan=plan,
             seed=seed_of(self.task_digest, self.trial_seed, "solver", "sample", index),
-            lineage=index if lineage is None else lineage,
+            lineage=index,
             told=told,
         )
 
-    def samples(self, *, round: int, count: int, begin: int, first_slot: int = 0, next_lineage: int | None = None,
-                told: Told = "") -> tuple[Slot, ...]:  # fmt: skip
+    def samples(self, *, round: int, count: int, begin: int, first_slot: int = 0, told: Told = "") -> tuple[Slot, ...]:
         """``count`` fresh slots; ``begin``: fresh candidates before them. With ``told`` every second one is told it:
         what was tried can also lead astray."""
         return tuple(
-            self.fresh(begin + i, round=round, slot=first_slot + i, told=told if i % 2 == 0 else "",
-                       lineage=None if next_lineage is None else next_lineage + i)
+            self.fresh(begin + i, round=round, slot=first_slot + i, told=told if i % 2 == 0 else "")
             for i in range(count)
-        )  # fmt: skip
+        )
 
     def repair(self, parent: Candidate, *, round: int, slot: int) -> Slot:
         """A repair: cool, in the first plan."""
@@ -98,11 +96,10 @@ class Schedule(Value):
         number: int,
         count: int,
         begin: int,
-        next_lineage: int,
         to_repair: Sequence[Candidate] = (),
         told: Told = "",
     ) -> tuple[Slot, ...]:
         """The slots of a round of ``hc``: repairs first, then fresh candidates."""
         repairs = [self.repair(one, round=number, slot=i) for i, one in enumerate(to_repair[:count])]
-        return (*repairs, *self.samples(round=number, count=count - len(repairs), begin=begin, told=told,
-                                        first_slot=len(repairs), next_lineage=next_lineage))  # fmt: skip
+        left, first = count - len(repairs), len(repairs)
+        return (*repairs, *self.samples(round=number, count=left, begin=begin, first_slot=first, told=told))

@@ -118,12 +118,8 @@ def read(
 ) -> tuple[SelfTest, ...] | Malformed:
     """The tests (without ids) in an answer, each input once; ``Malformed`` when it holds none that can run."""
     text = prompt.context + completion.text
-    made = _calls(text, spec, target, category) if target.kind == "call" else ()
-    if target.kind != "call":
-        made = _lines(text, spec, target, category)
-    if not made:
-        return Malformed(reason="no test that can run stands in the answer", text=completion.text[:500])
-    return made
+    made = (_calls if target.kind == "call" else _lines)(text, spec, target, category)
+    return made or Malformed(reason="no test that can run stands in the answer", text=completion.text[:500])
 
 
 def _calls(text: str, spec: Spec, target: Target, category: Category) -> tuple[SelfTest, ...]:

@@ -72,8 +72,7 @@ class _Reader:
 
     def shown(self, path: str) -> str:
         """A full path as a spec shows it: relative to the workdir where it lies in it."""
-        inside = path.startswith(self.workdir.rstrip("/") + "/") and path != self.workdir
-        return path[len(self.workdir.rstrip("/")) + 1 :] if inside else path
+        return path.removeprefix(self.workdir.rstrip("/") + "/")
 
     def resolved(self, token: str, code: str) -> tuple[str, bool]:
         """The full path that a token names, and whether it is certain where it lies; an empty one for no file."""

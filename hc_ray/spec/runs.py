@@ -5,7 +5,6 @@ import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from hc_ray.domain.value import Value
 from hc_ray.spec.markdown import Block, Piece, block_sentences
 from hc_ray.spec.spec import NamedFile, Run
 
@@ -44,13 +43,6 @@ def read_runs(blocks: Sequence[Block], files: Iterable[NamedFile]) -> tuple[Run,
     return tuple(kept.values())
 
 
-class _Step(Value):
-    """A command of a block, and the lines that stand below it."""
-
-    command: str
-    below: str = ""
-
-
 def _shown(blocks: Sequence[Block], names: frozenset[str]) -> Iterator[Run]:
     for block in blocks:
         if block.kind == "code":
@@ -75,8 +67,9 @@ def _is_program(command: str, names: frozenset[str]) -> bool:
 # Sessions
 
 
-def _session(block: Block) -> list[_Step]:
-    """The steps of a block that opens with a prompt; empty for any other."""
+def _session(block: Block) -> list[tuple[str, str]]:
+    """The commands of a block that opens with a prompt, each with the lines that stand below it; empty for any
+    other."""
     lines = block.text.split("\n")
     first = _PROMPT.match(lines[0]) if block.language in _SESSIONS else None
     if first is None or (first[1] in "#>" and not _is_program(first[2], frozenset())):
@@ -84,7 +77,7 @@ def _session(block: Block) -> list[_Step]:
     return _steps(lines, first[1])
 
 
-def _steps(lines: Sequence[str], mark: str) -> list[_Step]:
+def _steps(lines: Sequence[str], mark: str) -> list[tuple[str, str]]:
     steps: list[tuple[str, list[str]]] = []
     for line in lines:
         match = _PROMPT.match(line)
@@ -92,24 +85,20 @@ def _steps(lines: Sequence[str], mark: str) -> list[_Step]:
             steps.append((match[2].rstrip(), []))
         elif line.strip() != mark:
             steps[-1][1].append(line)
-    return [_Step(command=command, below="\n".join(below).strip("\n")) for command, below in steps]
+    return [(command, "\n".join(below).strip("\n")) for command, below in steps]
 
 
-def _of_session(steps: Sequence[_Step], names: frozenset[str]) -> Iterator[Run]:
+def _of_session(steps: Sequence[tuple[str, str]], names: frozenset[str]) -> Iterator[Run]:
     known = True
-    for step in steps:
-        if _HOLE.search(step.command):
+    for command, below in steps:
+        if _HOLE.search(command):
             known = False
             continue
-        whole = known and step.below.strip() and not _CUT.search(step.below) and not _REMARK.search(step.below)
-        if whole or _is_program(step.command, names):
-            yield Run(
-                command=step.command,
-                output=step.below + "\n" if whole else None,
-                sentence=" ".join(step.command.split()),
-            )
+        whole = known and below.strip() and not _CUT.search(below) and not _REMARK.search(below)
+        if whole or _is_program(command, names):
+            yield Run(command=command, output=f"{below}\n" if whole else None, sentence=" ".join(command.split()))
         # What a later command prints may depend on this one, which a test of that one alone would lack.
-        known = known and _CHANGES.search(step.command) is None
+        known = known and _CHANGES.search(command) is None
 
 
 # Labels
