@@ -123,25 +123,35 @@ def read_actions(text: str) -> tuple[Action, ...] | Malformed:
         text = text.replace("\r\n", "\n")
     actions: list[Action] = []
     for block in read_blocks(text):
-        words = block.info.replace("{", " ").replace("}", " ").split()
-        name = _NAMES.get(words[0].lower()) if words else None
+        name, words = _named(block)
         if name is None:
             continue
-        if not block.closed:
+        if not block.closed and name != "submit":
             return Malformed(reason=f"the block `{block.info}` is not closed", text=text[:2000])
-        found = _of_block(name, block, words[1:])
+        found = _of_block(name, block, words)
         if isinstance(found, Malformed):
             return found
         actions.append(found)
     return tuple(actions)
 
 
+def not_actions(text: str) -> list[Block]:
+    """The blocks of an answer that name a language and are no actions."""
+    return [block for block in read_blocks(text) if block.info and _named(block)[0] is None]
+
+
+def _named(block: Block) -> tuple[str | None, list[str]]:
+    """The action that a block names, and the words after it."""
+    words = block.info.replace("{", " ").replace("}", " ").split()
+    return (_NAMES.get(words[0].lower()), words[1:]) if words else (None, [])
+
+
 def _of_block(name: str, block: Block, words: Sequence[str]) -> Action | Malformed:
+    if name == "submit" or (name == "sh" and block.text.strip() == "submit"):
+        return Action(name="submit")
     if name == "sh":
         limit = _LIMIT.search(block.info)
         return _checked(Action(name=name, body=block.text, seconds=float(limit[1]) if limit else None))
-    if name == "submit":
-        return Action(name=name)
     if len(words) != 1:
         return Malformed(reason=f"a block `{name}` names one file, as in `{name} src/main.py`", text=block.info)
     action = Action(name=name, argument=words[0].strip("`'\""), body=block.text)

@@ -5,7 +5,7 @@ on."""
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
-from hc_ray.agent.actions import Action, describe, functions, read_actions, read_calls, spoken
+from hc_ray.agent.actions import Action, describe, functions, not_actions, read_actions, read_calls, spoken
 from hc_ray.agent.budget import Asking
 from hc_ray.agent.monitor import Advice, Monitor, Step
 from hc_ray.agent.prompt_templates import filled, template
@@ -144,17 +144,18 @@ class Lineage:
             return self._fault(text, f"Nothing of your answer ran: {actions.reason}.", "malformed")
         if not actions:
             how = "with a fenced block such as ```sh" if self.bounds.form == "fenced" else "by calling a tool"
-            return self._fault(
-                text, f"Your answer held no action. Act {how}, or submit if the work is complete.", "prose"
-            )
+            says = f"Your answer held no action. Act {how}, or submit if the work is complete."
+            return self._fault(text, says, "prose")
         self._faults = 0
+        before = len(self.steps)
         results, ended = await self._perform(actions)
         if answer.tool_calls:
             self.transcript.add_calls(text, answer.tool_calls, results, self._left())
         else:
             numbered = [f"Result of action {i} ({one.name}):\n{result}" if len(results) > 1 else result
                         for i, (one, result) in enumerate(zip(actions, results, strict=False), start=1)]  # fmt: skip
-            self.transcript.add(text, "\n\n".join([*numbered, self._left()]))
+            talk = _talk(text) if any(step.failed for step in self.steps[before:]) else []
+            self.transcript.add(text, "\n\n".join([*numbered, *talk, self._left()]))
         return ended
 
     def _fault(self, text: str, says: str, end: End) -> End | None:
@@ -286,6 +287,12 @@ class Lineage:
             prompt = prompt.model_copy(update={"max_tokens": min(tokens, room)})
         (answer,) = await self.asking.all([(self.owner, prompt)])
         return answer
+
+
+def _talk(text: str) -> list[str]:
+    """What to say of an answer's blocks that are no actions, which a model may take for files."""
+    opened = ", ".join(dict.fromkeys(f"`{block.info}`" for block in not_actions(text)))
+    return [f"(No action, so nothing came of it: {opened}. `write PATH` makes a file.)"] if opened else []
 
 
 def _kind(told: str) -> str:

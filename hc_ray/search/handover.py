@@ -44,9 +44,11 @@ class Summary(Value):
 
 
 async def summary_of(run: Run) -> Summary | None:
-    """The summary of a lineage; None where it gives none."""
-    text = await run.ask("summary", template("summary"), tokens=_TOKENS, schema=Summary.model_json_schema())
-    return found_in(text, Summary)
+    """The summary of a lineage, which is asked once; None where it gives none."""
+    if run.summary is None:
+        schema = Summary.model_json_schema()
+        run.summary = await run.ask("summary", template("summary"), tokens=_TOKENS, schema=schema)
+    return found_in(run.summary, Summary)
 
 
 async def gathered(runs: Sequence[Run]) -> str:
@@ -76,7 +78,8 @@ async def tournament(pairs: Sequence[tuple[Candidate, Run]]) -> str | None:
 async def tests_of(run: Run) -> tuple[SelfTest, ...]:
     """What a lineage writes when it is asked for tests of its own; empty where it writes none that can fail."""
     text = await run.ask("own_tests", filled("own_tests", most=_MOST, before=BEFORE), tokens=_TESTS_TOKENS)
-    found = file_tester.read(Completion(text=text), run.search.spec)
+    ended = run.asking.exchanges[-1].completion.finish_reason if text else None
+    found = file_tester.read(Completion(text=text, finish_reason=ended), run.search.spec)
     if isinstance(found, Malformed):
         return ()
     named = [one.model_copy(update={"id": f"{run.slot.id}-{i}"}) for i, one in enumerate(found.tests[:_MOST], start=1)]

@@ -64,6 +64,8 @@ class Run:
     disputed: bool = False
     """It submitted the same state again after it was told what failed."""
     candidates: list[str] = field(default_factory=list)
+    summary: str | None = None
+    """What it said when it was asked for one; None before."""
     _paid: tuple[int, int, float] = (0, 0, 0.0)
     _settled: Purse = field(default_factory=lambda: Purse(0))
     _told: tuple[int, int] = (0, 0)

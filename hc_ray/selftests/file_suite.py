@@ -10,6 +10,7 @@ from hc_ray.domain.prompt import Malformed
 from hc_ray.domain.seeds import seed_of
 from hc_ray.domain.suite import SelfTest, Suite
 from hc_ray.selftests import file_tester
+from hc_ray.selftests.coverage import quoted_in
 from hc_ray.selftests.file_tester import Reading
 from hc_ray.selftests.shown_examples import shown_tests
 from hc_ray.selftests.writer import Writer
@@ -26,6 +27,8 @@ _HEADS, _HEAD, _ALL_HEADS = 12, 4000, 16_000
 
 class FileSuiteWriter(Writer):
     """Writes whole test files."""
+
+    _lists = True
 
     async def write(self, key: str) -> Suite:
         """The whole suite, gated and frozen."""
@@ -115,7 +118,7 @@ class FileSuiteWriter(Writer):
         reading = readings.get(test.subject.function or "")
         if reading is None or test.subject.kind != "check" or not test.discriminates:
             return test
-        quoted = file_tester.quoted_in(reading.quote, self.spec.instruction)
+        quoted = quoted_in(reading.quote, self.spec.instruction)
         if reading.verdict == "wrong" and quoted:
             self._reasons[test.id] = f"a second reading contradicts it: “{reading.quote[:120]}” ({reading.reason[:80]})"
             return None

@@ -12,6 +12,7 @@ from hc_ray.agent.prompt_templates import filled, template
 from hc_ray.domain.prompt import Completion, Malformed, Message, Prompt
 from hc_ray.domain.suite import CATEGORIES, Category, Property, SelfTest, Subject
 from hc_ray.domain.value import Value
+from hc_ray.selftests.coverage import sentence_of
 from hc_ray.selftests.runner import BEFORE, CHECK_PROPERTY
 from hc_ray.spec.spec import Spec
 
@@ -74,7 +75,8 @@ def ask(
     """The prompt for a file of tests. ``files``: heads of the environment's files; ``known``: tests that exist."""
     wanted = filled("tests_first")
     if known:
-        names = "\n".join(f"- {test.subject.function} ({test.category}): {test.sentence[:160]}" for test in known)
+        names = "\n".join(f"- {test.subject.function} ({test.category}): {(test.sentence or test.reasoning)[:160]}"
+                          for test in known)  # fmt: skip
         shown = "\n".join(names.splitlines()[:_SHOWN_KNOWN])
         wanted = filled("tests_more", known=shown, reflection=reflection)
     user = filled(
@@ -107,14 +109,15 @@ def read(completion: Completion, spec: Spec) -> Written | Malformed:
     blocks = read_blocks(text)
     python = [one for one in blocks if one.info.split(" ")[0].lower() in ("python", "py", "python3", "")]
     code = "\n\n".join(block.text for block in python if "def test_" in block.text)
-    scripts = [made for block in blocks if block.closed and (made := _of_script(block)) is not None]
+    cut = completion.finish_reason == "length"
+    scripts = [made for block in blocks if (block.closed or not cut) and (made := _of_script(block)) is not None]
     if not code and not scripts:
         return Malformed(reason="the answer holds no Python block with a test function", text=text[:2000])
     parts = _parts(code)
     if parts is None:
         return Malformed(reason="the test file does not parse", text=code[:2000])
     functions = [part for part in parts if _is_test(part[0])]
-    if functions and not python[-1].closed:
+    if functions and cut and not python[-1].closed:
         functions.pop()  # it was cut, wherever that may be
     shared = [source for node, source in parts if not _is_test(node)]
     modules = [(node, "\n\n".join([*shared, source]) + "\n") for node, source in functions]
@@ -175,7 +178,7 @@ def _test(node: ast.FunctionDef, module: str, spec: Spec) -> SelfTest:
         input=module,
         expectation=Property(name=CHECK_PROPERTY),
         confidence=CONFIDENCE,
-        sentence=spec.sentence_with(quote) if quoted_in(quote, spec.instruction) else quote,
+        sentence=sentence_of(quote, spec),
         reasoning=quote,
     )
 
@@ -186,16 +189,6 @@ def _docstring(text: str) -> tuple[Category, str]:
     named = first.strip().lower().replace(" ", "_").replace("-", "_")
     category: Category = next((one for one in CATEGORIES if one == named), "happy_path")
     return category, (rest or first).strip().strip("\"'“”` ")
-
-
-def quoted_in(quote: str, instruction: str) -> bool:
-    """Whether a quotation stands in the instruction, white space and marks aside."""
-    wanted = _plain(quote)
-    return len(wanted) >= 8 and wanted in _plain(instruction)
-
-
-def _plain(text: str) -> str:
-    return " ".join(re.sub(r"[`*_\"'\u2018\u2019\u201c\u201d]", "", text).lower().split()).rstrip(". …")
 
 
 def _sections(prose: str) -> dict[str, tuple[str, ...]]:

@@ -25,6 +25,9 @@ from hc_ray.spec.spec import Spec
 class Writer:
     """One writing of one suite. ``place`` tells the first suite from tests that are added later."""
 
+    _lists = False
+    """Whether a reflection may be a list."""
+
     def __init__(
         self,
         task: Task,
@@ -69,7 +72,7 @@ class Writer:
     def _reflect(self, tests: Sequence[SelfTest], short: Sequence[Category], number: int) -> None:
         """What the next round is told of this one."""
         least = self.config.tests_per_category_min
-        self.reflections.append(reflection(self.spec, tests, short, least=least, number=number))
+        self.reflections.append(reflection(self.spec, tests, short, least=least, number=number, listed=self._lists))
 
     # The gate
 

@@ -94,8 +94,10 @@ def _pieces(tokens: Sequence[Token] | None) -> Iterator[Piece]:
 
 
 def sentences(all_blocks: Sequence[Block]) -> tuple[str, ...]:
-    """Sentences, list items' sentences, table rows and code lines in order, white space normalised."""
-    return tuple(sentence for block in all_blocks for sentence in block_sentences(block))
+    """Sentences, list items' sentences, table rows and code lines in order, white space normalised. Headings, which ask
+    for nothing, only where there is nothing else."""
+    said = [block for block in all_blocks if block.kind != "heading"] or all_blocks
+    return tuple(sentence for block in said for sentence in block_sentences(block))
 
 
 def block_sentences(block: Block) -> list[str]:

@@ -203,6 +203,12 @@ async def test_prose_is_nudged_twice_before_it_ends_a_lineage_and_what_cannot_be
     assert "not closed" in ran.said(1) and "malformed" in (ran.first.malformed or "")
 
 
+async def test_a_block_that_is_no_action_is_named_where_an_action_failed(place):
+    file = "```python x.py\nprint(1)\n```\n"
+    ran = await trial(place, says(file + sh("python3 x.py"), file + sh("true"), write(RIGHT)))
+    assert "nothing came of it: `python x.py`" in ran.said(1) and "nothing came" not in ran.said(2)
+
+
 async def test_what_was_cut_does_not_run_nor_what_would_end_the_sandbox_and_the_work_goes_on(place):
     ran = await trial(place, says(cut(sh("touch half") + "\n```write add.py\ndef" + "x" * 9000), write(RIGHT)))
     assert "was cut, so nothing of it ran" in ran.said(1) and ran.handed == {"app/add.py": RIGHT.encode()}
@@ -270,7 +276,7 @@ async def test_a_lineage_works_alike_for_every_agent_up_to_its_first_submission(
 
 
 async def test_summaries_of_tied_states_are_compared_where_no_test_tells_them_apart(place):
-    script = each(WRONG, RIGHT, RIGHT + "\n\nMORE = 1\n")
+    script = each(WRONG, *(RIGHT + f"\n\nMORE = {i}\n" for i in range(6)))
     summary = json.dumps({"approach": "a", "done": "b", "verified": "c", "doubts": "d"})
 
     def answer(prompt: Prompt, turn: int, lineage: int) -> str | Completion:
@@ -281,6 +287,11 @@ async def test_summaries_of_tied_states_are_compared_where_no_test_tells_them_ap
     assert [one.id for one in ran.outcome.candidates] == ["c1.0", "c2.0", "c2.1"] and ran.outcome.chosen == "c2.0"
     assert "won the comparison of 3 summaries" in (ran.outcome.selection.why if ran.outcome.selection else "")
     assert sum(prompt.purpose == "summary" for prompt in ran.asked) == 3
+    ran = await trial(
+        place, answer, "hc", verdicts=(False, True), samples=2, max_rounds=2, tournament=True, refinement=1
+    )
+    lineages = {one.lineage for one in ran.outcome.candidates}
+    assert sum(prompt.purpose == "summary" for prompt in ran.asked) <= len(lineages), "each is asked once"
 
 
 async def test_level_states_are_told_apart_by_the_other_lineages_own_tests(place):

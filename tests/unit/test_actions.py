@@ -7,7 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hc_ray.agent.actions import TOOLS, Action, describe, functions, read_actions, read_calls, replacements, spoken
+from hc_ray.agent.actions import (
+    TOOLS,
+    Action,
+    describe,
+    functions,
+    not_actions,
+    read_actions,
+    read_calls,
+    replacements,
+    spoken,
+)
 from hc_ray.domain.prompt import Malformed, ToolCall
 
 HUNK = "<<<<<<< SEARCH\nold\n=======\nnew\n>>>>>>> REPLACE\n"
@@ -34,7 +44,13 @@ def test_the_blocks_of_an_answer_are_its_actions_in_order_and_all_else_is_talk()
         Action(name="sh", body="ls\n"), Action(name="write", argument="src/a.md", body="# x\n```sh\nls\n```\n"),
         Action(name="edit", argument="a.py", body=HUNK), Action(name="submit"),
     )  # fmt: skip
+    assert [block.info for block in not_actions(text)] == ["python", "text"]
     assert read_actions("All is done.\n" + fenced("c", "int x;\n")) == ()
+
+
+@pytest.mark.parametrize("text", [fenced("sh", "submit\n"), "```submit", "So:\n```submit\n"])
+def test_the_end_is_read_where_it_stands_as_a_command_or_its_fence_stays_open(text):
+    assert read_actions(text) == (Action(name="submit"),)
 
 
 @pytest.mark.parametrize(("info", "seconds"), [

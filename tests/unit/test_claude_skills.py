@@ -18,6 +18,7 @@ from hc_ray.domain.suite import CATEGORIES
 from hc_ray.domain.task import Environment
 from hc_ray.search import decompose
 from hc_ray.selftests import file_tester
+from hc_ray.selftests.coverage import quoted_in
 from hc_ray.spec.reading import read_spec
 
 NAMES = {"testgen", "decomposer", "evaluator", "meta-reasoner"}
@@ -79,10 +80,10 @@ def test_every_example_is_read_by_its_role_and_fits_its_schema(tmp_path):
     spec = read_spec(task, Environment())
     written = file_tester.read(answers["testgen"], spec)
     fits("testgen", written.model_dump(mode="json"))
-    assert all(file_tester.quoted_in(test.reasoning, task) for test in written.tests)
+    assert all(quoted_in(test.reasoning, task) for test in written.tests)
     readings = file_tester.read_readings(answers["evaluator"])
     assert readings.keys() == {test.subject.function for test in written.tests}
-    assert all(file_tester.quoted_in(one.quote, task) for one in readings.values())
+    assert all(quoted_in(one.quote, task) for one in readings.values())
     fits("evaluator", {name: one.model_dump() for name, one in readings.items()})
     assert len(decompose.read(answers["decomposer"])) == 3 and meta_reasoner.read(answers["meta-reasoner"]).knob
     for name in ("decomposer", "meta-reasoner"):

@@ -6,9 +6,12 @@ from hypothesis import strategies as st
 
 from hc_ray.domain.environment import EnvironmentView, FileView
 from hc_ray.domain.prompt import Completion, Malformed
+from hc_ray.domain.task import Environment
 from hc_ray.selftests import file_tester, gate
-from hc_ray.selftests.file_tester import fault_of, quoted_in, read, read_readings, sources
+from hc_ray.selftests.coverage import quoted_in, sentence_of
+from hc_ray.selftests.file_tester import Written, fault_of, read, read_readings, sources
 from hc_ray.selftests.trivial_states import CONSTANT, EMPTY, PARROT, named_paths, trivial_states
+from hc_ray.spec.reading import read_spec
 from hc_ray.spec.spec import NamedFile, Spec
 from tests.fakes import unsteady_model
 
@@ -53,9 +56,9 @@ def test_unnamed():
 '''
 
 
-def written(text):
+def written(text: str) -> Written:
     found = read(Completion(text=text), SPEC)
-    assert not isinstance(found, Malformed), found
+    assert isinstance(found, Written), found
     return found
 
 
@@ -68,8 +71,15 @@ def test_each_function_becomes_a_test_with_what_it_needs_and_a_cut_file_gives_th
         assert "LIMIT = 3" in test.input and "def helper" in test.input and test.input.count("def test_") == 1
     assert found.requirements == ("The sum is written.", "Empty is 0.")
     assert found.assumptions == ("Integers only.",) and found.uncertainties == ("Negative numbers.",)
-    found = written(ANSWER[: ANSWER.index("assert LIMIT") + 4])
-    assert [test.subject.function for test in found.tests] == ["test_sum"]
+    cut = read(Completion(text=ANSWER[: ANSWER.index("assert LIMIT") + 4], finish_reason="length"), SPEC)
+    assert isinstance(cut, Written) and [test.subject.function for test in cut.tests] == ["test_sum"]
+
+
+def test_a_whole_answer_whose_last_fence_stays_open_keeps_its_last_test():
+    assert written(ANSWER.removesuffix("```\n")) == written(ANSWER)
+    script = '```sh\n# test_one: format | "An empty file gives 0."\ntest -s one.txt\n'
+    assert [test.subject.function for test in written(script).tests] == ["test_one"]
+    assert isinstance(read(Completion(text=script, finish_reason="length"), SPEC), Malformed)
 
 
 @pytest.mark.parametrize("text", ["", "no code", "```python\nprint(1)\n```", "```python\ndef test_(:\n```"])
@@ -158,7 +168,6 @@ def test_a_shell_script_is_a_test_with_category_and_sentence():
         "test_run", "edge_case", "An empty file gives 0."
     )  # fmt: skip
     assert fault_of(found) is None and 'test "$(cat sum.txt)" = 0' in found.input and written(script).tests == (found,)
-    assert isinstance(read(Completion(text=script.removesuffix("```\n")), SPEC), Malformed), "it was cut"
 
 
 def test_trivial_states_make_every_named_path_that_is_missing():
@@ -180,3 +189,12 @@ def test_the_tester_is_shown_task_environment_and_heads_of_files_and_is_asked_fo
     said = prompt.messages[-1].content
     assert all(part in said for part in (INSTRUCTION.strip(), "ENVIRONMENT", "HEADS", "test_sum", "Too few tests of"))
     assert prompt.role == "tester" and "$" not in said
+
+
+@pytest.mark.parametrize(("quote", "sentence"), [
+    ("file gives 0.", "An empty file gives 0."), ("Its lines end with \n", "Its lines end with `\\n`, a *line feed*."),
+    ("An empty file gives 0. Its lines end with", "An empty file gives 0."), ("a full file gives 1", ""), ("gives", ""),
+])  # fmt: skip
+def test_a_quotation_is_told_as_the_sentence_of_the_task_that_it_lies_in_and_else_not_at_all(quote, sentence):
+    spec = read_spec("Sum up.\n\nAn empty file gives 0. Its lines end with `\\n`, a *line feed*.\n", Environment())
+    assert sentence_of(quote, spec) == sentence

@@ -93,9 +93,10 @@ def test_sentences_items_rows_and_code_lines_come_in_order_and_are_found_whateve
     text += "\n| h | i |\n|---|---|\n| 1 | 2 |\n"
     text += f"\n{F}py\nx = 1\n\n  y = 2\n{F}\n"
     assert read_spec(text, Environment()).sentences == (
-        "Head", "One `a. B` two.", "Three, e.g. `x`!", "`y` is it.", "item goes on", "`last`.", "End", "h | i", "1 | 2",
+        "One `a. B` two.", "Three, e.g. `x`!", "`y` is it.", "item goes on", "`last`.", "End", "h | i", "1 | 2",
         "x = 1", "y = 2",
     )  # fmt: skip
+    assert read_spec("# Write `x.py`", Environment()).sentences == ("Write `x.py`",), "there is nothing else"
     spec = read_spec('Hello. Print "a b" twice.', Environment())
     assert (
         spec.sentence_with("'a b'") == spec.sentence_with("\N{LEFT DOUBLE QUOTATION MARK}a  b") == 'Print "a b" twice.'
