@@ -31,7 +31,7 @@ from tests.fakes.sandbox_home import laid_out, opened
 from tests.fakes.suites import call_test
 from tests.fakes.tasks import DOCKERFILE
 from tests.fakes.time_up import ending
-from tests.unit.test_trajectory import faults, told_of
+from tests.fakes.trajectories import faults, told_of
 
 INSTRUCTION = "Write `/app/add.py` with `def add(a: int, b: int) -> int` that adds two numbers."
 IMAGE = f"{DOCKERFILE}COPY given.txt .\n"
