@@ -11,9 +11,9 @@ import pytest
 from hc_ray.cli import app as cli
 from hc_ray.domain.config import EngineConfig, SweepConfig
 from hc_ray.tasks.vocabulary import benchmark
-from tests.e2e.test_humaneval import PROBLEMS, data
 from tests.fakes import sweepdir
 from tests.fakes.engine_server import EngineServer
+from tests.fakes.humaneval import PROBLEMS, data
 from tests.fakes.sandbox_home import open_folder, own_home
 from tests.fakes.tasks import make_task
 

@@ -5,18 +5,15 @@ bubblewrap those that it takes, in Docker the others and some of these."""
 
 import pytest
 
-from hc_ray.domain.config import EngineConfig
 from hc_ray.reports.report import rows_of
 from hc_ray.stores.sweep_directory import SweepStore
+from tests.fakes.plays_reference import PLAYED
 from tests.fakes.sandbox_home import data_home
 from tests.fakes.sweeps import swept
 from tests.fakes.terminal_tasks import DATASET, NAMES, builds_an_image
 
 CHOSEN = ("*/tidy-site-tree",)
 IN_DOCKER = tuple(f"*/{name}" for at, name in enumerate(NAMES) if at % 12 == 0 or builds_an_image(name))
-PLAYED = {"agents": ("raw",), "engine": EngineConfig(kind="scripted", script="tests.fakes.plays_reference:answer",
-                                                     context_tokens=65_536),
-          "solver": {"agent_style": "loop", "max_answer_tokens": 4000}, "budget": {"tokens": 200_000}}  # fmt: skip
 pytestmark = pytest.mark.slow
 
 
