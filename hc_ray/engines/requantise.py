@@ -29,7 +29,7 @@ _ROWS = 1 << 16
 """Blocks that are converted at once."""
 
 
-class Matrix(NamedTuple):
+class _Matrix(NamedTuple):
     """What a GGUF file says of a matrix, or of a vector."""
 
     name: bytes
@@ -44,8 +44,8 @@ def requantise(source: Path, target: Path) -> None:
     size = source.stat().st_size
     try:
         with source.open("rb") as old, target.open("wb") as new:
-            metadata, alignment, matrices = read_head(old)
-            start = aligned(old.tell(), alignment)
+            metadata, alignment, matrices = _read_head(old)
+            start = _aligned(old.tell(), alignment)
             ends = sorted({matrix.offset for matrix in matrices} | {size - start})
             lengths = {begin: end - begin for begin, end in itertools.pairwise(ends)}
             new.write(metadata)
@@ -54,9 +54,9 @@ def requantise(source: Path, target: Path) -> None:
                 kind, length = matrix.kind, lengths[matrix.offset]
                 if kind == Q4_1:
                     kind, length = Q8_0, int(np.prod(matrix.shape)) // _BLOCK * _TO.itemsize
-                write_info(new, matrix._replace(kind=kind, offset=offset))
-                offset = aligned(offset + length, alignment)
-            pad(new, alignment)
+                _write_info(new, matrix._replace(kind=kind, offset=offset))
+                offset = _aligned(offset + length, alignment)
+            _pad(new, alignment)
             for matrix in matrices:
                 old.seek(start + matrix.offset)
                 if matrix.kind == Q4_1:
@@ -64,7 +64,7 @@ def requantise(source: Path, target: Path) -> None:
                         new.write(part)
                 else:
                     new.write(old.read(lengths[matrix.offset]))
-                pad(new, alignment)
+                _pad(new, alignment)
     except (struct.error, ValueError, KeyError, MemoryError) as error:
         raise ModelError(f"{source}: not a GGUF file that can be read: {error}") from None
 
@@ -90,7 +90,7 @@ def _converted(stream: BinaryIO, blocks: int) -> Iterator[bytes]:
         yield q8_0_of(np.frombuffer(stream.read(count * _FROM.itemsize), _FROM, count)).tobytes()
 
 
-def read_head(stream: BinaryIO) -> tuple[bytes, int, list[Matrix]]:
+def _read_head(stream: BinaryIO) -> tuple[bytes, int, list[_Matrix]]:
     """What stands before the matrices' descriptions as it is, the alignment of their data, and the descriptions."""
     magic, version, count, pairs = struct.unpack("<4sIQQ", stream.read(24))
     if magic != b"GGUF" or version != 3:
@@ -131,22 +131,22 @@ def _read_text(stream: BinaryIO) -> bytes:
     return stream.read(length)
 
 
-def _read_info(stream: BinaryIO) -> Matrix:
+def _read_info(stream: BinaryIO) -> _Matrix:
     name, (dimensions,) = _read_text(stream), struct.unpack("<I", stream.read(4))
     shape = struct.unpack(f"<{dimensions}Q", stream.read(8 * dimensions))
     kind, offset = struct.unpack("<IQ", stream.read(12))
-    return Matrix(name, shape, kind, offset)
+    return _Matrix(name, shape, kind, offset)
 
 
-def write_info(stream: BinaryIO, matrix: Matrix) -> None:
+def _write_info(stream: BinaryIO, matrix: _Matrix) -> None:
     shape = struct.pack(f"<I{len(matrix.shape)}Q", len(matrix.shape), *matrix.shape)
     stream.write(struct.pack("<Q", len(matrix.name)) + matrix.name + shape)
     stream.write(struct.pack("<IQ", matrix.kind, matrix.offset))
 
 
-def aligned(position: int, alignment: int) -> int:
+def _aligned(position: int, alignment: int) -> int:
     return -(-position // alignment) * alignment
 
 
-def pad(stream: BinaryIO, alignment: int) -> None:
-    stream.write(bytes(aligned(stream.tell(), alignment) - stream.tell()))
+def _pad(stream: BinaryIO, alignment: int) -> None:
+    stream.write(bytes(_aligned(stream.tell(), alignment) - stream.tell()))

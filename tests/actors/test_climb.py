@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,74 +18,10 @@ from hc_ray.reports.report import summarise
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.driver.resumption import stored_config
 from hc_ray_actors.jobs import climb
-from tests.fakes import crew
 from tests.fakes.answers import HINT
-from tests.fakes.sandbox_home import data_home
-from tests.fakes.tasks import INSTRUCTION, make_task
+from tests.fakes.climbs import TASKS, Watch, climbed, given
 
-TASKS = 6
-
-
-class World(crew.Stage):
-    """Whoever has the hint passes."""
-
-    def __init__(self):
-        super().__init__()
-        self.solvers = {}
-
-    def spawn(self, cls, *args, **where):
-        own = {"Trials": _Trials, "Verifiers": _Verifiers}.get(cls.__name__)
-        return own(self) if own else super().spawn(cls, *args, **where)
-
-
-class _Trials(crew._Trials):
-    stage: World
-
-    async def start(self, key, task):
-        self.stage.solvers[key.name] = key.solver
-        return await super().start(key, task)
-
-
-class _Verifiers(crew._Verifiers):
-    stage: World
-
-    async def grade(self, task, handed_in, keep_output):
-        return crew.verdict(self.stage.solvers[handed_in.trial].hint == HINT)
-
-
-class Watch:
-    """Interrupts, as Ctrl-C does, when ``last`` trials have ended; counts those that ended."""
-
-    def __init__(self, last=-1):
-        self.last, self.ended = last, 0
-        self.end = lambda: signal.raise_signal(signal.SIGINT)
-
-    @contextmanager
-    def __call__(self, trials):
-        yield self
-
-    def emit(self, event):
-        if isinstance(event, TrialComplete):
-            self.ended += 1
-            if self.ended == self.last:
-                self.end()
-
-
-@pytest.fixture
-def given(tmp_path):
-    for number in range(TASKS):
-        make_task(tmp_path / "set", f"add{number}", instruction=f"{INSTRUCTION}It is the task number {number}.\n")
-    with data_home():
-        yield {
-            "dataset": str(tmp_path / "set"), "sandbox": "bwrap", "out": str(tmp_path / "out"), "mlflow_uri": "none",
-            "engine": {"kind": "scripted", "script": "tests.fakes.answers:has_a_hint"},
-            "climb": {"generations": 1, "looks": [1], "confirm": [1]},
-        }  # fmt: skip
-
-
-def climbed(given, watch, *, resume=False, world=None):
-    plan = climb.prepare(SweepConfig.model_validate(given), resume=resume)
-    return climb.run(plan, watch=watch, tell=lambda record: None, note=pytest.fail, cluster=world or World())
+__all__ = ["given"]
 
 
 def records(out):

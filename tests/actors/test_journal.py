@@ -3,7 +3,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -15,7 +14,7 @@ import pytest
 
 from hc_ray.domain.errors import OutputError, StoreError
 from hc_ray.domain.events import TrialStart
-from hc_ray.machine.owner import _started, machine
+from hc_ray.machine.owner import _started
 from hc_ray.sandboxes.bwrap.binary import find_bwrap
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.driver import trial_files
@@ -146,19 +145,6 @@ def test_a_start_that_came_no_further_than_its_claim_is_judged_by_that(tmp_path,
             Lease(store)
     else:
         assert Lease(store).epoch == 3
-
-
-def test_a_lease_of_an_earlier_version_which_named_machines_by_host_counts_until_it_is_silent(tmp_path, monkeypatch):
-    monkeypatch.setattr("hc_ray_actors.driver.journal.LEASE_SECONDS", 1.0)
-    store = _dead_lease(tmp_path / "out")
-    namespace = machine().split(":")[1]
-    held = {**json.loads(store.read(LEASE)), "machine": f"{socket.gethostname()}:{namespace}", "pid": os.getpid()}
-    for owner in (PARENT, "999999-1"):
-        store.write(LEASE, json.dumps({**held, "owner": owner, "renewed_at": time.time()}).encode())
-        with pytest.raises(OutputError, match="is running this sweep; if that machine is gone, try again"):
-            Lease(store)
-    time.sleep(1)
-    assert Lease(store).epoch == 2
 
 
 FROZEN = """

@@ -23,7 +23,7 @@ from ray.cluster_utils import Cluster
 from hc_ray.domain.config import EngineConfig
 from hc_ray_actors.engine import spawn_engine
 from hc_ray_actors.ray_token import derived_key
-from tests.contract.test_launched_server import COMMAND, listed
+from tests.fakes.launched import COMMAND, listed
 
 class Whereabouts:
     async def node(self):

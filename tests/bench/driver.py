@@ -13,8 +13,6 @@ import argparse
 import asyncio
 import json
 import os
-import shutil
-import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -29,7 +27,7 @@ from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.driver import results, sweep, trial_files
 from hc_ray_actors.driver.trial_record import Record
 from tests.bench import null_world
-from tests.fakes.sandbox_home import own_home
+from tests.fakes.sandbox_home import open_folder, own_home
 from tests.fakes.tasks import make_task
 
 GOAL = 300.0
@@ -121,64 +119,55 @@ def measure(way: str, total: int, candidates: int, at_once: int = AT_ONCE, tasks
     """One way. ``total``: candidates in all; ``candidates``: of each trial; ``at_once``: trials of a sweep;
     ``tasks``: different ones (None: as many as trials)."""
     count, meter = max(1, total // candidates), Meter(total)
-    folder = Path(tempfile.mkdtemp(prefix="hc-bench-"))
-    (folder / "home").mkdir()
-    try:
-        with mock.patch.dict(os.environ, HC_RAY_HOME=str(folder / "home")):
-            cluster = null_world.NullRay() if way == "ray" else null_world.NullCluster()
-            began = time.perf_counter()
-            if way == "trials":
-                asyncio.run(trials_alone(count, candidates, meter))
-            else:
-                plan = null_world.plan_of(folder / "out", count, candidates, at_once, tasks)
-                try:
-                    ended = sweep.run(plan, events=meter, cluster=cluster)
-                finally:
-                    if isinstance(cluster, null_world.NullRay):
-                        cluster.close()
-                if ended.done != count or ended.unscored:
-                    raise RuntimeError(f"{ended.done} of {count} trials, {ended.unscored} unscored: {ended.problems}")
-            seconds = time.perf_counter() - began
-        first, last = meter.looks[0], meter.looks[-1]
-        used = {kind: spent - first.used.get(kind, 0.0) for kind, spent in last.used.items()}
-        return {
-            "way": way,
-            "candidates": meter.candidates,
-            "trials": meter.trials,
-            "seconds": seconds,
-            "per_second": last.candidates / (last.at - first.at),
-            "per_processor_second": last.candidates / sum(used.values()),
-            "milliseconds": {kind: 1000 * spent / last.candidates for kind, spent in used.items()},
-            "memory": [(look.candidates, look.driver, look.trials) for look in meter.looks],
-            "memory_after": resident(os.getpid()),
-        }
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with open_folder() as folder, mock.patch.dict(os.environ, HC_RAY_HOME=str(folder / "home")):
+        (folder / "home").mkdir()
+        cluster = null_world.NullRay() if way == "ray" else null_world.NullCluster()
+        began = time.perf_counter()
+        if way == "trials":
+            asyncio.run(trials_alone(count, candidates, meter))
+        else:
+            plan = null_world.plan_of(folder / "out", count, candidates, at_once, tasks)
+            try:
+                ended = sweep.run(plan, events=meter, cluster=cluster)
+            finally:
+                if isinstance(cluster, null_world.NullRay):
+                    cluster.close()
+            if ended.done != count or ended.unscored:
+                raise RuntimeError(f"{ended.done} of {count} trials, {ended.unscored} unscored: {ended.problems}")
+        seconds = time.perf_counter() - began
+    first, last = meter.looks[0], meter.looks[-1]
+    used = {kind: spent - first.used.get(kind, 0.0) for kind, spent in last.used.items()}
+    return {
+        "way": way,
+        "candidates": meter.candidates,
+        "trials": meter.trials,
+        "seconds": seconds,
+        "per_second": last.candidates / (last.at - first.at),
+        "per_processor_second": last.candidates / sum(used.values()),
+        "milliseconds": {kind: 1000 * spent / last.candidates for kind, spent in used.items()},
+        "memory": [(look.candidates, look.driver, look.trials) for look in meter.looks],
+        "memory_after": resident(os.getpid()),
+    }
 
 
 def resume(trials: int) -> dict[str, float]:
     """Seconds that it takes to find out what is left to do of a sweep whose trials are all there. Each is as the driver
     writes it, but for the disk, which is not waited for; they differ in their keys alone."""
-    folder = Path(tempfile.mkdtemp(prefix="hc-bench-"))
-    folder.chmod(0o755)  # users of sandboxes enter it
-    try:
-        with own_home():
-            for number in range(TASKS):
-                make_task(folder / "tasks", f"t{number}", instruction=f"Task {number}.\n{null_world.INSTRUCTION}")
-            seeds = max(1, trials // TASKS)
-            tasks = str(folder / "tasks")
-            config = null_world.config_of(folder / "out", 8, dataset=tasks, seeds=seeds, sandbox="bwrap")
-            with mock.patch("os.fsync"):
-                fabricate(sweep.prepare(config))
-            began = time.perf_counter()
-            plan = sweep.prepare(config, resume=True)
-            return {
-                "trials": len(plan.trials),
-                "left": len(plan.trials) - plan.done,
-                "seconds": time.perf_counter() - began,
-            }
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with open_folder() as folder, own_home():
+        for number in range(TASKS):
+            make_task(folder / "tasks", f"t{number}", instruction=f"Task {number}.\n{null_world.INSTRUCTION}")
+        seeds = max(1, trials // TASKS)
+        tasks = str(folder / "tasks")
+        config = null_world.config_of(folder / "out", 8, dataset=tasks, seeds=seeds, sandbox="bwrap")
+        with mock.patch("os.fsync"):
+            fabricate(sweep.prepare(config))
+        began = time.perf_counter()
+        plan = sweep.prepare(config, resume=True)
+        return {
+            "trials": len(plan.trials),
+            "left": len(plan.trials) - plan.done,
+            "seconds": time.perf_counter() - began,
+        }
 
 
 def fabricate(plan: sweep.Plan) -> None:

@@ -4,17 +4,14 @@ time to spare. Needs root (tests/cluster makes the hosts)."""
 
 import argparse
 import json
-import sys
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import yaml
 
 from tests.cluster.conftest import Cluster, cluster_of
+from tests.fakes.launched import COMMAND
 from tests.fakes.tasks import make_task
-
-FAKE = Path(__file__).parents[1] / "fakes/launched.py"
 
 
 def main() -> None:
@@ -37,7 +34,7 @@ def main() -> None:
 def _swept(cluster: Cluster, nodes: int, given: argparse.Namespace) -> dict[str, Any]:
     """Seconds from the first trial's start to the last one's end; the node that is needed joins first."""
     cluster.join(cluster.hosts[nodes - 1], engine_slot=1, sandbox_slot=given.parallel, verifier_slot=given.parallel)
-    command = f"{sys.executable} {FAKE} --delay {given.delay} --slow add.py --host {{host}} --port {{port}}"
+    command = f"{COMMAND} --delay {given.delay} --slow add.py"
     engine = {"command": command, "model": "m", "context_tokens": 4096, "replicas": nodes, "parallel": given.parallel}
     temporary = cluster.head.folder / "tmp"
     (temporary / "engine.yaml").write_text(yaml.safe_dump({"engine": engine}))

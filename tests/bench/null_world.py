@@ -2,9 +2,7 @@
 that say no. What remains of a sweep is orchestration."""
 
 import hashlib
-import io
 import json
-import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +26,7 @@ from hc_ray_actors.ray_cluster import RayCluster
 from hc_ray_actors.sandboxes import Sandboxes
 from hc_ray_actors.slots import Slots
 from hc_ray_actors.suite_shelf import SuiteShelf
+from tests.fakes.tars import make_tar
 
 INSTRUCTION = """Write `/app/double.py` with a function `double(n: int) -> int`.
 It must return twice the given number. For example, `double(4)` returns `8`.
@@ -36,6 +35,7 @@ It must raise a ValueError if `n` is negative.
 LIMITS = dict.fromkeys(("memory", "disk", "pids", "network", "cpu"), "null")
 FAILED = Verdict(passed=False, cause="failed", reward=0.0)
 PROFILE = Profile(form="completion", test_form="completion", bias_to_agreement=False)
+_TAR = make_tar({"app/double.py": ""})
 
 
 def answers(prompt: Prompt) -> str:
@@ -49,10 +49,9 @@ def settings(candidates: int) -> tuple[SolverConfig, BudgetConfig]:
     """Trials of ``candidates`` candidates each, which nothing but their turns ends."""
     rounds = 10
     each = max(1, candidates // rounds)
-    solver = {"samples": each, "samples_max": each, "max_rounds": rounds, "max_turns": candidates, "patience": 10_000}
-    known = {name: value for name, value in solver.items() if name in SolverConfig.model_fields}
-    testgen = TestgenConfig(rounds=1, budget_tokens=2000)
-    return SolverConfig(**known, testgen=testgen), BudgetConfig(tokens=10**9)
+    solver = SolverConfig(samples=each, samples_max=each, max_rounds=rounds, max_turns=candidates, patience=10_000,
+                          testgen=TestgenConfig(rounds=1, budget_tokens=2000))  # fmt: skip
+    return solver, BudgetConfig(tokens=10**9)
 
 
 class NullSandbox:
@@ -100,17 +99,6 @@ class NullSandbox:
 
     async def close(self) -> None:
         """Nothing to close."""
-
-
-def _tar() -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        member = tarfile.TarInfo("app/double.py")
-        archive.addfile(member, io.BytesIO())
-    return buffer.getvalue()
-
-
-_TAR = _tar()
 
 
 class NullPlace:

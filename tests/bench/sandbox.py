@@ -4,19 +4,18 @@ docker commands, interleaved in one run. Isolated grading is held against two co
 import argparse
 import asyncio
 import json
-import shutil
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from hc_ray.domain.config import SweepConfig
-from hc_ray.domain.events import Event
 from hc_ray_actors.cluster import InProcess
 from hc_ray_actors.driver import sweep
 from hc_ray_actors.driver.plan import prepare
+from tests.fakes.listeners import Watcher
+from tests.fakes.sandbox_home import open_folder
 from tests.fakes.tasks import make_task
 
 TEST_SH = """#!/bin/bash
@@ -26,13 +25,6 @@ if [ "$(cat /app/answer.txt)" = 42 ]; then echo 1 > /logs/verifier/reward.txt; f
 SOLVE_SH = "#!/bin/bash\necho 42 > /app/answer.txt\n"
 INSTRUCTION = "Write the number forty-two, in digits, into the file answer.txt.\n"
 LIMITS = ("--init", "--network", "none", "--cpus", "1", "--memory", "512m", "--security-opt", "no-new-privileges")
-
-
-class Quiet:
-    """``ports.Events`` for a bench: nobody looks."""
-
-    def emit(self, event: Event) -> None:
-        pass
 
 
 async def docker(*words: str, stdin: bytes = b"") -> bytes:
@@ -104,7 +96,7 @@ def ours(folder: Path, grading: str, trials: int, at_once: int, number: int) -> 
     }
     plan = prepare(SweepConfig.model_validate(settings))
     began = time.perf_counter()
-    summary = sweep.run(plan, events=Quiet(), cluster=InProcess())
+    summary = sweep.run(plan, events=Watcher(), cluster=InProcess())
     seconds = time.perf_counter() - began
     report = json.loads((Path(plan.out) / "report.json").read_text())
     rates = [config["blind_pass"]["value"] for config in report["configs"]]
@@ -117,9 +109,7 @@ def ours(folder: Path, grading: str, trials: int, at_once: int, number: int) -> 
 
 def measure(rounds: int, trials: int, at_once: int) -> dict[str, object]:
     """Interleaved rounds; every ratio is ours over plain within one round."""
-    folder = Path(tempfile.mkdtemp(prefix="hc-bench-"))
-    folder.chmod(0o755)
-    try:
+    with open_folder() as folder:
         task = make_task(
             folder / "tasks",
             "trivial",
@@ -143,8 +133,6 @@ def measure(rounds: int, trials: int, at_once: int) -> dict[str, object]:
                 seconds[grading].append(ours(folder, grading, trials, at_once, number))
         asyncio.run(docker("rmi", "-f", image))
         return {"trials": trials, "at_once": at_once, "seconds": seconds, "ratios": _ratios(seconds)}
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _ratios(seconds: dict[str, list[float]]) -> dict[str, list[float]]:

@@ -18,8 +18,8 @@ from tests.boundary.capability.figures import figures
 from tests.boundary.capability.starts import HC_RAY, MARKED, Ground, Spied, ground, spied
 from tests.boundary.noninterference.compare import leaks
 from tests.boundary.noninterference.datasets import KINDS, SOLVE
-from tests.boundary.test_wheel import uv
 from tests.fakes.engine_server import EngineServer
+from tests.fakes.packages import build_wheel, found_uv, install, make_environment
 from tests.fakes.processes import ran
 from tests.fakes.recording import Phase, Seen, files_of, stored
 from tests.fakes.unsteady_model import answer
@@ -59,7 +59,7 @@ def _holds_nothing(told: Spied) -> None:
 def test_run_by_uv_in_a_checkout_no_worker_and_no_sandbox_reaches_a_hidden_test(ground, figures):
     """Ray's hook would send the whole checkout, hidden tests included, to every worker of a driver under `uv run`."""
     env = {"UV_PROJECT_ENVIRONMENT": str(Path(sys.executable).parents[1]), "UV_PYTHON_DOWNLOADS": "never"}
-    told = spied(ground, [_uv(), "run", "--no-sync", "--frozen", "hc-ray"], cwd=ground.checkout, env=env)
+    told = spied(ground, [found_uv(), "run", "--no-sync", "--frozen", "hc-ray"], cwd=ground.checkout, env=env)
     starters = [title.split() for title in told.titles if " run --no-sync " in title]
     assert any(Path(words[0]).name == "uv" for words in starters), "uv run is not the driver's parent"
     figures.walked("uv run", told)
@@ -68,12 +68,6 @@ def test_run_by_uv_in_a_checkout_no_worker_and_no_sandbox_reaches_a_hidden_test(
     figures.files += libraries.files
     assert libraries.files > 1000 and libraries.found == []
     assert not any(Path(entry).is_relative_to(ground.checkout) for entry in told.around["path"])
-
-
-def _uv() -> str:
-    found = shutil.which("uv") or shutil.which("uv", path=f"{Path.home()}/.local/bin")
-    assert found, "uv is missing: scripts/install brings it"
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -102,21 +96,10 @@ def test_on_a_head_that_was_started_by_hand_neither(ground, head, figures):
 @pytest.fixture(scope="module")
 def installed(ground):
     """The wheel in an environment of its own."""
-    venv, dist, empty = ground.root / "venv", ground.root / "dist", ground.root / "empty"
-    empty.mkdir()
-    uv("build", "--quiet", "--wheel", "--out-dir", dist, cwd=ground.checkout)
-    uv("venv", "--quiet", "--python", sys.executable, venv, cwd=empty)
-    pinned = dist / "pinned.txt"
-    exported = ("export", "--quiet", "--frozen", "--no-dev", "--no-hashes", "--no-emit-project")
-    pinned.write_text(uv(*exported, cwd=starts.CHECKOUT).stdout)
-    _install(ground, venv, *dist.glob("*.whl"))
+    (ground.root / "empty").mkdir()
+    venv = ground.root / "venv"
+    make_environment(venv, build_wheel(ground.checkout, ground.root / "dist"))
     return venv
-
-
-def _install(ground: Ground, venv: Path, *what: Path | str) -> None:
-    given = ("--python", venv / "bin/python", "--constraint", ground.root / "dist" / "pinned.txt", *what)
-    if uv("pip", "install", "--quiet", *given, "--offline", cwd=ground.root, check=False).returncode != 0:
-        uv("pip", "install", "--quiet", *given, cwd=ground.root)
 
 
 def test_from_the_wheel_in_an_empty_environment_neither(ground, installed, figures):
@@ -135,7 +118,7 @@ def test_from_the_wheel_in_an_empty_environment_neither(ground, installed, figur
 
 def test_as_a_ray_job_neither(ground, installed, figures):
     """Jobs need more of Ray than hc-ray brings; the job's processes have the environment of their head."""
-    _install(ground, installed, "ray[default]")
+    install(installed, "ray[default]")
     place, port = ground.root / "spied-job", starts.free_port()
     nowhere = ground.root / "nowhere-else"
     nowhere.mkdir()

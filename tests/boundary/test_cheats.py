@@ -4,8 +4,6 @@ cheat is tried in every kind of sandbox and mode of grading; other runs try all 
 
 import asyncio
 import os
-import shutil
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,7 @@ from tests.boundary.cheats.cheat import IMPORTS, OWN
 from tests.boundary.cheats.corpus import CORPUS, tried_in
 from tests.boundary.cheats.page import names_on, record
 from tests.boundary.cheats.trial import HONEST, IDLE, try_all
-from tests.fakes.sandbox_home import data_home
+from tests.fakes.sandbox_home import data_home, open_folder
 
 PAGE = Path(__file__).parents[2] / "docs" / "trust-cheats.md"
 EVERYTHING = "HC_RAY_CHEATS_RECORD" in os.environ
@@ -32,12 +30,9 @@ WAYS = [
 def outcomes(request):
     """The corpus tried once per kind of sandbox and mode of grading, several gradings at a time."""
     backend, mode, everything = request.param
-    ground = Path(tempfile.mkdtemp(prefix="hc-cheats-"))
-    ground.chmod(0o755)
     cheats = tried_in(mode, everything=everything)
-    with data_home():
+    with data_home(), open_folder() as ground:
         found = asyncio.run(try_all((HONEST, IDLE, *cheats), backend, mode, everything, ground))
-    shutil.rmtree(ground, ignore_errors=True)
     if EVERYTHING:
         record(Path(os.environ["HC_RAY_CHEATS_RECORD"]), f"{backend} {mode}", found)
     yield found

@@ -17,7 +17,7 @@ import pytest
 
 from hc_ray.blind.sealing import vault
 from hc_ray.domain.errors import UserError
-from hc_ray.stores.sweep_directory import SweepStore, parquet
+from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.integrations.mcp_folders import Folders, opened
 from hc_ray_actors.integrations.mcp_workspace import WORKDIR, contents
 from tests.fakes.engine_server import EngineServer, prompt_of
@@ -82,8 +82,6 @@ class Ground:
             (legacy / name).write_text(TOKEN)
         store = sweep(planned_trials=1)
         self.trial = add_told_trial(store)
-        matrix = f"trials/{self.trial}/agent/matrix.parquet"
-        store.write(matrix, parquet(json.loads(store.read(matrix))))
         store.save(self.run)
         (self.run / "grown").mkdir()
         self.work.mkdir()

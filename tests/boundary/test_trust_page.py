@@ -30,14 +30,6 @@ def test_a_lock_whose_tests_failed_or_did_not_run_is_shown_so():
     assert "2 failed" in row and "1 passed" in row and "not run" in table.splitlines()[3]
 
 
-def test_figures_of_one_subject_share_a_table_and_what_was_not_measured_stays_empty():
-    table = page.figures_table([{"hostile": {"attack": "a", "overshoot": 0.123}}, {"hostile": {"attack": "b|c"}}])
-    assert (
-        table.splitlines()
-        == ["### Hostile", "", "| attack | overshoot |", "|---|---|", "| a | 0.12 |", "| b\\|c |  |", ""][:-1]
-    )
-
-
 def test_the_page_that_is_kept_shows_every_lock_as_proven():
     shown = (REPOSITORY / "docs" / "trust.md").read_text()
     cells = [[cell.strip() for cell in line.split("|")] for line in shown.splitlines() if line.startswith("| ")]

@@ -1,49 +1,28 @@
 import json
 import os
-import shutil
-import site
 import subprocess
 import sys
 import tarfile
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.fakes.packages import build_wheel, copy_source, found_uv, make_environment, online_at_need, uv
 from tests.fakes.pages import lay_out
 from tests.fakes.processes import ran
+from tests.fakes.sandbox_home import open_folder
 
 CHECKOUT = Path(__file__).parents[2]
 DATASET = "seeded_set"
-
-
-def found_uv() -> str:
-    """uv, wherever scripts/install found or put it."""
-    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share")
-    folders = [Path.home() / ".local/bin", Path(site.getuserbase()) / "bin", data / "hc-ray/uv/bin"]
-    program = shutil.which("uv") or shutil.which("uv", path=os.pathsep.join(map(str, folders)))
-    assert program, "uv is missing: scripts/install brings it"
-    return program
-
-
-def uv(*arguments: str | Path, cwd: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """Runs uv; no Python is ever downloaded."""
-    env = {**os.environ, "UV_PYTHON_DOWNLOADS": "never"}
-    env.pop("VIRTUAL_ENV", None)
-    return ran(found_uv(), *arguments, cwd=cwd, env=env, timeout=540, check=check)
 
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what is built, with one more dataset whose files are known."""
     root = tmp_path_factory.mktemp("source")
-    ignored = shutil.ignore_patterns("__pycache__")
-    for folder in ("hc_ray", "actors", "configs"):
-        shutil.copytree(CHECKOUT / folder, root / folder, ignore=ignored, symlinks=True)
-    for file in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE"):
-        shutil.copy(CHECKOUT / file, root)
+    copy_source(root)
     task = root / "configs/tasks" / DATASET / "one"
     for name, text in {
         "task.toml": "",
@@ -68,9 +47,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built from the tree."""
-    out = tmp_path_factory.mktemp("wheel")
-    uv("build", "--quiet", "--wheel", "--out-dir", out, cwd=source)
-    return next(out.glob("*.whl"))
+    return build_wheel(source, tmp_path_factory.mktemp("wheel"))
 
 
 def names(wheel: Path) -> list[str]:
@@ -114,25 +91,17 @@ def test_an_sdist_builds_the_same_wheel(source: Path, wheel: Path, tmp_path: Pat
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs of an empty environment into which the wheel was installed, with the versions of our lock."""
-    root = tmp_path_factory.mktemp("installed")
-    uv("venv", "--quiet", "--python", sys.executable, root / "venv", cwd=root)
-    programs = root / "venv/bin"
-    lock = uv("export", "--quiet", "--frozen", "--no-dev", "--no-hashes", "--no-emit-project", cwd=CHECKOUT).stdout
-    (root / "pinned.txt").write_text(lock)
-    online_at_need(
-        "pip", "install", "--quiet", "--python", programs / "python", "-c", root / "pinned.txt", wheel, cwd=root
-    )
-    return programs
+    venv = tmp_path_factory.mktemp("installed") / "venv"
+    make_environment(venv, wheel)
+    return venv / "bin"
 
 
 @pytest.fixture(scope="module")
 def user(installed: Path) -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
     """A user's shell outside of any checkout: a new data folder, no Docker; ``hc-ray`` is on the PATH."""
-    with tempfile.TemporaryDirectory(prefix="hc-ray-user-") as name:
-        folder = Path(name)
-        folder.chmod(0o755)  # pytest's own folders are closed to the users of sandboxes
+    with open_folder() as folder:
         path = f"{installed}:{Path(found_uv()).parent}:{os.environ['PATH']}"
-        env = {**os.environ, "PATH": path, "HC_RAY_HOME": f"{name}/data", "DOCKER_HOST": "unix:///nowhere"}
+        env = {**os.environ, "PATH": path, "HC_RAY_HOME": str(folder / "data"), "DOCKER_HOST": "unix:///nowhere"}
 
         def said(line: str) -> subprocess.CompletedProcess[str]:
             done = ran("bash", "-c", line, cwd=folder, env=env, timeout=300)
@@ -140,12 +109,6 @@ def user(installed: Path) -> Iterator[Callable[..., subprocess.CompletedProcess[
             return done
 
         yield said
-
-
-def online_at_need(*words: str | Path, cwd: Path) -> None:
-    """Runs uv without the package index, and with it where its cache lacks something."""
-    if uv(*words, "--offline", cwd=cwd, check=False).returncode != 0:
-        uv(*words, cwd=cwd)
 
 
 @pytest.mark.slow

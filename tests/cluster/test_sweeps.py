@@ -3,11 +3,9 @@
 import contextlib
 import json
 import shlex
-import sys
 import time
 from collections.abc import Callable
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,12 +13,12 @@ import yaml
 
 from tests.cluster.conftest import OUT, WORK, Cluster, attempts, cluster_of, docker_on, told_by
 from tests.cluster.hosts import DATA, Host
+from tests.fakes.launched import COMMAND
 from tests.fakes.processes import wait
 from tests.fakes.tasks import make_task
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
-FAKE = Path(__file__).parents[1] / "fakes/launched.py"
 SCRIPTED = ["-a", "raw", "--engine", "scripted", "--script", "tests.fakes.answers:adds"]
 
 
@@ -106,7 +104,7 @@ def test_a_fault_of_one_host_costs_at_most_four_attempts_and_changes_no_result(f
         assert troubled == {sick.name}, cluster.states()
 
 
-BREAKS = f"sh -c 'test ! -e /tmp/broken && exec {sys.executable} {FAKE} --host {{host}} --port {{port}}'"
+BREAKS = f"sh -c 'test ! -e /tmp/broken && exec {COMMAND}'"
 
 
 def test_one_of_three_engines_that_never_comes_back_costs_no_trial():

@@ -1,12 +1,10 @@
 """What holds for bubblewrap alone: whom it runs as, what its watchdog kills, what a dead owner leaves behind."""
 
 import asyncio
-import fcntl
 import json
 import os
 import re
 import signal
-import struct
 import subprocess
 import sys
 import time
@@ -15,13 +13,11 @@ from pathlib import Path
 import pytest
 
 from hc_ray.agent import environment_probe
-from hc_ray.domain.errors import DatasetError, PlatformError, SandboxError
+from hc_ray.domain.errors import DatasetError, PlatformError
 from hc_ray.domain.runner_paths import RUNNER_PYTHON, inside_command
 from hc_ray.domain.task import Copy, Environment, Task
 from hc_ray.machine.owner import current_owner, is_alive
-from hc_ray.sandboxes import tripwire
 from hc_ray.sandboxes.bwrap import binary as bwrap_binary
-from hc_ray.sandboxes.bwrap.copy import scatter_folders
 from hc_ray.sandboxes.bwrap.sandbox import BwrapPlace, reap_folder
 from hc_ray.sandboxes.inside.processes import NICE, SESSIONS
 from tests.fakes.contract_task import shell
@@ -58,28 +54,6 @@ async def test_the_first_sandboxes_of_a_process_can_be_made_at_once(home):
     finally:
         await place.close()
     assert list((home / "sandboxes" / "at-once").iterdir()) == []
-
-
-def test_ext4_scatters_the_folders_of_sandboxes_and_nothing_else_about_their_place_changes(home):
-    def flags(folder):
-        place = os.open(folder, os.O_RDONLY)
-        try:
-            return struct.unpack_from("=L", fcntl.ioctl(place, 0x80086601, bytes(8)))[0]
-        except OSError:  # a file system that has none
-            return None
-        finally:
-            os.close(place)
-
-    folder = home / "scattered"
-    folder.mkdir()
-    before, kind = flags(folder), subprocess.check_output(["stat", "-f", "-c", "%T", folder])
-    scatter_folders(folder)
-    assert flags(folder) == (before | 0x20000 if kind.startswith(b"ext") else before)
-
-
-@pytest.mark.parametrize("where", ["/proc/self", "/dev/shm", "/nowhere"])
-def test_a_file_system_that_cannot_scatter_folders_is_left_alone(where):
-    scatter_folders(Path(where))
 
 
 _CROWD = """
@@ -331,14 +305,3 @@ async def test_a_call_that_is_given_up_ends_its_command(place):
         await command
     await asyncio.to_thread(seconds_until_gone, marker, at_most=2.0)
     assert running(marker) == 0 and await shell(box, "echo alive") == "alive\n"
-
-
-async def test_what_a_command_did_while_somebody_else_had_filled_the_disk_counts_for_nothing(place, monkeypatch):
-    honest, filler = [await place.create(task(), name) for name in ("honest", "filler")]
-    await shell(filler, "head -c 40M /dev/zero > big")
-    monkeypatch.setattr(tripwire, "DISK_FULL", 1 << 60)
-    with pytest.raises(SandboxError, match=r"the disk of \S+ is full, and the sandbox has not filled it"):
-        await shell(honest, "echo 1 > small")
-    assert await shell(filler, "echo still here") == "still here\n"
-    monkeypatch.undo()
-    assert await shell(honest, "echo well again") == "well again\n"

@@ -1,7 +1,6 @@
 """Servers that hc-ray starts: how they are told what they need, what is said of one that does not come up, and that
 nothing of them outlives whoever started them."""
 
-import json
 import os
 import signal
 import socket
@@ -19,23 +18,16 @@ from hc_ray.engines.server import PORTS, launched, told
 from hc_ray_actors import engine
 from hc_ray_actors.engine import Engine, located
 from hc_ray_actors.role_models import role_model
+from tests.fakes.launched import COMMAND, listed
 from tests.fakes.processes import alive, family, wait
 
-FAKE = str(Path(__file__).parents[1] / "fakes/launched.py")
-COMMAND = f"{sys.executable} {FAKE} --host {{host}} --port {{port}}"
+FAKE = COMMAND.split()[1]
 KEY = "of-this-sweep-alone"
 
 
 def started(folder, command=COMMAND, *, key=None, **settings):
     config = EngineConfig(command=command, model="m", context_tokens=4096, **{"start_sec": 30, **settings})
     return launched(config, "/weights/m", host="127.0.0.2", key=key, folder=folder)
-
-
-def listed(url, key=None):
-    """What the fake server tells of how it was started."""
-    headers = {"authorization": f"Bearer {key}"} if key else {}
-    with urllib.request.urlopen(urllib.request.Request(f"{url}/models", headers=headers)) as answer:
-        return json.load(answer)["data"][0]
 
 
 def program(folder, name):

@@ -12,8 +12,8 @@ from hc_ray.domain.value import readable_json
 from hc_ray.reports.replay.pools import Pool, choose, read_pools
 from hc_ray.stores.sweep_directory import parquet, read_parquet
 from hc_ray_actors.driver.trial_files import MATRIX_COLUMNS, matrix_rows
-from tests.contract.test_loop_style import RIGHT, SUBMIT, TESTS, WRONG, Ran, Script, each, place, trial, write
 from tests.fakes import sweepdir
+from tests.fakes.loop_trial import RIGHT, SUBMIT, TESTS, WRONG, Ran, Script, each, place, trial, write
 
 __all__ = ["place"]
 HALF = "def add(a, b):\n    return 5 if a == 2 else a - b\n"

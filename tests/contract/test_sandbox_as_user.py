@@ -7,13 +7,13 @@ import re
 import shutil
 import sys
 import sysconfig
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.fakes.processes import ran
+from tests.fakes.sandbox_home import open_folder
 
 CHECKOUT = Path(__file__).parents[2]
 USER = 64_321
@@ -62,10 +62,8 @@ def copy_checkout(target: Path) -> None:
 
 @pytest.fixture
 def ground() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="hc-ray-user-"))
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
+    with open_folder() as folder:
+        yield folder
 
 
 if os.geteuid() == 0:  # a normal user's own run of the suites is this already

@@ -6,7 +6,12 @@ import socket
 import uuid
 from pathlib import Path
 
+import pytest
+
+from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.ports import Sandbox, SandboxPlace
+from hc_ray.sandboxes import tripwire
+from hc_ray.sandboxes.bwrap.sandbox import BwrapPlace
 from tests.fakes.contract_task import TASK, python, running, shell
 from tests.fakes.machine import becomes
 
@@ -96,3 +101,21 @@ async def test_two_sandboxes_see_nothing_of_each_other(place: SandboxPlace, box:
         assert "only" not in seen.split() and marker not in seen.split()
     finally:
         await other.close()
+
+
+async def test_what_a_command_did_while_somebody_else_had_filled_the_disk_counts_for_nothing(
+    place: SandboxPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest, filler = [await place.create(TASK, name) for name in ("honest", "filler")]
+    await shell(filler, "head -c 40M /dev/zero > big")
+    monkeypatch.setattr(tripwire, "DISK_FULL", 1 << 60)
+    if not isinstance(place, BwrapPlace):
+        from hc_ray.sandboxes.docker import watchdog
+
+        monkeypatch.setattr(watchdog, "reads_folders", lambda root: True)
+    with pytest.raises(SandboxError, match=r"the disk of \S+ is full, and the sandbox has not filled it"):
+        await shell(honest, "echo 1 > small")
+    assert await shell(filler, "echo still here") == "still here\n"
+    monkeypatch.undo()
+    assert await shell(honest, "echo well again") == "well again\n"
+    await asyncio.gather(honest.close(), filler.close())

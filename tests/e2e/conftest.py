@@ -1,5 +1,3 @@
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -7,17 +5,13 @@ import pytest
 
 from hc_ray.machine.owner import current_owner
 from hc_ray.sandboxes.docker.sandbox import DockerPlace
-from tests.fakes.sandbox_home import data_home
+from tests.fakes.sandbox_home import data_home, open_folder
 
 
 @pytest.fixture
 def ground() -> Iterator[Path]:
-    """pytest's own folders are closed to them."""
-    folder = Path(tempfile.mkdtemp(prefix="hc-ground-"))
-    folder.chmod(0o755)
-    with data_home():
+    with open_folder() as folder, data_home():
         yield folder
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

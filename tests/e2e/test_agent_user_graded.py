@@ -13,7 +13,7 @@ from hc_ray.blind.grading.verify import grade
 from hc_ray.domain.task import Task
 from hc_ray.reports.report import rows_of
 from hc_ray.stores.sweep_directory import SweepStore
-from tests.e2e.test_terminal_played import PLAYED
+from tests.fakes.plays_reference import PLAYED
 from tests.fakes.sweeps import swept
 from tests.fakes.tasks import TOML, sealed_task
 

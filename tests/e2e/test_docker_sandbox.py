@@ -9,8 +9,6 @@ from hc_ray.domain.filetree import Member, pack
 from hc_ray.domain.runner_paths import RUNNER_PYTHON
 from hc_ray.machine import owner as owners
 from hc_ray.machine.owner import current_owner
-from hc_ray.sandboxes import tripwire
-from hc_ray.sandboxes.docker import watchdog
 from hc_ray.sandboxes.docker.client import Daemon
 from hc_ray.sandboxes.docker.container import DockerSandbox
 from hc_ray.sandboxes.docker.place import KEEPER, Ground
@@ -377,18 +375,3 @@ async def _ends(daemon: Daemon, container: str, seconds: float) -> bool:
     while _runs(daemon, container) and time.monotonic() < until:
         await asyncio.sleep(0.1)
     return not _runs(daemon, container)
-
-
-async def test_what_a_command_did_while_somebody_else_had_filled_the_disk_counts_for_nothing(
-    place, tmp_path, monkeypatch
-):
-    task = task_with_environment(tmp_path, {"x": b"y"}, dockerfile=None, docker_image="debian:bookworm-slim")
-    honest, filler = [await place.create(task, name) for name in ("honest", "filler")]
-    await shell(filler, "head -c 40000000 /dev/zero > big")
-    monkeypatch.setattr(tripwire, "DISK_FULL", 1 << 60)
-    monkeypatch.setattr(watchdog, "reads_folders", lambda root: True)
-    with pytest.raises(SandboxError, match=r"the disk of \S+ is full, and the sandbox has not filled it"):
-        await shell(honest, "echo 1 > small")
-    assert await shell(filler, "echo still here") == "still here\n"
-    monkeypatch.undo()
-    assert await shell(honest, "echo well again") == "well again\n"

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from hc_ray.stores.sweep_directory import parquet
 from tests.fakes.engine_server import EngineServer, prompt_of
 from tests.fakes.mcp_client import asked, connected, started
 from tests.fakes.processes import alive, family, ran, told, wait
@@ -88,8 +87,6 @@ def project(tmp_path: Path) -> Path:
 async def test_a_client_has_tests_written_and_run_a_task_divided_and_a_sweep_told(words, project):
     store = sweep(planned_trials=1)
     name = add_told_trial(store)
-    matrix = f"trials/{name}/agent/matrix.parquet"
-    store.write(matrix, parquet(json.loads(store.read(matrix))))
     store.save(project / "runs" / "one")
     async with connected(*words, cwd=project) as session:
         tools = {tool.name: tool for tool in (await session.list_tools()).tools}

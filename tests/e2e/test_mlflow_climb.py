@@ -17,8 +17,8 @@ from hc_ray_actors import tracker
 from hc_ray_actors.jobs import climb
 from hc_ray_actors.jobs.climb_story import climb_story
 from hc_ray_actors.jobs.climb_tracking import told as telling
-from tests.actors.test_climb import TASKS, Watch, World, climbed, given
 from tests.fakes.answers import HINT
+from tests.fakes.climbs import TASKS, Watch, World, climbed, given
 
 __all__ = ["given"]
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]

@@ -1,11 +1,8 @@
 """Every `hc-ray` line of docs/protocol.md works with a stand-in server and dataset; sweeps as far as their plan."""
 
 import json
-import os
 import re
 import shlex
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,10 +11,10 @@ import pytest
 from hc_ray.cli import app as cli
 from hc_ray.domain.config import EngineConfig, SweepConfig
 from hc_ray.tasks.vocabulary import benchmark
-from tests.e2e.test_humaneval import PROBLEMS, data
 from tests.fakes import sweepdir
 from tests.fakes.engine_server import EngineServer
-from tests.fakes.sandbox_home import own_home
+from tests.fakes.humaneval import PROBLEMS, data
+from tests.fakes.sandbox_home import open_folder, own_home
 from tests.fakes.tasks import make_task
 
 PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
@@ -29,13 +26,9 @@ NEEDS_MORE = ("doctor", "engine", "audit")
 
 @pytest.fixture
 def ground(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="hc-protocol-"))
-    folder.chmod(0o755)
-    monkeypatch.chdir(folder)
-    with own_home():
+    with open_folder() as folder, own_home():
+        monkeypatch.chdir(folder)
         yield folder
-    os.chdir("/")
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def swept(folder: Path, url: str, split: str = "dev") -> None:

@@ -5,19 +5,12 @@ from pathlib import Path
 import pytest
 
 from hc_ray.agent.sandbox_forks import SandboxForks
-from hc_ray.domain.candidate import Submission
-from hc_ray.domain.config import BudgetConfig, SolverConfig
 from hc_ray.domain.ports import SandboxPlace
-from hc_ray.domain.prompt import Prompt
 from hc_ray.domain.suite import ExpectedValue, Property, SelfTest, Subject
 from hc_ray.domain.task import Environment, Task
-from hc_ray.search.orchestrate import solve
 from hc_ray.selftests.suite_runs import SuiteRuns
-from hc_ray_actors.suite_shelf import SuiteShelf
-from tests.fakes.listeners import Watcher
 from tests.fakes.sandbox_home import BACKENDS, laid_out, opened
 from tests.fakes.suites import call_test
-from tests.fakes.testers import a_tester
 
 INSTRUCTION = "Write `/app/double.py` with `def double(n: int) -> int` that returns twice n. `double(4)` returns `8`."
 TEXT = "FROM python:3.11-slim-bookworm\nWORKDIR /app\n"
@@ -56,28 +49,3 @@ async def test_a_suite_runs_in_a_fork_and_leaves_no_trace_in_what_is_handed_in(p
         assert not [path for path in difference.changed if "left" in path or "hc" in path]
     finally:
         await forks.close()
-
-
-async def test_a_trial_hands_in_a_candidate_that_works_where_it_is_unpacked(place: SandboxPlace) -> None:
-    def answer(prompt: Prompt) -> str:
-        if prompt.role == "tester":
-            return "3) == 6\nassert double(0) == 0\n"
-        # One plan leads it astray: the example holds for this one too.
-        body = "    return n + 4\n" if "shortest" in (prompt.text or "") else "    return n * 2\n"
-        return body if prompt.context.endswith("\n") else "\n" + body
-
-    async def judge(submission: Submission) -> bool:
-        box = await place.create(TASK, "judge" + submission.digest[:8])
-        await box.put_tar(submission.tar)
-        done = await box.exec(["python3", "-c", "from double import double; assert double(-3) == -6"], timeout=20)
-        await box.close()
-        return done.exit_code == 0
-
-    role = a_tester(answer)
-    outcome = await solve(
-        TASK, agent="hc", config=SolverConfig(max_rounds=2), budget=BudgetConfig(tokens=20_000), seed=0,
-        roles={"solver": role, "tester": role}, place=place, name="trial", suites=SuiteShelf(), judge=judge,
-        events=Watcher(),
-    )  # fmt: skip
-    assert outcome.bits == (True,) and outcome.self_pass is True
-    assert outcome.suite is not None and len(outcome.suite.tests) >= 10

@@ -3,8 +3,6 @@ Docker, of every kind and image, since the sandboxes differ and not the tests. T
 others as a proof, since they take minutes."""
 
 import asyncio
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,18 +14,15 @@ from hc_ray.blind.sealing import vault
 from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.task import Task
 from hc_ray.machine.paths import configs_dir
-from tests.fakes.sandbox_home import BACKENDS, closing, data_home
+from tests.fakes.sandbox_home import BACKENDS, closing, sealed_in
 
 AT_ONCE = 5
 
 
 @pytest.fixture(scope="module")
 def sealed() -> Iterator[tuple[Path, vault.SealedDataset]]:
-    with data_home():
-        folder = Path(tempfile.mkdtemp(prefix="hc-starter-"))
-        folder.chmod(0o755)
-        yield folder, vault.seal(configs_dir() / "tasks" / "starter", folder / "public", folder / "sealed")
-        shutil.rmtree(folder, ignore_errors=True)
+    with sealed_in(configs_dir() / "tasks" / "starter") as made:
+        yield made
 
 
 @pytest.mark.slow

@@ -3,8 +3,6 @@ wrong solutions a task (``tests/terminal_wrong/TASK/*.sh``), run where the refer
 the tests, so one kind of sandbox is enough. One task each time, all of them as a proof, since they take minutes."""
 
 import asyncio
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +15,7 @@ from hc_ray.blind.sealing import vault
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.task import Task
-from tests.fakes.sandbox_home import closing, data_home
+from tests.fakes.sandbox_home import closing, sealed_in
 from tests.fakes.terminal_tasks import DATASET, NAMES, builds_an_image
 
 WRONG = Path(__file__).parents[1] / "terminal_wrong"
@@ -29,11 +27,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def sealed() -> Iterator[tuple[Path, vault.SealedDataset]]:
-    with data_home():
-        folder = Path(tempfile.mkdtemp(prefix="hc-terminal-"))
-        folder.chmod(0o755)
-        yield folder, vault.seal(DATASET, folder / "public", folder / "sealed")
-        shutil.rmtree(folder, ignore_errors=True)
+    with sealed_in(DATASET) as made:
+        yield made
 
 
 def test_no_task_is_refused_and_each_has_three_wrong_solutions(sealed):

@@ -3,22 +3,17 @@ between a model that knows the answer and a pass (prompts, actions, sandboxes, s
 One task each time (in Docker: tests/e2e/test_agent_user_graded.py); as a proof all tasks outside of the holdout, in
 bubblewrap those that it takes, in Docker the others and some of these."""
 
-from pathlib import Path
-
 import pytest
 
-from hc_ray.domain.config import EngineConfig
 from hc_ray.reports.report import rows_of
 from hc_ray.stores.sweep_directory import SweepStore
+from tests.fakes.plays_reference import PLAYED
 from tests.fakes.sandbox_home import data_home
 from tests.fakes.sweeps import swept
 from tests.fakes.terminal_tasks import DATASET, NAMES, builds_an_image
 
 CHOSEN = ("*/tidy-site-tree",)
 IN_DOCKER = tuple(f"*/{name}" for at, name in enumerate(NAMES) if at % 12 == 0 or builds_an_image(name))
-PLAYED = {"agents": ("raw",), "engine": EngineConfig(kind="scripted", script="tests.fakes.plays_reference:answer",
-                                                     context_tokens=65_536),
-          "solver": {"agent_style": "loop", "max_answer_tokens": 4000}, "budget": {"tokens": 200_000}}  # fmt: skip
 pytestmark = pytest.mark.slow
 
 
@@ -35,8 +30,3 @@ def test_a_model_that_plays_the_references_passes_every_task(backend, include, l
     rows = rows_of(SweepStore(str(tmp_path / "out")))
     assert {row["task"]: row["passed"] for row in rows} == dict.fromkeys((task.name for task in plan.taken), True)
     assert len(rows) >= least and all(row["turns"] == 5 for row in rows)
-
-
-def test_the_script_finds_every_reference():
-    folders = [path.parent for path in DATASET.glob("*/task.toml")]
-    assert folders and all((Path(folder) / "solution" / "solve.sh").is_file() for folder in folders)

@@ -3,11 +3,13 @@
 has a worker of its own, and lists as its model's facts the words and the variables that it was started with."""
 
 import itertools
+import json
 import os
 import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,18 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.fakes.engine_server import EngineServer, prompt_of
 from tests.fakes.scripts import echo_request
 
+COMMAND = f"{sys.executable} {__file__} --host {{host}} --port {{port}}"
 KEYS = ("HC_RAY_ENGINE_KEY", "VLLM_API_KEY", "LLAMA_API_KEY")
 SHOWN = (*KEYS, "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "PYTHONPATH", "MY_SECRET_TOKEN")
 
 ADDS = "```python\ndef add(a, b):\n    return a + b\n```\n"
+
+
+def listed(url: str, key: str | None = None) -> Any:
+    """What such a server tells of how it was started."""
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    with urllib.request.urlopen(urllib.request.Request(f"{url}/models", headers=headers)) as answer:
+        return json.load(answer)["data"][0]
 
 
 def main(words: list[str]) -> None:
@@ -32,7 +42,7 @@ def main(words: list[str]) -> None:
     if "--config" in given:
         key = Path(given["--config"]).read_text().removeprefix("api-key: ").strip()
     seen = {"words": words, "environment": {name: os.environ[name] for name in SHOWN if name in os.environ}}
-    port, listed = int(given["--port"]), {"max_model_len": 4096, **seen}
+    port, facts = int(given["--port"]), {"max_model_len": 4096, **seen}
 
     def answer(body: dict[str, Any]) -> Any:
         if "--slow" in given and given["--slow"] in prompt_of(body):
@@ -40,7 +50,7 @@ def main(words: list[str]) -> None:
             return ADDS
         return echo_request(body)
 
-    with EngineServer(answer, host=given["--host"], port=port, key=key, models=("m",), listed=listed):
+    with EngineServer(answer, host=given["--host"], port=port, key=key, models=("m",), listed=facts):
         threading.Event().wait()
 
 

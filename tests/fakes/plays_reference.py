@@ -4,7 +4,13 @@ product never does: ``engine.script = tests.fakes.plays_reference:answer``, with
 import os
 from pathlib import Path
 
+from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.prompt import Prompt
+
+PLAYED = {"agents": ("raw",), "engine": EngineConfig(kind="scripted", script="tests.fakes.plays_reference:answer",
+                                                     context_tokens=65_536),
+          "solver": {"agent_style": "loop", "max_answer_tokens": 4000}, "budget": {"tokens": 200_000}}  # fmt: skip
+"""Settings of a sweep in which it plays."""
 
 
 def answer(prompt: Prompt) -> str:

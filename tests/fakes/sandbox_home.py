@@ -10,6 +10,7 @@ import tempfile
 import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,6 +19,9 @@ from hc_ray.domain.task import Task
 from hc_ray.machine.owner import current_owner
 from hc_ray.machine.paths import data_root
 from hc_ray.sandboxes.runner_build import runner_digest
+
+if TYPE_CHECKING:
+    from hc_ray.blind.sealing.vault import SealedDataset
 
 BACKENDS = ["bwrap", pytest.param("docker", marks=pytest.mark.docker)]
 
@@ -45,6 +49,24 @@ def _link_runner(source: Path, target: Path) -> None:
             shutil.copytree(source / digest, target / digest, symlinks=True, copy_function=os.link)
         except OSError:  # the folder for temporary files is another file system: one is built
             shutil.rmtree(target)
+
+
+@contextlib.contextmanager
+def open_folder(place: str | None = None) -> Iterator[Path]:
+    """A folder that every user of the machine can enter (pytest's own are private), gone in the end."""
+    with tempfile.TemporaryDirectory(prefix="hc-", dir=place, ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+
+
+@contextlib.contextmanager
+def sealed_in(dataset: Path) -> Iterator[tuple[Path, "SealedDataset"]]:
+    """A dataset that is sealed into ``public`` and ``sealed`` of an open folder."""
+    from hc_ray.blind.sealing import vault
+
+    with data_home(), open_folder() as folder:
+        yield folder, vault.seal(dataset, folder / "public", folder / "sealed")
 
 
 @contextlib.contextmanager

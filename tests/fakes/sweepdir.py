@@ -8,6 +8,7 @@ from typing import Any
 from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.suite import Cell, GateVerdict, PassMatrix, SelfTest, Suite
 from hc_ray.domain.trial import AgentInfo, AgentResult, ExceptionInfo, TrialResult, VerifierResult, score
+from hc_ray.stores.sweep_directory import parquet
 from tests.fakes.suites import call_test
 from tests.fakes.tars import make_tar
 
@@ -175,12 +176,7 @@ def add_told_trial(store: MemoryStore) -> str:
         for candidate, row in zip(matrix.candidates, matrix.cells, strict=True)
         for test, cell in zip(matrix.tests, row, strict=True)
     ]
-    store.write(f"trials/{name}/agent/matrix.parquet", json.dumps(rows).encode())
+    store.write(f"trials/{name}/agent/matrix.parquet", parquet(rows))
     handed_in = make_tar({"app/double.py": "def double(n):\n    return 2 * n\n"})
     store.write(f"trials/{name}/artifacts/submission.tar", handed_in)
     return name
-
-
-def read_rows(data: bytes) -> list[dict[str, Any]]:
-    """Reads the matrix of ``add_told_trial``: rows as JSON, where a real sweep has Parquet."""
-    return json.loads(data)

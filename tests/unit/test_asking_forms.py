@@ -165,12 +165,11 @@ def test_native_tool_calls_are_planned_only_where_a_server_has_them_and_over_the
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
+def short(home, monkeypatch):
+    """A bench of few actions, in a folder."""
     monkeypatch.setattr(bench, "_place", lambda: FolderPlace(quick=True))
     few = tuple(ACTIONS.values())[:6]  # fewer could show no difference
     monkeypatch.setattr("hc_ray.agent.asking_forms.load_forms", lambda: few)
-    yield tmp_path / "home"
 
 
 class CallsWell(EngineServer):
@@ -187,7 +186,7 @@ class CallsWell(EngineServer):
 
 
 @pytest.mark.slow
-def test_the_command_finds_that_a_model_calls_tools_better_saves_it_and_the_plan_says_so(home):
+def test_the_command_finds_that_a_model_calls_tools_better_saves_it_and_the_plan_says_so(short):
     with CallsWell(lambda body: "I would look first.", tools=True, listed={"max_model_len": 16_384}) as server:
         flags = ["--engine", "openai", "--base-url", server.base_url, "--model", "fake"]
         done = CliRunner().invoke(app, ["engine", "bench", "--profile", "--save", *flags], catch_exceptions=False)
@@ -208,7 +207,7 @@ def role_models_of(server):
 
 
 @pytest.mark.slow
-def test_a_bench_that_finds_no_difference_keeps_the_default_and_what_was_measured_before(home):
+def test_a_bench_that_finds_no_difference_keeps_the_default_and_what_was_measured_before(short):
     save_profile(resolve_remote("fake"), Profile(name="capable", measured="before", temperature_best_single=0.3))
     with EngineServer(lambda body: "nothing", listed={"max_model_len": 16_384, "id": "fake"}) as server:
         engine = EngineConfig(kind="openai", base_url=server.base_url, model="fake")
@@ -219,7 +218,7 @@ def test_a_bench_that_finds_no_difference_keeps_the_default_and_what_was_measure
     assert kept.settings == {} and kept.temperature_best_single == 0.3 and kept.measured.startswith("before; ")
 
 
-def test_a_server_without_chat_is_refused_in_one_line(home):
+def test_a_server_without_chat_is_refused_in_one_line(short):
     with (
         EngineServer(lambda body: "nothing", endpoints=("/v1/completions", "/v1/models")) as server,
         pytest.raises(ConfigError, match="supports no chat"),

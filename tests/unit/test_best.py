@@ -65,9 +65,8 @@ def test_a_best_config_needs_three_passes_and_half_of_its_trials(verdicts, wins)
             exported({"one": store})
 
 
-def test_a_sweep_starts_at_the_exported_config_unless_its_file_was_changed(two, tmp_path, monkeypatch, capsys):
+def test_a_sweep_starts_at_the_exported_config_unless_its_file_was_changed(two, home, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
     assert cli.run(["export", "best", "one", "two", "-o", "best.yaml"]) == 0
     assert "hc-ray sweep --from best.yaml" in capsys.readouterr().out
     config = load_config(base=exported_settings("best.yaml"))

@@ -10,19 +10,11 @@ from hc_ray.domain.config import BudgetConfig, SolverConfig, TestgenConfig
 from hc_ray.domain.errors import EngineError
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Prompt
-from hc_ray.domain.task import Environment, Task
 from hc_ray.engines.scripted import ScriptedModel
-from hc_ray.search.orchestrate import solve
 from hc_ray_actors.asking.activity import Activities
 from hc_ray_actors.asking.meter import Meter
-from hc_ray_actors.trials import SuiteShelf
-from tests.fakes.folder_place import FolderPlace
-from tests.fakes.listeners import Watcher
 from tests.fakes.time_up import ending
-
-TASK = Task(name="t", digest="ab" * 32,
-            instruction="Write `/app/double.py` with a function `double(n)` that returns twice its number.\n",
-            environment=Environment())  # fmt: skip
+from tests.fakes.trial import Bench, scripted
 
 
 class Stalls(ScriptedModel):
@@ -74,23 +66,12 @@ async def test_exchanges_stand_in_the_order_of_the_prompts_whatever_order_the_an
     assert [exchange.owner for exchange in asking.exchanges] == ["c0", "c1", "c2", "c3"] and asking.unanswered == 0
 
 
-async def _trial(model):
-    async def judge(submission):
-        return False
-
-    role, place = _role(model), FolderPlace()
-    try:
-        return await solve(TASK, agent="hc", config=SolverConfig(testgen=TestgenConfig(second_reading=False)),
-                           budget=BudgetConfig(), seed=0, roles={"solver": role, "tester": role}, place=place, name="t",
-                           suites=SuiteShelf(), judge=judge, events=Watcher())  # fmt: skip
-    finally:
-        await place.close()
-
-
 async def test_a_suite_that_is_not_finished_in_its_time_costs_what_was_spent_and_the_trial_goes_on_without(monkeypatch):
     model, clocks = Stalls(1), ending(monkeypatch)
     model.stalled = lambda: setattr(clocks[-1], "seconds", 0.0)
-    outcome = await _trial(model)
+    bench = Bench(scripted(""))
+    bench.role = _role(model)
+    outcome = await bench.solve("hc", SolverConfig(testgen=TestgenConfig(second_reading=False)), budget=BudgetConfig())
     assert len(clocks) == 2 and outcome.suite is not None and outcome.suite.tests == ()
     assert outcome.notes[0].startswith("the suite was not finished within")
     assert outcome.stop_reason == "timeout" and (outcome.prompt_tokens, outcome.completion_tokens) == (10, 3)

@@ -21,14 +21,9 @@ from tests.fakes.sandbox_home import data_home
 from tests.fakes.scripts import echo_request
 from tests.fakes.tasks import make_task
 
+pytestmark = pytest.mark.usefixtures("home")
 NAME = "smollm2-135m-instruct"
 CHAT_ONLY = ("/v1/chat/completions", "/v1/models")
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
 
 
 def engine(server, model=NAME, **more):
@@ -109,7 +104,7 @@ async def test_a_trial_never_sends_completions_to_a_server_that_lost_them_since_
     assert trials.role("solver", 0).profile.form == "chat"
 
 
-async def test_an_engine_without_a_plan_takes_its_profile_s_sampling(home):
+async def test_an_engine_without_a_plan_takes_its_profile_s_sampling():
     path = remote_profile_path("m")
     path.parent.mkdir(parents=True)
     path.write_text(yaml.safe_dump({"sampling": Sampling(top_k=20).model_dump()}))

@@ -1,5 +1,4 @@
 import json
-import os
 import sys
 
 import pytest
@@ -8,7 +7,7 @@ from hc_ray.cli import app as cli
 from hc_ray.cli.options import config_from
 from hc_ray.domain.errors import ConfigError, EngineError, LeakError
 from hc_ray.reports import report
-from hc_ray.stores.sweep_directory import SweepStore, parquet
+from hc_ray.stores.sweep_directory import SweepStore
 from tests.fakes import sweepdir
 from tests.fakes.engine_server import EngineServer
 from tests.fakes.processes import ran
@@ -18,8 +17,7 @@ from tests.fakes.scripts import echo_request
 @pytest.fixture
 def sweep(tmp_path):
     store = sweepdir.demo_like()
-    path = f"trials/{sweepdir.add_told_trial(store)}/agent/matrix.parquet"
-    store.write(path, parquet(sweepdir.read_rows(store.read(path))))
+    sweepdir.add_told_trial(store)
     return store.save(tmp_path / "sweep")
 
 
@@ -179,20 +177,8 @@ def test_verbs_and_flags_are_completed_in_every_shell(shell, variable, monkeypat
         assert offers in capsys.readouterr().out
 
 
-def test_a_real_bash_completes_by_the_installed_script(tmp_path):
-    """The function of the script is called as readline calls it."""
-    program = tmp_path / "hc-ray"
-    program.write_text(f"#!/bin/sh\nexec {sys.executable} -c 'from hc_ray.cli.app import main; main()' \"$@\"\n")
-    program.chmod(0o755)
-    line = ("hc-ray --install-completion >/dev/null; . ~/.bashrc; COMP_WORDS=(hc-ray sweep --sa); "
-            'COMP_CWORD=2; _hc_ray_completion hc-ray --sa sweep; echo "${COMPREPLY[@]}"')  # fmt: skip
-    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path)}
-    assert ran("bash", "-c", line, env=env, check=True).stdout.splitlines() == ["--sandbox"]
-
-
-def test_bare_sweep_is_the_demo_whatever_lies_where_it_is_started(tmp_path, monkeypatch, capsys):
+def test_bare_sweep_is_the_demo_whatever_lies_where_it_is_started(home, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
     (tmp_path / "demo").mkdir()
     told = ["sweep", "--dry-run", "--json", "--engine", "scripted", "--script", "tests.fakes.scripts:answer"]
     assert cli.run(told) == 0

@@ -21,7 +21,7 @@ from hc_ray_actors.driver.configs import PlannedConfig, drafts, read_by, settle
 from hc_ray_actors.driver.estimate import expected_tokens
 from hc_ray_actors.driver.plan import _trials
 from tests.fakes import sweepdir
-from tests.unit.test_orchestrate import BROKEN, TASK, WRONG, Bench, body_of
+from tests.fakes.trial import BROKEN, TASK, WRONG, Bench, body_of
 
 VALUES = {
     "solver.samples": st.integers(1, 16), "solver.selector": st.sampled_from(["mbr", "posterior", "codet"]),

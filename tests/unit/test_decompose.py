@@ -10,7 +10,7 @@ from hc_ray.domain.task import Environment
 from hc_ray.search import decompose
 from hc_ray.search.decompose import GENERIC
 from hc_ray.spec.reading import read_spec
-from tests.unit.test_orchestrate import BROKEN, INSTRUCTION, RIGHT, WRONG, Bench, scripted
+from tests.fakes.trial import BROKEN, INSTRUCTION, RIGHT, WRONG, Bench, scripted
 
 SPEC = read_spec(INSTRUCTION, Environment())
 PARTS = [{"name": "signature", "goal": "Write the function with its name.", "hint": ""},

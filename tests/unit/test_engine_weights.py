@@ -17,8 +17,7 @@ GGUF = b"GGUF" + bytes(range(256))
 
 
 @pytest.fixture
-def weights(tmp_path, monkeypatch):
-    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
+def weights(home, tmp_path):
     path = tmp_path / "m.gguf"
     path.write_bytes(GGUF)
     return path

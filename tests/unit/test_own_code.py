@@ -23,11 +23,10 @@ Write = Callable[[str, str], Path]
 
 
 @pytest.fixture
-def write(tmp_path, monkeypatch) -> Iterator[Write]:
+def write(home, tmp_path, monkeypatch) -> Iterator[Write]:
     """Writes a file of the user's folder, in which the command line runs; its modules are forgotten afterwards."""
     folder = tmp_path / "mine"
     folder.mkdir()
-    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "path", list(sys.path))
     before = set(sys.modules)

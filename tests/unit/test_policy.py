@@ -7,7 +7,7 @@ from hc_ray.domain.events import Action
 from hc_ray.search.policy import ActionName, State, decide
 from hc_ray.search.pool import checkpoint
 from hc_ray.search.selection import Selection
-from tests.unit.test_orchestrate import BROKEN, RIGHT, WRONG, Bench, scripted
+from tests.fakes.trial import BROKEN, RIGHT, WRONG, Bench, scripted
 
 ORDINARY: dict[str, Any] = {"round": 2, "rounds": 10, "turns_left": 20, "samples": 4, "samples_max": 8, "patience": 8,
                             "runnable": 6, "best": "c1.0", "confidence": 0.95, "stated": 1,

@@ -10,7 +10,7 @@ from hc_ray.search.agents import widened
 from hc_ray.selftests.coverage import least_tested
 from hc_ray.selftests.shown_examples import test_of as made
 from hc_ray.spec.reading import read_spec
-from tests.unit.test_orchestrate import INSTRUCTION, RIGHT, WRONG, Bench, scripted
+from tests.fakes.trial import INSTRUCTION, RIGHT, WRONG, Bench, scripted
 
 SPEC = read_spec(INSTRUCTION, Environment())
 OTHER = "    return n * 3\n"
@@ -58,12 +58,15 @@ async def test_a_refinement_that_is_cut_off_leaves_what_was_measured() -> None:
 
 async def test_tests_added_after_a_verdict_leave_the_frozen_suite_as_it_was() -> None:
     plain = await Bench(scripted(WRONG, RIGHT)).solve("hc", CONFIG, tokens=30_000)
-    outcome = await Bench(scripted(WRONG, RIGHT), verdicts=(False, True)).solve("hc", CONFIG, tokens=30_000)
+    bench = Bench(scripted(WRONG, RIGHT), verdicts=(False, True))
+    outcome = await bench.solve("hc", CONFIG, tokens=30_000)
+    assert outcome.bits == (False, True) and bench.submitted(0) != bench.submitted(1)
     assert outcome.suite is not None and plain.suite is not None and outcome.suite.hash == plain.suite.hash
     frozen = [test.id for test in outcome.suite.tests]
     names = [test.id for test in outcome.matrix_tests]
     added = names[len(frozen) :]
     assert names[: len(frozen)] == frozen and added and all(name.startswith("refine1-") for name in added)
+    assert len(set(names)) == len(names)
     assert outcome.self_pass == plain.self_pass, (
         "what was handed in first is judged by the suite that it was made under"
     )

@@ -16,12 +16,12 @@ from hc_ray.reports.replay.figures import replay
 from hc_ray.reports.replay.pools import SELECTORS, Pool, choose, cut, read_pools
 from hc_ray.reports.replay.text import tell_replay
 from hc_ray.statistics import estimators
-from hc_ray.stores.sweep_directory import parquet
+from hc_ray.stores.sweep_directory import parquet, read_parquet
 from hc_ray_actors.jobs.audit_summary import DEFINITIONS
 from hc_ray_actors.verifiers import audit
 from tests.fakes import sweepdir
 from tests.fakes.suites import call_test
-from tests.fakes.sweepdir import MemoryStore, read_rows
+from tests.fakes.sweepdir import MemoryStore
 
 OUTCOMES = {"+": "pass", "-": "fail", "!": "error"}
 APART = ("++---", "-++++", "-++++", "+++++", "+-+--", "+-+--", "+-+--", "+-+--")
@@ -57,7 +57,7 @@ def add_pool(store, task, agent, rows, right, chosen, *, tests=None, tokens=100,
     folder = f"trials/{trial}/agent"
     store.write(f"{folder}/candidates.json", json.dumps([one.model_dump(mode="json") for one in candidates]).encode())
     if rows[0]:
-        store.write(f"{folder}/matrix.parquet", json.dumps(cells).encode())
+        store.write(f"{folder}/matrix.parquet", parquet(cells))
     store.write(f"{folder}/tests.json", json.dumps([test.model_dump(mode="json") for test in columns]).encode())
     if right is not None:
         audited = json.loads(store.files.get("audit.json", b'{"pools": []}'))
@@ -72,28 +72,21 @@ def row_of(found: dict[str, Any], agent: str, selector: str) -> dict[str, Any]:
     return dict(row)
 
 
-def apart(store: MemoryStore) -> str:
-    return add_pool(store, "t", "hc", APART, [i == 3 for i in range(8)], 1)
-
-
-def on_disk() -> MemoryStore:
-    """``apart`` with its matrix as a sweep writes it."""
+def apart() -> MemoryStore:
     store = sweepdir.sweep()
-    matrix = f"trials/{apart(store)}/agent/matrix.parquet"
-    store.write(matrix, parquet(read_rows(store.read(matrix))))
+    add_pool(store, "t", "hc", APART, [i == 3 for i in range(8)], 1)
     return store
 
 
 def test_the_selectors_choose_differently_on_a_stored_matrix_and_each_gets_its_candidates_bit() -> None:
-    store = sweepdir.sweep()
-    apart(store)
-    (pool,) = read_pools(store, read_table=read_rows)
+    store = apart()
+    (pool,) = read_pools(store, read_table=read_parquet)
     chosen: dict[SelectorName, str | None] = {name: choose(pool, name).chosen for name in SELECTORS}
     assert chosen == {"max_pass": "c0.3", "codet": "c0.1", "mbr": "c0.4", "posterior": "c0.3"}
     assert {name: choose(pool, name).passed for name in SELECTORS} == {
         "max_pass": True, "codet": False, "mbr": False, "posterior": True,
     }  # fmt: skip
-    found = replay(store, "max_pass", read_table=read_rows)
+    found = replay(store, "max_pass", read_table=read_parquet)
     assert row_of(found, "hc", "max_pass")["blind_pass"]["value"] == 1.0
     assert row_of(found, "hc", "mbr")["blind_pass"]["value"] == 0.0
     assert row_of(found, "hc", "as run")["blind_pass"]["value"] == 0.0
@@ -103,8 +96,8 @@ def test_the_selectors_choose_differently_on_a_stored_matrix_and_each_gets_its_c
 def test_what_nobody_graded_is_not_measured_but_what_was_handed_in_is_known() -> None:
     store = sweepdir.sweep()
     add_pool(store, "t", "hc", APART, None, 1, passed=False)
-    found = replay(store, None, read_table=read_rows)
-    (pool,) = read_pools(store, read_table=read_rows)
+    found = replay(store, None, read_table=read_parquet)
+    (pool,) = read_pools(store, read_table=read_parquet)
     assert choose(pool, "codet").model_dump() == {"chosen": "c0.1", "passed": False}
     assert choose(pool, "max_pass").model_dump() == {"chosen": "c0.3", "passed": None}
     for name in ("codet", "max_pass"):  # no rate over the choices that happen to be known
@@ -129,7 +122,7 @@ def test_best_of_n_is_compared_at_the_tokens_of_hc():
     inputs = [column("input-1", unknown=True)]
     add_pool(store, "t", "best_of_n", ["-", "+", "+", "+"], [True, False, False, False], 1, tests=inputs)
     add_pool(store, "t", "raw", [""], [False], 0, tests=[], tokens=900)
-    found = replay(store, None, read_table=read_rows)
+    found = replay(store, None, read_table=read_parquet)
     # All four: the crowd of three is wrong. The two that 250 tokens buy: no crowd, so the earlier one, which is right.
     assert row_of(found, "best_of_n", "as run")["blind_pass"]["value"] == 0.0
     level = row_of(found, "best_of_n", "mbr")
@@ -144,7 +137,7 @@ def test_the_ceiling_the_mean_and_the_efficiency_come_from_the_same_graded_pools
     store = sweepdir.sweep()
     for number in range(6):
         add_pool(store, f"t{number}", "hc", ["++", "+-", "--", "--"], [number < 3, number < 5, False, False], 0)
-    row = row_of(replay(store, None, read_table=read_rows), "hc", "max_pass")
+    row = row_of(replay(store, None, read_table=read_parquet), "hc", "max_pass")
     assert row["blind_pass"]["value"] == pytest.approx(3 / 6)
     assert row["mean"]["value"] == pytest.approx(8 / 24) and row["oracle"]["value"] == pytest.approx(5 / 6)
     assert row["oracle_at_k"]["4"] == pytest.approx(5 / 6)
@@ -153,14 +146,13 @@ def test_the_ceiling_the_mean_and_the_efficiency_come_from_the_same_graded_pools
 
 
 def test_the_same_sweep_is_told_twice_in_the_same_words_and_is_plain_json() -> None:
-    store = sweepdir.sweep()
-    apart(store)
+    store = apart()
     first, second = io.StringIO(), io.StringIO()
-    found = replay(store, None, read_table=read_rows)
+    found = replay(store, None, read_table=read_parquet)
     assert json.loads(json.dumps(found)) == found
     assert [(one["agent"], one["value"], one["n"]) for one in found["auroc"]] == [("hc", 1.0, 1)]
     tell_replay(found, first)
-    tell_replay(replay(store, None, read_table=read_rows), second)
+    tell_replay(replay(store, None, read_table=read_parquet), second)
     assert first.getvalue() == second.getvalue() and "selection efficiency" in first.getvalue()
 
 
@@ -170,7 +162,7 @@ def test_a_value_without_an_interval_is_shown_alone() -> None:
 
 
 def test_the_command_prints_a_replay_and_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = on_disk().save(tmp_path / "sweep")
+    folder = apart().save(tmp_path / "sweep")
     before = sorted(folder.rglob("*"))
     assert cli.run(["report", str(folder), "--replay", "max_pass", "--json"]) == 0
     assert row_of(json.loads(capsys.readouterr().out), "hc", "max_pass")["differs"] == 1
@@ -193,7 +185,7 @@ def complete_audit(store: MemoryStore) -> None:
 def test_a_selector_of_ones_own_is_replayed_like_ours(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = on_disk().save(tmp_path / "sweep")
+    folder = apart().save(tmp_path / "sweep")
     monkeypatch.chdir(Path(__file__).parents[1] / "fakes")
     monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
     assert cli.run(["report", str(folder), "--replay", "own_agents:last", "--json"]) == 0
@@ -204,12 +196,11 @@ def test_a_selector_of_ones_own_is_replayed_like_ours(
 
 
 def test_the_report_tells_how_candidates_were_chosen_once_an_audit_has_graded_them() -> None:
-    store = sweepdir.sweep()
-    apart(store)
+    store = apart()
     complete_audit(store)
     summary = report.write(store)
     assert summary["replay"] is None and b"<h2>Selection</h2>" not in store.read("report.html")
-    found = replay(store, None, read_table=read_rows)
+    found = replay(store, None, read_table=read_parquet)
     report.leave(store, summary | {"replay": found})
     page = store.read("report.html").decode()
     assert json.loads(store.read("report.json"))["replay"]["agents"] == found["agents"]
@@ -219,7 +210,7 @@ def test_the_report_tells_how_candidates_were_chosen_once_an_audit_has_graded_th
 
 
 def test_the_report_command_replays_where_an_audit_lies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    store = on_disk()
+    store = apart()
     complete_audit(store)
     folder = store.save(tmp_path / "sweep")
     for audited in (True, False):

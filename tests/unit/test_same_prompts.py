@@ -2,22 +2,17 @@
 of ``raw``, ``best_of_n`` and ``hc`` are the same, byte by byte. What one of them gains is search, never phrasing."""
 
 import hashlib
+import itertools
 import json
 from typing import Any, get_args
 
 import pytest
 
-from hc_ray.agent.role import RoleModel
-from hc_ray.domain.candidate import Submission
-from hc_ray.domain.config import AgentName, BudgetConfig, Form, SolverConfig, TestgenConfig
+from hc_ray.domain.config import AgentName, Form, SolverConfig, TestgenConfig
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Prompt
 from hc_ray.domain.task import Copy, Environment, Task
-from hc_ray.engines.scripted import ScriptedModel
-from hc_ray.search.orchestrate import solve
-from hc_ray_actors.suite_shelf import SuiteShelf
-from tests.fakes.folder_place import FolderPlace
-from tests.fakes.listeners import Watcher
+from tests.fakes.trial import Bench
 
 NEVER_SENT = {"purpose", "context"}
 """What of a prompt is for the journal and for reading the answer alone."""
@@ -37,17 +32,13 @@ to nothing."""
 
 async def asked(agent: AgentName, what: str, form: Form, *, seed: int = 3, **knobs: Any) -> list[str]:
     """What the solver's engine is sent for each candidate, in the order of their indexes."""
-    prompts: list[Prompt] = []
+    numbers = itertools.count()
 
     def answer(prompt: Prompt) -> str:
         if prompt.role != "solver":
             return "assert double(3) == 6\n"
-        prompts.append(prompt)
-        number = len(prompts) - 1
+        number = next(numbers)
         return "" if number in EMPTY else f"    return n + {number}\n"  # never right, and each another one
-
-    async def judge(submission: Submission) -> bool:
-        return False
 
     instruction, environment = TASKS[what]
     task = Task(name="t", digest=hashlib.sha256(what.encode()).hexdigest(), instruction=instruction,
@@ -55,11 +46,9 @@ async def asked(agent: AgentName, what: str, form: Form, *, seed: int = 3, **kno
     config = SolverConfig(hint="Be brief.", max_answer_tokens=60, max_turns=FRESH, samples=FRESH, samples_max=FRESH,
                           testgen=TestgenConfig(budget_tokens=400), **knobs)  # fmt: skip
     profile = Profile(form=form, stop={"chat": ("<end>",), "completion": ("\nprint",)}, temperature_best_single=0.2)
-    role = RoleModel(ScriptedModel(answer), profile, "m")
-    place = FolderPlace(FILES if environment.files else None, quick=True)
-    await solve(task, agent=agent, config=config, budget=BudgetConfig(tokens=60_000), seed=seed,
-                roles={"solver": role, "tester": role}, place=place, name="t", suites=SuiteShelf(), judge=judge,
-                events=Watcher())  # fmt: skip
+    bench = Bench(answer, task=task, profile=profile, files=FILES if environment.files else None, verdicts=(False,))
+    await bench.solve(agent, config, tokens=60_000, seed=seed)
+    prompts = [prompt for prompt in bench.prompts if prompt.role == "solver"]
     assert all(prompt.purpose == "candidate" for prompt in prompts)
     return [prompt.model_dump_json(exclude=NEVER_SENT) for prompt in prompts]
 

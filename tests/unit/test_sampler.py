@@ -10,7 +10,7 @@ from hc_ray.domain.prompt import Completion, Prompt
 from hc_ray.domain.suite import Cell, PassMatrix, Property, SelfTest, Subject
 from hc_ray.search.selection import select
 from tests.fakes.suites import call_test, matrix_of
-from tests.unit.test_orchestrate import BROKEN, RIGHT, TESTS, WRONG, Bench, body_of, scripted
+from tests.fakes.trial import BROKEN, RIGHT, TESTS, WRONG, Bench, body_of, scripted
 
 CRASH = "    return n.missing\n"
 NEARLY = "    if n < 0:\n        raise ValueError(n)\n    return n + n if n < 50 else 1\n"

@@ -3,7 +3,6 @@ said."""
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,15 +21,10 @@ from hc_ray_actors.trials import RoleSetup, Trials
 from tests.fakes.engine_server import EngineServer, Rejected
 from tests.fakes.scripts import echo_request
 
+pytestmark = pytest.mark.usefixtures("home")
 NEUTRAL = {"top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0, "repeat_penalty": 1.0}
 TEXT = Prompt(role="solver", purpose="candidate", text="def f(")
 CHAT = Prompt(role="tester", purpose="test", messages=(Message(role="user", content="hi"),))
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
 
 
 def strict(*known: str, unknown: str = "{names}: unknown", top_k: Callable[[int], bool] = lambda k: True) -> Any:
@@ -154,7 +148,7 @@ async def test_two_roles_at_one_address_keep_their_own_sampling_which_is_part_of
     assert role_model(engine)[2] == role_model(engine.model_copy(update={"sampling": Sampling()}))[2]
 
 
-def test_a_model_s_profile_may_say_how_it_is_sampled(home: Path) -> None:
+def test_a_model_s_profile_may_say_how_it_is_sampled() -> None:
     path = catalogue.remote_profile_path("m")
     path.parent.mkdir(parents=True)
     path.write_text(yaml.safe_dump({"sampling": {"top_k": 20, "top_p": 0.8}}))

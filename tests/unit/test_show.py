@@ -10,7 +10,7 @@ from tests.fakes import sweepdir
 
 def described(*trial, of=sweepdir.add_told_trial, **more):
     store = sweepdir.sweep()
-    return trial_view.describe(store, of(store, *trial, **more), read_table=sweepdir.read_rows)
+    return trial_view.describe(store, of(store, *trial, **more), read_table=read_parquet)
 
 
 def told(about=None, verbose=False) -> str:
@@ -55,7 +55,7 @@ def test_a_repair_is_shown_as_the_change_to_its_parent() -> None:
             '"id": "c0.1", "round": 0', '"id": "c0.1", "parent": "c0.0", "round": 0'
         )  # fmt: skip
         store.write(path, text.replace("@", '"id":"c0.1","round":0,"slot":1,"parent":"c0.0"').encode())
-    repair = trial_view.describe(store, name, read_table=sweepdir.read_rows)["candidates"][1]
+    repair = trial_view.describe(store, name, read_table=read_parquet)["candidates"][1]
     assert repair["parent"] == "c0.0"
     assert "-    return n + n or 1" in repair["diff"] and "+    return 2 * n" in repair["diff"]
 

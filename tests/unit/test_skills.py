@@ -24,7 +24,6 @@ from hc_ray_actors.driver import task_choice
 from hc_ray_actors.jobs import learning
 from tests.fakes.sweepdir import add_trial, sweep
 from tests.fakes.tasks import make_task
-from tests.unit.test_orchestrate import RIGHT, WRONG, Bench, scripted
 
 SKILLS = installed([SHIPPED])
 CSV = "Write `/app/total.py` with `def total(path: str) -> int` that reads a csv file and sums its last column."
@@ -94,24 +93,9 @@ async def test_two_hundred_skills_cost_no_more_than_the_budget_and_texts_come_wh
     assert text.count(" word" * 49) == text.count("trade") and "never" not in text
 
 
-@pytest.mark.parametrize("agent", ["raw", "best_of_n", "hc"])
-async def test_the_knob_puts_them_into_every_agents_prompts_within_its_budget(agent, monkeypatch):
-    trade = Skill(name="numbers", description="d", triggers=(r"\bnumber\b",), body="Mind the sign of a number.")
-    monkeypatch.setattr("hc_ray.search.search.installed", lambda: (*many(200), trade))
-    asked: dict[int, list[str]] = {}
-    for tokens in (-1, 0, 40):
-        bench = Bench(scripted(WRONG, RIGHT))
-        knobs: dict[str, Any] = {"use_skills": tokens >= 0, "skill_tokens": max(0, tokens), "max_rounds": 1}
-        await bench.solve(agent, SolverConfig(max_answer_tokens=60, **knobs))
-        first = next(prompt for prompt in bench.prompts if prompt.role == "solver")
-        asked[tokens] = [first.text or first.messages[-1].content]
-    assert asked[-1] == asked[0] != asked[40] and "Mind the sign" in asked[40][0]
-    assert 0 < count_pieces(asked[40][0]) - count_pieces(asked[-1][0]) <= 40
-
-
 @pytest.mark.parametrize("instruction", [CSV, PATTERN, "Write a C program `/app/sum.c` that sorts a csv file.",
                                          "Write a shell script `/app/run.sh` that sorts a csv file."])  # fmt: skip
-@pytest.mark.parametrize("budget", [40, 150, 600])
+@pytest.mark.parametrize("budget", [0, 40, 150, 600])
 async def test_in_no_form_do_they_add_more_to_a_prompt_than_the_budget(instruction, budget):
     deliverable = deliverable_of(read_spec(instruction, Environment()))
     lines = "\n".join(f"- line {i} of it" for i in range(4))
@@ -213,13 +197,12 @@ def finished(folder: Path, answer: str = ANSWER, **config: Any) -> Path:
     return store.save(folder / "out")
 
 
-def test_a_sweep_on_dev_teaches_a_skill_with_its_provenance(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
+def test_a_sweep_on_dev_teaches_a_skill_with_its_provenance(home, tmp_path, capsys):
     out = finished(tmp_path)
     assert cli.run(["skills", "learn", str(out), "--json"]) == 0
     (kind,) = json.loads(capsys.readouterr().out)["kinds"]
     assert (kind["kind"], kind["trials"], kind["tasks"], kind["rate"]) == ("py", 6, 2, 1.0)
-    skill = read_skill(tmp_path / "home" / "learned" / "py-files")
+    skill = read_skill(home / "learned" / "py-files")
     assert (skill.name, skill.version) == ("py-files", 1) and "They import csv." in skill.body
     assert skill.provenance[0]["trials"] == 6 and len(skill.provenance[0]["tasks_digests"]) == 2
     assert "zymogrel" not in skill.text and cli.run(["skills", "list", "--json"]) == 0
@@ -227,7 +210,7 @@ def test_a_sweep_on_dev_teaches_a_skill_with_its_provenance(tmp_path, monkeypatc
     assert [one["name"] for one in listed if one["learned"]] == ["py-files"] and len(listed) == 6
     assert [one.name for one in module.installed()] == [one["name"] for one in listed]
     assert cli.run(["skills", "learn", str(out), "--json"]) == 0
-    assert read_skill(tmp_path / "home" / "learned" / "py-files") == skill
+    assert read_skill(home / "learned" / "py-files") == skill
 
 
 def test_nothing_is_learned_from_a_holdout_or_where_there_is_no_sweep(tmp_path, capsys):
@@ -257,8 +240,7 @@ def test_a_hint_that_speaks_of_a_task_of_terminal_bench_is_refused_whatever_the_
         task_choice.hint_is_general(f"Mind {said} and empty input.", tasks)
 
 
-def test_no_skill_speaks_of_a_task_of_terminal_bench(tmp_path, monkeypatch):
-    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
+def test_no_skill_speaks_of_a_task_of_terminal_bench(home, tmp_path):
     answer = "import json.corewars.fibsqrt\nimport math\n"
     out = finished(tmp_path, answer).rename(tmp_path / "circuit-fibsqrt")
     (taught,) = learning.learn(str(out), tmp_path / "learned")

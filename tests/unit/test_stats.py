@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hc_ray.statistics import estimators
-from tests.bench import statistics as simulated
+from tests.fakes import simulated_sweeps as simulated
 
 
 @pytest.mark.parametrize(("passes", "n", "low", "high"), [(27, 89, 0.218, 0.405), (6, 20, 0.145, 0.519)])

@@ -16,7 +16,7 @@ from hc_ray.spec.reading import read_spec
 from tests.fakes.folder_place import FolderPlace
 from tests.fakes.listeners import Watcher
 from tests.fakes.suites import call_test
-from tests.unit.test_orchestrate import INSTRUCTION, Bench, scripted
+from tests.fakes.trial import INSTRUCTION, Bench, scripted
 
 TEST = call_test("t", "double(1)", "2", path="double.py")
 

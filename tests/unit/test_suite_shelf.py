@@ -33,15 +33,9 @@ async def test_a_shelf_forgets_what_was_used_longest_ago_and_nothing_in_writing_
     assert (await waiting).key == (await also).key == "slow" and made[0] == "slow" and made.count("slow") == 1
     assert made.count("a") <= 2 and made.count("c") == 1 and len(made) < 7
     monkeypatch.setattr(suite_shelf, "SUITES", 4)
-    made: list[str] = []
-    shelf = SuiteShelf()
-
-    async def write(key: str) -> Suite:
-        made.append(key)
-        return Suite(key=key)
-
-    for key in ("a", "b", "c", "a", "b", "c", "d", "a", "b", "c", "d"):
-        await shelf.obtain(key, lambda key=key: write(key))  # type: ignore[misc]
+    shelf, made[:] = SuiteShelf(), []
+    for key in "abcabcdabcd":
+        await shelf.obtain(key, writer(key))
     assert made == ["a", "b", "c", "d"]
 
 

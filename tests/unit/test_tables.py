@@ -14,8 +14,6 @@ def test_tables_hold_every_trials_rows_whatever_the_batches(batch, tmp_path, mon
     monkeypatch.setattr(tables, "BATCH", batch)
     memory = sweepdir.demo_like()
     name = sweepdir.add_told_trial(memory)
-    path = f"trials/{name}/agent/matrix.parquet"
-    memory.write(path, parquet(sweepdir.read_rows(memory.read(path))))
     store = SweepStore(str(memory.save(tmp_path)))
     tables.write(store, report.rows_of(store))
     found = {table: read_parquet(store.read(f"tables/{table}.parquet")) for table in (*tables.COLUMNS, "trials")}

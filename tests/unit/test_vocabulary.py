@@ -5,20 +5,15 @@ from typing import Any
 
 import pytest
 
-from hc_ray.agent.role import RoleModel
 from hc_ray.blind.sealing import vault
-from hc_ray.domain.config import AgentName, BudgetConfig, SolverConfig, TestgenConfig
+from hc_ray.domain.config import AgentName, SolverConfig, TestgenConfig
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Prompt
 from hc_ray.domain.task import Task
-from hc_ray.engines.scripted import ScriptedModel
-from hc_ray.search.orchestrate import solve
 from hc_ray.tasks.vocabulary import Vocabulary, benchmark, distinctive, is_ordinary, words_of
-from hc_ray_actors.suite_shelf import SuiteShelf
 from tests.fakes.answers import wavers
-from tests.fakes.folder_place import FolderPlace
-from tests.fakes.listeners import Watcher
 from tests.fakes.tasks import TOML, make_task
+from tests.fakes.trial import Bench
 from tests.vocabulary import check
 
 STARTER = check.ROOT / "configs" / "tasks" / "starter"
@@ -104,22 +99,11 @@ def works(prompt: Prompt) -> str:
 async def asked_of(task: Task, agent: AgentName, knobs: dict[str, Any]) -> list[str]:
     """Every prompt of a trial that fails, the folders of its sandboxes aside. Lineages work side by side: their prompts
     come in no order."""
-    asked: list[str] = []
-
-    def answer(prompt: Prompt) -> str:
-        asked.append(prompt.model_dump_json())
-        return works(prompt)
-
-    async def judge(submission: object) -> bool:
-        return False
-
-    role = RoleModel(ScriptedModel(answer), Profile(), "digest")
+    bench = Bench(works, task=task, profile=Profile(), verdicts=(False,))
     config = SolverConfig(max_rounds=2, testgen=TestgenConfig(budget_tokens=4000), **knobs)
-    place = FolderPlace(quick=True)
-    await solve(task, agent=agent, config=config, budget=BudgetConfig(tokens=20_000), seed=3, events=Watcher(),
-                name=f"{task.name}__trial", roles={"solver": role}, place=place, suites=SuiteShelf(),
-                judge=judge)  # fmt: skip
-    for sandbox in place.made:
+    await bench.solve(agent, config, tokens=20_000)
+    asked = [prompt.model_dump_json() for prompt in bench.prompts]
+    for sandbox in bench.place.made:
         asked = [prompt.replace(str(sandbox.root), "") for prompt in asked]
     return sorted(asked) if config.agent_style == "loop" else asked
 
@@ -135,8 +119,7 @@ PARTS, AGAIN, SKILLS = {"decompose": "model"}, {"refinement": 2}, {"use_skills":
     ("hc", SKILLS, ("csv.DictReader",)),
     ("hc", LOOP | SKILLS, ('"purpose":"turn"', "csv.DictReader")),
 ])  # fmt: skip
-async def test_renaming_a_task_and_its_folder_changes_no_prompt(tmp_path, monkeypatch, agent, knobs, shown):
-    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
+async def test_renaming_a_task_and_its_folder_changes_no_prompt(home, tmp_path, agent, knobs, shown):
     first, second = sealed(tmp_path / "a", "zymogrel-first"), sealed(tmp_path / "b", "other-name")
     assert first.name != second.name
     asked = await asked_of(first, agent, knobs)

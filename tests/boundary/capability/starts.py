@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +22,8 @@ import yaml
 
 from tests.boundary.capability import walk
 from tests.boundary.noninterference.datasets import INSTRUCTION, PLAIN_SH, SOLVE
-from tests.fakes.sandbox_home import data_home
+from tests.fakes.packages import copy_source
+from tests.fakes.sandbox_home import data_home, open_folder
 from tests.fakes.tasks import make_task
 
 CHECKOUT = Path(__file__).parents[3]
@@ -74,27 +74,14 @@ def ground() -> Iterator[Ground]:
     """A marked checkout of its own, in a data root with a runner."""
     from hc_ray.sandboxes.runner_build import ensure_runner
 
-    with data_home() as home:
+    with data_home() as home, open_folder("/tmp") as root:
         ensure_runner()
-        with _laid_out(home) as made:
-            yield made
-
-
-@contextlib.contextmanager
-def _laid_out(home: Path) -> Iterator[Ground]:
-    root = Path(tempfile.mkdtemp(prefix="hcf-", dir="/tmp"))
-    root.chmod(0o755)
-    made = Ground(home, root, f"hc-ray-canary-{secrets.token_hex(16)}")
-    try:
-        for folder in ("hc_ray", "actors", "configs"):
-            shutil.copytree(CHECKOUT / folder, made.checkout / folder, ignore=shutil.ignore_patterns("__pycache__"))
-        for file in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", "uv.lock"):
-            shutil.copy(CHECKOUT / file, made.checkout)
+        made = Ground(home, root, f"hc-ray-canary-{secrets.token_hex(16)}")
+        made.checkout.mkdir()
+        copy_source(made.checkout)
         mark = f"# {made.token}\n"
         make_marked(made.checkout / "configs" / "tasks" / MARKED, {"test.sh": PLAIN_SH + mark}, SOLVE + mark)
         yield made
-    finally:
-        shutil.rmtree(root, ignore_errors=True)
 
 
 def make_marked(folder: Path, tests: dict[str, str], solve: str) -> None:

@@ -1,4 +1,5 @@
-"""The page docs/trust-cheats.md, made from what runs of the corpus recorded. Run by ``scripts/cheats-table``."""
+"""The page docs/trust-cheats.md, made from what runs of the corpus recorded. Run by ``scripts/cheats-table``
+and ``scripts/trust-page``."""
 
 import json
 import sys
@@ -14,10 +15,10 @@ Recorded = dict[str, dict[str, dict[str, tuple[bool | None, str]]]]
 MODES = ("isolated", "shared")
 _HEAD = """# Cheats tried and what they earned
 
-Written by `scripts/cheats-table` from a run of `tests/boundary/test_cheats.py`; do not edit it by hand. Every cheat was
-tried for real, with code that does not solve the task, in each kind of sandbox and mode of grading named: *isolated*
-means a fresh sandbox with the submission applied, *shared* the candidate's own living sandbox. A cell holds the cause
-of the verdict; **passed** in bold is a forged reward. What the words mean:
+Written by `scripts/cheats-table` or `scripts/trust-page` from a run of `tests/boundary/test_cheats.py`; do not edit it
+by hand. Every cheat was tried for real, with code that does not solve the task, in each kind of sandbox and mode of
+grading named: *isolated* means a fresh sandbox with the submission applied, *shared* the candidate's own living
+sandbox. A cell holds the cause of the verdict; **passed** in bold is a forged reward. What the words mean:
 
 """
 _CAUSES = {

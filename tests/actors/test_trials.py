@@ -1,22 +1,12 @@
-import asyncio
+"""The actor of trials: what a trial that went on after its verdict tells the driver."""
 
-import pytest
+import asyncio
 
 from hc_ray_actors.driver.trial_record import Record
 from hc_ray_actors.engine import Endpoint
 from hc_ray_actors.remote_place import Station
 from hc_ray_actors.trials import RoleSetup, Trials
-from tests.bench import driver, null_world
-
-
-@pytest.mark.parametrize("way", ["trials", "sweep"])
-def test_the_null_world_goes_through_the_real_search_and_counts_every_candidate(way):
-    found = driver.measure(way, 40, 20)
-    assert found["trials"] == 2
-    assert 30 <= found["candidates"] <= 40  # those of the rounds that 20 turns pay for
-    (first, *_, last), spent = found["memory"], found["milliseconds"]
-    assert (first[0], spent.keys()) == (0, {"driver"}) and spent["driver"] > 0
-    assert last[0] <= found["candidates"] and last[1] > 1 and last[2] is None, "no actor has a process of its own"
+from tests.bench import null_world
 
 
 async def test_the_end_of_a_trial_tells_only_what_is_new_and_its_wait_for_a_verdict_counts_once(tmp_path):
@@ -40,9 +30,3 @@ async def test_the_end_of_a_trial_tells_only_what_is_new_and_its_wait_for_a_verd
     phases = record.result().agent_result.metadata["phases"]
     assert record.outcome.queued_seconds >= 1 and phases["queue for a verdict"] >= 1
     assert phases["solving"] > phases.get("queue for an engine or a sandbox", 0)
-
-
-def test_a_resume_is_timed_over_trials_and_growth_is_what_the_second_half_took():
-    found = driver.resume(20)
-    assert (found["trials"], found["left"]) == (20, 0) and 0 < found["seconds"] < 60
-    assert driver.growth([10.0, 20.0, 21.0, 21.5]) == 0.5

@@ -1,8 +1,6 @@
-"""Whether the estimators keep their word, in worlds whose truth is known: intervals that cover it, tests that keep
-their level, effects that are seen as often as promised: ``scripts/bench statistics [--simulations N]``."""
+"""Sweeps in worlds whose truth is known: how often the estimators' intervals cover it, their tests raise an alarm, and
+effects are seen."""
 
-import argparse
-from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -12,28 +10,20 @@ from hc_ray.statistics import estimators
 
 SHARES = tuple(round(0.1 * i, 1) for i in range(1, 10))
 """True pass rates that a coverage is averaged over."""
-TASKS, SEEDS = (20, 44, 100), (1, 3, 5)
 SPREADS = {"tasks alike": 4.0, "tasks apart": 0.8}
 """How many trials the beta distribution of the tasks' difficulty is worth: the fewer, the more tasks that always or
 never pass."""
-Interval = Callable[[Sequence[Sequence[float]], int], tuple[float | None, float | None]]
 
 
-def of_rate(groups: Sequence[Sequence[float]], seed: int) -> tuple[float | None, float | None]:
-    """The interval of the reports."""
-    found = estimators.rate(groups)
-    return found.low, found.high
-
-
-def coverage(tasks: int, seeds: int, spread: float, *, simulations: int, interval: Interval = of_rate) -> float:
-    """How often an interval holds the true rate: ``simulations`` sweeps for each of the true rates."""
+def coverage(tasks: int, seeds: int, spread: float, *, simulations: int) -> float:
+    """How often the interval of a rate holds the true one: ``simulations`` sweeps for each of the true rates."""
     chance = np.random.default_rng([tasks, seeds, simulations])
     inside = 0
     for share in SHARES:
-        for number in range(simulations):
+        for _ in range(simulations):
             hard = chance.beta(share * spread, (1 - share) * spread, tasks)
-            low, high = interval(chance.binomial(1, hard[:, None], (tasks, seeds)).tolist(), number)
-            inside += low is not None and high is not None and low <= share <= high
+            found = estimators.rate(chance.binomial(1, hard[:, None], (tasks, seeds)).tolist())
+            inside += found.low is not None and found.high is not None and found.low <= share <= found.high
     return inside / simulations / len(SHARES)
 
 
@@ -71,26 +61,3 @@ def detected(tasks: int, seeds: int, spread: float, effect: float, *, simulation
         alarms += found.p < 0.05
         inside += found.low <= delta <= found.high
     return alarms / simulations, inside / simulations
-
-
-def main() -> None:
-    """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--simulations", type=int, default=400, help="sweeps a cell (coverage: for each true rate)")
-    count = parser.parse_args().simulations
-    print(f"{count} simulated sweeps a cell; rates: for each of {len(SHARES)} true rates from 0.1 to 0.9\n")
-    print("| tasks | seeds | difficulty | coverage of a rate | false alarms | effect promised | seen | its coverage |")
-    print("|---|---|---|---|---|---|---|---|")
-    for tasks in TASKS:
-        for seeds in SEEDS:
-            for name, spread in SPREADS.items():
-                effect, delta = promised(tasks, seeds, spread)
-                held = coverage(tasks, seeds, spread, simulations=count)
-                alarms, _ = detected(tasks, seeds, spread, 0.0, simulations=count * 4)
-                power, around = detected(tasks, seeds, spread, effect, simulations=count * 2)
-                print(f"| {tasks} | {seeds} | {name} | {held:.3f} | {alarms:.3f} | {delta:.2f} | {power:.3f} | "
-                      f"{around:.3f} |", flush=True)  # fmt: skip
-
-
-if __name__ == "__main__":
-    main()
