@@ -6,14 +6,14 @@ import pytest
 
 from hc_ray.domain.errors import DatasetError, SandboxError
 from hc_ray.domain.filetree import Member, pack
-from hc_ray.domain.runner_paths import RUNNER_PYTHON
+from hc_ray.domain.runner_paths import RUNNER_PYTHON, machinery_command
 from hc_ray.machine import owner as owners
 from hc_ray.machine.owner import current_owner
 from hc_ray.sandboxes import tripwire
 from hc_ray.sandboxes.docker import watchdog
 from hc_ray.sandboxes.docker.client import Daemon
 from hc_ray.sandboxes.docker.container import DockerSandbox
-from hc_ray.sandboxes.docker.place import KEEPER, Ground
+from hc_ray.sandboxes.docker.place import Ground
 from hc_ray.sandboxes.docker.reaper import reap
 from hc_ray.sandboxes.docker.sandbox import DockerPlace
 from hc_ray.sandboxes.docker.values import Absent, DaemonRefusal
@@ -350,7 +350,9 @@ async def test_a_container_lives_as_long_as_its_owner_renews_its_lease(tmp_path,
 @pytest.mark.parametrize("late", [0.0, 2.0])
 async def test_nothing_inside_a_container_ends_or_freezes_its_first_process(tmp_path, daemon, monkeypatch, late):
     # Late: on a busy machine the first process may be slower to hide itself than a command to start.
-    monkeypatch.setattr("hc_ray.sandboxes.docker.place.KEEPER", f"import time; time.sleep({late}); {KEEPER}")
+    *python, start, keeper = machinery_command("keep")
+    slow = [*python, f"import time; time.sleep({late}); {start}", keeper]
+    monkeypatch.setattr("hc_ray.sandboxes.docker.place.machinery_command", lambda name: slow)
     place = DockerPlace(tmp_path, owner=current_owner(), lease_seconds=2.0)
     sandbox = await place.create(task_with_environment(tmp_path), "a")
     attack = ("for name in KILL STOP TERM INT HUP; do kill -$name 1; done; (sleep 0.1 &) ; "

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hc_ray.domain.errors import PlatformError, SandboxError
-from hc_ray.domain.runner_paths import RUNNER_LIB
+from hc_ray.domain.runner_paths import MACHINERY, RUNNER_LIB
 from hc_ray.machine.paths import data_root
 from hc_ray.sandboxes.bwrap import command as bwrap_command
 from hc_ray.sandboxes.runner_build import ensure_runner, one_process_at_a_time
@@ -157,7 +157,7 @@ def _try(bwrap: Path) -> str | None:
         root = Path(tempfile.mkdtemp(dir=folder))
         placed = bwrap_command.layout(["/app"], ensure_runner())
         lay_out(root, placed, user.uid if user else None)
-        command = bwrap_command.argv(bwrap, root, placed, ["-c", _HELLO], writer)
+        command = bwrap_command.argv(bwrap, root, placed, [*MACHINERY, "-S", "-c", _HELLO], writer)
         done = subprocess.run(
             capture_output=True,
             stdin=subprocess.DEVNULL,

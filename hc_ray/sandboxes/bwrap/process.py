@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hc_ray.domain.errors import SandboxError
-from hc_ray.domain.runner_paths import RUNNER_LIB
+from hc_ray.domain.runner_paths import machinery_command
 from hc_ray.sandboxes.bwrap.binary import LentUser, as_user
 from hc_ray.sandboxes.bwrap.command import Layout, Limits, argv
 from hc_ray.sandboxes.inside import frames
@@ -25,8 +25,6 @@ from hc_ray.sandboxes.inside.processes import kernel_release, write_all
 START_SECONDS = 30.0
 DEATH_SECONDS = 10.0
 NO_FILES = 1024
-_START = "import sys; sys.path.insert(0, sys.argv[2]); import hc_init; hc_init.main()"
-"""Imported rather than run as a file, so that its byte code is used."""
 
 Reply = tuple[dict[str, Any], bytes]
 
@@ -48,8 +46,7 @@ class BwrapProcess:
         self._bwrap, self._root, self._placed, self._user, self._log = bwrap, root, placed, user, log
         self._stir = stir
         numbers = {"data": limits.memory, "fsize": limits.storage, "nproc": process_limit(limits), "nofile": NO_FILES}
-        named = " ".join(f"{name}={number}" for name, number in numbers.items())
-        self._init = ["-c", _START, named, RUNNER_LIB]
+        self._init = [*machinery_command("init"), *(f"{name}={number}" for name, number in numbers.items())]
         self._lock = threading.Lock()
         self._child_lock = threading.Lock()
         self._waiting: dict[int, Future[Reply | None]] = {}

@@ -67,7 +67,7 @@ class DockerSandbox(Living):
         try:
             self._start()
             self._pristine, started = False, time.monotonic()
-            wire = self._start_helper()
+            wire = self._start_inside("exec")
         except Unwritable as fault:
             self.kill("what was put there is in the way")
             return ExecResult(exit_code=None, stdout=b"", stderr=f"hc: {fault}".encode())
@@ -133,7 +133,7 @@ class DockerSandbox(Living):
         if self._dead is not None:
             raise Unwritable(f"nothing can be removed in a sandbox that was killed: {self._dead}")
         self._start()
-        wire = self._start_helper()
+        wire = self._start_inside("exec")
         said = converse(wire, removal(paths), timeout=60.0, limit=0)
         if said.report is None:
             self._check_daemon()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 from hc_ray.domain.errors import DatasetError, SandboxError
-from hc_ray.domain.runner_paths import RUNNER_LIB, RUNNER_PYTHON, RUNNER_ROOT
+from hc_ray.domain.runner_paths import RUNNER_ROOT, machinery_command
 from hc_ray.domain.task import Task
 from hc_ray.machine.owner import machine
 from hc_ray.sandboxes.docker import shared as docker_shared
@@ -32,8 +32,6 @@ PLACE_LABEL = "hc-ray.place"
 LEASE_LABEL = "hc-ray.lease"
 """Seconds that a container lives after its owner's last word."""
 FORK_LABEL = "hc-ray.fork"
-KEEPER = "import sys; sys.path.insert(0, sys.argv[1]); import hc_keep; hc_keep.main(float(sys.argv[2]))"
-"""The first process of every container, ``hc_ray/sandboxes/inside/keep.py``: it ends with its owner."""
 DROPPED = ["NET_RAW", "MKNOD", "AUDIT_WRITE", "SYS_CHROOT", "SETPCAP"]
 """Of Docker's default capabilities; installing packages needs the others."""
 CPU_SHARES = 102
@@ -162,7 +160,7 @@ class Ground:
         }
         labels = {**self.labels(), NAME_LABEL: name, LEASE_LABEL: f"{self._lease_seconds:g}"}
         config = {
-            "entrypoint": [*RUNNER_PYTHON, "-I", "-S", "-c", KEEPER, RUNNER_LIB, f"{self._lease_seconds:g}"],
+            "entrypoint": [*machinery_command("keep"), f"{self._lease_seconds:g}"],
             "command": [],
             "stdin_open": True,
             "user": "0",

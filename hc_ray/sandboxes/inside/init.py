@@ -175,8 +175,8 @@ class Init:
 
 
 def main() -> None:
-    """Start as process 1. The one argument names limits: ``data=BYTES fsize=BYTES nproc=NUMBER nofile=NUMBER``."""
-    limits = {name: int(number) for name, number in (limit.split("=") for limit in sys.argv[1].split())}
+    """Start as process 1. The arguments are limits: ``data=BYTES fsize=BYTES nproc=NUMBER nofile=NUMBER``."""
+    limits = {name: int(number) for name, number in (limit.split("=") for limit in sys.argv[1:])}
     with open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
     names = {"fsize": resource.RLIMIT_FSIZE, "nproc": resource.RLIMIT_NPROC, "nofile": resource.RLIMIT_NOFILE}
