@@ -321,16 +321,17 @@ async def test_a_mode_taken_away_from_inside_hides_nothing_from_the_host(place):
     assert (await (await box.fork("copy")).difference()).tar == (await box.difference()).tar
 
 
-async def test_a_call_that_is_given_up_ends_its_command(place):
+async def test_a_call_that_is_given_up_ends_its_sandbox_and_its_files_stay_readable(place):
     box = await place.create(task(), "cancel")
     marker = f"3{os.getpid()}.5"
-    command = asyncio.create_task(box.exec(["sleep", marker], timeout=60))
+    command = asyncio.create_task(box.exec(["sh", "-c", f"echo 1 > kept; sleep {marker}"], timeout=60))
     await becomes(marker, 1)
     command.cancel()
     with pytest.raises(asyncio.CancelledError):
         await command
     await asyncio.to_thread(seconds_until_gone, marker, at_most=2.0)
-    assert running(marker) == 0 and await shell(box, "echo alive") == "alive\n"
+    assert running(marker) == 0 and await box.get("kept") == b"1\n"
+    assert b"a command of it was given up" in (await box.exec(["true"], timeout=5)).stderr
 
 
 async def test_what_a_command_did_while_somebody_else_had_filled_the_disk_counts_for_nothing(place, monkeypatch):

@@ -92,34 +92,27 @@ class BwrapProcess:
 
     def request(
         self, command: Sequence[str], cwd: str, env: Mapping[str, str], timeout: float, stdin: bytes, limit: int
-    ) -> tuple[int, Future[Reply | None]]:
-        """Start a command: its number, and what will hold the reply, or None if the sandbox died with it."""
+    ) -> Future[Reply | None]:
+        """Start a command: what will hold the reply, or None if the sandbox died with it."""
         future: Future[Reply | None] = Future()
-        asked = {"op": "exec", "argv": list(command), "cwd": cwd, "env": dict(env), "timeout": timeout, "limit": limit}
+        asked = {"argv": list(command), "cwd": cwd, "env": dict(env), "timeout": timeout, "limit": limit}
         with self._lock:
-            self._number += 1
-            number = self._number
             if not self.alive:
                 future.set_result(None)
-                return number, future
-            framed = frames.request({"id": number, **asked}, stdin)
-            self._waiting[number] = future
+                return future
+            self._number += 1
+            framed = frames.request({"id": self._number, **asked}, stdin)
+            self._waiting[self._number] = future
             self.touch()
             self._send(framed)
         if self._over.is_set():  # it died in between, and nobody else may have seen this request
             self._fail()
-        return number, future
+        return future
 
     def touch(self) -> None:
         """From now on it is not as it was when somebody looked at it."""
         self.asked = object()
         self._stir()
-
-    def cancel(self, number: int) -> None:
-        """End a command before its deadline."""
-        with self._lock:
-            if self.alive:
-                self._send(frames.request({"op": "cancel", "id": number}))
 
     def kill(self, why: str) -> None:
         """End everything inside and wait until it is dead. Raises ``SandboxError`` if it does not die."""
