@@ -58,11 +58,9 @@ Housed: TypeAlias = "Lifecycle | Lifeline"
 class Ground:
     """Made by a place, used by its sandboxes; safe for use from several threads."""
 
-    def __init__(
-        self, public_root: Path, *, owner: str, lease_seconds: float, max_layers: int, away: Collection[str]
-    ) -> None:
+    def __init__(self, public_root: Path, *, owner: str, lease_seconds: float, max_layers: int) -> None:
         self.owner = owner
-        self.away = away
+        self.away: Collection[str] = ()
         """Addresses that sandboxes with a network are kept from, beside this machine's own."""
         self.id = uuid.uuid4().hex[:12]
         self.daemon = Daemon()
@@ -143,7 +141,7 @@ class Ground:
         memory = (environment.memory_mb or MEMORY_MB) << 20
         storage = (environment.storage_mb or STORAGE_MB) << 20
         cpus = min(environment.cpus or 1.0, float(self.facts()["NCPU"]))
-        volume = self.images.runner_volume(ImageFacts(id=image, workdir="", layers=0))
+        volume = self.images.runner_volume(image)
         host = {
             "network_mode": self._own_network() if network else "none",
             "sysctls": SYSCTLS if network else {},
@@ -207,7 +205,7 @@ class Ground:
 
     def fence(self, container: str, image: ImageFacts) -> None:
         """Keep a running container's network from the cluster. ``image``: its task's."""
-        volume = self.images.runner_volume(image)
+        volume = self.images.runner_volume(image.id)
         fence(self.daemon, container, image=image.id, volume=volume, away=self.away, labels=self.labels())
 
     def baseline(self, task: Task, image: ImageFacts) -> Baseline:

@@ -39,11 +39,8 @@ class DockerPlace:
         lease_seconds: float = LEASE_SECONDS,
         watch_seconds: float = WATCH_SECONDS,
         max_layers: int = MAX_LAYERS,
-        away: Collection[str] = (),
     ) -> None:
-        """``away``: addresses and networks of the cluster that a sandbox with a network must not reach, beside this
-        machine's own, which none ever does."""
-        self._ground = Ground(public_root, owner=owner, lease_seconds=lease_seconds, max_layers=max_layers, away=away)
+        self._ground = Ground(public_root, owner=owner, lease_seconds=lease_seconds, max_layers=max_layers)
         self.images = Exchange(self._ground)
         self._watch_seconds, self._lease_seconds = watch_seconds, lease_seconds
         self._watch_lock = threading.Lock()
@@ -79,7 +76,8 @@ class DockerPlace:
         await self._ground.call(self._ground.images.of, task)
 
     async def keep_from(self, away: Collection[str]) -> None:
-        """From now on the addresses of the cluster are these; sandboxes that live are told, too."""
+        """From now on a sandbox with a network reaches none of these addresses and networks, those of the cluster,
+        beside this machine's own, which none ever does; this holds for sandboxes that live, too."""
         self._ground.away = tuple(away)
         await self._ground.call(self._fence_living)
 
