@@ -62,25 +62,6 @@ async def test_those_of_one_place_or_of_two_that_need_a_tasks_image_at_once_buil
     daemon.remove_image(f"hc-ray/task:{task.digest[:16]}")
 
 
-async def test_where_another_data_folder_was_sooner_with_a_tasks_image_that_one_counts(
-    place, tmp_path, daemon, monkeypatch
-):
-    task = task_with_environment(tmp_path, {"data.txt": uuid.uuid4().bytes})
-    tag, build = f"hc-ray/task:{task.digest[:16]}", Daemon.build
-
-    def overtaken(self, folder, *, dockerfile, **how):
-        # No two builds are alike; the other one begins later and ends sooner.
-        late = build(self, folder, dockerfile=f"{dockerfile}RUN echo late > /stamp\n", **how)
-        daemon.name_image(build(self, folder, dockerfile=f"{dockerfile}RUN echo soon > /stamp\n", **how), tag)
-        return late
-
-    monkeypatch.setattr(Daemon, "build", overtaken)
-    assert await shell(await place.create(task, "one"), "cat /stamp") == "soon\n"
-    assert len(daemon.images(f"hc-ray.task={task.digest}")) == 1
-    await place.close()
-    daemon.remove_image(tag)
-
-
 async def test_what_replaces_a_file_right_after_the_image_was_built_is_a_difference(place, tmp_path, daemon):
     for _ in range(4):
         text = f"FROM debian:bookworm-slim\nRUN echo one > /srv/file; echo {uuid.uuid4()} > /srv/other\n"

@@ -94,10 +94,8 @@ class Images:
         with one_process_at_a_time(data_root() / "runner" / f"build-{task.digest[0]}.lock"):
             if self._daemon.image(tag) is None:
                 made = self._build(task, text)
-                if (first := self._daemon.image(tag)) is None:
+                if self._daemon.image(tag) is None:  # a process with another data folder may have been sooner
                     self._daemon.name_image(made, tag)
-                elif first.id != made:  # a process with another data folder was sooner
-                    self._daemon.remove_image(made)
             built = self._daemon.image(tag)
         if built is None:
             raise SandboxError(f"Docker built {tag}, but does not list it")
