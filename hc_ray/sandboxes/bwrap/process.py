@@ -20,7 +20,7 @@ from hc_ray.domain.runner_paths import machinery_command
 from hc_ray.sandboxes.bwrap.binary import LentUser, as_user
 from hc_ray.sandboxes.bwrap.command import Layout, Limits, argv
 from hc_ray.sandboxes.inside import frames
-from hc_ray.sandboxes.inside.processes import kernel_release, write_all
+from hc_ray.sandboxes.inside.processes import write_all
 
 START_SECONDS = 30.0
 DEATH_SECONDS = 10.0
@@ -45,7 +45,7 @@ class BwrapProcess:
         """``stir`` is called whenever something is asked of it."""
         self._bwrap, self._root, self._placed, self._user, self._log = bwrap, root, placed, user, log
         self._stir = stir
-        numbers = {"data": limits.memory, "fsize": limits.storage, "nproc": process_limit(limits), "nofile": NO_FILES}
+        numbers = {"data": limits.memory, "fsize": limits.storage, "nproc": limits.processes, "nofile": NO_FILES}
         self._init = [*machinery_command("init"), *(f"{name}={number}" for name, number in numbers.items())]
         self._lock = threading.Lock()
         self._child_lock = threading.Lock()
@@ -239,16 +239,3 @@ def _wait(process: subprocess.Popen[bytes]) -> None:
 def _answer(future: Future[Reply | None], reply: Reply | None) -> None:
     with suppress(InvalidStateError):  # who asked has given up
         future.set_result(reply)
-
-
-def process_limit(limits: Limits) -> int:
-    """RLIMIT_NPROC of a sandbox. Since Linux 5.14 it counts the processes of the sandbox's own user namespace; before,
-    all of the user's on the machine, so that a normal user's own processes have to be added."""
-    if os.geteuid() == 0 or kernel_release() >= (5, 14):
-        return limits.processes
-    own = 0
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if folder.stat().st_uid == os.geteuid():
-                own += len(list((folder / "task").iterdir()))
-    return own + limits.processes

@@ -78,9 +78,7 @@ class BwrapPlace:
             "network": "none (namespace)",
             "memory": f"rlimit per process, watchdog ({TICK:g} to {PERIOD:g} s) for the sum",
             "disk": f"rlimit per file, watchdog ({TICK:g} to {PERIOD:g} s) for bytes and files",
-            "pids": f"rlimit ({bwrap_command.most_processes()}"
-            + ("" if os.geteuid() == 0 else "; of this user on Linux before 5.14")
-            + ")",
+            "pids": f"rlimit ({bwrap_command.most_processes()})",
             "cpu": f"nice {min(19, os.nice(0) + NICE)}, number of cores not limited",
             "time": "deadline per command",
             "output": "cut by count",
