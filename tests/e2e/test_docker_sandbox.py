@@ -24,8 +24,9 @@ pytestmark = pytest.mark.docker
 
 
 @pytest.fixture
-async def place(tmp_path):
-    made = DockerPlace(tmp_path, owner=current_owner(), watch_seconds=0.3)
+async def place(tmp_path, monkeypatch):
+    monkeypatch.setattr("hc_ray.sandboxes.docker.sandbox.WATCH_SECONDS", 0.3)
+    made = DockerPlace(tmp_path, owner=current_owner())
     yield made
     await made.close()
 
@@ -51,9 +52,9 @@ async def test_those_of_one_place_or_of_two_that_need_a_tasks_image_at_once_buil
     task = task_with_environment(tmp_path, {"data.txt": uuid.uuid4().bytes})
     other, build, built = DockerPlace(tmp_path, owner=current_owner()), Daemon.build, []
 
-    def counted(self, folder, **how):
+    def counted(self, folder, *told, **how):
         built.append(folder)
-        return build(self, folder, **how)
+        return build(self, folder, *told, **how)
 
     monkeypatch.setattr(Daemon, "build", counted)
     await asyncio.gather(*((place, other)[number % 2].create(task, str(number)) for number in range(4)))
@@ -233,8 +234,9 @@ async def test_a_put_that_failed_leaves_a_difference_that_can_be_read(place, tmp
     assert (await sandbox.difference()).changed == ("/app/kept",)
 
 
-async def test_forks_are_flattened_before_the_layers_run_out_and_keep_files_and_variables(tmp_path):
-    place = DockerPlace(tmp_path, owner=current_owner(), max_layers=3)
+async def test_forks_are_flattened_before_the_layers_run_out_and_keep_files_and_variables(tmp_path, monkeypatch):
+    monkeypatch.setattr("hc_ray.sandboxes.docker.container.MAX_LAYERS", 3)
+    place = DockerPlace(tmp_path, owner=current_owner())
     script = "import os, sys; open('f' + sys.argv[1], 'w').write(os.environ['G']); print(sorted(os.listdir()))"
     text = "FROM scratch\nWORKDIR /w\nENV G=x\nCOPY data.txt .\n"
     try:
@@ -318,7 +320,8 @@ async def test_what_a_dead_owner_left_is_reaped_and_nothing_else(place, tmp_path
 
 
 async def test_a_container_lives_as_long_as_its_owner_renews_its_lease(tmp_path, daemon, monkeypatch):
-    place = DockerPlace(tmp_path, owner=current_owner(), lease_seconds=1.0)
+    monkeypatch.setattr("hc_ray.sandboxes.docker.place.LEASE_SECONDS", 1.0)
+    place = DockerPlace(tmp_path, owner=current_owner())
     sandbox = await place.create(task_with_environment(tmp_path), "a")
     await sandbox.exec(["true"], timeout=20)
     await asyncio.sleep(2.5)
@@ -334,7 +337,8 @@ async def test_nothing_inside_a_container_ends_or_freezes_its_first_process(tmp_
     *python, start, keeper = machinery_command("keep")
     slow = [*python, f"import time; time.sleep({late}); {start}", keeper]
     monkeypatch.setattr("hc_ray.sandboxes.docker.place.machinery_command", lambda name: slow)
-    place = DockerPlace(tmp_path, owner=current_owner(), lease_seconds=2.0)
+    monkeypatch.setattr("hc_ray.sandboxes.docker.place.LEASE_SECONDS", 2.0)
+    place = DockerPlace(tmp_path, owner=current_owner())
     sandbox = await place.create(task_with_environment(tmp_path), "a")
     attack = ("for name in KILL STOP TERM INT HUP; do kill -$name 1; done; (sleep 0.1 &) ; "
               "cat /proc/1/fd/0; cat /proc/1/environ; sleep 0.3; echo over")  # fmt: skip

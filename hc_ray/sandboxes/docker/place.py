@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 NAME_LABEL = "hc-ray.name"
 PLACE_LABEL = "hc-ray.place"
+LEASE_SECONDS = 600.0
+"""A container ends at once when its owner dies, and after this when the owner is frozen or cut off from the daemon."""
 LEASE_LABEL = "hc-ray.lease"
 """Seconds that a container lives after its owner's last word."""
 FORK_LABEL = "hc-ray.fork"
@@ -58,19 +60,18 @@ Housed: TypeAlias = "Lifecycle | Lifeline"
 class Ground:
     """Made by a place, used by its sandboxes; safe for use from several threads."""
 
-    def __init__(self, public_root: Path, *, owner: str, lease_seconds: float, max_layers: int) -> None:
+    def __init__(self, public_root: Path, *, owner: str) -> None:
         self.owner = owner
         self.away: Collection[str] = ()
         """Addresses that sandboxes with a network are kept from, beside this machine's own."""
         self.id = uuid.uuid4().hex[:12]
         self.daemon = Daemon()
         self.images = Images(self.daemon, public_root)
-        self.max_layers = max_layers
         self.closing = threading.Event()
         self.pool = ThreadPoolExecutor(64, thread_name_prefix="docker")
         self.used = False
         """Whether a container was ever made."""
-        self._lease_seconds = lease_seconds
+        self.lease_seconds = LEASE_SECONDS
         self._lock = threading.Lock()
         self._open: dict[str, Housed] = {}
         self._pulse: Pulse | None = None
@@ -156,9 +157,9 @@ class Ground:
             "ulimits": [limit("core", 0), limit("fsize", storage)],
             "log_config": {"type": "none", "config": {}},
         }
-        labels = {**self.labels(), NAME_LABEL: name, LEASE_LABEL: f"{self._lease_seconds:g}"}
+        labels = {**self.labels(), NAME_LABEL: name, LEASE_LABEL: f"{self.lease_seconds:g}"}
         config = {
-            "entrypoint": [*machinery_command("keep"), f"{self._lease_seconds:g}"],
+            "entrypoint": [*machinery_command("keep"), f"{self.lease_seconds:g}"],
             "command": [],
             "stdin_open": True,
             "user": "0",
