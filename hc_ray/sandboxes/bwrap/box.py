@@ -102,8 +102,8 @@ class BwrapSandbox:
         merged = {**self._env, **(env or {})}
         where = absolute(cwd or self.workdir, self.workdir)
         started = time.monotonic()
-        future = await asyncio.to_thread(process.request, command, where, merged, timeout, stdin, output_limit)
         try:
+            future = await asyncio.to_thread(process.request, command, where, merged, timeout, stdin, output_limit)
             # Not `asyncio.wait_for`: it passes over a cancellation that comes as the reply does, and a trial past its
             # time would go on.
             async with asyncio.timeout(timeout + LATE_SECONDS):
