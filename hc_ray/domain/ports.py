@@ -101,8 +101,8 @@ class Sandbox(Protocol):
         output_limit: int = 1 << 20,
     ) -> ExecResult:
         """Run a command (argv, no shell) in ``cwd`` (default: workdir). Past ``timeout`` seconds its whole session is
-        killed; if anything of it survives, the sandbox is killed and its files stay readable. Each stream is cut after
-        ``output_limit`` bytes."""
+        killed; if anything of it survives, the sandbox is killed and its files stay readable; so it may be where the
+        caller gives up. Each stream is cut after ``output_limit`` bytes."""
         ...
 
     async def put(self, files: Mapping[str, bytes], *, mode: int = 0o644) -> None:

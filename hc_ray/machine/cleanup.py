@@ -5,7 +5,6 @@ title over its environment (some of Ray's do) is known by what it writes: files 
 has no label, or one of another machine, or one whose owner lives, is left alone, whatever it is called."""
 
 import contextlib
-import fcntl
 import os
 import select
 import shutil
@@ -27,17 +26,10 @@ DEATH_SECONDS = 10.0
 PATIENCE = 10.0
 """Seconds that ending what was started may take before a further Ctrl-C breaks it off."""
 OLD_SECONDS = 3600.0
-"""Scratch folders that carry no label and are guarded by no lock are leftovers after this."""
+"""What carries no label is a leftover after this: no build takes a minute, no download more than half of it."""
 
-_SCRATCH: tuple[tuple[str, str, bool], ...] = (
-    ("runner", ".build-*", True),
-    ("bin", ".build-*", True),
-    ("models", ".pull-*", True),
-    ("probe", "*", False),
-    ("keys", ".new-*", False),
-    (".", ".unsealing-*", False),
-)
-"""Below ``data_root()``: folder, pattern, and whether whoever makes such a folder holds the folder's ``.lock``."""
+_SCRATCH = ("runner/.build-*", "bin/.build-*", "models/*/.pull-*", "probe/*", "keys/.new-*", ".unsealing-*")
+"""Below ``data_root()``."""
 
 
 @contextlib.contextmanager
@@ -191,32 +183,11 @@ def label_of(pid: int) -> str | None:
 def reap_scratch(*, dry: bool = False) -> list[str]:
     """Remove what builds and downloads that were killed left below ``data_root()``; answers the paths."""
     removed = []
-    for name, pattern, locked in _SCRATCH:
-        folder = data_root() / name
-        with _quiet(folder, locked) as quiet:
-            for path in sorted(folder.glob(pattern)) if quiet else []:
-                if path.is_symlink() or not (locked or time.time() - path.stat().st_mtime > OLD_SECONDS):
-                    continue
-                if not dry:
-                    remove_folder(path) if path.is_dir() else path.unlink()
-                removed.append(str(path))
+    for path in sorted(path for pattern in _SCRATCH for path in data_root().glob(pattern)):
+        with contextlib.suppress(FileNotFoundError):  # whoever made it has ended meanwhile
+            if path.is_symlink() or time.time() - path.stat().st_mtime <= OLD_SECONDS:
+                continue
+            if not dry:
+                remove_folder(path) if path.is_dir() else path.unlink()
+            removed.append(str(path))
     return removed
-
-
-@contextlib.contextmanager
-def _quiet(folder: Path, locked: bool) -> Iterator[bool]:
-    """Whether nobody works in a folder; while the block runs, nobody begins to."""
-    lock = folder / ".lock"
-    if not locked:
-        yield folder.is_dir()
-        return
-    if not lock.is_file():
-        yield False
-        return
-    with lock.open("r+") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            yield False
-            return
-        yield True

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import get_args
 
 from hc_ray.domain.normalisation import normal
-from hc_ray.domain.runner_paths import CALL_PATH, PYTEST_PURE, inside_command
+from hc_ray.domain.runner_paths import PYTEST_PURE, SERVE_PATH, inside_command
 from hc_ray.domain.suite import Cell, Outcome, SelfTest
 from hc_ray.domain.value import digest_of
 
@@ -52,7 +52,7 @@ def payload(tests: Sequence[SelfTest], workdir: str, *, repeats: int = 1) -> dic
         "seconds": SECONDS_PER_TEST,
         "check_seconds": SECONDS_PER_CHECK,
         "pytest": PYTEST_PURE,
-        "call": CALL_PATH,
+        "serve": SERVE_PATH,
     }
     return {f"{folder(tests)}/tests.json": json.dumps(plan).encode()}
 

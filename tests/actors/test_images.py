@@ -23,7 +23,7 @@ from tests.fakes.docker_tasks import task_with_environment
 from tests.fakes.sandbox_home import own_home
 from tests.fakes.tars import make_tar
 
-FACTS = ImageFacts(id="sha256:one", workdir="", layers=1)
+FACTS = ImageFacts(id="sha256:one", workdir="")
 
 
 class Node:

@@ -18,7 +18,7 @@ from hc_ray.domain.runner_paths import RUNNER_PYTHON, inside_command
 from hc_ray.domain.task import Copy, Environment, Task
 from hc_ray.machine.owner import current_owner, is_alive
 from hc_ray.sandboxes.bwrap import binary as bwrap_binary
-from hc_ray.sandboxes.bwrap.sandbox import BwrapPlace, reap_folder
+from hc_ray.sandboxes.bwrap.sandbox import BwrapPlace, probe, reap_folder
 from hc_ray.sandboxes.inside.processes import NICE, SESSIONS
 from tests.fakes.contract_task import shell
 from tests.fakes.machine import becomes, running, seconds_until_gone
@@ -94,6 +94,23 @@ async def test_a_kernel_that_takes_no_filter_of_system_calls_gives_no_sandbox(ho
     bwrap_binary.working_bwrap.cache_clear()
     with pytest.raises(PlatformError, match="this kernel cannot filter system calls"):
         bwrap_binary.find_bwrap()
+
+
+def test_a_kernel_that_counts_processes_by_user_alone_gives_no_sandbox_and_the_remedy(home, monkeypatch):
+    monkeypatch.setattr(bwrap_binary, "kernel_release", lambda: (5, 10))
+    bwrap_binary.working_bwrap.cache_clear()
+    assert probe() == "bubblewrap sandboxes need Linux 5.14 or later, this is 5.10: use Docker"
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="calls the kernel as a 32-bit program of x86-64 does")
+async def test_a_program_that_calls_the_kernel_as_a_32_bit_one_is_ended_with_a_bad_system_call(place):
+    box = await place.create(task(), "narrow")
+    getpid = bytes((0xB8, 20, 0, 0, 0, 0xCD, 0x80, 0xC3))  # mov eax, 20; int 0x80; ret
+    code = ("import ctypes, mmap; held = mmap.mmap(-1, 4096, prot=7); "
+            f"held.write({getpid!r}); at = ctypes.addressof(ctypes.c_char.from_buffer(held)); "
+            "print('runs', flush=True); print(ctypes.CFUNCTYPE(ctypes.c_int)(at)())")  # fmt: skip
+    done = await box.exec([*RUNNER_PYTHON, "-c", code], timeout=20)
+    assert (done.exit_code, done.stdout) == (128 + signal.SIGSYS, b"runs\n")
 
 
 async def test_a_tool_of_the_host_is_asked_for_its_version_once_and_one_of_the_sandboxs_own_each_time(place):
@@ -295,13 +312,14 @@ async def test_a_mode_taken_away_from_inside_hides_nothing_from_the_host(place):
     assert (await (await box.fork("copy")).difference()).tar == (await box.difference()).tar
 
 
-async def test_a_call_that_is_given_up_ends_its_command(place):
+async def test_a_call_that_is_given_up_ends_its_sandbox_and_its_files_stay_readable(place):
     box = await place.create(task(), "cancel")
     marker = f"3{os.getpid()}.5"
-    command = asyncio.create_task(box.exec(["sleep", marker], timeout=60))
+    command = asyncio.create_task(box.exec(["sh", "-c", f"echo 1 > kept; sleep {marker}"], timeout=60))
     await becomes(marker, 1)
     command.cancel()
     with pytest.raises(asyncio.CancelledError):
         await command
     await asyncio.to_thread(seconds_until_gone, marker, at_most=2.0)
-    assert running(marker) == 0 and await shell(box, "echo alive") == "alive\n"
+    assert running(marker) == 0 and await box.get("kept") == b"1\n"
+    assert b"a command of it was given up" in (await box.exec(["true"], timeout=5)).stderr

@@ -62,7 +62,7 @@ async def test_an_image_that_a_registry_shows_by_its_digest_is_pulled_and_else_a
     with registry() as address:
         name = f"{address}/{SMALL}"
         task = task_with_environment(tmp_path, {}, dockerfile=None, docker_image=name)
-        facts = ImageFacts(id=SMALL_ID, workdir="", layers=1, digests=(name,))
+        facts = ImageFacts(id=SMALL_ID, workdir="", digests=(name,))
         try:
             await place.images.take(task, facts, sender)
             held = await place.images.held(task)

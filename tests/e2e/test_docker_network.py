@@ -82,7 +82,8 @@ exec python3 -um http.server 8000 --bind {WORLD}"""
 
 @pytest.fixture
 async def place(tmp_path):
-    made = DockerPlace(tmp_path, owner=current_owner(), away=["203.0.113.0/24"])
+    made = DockerPlace(tmp_path, owner=current_owner())
+    await made.keep_from(["203.0.113.0/24"])
     yield made
     await made.close()
 

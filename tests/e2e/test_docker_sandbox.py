@@ -6,12 +6,12 @@ import pytest
 
 from hc_ray.domain.errors import DatasetError, SandboxError
 from hc_ray.domain.filetree import Member, pack
-from hc_ray.domain.runner_paths import RUNNER_PYTHON
+from hc_ray.domain.runner_paths import RUNNER_PYTHON, machinery_command
 from hc_ray.machine import owner as owners
 from hc_ray.machine.owner import current_owner
 from hc_ray.sandboxes.docker.client import Daemon
 from hc_ray.sandboxes.docker.container import DockerSandbox
-from hc_ray.sandboxes.docker.place import KEEPER, Ground
+from hc_ray.sandboxes.docker.place import Ground
 from hc_ray.sandboxes.docker.reaper import reap
 from hc_ray.sandboxes.docker.sandbox import DockerPlace
 from hc_ray.sandboxes.docker.values import Absent, DaemonRefusal
@@ -22,8 +22,9 @@ pytestmark = pytest.mark.docker
 
 
 @pytest.fixture
-async def place(tmp_path):
-    made = DockerPlace(tmp_path, owner=current_owner(), watch_seconds=0.3)
+async def place(tmp_path, monkeypatch):
+    monkeypatch.setattr("hc_ray.sandboxes.docker.sandbox.WATCH_SECONDS", 0.3)
+    made = DockerPlace(tmp_path, owner=current_owner())
     yield made
     await made.close()
 
@@ -49,34 +50,15 @@ async def test_those_of_one_place_or_of_two_that_need_a_tasks_image_at_once_buil
     task = task_with_environment(tmp_path, {"data.txt": uuid.uuid4().bytes})
     other, build, built = DockerPlace(tmp_path, owner=current_owner()), Daemon.build, []
 
-    def counted(self, folder, **how):
+    def counted(self, folder, *told, **how):
         built.append(folder)
-        return build(self, folder, **how)
+        return build(self, folder, *told, **how)
 
     monkeypatch.setattr(Daemon, "build", counted)
     await asyncio.gather(*((place, other)[number % 2].create(task, str(number)) for number in range(4)))
     await other.close()
     assert len(built) == len(daemon.images(f"hc-ray.task={task.digest}")) == 1
     daemon.remove_image(f"hc-ray/task:{task.digest[:16]}")
-
-
-async def test_where_another_data_folder_was_sooner_with_a_tasks_image_that_one_counts(
-    place, tmp_path, daemon, monkeypatch
-):
-    task = task_with_environment(tmp_path, {"data.txt": uuid.uuid4().bytes})
-    tag, build = f"hc-ray/task:{task.digest[:16]}", Daemon.build
-
-    def overtaken(self, folder, *, dockerfile, **how):
-        # No two builds are alike; the other one begins later and ends sooner.
-        late = build(self, folder, dockerfile=f"{dockerfile}RUN echo late > /stamp\n", **how)
-        daemon.name_image(build(self, folder, dockerfile=f"{dockerfile}RUN echo soon > /stamp\n", **how), tag)
-        return late
-
-    monkeypatch.setattr(Daemon, "build", overtaken)
-    assert await shell(await place.create(task, "one"), "cat /stamp") == "soon\n"
-    assert len(daemon.images(f"hc-ray.task={task.digest}")) == 1
-    await place.close()
-    daemon.remove_image(tag)
 
 
 async def test_what_replaces_a_file_right_after_the_image_was_built_is_a_difference(place, tmp_path, daemon):
@@ -250,8 +232,9 @@ async def test_a_put_that_failed_leaves_a_difference_that_can_be_read(place, tmp
     assert (await sandbox.difference()).changed == ("/app/kept",)
 
 
-async def test_forks_are_flattened_before_the_layers_run_out_and_keep_files_and_variables(tmp_path):
-    place = DockerPlace(tmp_path, owner=current_owner(), max_layers=3)
+async def test_forks_are_flattened_before_the_layers_run_out_and_keep_files_and_variables(tmp_path, monkeypatch):
+    monkeypatch.setattr("hc_ray.sandboxes.docker.container.MAX_LAYERS", 3)
+    place = DockerPlace(tmp_path, owner=current_owner())
     script = "import os, sys; open('f' + sys.argv[1], 'w').write(os.environ['G']); print(sorted(os.listdir()))"
     text = "FROM scratch\nWORKDIR /w\nENV G=x\nCOPY data.txt .\n"
     try:
@@ -335,7 +318,8 @@ async def test_what_a_dead_owner_left_is_reaped_and_nothing_else(place, tmp_path
 
 
 async def test_a_container_lives_as_long_as_its_owner_renews_its_lease(tmp_path, daemon, monkeypatch):
-    place = DockerPlace(tmp_path, owner=current_owner(), lease_seconds=1.0)
+    monkeypatch.setattr("hc_ray.sandboxes.docker.place.LEASE_SECONDS", 1.0)
+    place = DockerPlace(tmp_path, owner=current_owner())
     sandbox = await place.create(task_with_environment(tmp_path), "a")
     await sandbox.exec(["true"], timeout=20)
     await asyncio.sleep(2.5)
@@ -348,8 +332,11 @@ async def test_a_container_lives_as_long_as_its_owner_renews_its_lease(tmp_path,
 @pytest.mark.parametrize("late", [0.0, 2.0])
 async def test_nothing_inside_a_container_ends_or_freezes_its_first_process(tmp_path, daemon, monkeypatch, late):
     # Late: on a busy machine the first process may be slower to hide itself than a command to start.
-    monkeypatch.setattr("hc_ray.sandboxes.docker.place.KEEPER", f"import time; time.sleep({late}); {KEEPER}")
-    place = DockerPlace(tmp_path, owner=current_owner(), lease_seconds=2.0)
+    *python, start, keeper = machinery_command("keep")
+    slow = [*python, f"import time; time.sleep({late}); {start}", keeper]
+    monkeypatch.setattr("hc_ray.sandboxes.docker.place.machinery_command", lambda name: slow)
+    monkeypatch.setattr("hc_ray.sandboxes.docker.place.LEASE_SECONDS", 2.0)
+    place = DockerPlace(tmp_path, owner=current_owner())
     sandbox = await place.create(task_with_environment(tmp_path), "a")
     attack = ("for name in KILL STOP TERM INT HUP; do kill -$name 1; done; (sleep 0.1 &) ; "
               "cat /proc/1/fd/0; cat /proc/1/environ; sleep 0.3; echo over")  # fmt: skip

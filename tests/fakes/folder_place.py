@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hc_ray.domain.ports import Difference, ExecResult
-from hc_ray.domain.runner_paths import CALL_PATH, RUNNER_LIB, RUNNER_PYTHON, inside_script
+from hc_ray.domain.runner_paths import RUNNER_LIB, RUNNER_PYTHON, SERVE_PATH, inside_script
 from hc_ray.domain.task import Task
 from hc_ray.sandboxes.inside import look, shell
 from hc_ray.sandboxes.inside.suites import call, drive, driver
@@ -134,7 +134,7 @@ class FolderSandbox:
             real.parent.mkdir(parents=True, exist_ok=True)
             if path.startswith("/tmp/hc") and path.endswith(".json"):
                 plan = json.loads(data)
-                here = {"call": str(_installed() / Path(CALL_PATH).name), "workdir": self.workdir}
+                here = {"serve": str(_installed() / Path(SERVE_PATH).name), "workdir": self.workdir}
                 data = json.dumps({**plan, **here}).encode()
             real.write_bytes(data)
             real.chmod(mode)

@@ -26,7 +26,7 @@ def place(*probes):
     left = list(probes)
 
     def answer(sandbox, order):
-        if order["do"] != "probe":
+        if "command" in order:
             return {"exit": 0, "rewards": {}, "witness": [], "output": ""}
         return left.pop(0) if len(left) > 1 else left[0]
 
@@ -75,7 +75,7 @@ async def test_once_a_submission_is_in_nothing_is_taken_for_known(sealed):
     where = place(IMAGE)
     await done(sealed, OUTSIDE, where)
     await done(sealed, OUTSIDE, where)
-    before, after = (order for order in where.made[1].orders if order["do"] == "probe")
+    before, after = (order for order in where.made[1].orders if "command" not in order)
     assert "known" in before and "known" not in after
 
 

@@ -21,7 +21,7 @@ class FakeDaemon:
         self.let_go = threading.Event()
 
     def image(self, reference):
-        return ImageFacts(id=reference, workdir="", layers=1) if reference in self.here else None
+        return ImageFacts(id=reference, workdir="") if reference in self.here else None
 
     def ask_registry(self, reference, *, seconds):
         self.asked.append(reference)
@@ -64,12 +64,14 @@ def test_a_task_whose_image_is_built_or_that_docker_refuses_anyway_has_none_aske
 
 
 @pytest.mark.parametrize(("number", "seconds", "limit"), [
-    (AT_ONCE, {"ask_seconds": 0.3}, 0.3), (10 * AT_ONCE, {"ask_seconds": 0.4, "all_seconds": 0.6}, 0.6),
+    (AT_ONCE, {"ASK_SECONDS": 0.3}, 0.3), (10 * AT_ONCE, {"ASK_SECONDS": 0.4, "ALL_SECONDS": 0.6}, 0.6),
 ], ids=["asked side by side", "however many they are"])  # fmt: skip
-def test_registries_that_say_nothing_hold_nobody_up(tmp_path, number, seconds, limit):
+def test_registries_that_say_nothing_hold_nobody_up(tmp_path, monkeypatch, number, seconds, limit):
+    for name, value in seconds.items():
+        monkeypatch.setattr(f"hc_ray.sandboxes.docker.availability.{name}", value)
     images = tuple(f"silent:{one}" for one in range(number))
     daemon, began = FakeDaemon(silent=images), time.monotonic()
-    found = available([on(tmp_path, image) for image in images], tmp_path, daemon, **seconds)
+    found = available([on(tmp_path, image) for image in images], tmp_path, daemon)
     assert time.monotonic() - began < 3 - (number == AT_ONCE) and set(found.missing) == set(images)
     daemon.let_go.set()
     assert f"within {limit} s" in found.missing[images[-1]]

@@ -28,7 +28,7 @@ class Ground:
         (self.folder / "test.sh").write_text(preamble + script)
         env = {"PYTHONPATH": str(self.folder / "lib"), "PYTEST_PLUGINS": "hc_witness",
                "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # fmt: skip
-        return self.order({"do": "run", "command": ["bash", "test.sh"], "cwd": str(self.folder), "env": env,
+        return self.order({"command": ["bash", "test.sh"], "cwd": str(self.folder), "env": env,
                            "timeout": timeout, "logs": str(self.logs), "user": None})  # fmt: skip
 
     def order(self, order):
@@ -163,5 +163,5 @@ def test_a_script_past_its_time_is_killed_with_all_it_started(ground):
 def test_a_flood_of_output_is_cut_in_the_middle_and_a_missing_interpreter_is_reported(ground):
     output = base64.b64decode(ground.run("echo first; head -c 5000000 /dev/zero; echo last\n")["output"])
     assert len(output) <= 1 << 16 and output.startswith(b"first") and output.endswith(b"last\n")
-    order = {"do": "run", "command": ["/absent"], "cwd": "/", "env": {}, "timeout": 5, "logs": str(ground.logs)}
+    order = {"command": ["/absent"], "cwd": "/", "env": {}, "timeout": 5, "logs": str(ground.logs)}
     assert "FileNotFoundError" in ground.order(order)["error"]

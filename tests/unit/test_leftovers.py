@@ -122,22 +122,16 @@ def test_a_dead_owners_processes_are_killed_and_those_of_others_are_not():
             process.wait()
 
 
-def test_scratch_of_a_killed_build_is_removed_unless_somebody_builds(tmp_path, monkeypatch):
-    import fcntl
-
+def test_scratch_of_a_killed_build_or_download_is_removed_when_nobody_can_be_at_work_in_it(tmp_path, monkeypatch):
     monkeypatch.setenv("HC_RAY_HOME", str(tmp_path))
-    (tmp_path / "runner" / ".build-1").mkdir(parents=True)
-    (tmp_path / "runner" / "abc").mkdir()
-    (tmp_path / "probe" / "new").mkdir(parents=True)
-    old = tmp_path / "probe" / "old"
-    old.mkdir()
-    os.utime(old, (1, 1))
-    with (tmp_path / "runner" / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        assert cleanup.reap_scratch() == [str(old)]
-    assert cleanup.reap_scratch(dry=True) == [str(tmp_path / "runner" / ".build-1")]
-    assert cleanup.reap_scratch() == [str(tmp_path / "runner" / ".build-1")] and cleanup.reap_scratch() == []
-    assert (tmp_path / "runner" / "abc").is_dir() and (tmp_path / "probe" / "new").is_dir()
+    old = [tmp_path / name for name in ("models/tiny/.pull-1", "probe/old", "runner/.build-1")]
+    for folder in (*old, tmp_path / "runner/abc", tmp_path / "probe/new", tmp_path / "runner/.build-2"):
+        folder.mkdir(parents=True)
+    for folder in (*old, tmp_path / "runner/abc"):
+        os.utime(folder, (1, 1))
+    assert cleanup.reap_scratch(dry=True) == [*map(str, old)]
+    assert cleanup.reap_scratch() == [*map(str, old)] and cleanup.reap_scratch() == []
+    assert all((tmp_path / name).is_dir() for name in ("runner/abc", "probe/new", "runner/.build-2"))
 
 
 def test_this_process_is_alive_the_next_holder_of_its_number_another_and_a_malformed_name_nobodys():

@@ -161,13 +161,13 @@ def test_every_property_is_known_on_both_sides():
     assert set(checks.CHECKS) == set(runner.FILE_PROPERTIES)
 
 
-async def test_one_server_forks_for_every_call_and_a_candidate_that_kills_it_is_run_without_it(sandbox, tmp_path):
+async def test_one_server_forks_for_every_call_and_a_candidate_that_kills_it_gains_errors_alone(sandbox, tmp_path):
     source = b"import os, sys\nsys.seen = getattr(sys, 'seen', 0) + 1\ndef f(x):\n    return [sys.seen, os.getppid()]\n"
     await sandbox.put({"m.py": source})
     first, second = await run(sandbox, [call_test("a", "f(1)", None), call_test("b", "f(2)", None)])
     assert first.outcome == second.outcome == "pass"
     assert first.observed == second.observed and str(first.observed).startswith("[1, ")
-    # The second time its parent is no server, and it does as it should.
+    # The second time it does as it should.
     source = (
         f"import os, pathlib\nmark = pathlib.Path({str(tmp_path / 'mark')!r})\n"
         "def f(x):\n    if not mark.exists():\n        mark.touch()\n        os.kill(os.getppid(), 9)\n    return x\n"
@@ -175,3 +175,8 @@ async def test_one_server_forks_for_every_call_and_a_candidate_that_kills_it_is_
     await sandbox.put({"m.py": source.encode()})
     tests = [call_test("a", "f(1)", "1"), call_test("b", "f(2)", "2")]
     assert [cell.outcome for cell in await run(sandbox, tests)] == ["pass", "pass"] and (tmp_path / "mark").exists()
+    source = b"import os\ndef f(x):\n    if x < 3:\n        os.kill(os.getppid(), 9)\n    return x\n"
+    await sandbox.put({"m.py": source})
+    cells = await run(sandbox, [*tests, call_test("c", "f(3)", "3")])
+    assert [cell.outcome for cell in cells] == ["error", "error", "pass"]
+    assert cells[0].detail.startswith("ChildProcessError: the interpreter that runs the calls ended, twice")

@@ -106,7 +106,7 @@ def test_a_reward_counts_only_if_the_witness_bears_it_out(given, mentions, cause
 
 
 def answering(run: dict[str, Any] | None, **probe: Any) -> Any:
-    return lambda sandbox, order: {**PROBED, **probe} if order["do"] == "probe" else run
+    return lambda sandbox, order: {**PROBED, **probe} if "command" not in order else run
 
 
 @pytest.fixture

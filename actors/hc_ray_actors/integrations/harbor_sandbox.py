@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 import re
+import shlex
 import tempfile
 import zlib
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.filetree import OUTSIDE, Member, absolute, is_outside, pack, unpack
 from hc_ray.domain.fork_steps import ForkStep
 from hc_ray.domain.ports import Difference, ExecResult
-from hc_ray.domain.runner_paths import RUNNER_PYTHON, RUNNER_ROOT, inside_script
+from hc_ray.domain.runner_paths import RUNNER_ROOT, inside_command
 from hc_ray.domain.task import Task
 from hc_ray.selftests.runner import BEFORE, HOME
 
@@ -112,7 +113,7 @@ class HarborPlace:
         try:
             if len(text) > _ARGUMENT:
                 text = await self._uploaded(text)
-            command = f"{RUNNER_PYTHON[0]} -Es {inside_script('turns')} {text}"
+            command = f"{shlex.join(inside_command('turns'))} {text}"
             done = await self._environment.exec(command, cwd="/", timeout_sec=int(seconds + _GRACE), user=user)
             found = re.search(r"<hc:(.*?):hc>", done.stdout or "", re.DOTALL)
             if found is None:

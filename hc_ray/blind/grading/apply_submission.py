@@ -116,7 +116,6 @@ def second_look(image: Image, *, ldconfig: bool) -> dict[str, Any]:
 def probe_order(contents: Contents | None, workdir: str, mentioned: Mentions, env: Mapping[str, str]) -> dict[str, Any]:
     """What ``hc_probe`` is asked."""
     return {
-        "do": "probe",
         "paths": contents.members if contents else (),
         "removed": contents.deleted if contents else (),
         "workdir": workdir,

@@ -189,7 +189,6 @@ async def _run(
     env = grading_environment(task, spec, image, lib=RUNNER_LIB, pure=PYTEST_PURE)
     asked = {"HC_WITNESS_NODES": "1"} if nodes else {}
     order = {
-        "do": "run",
         "command": shell_command("/tests/test.sh", script, bash=image.bash),
         "cwd": sandbox.workdir,
         "env": {**env, **asked},

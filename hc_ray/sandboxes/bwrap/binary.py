@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from hc_ray.domain.errors import PlatformError, SandboxError
-from hc_ray.domain.runner_paths import RUNNER_LIB
+from hc_ray.domain.runner_paths import MACHINERY, RUNNER_LIB
 from hc_ray.machine.paths import data_root
 from hc_ray.sandboxes.bwrap import command as bwrap_command
+from hc_ray.sandboxes.inside.processes import kernel_release
 from hc_ray.sandboxes.runner_build import ensure_runner, one_process_at_a_time
 
 _HELLO = f"""import sys
@@ -27,6 +28,8 @@ import hc_filter
 hc_filter.install(hc_filter.program(counted=False)) or sys.exit("this kernel cannot filter system calls (seccomp)")
 print("hello")
 """
+_OLDEST = (5, 14)
+"""Older kernels count a normal user's processes over all sandboxes and whatever else the user runs."""
 USERS = range(62_000, 64_000)
 """Users that sandboxes of a root process run as: one each, so that process limits and files are apart."""
 
@@ -107,6 +110,9 @@ _LOOKING = threading.Lock()
 @lru_cache
 def working_bwrap(user: int, home: Path) -> Path:
     """As ``find_bwrap``, remembered for a user and a data root once one works."""
+    if (release := kernel_release()) < _OLDEST:
+        needs, this = (".".join(map(str, numbers)) for numbers in (_OLDEST, release))
+        raise PlatformError(f"bubblewrap sandboxes need Linux {needs} or later, this is {this}: use Docker")
     faults = []
     for origin, binary in (("the system's", _system_bwrap()), ("hc-ray's own", _own_bwrap())):
         fault = _try(binary) if binary else "not there"
@@ -157,7 +163,7 @@ def _try(bwrap: Path) -> str | None:
         root = Path(tempfile.mkdtemp(dir=folder))
         placed = bwrap_command.layout(["/app"], ensure_runner())
         lay_out(root, placed, user.uid if user else None)
-        command = bwrap_command.argv(bwrap, root, placed, ["-c", _HELLO], writer)
+        command = bwrap_command.argv(bwrap, root, placed, [*MACHINERY, "-S", "-c", _HELLO], writer)
         done = subprocess.run(
             capture_output=True,
             stdin=subprocess.DEVNULL,

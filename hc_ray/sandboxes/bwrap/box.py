@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -101,8 +102,8 @@ class BwrapSandbox:
         merged = {**self._env, **(env or {})}
         where = absolute(cwd or self.workdir, self.workdir)
         started = time.monotonic()
-        number, future = await asyncio.to_thread(process.request, command, where, merged, timeout, stdin, output_limit)
         try:
+            future = await asyncio.to_thread(process.request, command, where, merged, timeout, stdin, output_limit)
             # Not `asyncio.wait_for`: it passes over a cancellation that comes as the reply does, and a trial past its
             # time would go on.
             async with asyncio.timeout(timeout + LATE_SECONDS):
@@ -111,7 +112,8 @@ class BwrapSandbox:
             await asyncio.to_thread(process.kill, "its first process did not answer")
             reply = None
         except asyncio.CancelledError:
-            process.cancel(number)
+            with suppress(SandboxError):
+                await asyncio.to_thread(process.kill, "a command of it was given up")
             raise
         if fault := await asyncio.to_thread(fault_of_disk, self.folder, lambda: [self.folder]):
             raise SandboxError(fault)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from hc_ray.domain.runner_paths import RUNNER_PYTHON, RUNNER_ROOT
+from hc_ray.domain.runner_paths import RUNNER_ROOT
 from hc_ray.domain.task import Task
 from hc_ray.machine.paths import configs_dir, data_root
 from hc_ray.tasks.dockerfile import parse_dockerfile
@@ -185,7 +185,7 @@ def argv(bwrap: Path, root: Path, placed: Layout, init: Sequence[str], info: int
         command += ["--perms", "0755", "--size", "4096", "--tmpfs", place, "--remount-ro", place]
     command += ["--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--size", str(SHM_BYTES), "--tmpfs", "/dev/shm"]
     command += ["--remount-ro", "/dev", "--chdir", "/", "--clearenv", "--setenv", "LC_ALL", "C.UTF-8"]
-    return [*command, "--", *RUNNER_PYTHON, "-I", "-S", *init]
+    return [*command, "--", *init]
 
 
 def environment(task_env: dict[str, str]) -> dict[str, str]:

@@ -64,6 +64,5 @@ def entry_of(state: os.stat_result, folder: int, name: str) -> Entry:
 
 
 def is_same(old: Entry, member: Member) -> bool:
-    if member.kind == "link":
-        return old.target == member.target
-    return old.digest == hashlib.sha256(member.data).hexdigest()
+    digest = hashlib.sha256(member.data).hexdigest() if member.kind == "file" else ""
+    return (old.kind, old.mode, old.target, old.digest) == (member.kind, member.mode, member.target, digest)

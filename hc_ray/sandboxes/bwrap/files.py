@@ -214,23 +214,15 @@ class RootTree:
                 continue
             seen.add(path)
             old = before.get(path)
-            same = old is not None and old.kind == kind and (kind == "link" or old.mode == stat.S_IMODE(state.st_mode))
-            if same and old is not None and (kind == "folder" or (kind == "file" and old.stamp == stamp_of(state))):
+            if old is not None and (old.mode, old.stamp) == (stat.S_IMODE(state.st_mode), stamp_of(state)):
                 continue
-            unknown = old is None or old.kind != "file"
-            total += 512 + (state.st_size if kind == "file" and unknown else 0)
+            member = member_of(path, kind, state, folder, name, limit)
+            if member is None or (old is not None and is_same(old, member)):
+                continue
+            total += 512 + len(member.data)
             if total > limit:
                 raise ValueError(f"the changes hold more than {limit} bytes")
-            member = member_of(path, kind, state, folder, name, limit)
-            if member is None:
-                continue
-            if same and old is not None and is_same(old, member):
-                total -= 512
-                continue
-            total += 0 if unknown else len(member.data)
             members.append(member)
-        if total > limit:
-            raise ValueError(f"the changes hold more than {limit} bytes")
         return members, [path for path in before if path not in seen]
 
     def copy_to(self, target: "RootTree") -> None:

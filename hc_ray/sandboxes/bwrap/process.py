@@ -16,17 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from hc_ray.domain.errors import SandboxError
-from hc_ray.domain.runner_paths import RUNNER_LIB
+from hc_ray.domain.runner_paths import machinery_command
 from hc_ray.sandboxes.bwrap.binary import LentUser, as_user
 from hc_ray.sandboxes.bwrap.command import Layout, Limits, argv
 from hc_ray.sandboxes.inside import frames
-from hc_ray.sandboxes.inside.processes import kernel_release, write_all
+from hc_ray.sandboxes.inside.processes import write_all
 
 START_SECONDS = 30.0
 DEATH_SECONDS = 10.0
 NO_FILES = 1024
-_START = "import sys; sys.path.insert(0, sys.argv[2]); import hc_init; hc_init.main()"
-"""Imported rather than run as a file, so that its byte code is used."""
 
 Reply = tuple[dict[str, Any], bytes]
 
@@ -47,9 +45,8 @@ class BwrapProcess:
         """``stir`` is called whenever something is asked of it."""
         self._bwrap, self._root, self._placed, self._user, self._log = bwrap, root, placed, user, log
         self._stir = stir
-        numbers = {"data": limits.memory, "fsize": limits.storage, "nproc": process_limit(limits), "nofile": NO_FILES}
-        named = " ".join(f"{name}={number}" for name, number in numbers.items())
-        self._init = ["-c", _START, named, RUNNER_LIB]
+        numbers = {"data": limits.memory, "fsize": limits.storage, "nproc": limits.processes, "nofile": NO_FILES}
+        self._init = [*machinery_command("init"), *(f"{name}={number}" for name, number in numbers.items())]
         self._lock = threading.Lock()
         self._child_lock = threading.Lock()
         self._waiting: dict[int, Future[Reply | None]] = {}
@@ -95,34 +92,27 @@ class BwrapProcess:
 
     def request(
         self, command: Sequence[str], cwd: str, env: Mapping[str, str], timeout: float, stdin: bytes, limit: int
-    ) -> tuple[int, Future[Reply | None]]:
-        """Start a command: its number, and what will hold the reply, or None if the sandbox died with it."""
+    ) -> Future[Reply | None]:
+        """Start a command: what will hold the reply, or None if the sandbox died with it."""
         future: Future[Reply | None] = Future()
-        asked = {"op": "exec", "argv": list(command), "cwd": cwd, "env": dict(env), "timeout": timeout, "limit": limit}
+        asked = {"argv": list(command), "cwd": cwd, "env": dict(env), "timeout": timeout, "limit": limit}
         with self._lock:
-            self._number += 1
-            number = self._number
             if not self.alive:
                 future.set_result(None)
-                return number, future
-            framed = frames.request({"id": number, **asked}, stdin)
-            self._waiting[number] = future
+                return future
+            self._number += 1
+            framed = frames.request({"id": self._number, **asked}, stdin)
+            self._waiting[self._number] = future
             self.touch()
             self._send(framed)
         if self._over.is_set():  # it died in between, and nobody else may have seen this request
             self._fail()
-        return number, future
+        return future
 
     def touch(self) -> None:
         """From now on it is not as it was when somebody looked at it."""
         self.asked = object()
         self._stir()
-
-    def cancel(self, number: int) -> None:
-        """End a command before its deadline."""
-        with self._lock:
-            if self.alive:
-                self._send(frames.request({"op": "cancel", "id": number}))
 
     def kill(self, why: str) -> None:
         """End everything inside and wait until it is dead. Raises ``SandboxError`` if it does not die."""
@@ -249,16 +239,3 @@ def _wait(process: subprocess.Popen[bytes]) -> None:
 def _answer(future: Future[Reply | None], reply: Reply | None) -> None:
     with suppress(InvalidStateError):  # who asked has given up
         future.set_result(reply)
-
-
-def process_limit(limits: Limits) -> int:
-    """RLIMIT_NPROC of a sandbox. Since Linux 5.14 it counts the processes of the sandbox's own user namespace; before,
-    all of the user's on the machine, so that a normal user's own processes have to be added."""
-    if os.geteuid() == 0 or kernel_release() >= (5, 14):
-        return limits.processes
-    own = 0
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if folder.stat().st_uid == os.geteuid():
-                own += len(list((folder / "task").iterdir()))
-    return own + limits.processes

@@ -25,7 +25,7 @@ from hc_ray.sandboxes.bwrap.box import BwrapSandbox
 from hc_ray.sandboxes.bwrap.command import Layout, Unplaceable
 from hc_ray.sandboxes.bwrap.copy import remove_tree, scatter_folders
 from hc_ray.sandboxes.bwrap.environment import environment_fault
-from hc_ray.sandboxes.bwrap.watchdog import PERIOD, Watchdog, Watched
+from hc_ray.sandboxes.bwrap.watchdog import PERIOD, Watchdog
 from hc_ray.sandboxes.inside.processes import NICE
 from hc_ray.sandboxes.runner_build import ensure_runner
 from hc_ray.sandboxes.tripwire import TICK
@@ -78,9 +78,7 @@ class BwrapPlace:
             "network": "none (namespace)",
             "memory": f"rlimit per process, watchdog ({TICK:g} to {PERIOD:g} s) for the sum",
             "disk": f"rlimit per file, watchdog ({TICK:g} to {PERIOD:g} s) for bytes and files",
-            "pids": f"rlimit ({bwrap_command.most_processes()}"
-            + ("" if os.geteuid() == 0 else "; of this user on Linux before 5.14")
-            + ")",
+            "pids": f"rlimit ({bwrap_command.most_processes()})",
             "cpu": f"nice {min(19, os.nice(0) + NICE)}, number of cores not limited",
             "time": "deadline per command",
             "output": "cut by count",
@@ -141,7 +139,7 @@ class BwrapPlace:
                 return folder
             folder = self._state_root / f"{plain}.{secrets.token_hex(4)}"
 
-    def _watched(self) -> list[Watched]:
+    def _watched(self) -> list[BwrapSandbox]:
         with self._lock:
             return [sandbox for sandbox in self._open if sandbox.alive]
 

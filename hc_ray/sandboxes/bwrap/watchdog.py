@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from hc_ray.domain.errors import SandboxError
 from hc_ray.sandboxes.inside.processes import SESSIONS
@@ -56,13 +56,10 @@ Census = Mapping[int, list[Process]]
 """bwrap's process → processes below it."""
 
 
-Watched: TypeAlias = "BwrapSandbox"
-
-
 class Watchdog:
     """Looks at all sandboxes of one place until ``stop``."""
 
-    def __init__(self, sandboxes: Callable[[], list[Watched]], state_root: Path) -> None:
+    def __init__(self, sandboxes: Callable[[], list["BwrapSandbox"]], state_root: Path) -> None:
         self._sandboxes, self._wire = sandboxes, Tripwire(state_root)
         self._stopped = threading.Event()
         self._stirred = threading.Event()
@@ -141,11 +138,11 @@ class Watchdog:
         if restless:
             self._stirred.set()
 
-    def _written(self, sandbox: Watched) -> int:
+    def _written(self, sandbox: "BwrapSandbox") -> int:
         """Bytes that a sandbox's files had when they were measured last."""
         return self._measured.get(id(sandbox), (0.0, 0.0, 0))[2]
 
-    def _begin_end(self, sandbox: Watched, fault: str) -> None:
+    def _begin_end(self, sandbox: "BwrapSandbox", fault: str) -> None:
         # Not here: one that takes its time to die must not end the watch over the others.
         ending = threading.Thread(target=self._end, args=(sandbox, fault), name="bwrap-kill", daemon=True)
         self._ending.add(id(sandbox))
@@ -155,7 +152,7 @@ class Watchdog:
             self._ending.discard(id(sandbox))
             raise
 
-    def _end(self, sandbox: Watched, fault: str) -> None:
+    def _end(self, sandbox: "BwrapSandbox", fault: str) -> None:
         try:
             sandbox.kill(fault)
         except SandboxError:  # tried again at the next look
@@ -163,7 +160,7 @@ class Watchdog:
         finally:
             self._ending.discard(id(sandbox))
 
-    def _disk_fault(self, sandbox: Watched, processes: list[Process], *, urgent: bool) -> str:
+    def _disk_fault(self, sandbox: "BwrapSandbox", processes: list[Process], *, urgent: bool) -> str:
         started = time.monotonic()
         last, took, _ = self._measured.get(id(sandbox), (0.0, 0.0, 0))
         if started < last + took * (1.0 if urgent else PATIENCE):
@@ -184,7 +181,7 @@ class Watchdog:
         return f"it has more than {limits.paths} files" if paths > limits.paths else ""
 
 
-def _process_fault(sandbox: Watched, processes: list[Process], *, pulled: bool) -> str:
+def _process_fault(sandbox: "BwrapSandbox", processes: list[Process], *, pulled: bool) -> str:
     # First what costs nothing to see.
     if len({one.session for one in processes}) > _MOST_SESSIONS:
         return f"it has more than {_MOST_SESSIONS} sessions"

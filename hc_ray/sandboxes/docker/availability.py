@@ -65,16 +65,9 @@ def environment_files(task: Task, public_root: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
 
-def available(
-    tasks: Sequence[Task],
-    public_root: Path,
-    daemon: Daemon,
-    *,
-    ask_seconds: float = ASK_SECONDS,
-    all_seconds: float = ALL_SECONDS,
-) -> Availability:
+def available(tasks: Sequence[Task], public_root: Path, daemon: Daemon) -> Availability:
     """Look for the images of the tasks that Docker does not refuse: each image once, side by side, within
-    ``all_seconds``. Raises ``SandboxError`` where the daemon itself does not answer."""
+    ``ALL_SECONDS``. Raises ``SandboxError`` where the daemon itself does not answer."""
     # One whose image is built already needs its base no more.
     needs = {
         task.digest: bases(task, public_root)
@@ -83,7 +76,7 @@ def available(
     }
     wanted = sorted({reference for references in needs.values() for reference in references})
     absent = [reference for reference in wanted if daemon.image(reference) is None]
-    missing = _unpullable(absent, daemon.ask_registry, ask_seconds, all_seconds)
+    missing = _unpullable(absent, daemon.ask_registry)
     lacks = {digest: [one for one in references if one in missing] for digest, references in needs.items()}
     return Availability(
         pullable=tuple(reference for reference in absent if reference not in missing),
@@ -92,22 +85,20 @@ def available(
     )
 
 
-def _unpullable(
-    references: Sequence[str], ask: Callable[..., None], ask_seconds: float, all_seconds: float
-) -> dict[str, str]:
+def _unpullable(references: Sequence[str], ask: Callable[..., None]) -> dict[str, str]:
     """Image → why it cannot be pulled, for those of which no registry has shown a manifest in time."""
     if not references:
         return {}
     threads = ThreadPoolExecutor(min(AT_ONCE, len(references)), thread_name_prefix="docker-ask")
     try:
-        asked = {reference: threads.submit(ask, reference, seconds=ask_seconds) for reference in references}
-        wait(asked.values(), timeout=all_seconds)
+        asked = {reference: threads.submit(ask, reference, seconds=ASK_SECONDS) for reference in references}
+        wait(asked.values(), timeout=ALL_SECONDS)
         missing = {}
         for reference, job in asked.items():
             if not job.done():
-                missing[reference] = f"its registry showed nothing within {all_seconds:g} s"
+                missing[reference] = f"its registry showed nothing within {ALL_SECONDS:g} s"
             elif isinstance(fault := job.exception(), SandboxError):
-                missing[reference] = _why(fault, ask_seconds)
+                missing[reference] = _why(fault)
             elif fault is not None:
                 raise fault
         return missing
@@ -115,9 +106,9 @@ def _unpullable(
         threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _why(fault: SandboxError, seconds: float) -> str:
+def _why(fault: SandboxError) -> str:
     """The reason in one short line: the daemon's own sentence begins with the request that it made."""
     if isinstance(fault, DaemonGone):
-        return f"its registry showed nothing within {seconds:g} s"
+        return f"its registry showed nothing within {ASK_SECONDS:g} s"
     says = str(fault).splitlines()[0].rpartition('": ')[2].removeprefix("dial tcp: ")
     return says if len(says) <= 120 else f"…{says[-119:]}"

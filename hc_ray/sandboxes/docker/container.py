@@ -16,6 +16,9 @@ from hc_ray.sandboxes.docker.place import FORK_LABEL, Ground
 from hc_ray.sandboxes.docker.values import Absent, DaemonRefusal, ImageFacts, Unwritable
 from hc_ray.sandboxes.docker.watchdog import check_disk
 
+MAX_LAYERS = 100
+"""Layers of an image beyond which a fork is flattened; overlay2 ends at 128."""
+
 
 class DockerSandbox(Living):
     """One container. ``ports.Sandbox`` says what each method means."""
@@ -67,7 +70,7 @@ class DockerSandbox(Living):
         try:
             self._start()
             self._pristine, started = False, time.monotonic()
-            wire = self._start_helper()
+            wire = self._start_inside("exec")
         except Unwritable as fault:
             self.kill("what was put there is in the way")
             return ExecResult(exit_code=None, stdout=b"", stderr=f"hc: {fault}".encode())
@@ -133,7 +136,7 @@ class DockerSandbox(Living):
         if self._dead is not None:
             raise Unwritable(f"nothing can be removed in a sandbox that was killed: {self._dead}")
         self._start()
-        wire = self._start_helper()
+        wire = self._start_inside("exec")
         said = converse(wire, removal(paths), timeout=60.0, limit=0)
         if said.report is None:
             self._check_daemon()
@@ -173,7 +176,7 @@ class DockerSandbox(Living):
             child.begin(self._image.id)
             return child
         labels = {FORK_LABEL: "1", **self._ground.labels()}
-        if self._layers >= self._ground.max_layers:
+        if self._layers >= MAX_LAYERS:
             image, layers = self._daemon.flatten(self.container, labels), 1
         else:
             image, layers = self._daemon.commit(self.container, labels), self._layers + 1

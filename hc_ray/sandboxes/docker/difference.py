@@ -5,7 +5,7 @@ import posixpath
 import tarfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Literal
 
 from hc_ray.domain.filetree import Member, is_outside, pack
@@ -208,61 +208,6 @@ class Baseline:
         return read_tree(self._daemon, self.container, path, budget, whole=whole) or {}
 
 
-@dataclass
-class _Work:
-    """One comparison."""
-
-    daemon: Daemon
-    container: str
-    baseline: Baseline
-    now: Budget
-    before: Budget
-    changed: dict[str, Member] = field(default_factory=dict)
-    deleted: set[str] = field(default_factory=set)
-
-    def run(self, touched: Mapping[str, Touch]) -> Difference:
-        covered = {path for path, touch in touched.items() if touch == "whole"}
-        covered |= {path for path, touch in touched.items() if touch == "added" and not _holds_mounts(path)}
-        for path, touch in sorted(touched.items()):
-            if any(above in covered for above in ancestors(path)):
-                continue
-            if touch == "added":
-                self.added(path)
-            elif touch == "modified":
-                self.modified(path)
-            else:
-                self.whole(path)
-        return pack(self.changed.values(), self.deleted)
-
-    def added(self, path: str) -> None:
-        if not _holds_mounts(path):
-            self.changed.update(read_tree(self.daemon, self.container, path, self.now, whole=True) or {})
-
-    def modified(self, path: str) -> None:
-        facts = self.daemon.stat(self.container, path)
-        before = self.baseline.stat(path)
-        if facts is None:
-            if before is not None:
-                self.deleted.add(path)
-            return
-        if facts.kind == "folder":  # its time changes with what is in it, and says nothing
-            facts = before = None
-        found = read_tree(self.daemon, self.container, path, self.now, whole=False) or {}
-        same = facts == before and found == self.baseline.tree(path, self.before, whole=False)
-        if not same:
-            self.changed.update(found)
-
-    def whole(self, path: str) -> None:
-        if self.daemon.stat(self.container, path) is None:
-            if self.baseline.stat(path) is not None:
-                self.deleted.add(path)
-            return
-        found = read_tree(self.daemon, self.container, path, self.now, whole=True) or {}
-        before = self.baseline.tree(path, self.before, whole=True)
-        self.changed.update({place: member for place, member in found.items() if before.get(place) != member})
-        self.deleted |= {place for place in before if place not in found}
-
-
 def _holds_mounts(path: str) -> bool:
     """Whether what is mounted lies below: a folder that the image lacked was then made for it."""
     return any(own.startswith(f"{path}/") for own in (RUNNER_ROOT, *DOCKERS_OWN))
@@ -272,7 +217,29 @@ def difference(
     daemon: Daemon, container: str, baseline: Baseline, touched: Mapping[str, Touch], *, limit: int
 ) -> Difference:
     """Raises ``ValueError`` beyond ``limit`` bytes, and where the daemon cannot read what a program left behind."""
+    budget, budget_before = Budget(limit), Budget(limit)
+    changed: dict[str, Member] = {}
+    deleted: set[str] = set()
+    left = {path: touch for path, touch in touched.items() if touch != "added" or not _holds_mounts(path)}
+    covered = {path for path, touch in left.items() if touch != "modified"}
     try:
-        return _Work(daemon, container, baseline, Budget(limit), Budget(limit)).run(touched)
+        for path, touch in sorted(left.items()):
+            if any(above in covered for above in ancestors(path)):
+                continue
+            whole, before = touch != "modified", dict[str, Member]()
+            if touch != "added":
+                facts = daemon.stat(container, path)
+                if facts is None:
+                    if baseline.stat(path) is not None:
+                        deleted.add(path)
+                    continue
+                # A folder's time changes with what is in it, and says nothing; another file need not be compared.
+                if whole or facts.kind == "folder" or facts == baseline.stat(path):
+                    before = baseline.tree(path, budget_before, whole=whole)
+            found = read_tree(daemon, container, path, budget, whole=whole) or {}
+            changed |= {place: member for place, member in found.items() if before.get(place) != member}
+            if whole:
+                deleted |= before.keys() - found.keys()
     except DaemonRefusal as refusal:
         raise ValueError(f"the changes cannot be read: {refusal}") from None
+    return pack(changed.values(), deleted)

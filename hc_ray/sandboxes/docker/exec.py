@@ -8,16 +8,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hc_ray.domain.runner_paths import RUNNER_LIB, RUNNER_PYTHON
 from hc_ray.sandboxes.docker.account import Account
 from hc_ray.sandboxes.docker.stream import take_payloads
 from hc_ray.sandboxes.inside import frames
-
-HELPER = (
-    *RUNNER_PYTHON,
-    *("-I", "-S", "-c", f"import sys; sys.path.insert(0, {RUNNER_LIB!r}); import hc_exec; hc_exec.main()"),
-)
-"""Imported rather than run as a file, so that its byte code is used; isolated from the task's environment variables."""
 
 START_SECONDS = 30.0
 """How long the helper may take to start the command, on a machine that is busy."""

@@ -6,12 +6,11 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from hc_ray.domain.errors import SandboxError
-from hc_ray.domain.runner_paths import RUNNER_LIB, RUNNER_PYTHON, RUNNER_ROOT
+from hc_ray.domain.runner_paths import RUNNER_ROOT, machinery_command
 from hc_ray.sandboxes.docker.client import Daemon
 
 SYSCTLS = {"net.ipv4.conf.all.accept_local": "1"}
 """Of a container that will be fenced: else it would not answer the ARP requests of its gateway."""
-_CODE = "import sys; sys.path.insert(0, {!r}); import hc_fence; hc_fence.main()"
 _SECONDS = 60.0
 
 
@@ -41,7 +40,7 @@ def fence(
         "log_config": {"type": "json-file", "config": {}},
     }
     config = {
-        "entrypoint": [*RUNNER_PYTHON, "-I", "-S", "-c", _CODE.format(RUNNER_LIB)],
+        "entrypoint": machinery_command("fence"),
         "command": sorted({*own_addresses(), *away}),
         "user": "0",
         "healthcheck": {"test": ["NONE"]},

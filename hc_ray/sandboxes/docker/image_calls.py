@@ -77,8 +77,8 @@ class ImageCalls(Connection):
         layers = tuple((found.get("RootFS") or {}).get("Layers") or ())
         names = {"workdir": config.get("WorkingDir") or "", "user": config.get("User") or ""}
         environment = dict(line.split("=", 1) for line in config.get("Env") or () if "=" in line)
-        parts = {"layers": len(layers), "contents": layers, "digests": tuple(found.get("RepoDigests") or ())}
-        return ImageFacts(id=found["Id"], environment=environment, **parts, **names)
+        digests = tuple(found.get("RepoDigests") or ())
+        return ImageFacts(id=found["Id"], environment=environment, layers=layers, digests=digests, **names)
 
     def pull(self, reference: str, *, seconds: float) -> None:
         """Raises ``SandboxError`` when the image is not there within ``seconds``."""
@@ -94,17 +94,14 @@ class ImageCalls(Connection):
         with faults(f"asking for {reference}"):
             self._asked("_get", "/distribution/{0}/json", reference, timeout=seconds)
 
-    def build(
-        self, folder: Path, *, what: str, labels: Mapping[str, str], seconds: float, dockerfile: str | None = None
-    ) -> str:
+    def build(self, folder: Path, dockerfile: str, *, what: str, labels: Mapping[str, str], seconds: float) -> str:
         """``docker build`` of a folder with the classic builder; ``dockerfile`` replaces the folder's own. Answers the
         image's id; it has no name yet, and is called ``what`` in messages. Raises ``SandboxError`` with the last lines
         of output when it fails or takes longer than ``seconds``."""
-        name = "Dockerfile" if dockerfile is None else ".dockerfile.hc-ray"
-        text = (folder / name).read_text(errors="replace") if dockerfile is None else dockerfile
+        name = ".dockerfile.hc-ray"
         params = {"rm": True, "forcerm": True, "dockerfile": name, "labels": json.dumps(dict(labels))}
         headers = {"Content-Type": "application/tar"}
-        with faults(f"building {what}"), build_context(folder, name, text) as context:
+        with faults(f"building {what}"), build_context(folder, name, dockerfile) as context:
             sent = {"data": context, "params": params, "headers": headers}
             response = self._asked("_post", "/build", **sent, stream=True, timeout=seconds)
             return follow(response, seconds, f"building {what}")

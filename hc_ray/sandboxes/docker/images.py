@@ -94,10 +94,8 @@ class Images:
         with one_process_at_a_time(data_root() / "runner" / f"build-{task.digest[0]}.lock"):
             if self._daemon.image(tag) is None:
                 made = self._build(task, text)
-                if (first := self._daemon.image(tag)) is None:
+                if self._daemon.image(tag) is None:  # a process with another data folder may have been sooner
                     self._daemon.name_image(made, tag)
-                elif first.id != made:  # a process with another data folder was sooner
-                    self._daemon.remove_image(made)
             built = self._daemon.image(tag)
         if built is None:
             raise SandboxError(f"Docker built {tag}, but does not list it")
@@ -108,7 +106,7 @@ class Images:
         folder = environment_dir(self._public_root, task.digest)
         labels, seconds = {TASK_LABEL: task.digest}, task.environment.build_timeout_sec
         try:
-            made = self._daemon.build(folder, what=built_tag(task), labels=labels, seconds=seconds, dockerfile=text)
+            made = self._daemon.build(folder, text, what=built_tag(task), labels=labels, seconds=seconds)
             # Layers keep whole seconds, and Docker's diff takes two files of one size and second for the same.
             time.sleep(1.0 - time.time() % 1.0)
             return made
@@ -134,7 +132,7 @@ class Images:
                 raise SandboxError(f"the image {reference} was pulled, but Docker does not list it")
             return found
 
-    def runner_volume(self, image: ImageFacts) -> str:
+    def runner_volume(self, image: str) -> str:
         """The name of the volume that holds the runner, filled if it is not yet. ``image`` lends a container, which
         never starts, to reach the volume through."""
         with self._lock_of("runner volume"):
@@ -146,12 +144,12 @@ class Images:
                 self._volume = name
             return self._volume
 
-    def _fill(self, name: str, folder: Path, image: ImageFacts) -> None:
+    def _fill(self, name: str, folder: Path, image: str) -> None:
         self._daemon.make_volume(name, {RUNNER_LABEL: folder.name})
         mounts = {"binds": {name: {"bind": RUNNER_ROOT, "mode": "rw"}}, "network_mode": "none"}
         labels = {RUNNER_LABEL: folder.name, OWNER_LABEL: current_owner(), MACHINE_LABEL: machine()}
         config = {"command": ["unused"], "entrypoint": [], "labels": labels}
-        container = self._daemon.create(image.id, "", mounts, config)
+        container = self._daemon.create(image, "", mounts, config)
         try:
             with self._daemon.archive(container, f"{RUNNER_ROOT}/{_COMPLETE}") as found:
                 if found is not None:

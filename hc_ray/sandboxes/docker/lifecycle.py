@@ -40,7 +40,7 @@ class Lifecycle:
         self._account = ground.account(task, image, task.agent_user or image.user)
         """Whom commands run as; None for root."""
         self._workdir = working_directory(task, image)
-        self._layers = image.layers if layers is None else layers
+        self._layers = len(image.layers) if layers is None else layers
         self._fork_image = fork_image
         self._lineage = Lineage(ground.daemon, parent, lambda path: ground.baseline(task, image).stat(path))
         self._lock = threading.Lock()

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 
 from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.ports import Changes
+from hc_ray.domain.runner_paths import machinery_command
 from hc_ray.domain.value import Value
 from hc_ray.sandboxes.docker import shared as docker_shared
 from hc_ray.sandboxes.docker.difference import Touch
-from hc_ray.sandboxes.docker.exec import HELPER
 from hc_ray.sandboxes.docker.lifecycle import Lifecycle
 from hc_ray.sandboxes.docker.shared import UNREAD
 from hc_ray.sandboxes.docker.values import DaemonRefusal, Unwritable
@@ -58,11 +58,12 @@ class Lifeline:
 class Living(Lifecycle):
     """Half of ``DockerSandbox``; ``ports.HandsOver`` and ``ports.Gradable`` say what each method means."""
 
-    def _start_helper(self) -> socket.socket:
-        """``hc_exec``, from where nothing in the sandbox can move it."""
+    def _start_inside(self, name: str) -> socket.socket:
+        """Run a module of the runner's, for shared grading from where nothing in the sandbox can move it."""
+        command = machinery_command(name)
         if self._task.grading != "shared":
-            return self._daemon.exec_socket(self.container, list(HELPER))
-        return self._daemon.exec_socket(self.container, docker_shared.starts("hc_exec"), environment=UNREAD)
+            return self._daemon.exec_socket(self.container, command)
+        return self._daemon.exec_socket(self.container, docker_shared.sealed(command), environment=UNREAD)
 
     async def hand_over(self) -> str:
         return await self._ground.call(self._hand_over)
@@ -113,7 +114,7 @@ class Living(Lifecycle):
     def _sealed(self, order: bytes, timeout: float, limit: int) -> tuple[bytes, bytes]:
         self._must_live()
         try:
-            wire = self._daemon.exec_socket(self.container, docker_shared.starts("hc_shared"), environment=UNREAD)
+            wire = self._start_inside("shared")
         except DaemonRefusal as refusal:  # what lives here has ended it, or left no room for a process
             self._check_daemon()
             self.kill("it took no more commands")

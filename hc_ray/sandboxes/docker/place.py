@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 from hc_ray.domain.errors import DatasetError, SandboxError
-from hc_ray.domain.runner_paths import RUNNER_LIB, RUNNER_PYTHON, RUNNER_ROOT
+from hc_ray.domain.runner_paths import RUNNER_ROOT, machinery_command
 from hc_ray.domain.task import Task
 from hc_ray.machine.owner import machine
 from hc_ray.sandboxes.docker import shared as docker_shared
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 NAME_LABEL = "hc-ray.name"
 PLACE_LABEL = "hc-ray.place"
+LEASE_SECONDS = 600.0
+"""A container ends at once when its owner dies, and after this when the owner is frozen or cut off from the daemon."""
 LEASE_LABEL = "hc-ray.lease"
 """Seconds that a container lives after its owner's last word."""
 FORK_LABEL = "hc-ray.fork"
-KEEPER = "import sys; sys.path.insert(0, sys.argv[1]); import hc_keep; hc_keep.main(float(sys.argv[2]))"
-"""The first process of every container, ``hc_ray/sandboxes/inside/keep.py``: it ends with its owner."""
 DROPPED = ["NET_RAW", "MKNOD", "AUDIT_WRITE", "SYS_CHROOT", "SETPCAP"]
 """Of Docker's default capabilities; installing packages needs the others."""
 CPU_SHARES = 102
@@ -60,21 +60,18 @@ Housed: TypeAlias = "Lifecycle | Lifeline"
 class Ground:
     """Made by a place, used by its sandboxes; safe for use from several threads."""
 
-    def __init__(
-        self, public_root: Path, *, owner: str, lease_seconds: float, max_layers: int, away: Collection[str]
-    ) -> None:
+    def __init__(self, public_root: Path, *, owner: str) -> None:
         self.owner = owner
-        self.away = away
+        self.away: Collection[str] = ()
         """Addresses that sandboxes with a network are kept from, beside this machine's own."""
         self.id = uuid.uuid4().hex[:12]
         self.daemon = Daemon()
         self.images = Images(self.daemon, public_root)
-        self.max_layers = max_layers
         self.closing = threading.Event()
         self.pool = ThreadPoolExecutor(64, thread_name_prefix="docker")
         self.used = False
         """Whether a container was ever made."""
-        self._lease_seconds = lease_seconds
+        self.lease_seconds = LEASE_SECONDS
         self._lock = threading.Lock()
         self._open: dict[str, Housed] = {}
         self._pulse: Pulse | None = None
@@ -145,7 +142,7 @@ class Ground:
         memory = (environment.memory_mb or MEMORY_MB) << 20
         storage = (environment.storage_mb or STORAGE_MB) << 20
         cpus = min(environment.cpus or 1.0, float(self.facts()["NCPU"]))
-        volume = self.images.runner_volume(ImageFacts(id=image, workdir="", layers=0))
+        volume = self.images.runner_volume(image)
         host = {
             "network_mode": self._own_network() if network else "none",
             "sysctls": SYSCTLS if network else {},
@@ -160,9 +157,9 @@ class Ground:
             "ulimits": [limit("core", 0), limit("fsize", storage)],
             "log_config": {"type": "none", "config": {}},
         }
-        labels = {**self.labels(), NAME_LABEL: name, LEASE_LABEL: f"{self._lease_seconds:g}"}
+        labels = {**self.labels(), NAME_LABEL: name, LEASE_LABEL: f"{self.lease_seconds:g}"}
         config = {
-            "entrypoint": [*RUNNER_PYTHON, "-I", "-S", "-c", KEEPER, RUNNER_LIB, f"{self._lease_seconds:g}"],
+            "entrypoint": [*machinery_command("keep"), f"{self.lease_seconds:g}"],
             "command": [],
             "stdin_open": True,
             "user": "0",
@@ -209,7 +206,7 @@ class Ground:
 
     def fence(self, container: str, image: ImageFacts) -> None:
         """Keep a running container's network from the cluster. ``image``: its task's."""
-        volume = self.images.runner_volume(image)
+        volume = self.images.runner_volume(image.id)
         fence(self.daemon, container, image=image.id, volume=volume, away=self.away, labels=self.labels())
 
     def baseline(self, task: Task, image: ImageFacts) -> Baseline:

@@ -20,32 +20,16 @@ from hc_ray.sandboxes.docker.transfer import Exchange
 from hc_ray.sandboxes.docker.watchdog import DiskWatchdog
 from hc_ray.sandboxes.tripwire import TICK
 
-LEASE_SECONDS = 600.0
-"""A container ends at once when its owner dies, and after this when the owner is frozen or cut off from the daemon."""
 WATCH_SECONDS = 2.0
 """After which every container's disk is looked at, even if nothing speaks for it."""
-MAX_LAYERS = 100
-"""Layers of an image beyond which a fork is flattened; overlay2 ends at 128."""
 
 
 class DockerPlace:
     """Sandboxes on the Docker daemon that the environment names (``DOCKER_HOST``, else the local socket)."""
 
-    def __init__(
-        self,
-        public_root: Path,
-        *,
-        owner: str,
-        lease_seconds: float = LEASE_SECONDS,
-        watch_seconds: float = WATCH_SECONDS,
-        max_layers: int = MAX_LAYERS,
-        away: Collection[str] = (),
-    ) -> None:
-        """``away``: addresses and networks of the cluster that a sandbox with a network must not reach, beside this
-        machine's own, which none ever does."""
-        self._ground = Ground(public_root, owner=owner, lease_seconds=lease_seconds, max_layers=max_layers, away=away)
+    def __init__(self, public_root: Path, *, owner: str) -> None:
+        self._ground = Ground(public_root, owner=owner)
         self.images = Exchange(self._ground)
-        self._watch_seconds, self._lease_seconds = watch_seconds, lease_seconds
         self._watch_lock = threading.Lock()
         self._watchdog: DiskWatchdog | None = None
         self._givers: set[str] = set()
@@ -66,7 +50,7 @@ class DockerPlace:
     def _begin_watch(self) -> None:
         with self._watch_lock:
             if self._watchdog is None:
-                self._watchdog = DiskWatchdog(self._ground, self._places, self._watch_seconds)
+                self._watchdog = DiskWatchdog(self._ground, self._places, WATCH_SECONDS)
                 threading.Thread(target=self._renew, name="docker-lease", daemon=True).start()
 
     def _places(self) -> tuple[str, ...]:
@@ -79,7 +63,8 @@ class DockerPlace:
         await self._ground.call(self._ground.images.of, task)
 
     async def keep_from(self, away: Collection[str]) -> None:
-        """From now on the addresses of the cluster are these; sandboxes that live are told, too."""
+        """From now on a sandbox with a network reaches none of these addresses and networks, those of the cluster,
+        beside this machine's own, which none ever does; this holds for sandboxes that live, too."""
         self._ground.away = tuple(away)
         await self._ground.call(self._fence_living)
 
@@ -118,7 +103,7 @@ class DockerPlace:
 
     def _renew(self) -> None:
         """Keep the containers of this place alive."""
-        while not self._ground.closing.wait(self._lease_seconds / 4):
+        while not self._ground.closing.wait(self._ground.lease_seconds / 4):
             for sandbox in self._ground.housed().values():
                 sandbox.renew()
 

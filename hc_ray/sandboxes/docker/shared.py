@@ -12,7 +12,7 @@ import contextlib
 import json
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hc_ray.domain.ports import Changes
@@ -21,9 +21,8 @@ from hc_ray.sandboxes.docker.client import Daemon
 from hc_ray.sandboxes.docker.difference import Baseline, Budget, Touch, ancestors, read_tree
 from hc_ray.sandboxes.docker.stream import take_payloads
 
-_PYTHON = f"{RUNNER_SEALED}/bin/python3"
 _LOADER = (
-    *(f"{RUNNER_SEALED}/ld.so", "--inhibit-cache", "--inhibit-rpath", _PYTHON),
+    *(f"{RUNNER_SEALED}/ld.so", "--inhibit-cache", "--inhibit-rpath", f"{RUNNER_SEALED}/bin/python3"),
     *("--library-path", f"{RUNNER_SEALED}/lib"),
 )
 ADDED = ("SYS_ADMIN", "SETPCAP", "BLOCK_SUSPEND")
@@ -73,17 +72,9 @@ def profile() -> str:
     return json.dumps({"defaultAction": "SCMP_ACT_ALLOW", "archMap": machines, "syscalls": rules})
 
 
-def starts(module: str) -> list[str]:
-    """The argv that runs ``main`` of one of the runner's modules."""
-    library = f"{RUNNER_SEALED}/lib/hc"
-    return [
-        *_LOADER,
-        _PYTHON,
-        "-I",
-        "-S",
-        "-c",
-        f"import sys; sys.path.insert(0, {library!r}); import {module}; {module}.main()",
-    ]
+def sealed(command: Sequence[str]) -> list[str]:
+    """A command of the machinery's, started out of the reach of the candidate's own root."""
+    return [*_LOADER, *(part.replace(RUNNER_ROOT, RUNNER_SEALED) for part in command)]
 
 
 def options(
@@ -93,7 +84,6 @@ def options(
     whoever lives in there can neither move them nor put something else in their place. ``apparmor``: the daemon's own
     profile forbids every mount."""
     unconfined = ["apparmor=unconfined"] if apparmor else []
-    entry = config["entrypoint"]
     return {
         **host,
         "binds": [f"{volume}:{RUNNER_ROOT}:ro", f"{volume}:{RUNNER_SEALED}:ro"],
@@ -103,7 +93,7 @@ def options(
         "tmpfs": {"/tests": SCRATCH, "/logs": SCRATCH},
     }, {
         **config,
-        "entrypoint": [*_LOADER, *(part.replace(RUNNER_ROOT, RUNNER_SEALED) for part in entry)],
+        "entrypoint": sealed(config["entrypoint"]),
         "environment": UNREAD,
     }
 

@@ -7,7 +7,7 @@ import json
 import tarfile
 import tempfile
 from collections.abc import Iterator
-from typing import IO, Protocol
+from typing import IO
 
 from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.task import Task
@@ -20,14 +20,6 @@ from hc_ray.sandboxes.docker.values import DaemonRefusal, DiskFull, ImageFacts
 PART = 16 << 20
 """Bytes that are on their way at once."""
 LOAD_SECONDS = 3600.0
-
-
-class Sends(Protocol):
-    """Who has an image: another node's ``Exchange``, from here."""
-
-    async def begin_export(self, image: str, skip: int) -> int: ...
-
-    async def export_part(self, number: int) -> bytes: ...
 
 
 class Exchange:
@@ -67,8 +59,9 @@ class Exchange:
             raise SandboxError("another image is being sent from here meanwhile")
         return await self._ground.call(lambda: next(self._leaving, b""))
 
-    async def take(self, task: Task, image: ImageFacts, source: Sends) -> None:
-        """Have the task's image, and none but that. Raises ``SandboxError`` where it cannot be had."""
+    async def take(self, task: Task, image: ImageFacts, source: "Exchange") -> None:
+        """Have the task's image, and none but that; ``source`` is another node's. Raises ``SandboxError`` where it
+        cannot be had."""
         ground = self._ground
         if not await ground.call(self._has_or_pulls, image):
             for skip in dict.fromkeys((await ground.call(self._common_layers, image), 0)):
@@ -99,12 +92,12 @@ class Exchange:
         most = 0
         for other in self._ground.daemon.named_images():
             facts = self._ground.daemon.image(other)
-            same = [one == two for one, two in zip(image.contents, facts.contents if facts else (), strict=False)]
+            same = [one == two for one, two in zip(image.layers, facts.layers if facts else (), strict=False)]
             most = max(most, (*same, False).index(False))
         return most
 
 
-def _arriving(source: Sends, number: int) -> Iterator[bytes]:
+def _arriving(source: Exchange, number: int) -> Iterator[bytes]:
     """The parts of an export, for a thread beside the event loop that this is called on."""
     loop = asyncio.get_running_loop()
 

@@ -33,8 +33,7 @@ class Unwritable(SandboxError, ValueError):
 class ImageFacts(Value):
     id: str
     workdir: str
-    layers: int
-    contents: tuple[str, ...] = ()
+    layers: tuple[str, ...] = ()
     """The SHA-256 of each layer, lowest first; empty where nobody asked."""
     digests: tuple[str, ...] = ()
     """``name@sha256:…``: what registries call it, as far as it came from one."""

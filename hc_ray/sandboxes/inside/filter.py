@@ -32,12 +32,11 @@ _CLOSED: dict[int, tuple[int, ...]] = {
     _I386: (286, 287, 288, 357, 336, 374, 103, 310, 346, 21, 52, 217, 342, 283, 128, 350),
 }
 _UNCOUNTED: dict[int, tuple[int, ...]] = {
-    # memfd_create memfd_secret shmget msgget semget (i386: and ipc)
+    # memfd_create memfd_secret shmget msgget semget
     _X86_64: (319, 447, 29, 68, 64),
     _AARCH64: (279, 447, 194, 186, 190),
-    _I386: (356, 447, 395, 399, 393, 117),
 }
-_SETSID = {_X86_64: 112, _AARCH64: 157, _I386: 66}
+_SETSID = {_X86_64: 112, _AARCH64: 157}
 _PRLIMIT = {_X86_64: 302, _AARCH64: 261, _I386: 340}
 """A process sets its own limits by number 0. Those of a sandbox's first process, whose user it may share, would end it:
 it could open nothing more."""
@@ -51,9 +50,9 @@ _SOCKETCALL = 102
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _NUMBER, _ARCH, _FIRST = 0, 4, 16
 """Offsets in ``struct seccomp_data``: the call, the architecture, the low half of the first argument."""
-_ALLOW, _ASK, _REFUSE = 0x7FFF0000, 0x7FC00000, 0x00050000
+_ALLOW, _ASK, _REFUSE, _KILL = 0x7FFF0000, 0x7FC00000, 0x00050000, 0x80000000
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _MODE_FILTER = 38, 22, 2
-_SECCOMP = {"x86_64": 317, "aarch64": 277}
+_SECCOMP = {_X86_64: 317, _AARCH64: 277}
 _SET_MODE_FILTER, _NEW_LISTENER, _WAIT_KILLABLE = 1, 1 << 3, 1 << 5
 """The last, since Linux 5.19: a signal does not interrupt a call that is being decided."""
 _RECEIVE, _SEND, _REQUEST_BYTES, _CONTINUE = 0xC0502100, 0xC0182101, 80, 1
@@ -61,15 +60,25 @@ _RECEIVE, _SEND, _REQUEST_BYTES, _CONTINUE = 0xC0502100, 0xC0182101, 80, 1
 
 def program(*, counted: bool, asking: bool = False) -> bytes:
     """The filter as ``struct sock_filter`` after each other. ``counted``: a cgroup counts all memory of the sandbox.
-    ``asking``: who wants a session of its own waits for ``decide``."""
+    ``asking``: who wants a session of its own waits for ``decide``. What is called as on another machine ends its
+    process (``SIGSYS``: "Bad system call"), but that images of Docker's may hold programs for i386."""
+    own = _own_machine()
     lines: list[tuple[int, int, int, int]] = [(_LOAD, 0, 0, _ARCH)]
-    for arch in (_X86_64, _AARCH64, _I386):
+    for arch in (own, _I386) if counted and own == _X86_64 else (own,):
         section = _section(arch, counted)
         if asking:
             section[1:1] = [(_EQUAL, 0, 1, _SETSID[arch]), (_RETURN, 0, 0, _ASK)]
         lines += [(_EQUAL, 0, len(section), arch), *section]
-    lines.append((_RETURN, 0, 0, _ALLOW))
+    lines.append((_RETURN, 0, 0, _KILL))
     return b"".join(struct.pack("=HBBI", *line) for line in lines)
+
+
+def _own_machine() -> int:
+    machine = os.uname().machine
+    try:
+        return {"x86_64": _X86_64, "aarch64": _AARCH64}[machine]
+    except KeyError:
+        raise OSError(f"there is no filter of system calls for {machine}, only for x86-64 and arm64") from None
 
 
 def _section(arch: int, counted: bool) -> list[tuple[int, int, int, int]]:
@@ -106,16 +115,14 @@ def install(program_: bytes) -> bool:
 
 def install_asking(program_: bytes) -> int:
     """``install`` for a program that asks: a descriptor that can be read when somebody waits for ``decide``. This
-    process must not ask itself. -1, and nothing installed, where the kernel has no such filters (before Linux 5.5), or
-    one that stands around this machine asks already."""
-    number = _SECCOMP.get(os.uname().machine)
-    release = processes.kernel_release()
+    process must not ask itself. -1, and nothing installed, where a filter that stands around this machine asks
+    already."""
     libc = ctypes.CDLL(None, use_errno=True)
     given = _Program(len(program_) // 8, program_)
-    if number is None or release < (5, 5) or libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+    if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         return -1
-    flags = _NEW_LISTENER | (_WAIT_KILLABLE if release >= (5, 19) else 0)
-    return int(libc.syscall(number, _SET_MODE_FILTER, flags, ctypes.byref(given)))
+    flags = _NEW_LISTENER | (_WAIT_KILLABLE if processes.kernel_release() >= (5, 19) else 0)
+    return int(libc.syscall(_SECCOMP[_own_machine()], _SET_MODE_FILTER, flags, ctypes.byref(given)))
 
 
 def decide(listener: int, allowed: "Callable[[int], bool]") -> None:

@@ -57,7 +57,6 @@ class BwrapLeader(Leader):
     def run(self, answer: int) -> None:
         """Run the command, write whether anything survived it and the reply, then stay as the reaper of what it left
         behind."""
-        signal.signal(signal.SIGTERM, self._cancel)
         began = time.monotonic()
         # On this process, not in the command's own, which could not pass the descriptor on.
         self.listener = filter.install_asking(_ASKING)
@@ -67,7 +66,7 @@ class BwrapLeader(Leader):
         header = {
             "id": self.request["id"],
             "exit_code": code,
-            "timed_out": timed_out and not self.cancelled,
+            "timed_out": timed_out,
             "truncated": self.truncated,
             "seconds": time.monotonic() - began,
             "survived": survivors > 0,
@@ -83,9 +82,6 @@ class BwrapLeader(Leader):
         # The command itself always: else a crowd would keep every later one from starting.
         filter.decide(listener, lambda process: process == self.main or processes.may_have_session())
 
-    def _cancel(self, number: int, place: object) -> None:
-        self.cancelled = True
-
 
 class Init:
     """The loop of process 1: requests in, leaders out, replies relayed."""
@@ -95,16 +91,16 @@ class Init:
         self.watch = Watch()
         self.watch.register(requests, self._receive)
         self.incoming = bytearray()
-        self.leaders: dict[int, tuple[int, int, float, bytearray]] = {}
-        """End of the leader's reply pipe → (request, process, last moment, what was read)."""
+        self.leaders: dict[int, tuple[int, float, bytearray]] = {}
+        """End of the leader's reply pipe → (request, last moment, what was read)."""
 
     def run(self) -> None:
         self._send(ready=True)
         while True:
-            last = min((moment for _, _, moment, _ in self.leaders.values()), default=None)
+            last = min((moment for _, moment, _ in self.leaders.values()), default=None)
             wait = 1.0 if last is None else max(0.0, min(1.0, last - time.monotonic()))
             self.watch.turn(wait)
-            for end, (number, _, moment, _) in list(self.leaders.items()):
+            for end, (number, moment, _) in list(self.leaders.items()):
                 if time.monotonic() > moment:
                     self._give_up(end, number)
             processes.reap()
@@ -115,16 +111,7 @@ class Init:
             os._exit(0)  # the host is gone: so is the sandbox
         self.incoming += data
         while (taken := take_request(self.incoming)) is not None:
-            header, payload = taken
-            if header["op"] == "exec":
-                self._lead(header, payload)
-            else:
-                self._cancel(header["id"])
-
-    def _cancel(self, number: int) -> None:
-        for request, pid, _, _ in self.leaders.values():
-            if request == number:
-                os.kill(pid, signal.SIGTERM)
+            self._lead(*taken)
 
     def _lead(self, header: dict[str, Any], payload: bytes) -> None:
         end, answer = os.pipe()
@@ -145,11 +132,11 @@ class Init:
                 os._exit(0)
         os.close(answer)
         moment = time.monotonic() + header["timeout"] + LATE_SECONDS
-        self.leaders[end] = (header["id"], pid, moment, bytearray())
+        self.leaders[end] = (header["id"], moment, bytearray())
         self.watch.register(end, self._relay)
 
     def _relay(self, end: int) -> None:
-        number, _, _, buffer = self.leaders[end]
+        number, _, buffer = self.leaders[end]
         data = os.read(end, 1 << 20)
         buffer += data
         if data:
@@ -175,8 +162,8 @@ class Init:
 
 
 def main() -> None:
-    """Start as process 1. The one argument names limits: ``data=BYTES fsize=BYTES nproc=NUMBER nofile=NUMBER``."""
-    limits = {name: int(number) for name, number in (limit.split("=") for limit in sys.argv[1].split())}
+    """Start as process 1. The arguments are limits: ``data=BYTES fsize=BYTES nproc=NUMBER nofile=NUMBER``."""
+    limits = {name: int(number) for name, number in (limit.split("=") for limit in sys.argv[1:])}
     with open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
     names = {"fsize": resource.RLIMIT_FSIZE, "nproc": resource.RLIMIT_NPROC, "nofile": resource.RLIMIT_NOFILE}

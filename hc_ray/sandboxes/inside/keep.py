@@ -7,6 +7,7 @@ of its namespace, and not dumpable); orphans that fall to it are collected by th
 import os
 import select
 import stat
+import sys
 import time
 
 from hc_ray.sandboxes.inside import processes
@@ -23,8 +24,9 @@ READY = b"hc-kept"
 """What this process is called from the moment in which nothing inside can touch it."""
 
 
-def main(lease: float) -> None:
-    """Wait for the owner's end, at most ``lease`` seconds after its last word."""
+def main() -> None:
+    """Wait for the owner's end, at most as many seconds after its last word as the argument says."""
+    lease = float(sys.argv[1])
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE, signal.SIGCHLD):
         signal.signal(number, signal.SIG_IGN)
     name_localhost()

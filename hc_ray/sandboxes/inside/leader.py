@@ -75,7 +75,6 @@ class Leader:
         self.room: dict[int, int] = {}
         """End of a stream → bytes that may still come of it."""
         self.truncated = False
-        self.cancelled = False
         self.main = -1
         self.status: int | None = None
         self.watch = Watch()
@@ -177,7 +176,7 @@ class Leader:
                     return False
                 if self.turn(quiet - now):  # what else woke it, such as the end of an orphan, is no output
                     quiet = time.monotonic() + QUIET_SECONDS
-            elif now >= deadline or self.cancelled:
+            elif now >= deadline:
                 return True
             else:
                 self.turn(deadline - now)

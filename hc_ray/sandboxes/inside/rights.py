@@ -29,9 +29,9 @@ def must(result: int, what: str) -> None:
         raise Refused(f"{what}: {os.strerror(ctypes.get_errno())}")
 
 
-def permitted(path: str = "/proc/self/status") -> int:
-    """The permitted set of a process."""
-    with open(path) as file:  # noqa: PTH123 (pathlib is slow to import)
+def permitted() -> int:
+    """The permitted set of this process."""
+    with open("/proc/self/status") as file:  # noqa: PTH123 (pathlib is slow to import)
         return next(int(line.split()[1], 16) for line in file if line.startswith("CapPrm:"))
 
 

@@ -279,7 +279,3 @@ def main() -> None:
         os.chmod(file.name, 0o644)
         text = f"@{file.name}"
     print(f"<hc:{text}:hc>")
-
-
-if __name__ == "__main__":
-    main()

@@ -4,10 +4,9 @@ image before).
 The order comes as JSON on the standard input, so that no other process sees it; the answer is one line on the standard
 output, ``<nonce> <json>``, where the nonce came with the order. Standard library only.
 
-``{"do": "run", "command", "cwd", "env", "timeout", "logs", "user", "nonce"}`` (``user``: None for the image's, which
-the variable ``HC_IMAGE_USER`` names) → exit status, the raw reward files, what
-the witness said and the end of the output. Stale reward files are removed first; whatever ``command`` started is dead
-before its reward files are read.
+``{"command", "cwd", "env", "timeout", "logs", "user", "nonce"}`` (``user``: None for the image's, which the variable
+``HC_IMAGE_USER`` names) → exit status, the raw reward files, what the witness said and the end of the output. Stale
+reward files are removed first; whatever ``command`` started is dead before its reward files are read.
 """
 # Started for every grading: no typing, no pathlib, and shutil where it is needed.
 # ruff: noqa: PTH101, PTH103, PTH108, PTH110, PTH112, PTH114, PTH120, PTH123

@@ -1,10 +1,8 @@
-"""Runs under the *task's own* interpreter, one process a test: loads the candidate's module, evaluates one call,
+"""What ``serve``'s child does under the *task's own* interpreter: loads the candidate's module, evaluates one call,
 answers in a file. Standard library only, Python 3.6 syntax.
 
-    python3 hc_call.py DESCRIPTOR
-
-A job arrives as JSON on stdin: ``kind`` (call, compiles), ``path``, ``function``, ``call``, ``expected`` (source of
-a literal or null), ``rejected``. The answer is JSON on the inherited descriptor, whatever the candidate prints.
+A job: ``kind`` (call, compiles), ``path``, ``function``, ``call``, ``expected`` (source of a literal or null),
+``rejected``. The answer is JSON on a descriptor, whatever the candidate prints.
 """
 # An old interpreter may run this file: no strict zip, no quoted-away syntax; os.path because pathlib costs start-up.
 # ruff: noqa: B905, PTH100, PTH119, PTH120, PTH122, PTH123
@@ -159,10 +157,6 @@ def brief(error: BaseException) -> str:
     return re.sub(r"\s+", " ", text)[:300] + (f" (line {line})" if line else "")
 
 
-def main() -> None:
-    answer(json.load(sys.stdin), int(sys.argv[1]))
-
-
 def answer(job: "dict[str, Any]", descriptor: int) -> None:
     """Do a job, answer on the descriptor, end this process."""
     os.set_inheritable(descriptor, False)
@@ -181,7 +175,3 @@ def answer(job: "dict[str, Any]", descriptor: int) -> None:
     answers.write(json.dumps(result))
     answers.flush()
     os._exit(0)
-
-
-if __name__ == "__main__":
-    main()

@@ -120,10 +120,9 @@ def environment(scratch: Path) -> dict[str, str]:
 
 def run(
     command: Sequence[str], *, cwd: Path, scratch: Path, timeout: float, stdin: bytes = b"", cpu: int = CPU_SECONDS,
-    memory: int | None = None, keep: Sequence[int] = (), writes: int = WRITES,
+    writes: int = WRITES,
 ) -> Run:  # fmt: skip
-    """Run a command to its end, in a session of its own and under limits; the whole session is killed then. ``keep``:
-    descriptors that it inherits besides its streams."""
+    """Run a command to its end, in a session of its own and under limits; the whole session is killed then."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
@@ -131,13 +130,11 @@ def run(
         most = writes if hard == resource.RLIM_INFINITY else min(writes, hard)
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        if memory:
-            resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
 
     with nameless(scratch) as out, nameless(scratch) as err:
         process = subprocess.Popen(
             command, cwd=cwd, env=environment(scratch), stdin=subprocess.PIPE, stdout=out, stderr=err,
-            start_new_session=True, preexec_fn=limit, pass_fds=tuple(keep),
+            start_new_session=True, preexec_fn=limit,
         )  # fmt: skip
         try:
             process.communicate(stdin, timeout=timeout)

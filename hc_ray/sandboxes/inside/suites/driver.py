@@ -42,7 +42,7 @@ class Driver:
         self.python = shutil.which("python3") or sys.executable
         self.timeouts = 0
         self._checks_by: list[str] = []
-        self.forks = Forks(self.python, Path(plan["call"]).with_name("hc_serve.py"), self.workdir.path, scratch)
+        self.forks = Forks(self.python, Path(plan["serve"]), self.workdir.path, scratch)
         self.binaries: dict[str, tuple[Path | None, str]] = {}
         """Digest of a C source → its binary (None when it does not compile) and the compiler's words."""
 
@@ -71,7 +71,7 @@ class Driver:
         return self.ask(self.job("call", test, path))
 
     def job(self, kind: str, test: dict[str, Any], path: Path) -> dict[str, Any]:
-        """What ``hc_call.py`` is told."""
+        """What ``call`` is told."""
         expectation = test["expectation"]
         return {
             "kind": kind,
@@ -84,7 +84,7 @@ class Driver:
 
     def ask(self, job: dict[str, Any]) -> Result:
         """Have the task's interpreter do a job; its answer comes in a file of its own."""
-        code, told, err = self.forks.ask(job, self.plan["seconds"]) or self._alone(job)
+        code, told, err = self.forks.ask(job, self.plan["seconds"])
         if code is None:
             return cell("timeout", None, "ran out of time")
         try:
@@ -93,16 +93,6 @@ class Driver:
             fault = err.decode("utf-8", "replace")[-300:]
             return cell("error", None, f"ended with {code} before it answered: {fault}")
         return answer
-
-    def _alone(self, job: dict[str, Any]) -> child.Run:
-        """An interpreter for one job: exit code, answer, the beginning of its standard error."""
-        with child.nameless(self.scratch) as answer:
-            code, _, err = child.run(
-                [self.python, self.plan["call"], str(answer.fileno())], cwd=self.workdir.path, scratch=self.scratch,
-                timeout=self.plan["seconds"], stdin=json.dumps(job).encode(), memory=child.MEMORY,
-                keep=[answer.fileno()],
-            )  # fmt: skip
-            return code, os.pread(answer.fileno(), child.ANSWER, 0), err
 
     def _command(self, test: dict[str, Any], path: Path) -> Result:
         return self._shell(test, self._launcher(test["subject"]["path"], path))

@@ -1,6 +1,6 @@
 """The driver's end of ``hc_serve``: the task's interpreter, started once a suite, which forks a child for every job.
-Whatever goes wrong with it is no test's fault: the driver then starts an interpreter for the job alone. Standard
-library only; it runs under the runner's Python inside a sandbox."""
+Where it is lost another one does the job; where that is lost too, by the job's own doing. Standard library only; it
+runs under the runner's Python inside a sandbox."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ MYPY = False
 if MYPY:
     from typing import Any
 
-LOST = 2
-"""A server that was lost so often is not started again: the candidate kills it."""
 GRACE = 5.0
 """Seconds beyond a job's own, after which the server is taken for lost."""
 
@@ -29,23 +27,26 @@ class Forks:
 
     def __init__(self, python: str, script: Path, workdir: Path, scratch: Path) -> None:
         self._command, self._workdir, self._scratch = [python, str(script)], workdir, scratch
-        self._lost = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
-    def ask(self, job: dict[str, Any], seconds: float) -> tuple[int | None, bytes, bytes] | None:
-        """Exit code (None past the deadline), answer and the beginning of the standard error of one job; None where the
-        server cannot be had."""
-        if self._lost >= LOST:
-            return None
+    def ask(self, job: dict[str, Any], seconds: float) -> child.Run:
+        """Exit code (None past the deadline), answer and the beginning of the standard error of one job. Raises
+        ``ChildProcessError`` where two servers end before they have told."""
         try:
             return self._ask(job, seconds)
         except (OSError, ValueError):
             self.close()
-            self._lost += 1
-            return None
+        try:
+            return self._ask(job, seconds)
+        except TimeoutError:
+            self.close()
+            return None, b"", b""
+        except (OSError, ValueError) as fault:
+            self.close()
+            raise ChildProcessError(f"the interpreter that runs the calls ended, twice: {fault}") from None
 
-    def _ask(self, job: dict[str, Any], seconds: float) -> tuple[int | None, bytes, bytes]:
+    def _ask(self, job: dict[str, Any], seconds: float) -> child.Run:
         control = self._control or self._start()
         control.settimeout(seconds + GRACE)
         limits = {"CPU": child.CPU_SECONDS, "FSIZE": child.WRITES, "CORE": 0, "AS": child.MEMORY}

@@ -1,7 +1,6 @@
-"""Runs under the *task's own* interpreter, one process a suite: it forks one child a job, which does what
-``hc_call.py`` does in a process of its own. Starting an interpreter a test is most of what a test costs. Nothing of a
-candidate is ever loaded here, so that each child begins with the same clean state. Standard library only, Python 3.6
-syntax.
+"""Runs under the *task's own* interpreter, one process a suite: it forks one child a job (``call``), since starting an
+interpreter a test is most of what a test costs. Nothing of a candidate is ever loaded here, so that each child begins
+with the same clean state. Standard library only, Python 3.6 syntax.
 
     python3 hc_serve.py DESCRIPTOR
 
