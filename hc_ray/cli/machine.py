@@ -1,6 +1,7 @@
 """``doctor``, ``clean``, ``ui``, ``export``: checks of this machine, removal of leftovers, and MLflow for a sweep."""
 
 import contextlib
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -73,15 +74,32 @@ def ui(
     as_json: Json = False,
 ) -> int:
     """Serve MLflow for a sweep, on the loopback interface only. Stop it with Ctrl-C."""
-    from hc_ray.stores.mlflow_server import serve
+    from hc_ray.domain.errors import EngineError, PlatformError
+    from hc_ray.engines.server import ServerProcess, is_free
+    from hc_ray.machine.paths import data_root
+    from hc_ray.stores.mlflow_tracker import QUIET
 
-    uri = _store_of(out)
-    with serve(uri, port=port) as server:
+    uri, host, log = _store_of(out), "127.0.0.1", data_root() / "ui.log"
+    if port and not is_free(host, port):
+        raise PlatformError(f"port {port} on {host} is taken; choose another with --port (0: any)")
+    command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", uri]
+    command += ["--host", host, "--port", "{port}", "--workers", "1"]
+    environment = {**os.environ, **QUIET, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    log.unlink(missing_ok=True)
+    # Importing MLflow alone takes ten seconds of an idle core.
+    server = ServerProcess(command, what="MLflow's server", environment=environment, log_path=log, start_seconds=180.0,
+                           host=host, port=port)  # fmt: skip
+    try:
+        url = server.start().removesuffix("/v1")
         if as_json:
-            print_json({"schema_version": 1, "url": server.url, "store": uri, "pid": server.pid})
+            print_json({"schema_version": 1, "url": url, "store": uri, "pid": server.pid})
         else:
-            typer.echo(f"MLflow for {uri}\n{server.url}  (Ctrl-C stops it)")
-        server.process.wait()
+            typer.echo(f"MLflow for {uri}\n{url}  (Ctrl-C stops it)")
+        server.wait()
+    except EngineError as fault:
+        raise PlatformError(str(fault)) from None
+    finally:
+        server.stop()
     return 0
 
 

@@ -42,9 +42,10 @@ _ROOM = re.compile(r"insufficient memory|out of memory", re.I)
 class ServerProcess:
     """One server, in a process group of its own. It dies with this process.
 
-    ``command`` has ``{port}`` where the port belongs, which is chosen anew for each start; ``what`` names the server
-    for a reader. It listens on ``host``, an address of this machine, and answers who has ``key``, if there is one: that
-    stands in ``environment`` for it, never in the command."""
+    ``command`` has ``{port}`` where the port belongs, which is chosen anew for each start unless ``port`` is given;
+    ``what`` names the server for a reader, ``patience`` what gives it more time to start. It listens on ``host``, an
+    address of this machine, and answers who has ``key``, if there is one: that stands in ``environment`` for it, never
+    in the command."""
 
     def __init__(
         self,
@@ -55,11 +56,13 @@ class ServerProcess:
         log_path: Path,
         start_seconds: float,
         host: str = "127.0.0.1",
+        port: int = 0,
         key: str | None = None,
+        patience: str = "",
     ) -> None:
         self._command, self._what, self._environment = list(command), what, environment
-        self._log_path, self._start_seconds = log_path, start_seconds
-        self._host, self._key = host, key
+        self._log_path, self._start_seconds, self._patience = log_path, start_seconds, patience
+        self._host, self._port, self._key = host, port, key
         self._process: subprocess.Popen[bytes] | None = None
         self._base_url: str | None = None
 
@@ -89,12 +92,12 @@ class ServerProcess:
         self._log_path.parent.mkdir(parents=True, exist_ok=True)
         until = time.monotonic() + self._start_seconds
         for attempt in range(1, PORT_ATTEMPTS + 1):
-            port = free_port(self._host)
+            port = self._port or free_port(self._host)
             try:
                 return self._start(port, until)
             except BaseException as fault:
                 self.stop()
-                if not isinstance(fault, EngineError) or _is_free(self._host, port):
+                if self._port or not isinstance(fault, EngineError) or is_free(self._host, port):
                     raise
                 if attempt == PORT_ATTEMPTS:
                     raise EngineError(f"{self._what}: something else took each of {attempt} ports; {fault}") from None
@@ -118,7 +121,7 @@ class ServerProcess:
                 raise self._fault(self._log())
             if time.monotonic() > until:
                 limit = f"{self._what} was not ready within {self._start_seconds:g} s"
-                raise EngineError(f"{limit}{self._told(self._log())}; engine.start_sec gives it more time")
+                raise EngineError(f"{limit}{self._told(self._log())}{self._patience}")
             time.sleep(0.05)
         self._base_url = f"{url}/v1"
         return self._base_url
@@ -139,6 +142,11 @@ class ServerProcess:
         if self.pid is None or self._base_url is None:
             return False
         return _healthy(self._base_url.removesuffix("/v1"), self._key, timeout=15.0)
+
+    def wait(self) -> None:
+        """Until the server ends."""
+        if self._process:
+            self._process.wait()
 
     def stop(self) -> None:
         """End the server and everything in its process group. Idempotent."""
@@ -176,7 +184,8 @@ def launched(config: EngineConfig, model: str, *, host: str, key: str | None, fo
             command += ["--config", str(settings)]
         command += own
     return ServerProcess(command, what=f"the server of {config.label}", environment=environment, host=host, key=key,
-                         log_path=folder / "server.log", start_seconds=config.start_sec)  # fmt: skip
+                         log_path=folder / "server.log", start_seconds=config.start_sec,
+                         patience="; engine.start_sec gives it more time")  # fmt: skip
 
 
 def _options(preset: str, config: EngineConfig, model: str, host: str) -> list[str]:
@@ -207,12 +216,13 @@ def told(log: Sequence[str]) -> str:
 def free_port(host: str) -> int:
     """A port of ``host`` that nobody listens on. Raises ``EngineError`` where there is none."""
     for port in random.sample(PORTS, 100):
-        if _is_free(host, port):
+        if is_free(host, port):
             return port
     raise EngineError(f"no free port on {host} in {PORTS.start} to {PORTS.stop - 1}")
 
 
-def _is_free(host: str, port: int) -> bool:
+def is_free(host: str, port: int) -> bool:
+    """Whether nobody listens on a port of this machine's ``host``."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

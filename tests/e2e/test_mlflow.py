@@ -1,7 +1,7 @@
+import itertools
 import json
 import os
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -193,22 +193,19 @@ def test_the_ui_opens_the_store_that_a_sweep_names_and_leaves_a_server_to_the_br
 
 @pytest.mark.slow
 def test_the_ui_answers_on_loopback_and_leaves_no_process_behind(exported):
-    code = ("import signal, sys\nfrom hc_ray.stores.mlflow_server import serve\n"
-            "signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))\n"
-            "with serve(sys.argv[1], port=0) as server:\n\n"
-            "    print(server.url, server.pid, flush=True)\n"
-            "    server.process.wait()\n")  # fmt: skip
-    uri = f"sqlite:///{exported[0] / 'mlflow.db'}"
-    with subprocess.Popen([sys.executable, "-c", code, uri], stdout=subprocess.PIPE, text=True) as process:
-        url, pid = process.stdout.readline().split()
-        assert url.startswith("http://127.0.0.1:")
-        body = json.dumps({"max_results": 5}).encode()
-        request = urllib.request.Request(f"{url}/api/2.0/mlflow/experiments/search", body,
-                                         {"Content-Type": "application/json"})  # fmt: skip
-        with urllib.request.urlopen(request, timeout=20) as answer:
-            names = {item["name"] for item in json.loads(answer.read())["experiments"]}
-        assert "starter x smollm2-135m-instruct" in names
-        process.send_signal(signal.SIGTERM)
-        process.wait(20)
+    command = [sys.executable, "-m", "hc_ray", "ui", str(exported[0]), "--port", "0", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            told = json.loads("".join(itertools.takewhile(lambda line: line != "}\n", process.stdout)) + "}")
+            url = told["url"]
+            assert url.startswith("http://127.0.0.1:")
+            body = json.dumps({"max_results": 5}).encode()
+            request = urllib.request.Request(f"{url}/api/2.0/mlflow/experiments/search", body,
+                                             {"Content-Type": "application/json"})  # fmt: skip
+            with urllib.request.urlopen(request, timeout=20) as answer:
+                names = {item["name"] for item in json.loads(answer.read())["experiments"]}
+            assert "starter x smollm2-135m-instruct" in names
+        finally:
+            process.terminate()
     with pytest.raises(ProcessLookupError):
-        os.killpg(int(pid), 0)
+        os.killpg(told["pid"], 0)
