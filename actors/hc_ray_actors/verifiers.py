@@ -14,7 +14,7 @@ from hc_ray.blind.grading import outputs as _outputs
 from hc_ray.blind.grading.separate import grade_separate
 from hc_ray.blind.grading.shared import grade_living, grade_own
 from hc_ray.blind.grading.verdict import Verdict
-from hc_ray.blind.grading.verify import grade
+from hc_ray.blind.grading.verify import Terms, grade
 from hc_ray.blind.sealing import canaries
 from hc_ray.blind.sealing import vault as _vault
 from hc_ray.blind.sealing.check import check as check
@@ -91,32 +91,31 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         sandbox that it is graded in (shared grading). ``keep_output`` keeps the verifier's output sealed (dev only).
         Raises ``VerifierError`` when no verdict could be had."""
         output = _outputs.output_file(self._sealed, task, submission) if keep_output else None
-        options = {**self._common(task), "threshold": self._threshold, "keep_output": output}
-        verdict = await self._grade(task, submission, solve, options)
+        verdict = await self._grade(task, submission, solve, {**self._terms(task), "keep_output": output})
         if output is not None:
             await asyncio.to_thread(_outputs.keep_verdict, output, verdict)
         return verdict
 
-    async def _grade(self, task: Task, submission: Submission | None, solve: bool, options: dict[str, Any]) -> Verdict:
+    async def _grade(self, task: Task, submission: Submission | None, solve: bool, terms: Terms) -> Verdict:
         if task.grading == "shared" and submission is not None:
             spared = (await self.control(task)).restless
             async with self._slot(task):
-                return await grade_living(task, submission, spared=spared, **options)
+                return await grade_living(task, submission, spared=spared, **terms)
         async with self._slot(task):
             if task.grading == "shared":
-                return await grade_own(task, solve=solve, **options)
+                return await grade_own(task, solve=solve, **terms)
             if task.grading == "separate":
-                return await grade_separate(task, submission, own_place=self._own_place(task), **options)
-            return await grade(task, submission, **options)
+                return await grade_separate(task, submission, own_place=self._own_place(task), **terms)
+            return await grade(task, submission, **terms)
 
-    def _common(self, task: Task) -> dict[str, Any]:
+    def _terms(self, task: Task) -> Terms:
         expected = self._expected.get(task.digest)
-        return {"sealed_root": self._sealed, "place": self._place, "expected": expected}
+        return {"sealed_root": self._sealed, "place": self._place, "threshold": self._threshold, "expected": expected}
 
     async def reference(self, task: Task) -> Submission:
         """What the task's own solution leaves behind."""
         async with self._slot(task):
-            return await _oracle.reference(task, **self._common(task))
+            return await _oracle.reference(task, **self._terms(task))
 
     async def control(self, task: Task) -> Verdict:
         """The verdict on the task's own reference, taken once: a task that fails it cannot fail anybody."""
@@ -128,11 +127,10 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
 
     async def _control(self, task: Task) -> Verdict:
         async with self._slot(task):
-            options = self._common(task)
-            if task.grading == "separate":
-                options["own_place"] = self._own_place(task)
-            cache, threshold = self._sealed / "controls", self._threshold
-            return await _oracle.control(task, cache=cache, threshold=threshold, **options)
+            own_place = self._own_place(task) if task.grading == "separate" else None
+            return await _oracle.control(
+                task, cache=self._sealed / "controls", own_place=own_place, **self._terms(task)
+            )
 
     def _own_place(self, task: Task) -> SandboxPlace:
         """Sandboxes of the image that the task's verifier brings."""

@@ -3,12 +3,12 @@ is believed."""
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 from hc_ray.blind.grading.separate import grade_separate
 from hc_ray.blind.grading.shared import grade_own
 from hc_ray.blind.grading.verdict import Verdict
-from hc_ray.blind.grading.verify import grade, sandbox_name
+from hc_ray.blind.grading.verify import Terms, grade, sandbox_name
 from hc_ray.blind.sealing.kept import keep_value, read_kept
 from hc_ray.blind.sealing.solution import run_solution
 from hc_ray.blind.sealing.vault import check_expected, load_spec
@@ -19,17 +19,15 @@ from hc_ray.domain.task import Task
 from hc_ray.domain.value import digest_of
 
 
-async def reference(
-    task: Task, *, sealed_root: Path, place: SandboxPlace, trial: str = "oracle", expected: str | None = None
-) -> Submission:
+async def reference(task: Task, *, trial: str = "oracle", **terms: Unpack[Terms]) -> Submission:
     """What ``solution/solve.sh`` changes in a fresh sandbox. Its exit code is not looked at: the tests decide.
     Raises ``VerifierError`` when the task has no solution or sandbox or sealed files fail."""
-    spec = check_expected(load_spec(sealed_root, task.digest), expected)
+    spec = check_expected(load_spec(terms["sealed_root"], task.digest), terms.get("expected"))
     network = task.environment.network in ("public", "allowlist")
     try:
-        sandbox = await place.create(task, sandbox_name("oracle", task), network=network)
+        sandbox = await terms["place"].create(task, sandbox_name("oracle", task), network=network)
         try:
-            await run_solution(sandbox, task, spec, sealed_root)
+            await run_solution(sandbox, task, spec, terms["sealed_root"])
             difference = await sandbox.difference()
         finally:
             await sandbox.close()
@@ -45,39 +43,29 @@ def make_submission(task: Task, tar: bytes, trial: str) -> Submission:
     return made.model_copy(update={"id": name[:16]})
 
 
-async def control(
-    task: Task,
-    *,
-    sealed_root: Path,
-    place: SandboxPlace,
-    cache: Path,
-    own_place: SandboxPlace | None = None,
-    threshold: float = 1.0,
-    expected: str | None = None,
-) -> Verdict:
+async def control(task: Task, *, cache: Path, own_place: SandboxPlace | None = None, **terms: Unpack[Terms]) -> Verdict:
     """The verdict on the task's own reference: unless it passed, a fail of the task says nothing and is unscored.
 
     Run once per public digest, sealed digest, mode, threshold and kind of place; a pass is kept in ``cache``. A fail is
     not: a busy machine can make a reference late, and the next sweep looks again. ``passed`` is None, with cause
     ``no_reference``, for a task that has none. ``own_place``: sandboxes of the verifier's own image, where there is
     one. Raises ``VerifierError`` for machinery."""
-    spec = check_expected(load_spec(sealed_root, task.digest), expected)
-    kind, mode = type(place).__name__, task.grading
+    spec = check_expected(load_spec(terms["sealed_root"], task.digest), terms.get("expected"))
+    kind, mode, threshold = type(terms["place"]).__name__, task.grading, terms.get("threshold", 1.0)
     path = cache / f"{digest_of([task.digest, spec.sealed_digest, mode, kind, threshold])}.json"
     if (passed := await asyncio.to_thread(read_kept, path, Verdict)) is not None:
         return passed
-    common: dict[str, Any] = {"sealed_root": sealed_root, "place": place, "threshold": threshold, "expected": expected}
     if not spec.has_solution:
         digests = {"task_digest": task.digest, "sealed_digest": spec.sealed_digest}
         verdict = Verdict(passed=None, cause="no_reference", mode=mode, **digests)
     elif mode == "shared":
-        verdict = await grade_own(task, solve=True, careful=True, **common)
+        verdict = await grade_own(task, solve=True, careful=True, **terms)
     else:
-        submission = await reference(task, sealed_root=sealed_root, place=place, expected=expected)
+        submission = await reference(task, **terms)
         if mode == "separate":
-            verdict = await grade_separate(task, submission, own_place=own_place or place, **common)
+            verdict = await grade_separate(task, submission, own_place=own_place or terms["place"], **terms)
         else:
-            verdict = await grade(task, submission, **common)
+            verdict = await grade(task, submission, **terms)
     if verdict.passed:
         await asyncio.to_thread(keep_value, path, verdict)
     return verdict

@@ -7,8 +7,7 @@ verifier's image is the untouched image of this grading: artefacts that touch wh
 Unlike Harbor, ``/logs/artifacts`` does not cross: no submission holds anything below ``/logs``."""
 
 import json
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from hc_ray.blind.grading import verify
 from hc_ray.blind.grading.contents import Refused, read_contents
@@ -28,18 +27,10 @@ _TOO_MUCH = 3
 
 
 async def grade_separate(
-    task: Task,
-    submission: Submission | None,
-    *,
-    sealed_root: Path,
-    place: SandboxPlace,
-    own_place: SandboxPlace,
-    threshold: float = 1.0,
-    keep_output: Path | None = None,
-    expected: str | None = None,
+    task: Task, submission: Submission | None, *, own_place: SandboxPlace, **terms: Unpack[verify.Terms]
 ) -> Verdict:
-    """The verdict on ``submission`` (None: the untouched environment). ``place`` makes sandboxes of the task's image,
-    ``own_place`` (``vault.own_image_folder``) of the verifier's. Raises as ``verify.grade``."""
+    """The verdict on ``submission`` (None: the untouched environment). ``own_place`` makes sandboxes of the verifier's
+    image (``vault.own_image_folder``). Raises as ``verify.grade``."""
 
     async def work(spec: VerifierSpec, tests: verify.Files) -> dict[str, Any]:
         own = spec.own
@@ -51,14 +42,12 @@ async def grade_separate(
         )  # fmt: skip
         sealed = {path: file for path, file in tests.items() if path != "Dockerfile"}
         inside = spec.model_copy(update={"env": {**own.environment.env, **spec.env}})
-        tar = await _artefacts(task, submission, own, place)
+        tar = await _artefacts(task, submission, own, terms["place"])
         handed = Submission(id="artefacts", trial="", task_digest=mine.digest, tar=tar, digest="")
         contents, network = read_contents(tar), _network(spec)
-        return await verify.in_sandbox(
-            mine, handed, contents, inside, sealed, own_place, network, keep_output, None, threshold
-        )
+        return await verify.in_sandbox(mine, handed, contents, inside, sealed, network, {**terms, "place": own_place})
 
-    return await verify.judged(task, submission, "separate", sealed_root, expected, work)
+    return await verify.judged(task, submission, "separate", terms, work)
 
 
 def _network(spec: VerifierSpec) -> bool:

@@ -8,8 +8,7 @@ set back) and after. What the tests themselves change of it is learnt from the t
 adversary: ``Verdict.restless``, kept with the control."""
 
 from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from hc_ray.blind.grading import verify
 from hc_ray.blind.grading.contents import Refused
@@ -24,51 +23,34 @@ from hc_ray.domain.task import Task
 
 
 async def grade_living(
-    task: Task,
-    submission: Submission,
-    *,
-    sealed_root: Path,
-    place: SandboxPlace,
-    spared: tuple[str, ...],
-    threshold: float = 1.0,
-    keep_output: Path | None = None,
-    expected: str | None = None,
+    task: Task, submission: Submission, *, spared: tuple[str, ...], **terms: Unpack[verify.Terms]
 ) -> Verdict:
     """The verdict on a submission in the sandbox that its ticket names, which ends with it. ``spared``: what the
     control of the task said that its tests change (``Verdict.restless``). Raises as ``verify.grade``."""
 
     async def work(spec: VerifierSpec, tests: verify.Files) -> dict[str, Any]:
-        adopts = _shared(place)
+        place = terms["place"]
         try:
-            sandbox = await adopts.adopt(task, submission.living or "")
+            sandbox = await _shared(place).adopt(task, submission.living or "")
         except ValueError as error:
             raise Refused(str(error)) from None
         try:
             grading = Grading(task, sandbox, spec, tests, untouched=lambda: _fresh(task, spec, place), spared=spared)
-            return await grading.fields(threshold, careful=True, keep_output=keep_output)
+            return await grading.fields(terms, careful=True)
         finally:
             await sandbox.close()
 
     if submission.living is None:
         raise VerifierError("shared grading needs the candidate's running sandbox, but the submission came without it")
-    return await _verdict(task, submission, sealed_root, expected, work)
+    return await _verdict(task, submission, terms, work)
 
 
-async def grade_own(
-    task: Task,
-    *,
-    solve: bool,
-    sealed_root: Path,
-    place: SandboxPlace,
-    careful: bool = False,
-    threshold: float = 1.0,
-    keep_output: Path | None = None,
-    expected: str | None = None,
-) -> Verdict:
+async def grade_own(task: Task, *, solve: bool, careful: bool = False, **terms: Unpack[verify.Terms]) -> Verdict:
     """The verdict on the reference solution (``solve``) or on the untouched environment, both in one sandbox.
     ``careful``: judged as a candidate is, but for what the tests themselves change (the control)."""
 
     async def work(spec: VerifierSpec, tests: verify.Files) -> dict[str, Any]:
+        place = terms["place"]
         sandbox = await _fresh(task, spec, place)
         try:
 
@@ -80,19 +62,18 @@ async def grade_own(
                 # The look leaves the witness's name in the sandbox, which would be a difference.
                 await grading.plain()
             if solve:
-                await run_solution(sandbox, task, spec, sealed_root)
-            return await grading.fields(threshold, careful=careful, keep_output=keep_output)
+                await run_solution(sandbox, task, spec, terms["sealed_root"])
+            return await grading.fields(terms, careful=careful)
         finally:
             await sandbox.close()
 
-    return await _verdict(task, None, sealed_root, expected, work)
+    return await _verdict(task, None, terms, work)
 
 
 async def _verdict(
     task: Task,
     submission: Submission | None,
-    sealed_root: Path,
-    expected: str | None,
+    terms: verify.Terms,
     work: Callable[[VerifierSpec, verify.Files], Awaitable[dict[str, Any]]],
 ) -> Verdict:
     async def careful(spec: VerifierSpec, tests: verify.Files) -> dict[str, Any]:
@@ -101,7 +82,7 @@ async def _verdict(
         except ValueError as error:  # what a candidate did to its sandbox, so that nothing can be done in it
             raise Refused(str(error)) from None
 
-    return await verify.judged(task, submission, "shared", sealed_root, expected, careful)
+    return await verify.judged(task, submission, "shared", terms, careful)
 
 
 def _shared(place: SandboxPlace) -> Adopts:

@@ -1,12 +1,10 @@
 """One shared grading, step by step: what is looked at before, while and after the tests run in a sandbox that lives."""
 
-import asyncio
 import base64
 import json
 import posixpath
 import secrets
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 from hc_ray.blind.grading import verify
@@ -15,8 +13,6 @@ from hc_ray.blind.grading.contents import Contents, Refused, parents, read_conte
 from hc_ray.blind.grading.image import Image, differences
 from hc_ray.blind.grading.test_dependencies import mentions
 from hc_ray.blind.grading.trusted import TRANSIENT, Carried, below, sort_out
-from hc_ray.blind.grading.verdict import decide
-from hc_ray.blind.sealing.kept import keep
 from hc_ray.blind.sealing.vault import VerifierSpec
 from hc_ray.domain.errors import VerifierError
 from hc_ray.domain.ports import Changes, Gradable
@@ -53,7 +49,7 @@ class Grading:
         self._handed_in: set[str] = set()
         self._key = (f"shared {type(sandbox).__name__}", task.digest + spec.sealed_digest)
 
-    async def fields(self, threshold: float, *, careful: bool, keep_output: Path | None) -> dict[str, Any]:
+    async def fields(self, terms: verify.Terms, *, careful: bool) -> dict[str, Any]:
         """The verdict's fields. ``careful``: look for what was tampered with; an untouched sandbox needs no look."""
         carried, image, tidy = await self._sorted() if careful else (Carried(tar=b""), await self.plain(), {})
         told: dict[str, Any] = {"left_behind": carried.left_behind}
@@ -70,12 +66,10 @@ class Grading:
         report = await self._run(image, prepared)
         if report is not None and "refused" in report:
             raise VerifierError(f"this Docker cannot hide tests in a shared sandbox: {report['refused']}")
-        if keep_output is not None and report is not None:
-            await asyncio.to_thread(keep, keep_output, base64.b64decode(report.get("output", "")))
+        found = {**told, **await verify.decided(report, self.spec, terms)}
         moved = set((report or {}).get("unsealed", ()))
         if careful:
             moved |= _paths(await self._standing(watched)) - self._handed_in
-        found = {**told, **decide(report, mentions_pytest=self.spec.mentions_pytest, threshold=threshold)}
         if self._spared is None:
             return {**found, "restless": tuple(sorted(moved))}
         moved -= self._spared

@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict, Unpack
 
 from hc_ray.blind.grading.apply_submission import Ask, carry_over, look, tests_environment
 from hc_ray.blind.grading.contents import Contents, Refused, read_contents
@@ -39,47 +39,52 @@ GRACE_SECONDS = 30.0
 """Beyond the verifier's own limit: what the grader inside needs to kill what is left and to report."""
 
 
+class Terms(TypedDict):
+    """What every grading is told."""
+
+    sealed_root: Path
+    place: SandboxPlace
+    """Makes sandboxes of the task's image."""
+    threshold: NotRequired[float]
+    """The reward from which a submission passes; 1 unless given."""
+    keep_output: NotRequired[Path | None]
+    """A file (mode 0600) that takes the output of ``test.sh``, for dev tasks only."""
+    expected: NotRequired[str | None]
+    """The sealed digest that the sweep was planned with."""
+
+
 async def grade(
     task: Task,
     submission: Submission | None,
     *,
-    sealed_root: Path,
-    place: SandboxPlace,
-    keep_output: Path | None = None,
     observe: Callable[[dict[str, Any]], None] | None = None,
-    threshold: float = 1.0,
-    expected: str | None = None,
+    **terms: Unpack[Terms],
 ) -> Verdict:
-    """The verdict on ``submission`` (None: the untouched environment).
+    """The verdict on ``submission`` (None: the untouched environment). ``observe`` (the auditor's) is given what the
+    grader inside reported, each real test's outcome included.
 
-    ``keep_output``: a file (mode 0600) that takes the output of ``test.sh``, for dev tasks only. ``observe`` (the
-    auditor's) is given what the grader inside reported, each real test's outcome included. ``threshold``: the reward
-    from which a submission passes. ``expected``: the sealed digest that the sweep was planned with. Raises
-    ``VerifierError`` when sandbox, runner or sealed files fail or are others than expected, ``DatasetError`` for a
-    task that ``place`` cannot take."""
+    Raises ``VerifierError`` when sandbox, runner or sealed files fail or are others than expected, ``DatasetError`` for
+    a task that ``place`` cannot take."""
 
     async def work(spec: VerifierSpec, tests: Files) -> dict[str, Any]:
         if spec.own is not None:
             raise DatasetError(f"{task.name}: its verifier has its own image; it cannot use the task's")
         contents, network = read_contents(submission.tar) if submission else None, wants_network(task, spec)
-        return await in_sandbox(
-            task, submission, contents, spec, tests, place, network, keep_output, observe, threshold
-        )
+        return await in_sandbox(task, submission, contents, spec, tests, network, terms, observe)
 
-    return await judged(task, submission, "isolated", sealed_root, expected, work)
+    return await judged(task, submission, "isolated", terms, work)
 
 
 async def judged(
     task: Task,
     submission: Submission | None,
     mode: Grading,
-    sealed_root: Path,
-    expected: str | None,
+    terms: Terms,
     work: Callable[[VerifierSpec, Files], Awaitable[dict[str, Any]]],
 ) -> Verdict:
     """The verdict whose fields ``work`` finds. ``Refused`` there is a fail; a fault of a sandbox is the verifier's."""
     started, clock = _now(), time.monotonic()
-    spec, tests = await _sealed_tests(task, sealed_root, expected)
+    spec, tests = await _sealed_tests(task, terms)
     try:
         fields = await work(spec, tests)
     except Refused as error:
@@ -104,17 +109,15 @@ async def in_sandbox(
     contents: Contents | None,
     spec: VerifierSpec,
     tests: Files,
-    place: SandboxPlace,
     network: bool,
-    keep_output: Path | None,
-    observe: Callable[[dict[str, Any]], None] | None,
-    threshold: float,
+    terms: Terms,
+    observe: Callable[[dict[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
     """The verdict's fields: the submission (``contents`` is what it holds) is taken into a fresh sandbox of ``task``'s
     image, and graded there. Raises ``Refused`` for one that cannot be."""
     # A task that asks for shared grading has sandboxes of another kind: this one is nobody's to live in.
     fresh = task.model_copy(update={"grading": "isolated"})
-    sandbox = await place.create(fresh, sandbox_name("grade", task), network=network)
+    sandbox = await terms["place"].create(fresh, sandbox_name("grade", task), network=network)
     try:
         mentioned, env, ask = mentions(tests), tests_environment(spec.env), probing(sandbox)
         key = (type(sandbox).__name__, task.digest + spec.sealed_digest)
@@ -135,17 +138,23 @@ async def in_sandbox(
         report = await _run(sandbox, task, spec, image, tests["test.sh"][0], nodes=observe is not None)
     finally:
         await sandbox.close()
-    if keep_output is not None and report is not None:
-        await asyncio.to_thread(keep, keep_output, base64.b64decode(report.get("output", "")))
     if observe is not None and report is not None:
         observe(report)
-    found = decide(report, mentions_pytest=spec.mentions_pytest, threshold=threshold)
-    return {**found, "left_behind": carried.left_behind}
+    return {**await decided(report, spec, terms), "left_behind": carried.left_behind}
 
 
-async def _sealed_tests(task: Task, sealed_root: Path, expected: str | None) -> tuple[VerifierSpec, Files]:
+async def decided(report: dict[str, Any] | None, spec: VerifierSpec, terms: Terms) -> dict[str, Any]:
+    """``decide``, with the output kept."""
+    keep_output = terms.get("keep_output")
+    if keep_output is not None and report is not None:
+        await asyncio.to_thread(keep, keep_output, base64.b64decode(report.get("output", "")))
+    return decide(report, mentions_pytest=spec.mentions_pytest, threshold=terms.get("threshold", 1.0))
+
+
+async def _sealed_tests(task: Task, terms: Terms) -> tuple[VerifierSpec, Files]:
     """What a task is graded with. Raises ``VerifierError`` where it is not what the sweep was planned with."""
-    spec = check_expected(load_spec(sealed_root, task.digest), expected)
+    sealed_root = terms["sealed_root"]
+    spec = check_expected(load_spec(sealed_root, task.digest), terms.get("expected"))
     tests = await asyncio.to_thread(sealed_files, sealed_root, task.digest, "tests")
     # Looked at again, since the files may have been exchanged between the two readings.
     check_expected(load_spec(sealed_root, task.digest), spec.sealed_digest)
