@@ -3,12 +3,15 @@
 import pytest
 
 from hc_ray.blind.auditing import audit
-from hc_ray.blind.auditing.audit import AuditedSuite, AuditedTest, Evidence, matthews
+from hc_ray.blind.auditing.audit import Evidence, matthews
 from hc_ray.blind.auditing.exposure import Seen
+from hc_ray.domain.suite import ExpectedValue, SelfTest, Subject, Suite, Unknown
 
 
 def test_of(name, **more):
-    return AuditedTest.model_validate({"name": name, "admitted": True, "guard": False, "judges": True, **more})
+    subject = Subject(kind="file", path="a")
+    return SelfTest(**{"id": name, "category": "format", "subject": subject, "expectation": ExpectedValue(value="1"),
+                       **more})  # fmt: skip
 
 
 test_of.__test__ = False
@@ -18,15 +21,17 @@ def seen(kind, outcomes, passed=None, nodes=None):
     return Seen(kind=kind, outcomes=outcomes, passed=passed, nodes=nodes)
 
 
-def evidence(tests, states, *, task="t", key="k", unmeasured=""):
-    return Evidence(task=task, suites=(AuditedSuite(key=key, tests=tuple(tests)),), seen=states, unmeasured=unmeasured)
+def evidence(tests, states, *, dropped=(), task="t", unmeasured=""):
+    suite = Suite(tests=tuple(tests), dropped=dropped)
+    return Evidence(task=task, suites=(suite,), seen=states, unmeasured=unmeasured)
 
 
 def counts(share):
     return share.hits, share.of
 
 
-TESTS = (test_of("right"), test_of("wrong", admitted=False), test_of("trivial"), test_of("flaky"))
+TESTS = (test_of("right"), test_of("trivial"), test_of("flaky"))
+DROPPED = (test_of("wrong"),)
 STATES = (
     seen("reference", {"right": "ppp", "wrong": "fff", "trivial": "ppp", "flaky": "pfp"}, True),
     seen("untouched", {"right": "eee", "wrong": "eee", "trivial": "fff", "flaky": "fff"}, False),
@@ -38,7 +43,7 @@ STATES = (
 
 
 def test_tests_are_told_apart_as_invalid_trivial_and_flaky_and_the_gate_drops_what_rejects_a_right_candidate():
-    both = audit.stages([evidence(TESTS, STATES)])
+    both = audit.stages([evidence(TESTS, STATES, dropped=DROPPED)])
     assert counts(both.generated.validity) == (2, 4) and counts(both.admitted.validity) == (2, 3)
     assert counts(both.generated.triviality) == (1, 4) and counts(both.generated.flakiness) == (1, 4)
     assert counts(both.generated.discrimination) == (2, 4) and counts(both.admitted.discrimination) == (1, 3)
@@ -46,14 +51,14 @@ def test_tests_are_told_apart_as_invalid_trivial_and_flaky_and_the_gate_drops_wh
 
 
 def test_a_fault_counts_as_found_when_a_valid_test_fails_it_and_only_faults_that_the_real_tests_fail_count():
-    found = audit.stages([evidence(TESTS, STATES)]).generated
+    found = audit.stages([evidence(TESTS, STATES, dropped=DROPPED)]).generated
     assert counts(found.fault_detection) == (1, 2)
 
 
 def test_guards_are_not_trivial_and_what_judges_nothing_or_cannot_run_is_in_no_figure():
-    tests = (test_of("trivial", guard=True), test_of("right", judges=False))
+    tests = (test_of("trivial", guard=True), test_of("right", expectation=Unknown()), test_of("flaky", weight=0.0))
     figures = audit.stages([evidence(tests, STATES)]).generated
-    assert (figures.tests, figures.judging) == (2, 1) and figures.triviality.value is None
+    assert (figures.tests, figures.judging) == (3, 1) and figures.triviality.value is None
     assert counts(figures.validity) == (1, 1)
     states = (seen("reference", {"right": "ppp", "other": "sss"}, True),)
     figures = audit.stages([evidence((test_of("right"), test_of("other")), states)]).generated
@@ -61,11 +66,13 @@ def test_guards_are_not_trivial_and_what_judges_nothing_or_cannot_run_is_in_no_f
 
 
 def test_what_was_not_measured_is_none_and_never_zero():
-    figures = audit.stages([evidence(TESTS, STATES[:1])]).generated
+    figures = audit.stages([evidence(TESTS, STATES[:1], dropped=DROPPED)]).generated
     for measure in ("fault_detection", "discrimination", "false_rejection", "overlap"):
         share = getattr(figures, measure)
         assert (share.value, share.low, share.high, share.of) == (None, None, None, 0)
-    broken = audit.stages([evidence(TESTS, (), unmeasured="its reference fails its own tests")]).generated
+    broken = audit.stages(
+        [evidence(TESTS, (), dropped=DROPPED, unmeasured="its reference fails its own tests")]
+    ).generated
     assert broken.validity.value is None and broken.tests == 4
 
 

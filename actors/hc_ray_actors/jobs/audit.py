@@ -7,12 +7,12 @@ it was, and one of another tester's suites grades no candidate twice. Of a holdo
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 from hc_ray.domain.errors import ConfigError, InfrastructureError, OutputError
-from hc_ray.domain.suite import SelfTest
+from hc_ray.domain.suite import Suite
 from hc_ray.domain.task import Task
 from hc_ray.domain.value import digest_of, readable_json
 from hc_ray.machine.paths import data_root
@@ -106,7 +106,7 @@ async def measured(audit: Audit, told: Told = lambda line: None) -> Outcome:
         async with free:
             outcome = await _task(look, subject)
         done += 1
-        told(f"{done} of {len(audit.subjects)} tasks, {outcome.sandboxes} sandboxes")
+        told(f"{done} of {len(audit.subjects)} tasks")
         return outcome
 
     try:
@@ -121,26 +121,25 @@ async def measured(audit: Audit, told: Told = lambda line: None) -> Outcome:
         evidence=tuple(one for outcome in found for one in outcome.evidence),
         verdicts={task: bits for outcome in found for task, bits in outcome.verdicts.items()},
         lost=sum(outcome.lost for outcome in found),
-        sandboxes=sum(outcome.sandboxes for outcome in found),
     )
 
 
 async def _task(look_at: LookAt, subject: Subject) -> Outcome:
     """All that is looked at of one task: the reference first, since without it nothing else can be believed."""
-    task, tests = subject.task, named_tests(subject)
+    task, suites = subject.task, tuple(renamed(suite, number) for number, suite in enumerate(subject.suites))
+    tests = tuple(test for suite in suites for test in (*suite.tests, *suite.dropped))
     wide = exposure.Look(tests=tests, repeats=REPEATS)
     once = wide.model_copy(update={"repeats": 1})
-    suites = tuple(audited_suite(subject, number) for number in range(len(subject.suites)))
     try:
         reference = await look_at(task, exposure.State(kind="reference"), wide)
         untouched = await look_at(task, exposure.State(kind="untouched"), wide)
     except InfrastructureError as fault:
         evidence = figures.Evidence(task=task.name, suites=suites, unmeasured=str(fault))
-        return Outcome(evidence=(evidence,), verdicts={task.name: {}}, lost=1, sandboxes=0)
+        return Outcome(evidence=(evidence,), verdicts={task.name: {}}, lost=1)
     seen = [reference, untouched]
     if not reference.passed:
         evidence = figures.Evidence(task=task.name, suites=suites, unmeasured="its reference fails its own tests")
-        return Outcome(evidence=(evidence,), verdicts={task.name: {}}, lost=0, sandboxes=_opened(seen))
+        return Outcome(evidence=(evidence,), verdicts={task.name: {}}, lost=0)
     states = [exposure.State(kind="empty"), exposure.State(kind="stub")] if tests else []
     states += [exposure.State(kind="candidate", files=files, tar=subject.differences.get(digest, ""))
                for digest, files in subject.candidates.items()]  # fmt: skip
@@ -153,7 +152,7 @@ async def _task(look_at: LookAt, subject: Subject) -> Outcome:
     seen += [answer for answer in answers if answer is not None]
     evidence = figures.Evidence(task=task.name, suites=suites, seen=tuple(seen))
     lost = sum(answer is None for answer in answers)
-    return Outcome(evidence=(evidence,), verdicts={task.name: bits}, lost=lost, sandboxes=_opened(seen))
+    return Outcome(evidence=(evidence,), verdicts={task.name: bits}, lost=lost)
 
 
 async def _look(look: Awaitable[exposure.Seen]) -> exposure.Seen | None:
@@ -164,30 +163,10 @@ async def _look(look: Awaitable[exposure.Seen]) -> exposure.Seen | None:
         return None
 
 
-def _opened(seen: Sequence[exposure.Seen]) -> int:
-    return sum(one.sandboxes for one in seen)
-
-
-def named_tests(subject: Subject) -> tuple[SelfTest, ...]:
-    """Every test of the task's suites, admitted or dropped, under names of their own."""
-    return tuple(
-        test.model_copy(update={"id": f"{number}.{place}"})
-        for number, suite in enumerate(subject.suites)
-        for place, test in enumerate((*suite.tests, *suite.dropped))
-    )
-
-
-def audited_suite(subject: Subject, number: int) -> figures.AuditedSuite:
-    suite = subject.suites[number]
-    return figures.AuditedSuite(
-        key=suite.key,
-        tests=tuple(
-            figures.AuditedTest(
-                name=f"{number}.{place}",
-                admitted=place < len(suite.tests),
-                guard=test.guard,
-                judges=test.expectation.kind != "unknown" and test.weight > 0,
-            )
-            for place, test in enumerate((*suite.tests, *suite.dropped))
-        ),
-    )
+def renamed(suite: Suite, number: int) -> Suite:
+    """A suite with ids that no test of another suite of its task has."""
+    tests = [
+        test.model_copy(update={"id": f"{number}.{place}"}) for place, test in enumerate((*suite.tests, *suite.dropped))
+    ]
+    admitted = len(suite.tests)
+    return suite.model_copy(update={"tests": tuple(tests[:admitted]), "dropped": tuple(tests[admitted:])})

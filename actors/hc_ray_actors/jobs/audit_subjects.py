@@ -63,7 +63,6 @@ class Outcome(Value):
     """Task → digest of a candidate's files → its real verdict; the untouched workspace is among them."""
     lost: int
     """End states that the machinery failed to look at."""
-    sandboxes: int
 
 
 NO_FILES = digest_of({})

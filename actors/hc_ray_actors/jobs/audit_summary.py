@@ -31,14 +31,12 @@ def summarise(audit: Audit, outcome: Outcome) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "split": audit.split,
         "sandbox": audit.backend,
-        "grading": "isolated",
         "trials": len(audit.trials),
         "tests_changed": audit.tests_changed,
         "definitions": DEFINITIONS,
         "tasks": {
             "audited": len(outcome.evidence),
             "measured": len(measured),
-            "with_suites": sum(bool(one.suites) for one in outcome.evidence),
             "with_overlap": sum(bool(figures.informative(one)) for one in measured),
             "lost_end_states": outcome.lost,
         },
@@ -48,7 +46,6 @@ def summarise(audit: Audit, outcome: Outcome) -> dict[str, Any]:
         },
         "whole": figures.stages(outcome.evidence).model_dump(mode="json"),
         "disagreeing_verdicts": sum(bool(pool["disagrees"]) for pool in pools),
-        "sandboxes": outcome.sandboxes,
     }
     if audit.split == "dev":
         summary["unmeasured"] = {one.task: one.unmeasured for one in outcome.evidence if one.unmeasured}

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from hc_ray.blind.auditing.exposure import Seen
+from hc_ray.domain.suite import SelfTest, Suite
 from hc_ray.domain.value import Value
 from hc_ray.statistics import estimators
 
@@ -29,28 +30,12 @@ class Share(estimators.Estimate):
     of: int = 0
 
 
-class AuditedTest(Value):
-    """A self-test, as the figures need it."""
-
-    name: str
-    """Its key in ``Seen.outcomes``."""
-    admitted: bool
-    """False for one that the gate dropped."""
-    guard: bool
-    judges: bool
-    """Its expectation is known, and its weight is not 0."""
-
-
-class AuditedSuite(Value):
-    key: str
-    tests: tuple[AuditedTest, ...]
-
-
 class Evidence(Value):
     """What was seen of one task."""
 
     task: str
-    suites: tuple[AuditedSuite, ...]
+    suites: tuple[Suite, ...]
+    """The ids of their tests are keys of ``Seen.outcomes``."""
     seen: tuple[Seen, ...] = ()
     unmeasured: str = ""
     """Why nothing can be said of it: no reference, or one that its own tests fail."""
@@ -93,9 +78,9 @@ def figures(evidence: Sequence[Evidence], *, dropped: bool) -> Figures:
     suites = tests = judging = 0
     for one in evidence:
         for suite in one.suites:
-            chosen = [test for test in suite.tests if test.admitted or dropped]
+            chosen = (*suite.tests, *(suite.dropped if dropped else ()))
             suites, tests = suites + 1, tests + len(chosen)
-            judges = [test for test in chosen if test.judges]
+            judges = [test for test in chosen if test.expectation.kind != "unknown" and test.weight > 0]
             judging += len(judges)
             if not one.unmeasured:
                 for measure, values in _measured(one, judges).items():
@@ -104,11 +89,11 @@ def figures(evidence: Sequence[Evidence], *, dropped: bool) -> Figures:
     return Figures(suites=suites, tests=tests, judging=judging, **shares)
 
 
-def _measured(one: Evidence, judges: Sequence[AuditedTest]) -> dict[str, list[bool]]:
+def _measured(one: Evidence, judges: Sequence[SelfTest]) -> dict[str, list[bool]]:
     """Each measure's single yes-and-nos for one suite."""
     reference = next(seen for seen in one.seen if seen.kind == "reference")
-    runnable = [test for test in judges if reference.passes(test.name) is not None]
-    valid = [test for test in runnable if reference.passes(test.name)]
+    runnable = [test for test in judges if reference.passes(test.id) is not None]
+    valid = [test for test in runnable if reference.passes(test.id)]
     candidates = [seen for seen in one.seen if seen.kind == "candidate"]
     failing = [seen for seen in candidates if seen.passed is False]
     passing = [seen for seen in candidates if seen.passed]
@@ -123,20 +108,20 @@ def _measured(one: Evidence, judges: Sequence[AuditedTest]) -> dict[str, list[bo
     }
 
 
-def _trivial(one: Evidence, test: AuditedTest) -> bool:
-    return any(seen.passes(test.name) for seen in one.seen if seen.kind in ("untouched", "empty", "stub"))
+def _trivial(one: Evidence, test: SelfTest) -> bool:
+    return any(seen.passes(test.id) for seen in one.seen if seen.kind in ("untouched", "empty", "stub"))
 
 
-def _tells_apart(candidates: Sequence[Seen], test: AuditedTest) -> bool:
-    return len({seen.passes(test.name) for seen in candidates} - {None}) == 2
+def _tells_apart(candidates: Sequence[Seen], test: SelfTest) -> bool:
+    return len({seen.passes(test.id) for seen in candidates} - {None}) == 2
 
 
-def _flaky(one: Evidence, test: AuditedTest) -> bool:
-    return any(len(set(seen.outcomes.get(test.name, ""))) > 1 for seen in one.seen)
+def _flaky(one: Evidence, test: SelfTest) -> bool:
+    return any(len(set(seen.outcomes.get(test.id, ""))) > 1 for seen in one.seen)
 
 
-def _rejects(seen: Seen, tests: Sequence[AuditedTest]) -> bool:
-    return any(seen.passes(test.name) is False for test in tests)
+def _rejects(seen: Seen, tests: Sequence[SelfTest]) -> bool:
+    return any(seen.passes(test.id) is False for test in tests)
 
 
 def informative(one: Evidence) -> tuple[str, ...]:
@@ -156,9 +141,9 @@ def _states(one: Evidence) -> list[Seen]:
     return [seen for seen in one.seen if seen.kind in kinds and seen.nodes is not None and seen.outcomes]
 
 
-def _covered(one: Evidence, tests: Sequence[AuditedTest]) -> set[str]:
+def _covered(one: Evidence, tests: Sequence[SelfTest]) -> set[str]:
     states = _states(one)
-    mine = {tuple(seen.passes(test.name) for seen in states) for test in tests}
+    mine = {tuple(seen.passes(test.id) for seen in states) for test in tests}
     found = set()
     for real in informative(one):
         # A test that was not collected (its module broke) has not passed.

@@ -60,8 +60,6 @@ class Seen(Value):
     nodes: dict[str, bool] | None = None
     """Real test (an anonymous name) → whether it passed; skipped ones are left out. None where the real tests run no
     pytest, or too many tests for one report."""
-    sandboxes: int = 0
-    """Opened for it; 0 where all was looked up."""
 
     def passes(self, test: str) -> bool | None:
         """Whether a self-test passes in every run; None where it could not run here."""
@@ -95,21 +93,21 @@ class Auditor:
         path = self._path(task, state, look)
         kept = (await asyncio.to_thread(read_kept, path, _Kept) if self._keep else None) or _Kept()
         names = {test.id: _name(test, look.repeats) for test in look.tests}
-        opened = 0
+        known = kept
         graded = state.kind not in ("empty", "stub")  # what does nothing says nothing of the real tests
         judging = graded and kept.judged is None
         tar = await self._tar(task, state)
         if judging and (tar is not None or state.kind == "untouched"):
-            kept, opened = kept.model_copy(update={"judged": await self._judge(task, state, tar)}), 1
+            kept = kept.model_copy(update={"judged": await self._judge(task, state, tar)})
             judging = False
         missing = {names[test.id]: test for test in look.tests if names[test.id] not in kept.outcomes}
         if missing or judging:
             outcomes, tar = await self._run(task, state, tar, tuple(missing.values()), look)
             fresh = {name: outcomes[test.id] for name, test in missing.items()}
-            kept, opened = kept.model_copy(update={"outcomes": {**kept.outcomes, **fresh}}), opened + 1
+            kept = kept.model_copy(update={"outcomes": {**kept.outcomes, **fresh}})
         if judging:
-            kept, opened = kept.model_copy(update={"judged": await self._judge(task, state, tar)}), opened + 1
-        if self._keep and opened:
+            kept = kept.model_copy(update={"judged": await self._judge(task, state, tar)})
+        if self._keep and kept is not known:
             await asyncio.to_thread(keep_value, path, kept)
         told = kept.judged if graded else None
         return Seen(
@@ -117,7 +115,6 @@ class Auditor:
             outcomes={test: kept.outcomes[name] for test, name in names.items() if name in kept.outcomes},
             passed=told.passed if told else None,
             nodes=_anonymous(told.nodes) if told else None,
-            sandboxes=opened,
         )
 
     def _path(self, task: Task, state: State, look: Look) -> Path:
