@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from hc_ray.reports.climb_report import change_of
-from hc_ray.reports.html_figures import cost_figures, heat_map, testgen_figure, timeline
+from hc_ray.reports.html_figures import heat_map, testgen_figure, timeline
 from hc_ray.reports.html_report import agents_html, settings_html, trials_html, unscored_section
 from hc_ray.reports.page import NOT_MEASURED, Section, document, interval_of, number, section_html, text
 from hc_ray.reports.plots import Point, Series, figure, xy
@@ -162,7 +162,7 @@ def _plots(summary: Data) -> str:
         "Suite quality by climb step", xy(series, "generation", "share", ticks=ticks),
         f"{', '.join(missing)}: {NOT_MEASURED}." if missing else "",
     )  # fmt: skip
-    return f"<div class=plots>{path}{suites}{testgen_figure(summary)}{cost_figures(summary['configs'])}</div>"
+    return f"<div class=plots>{path}{suites}{testgen_figure(summary)}</div>"
 
 
 def _point(one: Data) -> Point:

@@ -1,5 +1,5 @@
-"""The plots of a report, from its summary: rates side by side, self-tests against hidden tests, tasks by configs, time
-and cost."""
+"""The plots of a report, from its summary: rates side by side, self-tests against hidden tests, tasks by configs,
+time."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,10 +7,9 @@ from datetime import datetime
 from statistics import pstdev
 from typing import Any
 
-from hc_ray.reports.page import interval_of, number, text
+from hc_ray.reports.page import interval_of, text
 from hc_ray.reports.plots import Point, Series, Strip, figure, keys, spans, strips, xy
 from hc_ray.reports.progress import clock, counted
-from hc_ray.reports.self_to_blind import reliance_section
 
 TASKS = 60
 """Of the map of tasks; of more, those on which the configs differ most."""
@@ -31,8 +30,8 @@ def figures(summary: Data) -> str:
     rates = ((one["label"], one["split"], one["blind_pass"]) for one in configs)
     steps = figure("Suite quality by climb step", "", "A sweep has no steps: it stands in the report of a climb.")
     return (
-        f"<div class=plots>{rates_figure('Blind pass rate', rates, names)}{_calibration(summary)}{_internal(summary)}"
-        f"{testgen_figure(summary)}{cost_figures(configs)}{steps}</div>"
+        f"<div class=plots>{rates_figure('Blind pass rate', rates, names)}{_internal(summary)}"
+        f"{testgen_figure(summary)}{steps}</div>"
     )
 
 
@@ -48,19 +47,6 @@ def rates_figure(title: str, rates: Iterable[tuple[str, str, Data]], names: Mapp
 
 def _left_out(there: int, shown: int, what: str) -> str:
     return f"{shown} of {there} {what}; the tables hold all." if there > shown else ""
-
-
-def _calibration(summary: Data) -> str:
-    series = []
-    for part in summary["self_to_blind"]:
-        points = []
-        for one in part["bins"]:
-            rate = one["blind_pass"]
-            says = f"{one['self']:.2f} of self-tests: blind pass {interval_of(rate)}, {counted(one['trials'], 'trial')}"
-            points.append(Point(one["self"], rate["value"], rate["low"], rate["high"], says))
-        series.append(Series(part["split"], points, TONES.get(part["split"], "bar")))
-    drawn = xy(series, "self-tests passed by the submission", "blind pass rate", diagonal=True)
-    return figure("Calibration: self-tests to blind", drawn, " ".join(reliance_section(summary).after))
 
 
 def _internal(summary: Data) -> str:
@@ -82,20 +68,6 @@ def testgen_figure(summary: Data) -> str:
     """Blind pass rate by how tests are generated."""
     rates = ((one["testgen"], one["split"], one["blind_pass"]) for one in summary["by_testgen"])
     return rates_figure("Blind pass rate by test generation (hc)", rates)
-
-
-def cost_figures(configs: Sequence[Data]) -> str:
-    """What a trial of each agent and config costs on average."""
-    drawn = ""
-    for title, field in (("Tokens", "tokens"), ("Engine seconds", "engine_seconds"), ("Wall seconds", "seconds")):
-        rows = []
-        for one in configs[:ARMS]:
-            if one[field] is not None:
-                each = one[field] / one["trials"]
-                label = one["label"] if one["split"] == "dev" else f"{one['label']}, {one['split']}"
-                rows.append((label, [Strip(each, 0, each, number(each, 0 if each >= 10 else 1))]))
-        drawn += figure(f"{title} per trial", strips(rows))
-    return drawn
 
 
 def heat_map(rows: Sequence[Data]) -> str:

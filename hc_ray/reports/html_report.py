@@ -22,6 +22,7 @@ from hc_ray.reports.page import (
 )
 from hc_ray.reports.progress import counted
 from hc_ray.reports.replay.text import selection_html
+from hc_ray.reports.self_to_blind import reliance_section
 
 TRIALS = 500
 """Rows of the page's list of trials: unscored ones first. ``report.json`` holds all."""
@@ -53,6 +54,7 @@ def html(summary: Mapping[str, Any]) -> str:
         _comparisons(summary["comparisons"]),
         *(f"<p class=soft>{text(told)}</p>" for told in map(aa_sentence, summary["configs"]) if told),
         section_html(curves_section(summary)),
+        section_html(reliance_section(summary)),
         *(() if "directories" in sweep else (quality_html(summary["suite_quality"]),)),
         selection_html(summary["replay"]) if summary.get("replay") else "",
         *(("<h2>Engine</h2>", engine_html(summary["engine_use"])) if summary["engine_use"] else ()),
@@ -113,14 +115,14 @@ def agents_html(configs: Sequence[Mapping[str, Any]]) -> str:
     """All figures of every agent and config."""
     columns = ("agent", "split", "config", "blind pass", "self-test pass", "tasks", "trials", "unscored", "weak suites",
                "ties", "unscored as fails", "retried", "tokens/trial", "tokens/pass", "engine s",
-               "time limit ×")  # fmt: skip
+               "wall s", "time limit ×")  # fmt: skip
     rows = [
         (
             one["agent"], one["split"], one["config"] or one["config_hash"][:8], interval_of(one["blind_pass"]),
             interval_of(one["self_pass"]), one["tasks"], one["trials"], one["unscored"], one["weak_suites"],
             one["silent"], interval_of(one["blind_pass_unscored_as_fail"]), one["retried"],
             number(one["tokens_per_trial"], 0), number(one["tokens_per_pass"], 0) if one["passes"] else "no pass",
-            number(one["engine_seconds"], 0), one["timeout_multiplier"],
+            number(one["engine_seconds"], 0), number(one["seconds"], 0), one["timeout_multiplier"],
         )
         for one in configs
     ]  # fmt: skip

@@ -101,10 +101,8 @@ def xy(
 
 
 def strips(rows: Sequence[tuple[str, Sequence[Strip]]], names: Mapping[str, str] | None = None) -> str:
-    """Each label with its bars below, from 0 to the greatest; from 0 to 1 where none is greater. ``names``: the
-    legend."""
-    most = max((strip.high for _, own in rows for strip in own), default=0.0)
-    scale = 200 / (most if most > 1 else 1)
+    """Each label with its bars below, from 0 to 1. ``names``: the legend."""
+    scale = 200
     y, parts = 0, list[str]()
     for label, own in rows:
         short = label if len(label) <= _CHARACTERS else f"{label[: _CHARACTERS - 1]}…"

@@ -241,7 +241,7 @@ def _pool(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     efficiency = estimators.selection_efficiency(
         curves["best_at_k"].get(last), curves["pass_at_k"].get("1"), curves["oracle_at_k"].get(last)
     )
-    return {**curves, "pool": "seeds", "selection_efficiency": efficiency}
+    return {**curves, "selection_efficiency": efficiency}
 
 
 def _known(rows: Iterable[Mapping[str, Any]], field: str) -> list[float]:

@@ -15,7 +15,7 @@ from hc_ray.reports.progress import counted
 from hc_ray.statistics import estimators
 
 EDGES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-"""Of the bins of the calibration curve; all tests passed is a bin of its own."""
+"""Of the bins of the calibration; all tests passed is a bin of its own."""
 TESTGEN = "solver.testgen."
 
 Row = Mapping[str, Any]
@@ -45,7 +45,6 @@ def _of_split(rows: Sequence[Row]) -> dict[str, Any]:
         "trials": len(rows),
         "tasks": len(tasks),
         "auroc": auroc(list(tasks.values())).model_dump(),
-        "correlation": correlation(list(tasks.values())).model_dump(),
         "bins": [
             {
                 "from": edge,
@@ -75,20 +74,6 @@ def auroc(groups: Sequence[Sequence[Judged]]) -> estimators.Estimate:
     return estimators.resampled(found, lambda sums: sums[0] / sums[1])
 
 
-def correlation(groups: Sequence[Sequence[Judged]]) -> estimators.Estimate:
-    """Pearson's, over all trials; the interval resamples tasks. Not measured where either never varies."""
-    sums = [
-        (float(len(group)), *(float(sum(term)) for term in zip(*((x, y, x * x, x * y) for x, y in group), strict=True)))
-        for group in groups
-    ]
-
-    def of(total: Any) -> Any:
-        n, x, y, xx, xy = total  # y is 0 or 1: its squares add up to y
-        return (n * xy - x * y) / ((n * xx - x * x) * (n * y - y * y)) ** 0.5
-
-    return estimators.resampled(sums, of)
-
-
 def by_testgen(rows: Sequence[Row], declared: Sequence[Row]) -> list[dict[str, Any]]:
     """Blind pass rate of ``hc`` by how its tests are generated, by split; configs that agree in it count as one."""
     of_hash = {one["hash"]: {k: v for k, v in one["settings"].items() if k.startswith(TESTGEN)} for one in declared}
@@ -111,8 +96,7 @@ def reliance_section(summary: Row) -> Section:
     parts = summary["self_to_blind"]
     said = [
         f"{part['split']}: within-task AUROC {interval_of(part['auroc'])}, on {counted(part['auroc']['n'], 'task')} "
-        f"with both passes and fails; correlation {interval_of(part['correlation'])}, over "
-        f"{counted(part['trials'], 'trial')} of {counted(part['tasks'], 'task')}."
+        f"with both passes and fails; {counted(part['trials'], 'trial')} of {counted(part['tasks'], 'task')} in all."
         for part in parts
     ]
     said += [

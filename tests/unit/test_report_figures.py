@@ -10,7 +10,7 @@ from hc_ray.reports import report
 from hc_ray.reports.html_figures import TASKS, heat_map
 from hc_ray.reports.html_report import TRIALS
 from hc_ray.reports.plots import Point, Series, Strip, spans, strips, xy
-from hc_ray.reports.self_to_blind import auroc, correlation
+from hc_ray.reports.self_to_blind import auroc
 from tests.fakes import sweepdir
 
 
@@ -29,30 +29,23 @@ def test_a_plot_keeps_its_points_within_its_frame(places: list[tuple[float, floa
     points = [Point(x, y, y / 2, y, "<&>") for x, y in places]
     inside(xy([Series("a <b>", points, joined=joined)], "x", "y & z", diagonal=True))
     bars = [Strip(y, y / 2, y, f"{y}") for _, y in places]
-    inside(strips([("a label <of> a config" * 4, bars), ("other", [Strip(9000, 0, 9000, "9,000")])]))
+    inside(strips([("a label <of> a config" * 4, bars), ("other", [Strip(1, 0, 1, "1.00")])]))
     inside(spans(len(places), {"good": [(i, x * y, x) for i, (x, y) in enumerate(places)]}, 1.0))
 
 
 def test_what_has_no_point_is_not_measured_and_a_single_generation_has_a_plot() -> None:
     assert xy([Series("a", [])], "x", "y") == "" == strips([])
     inside(xy([Series("a", [Point(1, 0.5)])], "generation", "y", ticks=[1.0]))
-    assert report.html(report.summarise(sweepdir.sweep())).count("<p>not measured</p>") == 8
+    assert report.html(report.summarise(sweepdir.sweep())).count("<p>not measured</p>") == 4
 
 
-def test_auroc_counts_pairs_of_one_task_and_a_tie_as_half_and_the_correlation_is_pearsons():
+def test_auroc_counts_pairs_of_one_task_and_a_tie_as_half():
     apart = [[(0.9, True), (0.1, False)], [(0.9, True), (0.1, False), (0.9, False)]]
     assert auroc(apart).value == pytest.approx(2.5 / 3) and auroc(apart).n == 2
     # Across tasks the scores are upside down; within each they are right.
     levels = [[(0.2, True), (0.1, False)], [(0.9, False), (1.0, True)]]
     assert auroc(levels).value == 1.0 and auroc(levels).low is None
     assert auroc([[(0.5, True)], [(0.5, False)]]).value is None
-    import numpy as np
-
-    groups = [[(0.1 * i, i % 3 == 0), (0.05 * i, i % 2 == 0)] for i in range(9)]
-    expected = np.corrcoef(*zip(*[one for group in groups for one in group], strict=True))[0, 1]
-    found = correlation(groups)
-    assert found.value == pytest.approx(expected) and found.low < expected < found.high
-    assert correlation([[(0.5, True)], [(0.7, True)]]).value is None
 
 
 def test_self_tests_are_calibrated_by_split_and_testgen_configs_are_told_apart() -> None:
