@@ -79,9 +79,8 @@ def _replayed(store: "Store") -> dict[str, Any] | None:
     if not store.exists(AUDIT_FILE):
         return None
     from hc_ray.reports.replay.figures import replay
-    from hc_ray.stores.sweep_directory import read_parquet
 
-    return replay(store, None, read_table=read_parquet)
+    return replay(store, None)
 
 
 def _replay(out: list[str], named: str, *, as_json: bool) -> int:
@@ -99,11 +98,10 @@ def _replay(out: list[str], named: str, *, as_json: bool) -> int:
         raise ConfigError("--replay reads one sweep directory; name only one")
     from hc_ray.reports.replay.figures import replay
     from hc_ray.reports.report import read_sweep
-    from hc_ray.stores.sweep_directory import read_parquet
 
     store = sweep_store(out[0])
     read_sweep(store)
-    found = replay(store, selector, read_table=read_parquet)
+    found = replay(store, selector)
     if as_json:
         print_json(found)
         return 0

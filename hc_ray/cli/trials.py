@@ -19,7 +19,7 @@ def show(
     -v adds every prompt."""
     from hc_ray.reports import trial_view as shows
     from hc_ray.reports.report import rows_of
-    from hc_ray.stores.sweep_directory import SweepStore, read_parquet
+    from hc_ray.stores.sweep_directory import SweepStore
 
     out, name = _place(trial)
     store = SweepStore(out)
@@ -29,7 +29,7 @@ def show(
             _list(rows, as_json=as_json)
             return 0
         name = rows[0]["trial"]
-    described = shows.describe(store, shows.find_trial(store, name), read_table=read_parquet)
+    described = shows.describe(store, shows.find_trial(store, name))
     if as_json:
         print_json(described)
     else:

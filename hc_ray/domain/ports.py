@@ -2,7 +2,7 @@
 the contract suites in ``tests/contract`` hold every adapter to these words."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.events import Event
@@ -223,6 +223,10 @@ class Store(Protocol):
         ...
 
     def exists(self, path: str) -> bool: ...
+
+    def rows(self, path: str) -> list[dict[str, Any]]:
+        """Of a table, as ``read``. Raises ``ValueError`` for what is none."""
+        ...
 
     def list(self, prefix: str) -> list[str]:
         """Relative paths of all files below a folder, sorted."""

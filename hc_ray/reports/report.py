@@ -22,9 +22,6 @@ from hc_ray.reports.html_report import html as html
 from hc_ray.reports.self_to_blind import by_task, by_testgen, self_to_blind
 from hc_ray.statistics import estimators
 
-ReadTable = Callable[[bytes], list[dict[str, Any]]]
-"""Reads the rows of a Parquet file: the caller brings it, since one module owns pyarrow."""
-
 SCHEMA_VERSION = 1
 
 
@@ -102,10 +99,10 @@ def stored_json(store: Store, path: str) -> Any:
         raise OutputError(f"{path} cannot be read: {error}") from None
 
 
-def stored_rows(store: Store, path: str, read_table: ReadTable) -> list[dict[str, Any]] | None:
+def stored_rows(store: Store, path: str) -> list[dict[str, Any]] | None:
     """The rows of a table of the sweep; None where there is none. Raises ``OutputError``."""
     try:
-        return read_table(store.read(path))
+        return store.rows(path)
     except FileNotFoundError:
         return None
     except ValueError as error:

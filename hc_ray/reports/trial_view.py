@@ -9,7 +9,7 @@ from typing import Any
 
 from hc_ray.domain.errors import OutputError
 from hc_ray.domain.ports import Store
-from hc_ray.reports.report import ReadTable, finished, result_of, row_of, stored_json, stored_rows
+from hc_ray.reports.report import finished, result_of, row_of, stored_json, stored_rows
 
 
 def find_trial(store: Store, name: str) -> str:
@@ -34,7 +34,7 @@ def _agent(store: Store, trial: str) -> str:
     return f"{row['agent']}, seed {row['seed']}" if row["seed"] else str(row["agent"])
 
 
-def describe(store: Store, trial: str, *, read_table: ReadTable) -> dict[str, Any]:
+def describe(store: Store, trial: str) -> dict[str, Any]:
     """Everything ``show --json`` prints. Parts that a trial does not have (an ``oracle`` has no suite) are None."""
     folder = f"trials/{trial}"
     result = result_of(store, trial)
@@ -47,7 +47,7 @@ def describe(store: Store, trial: str, *, read_table: ReadTable) -> dict[str, An
         "cause": row_of(result)["cause"] or metadata.get("cause"),
         "instruction": _instruction(trajectory),
         "suite": told_suite(stored_json(store, f"{folder}/agent/suite.json")),
-        "matrix": _matrix(store, f"{folder}/agent/matrix.parquet", read_table),
+        "matrix": _matrix(store, f"{folder}/agent/matrix.parquet"),
         "candidates": _candidates(store, folder, metadata, selection),
         "selection": selection,
         "submission": _members(store, f"{folder}/artifacts/submission.tar"),
@@ -92,8 +92,8 @@ def told_suite(suite: Mapping[str, Any] | None) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def _matrix(store: Store, path: str, read_table: ReadTable) -> dict[str, Any] | None:
-    if (rows := stored_rows(store, path, read_table)) is None:
+def _matrix(store: Store, path: str) -> dict[str, Any] | None:
+    if (rows := stored_rows(store, path)) is None:
         return None
     candidates = list(dict.fromkeys(row["candidate"] for row in rows))
     tests = list(dict.fromkeys(row["test"] for row in rows))

@@ -7,7 +7,6 @@ from typing import Any
 from hc_ray.domain.ports import Store
 from hc_ray.domain.value import canonical_json, digest_of
 from hc_ray.stores.mlflow_story import Prompts, Run, Story, points, span_of, told_of
-from hc_ray.stores.sweep_directory import read_parquet
 
 TRIALS, CANDIDATES, TESTS = "trials.json", "candidates.json", "tests.json"
 KEPT = {
@@ -71,7 +70,7 @@ def tables_of(store: Store, where: str = "") -> dict[str, list[dict[str, Any]]]:
     """File → rows of those tables that a sweep, in the folder ``where``, has written."""
     paths = {file: f"{where}tables/{file.removesuffix('.json')}.parquet" for file in KEPT}
     return {
-        file: [{name: row[name] for name in KEPT[file]} for row in read_parquet(store.read(path))]
+        file: [{name: row[name] for name in KEPT[file]} for row in store.rows(path)]
         for file, path in paths.items()
         if store.exists(path)
     }

@@ -137,9 +137,8 @@ class SweepStore:
 
     def remove(self, path: str) -> None:
         """Remove a file; one that is not there is no fault. Raises ``StoreError``."""
-        full = self._path(path)
         try:
-            self._fs.delete_file(full)
+            self._fs.delete_file(self._path(path))
         except FileNotFoundError:
             return
         except OSError as fault:
@@ -166,6 +165,10 @@ class SweepStore:
         except FileNotFoundError:
             return None
 
+    def rows(self, path: str) -> list[dict[str, Any]]:
+        """Of a table, as ``read``. Raises ``ValueError`` for what is none."""
+        return read_parquet(self.read(path))
+
     def _info(self, what: Any) -> Any:
         try:
             return self._fs.get_file_info(what)
@@ -175,21 +178,18 @@ class SweepStore:
             raise StoreError(f"{self.root}: could not be read: {fault}") from fault
 
     def exists(self, path: str) -> bool:
-        from pyarrow import fs
-
-        return bool(self._info(self._path(path)).type == fs.FileType.File)
+        return bool(self._info(self._path(path)).is_file)
 
     def list(self, prefix: str) -> list[str]:
         """Relative paths of all files below a folder, sorted; unfinished temporary files are not listed."""
+        paths = (info.path for info in self._below(prefix.rstrip("/")))
+        return sorted(path[len(self._base) + 1 :] for path in paths if not path.endswith(".tmp"))
+
+    def _below(self, folder: str) -> Iterator[Any]:
         from pyarrow import fs
 
-        base = self._path(prefix.rstrip("/"))
-        infos = self._info(fs.FileSelector(base, allow_not_found=True, recursive=True))
-        return sorted(
-            info.path[len(self._base) + 1 :]
-            for info in infos
-            if info.type == fs.FileType.File and not info.path.endswith(".tmp")
-        )
+        found = self._info(fs.FileSelector(self._path(folder), allow_not_found=True, recursive=True))
+        return (info for info in found if info.is_file)
 
     def finished(self) -> set[str]:
         """Names of the trials that have a ``result.json`` with something in it."""
@@ -198,19 +198,14 @@ class SweepStore:
     def holding(self, name: str, *, empty: bool = True) -> set[str]:
         """Names of the trials whose folder holds a file ``name``, be it ``empty`` or not. One look at each folder, no
         file is read: 100,000 trials in seconds."""
-        from pyarrow import fs
-
-        base = self._path("trials")
         if self._local:
             try:
-                with os.scandir(base) as folders:
+                with os.scandir(self._path("trials")) as folders:
                     return {folder.name for folder in folders if _size(f"{folder.path}/{name}") >= (0 if empty else 1)}
             except FileNotFoundError:
                 return set()
-        infos = self._info(fs.FileSelector(base, allow_not_found=True, recursive=True))
-        return {
-            info.path.rsplit("/", 2)[1] for info in infos if info.path.endswith(f"/{name}") and (empty or info.size)
-        }
+        found = self._below("trials")
+        return {one.path.rsplit("/", 2)[1] for one in found if one.path.endswith(f"/{name}") and (empty or one.size)}
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.prompt import Completion, Prompt
 from hc_ray.domain.value import readable_json
 from hc_ray.reports.replay.pools import Pool, choose, read_pools
-from hc_ray.stores.sweep_directory import parquet, read_parquet
+from hc_ray.stores.sweep_directory import parquet
 from hc_ray_actors.driver.trial_files import MATRIX_COLUMNS, matrix_rows
 from tests.fakes import sweepdir
 from tests.fakes.loop_trial import RIGHT, SUBMIT, TESTS, WRONG, Ran, Script, each, place, trial, write
@@ -40,7 +40,7 @@ def stored(ran: Ran, **knobs: Any) -> Pool:
     # An attempt that was broken off counts for nothing.
     broken = [{"type": "action", "name": "round", "trial": name, "detail": {"number": 7}}]
     store.write("events/000000.jsonl", "".join(f"{json.dumps(one)}\n" for one in broken + events).encode())
-    (pool,) = read_pools(store, read_table=read_parquet)
+    (pool,) = read_pools(store)
     return pool
 
 

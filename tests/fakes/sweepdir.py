@@ -8,7 +8,7 @@ from typing import Any
 from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.suite import Cell, GateVerdict, PassMatrix, SelfTest, Suite
 from hc_ray.domain.trial import AgentInfo, AgentResult, ExceptionInfo, TrialResult, VerifierResult, score
-from hc_ray.stores.sweep_directory import parquet
+from hc_ray.stores.sweep_directory import parquet, read_parquet
 from tests.fakes.suites import call_test
 from tests.fakes.tars import make_tar
 
@@ -32,6 +32,9 @@ class MemoryStore:
 
     def exists(self, path: str) -> bool:
         return path in self.files
+
+    def rows(self, path: str) -> list[dict[str, Any]]:
+        return read_parquet(self.read(path))
 
     def list(self, prefix: str) -> list[str]:
         return sorted(path for path in self.files if path.startswith(prefix.rstrip("/") + "/"))

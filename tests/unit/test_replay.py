@@ -16,7 +16,7 @@ from hc_ray.reports.replay.figures import replay
 from hc_ray.reports.replay.pools import SELECTORS, Pool, choose, cut, read_pools
 from hc_ray.reports.replay.text import tell_replay
 from hc_ray.statistics import estimators
-from hc_ray.stores.sweep_directory import parquet, read_parquet
+from hc_ray.stores.sweep_directory import parquet
 from hc_ray_actors.jobs.audit_summary import DEFINITIONS
 from hc_ray_actors.verifiers import audit
 from tests.fakes import sweepdir
@@ -80,13 +80,13 @@ def apart() -> MemoryStore:
 
 def test_the_selectors_choose_differently_on_a_stored_matrix_and_each_gets_its_candidates_bit() -> None:
     store = apart()
-    (pool,) = read_pools(store, read_table=read_parquet)
+    (pool,) = read_pools(store)
     chosen: dict[SelectorName, str | None] = {name: choose(pool, name).chosen for name in SELECTORS}
     assert chosen == {"max_pass": "c0.3", "codet": "c0.1", "mbr": "c0.4", "posterior": "c0.3"}
     assert {name: choose(pool, name).passed for name in SELECTORS} == {
         "max_pass": True, "codet": False, "mbr": False, "posterior": True,
     }  # fmt: skip
-    found = replay(store, "max_pass", read_table=read_parquet)
+    found = replay(store, "max_pass")
     assert row_of(found, "hc", "max_pass")["blind_pass"]["value"] == 1.0
     assert row_of(found, "hc", "mbr")["blind_pass"]["value"] == 0.0
     assert row_of(found, "hc", "as run")["blind_pass"]["value"] == 0.0
@@ -96,8 +96,8 @@ def test_the_selectors_choose_differently_on_a_stored_matrix_and_each_gets_its_c
 def test_what_nobody_graded_is_not_measured_but_what_was_handed_in_is_known() -> None:
     store = sweepdir.sweep()
     add_pool(store, "t", "hc", APART, None, 1, passed=False)
-    found = replay(store, None, read_table=read_parquet)
-    (pool,) = read_pools(store, read_table=read_parquet)
+    found = replay(store, None)
+    (pool,) = read_pools(store)
     assert choose(pool, "codet").model_dump() == {"chosen": "c0.1", "passed": False}
     assert choose(pool, "max_pass").model_dump() == {"chosen": "c0.3", "passed": None}
     for name in ("codet", "max_pass"):  # no rate over the choices that happen to be known
@@ -122,7 +122,7 @@ def test_best_of_n_is_compared_at_the_tokens_of_hc():
     inputs = [column("input-1", unknown=True)]
     add_pool(store, "t", "best_of_n", ["-", "+", "+", "+"], [True, False, False, False], 1, tests=inputs)
     add_pool(store, "t", "raw", [""], [False], 0, tests=[], tokens=900)
-    found = replay(store, None, read_table=read_parquet)
+    found = replay(store, None)
     # All four: the crowd of three is wrong. The two that 250 tokens buy: no crowd, so the earlier one, which is right.
     assert row_of(found, "best_of_n", "as run")["blind_pass"]["value"] == 0.0
     level = row_of(found, "best_of_n", "mbr")
@@ -137,7 +137,7 @@ def test_the_ceiling_the_mean_and_the_efficiency_come_from_the_same_graded_pools
     store = sweepdir.sweep()
     for number in range(6):
         add_pool(store, f"t{number}", "hc", ["++", "+-", "--", "--"], [number < 3, number < 5, False, False], 0)
-    row = row_of(replay(store, None, read_table=read_parquet), "hc", "max_pass")
+    row = row_of(replay(store, None), "hc", "max_pass")
     assert row["blind_pass"]["value"] == pytest.approx(3 / 6)
     assert row["mean"]["value"] == pytest.approx(8 / 24) and row["oracle"]["value"] == pytest.approx(5 / 6)
     assert row["oracle_at_k"]["4"] == pytest.approx(5 / 6)
@@ -148,11 +148,11 @@ def test_the_ceiling_the_mean_and_the_efficiency_come_from_the_same_graded_pools
 def test_the_same_sweep_is_told_twice_in_the_same_words_and_is_plain_json() -> None:
     store = apart()
     first, second = io.StringIO(), io.StringIO()
-    found = replay(store, None, read_table=read_parquet)
+    found = replay(store, None)
     assert json.loads(json.dumps(found)) == found
     assert [(one["agent"], one["value"], one["n"]) for one in found["auroc"]] == [("hc", 1.0, 1)]
     tell_replay(found, first)
-    tell_replay(replay(store, None, read_table=read_parquet), second)
+    tell_replay(replay(store, None), second)
     assert first.getvalue() == second.getvalue() and "selection efficiency" in first.getvalue()
 
 
@@ -200,7 +200,7 @@ def test_the_report_tells_how_candidates_were_chosen_once_an_audit_has_graded_th
     complete_audit(store)
     summary = report.write(store)
     assert summary["replay"] is None and b"<h2>Selection</h2>" not in store.read("report.html")
-    found = replay(store, None, read_table=read_parquet)
+    found = replay(store, None)
     report.leave(store, summary | {"replay": found})
     page = store.read("report.html").decode()
     assert json.loads(store.read("report.json"))["replay"]["agents"] == found["agents"]

@@ -4,13 +4,12 @@ import pytest
 
 from hc_ray.domain.errors import OutputError
 from hc_ray.reports import trial_text, trial_view
-from hc_ray.stores.sweep_directory import read_parquet
 from tests.fakes import sweepdir
 
 
 def described(*trial, of=sweepdir.add_told_trial, **more):
     store = sweepdir.sweep()
-    return trial_view.describe(store, of(store, *trial, **more), read_table=read_parquet)
+    return trial_view.describe(store, of(store, *trial, **more))
 
 
 def told(about=None, verbose=False) -> str:
@@ -44,7 +43,7 @@ def test_a_damaged_table_is_told_in_one_line(data):
     name = sweepdir.add_told_trial(store)
     store.write(f"trials/{name}/agent/matrix.parquet", data)
     with pytest.raises(OutputError, match=r"agent/matrix\.parquet cannot be read: [^\n]+$"):
-        trial_view.describe(store, name, read_table=read_parquet)
+        trial_view.describe(store, name)
 
 
 def test_a_repair_is_shown_as_the_change_to_its_parent() -> None:
@@ -55,7 +54,7 @@ def test_a_repair_is_shown_as_the_change_to_its_parent() -> None:
             '"id": "c0.1", "round": 0', '"id": "c0.1", "parent": "c0.0", "round": 0'
         )  # fmt: skip
         store.write(path, text.replace("@", '"id":"c0.1","round":0,"slot":1,"parent":"c0.0"').encode())
-    repair = trial_view.describe(store, name, read_table=read_parquet)["candidates"][1]
+    repair = trial_view.describe(store, name)["candidates"][1]
     assert repair["parent"] == "c0.0"
     assert "-    return n + n or 1" in repair["diff"] and "+    return 2 * n" in repair["diff"]
 

@@ -30,7 +30,6 @@ from hc_ray.search.orchestrate import make_suite
 from hc_ray.search.selection import deciding
 from hc_ray.selftests.suite_runs import SuiteRuns
 from hc_ray.spec.reading import read_spec
-from hc_ray.stores.sweep_directory import read_parquet
 from hc_ray_actors.backends import choose
 from hc_ray_actors.driver.configs import drafts, settle
 from hc_ray_actors.integrations.mcp_folders import Folders
@@ -184,7 +183,7 @@ class Workshop:
     ) -> dict[str, Any]:
         """Explain one trial of a sweep: instruction, self-tests, pass matrix, candidates, selection, verdict."""
         store, name = self._folders.trial(trial)
-        described = await asyncio.to_thread(lambda: describe(store, find_trial(store, name), read_table=read_parquet))
+        described = await asyncio.to_thread(lambda: describe(store, find_trial(store, name)))
         return {key: value for key, value in described.items() if key != "exchanges"}
 
 

@@ -13,7 +13,6 @@ from hc_ray.domain.ports import Store
 from hc_ray.domain.suite import Unknown
 from hc_ray.reports.comparison import paired_by_task
 from hc_ray.reports.replay.pools import SELECTORS, SOLVING, Pool, choose, cut, read_pools
-from hc_ray.reports.report import ReadTable
 from hc_ray.reports.self_to_blind import Judged, auroc
 from hc_ray.statistics import estimators
 
@@ -25,9 +24,9 @@ AS_RUN = "as run"
 """What a trial handed in, of its whole pool."""
 
 
-def replay(store: Store, selector: SelectorName | None, *, read_table: ReadTable) -> dict[str, Any]:
+def replay(store: Store, selector: SelectorName | None) -> dict[str, Any]:
     """``report --replay --json``. ``selector`` None: each trial's own choice stands for ``hc`` in the comparisons."""
-    pools = read_pools(store, read_table=read_table)
+    pools = read_pools(store)
     reference = _reference_tokens(pools)
     level = [pool if reference is None or pool.agent == "hc" else cut(pool, reference.get(pool.key)) for pool in pools]
     groups, uncut = _grouped(level), _grouped(pools)

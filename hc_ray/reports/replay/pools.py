@@ -17,7 +17,7 @@ from hc_ray.domain.suite import Cell, PassMatrix, SelfTest
 from hc_ray.domain.value import Value
 from hc_ray.reports.audit_section import AUDIT_FILE
 from hc_ray.reports.replay.rounds import Round, decided, first_weights, read_rounds
-from hc_ray.reports.report import ReadTable, result_of, rows_of, stored_json, stored_rows
+from hc_ray.reports.report import result_of, rows_of, stored_json, stored_rows
 from hc_ray.search.agreement import by_content
 from hc_ray.search.selection import select
 
@@ -120,11 +120,11 @@ def choose(pool: Pool, selector: SelectorName) -> Choice:
     return Choice(chosen=chosen, passed=pool.untouched if chosen is None else pool.verdicts.get(chosen))
 
 
-def read_pools(store: Store, *, read_table: ReadTable) -> tuple[Pool, ...]:
+def read_pools(store: Store) -> tuple[Pool, ...]:
     """Every scored trial of a solving agent, by agent, task and seed."""
     graded, rounds = _graded(store), read_rounds(store)
     pools = [
-        _pool(store, row, graded.get(row["trial"], {}), rounds.get(row["trial"], ()), read_table)
+        _pool(store, row, graded.get(row["trial"], {}), rounds.get(row["trial"], ()))
         for row in rows_of(store)
         if row["agent"] in SOLVING and row["passed"] is not None
     ]
@@ -142,7 +142,6 @@ def _pool(
     row: Mapping[str, Any],
     graded: Mapping[str, bool | None],
     rounds: Sequence[Round],
-    read_table: ReadTable,
 ) -> Pool:
     folder = f"trials/{row['trial']}"
     chosen = (result_of(store, row["trial"]).agent_result.metadata.get("selection") or {}).get("chosen")
@@ -157,7 +156,7 @@ def _pool(
     untouched = next((known[one.id] for one in candidates if not one.files and known.get(one.id) is not None), None)
     if untouched is None and chosen is None and len(row["bits"]) == 1:
         untouched = row["passed"]
-    matrix, tests = _matrix(store, folder, tuple(one.id for one in candidates), read_table)
+    matrix, tests = _matrix(store, folder, tuple(one.id for one in candidates))
     solver = (stored_json(store, f"{folder}/config.json") or {}).get("solver", {})
     of_loop: dict[str, Any] = {}
     if solver.get("agent_style") == "loop":
@@ -187,11 +186,9 @@ def _tokens(one: Candidate) -> int:
     return one.prompt_tokens + one.completion_tokens
 
 
-def _matrix(
-    store: Store, folder: str, order: Sequence[str], read_table: ReadTable
-) -> tuple[PassMatrix | None, tuple[SelfTest, ...]]:
+def _matrix(store: Store, folder: str, order: Sequence[str]) -> tuple[PassMatrix | None, tuple[SelfTest, ...]]:
     """The stored matrix in slot order, and its columns."""
-    if (rows := stored_rows(store, f"{folder}/agent/matrix.parquet", read_table)) is None:
+    if (rows := stored_rows(store, f"{folder}/agent/matrix.parquet")) is None:
         return None, ()
     tests = tuple(map(SelfTest.model_validate, stored_json(store, f"{folder}/agent/tests.json")))
     cells = {
