@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hc_ray.domain.errors import ConfigError
 from hc_ray_actors.backends import Backends
-from hc_ray_actors.cluster import ENGINE, SANDBOX, VERIFIER
+from hc_ray_actors.cluster import ENGINE, SANDBOX, VERIFIER, laptop_slots
 
 GPUS = Path("/proc/driver/nvidia/gpus")
 """One folder for each GPU that NVIDIA's driver shows to this host or container."""
@@ -20,8 +20,8 @@ def node_slots(given: str = "", *, here: Backends | None = None, gpus: Path = GP
     """The slots of this host, and why it gets none for sandboxes (else empty). An engine for each GPU, or one on the
     processor. No sandboxes and no grading where neither Docker nor bubblewrap works. Raises ``ConfigError`` for a
     ``given`` that names other slots or something else than numbers."""
-    here, cores, why = here or Backends(), os.cpu_count() or 2, ""
-    slots = {ENGINE: len(list(gpus.glob("*"))) or 1.0, SANDBOX: max(1.0, cores - 1), VERIFIER: max(2.0, cores // 2) + 1}
+    here, why = here or Backends(), ""
+    slots = {**laptop_slots(), ENGINE: len(list(gpus.glob("*"))) or 1.0}
     faults = {name: here.fault(name) for name in ("docker", "bwrap")}
     if all(faults.values()):
         slots |= {SANDBOX: 0.0, VERIFIER: 0.0}

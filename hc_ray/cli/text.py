@@ -15,32 +15,25 @@ from hc_ray.reports.self_to_blind import reliance_section
 from hc_ray.reports.terminal import NODE_COLUMNS, heading, say, table, tell
 
 Stream = IO[str] | None
+_PLANNED = {"out", "refused", "estimated_tokens", "estimated_seconds", "minimal_effect", "sandbox", "sandbox_why",
+            "place", "nodes", "notes", "config"}  # fmt: skip
+"""What ``plan_data`` tells of a plan as it is."""
 
 
 def plan_data(plan: Any) -> dict[str, Any]:
     """``sweep --dry-run --json``."""
     return {
         "schema_version": 1,
-        "out": plan.out,
+        **plan.model_dump(mode="json", include=_PLANNED),
         "dataset": plan.config.dataset,
         "split": plan.config.split,
         "taken": [task.name for task in plan.taken],
-        "refused": [{"name": task.name, "reason": task.reason} for task in plan.refused],
         "configs": [
             {"name": one.name, "differs": label, "hash": one.hash, "changes": one.changes}
             for one, label in zip(plan.configs, _labels(plan), strict=True)
         ],
         "trials": [key.name for key in plan.trials],
         "done": plan.done,
-        "estimated_tokens": plan.estimated_tokens,
-        "estimated_seconds": plan.estimated_seconds,
-        "minimal_effect": plan.minimal_effect,
-        "sandbox": plan.sandbox,
-        "sandbox_why": plan.sandbox_why,
-        "place": plan.place,
-        "nodes": [node.model_dump(mode="json") for node in plan.nodes],
-        "notes": list(plan.notes),
-        "config": plan.config.model_dump(mode="json"),
     }
 
 

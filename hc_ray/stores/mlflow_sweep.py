@@ -9,11 +9,7 @@ from hc_ray.domain.value import canonical_json, digest_of
 from hc_ray.stores.mlflow_story import Prompts, Run, Story, points, span_of, told_of
 
 TRIALS, CANDIDATES, TESTS = "trials.json", "candidates.json", "tests.json"
-KEPT = {
-    CANDIDATES: ("trial", "id", "round", "slot", "parent", "temperature", "form", "plan", "seed", "duplicate_of",
-                 "malformed", "prompt_tokens", "completion_tokens"),
-    TESTS: ("trial", "id", "category", "subject", "input", "expectation", "confidence", "weight", "admitted", "reason"),
-}  # fmt: skip
+TABLES = (CANDIDATES, TESTS)
 
 
 def sweep_story(
@@ -67,10 +63,10 @@ def sweep_story(
 
 
 def tables_of(store: Store, where: str = "") -> dict[str, list[dict[str, Any]]]:
-    """File → rows of those tables that a sweep, in the folder ``where``, has written."""
-    paths = {file: f"{where}tables/{file.removesuffix('.json')}.parquet" for file in KEPT}
+    """File → rows of those tables that a sweep, in the folder ``where``, has written, without what a clock said."""
+    paths = {file: f"{where}tables/{file.removesuffix('.json')}.parquet" for file in TABLES}
     return {
-        file: [{name: row[name] for name in KEPT[file]} for row in store.rows(path)]
+        file: [{name: row[name] for name in row if name != "engine_seconds"} for row in store.rows(path)]
         for file, path in paths.items()
         if store.exists(path)
     }

@@ -17,10 +17,11 @@ from hc_ray.cli import machine
 from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import OutputError
 from hc_ray.reports import report
-from hc_ray.stores.mlflow_sweep import KEPT, sweep_story
+from hc_ray.stores.mlflow_sweep import sweep_story
 from hc_ray.stores.mlflow_tracker import PARAM_LIMIT, MlflowTracker, params_of
 from hc_ray.stores.sweep_directory import parquet
 from hc_ray_actors.driver.results import default_tracking_uri
+from hc_ray_actors.driver.tables import COLUMNS
 from tests.fakes import sweepdir
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -151,7 +152,7 @@ def test_a_trial_is_a_trace_of_its_run_with_what_was_asked_and_when_and_candidat
     rounds = [{"trial": trial, "at": began + 10 * n, "type": "action", "name": "round", "detail": {"number": n}}
               for n in (1, 2)]  # fmt: skip
     store.write("events/0.jsonl", "\n".join(map(json.dumps, rounds)).encode())
-    row = dict.fromkeys(KEPT["candidates.json"]) | {"trial": trial, "id": "c2.0", "temperature": 0.5}
+    row = dict.fromkeys(COLUMNS["candidates"]) | {"trial": trial, "id": "c2.0", "temperature": 0.5}
     store.write("tables/candidates.parquet", parquet([row]))
     for _ in range(2):
         parent = written(tracker_at(folder), store)

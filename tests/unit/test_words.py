@@ -3,6 +3,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from hc_ray.cli.text import plan_data, tell_agents, tell_plan, tell_trial
 from hc_ray.domain.config import SweepConfig
@@ -13,8 +14,11 @@ from hc_ray.statistics.estimators import minimal_detectable_effect
 from tests.fakes import sweepdir
 
 
-def plan(tasks: int = 8, refused: int = 0, **more: Any) -> Any:
+class Planned(BaseModel, extra="allow"):
     """What the verbs read of ``hc_ray_actors.driver.plan.Plan``."""
+
+
+def plan(tasks: int = 8, refused: int = 0, **more: Any) -> Any:
     config = more.pop("config", SweepConfig())
     taken = tuple(Task(name=f"task-{i}", digest=str(i), instruction="x", environment=Environment())
                   for i in range(tasks))  # fmt: skip
@@ -28,7 +32,7 @@ def plan(tasks: int = 8, refused: int = 0, **more: Any) -> Any:
                               "sandbox": "bwrap", "sandbox_why": "no Docker socket answers",
                               "place": "laptop", "nodes": (),
                               "notes": ("no holdout is fixed",)}  # fmt: skip
-    return SimpleNamespace(**(fields | more))
+    return Planned(**(fields | more))
 
 
 def told(*args: Any, **kwargs: Any) -> str:

@@ -2,7 +2,6 @@
 smallest effect that it could see."""
 
 import datetime
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from hc_ray.domain.task import RefusedTask, Task
 from hc_ray.domain.trial import WITHOUT_MODEL, TrialKey
 from hc_ray.domain.value import Value, digest_of
 from hc_ray.machine.paths import data_root
+from hc_ray.reports.report import stored_json
 from hc_ray.sandboxes.bwrap import command as bwrap_command
 from hc_ray.statistics.estimators import minimal_detectable_effect
 from hc_ray.stores.sweep_directory import SweepStore
@@ -223,8 +223,8 @@ def _placed(
 
 def _began_with(out: str) -> str | None:
     """The sandboxes that a sweep directory's trials were made in; None where there is no sweep."""
-    stored = SweepStore(out).find("sweep.json")
-    return None if stored is None else str(json.loads(stored)["sandbox"])
+    stored = stored_json(SweepStore(out), "sweep.json")
+    return None if stored is None else str(stored["sandbox"])
 
 
 def _trials(

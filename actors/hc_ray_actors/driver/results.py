@@ -1,7 +1,6 @@
 """The files that a sweep leaves on disk beside its trials: ``sweep.json``, and what is derived from the trials."""
 
 import importlib.metadata
-import json
 import platform
 import shutil
 import subprocess
@@ -75,7 +74,7 @@ def record_engines(store: SweepStore, roles: Mapping[str, RoleSetup]) -> None:
     they were found to be."""
     if not roles:
         return
-    sweep = json.loads(store.read("sweep.json"))
+    sweep = report.read_sweep(store)
     seen = {
         setup.engine.label: [{"model": one.model, "capabilities": one.capabilities} for one in setup.endpoints if one]
         for setup in roles.values()

@@ -1,6 +1,5 @@
 """A sweep directory that is taken up again: what must be as it was, what may differ, and what is still to do."""
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import OutputError
 from hc_ray.domain.trial import TrialResult
 from hc_ray.domain.value import Value
+from hc_ray.reports.report import read_sweep
 from hc_ray.stores.sweep_directory import SweepStore
 
 PLACEMENT = {"concurrency", "sandbox_slots", "mlflow_uri", "retries"}
@@ -54,12 +54,11 @@ def stored_config(out: str) -> SweepConfig:
     climb, inner, _ = (out if "://" in out else str(Path(out).absolute())).rpartition("/sweeps/")
     if inner and SweepStore(climb).exists("climb/declared.json"):
         raise OutputError(f"{out} is a part of a climb; to continue that: hc-ray climb --resume -o {climb}")
-    try:
-        stored = _sweep(store)
-    except FileNotFoundError:
+    if not store.exists("sweep.json"):
         if store.exists("climb/declared.json"):
-            raise OutputError(f"{out} is a climb; to continue it: hc-ray climb --resume -o {out}") from None
-        raise OutputError(f"{out}: not a sweep directory (no sweep.json), so there is nothing to resume") from None
+            raise OutputError(f"{out} is a climb; to continue it: hc-ray climb --resume -o {out}")
+        raise OutputError(f"{out}: not a sweep directory (no sweep.json), so there is nothing to resume")
+    stored = read_sweep(store)
     try:
         return SweepConfig.model_validate({**stored["given"], **stored["placement"], "out": out})
     except (ValidationError, KeyError) as error:
@@ -74,17 +73,16 @@ def reconcile(out: str, config: SweepConfig, sealed_digest: str, resume: bool, p
     """What ``out`` holds of a sweep already. Raises ``OutputError`` for a directory that holds something else than what
     is planned."""
     store = SweepStore(out)
-    try:
-        stored = _sweep(store)
-    except FileNotFoundError:
+    if not store.exists("sweep.json"):
         # A start that was killed before it wrote anything has left its lease.
         if any(not path.startswith(("lease.json", "epochs/")) for path in store.list("")):
-            raise OutputError(f"{out} is not empty and not a sweep directory; choose another one with -o") from None
+            raise OutputError(f"{out} is not empty and not a sweep directory; choose another one with -o")
         if resume:
-            raise OutputError(f"{out}: no sweep to resume; leave out --resume to start one") from None
+            raise OutputError(f"{out}: no sweep to resume; leave out --resume to start one")
         return Found()
     if not resume:
         raise OutputError(f"{out} already contains a sweep; add --resume to continue it, or choose another -o")
+    stored = read_sweep(store)
     before, now = stored["config"], comparable(config)
     differing = sorted(name for name in now if before.get(name) != now[name])
     if differing:
@@ -109,17 +107,6 @@ def set_aside(store: SweepStore, torn: Iterable[str]) -> None:
         if left := store.read(f"trials/{name}/{RESULT}"):
             store.write(f"trials/{name}/{UNREADABLE}", left)
         store.remove(f"trials/{name}/{RESULT}")
-
-
-def _sweep(store: SweepStore) -> dict[str, Any]:
-    """``sweep.json``. Raises ``FileNotFoundError`` where there is none, and ``OutputError``."""
-    try:
-        stored = json.loads(store.read("sweep.json"))
-    except ValueError:
-        stored = None
-    if not isinstance(stored, dict) or "config" not in stored:
-        raise OutputError(f"{store.root}: sweep.json is damaged, so the sweep cannot be resumed; choose another -o")
-    return stored
 
 
 def _torn(store: SweepStore, names: set[str]) -> set[str]:

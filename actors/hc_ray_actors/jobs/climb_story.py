@@ -16,7 +16,7 @@ from hc_ray.reports.climb_report import change_of, records_of
 from hc_ray.reports.report import mean_of, models_of, read_sweep, rows_of, stored_json
 from hc_ray.statistics.estimators import rate
 from hc_ray.stores.mlflow_story import Point, Prompts, Run, Story, milliseconds, points, span_of, told_of
-from hc_ray.stores.mlflow_sweep import KEPT, TRIALS, tables_of
+from hc_ray.stores.mlflow_sweep import TABLES, TRIALS, tables_of
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.tracker import prompts_in
 
@@ -154,7 +154,7 @@ def _child(
 
 
 def _tables(store: SweepStore, parts: Sequence[Sequence[Data]], trials: Mapping[str, Data]) -> dict[str, list[Data]]:
-    found: dict[str, list[Data]] = {file: [] for file in KEPT}
+    found: dict[str, list[Data]] = {file: [] for file in TABLES}
     for where in dict.fromkeys(part[0]["where"] for part in parts):
         for file, rows in tables_of(store, where).items():
             found[file] += told_of(rows, trials)

@@ -3,7 +3,6 @@ them unsealed."""
 
 import asyncio
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +64,7 @@ def unseal(out: str, trial: str) -> dict[str, Any]:
     The look is written into a ledger. Raises ``UserError``: a holdout trial, one without a verdict, one of another
     machine."""
     store = SweepStore(out)
-    sweep = json.loads(store.read("sweep.json"))
+    sweep = read_sweep(store)
     result = TrialResult.model_validate_json(store.read(f"trials/{trial}/result.json"))
     key = TrialKey.model_validate_json(store.read(f"trials/{trial}/config.json"))
     if result.agent_result.metadata.get("split") == "holdout":
