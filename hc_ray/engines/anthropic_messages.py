@@ -64,11 +64,10 @@ class AnthropicModel(RemoteModel[anthropic.AsyncAnthropic]):
 
     async def count_tokens(self, text: str) -> int:
         """By the server's own count; where it has none, one token per three bytes."""
-        client, _ = self._lane()
         if self._counts and text.strip():
             try:
                 asked: Any = [{"role": "user", "content": text}]
-                counted = await self._ask(lambda: client.messages.count_tokens(model=self.model, messages=asked))
+                counted = await self._ask(lambda: self._client.messages.count_tokens(model=self.model, messages=asked))
                 return int(counted.input_tokens)
             except (anthropic.APIStatusError, AttributeError, TypeError):
                 self._counts = False
@@ -81,9 +80,8 @@ class AnthropicModel(RemoteModel[anthropic.AsyncAnthropic]):
 
     async def _listed(self) -> dict[str, int | None]:
         """Name → tokens of context, where it says them."""
-        client, _ = self._lane()
         try:
-            page = await self._ask(lambda: client.models.list(limit=1000))
+            page = await self._ask(lambda: self._client.models.list(limit=1000))
             return {str(one.id): getattr(one, "max_input_tokens", None) for one in page.data}
         except anthropic.APIStatusError as error:
             if error.status_code in (401, 403):
@@ -126,10 +124,9 @@ class AnthropicModel(RemoteModel[anthropic.AsyncAnthropic]):
         await client.close()
 
     async def _message(self, body: dict[str, Any]) -> Completion:
-        client, slots = self._lane()
-        async with slots:
+        async with self._slots:
             started = time.monotonic()
-            answer = await self._ask(lambda: client.messages.create(model=self.model, **body))
+            answer = await self._ask(lambda: self._client.messages.create(model=self.model, **body))
             try:
                 return completion_of(answer, time.monotonic() - started)
             except (AttributeError, TypeError):

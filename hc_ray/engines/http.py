@@ -13,7 +13,7 @@ import httpx
 from hc_ray.domain.config import Sampling
 from hc_ray.domain.errors import EngineError
 from hc_ray.domain.prompt import Completion, Prompt
-from hc_ray.engines.remote import TOO_LONG, VERSION, Again, Lane, RemoteModel, retry_after
+from hc_ray.engines.remote import TOO_LONG, VERSION, Again, RemoteModel, retry_after
 from hc_ray.engines.wire import SCHEMA_FIELD, calls_of, reasoning_of, request_of, sampling_fields, text_of
 
 POOL = 4
@@ -67,10 +67,9 @@ class HttpModel(RemoteModel[Clients]):
         endpoint, body = request_of(prompt, self.model, self._sampling)
         if slot is not None:
             body["id_slot"] = slot
-        lane = self._lane()
-        async with lane.slots:
+        async with self._slots:
             started = time.monotonic()
-            answer = await self._post(lane, f"{self._base_url}/{endpoint}", body)
+            answer = await self._post(f"{self._base_url}/{endpoint}", body)
             seconds = time.monotonic() - started
         if answer.status_code in (400, 413) and TOO_LONG.search(answer.text):
             return Completion(text="", prompt_tokens=0, completion_tokens=0, finish_reason="context", seconds=seconds)
@@ -82,11 +81,10 @@ class HttpModel(RemoteModel[Clients]):
         """Tokens by the server's ``/tokenize`` (llama.cpp, vLLM); where it has none, one per three bytes."""
         if self._tokenizer is not None:
             roots = [self._tokenizer] if self._tokenizer else [_root(self._base_url), self._base_url]
-            lane = self._lane()
             for root in roots:
                 # llama.cpp reads `content`, vLLM reads `model` and `prompt`.
                 body = {"content": text, "model": self.model, "prompt": text}
-                answer = await self._post(lane, f"{root}/tokenize", body)
+                answer = await self._post(f"{root}/tokenize", body)
                 if (count := _token_count(answer)) is not None:
                     self._tokenizer = root
                     return count
@@ -96,7 +94,7 @@ class HttpModel(RemoteModel[Clients]):
 
     async def models(self) -> tuple[str, ...]:
         """Names that the server lists; empty where it lists none. Raises ``EngineError`` when it cannot be reached."""
-        answer = await self._send(self._lane(), "GET", f"{self._base_url}/models", None)
+        answer = await self._send("GET", f"{self._base_url}/models", None)
         if answer.status_code in (401, 403):
             raise self._failure(answer)
         try:
@@ -107,7 +105,7 @@ class HttpModel(RemoteModel[Clients]):
     async def context(self) -> int | None:
         """Tokens of context that the server says to have: vLLM and SGLang with the model's name, llama.cpp at
         ``/props``; None where it says none."""
-        listed = await self._send(self._lane(), "GET", f"{self._base_url}/models", None)
+        listed = await self._send("GET", f"{self._base_url}/models", None)
         with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
             for entry in listed.json()["data"]:
                 if entry.get("id") == self.model and isinstance(entry.get("max_model_len"), int):
@@ -115,7 +113,7 @@ class HttpModel(RemoteModel[Clients]):
         with contextlib.suppress(
             ValueError, KeyError, TypeError, EngineError
         ):  # what has no such page says so as it likes
-            props = await self._send(self._lane(), "GET", f"{_root(self._base_url)}/props", None)
+            props = await self._send("GET", f"{_root(self._base_url)}/props", None)
             return int(props.json()["default_generation_settings"]["n_ctx"])
         return None
 
@@ -123,7 +121,7 @@ class HttpModel(RemoteModel[Clients]):
         """The answer to a body as it stands, or in one line what came instead; of a server that refuses it its status
         (``HTTP 400``) and its words. Raises ``EngineError`` when it refuses the key."""
         try:
-            answer = await self._post(self._lane(), f"{self._base_url}/{endpoint}", body)
+            answer = await self._post(f"{self._base_url}/{endpoint}", body)
         except EngineError as error:
             return str(error)
         if answer.status_code in (401, 403):
@@ -145,17 +143,17 @@ class HttpModel(RemoteModel[Clients]):
     async def _close(self, client: Clients) -> None:
         await client.aclose()
 
-    async def _post(self, lane: Lane[Clients], url: str, body: dict[str, Any]) -> httpx.Response:
-        return await self._send(lane, "POST", url, body)
+    async def _post(self, url: str, body: dict[str, Any]) -> httpx.Response:
+        return await self._send("POST", url, body)
 
-    async def _send(self, lane: Lane[Clients], method: str, url: str, body: dict[str, Any] | None) -> httpx.Response:
+    async def _send(self, method: str, url: str, body: dict[str, Any] | None) -> httpx.Response:
         """One request with retries on connection errors, 429 and 5xx. Raises ``EngineError`` when they are used up."""
         content = None if body is None else json.dumps(body, ensure_ascii=False).encode()
         headers = {} if body is None else {"content-type": "application/json"}
 
         async def once() -> httpx.Response:
             try:
-                answer = await lane.client.request(method, url, content=content, headers=headers)
+                answer = await self._client.request(method, url, content=content, headers=headers)
             except httpx.TransportError as error:
                 raise Again(type(error).__name__ + (f": {self._hide(str(error))}" if str(error) else "")) from None
             if (answer.status_code != 429 and answer.status_code < 500) or answer.status_code == 501:

@@ -1,16 +1,16 @@
-"""What asking a server has in common, whatever it speaks: its URL, a client and slots for every event loop, patience,
-and secrets that stand in no error."""
+"""What asking a server has in common, whatever it speaks: its URL, a client and slots, patience, and secrets that stand
+in no error."""
 
 import asyncio
 import contextlib
 import email.utils
+import functools
 import random
 import re
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 from urllib.parse import urlsplit, urlunsplit
-from weakref import WeakKeyDictionary
 
 from hc_ray.domain.errors import ConfigError, EngineError
 
@@ -32,16 +32,9 @@ class Again(Exception):
         self.pause = pause
 
 
-class Lane(NamedTuple, Generic[_Client]):
-    """What one event loop uses: a client belongs to the loop that opened its connections."""
-
-    client: _Client
-    slots: asyncio.Semaphore
-
-
 class RemoteModel(Generic[_Client]):
-    """Safe for concurrent use, from several event loops too: each loop gets a client and ``parallel`` slots of its own,
-    and ``aclose`` closes the client of the loop that calls it.
+    """Safe for concurrent use within one event loop, to which its connections belong; ``parallel`` requests are under
+    way at once.
 
     ``timeout`` bounds one request in seconds, retries and back-off included, waiting for a slot excluded. ``sampling``
     is sent with every prompt as ``probe`` saw it accepted; None: ``plain_sampling``, which changes nothing. What stands
@@ -71,7 +64,7 @@ class RemoteModel(Generic[_Client]):
         self._backoff = backoff
         self._sampling = dict(self.plain_sampling if sampling is None else sampling)
         self._refused = frozenset(refused)
-        self._lanes: WeakKeyDictionary[asyncio.AbstractEventLoop, Lane[_Client]] = WeakKeyDictionary()
+        self._slots = asyncio.Semaphore(parallel)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.shown_url!r}, {self.model!r})"
@@ -83,9 +76,9 @@ class RemoteModel(Generic[_Client]):
         return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
     async def aclose(self) -> None:
-        """Close this event loop's connections. The instance can be used again."""
-        if lane := self._lanes.pop(asyncio.get_running_loop(), None):
-            await self._close(lane.client)
+        """Close the connections."""
+        if client := self.__dict__.pop("_client", None):
+            await self._close(client)
 
     def _open(self, *, trust_env: bool) -> _Client:
         """A client. ``trust_env``: it may use the proxies that the environment names."""
@@ -94,13 +87,10 @@ class RemoteModel(Generic[_Client]):
     async def _close(self, client: _Client) -> None:
         raise NotImplementedError
 
-    def _lane(self) -> Lane[_Client]:
-        loop = asyncio.get_running_loop()
-        if loop not in self._lanes:
-            # A proxy of the environment must not stand before loopback.
-            local = urlsplit(self._base_url).hostname in ("127.0.0.1", "localhost", "::1")
-            self._lanes[loop] = Lane(self._open(trust_env=not local), asyncio.Semaphore(self._parallel))
-        return self._lanes[loop]
+    @functools.cached_property
+    def _client(self) -> _Client:
+        # A proxy of the environment must not stand before loopback.
+        return self._open(trust_env=urlsplit(self._base_url).hostname not in ("127.0.0.1", "localhost", "::1"))
 
     async def _patiently(self, send: Callable[[], Awaitable[_Answer]]) -> _Answer:
         """What ``send`` answers, called again while it raises ``Again``. Raises ``EngineError`` when the time or the

@@ -128,10 +128,10 @@ def _listening(ledger: _Ledger) -> Iterator[None]:
         _TRIAL.set(key.name)
         await live(self, key, task, running)
 
-    async def sending(self: Any, lane: Any, method: str, url: str, body: Any) -> Any:
+    async def sending(self: Any, method: str, url: str, body: Any) -> Any:
         content = b"" if body is None else json.dumps(body, ensure_ascii=False).encode()
         ledger.send(urlsplit(url).path, content)
-        return await send(self, lane, method, url, body)
+        return await send(self, method, url, body)
 
     async def creating(self: Any, task: Any, name: str, **options: Any) -> Any:
         ledger.open(f"create {task.digest} {name} {options}")

@@ -185,18 +185,6 @@ async def test_a_server_with_neither_endpoint_is_told_with_what_it_lists_and_one
         assert not (await probe(model)).seed
 
 
-def test_one_instance_serves_several_event_loops():
-    with EngineServer(echo_request) as server:
-        model = HttpModel(server.base_url, "fake")
-
-        async def once():
-            answer = await model.complete(TEXT)
-            await model.aclose()
-            return answer.text
-
-        assert asyncio.run(once()) == asyncio.run(once())
-
-
 async def test_the_knee_is_the_smallest_concurrency_near_the_peak():
     async with speaking(lambda body: "one two three four", delay=0.03, client={"parallel": 4}) as (_, model):
         found = await find_knee(model, levels=(1, 2, 4, 8), seconds=0.6)
@@ -313,7 +301,7 @@ async def test_as_many_requests_as_allowed_are_under_way_at_once_and_no_pool_hol
         return "x"
 
     async with speaking(answer, client={"parallel": 12}) as (_, model):
-        pools.append(model._lane().client)
+        pools.append(model._client)
         answers = await asyncio.gather(*(model.complete(TEXT) for _ in range(12)))
         assert [one.text for one in answers] == ["x"] * 12 and not any(pools[0]._busy)
     assert 0 < max(most) <= POOL
