@@ -68,8 +68,6 @@ class Fault(Value):
     trace: str = ""
     where: str = ""
     """The post of the sweep that failed, where that is known."""
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
 
 
 class Failed(Exception):
@@ -156,6 +154,4 @@ def attempt_of(fault: Fault, stage: Stage, number: int, at: str, wait: float | N
         trace=fault.trace,
         at=at,
         again_after_sec=None if wait is None else round(wait, 3),
-        prompt_tokens=fault.prompt_tokens,
-        completion_tokens=fault.completion_tokens,
     )

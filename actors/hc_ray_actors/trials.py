@@ -73,15 +73,6 @@ class _Running:
         self.verdict: asyncio.Future[bool] | None = None
         self.task: asyncio.Task[None] | None = None
         self.so_far: TrialOutcome | None = None
-        self.meters: list[Meter] = []
-
-    def spent(self, fault: Fault) -> Fault:
-        """The fault, with what the engines have counted for the attempt."""
-        counts = {
-            "prompt_tokens": sum(meter.prompt_tokens for meter in self.meters),
-            "completion_tokens": sum(meter.completion_tokens for meter in self.meters),
-        }
-        return fault.model_copy(update=counts)
 
 
 class Trials(Addressee):
@@ -184,9 +175,8 @@ class Trials(Addressee):
             running.so_far = so_far
 
         def metered(name: str, activity: TrialActivity) -> RoleModel:
-            """A role, with its requests in its replicas' queues and its tokens counted as they come."""
+            """A role, with its requests in its replicas' queues."""
             meter = Meter(lambda: self._replicas(name), activity, task.digest, lambda: self._shelf(name))
-            running.meters.append(meter)
             return replace(self.role(name, self._up(name)[0]), model=meter)
 
         try:
@@ -216,7 +206,7 @@ class Trials(Addressee):
             raise
         except Exception as error:
             # Whatever escapes solve was seen outside the sandbox: the driver decides what becomes of the trial.
-            running.steps.put_nowait(Step(fault=running.spent(fault_of(error))))
+            running.steps.put_nowait(Step(fault=fault_of(error)))
 
     def _up(self, role: str) -> list[int]:
         """The replicas that are up, of this process's share if one of these is. Raises ``EngineError`` for none."""

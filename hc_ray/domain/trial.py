@@ -96,7 +96,7 @@ Stage = Literal["environment", "solve", "reference", "control", "grade"]
 (``oracle``), the control of the task's reference, grading."""
 
 
-class Attempt(Value):
+class Attempt(_Open):
     """The evidence of one attempt that failed outside the sandbox."""
 
     stage: Stage
@@ -110,9 +110,6 @@ class Attempt(Value):
     """When it failed, ISO 8601 in UTC."""
     again_after_sec: float | None = None
     """Seconds until the next attempt; None where it was the last."""
-    prompt_tokens: int | None = None
-    """What the engine had counted for this attempt; None where no model is asked or nobody knows."""
-    completion_tokens: int | None = None
 
 
 class Phase(_Open):

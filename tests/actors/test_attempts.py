@@ -62,12 +62,11 @@ def test_a_bug_is_told_with_its_traceback_and_a_known_fault_without():
 
 
 async def test_what_succeeds_the_third_time_leaves_the_evidence_of_two_attempts_one_as_an_actor_reported_it():
-    fault = Fault(kind="infrastructure", type="EngineError", text="two", prompt_tokens=70, completion_tokens=5)
+    fault = Fault(kind="infrastructure", type="EngineError", text="two")
     trouble = Trouble(EngineError("one"), Failed(fault))
     assert await trouble.persist() == "done" and trouble.mended == 2
-    told = [(note.number, note.error, note.error_type, note.prompt_tokens, note.completion_tokens)
-            for note in trouble.notes]  # fmt: skip
-    assert told == [(1, "one", "EngineError", None, None), (2, "two", "EngineError", 70, 5)]
+    told = [(note.number, note.error, note.error_type) for note in trouble.notes]
+    assert told == [(1, "one", "EngineError"), (2, "two", "EngineError")]
     assert [note.again_after_sec for note in trouble.notes] == [round(wait, 3) for wait in trouble.waits]
 
 

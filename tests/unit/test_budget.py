@@ -11,8 +11,6 @@ from hc_ray.domain.errors import EngineError
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Prompt
 from hc_ray.engines.scripted import ScriptedModel
-from hc_ray_actors.asking.activity import Activities
-from hc_ray_actors.asking.meter import Meter
 from tests.fakes.time_up import ending
 from tests.fakes.trial import Bench, scripted
 
@@ -75,24 +73,6 @@ async def test_a_suite_that_is_not_finished_in_its_time_costs_what_was_spent_and
     assert len(clocks) == 2 and outcome.suite is not None and outcome.suite.tests == ()
     assert outcome.notes[0].startswith("the suite was not finished within")
     assert outcome.stop_reason == "timeout" and (outcome.prompt_tokens, outcome.completion_tokens) == (10, 3)
-
-
-async def test_a_meter_counts_what_an_attempt_that_fails_has_cost():
-    class Dies(Stalls):
-        async def complete(self, prompt):
-            if self.left == 0:
-                raise EngineError("connection refused")
-            return await super().complete(prompt)
-
-    activities = Activities(lambda account: None)
-    with activities.trial() as activity:
-        replica = Dies(2), activities.engine("m", 4)
-        meter = Meter(lambda: (replica,), activity)
-    for seed in range(2):
-        await meter.complete(_prompt(seed))
-    with pytest.raises(EngineError):
-        await meter.complete(_prompt(2))
-    assert (meter.prompt_tokens, meter.completion_tokens) == (20, 6)
 
 
 def test_a_trials_clock_stands_still_while_its_submission_is_judged(monkeypatch):

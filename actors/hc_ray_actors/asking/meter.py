@@ -1,4 +1,4 @@
-"""A trial's way to an engine's replicas: which of them is asked, and what the answers cost."""
+"""A trial's way to an engine's replicas: which of them is asked."""
 
 import hashlib
 import math
@@ -15,8 +15,8 @@ Replica = tuple[Model, EngineQueue]
 
 class Meter:
     """``ports.Model`` of one trial over an engine's replicas: a request waits for a slot of the one that the task's
-    prompts go to, and what the engine says an answer cost is counted, for an attempt that comes to nothing. What a
-    replica fails to answer, another one is asked: the same prompt, so that the answer is that of the same trial."""
+    prompts go to. What a replica fails to answer, another one is asked: the same prompt, so that the answer is that of
+    the same trial."""
 
     def __init__(
         self,
@@ -28,18 +28,13 @@ class Meter:
         """``replicas`` tells those that are up, at each request; ``task``: the digest that decides which is asked;
         ``shelf``: where answers to equal requests are, and the name there of the model asked; None: each is asked."""
         self._replicas, self._activity, self._task, self._shelf = replicas, activity, task, shelf
-        self.prompt_tokens = self.completion_tokens = 0
 
     async def complete(self, prompt: Prompt) -> Completion:
         """Answer one prompt. An answer that another trial's equal request came to costs what it cost there."""
         if (shelf := self._shelf()) is None:
-            answer = await self._ask(prompt, None)
-        else:
-            answers, model = shelf
-            answer = await answers.obtain(model, prompt, self._activity, lambda request: self._ask(prompt, request))
-        self.prompt_tokens += answer.prompt_tokens or 0
-        self.completion_tokens += answer.completion_tokens or 0
-        return answer
+            return await self._ask(prompt, None)
+        answers, model = shelf
+        return await answers.obtain(model, prompt, self._activity, lambda request: self._ask(prompt, request))
 
     async def _ask(self, prompt: Prompt, request: Request | None) -> Completion:
         tokens, asked = asked_tokens(prompt), set[int]()
