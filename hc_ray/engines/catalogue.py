@@ -137,11 +137,13 @@ def resolve(name_or_path: str, sha256: str | None = None) -> ResolvedModel:
         own = _profile_at(_beside(path))
         return ResolvedModel(name=path.stem, path=path, digest=_file_digest(path), profile=own or Profile(),
                              measured=own is not None)  # fmt: skip
-    near = difflib.get_close_matches(name_or_path.lower(), known, n=1, cutoff=0.3)
+    raise _unknown(name_or_path, " and the path of any GGUF file")
+
+
+def _unknown(name: str, more: str = "") -> ModelError:
+    near = difflib.get_close_matches(name.lower(), known := sorted(catalogue()), n=1, cutoff=0.3)
     hint = f"; did you mean {near[0]}?" if near else "."
-    raise ModelError(
-        f"unknown model {name_or_path!r}{hint} Known are {', '.join(sorted(known))} and the path of any GGUF file"
-    )
+    return ModelError(f"unknown model {name!r}{hint} Known are {', '.join(known)}{more}")
 
 
 def resolve_remote(name: str) -> ResolvedModel:
@@ -196,10 +198,7 @@ def pull(name: str) -> Path:
     Raises ``ModelError``: an unknown name, an installer that failed, a wrong SHA-256 (nothing is kept then)."""
     known = catalogue()
     if name not in known:
-        near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.3)
-        raise ModelError(
-            f"unknown model {name!r}" + (f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known)}")
-        )
+        raise _unknown(name)
     entry = known[name]
     folder = entry.path.parent
     try:

@@ -9,7 +9,7 @@ from tests.fakes.tars import make_tar
 from tests.fakes.tasks import sealed_task
 
 IMAGE = {
-    "path": ["/usr/bin"], "programs": {"python3": ["/usr/bin/python3"]}, "pytest": "own", "deep": True,
+    "path": ["/usr/bin"], "programs": {"python3": ["/usr/bin/python3"]}, "pytest": "own",
     "pythons": [{"program": "/usr/bin/python3", "stdlib": ["/usr/lib/python3"], "path": ["/usr/lib/python3"]}],
     "sessions": [{"loaded": {"json": ["/usr/lib/python3/json.py"]}, "mapped": ["/usr/lib/libc.so.6"]}],
 }  # fmt: skip

@@ -46,7 +46,6 @@ DEBIAN = Image(
             mapped=("/usr/lib/x86_64-linux-gnu/libcrypto.so.3",),
         ),
     ),
-    deep=True,
     libraries={"libc.so.6": ("/usr/lib/x86_64-linux-gnu/libc.so.6",)},
     loader=("/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib"),
     perl=("/etc/perl", "/usr/local/share/perl/5.36.0", "/usr/share/perl5"),

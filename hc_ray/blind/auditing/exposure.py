@@ -69,7 +69,6 @@ class Seen(Value):
 
 class _Judged(Value):
     passed: bool | None
-    cause: str
     nodes: dict[str, bool] | None
     """By the tests' own names."""
 
@@ -134,7 +133,7 @@ class Auditor:
             observe=reports.append,
         )
         nodes = _nodes(reports[0]) if reports else None
-        return _Judged(passed=verdict.passed, cause=verdict.cause, nodes=nodes)
+        return _Judged(passed=verdict.passed, nodes=nodes)
 
     async def _run(
         self, task: Task, state: State, tar: bytes | None, tests: Sequence[SelfTest], look: Look

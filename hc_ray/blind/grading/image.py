@@ -11,7 +11,6 @@ class Python(Value):
     """One interpreter of the image, by its own word."""
 
     program: str = ""
-    executable: str = ""
     prefix: str = ""
     base: str = ""
     path: tuple[str, ...] = ()
@@ -67,8 +66,6 @@ class Image(Value):
     """Those of them that are folders."""
     canonical: dict[str, str] = {}
     """Paths that lie elsewhere than their name says, since a folder on the way is a link."""
-    removed: tuple[str, ...] = ()
-    """Removed paths of the submission that are there. Known only where ``deep``."""
     bash: bool = True
     home: str = "/root"
     workdir: str = ""
@@ -84,9 +81,8 @@ class Image(Value):
     pytest: str = "none"
     pythons: tuple[Python, ...] = ()
     sessions: tuple[Session, ...] = ()
-    deep: bool = False
-    """Whether what follows was looked at: only for submissions that reach beyond the working directory."""
     libraries: dict[str, tuple[str, ...]] = {}
+    """This and what follows is looked at only for submissions that reach beyond the working directory."""
     library_files: tuple[str, ...] = ()
     loader: tuple[str, ...] = ()
     cached: dict[str, tuple[str, ...]] = {}

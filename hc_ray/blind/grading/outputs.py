@@ -2,13 +2,10 @@
 included. A person may look at it (``hc-ray unseal``); that somebody did is written down before anything is shown."""
 
 import getpass
-import json
-import os
-from datetime import UTC, datetime
 from pathlib import Path
 
 from hc_ray.blind.grading.verdict import Verdict
-from hc_ray.blind.sealing.kept import keep_value
+from hc_ray.blind.sealing.kept import append, keep_value
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import DatasetError
 from hc_ray.domain.task import Task
@@ -49,17 +46,9 @@ def unseal(sealed_root: Path, task_digest: str, submission: str | None, trial: s
         output = path.read_text(errors="replace")
     except FileNotFoundError:  # the grading ended before test.sh ran
         output = ""
-    return Unsealed(verdict=verdict, output=output, looks=_written_down(sealed_root / FOLDER / LOOKS, trial))
+    looks = append(sealed_root / FOLDER / LOOKS, {"who": getpass.getuser(), "trial": trial})
+    return Unsealed(verdict=verdict, output=output, looks=looks)
 
 
 def _file(sealed_root: Path, task_digest: str, submission: str | None) -> Path:
     return sealed_root / FOLDER / f"{task_digest[:16]}-{(submission or 'untouched')[:32]}.txt"
-
-
-def _written_down(ledger: Path, trial: str) -> int:
-    line = json.dumps({"when": datetime.now(UTC).isoformat(), "who": getpass.getuser(), "trial": trial})
-    with os.fdopen(os.open(ledger, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600), "a+") as file:
-        file.write(line + "\n")
-        file.flush()
-        file.seek(0)
-        return sum(1 for _ in file)

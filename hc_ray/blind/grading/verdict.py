@@ -52,14 +52,11 @@ class Verdict(Value):
 
 
 class Malformed(ValueError):
-    """A reward file that holds no reward; ``empty`` tells one that holds nothing at all."""
+    """A reward file that holds no reward."""
 
-    def __init__(self, says: str, empty: bool = False) -> None:
-        super().__init__(says)
-        self.empty = empty
 
-    def __reduce__(self) -> tuple[type["Malformed"], tuple[str, bool]]:
-        return type(self), (str(self), self.empty)
+class Empty(Malformed):
+    """One that holds nothing at all."""
 
 
 def read_rewards(json_file: bytes | None, text_file: bytes | None) -> dict[str, float] | None:
@@ -71,7 +68,7 @@ def read_rewards(json_file: bytes | None, text_file: bytes | None) -> dict[str, 
     if text_file is None:
         return None
     if not text_file:
-        raise Malformed("reward.txt is empty", empty=True)
+        raise Empty("reward.txt is empty")
     try:
         value = float(text_file.decode())
     except (UnicodeDecodeError, ValueError):
@@ -83,7 +80,7 @@ def read_rewards(json_file: bytes | None, text_file: bytes | None) -> dict[str, 
 
 def _json_rewards(content: bytes) -> dict[str, float]:
     if not content:
-        raise Malformed("reward.json is empty", empty=True)
+        raise Empty("reward.json is empty")
     try:
         data = json.loads(content.decode())
     except (UnicodeDecodeError, ValueError, RecursionError):
@@ -159,7 +156,8 @@ def decide(report: dict[str, Any] | None, *, mentions_pytest: bool, threshold: f
             return {**fail, "cause": "no_verdict", "detail": "test.sh wrote no reward file"}
         reward = headline(rewards)
     except Malformed as error:
-        return {**fail, "cause": "empty_verdict" if error.empty else "malformed_verdict", "detail": str(error)}
+        cause = "empty_verdict" if isinstance(error, Empty) else "malformed_verdict"
+        return {**fail, "cause": cause, "detail": str(error)}
     read: dict[str, Any] = {"reward": reward, "rewards": rewards}
     if reward < threshold:
         return {**fail, **read, "cause": "failed"}

@@ -1,9 +1,12 @@
 """Files that are written whole or not at all, and values in them."""
 
+import fcntl
+import json
 import os
 import secrets
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -20,6 +23,18 @@ def keep(path: Path, content: bytes, mode: int = 0o600) -> None:
         file.write(content)
         os.fchmod(file.fileno(), mode)
     new.replace(path)
+
+
+def append(path: Path, told: dict[str, Any], mode: int = 0o600) -> int:
+    """Add a line to a ledger, which is on the disk before this returns; answers how many lines it has."""
+    line = json.dumps({"when": datetime.now(UTC).isoformat(), **told})
+    with os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode), "a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(line + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+        file.seek(0)
+        return sum(1 for _ in file)
 
 
 def keep_value(path: Path, value: Value) -> None:

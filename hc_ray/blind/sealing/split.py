@@ -3,19 +3,17 @@
 The split is a file beside the tasks, made once: by names that somebody registered beforehand, else by rank. Tasks are
 ranked by a hash of seed and public digest and by nothing else: no name, tag or result has a say."""
 
-import fcntl
 import hashlib
-import json
 import os
 import secrets
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import ValidationError, model_validator
 
+from hc_ray.blind.sealing.kept import append
 from hc_ray.blind.sealing.vault import readings
 from hc_ray.domain.errors import DatasetError
 from hc_ray.domain.value import Value
@@ -116,14 +114,9 @@ def load_split(folder: Path) -> Split | None:
 def record_look(folder: Path, *, sweep: str, trials: int) -> None:
     """Append one look at the holdout to the ledger beside the split file. Raises ``DatasetError`` where it cannot be
     written: an uncounted look must not happen."""
-    line = json.dumps({"when": datetime.now(UTC).isoformat(), "sweep": sweep, "trials": trials})
     path = folder / LEDGER_FILE
     try:
-        with path.open("a", encoding="utf-8") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            file.write(line + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        append(path, {"sweep": sweep, "trials": trials}, 0o666)
     except OSError as error:
         raise DatasetError(
             f"{path} cannot be written ({error.strerror}), so this look at the holdout cannot be counted; "

@@ -33,7 +33,7 @@ _CANARY_FILE = ".hc-ray-canary"
 _OWN_IMAGE = "image"
 
 
-class VerifierSpec(Value):
+class VerifierSpec(Value, extra="ignore"):
     """The sealed half of a task.toml, and what grading needs to know of the tests without reading them again."""
 
     schema_version: int = 1
@@ -43,8 +43,6 @@ class VerifierSpec(Value):
     timeout_sec: float
     env: dict[str, str] = {}
     user: str | None = None
-    environment_mode: str | None = None
-    """As the task asks (``shared``, ``separate``); None where it is silent."""
     network: bool | None = None
     """None: as the task's own environment."""
     solution_env: dict[str, str] = {}
@@ -209,7 +207,6 @@ def _seal_sealed(reading: Reading, task: Task, root: Path) -> VerifierSpec:
         timeout_sec=verifier.timeout_sec,
         env=verifier.env,
         user=None if verifier.user is None else str(verifier.user),
-        environment_mode=verifier.environment_mode,
         network=None if verifier.network_mode is None else verifier.network_mode != "no-network",
         solution_env=reading.parsed.solution.env,
         mentions_pytest=mentions_pytest(reading),

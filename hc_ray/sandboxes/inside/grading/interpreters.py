@@ -29,7 +29,7 @@ paths = sysconfig.get_paths()
 stdlib = [paths.get("stdlib"), paths.get("platstdlib"), sysconfig.get_config_var("DESTSHARED")]
 stdlib += [os.path.dirname(os.__file__)]
 print(json.dumps({
-    "new": sys.version_info >= (3, 11), "pytest": has_pytest, "executable": sys.executable, "prefix": sys.prefix,
+    "new": sys.version_info >= (3, 11), "pytest": has_pytest, "prefix": sys.prefix,
     "base": getattr(sys, "base_prefix", sys.prefix), "path": [p for p in sys.path if p], "sites": sites, "user": user,
     "stdlib": [folder for folder in stdlib if folder],
     "added": [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p],

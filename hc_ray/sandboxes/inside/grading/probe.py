@@ -74,7 +74,7 @@ def probe(order: dict[str, Any]) -> dict[str, Any]:
         "sessions": _sessions(order, pythons, source, programs, environment) if order.get("session") else [],
     }
     if order.get("deep") or _is_deep(order, canonical, answer):
-        answer |= {"deep": True, **_deep(order, exists, canonical, answer, environment)}
+        answer |= _deep(order, exists, canonical, answer, environment)
     return answer
 
 
@@ -176,7 +176,7 @@ def _deep(
     removed = [path for path in order.get("removed", ()) if os.path.lexists(path)]
     known_before = set(exists)
     changed = [canonical.get(path, path) for path in [*exists, *removed]]
-    answered = {
+    return {
         "libraries": found,
         "library_files": sorted(files | mapped),
         "loader": folders,
@@ -186,9 +186,6 @@ def _deep(
         "hidden": [path for path in order["paths"] if path not in known_before and _hides_header(path)],
         "perl": _perl(answer["programs"].get("perl")),
     }
-    if removed:
-        answered["removed"] = removed
-    return answered
 
 
 def _hides_header(path: str) -> bool:
