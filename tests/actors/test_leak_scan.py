@@ -167,14 +167,19 @@ class _Crew:
         return []
 
 
-async def test_what_a_cancelled_search_did_not_see_the_last_one_sees():
+@pytest.mark.parametrize("begun", [True, False])
+async def test_what_a_cancelled_search_did_not_see_the_last_one_sees(begun):
     played = _Crew()
     scan = LeakScan(lambda: played)
     told = [f"event {number}".encode() for number in range(AT_ONCE + 10)]
     for one in told:
         scan.hear("t", one)
     ending = [asyncio.ensure_future(scan.end_of("t", [b"result"]))]
-    await asyncio.sleep(0.01)
+    if begun:
+        await asyncio.sleep(0.01)
+    else:
+        (early,) = scan._early["t"]
+        early.cancel()
     ending[0].cancel()
     await asyncio.gather(*ending, return_exceptions=True)
     scan.hear("u", b"another")

@@ -21,47 +21,35 @@ class LeakScan:
         self._crew = crew
         self._told: defaultdict[str, list[bytes]] = defaultdict(list)
         """Events by trial that nobody has looked at yet."""
-        self._late: defaultdict[str, list[bytes]] = defaultdict(list)
-        """Events by trial that an early search could not look at."""
         self._early: defaultdict[str, set[asyncio.Task[None]]] = defaultdict(set)
         """Searches that began before the end of their trial."""
 
     def hear(self, trial: str, told: bytes) -> None:
         """Take an event of a trial, or of the sweep itself (``""``)."""
         self._told[trial].append(told)
-        if len(self._told[trial]) >= AT_ONCE and (crew := self._crew()) is not None and crew.has_verifiers:
-            search = asyncio.ensure_future(self._look_early(trial, self._told.pop(trial)))
-            # Where another fault has ended the sweep, nobody asks any more how it ended.
-            search.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        if len(self._told[trial]) % AT_ONCE == 0 and (crew := self._crew()) is not None and crew.has_verifiers:
+            part = self._told.pop(trial)
+            search = asyncio.ensure_future(self._look(trial, part))
+            # What came to nothing is looked at once more, at the trial's end or after all: a canary is found again.
+            search.add_done_callback(
+                lambda ended: self._told[trial].extend(part if ended.cancelled() or ended.exception() else ())
+            )
             self._early[trial].add(search)
-
-    async def _look_early(self, trial: str, told: list[bytes]) -> None:
-        try:
-            await self._look(trial, told)
-        except LeakError:
-            raise
-        except BaseException as fault:
-            self._late[trial] += told  # the search at the trial's end takes them, or the last one
-            if not isinstance(fault, Exception):
-                raise
 
     async def end_of(self, trial: str, blobs: Sequence[bytes]) -> None:
         """Search a trial's events and ``blobs``, what else is about to be written of it. Raises as ``look`` does."""
-        await asyncio.gather(*self._early.pop(trial, ()))
-        told = [*self._late.pop(trial, []), *self._told.pop(trial, [])]
+        await asyncio.gather(*self._early.pop(trial, ()), return_exceptions=True)
+        told = self._told.pop(trial, [])
         try:
             await self.look(trial, [*blobs, *told])
         except BaseException:
-            self._late[trial] += told
+            self._told[trial] += told
             raise
 
     async def rest(self, blobs: Iterable[bytes]) -> None:
         """Search all that no trial's end has. Raises as ``look`` does."""
         await asyncio.gather(*itertools.chain(*self._early.values()), return_exceptions=True)
-        for search in itertools.chain(*self._early.values()):
-            if not search.cancelled() and (fault := search.exception()) is not None:
-                raise fault
-        await self.look("", [*blobs, *itertools.chain(*self._late.values(), *self._told.values())])
+        await self.look("", [*blobs, *itertools.chain(*self._told.values())])
 
     async def look(self, trial: str, blobs: Sequence[bytes]) -> None:
         """Raises ``LeakError`` where a canary is found, ``InfrastructureError`` where no verifier can look, and, for a
