@@ -10,11 +10,11 @@ from hc_ray.domain.ports import SandboxPlace
 from hc_ray.domain.task import Task
 from hc_ray.domain.value import Value
 from hc_ray.machine.paths import data_root
-from hc_ray.sandboxes.docker.availability import Availability, available
+from hc_ray.sandboxes.docker.availability import Availability, available, refusal
 from hc_ray.sandboxes.docker.client import Daemon
 
 SHOWN = 3
-"""Images that a sentence names; it counts the others."""
+"""Images or tasks that a sentence names; it counts the others."""
 
 
 class Choice(Value):
@@ -58,9 +58,9 @@ def choose(
     why: str = "asked for",
     here: Backends | None = None,
 ) -> Choice:
-    """``auto``: Docker if its socket answers and the tasks' images are there or can be pulled, else bubblewrap for the
-    tasks that it takes; nothing falls back in silence. ``why``: the reason for a backend that is given by name. Raises
-    ``PlatformError`` with the remedy when what was asked for does not work here."""
+    """``auto``: Docker if its socket answers and it has, or can pull, the images of at least as many tasks as
+    bubblewrap takes, else bubblewrap; nothing falls back in silence. ``why``: the reason for a backend that is given by
+    name. Raises ``PlatformError`` with the remedy when what was asked for does not work here."""
     here, public = here or Backends(), public_root or data_root() / "public"
     if wanted == "auto":
         return _auto(tasks, public, here)
@@ -79,14 +79,14 @@ def _auto(tasks: Sequence[Task], public_root: Path, here: Backends) -> Choice:
     if not found.missing:
         return Choice(backend="docker", why=_has(found))
     fault = here.fault("bwrap")
-    left = [task for task in tasks if task.digest not in found.without]
-    if not left or (fault is None and any(here.bubblewrap_takes(task, public_root) for task in tasks)):
+    served = sum(refusal(task) is None and task.digest not in found.without for task in tasks)
+    taken = 0 if fault else sum(here.bubblewrap_takes(task, public_root) for task in tasks)
+    if not served or served < taken:
         return _bubblewrap(fault, _lacks(found))
-    # Bubblewrap would do nothing for these tasks, and Docker has the images of some.
-    useless = "can run none of these tasks" if fault is None else f"does not work ({_line(fault)})"
+    other = f"can run {taken}" if fault is None else f"does not work ({_line(fault)})"
     return Choice(
         backend="docker",
-        why=f"Docker responds and has images for some of the tasks; bubblewrap {useless}",
+        why=f"Docker responds and has images for {served} of {len(tasks)} tasks; bubblewrap {other}",
         refused={
             digest: f"its image {image} is missing and cannot be pulled ({found.missing[image]}): {_remedy(image)}"
             for digest, image in found.without.items()
@@ -103,18 +103,18 @@ def _bubblewrap(fault: str | None, docker: str) -> Choice:
 def _has(found: Availability) -> str:
     if not found.pullable:
         return "Docker responds and has the tasks' images"
-    return f"Docker responds; {_named(found.pullable)} will be pulled"
+    return f"Docker responds; {named(found.pullable)} will be pulled"
 
 
 def _lacks(found: Availability) -> str:
     first = next(iter(found.missing))
-    names = _named(tuple(found.missing))
+    names = named(tuple(found.missing))
     return f"Docker responds, but lacks {names} and cannot pull it ({found.missing[first]}): {_remedy(first)}"
 
 
-def _named(images: Sequence[str]) -> str:
-    shown = ", ".join(images[:SHOWN])
-    return f"{shown} and {len(images) - SHOWN} more" if len(images) > SHOWN else shown
+def named(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:SHOWN])
+    return f"{shown} and {len(names) - SHOWN} more" if len(names) > SHOWN else shown
 
 
 def _remedy(image: str) -> str:

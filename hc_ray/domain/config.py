@@ -226,8 +226,8 @@ class SweepConfig(BaseModel):
     climb: ClimbSettings | None = None
     """Terms of a climb; None: its defaults."""
     sandbox: Literal["auto", "docker", "bwrap"] = "auto"
-    """Sandbox backend. ``auto`` uses Docker if it responds and has (or can pull) the tasks' images, else bubblewrap;
-    the plan names the reason."""
+    """Sandbox backend. ``auto`` uses Docker if it responds and has (or can pull) the images of at least as many tasks
+    as bubblewrap takes, else bubblewrap; the plan names the reason."""
     grading: Literal["isolated", "shared"] = "isolated"
     """``isolated``: grade in a fresh sandbox from the task's image with the submission applied, unless a task asks for
     another mode. ``shared`` (Harbor's default): grade in the candidate's own running sandbox, except for tasks whose

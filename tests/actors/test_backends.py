@@ -52,7 +52,9 @@ def test_without_docker_or_images_bubblewrap_is_taken_with_what_docker_would_nee
     machine = Machine(docker=NO_DOCKER)
     choice = auto(machine)
     assert choice.backend == "bwrap" and NO_DOCKER in choice.why and machine.looked == 0
-    choice = auto(Machine(missing={"python:3.11": "no such host"}, without={"s": "python:3.11"}))
+    second = SMALL.model_copy(update={"name": "second", "digest": "t"})
+    lacking = Machine(missing={"python:3.11": "no such host"}, without={"s": "python:3.11", "t": "python:3.11"})
+    choice = auto(lacking, SMALL, second, BUILT)
     says = "lacks python:3.11 and cannot pull it (no such host): docker pull python:3.11"
     assert choice.backend == "bwrap" and says in choice.why
 
@@ -64,6 +66,16 @@ def test_docker_stays_for_the_tasks_whose_images_it_has_where_bubblewrap_can_do_
     choice = auto(machine, other, tasks[1])
     assert choice.backend == "docker" and "bubblewrap" in choice.why
     assert list(choice.refused) == ["o"] and "docker pull gone:1" in choice.refused["o"]
+
+
+def test_docker_is_taken_where_it_has_images_for_as_many_tasks_as_bubblewrap_takes_and_only_the_others_are_refused():
+    machine = Machine(missing={"gone:1": "no such host"}, without={"s": "gone:1"})
+    choice = auto(machine, SMALL, BUILT)
+    assert choice.why == "Docker responds and has images for 1 of 2 tasks; bubblewrap can run 1"
+    assert (choice.backend, list(choice.refused)) == ("docker", ["s"]) and "gone:1" in choice.refused["s"]
+    lists = SMALL.environment.model_copy(update={"network": "allowlist"})
+    unserved = BUILT.model_copy(update={"environment": lists})
+    assert auto(machine, SMALL, unserved).backend == "bwrap", "a task that Docker refuses is none that it serves"
 
 
 @pytest.mark.parametrize("machine", [
