@@ -76,6 +76,10 @@ def check(folder: Folder = None, as_json: Json = False) -> int:
         rows = [(fault.task, fault.field, fault.says, fault.remedy) for fault in faults]
         table(("task", "field", "fault", "remedy"), rows)
     told = f"{counted(report.tasks, 'task')}, {counted(len(faults), 'fault')}"
+    if report.warnings:
+        rows = [(one.task, one.field, one.says, one.remedy) for one in report.warnings]
+        table(("task", "field", "warning", "remedy"), rows)
+        told += f", {counted(len(rows), 'warning')}"
     say(told, style="red" if faults else "green")
     return 2 if faults else 0
 

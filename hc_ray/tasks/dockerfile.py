@@ -232,6 +232,18 @@ def placed(copies: Sequence[Copy], files: Collection[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def absent(copies: Sequence[Copy], files: Collection[str]) -> tuple[str, ...]:
+    """The sources of the copies, those with wildcards left out, that a build context of these files and links lacks."""
+    found = []
+    for source in dict.fromkeys(source for copy in copies for source in copy.sources):
+        sought = posixpath.normpath("/" + source).lstrip("/")
+        # What lies below a link to a folder is not among the files.
+        there = (_inside(file, sought) is not None or sought.startswith(f"{file}/") for file in files)
+        if not any(sign in source for sign in "*?[\\") and not any(there):
+            found.append(source)
+    return tuple(found)
+
+
 def _inside(file: str, sought: str) -> str | None:
     """A file's path below the folder that a source names, "" where the source names the file itself, else None."""
     if not sought or file.startswith(f"{sought}/"):

@@ -176,6 +176,8 @@ class ParsedTaskToml(Value):
     multi_step: bool = False
     """``[[steps]]``: recognised and refused."""
     faults: tuple[Fault, ...] = ()
+    unknown: tuple[Fault, ...] = ()
+    """Tables and keys that nobody reads: no reason to refuse the task."""
 
     @property
     def tags(self) -> tuple[str, ...]:

@@ -2,10 +2,12 @@
 ``allow_internet``) and its present one (``schema_version = "1.x"``, ``memory_mb``, ``network_mode``).
 
 ``parse_task_toml`` is pure: it opens nothing, raises nothing for what a task's author can get wrong, and gives every
-fault as data, so that one bad task never hides another. Unknown keys are tolerated, as in Harbor."""
+fault as data, so that one bad task never hides another. Unknown keys are tolerated, as in Harbor, and named."""
 
+import difflib
 import re
 import tomllib
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -23,6 +25,12 @@ from hc_ray.tasks.task_sections import (
 )
 
 _S = TypeVar("_S", bound=Section)
+_TABLES: dict[str, type[Section]] = {
+    "task": TaskSection, "environment": EnvironmentSection, "agent": AgentSection, "verifier": VerifierSection,
+    "solution": SolutionSection,
+}  # fmt: skip
+_BESIDE = ("schema_version", "version", "source", "metadata", "artifacts", "steps", "multi_step_reward_strategy")
+_OLD = {"environment": ("memory", "storage", "allow_internet")}
 
 
 def parse_task_toml(text: str) -> ParsedTaskToml:
@@ -57,7 +65,22 @@ def parse_task_toml(text: str) -> ParsedTaskToml:
         artifacts=_artifacts(data, faults),
         multi_step=multi_step,
         faults=tuple(faults),
+        unknown=tuple(_unknown(data)),
     )
+
+
+def _unknown(data: dict[str, Any]) -> Iterator[Fault]:
+    """Tables and keys that nobody reads: misspelt ones, or those of a newer version of the format."""
+    known: dict[str, tuple[str, ...]] = {"": (*_TABLES, *_BESIDE)}
+    known |= {name: (*kind.model_fields, *_OLD.get(name, ())) for name, kind in _TABLES.items()}
+    for table, keys in known.items():
+        given = data.get(table, {}) if table else data
+        for key in given if isinstance(given, dict) else ():
+            if key not in keys:
+                near = difflib.get_close_matches(key, keys, 1, 0.75)
+                remedy = f"did you mean {near[0]}?" if near else "leave it out, or see whether its name is right"
+                field = f"{table}.{key}" if table else key
+                yield Fault(field=field, says="is unknown to hc-ray, which ignores it", remedy=remedy)
 
 
 def _artifacts(data: dict[str, Any], faults: list[Fault]) -> tuple[Artifact, ...]:

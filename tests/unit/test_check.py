@@ -28,6 +28,15 @@ def test_a_new_task_passes_the_check_and_is_never_written_over(tmp_path):
         new_task(tmp_path, "../mine")
 
 
+def test_a_misspelt_table_is_a_warning_and_a_copy_of_what_is_not_there_a_fault(tmp_path):
+    make_task(tmp_path, "a", toml=TOML.replace("[agent]", "[agnet]"))
+    make_task(tmp_path, "b", instruction="B.\n", dockerfile=DOCKERFILE + "COPY dta /app/data\n")
+    report = check(tmp_path)
+    assert [(one.task, one.field, one.remedy) for one in report.warnings] == [("a", "agnet", "did you mean agent?")]
+    (fault,) = report.faults
+    assert (fault.task, fault.says) == ("b", "copies dta, which environment/ does not hold")
+
+
 def test_every_fault_of_one_task_is_told_at_once(tmp_path):
     make_task(tmp_path, "bad", toml="[environment]\ncpus = 'x'\n[agent]\ntimeout_sec = 0\n", instruction=" \n",
               dockerfile=None, tests={"other.sh": ""}, solution={})  # fmt: skip

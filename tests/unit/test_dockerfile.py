@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hc_ray.domain.task import Copy
-from hc_ray.tasks.dockerfile import parse_dockerfile, placed
+from hc_ray.tasks.dockerfile import absent, parse_dockerfile, placed
 from hc_ray.tasks.dockerfile_lines import expand, words
 
 
@@ -44,6 +44,12 @@ def test_copy_reads_the_exec_form_its_flags_and_whether_a_source_is_a_folder():
     text = "FROM x\nWORKDIR /w\nCOPY src /dst\nCOPY one /file\nCOPY . .\n"
     copies = parse_dockerfile(text, files=["src/a.py", "one"]).copies
     assert [copy.destination for copy in copies] == ["/dst/", "/file", "/w/"]
+
+
+def test_a_source_that_the_context_lacks_is_named_but_for_wildcards_and_what_lies_below_a_link():
+    text = "FROM x\nARG d=data\nCOPY . /a\nCOPY $d/ ../x.py ./link/y /b/\nCOPY x*.py opt[s] /c/\nADD gone dta /d/\n"
+    files = ("Dockerfile", "data/a.txt", "x.py", "link")
+    assert absent(parse_dockerfile(text, files=files).copies, files) == ("gone", "dta")
 
 
 def test_what_only_a_builder_can_copy_is_a_run_step():

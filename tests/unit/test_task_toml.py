@@ -118,6 +118,17 @@ def test_a_fault_names_its_field_and_a_remedy(text: str, field: str) -> None:
     assert fault.field == field and fault.says and fault.remedy
 
 
+def test_a_key_that_nobody_reads_is_named_with_the_nearest_one_and_those_of_harbor_are_not():
+    parsed = parse_task_toml(
+        OLD.replace("[environment]", "[enviroment]").replace("timeout_sec = 900", "timeoutsec = 9")
+    )
+    remedies = {one.field: one.remedy for one in parsed.unknown}
+    assert remedies == {"enviroment": "did you mean environment?", "agent.timeoutsec": "did you mean timeout_sec?"}
+    assert parsed.faults == () and not parse_task_toml(OLD).unknown and not parse_task_toml(NEW).unknown
+    (new,) = parse_task_toml("[quantum]\nx = 1").unknown
+    assert "did you mean" not in new.remedy
+
+
 def test_unknown_keys_and_versions_are_no_faults_and_steps_are_recognised():
     parsed = parse_task_toml("colour = 'red'\n[environment]\nfuture = 1\nmemory = '1G'")
     assert parsed.faults == () and parsed.environment.memory_mb == 1024

@@ -7,8 +7,10 @@ import pytest
 from hc_ray.blind.sealing import vault
 from hc_ray.blind.sealing.planted import planted_tokens
 from hc_ray.blind.sealing.whole import write_whole
+from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import DatasetError
 from hc_ray.domain.task import Task
+from hc_ray_actors.driver.plan import _notes
 from tests.fakes.tasks import INSTRUCTION, TEST_SH, TOML, make_task
 
 
@@ -147,6 +149,17 @@ def test_one_bad_task_never_hides_the_others(tmp_path, roots):
 def test_verifiers_that_need_what_sandboxes_have_not_are_refused(tmp_path, roots, verifier, extra, taken):
     make_task(tmp_path / "set", toml=f"[verifier]\n{verifier}\n", tests={"test.sh": TEST_SH, **extra})
     assert bool(vault.seal(tmp_path / "set", *roots).tasks) is taken
+
+
+def test_a_key_that_nobody_reads_is_told_in_the_plan_with_the_tasks_that_it_stands_in(tmp_path, roots):
+    for name in ("a", "b"):
+        make_task(tmp_path / "set", name, toml=TOML + "[enviroment]\n", instruction=f"{name}.\n")
+    sealed = vault.seal(tmp_path / "set", *roots)
+    assert len(sealed.tasks) == 2
+    says = "enviroment is unknown to hc-ray, which ignores it: did you mean environment?"
+    notes = _notes(SweepConfig(), None, sealed.unknown, sealed.tasks)
+    assert f"task.toml of a, b: {says}" in notes
+    assert f"task.toml of a: {says}" in _notes(SweepConfig(), None, sealed.unknown, sealed.tasks[:1])
 
 
 def test_twins_are_refused_with_the_name_of_the_first_and_so_are_nested_roots_and_empty_folders(tmp_path, roots):

@@ -18,7 +18,7 @@ from hc_ray.statistics.estimators import minimal_detectable_effect
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors import verifiers
 from hc_ray_actors.address import running_cluster
-from hc_ray_actors.backends import Backends, Choice, choose
+from hc_ray_actors.backends import Backends, Choice, choose, named
 from hc_ray_actors.cluster import Cluster
 from hc_ray_actors.driver.configs import PlannedConfig, drafts, settle
 from hc_ray_actors.driver.estimate import expected_seconds, expected_tokens
@@ -160,7 +160,7 @@ def prepare(
         sandbox_why=choice.why,
         place=cluster.where if cluster is not None else running_cluster(address) or "laptop",
         nodes=seen,
-        notes=(*choice.notes, *told, *found.notes, *_notes(config, split)),
+        notes=(*choice.notes, *told, *found.notes, *_notes(config, split, sealed.unknown, tasks)),
     )
 
 
@@ -274,8 +274,13 @@ def anywhere(uri: str | None) -> str | None:
     return uri if "://" in uri else Path(uri).absolute().as_uri()
 
 
-def _notes(config: SweepConfig, split: Split | None) -> tuple[str, ...]:
-    notes = []
+def _notes(
+    config: SweepConfig, split: Split | None, unknown: Mapping[str, Sequence[str]], tasks: Sequence[Task]
+) -> tuple[str, ...]:
+    notes, taken = [], {task.name for task in tasks}
+    for says, names in unknown.items():
+        if own := [name for name in names if name in taken]:
+            notes.append(f"task.toml of {named(own)}: {says}")
     if split is None:
         notes.append("this dataset has no holdout, so every task counts as dev (hc-ray tasks split makes one)")
     if config.network == "task":

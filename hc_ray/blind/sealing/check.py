@@ -31,11 +31,13 @@ class CheckReport(Value):
     tasks: int
     """Task folders looked at, sound or not."""
     faults: tuple[Fault, ...]
+    warnings: tuple[Fault, ...] = ()
+    """What is no reason to refuse a task."""
 
 
 def check(folder: Path) -> CheckReport:
     """Validate a dataset or a single task. Raises ``DatasetError`` when there is no task at all."""
-    faults: list[Fault] = []
+    faults, warnings = list[Fault](), list[Fault]()
     names: dict[str, str] = {}
     digests: dict[str, str] = {}
     count = 0
@@ -49,7 +51,8 @@ def check(folder: Path) -> CheckReport:
             if not reading.parsed.multi_step:
                 own += [*_tests(reading), *_solution(reading), *_leaks(reading)]
             faults += [Fault(task=task, **fault.model_dump()) for fault in own]
-    return CheckReport(tasks=count, faults=tuple(faults))
+            warnings += [Fault(task=task, **one.model_dump()) for one in reading.parsed.unknown]
+    return CheckReport(tasks=count, faults=tuple(faults), warnings=tuple(warnings))
 
 
 def _doubles(reading: Reading, task: str, names: dict[str, str], digests: dict[str, str]) -> list[TaskFault]:

@@ -13,7 +13,7 @@ from hc_ray.domain.credentials import is_secret_name
 from hc_ray.domain.errors import DatasetError
 from hc_ray.domain.task import Copy, Environment, Grading, Task
 from hc_ray.domain.value import Value, digest_of
-from hc_ray.tasks.dockerfile import ParsedDockerfile, parse_dockerfile, placed
+from hc_ray.tasks.dockerfile import ParsedDockerfile, absent, parse_dockerfile, placed
 from hc_ray.tasks.task_sections import Fault, ParsedTaskToml
 from hc_ray.tasks.task_toml import parse_task_toml
 
@@ -219,6 +219,9 @@ def _environment(folder: Path, parsed: ParsedTaskToml, tree: tuple[Entry, ...], 
             if docker.unsupported:
                 remedy = "rewrite it without that instruction"
                 faults.append(Fault(field="environment/Dockerfile", says=docker.unsupported, remedy=remedy))
+            for source in absent(docker.copies, paths):
+                says = f"copies {source}, which environment/ does not hold"
+                faults.append(Fault(field="environment/Dockerfile", says=says, remedy="add it, or correct its name"))
     elif section.docker_image is None and not compose:
         says = "is missing, and task.toml names no docker_image"
         faults.append(Fault(field="environment/Dockerfile", says=says, remedy="write one, or set docker_image"))

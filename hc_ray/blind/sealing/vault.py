@@ -13,6 +13,7 @@ import secrets
 import shutil
 import tarfile
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,6 +60,8 @@ class SealedDataset(Value):
     tasks: tuple[Task, ...]
     refused: tuple[RefusedTask, ...]
     sealed_digests: dict[str, str]
+    unknown: dict[str, tuple[str, ...]] = {}
+    """What is said of a key of task.toml that nobody reads → the names of the tasks that have it."""
 
 
 def seal(dataset: Path, public_root: Path, sealed_root: Path) -> SealedDataset:
@@ -76,8 +79,11 @@ def seal(dataset: Path, public_root: Path, sealed_root: Path) -> SealedDataset:
     refused: list[RefusedTask] = []
     digests: dict[str, str] = {}
     names: dict[str, str] = {}
+    unknown: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
     with readings(dataset, sealed_root) as found:
         for reading in found:
+            for one in reading.parsed.unknown:
+                unknown[f"{one.field} {one.says}: {one.remedy}"] += (reading.name,)
             reason = _refusal(reading, names, digests)
             if reason is not None or reading.task is None:
                 refused.append(RefusedTask(name=reading.name, reason=reason or "has no task"))
@@ -92,7 +98,7 @@ def seal(dataset: Path, public_root: Path, sealed_root: Path) -> SealedDataset:
             names[task.name] = task.digest
             digests[task.digest] = spec.sealed_digest
             tasks.append(task)
-    return SealedDataset(tasks=tuple(tasks), refused=tuple(refused), sealed_digests=digests)
+    return SealedDataset(tasks=tuple(tasks), refused=tuple(refused), sealed_digests=digests, unknown=unknown)
 
 
 def load_spec(sealed_root: Path, digest: str) -> VerifierSpec:
