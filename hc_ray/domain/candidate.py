@@ -60,6 +60,8 @@ class Submission(Value):
     """SHA-256 of ``tar``."""
     living: str | None = None
     """Shared grading: the ticket of the sandbox in which the candidate still lives."""
+    ended: str = ""
+    """Of the reference solution: how its script ended."""
 
     @classmethod
     def of(cls, tar: bytes, **named: Any) -> "Submission":

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from hc_ray.domain.config import RetryConfig, SolverConfig
-from hc_ray.domain.errors import EngineError, LeakError, SandboxError, StoreError, VerifierError
+from hc_ray.domain.errors import DatasetError, EngineError, LeakError, SandboxError, StoreError, VerifierError
 from hc_ray.domain.task import Environment, Task
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.engine import Endpoint
@@ -116,9 +116,17 @@ def test_an_image_that_does_not_build_is_tried_a_few_times_for_all_trials_of_the
     assert (summary.done, summary.unscored) == (10, 5) and stage.count("prepare", "t0") == 3
     assert stage.count("solve", "t0") == 0
     assert {a["stage"] for a in attempts_of(results_of(tmp_path / "out")["t0"])} == {"environment"}
-    assert all("\n" not in event.text for event in watcher.of("error"))
+    says = [event.text for event in watcher.of("error")]
+    assert says[0].startswith("t0: environment: its image cannot be built: exit 3; docker build shows why; again in ")
+    assert says[1].startswith("t0: environment: the same; again in ") and says[2] == "t0: environment: the same"
     starts = {event.trial for event in watcher.of("trial_start")}
     assert starts == {event.trial for event in watcher.of("trial_complete")}
+
+
+def test_what_no_other_try_mends_is_tried_once(tmp_path):
+    stage = Stage(prepare=failing(DatasetError("t0: its image cannot be built: COPY failed")))
+    summary, _ = run(plan_of(tmp_path / "out", 1, seeds=2), stage)
+    assert (summary.done, summary.unscored, stage.count("prepare")) == (2, 2, 1)
 
 
 @pytest.mark.parametrize("method", ["prepare", "control", "grade"])

@@ -8,7 +8,7 @@ from hc_ray.blind.grading import verify
 from hc_ray.blind.grading.verdict import Malformed, Verdict, decide, headline, read_rewards
 from hc_ray.blind.sealing import vault
 from hc_ray.domain.candidate import Submission
-from hc_ray.domain.errors import VerifierError
+from hc_ray.domain.errors import DatasetError, VerifierError
 from hc_ray.domain.task import Task
 from tests.fakes.grading import MemoryPlace
 from tests.fakes.tars import make_tar
@@ -200,6 +200,8 @@ async def test_the_control_is_run_once_per_sealed_digest(tmp_path):
         assert (await oracle.control(task, sealed_root=tmp_path / "sealed", place=place, cache=cache)).passed is True
         return len(place.made)
 
+    handed_in = await oracle.reference(sealed_task(tmp_path), sealed_root=tmp_path / "sealed", place=MemoryPlace())
+    assert handed_in.ended == "exit status 0"
     # One sandbox for the reference, one for its grading.
     assert [await control(), await control()] == [2, 2]
     (tmp_path / "set/add/tests/more.txt").write_text("changed")
@@ -215,7 +217,7 @@ async def test_a_failed_machine_leaves_no_control_behind_and_a_task_without_a_so
     sealed = tmp_path / "other" / "sealed"
     verdict = await oracle.control(task, sealed_root=sealed, place=place, cache=tmp_path / "c")
     assert (verdict.passed, verdict.cause) == (None, "no_reference")
-    with pytest.raises(VerifierError, match="no reference solution"):
+    with pytest.raises(DatasetError, match="no reference solution"):  # no other try mends that
         await oracle.reference(task, sealed_root=sealed, place=place)
 
 

@@ -200,6 +200,7 @@ class Record:
             "budget_tokens": key.budget.tokens,
             "phases": self._phases(),
             "submission": self.submissions[0].digest if self.submissions else None,
+            **({"solution": self.submissions[0].ended} if self.submissions and self.submissions[0].ended else {}),
             "failed_attempts": [attempt.model_dump(mode="json") for attempt in self.attempts],
         }
 

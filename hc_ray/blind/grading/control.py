@@ -20,20 +20,20 @@ from hc_ray.domain.value import digest_of
 
 
 async def reference(task: Task, *, trial: str = "oracle", **terms: Unpack[Terms]) -> Submission:
-    """What ``solution/solve.sh`` changes in a fresh sandbox. Its exit code is not looked at: the tests decide.
-    Raises ``VerifierError`` when the task has no solution or sandbox or sealed files fail."""
+    """What ``solution/solve.sh`` changes in a fresh sandbox. Its exit code decides nothing: the tests do.
+    Raises ``DatasetError`` when the task has no solution, ``VerifierError`` when sandbox or sealed files fail."""
     spec = check_expected(load_spec(terms["sealed_root"], task.digest), terms.get("expected"))
     network = task.environment.network in ("public", "allowlist")
     try:
         sandbox = await terms["place"].create(task, sandbox_name("oracle", task), network=network)
         try:
-            await run_solution(sandbox, task, spec, terms["sealed_root"])
+            ended = await run_solution(sandbox, task, spec, terms["sealed_root"])
             difference = await sandbox.difference()
         finally:
             await sandbox.close()
     except (SandboxError, ValueError) as error:
         raise VerifierError(f"the reference solution could not be run: {error}") from error
-    return make_submission(task, difference.tar, trial)
+    return make_submission(task, difference.tar, trial).model_copy(update={"ended": ended})
 
 
 def make_submission(task: Task, tar: bytes, trial: str) -> Submission:

@@ -6,6 +6,7 @@ volume that is filled through the API: no folder of the host is ever mounted."""
 
 import io
 import json
+import re
 import tarfile
 import threading
 import time
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hc_ray.domain.errors import SandboxError
+from hc_ray.domain.errors import DatasetError, SandboxError
 from hc_ray.domain.runner_paths import RUNNER_ROOT
 from hc_ray.domain.task import Task
 from hc_ray.machine.owner import current_owner, machine
@@ -32,6 +33,13 @@ RUNNER_LABEL = "hc-ray.runner"
 TASK_LABEL = "hc-ray.task"
 _COMPLETE = ".hc-ray-complete"
 """Last member of the runner's volume: with it, the volume is whole."""
+_HOPELESS = re.compile(
+    r"(?:COPY|ADD) failed: (?:file not found|forbidden path|no source files)|parse error", re.IGNORECASE
+)
+"""What no other try mends. A RUN step may have failed by its network."""
+_STEP = re.compile(r"^Step \d+/\d+ : ")
+_BUILDERS = (" ---> ", "Removing intermediate container ")
+"""How the builder's own lines begin, between those of a step."""
 
 
 class Images:
@@ -111,9 +119,12 @@ class Images:
             time.sleep(1.0 - time.time() % 1.0)
             return made
         except DaemonRefusal as refusal:
-            first, _, rest = str(refusal).partition("\n")
-            says = f"{task.name}: its image cannot be built: {first.partition(': ')[2]}"
-            raise SandboxError(f"{says}; docker build {folder} shows why\n{rest}".rstrip()) from None
+            first, _, said = str(refusal).partition("\n")
+            own = _own_output(said)
+            says = first.partition(": ")[2] + (f": {own[-1][:200]}" if own else "")
+            kind = DatasetError if _HOPELESS.search(first) else SandboxError
+            whole = f"{task.name}: its image cannot be built: {says}; docker build {folder} shows all of it"
+            raise kind("\n".join([whole, *own])) from None
 
     def _obtain(self, reference: str) -> ImageFacts:
         """An image by name; the registry is asked only when the daemon lacks it."""
@@ -158,6 +169,17 @@ class Images:
                 self._daemon.extract(container, tar)
         finally:
             self._daemon.remove(container)
+
+
+def _own_output(said: str) -> list[str]:
+    """The lines that the step printed with which a build ended."""
+    lines: list[str] = []
+    for line in re.sub(r"\x1b\[[\d;]*m", "", said).splitlines():
+        if _STEP.match(line):
+            lines.clear()
+        elif line.strip() and not line.startswith(_BUILDERS):
+            lines.append(line.rstrip())
+    return lines
 
 
 @contextmanager

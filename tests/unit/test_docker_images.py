@@ -1,0 +1,47 @@
+"""What is said of an image that cannot be built, and whether another try may mend it."""
+
+import pytest
+
+from hc_ray.domain.errors import DatasetError, SandboxError
+from hc_ray.sandboxes.docker.images import Images
+from hc_ray.sandboxes.docker.values import ImageFacts, fault_of
+from tests.fakes.docker_tasks import task_with_environment
+
+PRINTED = """Step 2/3 : WORKDIR /app
+ ---> 0123
+Step 3/3 : RUN pip instal x
+ ---> Running in 4567
+\x1b[91m/bin/sh: 1: pip: not found
+\x1b[0mRemoving intermediate container 4567"""
+
+
+class Refusing:
+    """A daemon that has all bases and builds nothing."""
+
+    def __init__(self, says, said=""):
+        self.fault = fault_of("building hc-ray/task:1 failed", says, said)
+
+    def image(self, reference):
+        return None if reference.startswith("hc-ray/") else ImageFacts(id=reference, workdir="", layers=1)
+
+    def build(self, *_, **__):
+        raise self.fault
+
+
+@pytest.mark.parametrize(("says", "said", "kind", "first", "rest"), [
+    ("The command '/bin/sh -c pip instal x' returned a non-zero code: 127", PRINTED, SandboxError,
+     "returned a non-zero code: 127: /bin/sh: 1: pip: not found; docker build ", ["/bin/sh: 1: pip: not found"]),
+    ("COPY failed: file not found in build context or excluded by .dockerignore: stat dta: file does not exist", "",
+     DatasetError, "stat dta: file does not exist; docker build ", []),
+    ("dockerfile parse error line 3: unknown flag", "", DatasetError, "line 3: unknown flag; docker build ", []),
+    ("it took longer than 600 s", "Step 1/1 : RUN sleep\n", SandboxError, "longer than 600 s; docker build ", []),
+], ids=["a step that fails", "a file that is not there", "no Dockerfile", "a step that never ends"])  # fmt: skip
+def test_a_build_that_fails_says_what_its_last_step_printed_and_only_what_may_pass_is_a_fault_of_the_machine(
+    tmp_path, monkeypatch, says, said, kind, first, rest
+):
+    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
+    task = task_with_environment(tmp_path)
+    with pytest.raises((SandboxError, DatasetError)) as told:
+        Images(Refusing(says, said), tmp_path).of(task)
+    head, *more = str(told.value).splitlines()
+    assert type(told.value) is kind and first in head and more == rest
