@@ -68,11 +68,13 @@ async def capabilities_of(
 ) -> Capabilities:
     """What the server at a URL does when it is asked. Raises ``ModelError`` where somebody else's server does not
     answer, ``EngineError`` where ours does not."""
-    from hc_ray.engines.probe import probe
+    from hc_ray.engines.probe import FIRST_SECONDS, probe
 
     model = _client(config, url, name or config.model, _key(config, key_name), timeout=request_seconds(config))
     try:
-        seen = model.probe(config.sampling) if config.kind == "anthropic" else probe(model, config.sampling)
+        first = config.request_sec or FIRST_SECONDS
+        own = config.kind == "anthropic"
+        seen = model.probe(config.sampling) if own else probe(model, config.sampling, first=first)
         return await seen
     except EngineError as fault:
         if not config.remote:

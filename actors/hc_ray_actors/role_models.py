@@ -2,6 +2,7 @@
 trial's key."""
 
 import asyncio
+import sys
 from collections.abc import Mapping
 
 from hc_ray.domain.config import TESTERS, EngineConfig, RoleName, SweepConfig
@@ -14,8 +15,11 @@ from hc_ray.engines.catalogue import ResolvedModel, catalogue, resolve, resolve_
 from hc_ray.engines.profiles import WHOLE_CONTEXT, for_context, of_model, own_settings
 from hc_ray.engines.speed import known_speed
 from hc_ray.engines.wire import SCHEMA_FIELD
+from hc_ray.reports.terminal import say
 from hc_ray_actors.engine import EMBEDDED_CONTEXT, capabilities_of, model_of
 
+TELL_SECONDS = 3.0
+"""After so long a person is told what a plan waits for."""
 Planned = tuple[EngineConfig, Profile, str]
 """Engine, profile, digest of model and profile."""
 
@@ -56,7 +60,7 @@ def role_models(config: SweepConfig, looked: dict[EngineConfig, Capabilities | N
     notes += [note for engine in seen for note in _told(engine, seen[engine])]
     given = dict.fromkeys(config.roles.get(role, config.engine) for role in roles)
     notes += [note for engine in given if (note := _window(engine))]
-    return RoleModels(models=models, notes=(*_why_profile(models), *notes))
+    return RoleModels(models=models, notes=(*_why_profile(models, seen), *notes))
 
 
 def role_model(engine: EngineConfig, capabilities: Capabilities | None = None) -> Planned:
@@ -110,14 +114,18 @@ def context_of(engine: EngineConfig, capabilities: Capabilities | None) -> int:
     return (seen or WHOLE_CONTEXT) if engine.remote else EMBEDDED_CONTEXT
 
 
-def _why_profile(models: Mapping[RoleName, Planned]) -> list[str]:
+def _why_profile(models: Mapping[RoleName, Planned], seen: Mapping[EngineConfig, Capabilities | None]) -> list[str]:
     """Which profile each engine is asked by, and why; a line an engine."""
     told = {}
     for engine, profile, _ in models.values():
         guessed = profile.measured.startswith("not measured")
         sets = "".join(f", {key}: {value}" for key, value in own_settings(profile).items())
-        why = for_context(profile.context_tokens)[1] if guessed else f"measured for this model{sets}"
-        if guessed and profile.name == "tiny":
+        looked = seen.get(engine)
+        assumed = engine.context_tokens is None and looked is not None and looked.context is None
+        why = for_context(profile.context_tokens, assumed=assumed)[1] if guessed else f"measured for this model{sets}"
+        if assumed:
+            why += "; the server tells none, engine.context_tokens sets it"
+        elif guessed and profile.name == "tiny":
             why += "; engine.context_tokens gives it more"
         told[engine] = f"{engine.label}: profile `{profile.name}` ({why})"
     return [text for engine, text in told.items() if engine.kind != "scripted"]
@@ -143,6 +151,8 @@ def _look(engine: EngineConfig) -> Capabilities | None:
         return None
 
     async def look() -> list[Capabilities]:
+        told = f"asking {', '.join(engine.urls)} what it can do …"
+        asyncio.get_running_loop().call_later(TELL_SECONDS, lambda: say(told, stream=sys.stderr, style="dim"))
         return await asyncio.gather(*(capabilities_of(engine, url) for url in engine.urls))
 
     first, *others = seen = asyncio.run(look())

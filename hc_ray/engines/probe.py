@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from hc_ray.domain.config import Sampling
 from hc_ray.domain.errors import EngineError
@@ -11,27 +11,30 @@ from hc_ray.domain.ports import Capabilities
 from hc_ray.engines.http import HttpModel
 from hc_ray.engines.wire import SCHEMA_FIELD, calls_of, sampling_fields, schema_fields, text_of
 
+T = TypeVar("T")
 _WORD, _LONG = "word ", (8000, 4000, 2000, 1000, 500)
 """The long prompt: a word that every tokenizer has, so often; fewer where the server refuses it."""
 _COUNTED = 0.9
 """The share of these words below which a count shows that the prompt was cut."""
-_ASSUMED = 16_384
-"""Tokens of context assumed of a server that says none and counts a long prompt whole."""
+FIRST_SECONDS = 180.0
+"""What a server may take for the first short answers, where the config sets no limit: it may load its model first."""
 _CANNOT = ("HTTP 400", "HTTP 404", "HTTP 422")
 """How the refusal of a server begins that cannot take a body: it is not busy, broken or gone."""
 
 
-async def probe(model: HttpModel, sampling: Sampling | None = None) -> Capabilities:
-    """Ask, and see what comes; ``sampling`` is what prompts will be sent with. Raises ``EngineError`` when the server
-    cannot be reached, refuses the key, or answers neither chat nor completion."""
-    names = await model.models()
+async def probe(model: HttpModel, sampling: Sampling | None = None, *, first: float = FIRST_SECONDS) -> Capabilities:
+    """Ask, and see what comes; ``sampling`` is what prompts will be sent with, ``first`` bounds the first answers.
+    Raises ``EngineError`` when the server cannot be reached, refuses the key, or answers neither chat nor completion.
+    """
+    if isinstance(names := await _within(first, model.models()), str):
+        raise EngineError(f"{model.shown_url} sent {names}")
     short: dict[str, Any] = {"model": model.model, "max_tokens": 12, "temperature": 1.0, "seed": 1234}
     say = [{"role": "user", "content": "Name a colour, an animal and a city."}]
     chat = {**short, "messages": say}
     text = {**short, "prompt": "Some colours, animals and cities:"}
     # Side by side: equal answers count only if they are equal under load.
     asked = [("chat/completions", chat)] * 2 + [("completions", text)] * 2
-    answers = await asyncio.gather(*(model.attempt(endpoint, body) for endpoint, body in asked))
+    answers = await asyncio.gather(*(_within(first, model.attempt(endpoint, body)) for endpoint, body in asked))
     has_chat, has_text = isinstance(answers[0], dict), isinstance(answers[2], dict)
     if not has_chat and not has_text:
         listed = f"; it lists {', '.join(names[:8])}" if names and model.model not in names else ""
@@ -67,6 +70,14 @@ async def probe(model: HttpModel, sampling: Sampling | None = None) -> Capabilit
     )
 
 
+async def _within(seconds: float, asked: Awaitable[T]) -> T | str:
+    try:
+        async with asyncio.timeout(seconds):
+            return await asked
+    except TimeoutError:
+        return f"nothing within {seconds:g} s (engine.request_sec sets another limit)"
+
+
 async def _calls_tools(model: HttpModel, chat: bool) -> bool:
     parameters = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
     tool = {
@@ -84,7 +95,7 @@ async def _calls_tools(model: HttpModel, chat: bool) -> bool:
 
 async def _context(model: HttpModel, body: Mapping[str, Any], endpoint: str) -> int | None:
     """The context that the server says to have; where it says none, what it counts of a long prompt: some cut the
-    beginning off in silence."""
+    beginning off in silence. None where neither tells it."""
     if (told := await model.context()) is not None:
         return told
     for words in _LONG:
@@ -94,9 +105,8 @@ async def _context(model: HttpModel, body: Mapping[str, Any], endpoint: str) -> 
         if isinstance(data, str):  # refused: too long
             continue
         counted = (data.get("usage") or {}).get("prompt_tokens")
-        if not isinstance(counted, int) or counted <= 0:
-            return None
-        return _ASSUMED if words == _LONG[0] and counted >= words * _COUNTED else counted
+        whole = isinstance(counted, int) and words == _LONG[0] and counted >= words * _COUNTED
+        return None if whole or not isinstance(counted, int) or counted <= 0 else counted
     return None
 
 

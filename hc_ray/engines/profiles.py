@@ -25,20 +25,21 @@ def shipped(name: str) -> Profile:
     return Profile.model_validate(yaml.safe_load((configs_dir() / "profiles" / f"{name}.yaml").read_text("utf-8")))
 
 
-def for_context(tokens: int) -> tuple[Profile, str]:
-    """The profile of a model of which only the context is known, and why it is this one."""
+def for_context(tokens: int, *, assumed: bool = False) -> tuple[Profile, str]:
+    """The profile of a model of which only the context is known, or assumed, and why it is this one."""
+    has = f"its context {'is assumed to have' if assumed else 'has'} {tokens:,} tokens"
     if tokens < LEAST_CONTEXT:
-        why = f"its context has {tokens:,} tokens, fewer than the {LEAST_CONTEXT:,} that `capable` needs"
+        why = f"{has}, fewer than the {LEAST_CONTEXT:,} that `capable` needs"
         return shipped("tiny").model_copy(update={"context_tokens": tokens}), why
     profile = shipped("capable").model_copy(update={"context_tokens": tokens})
     if tokens >= WHOLE_CONTEXT:
-        return profile, f"its context has {tokens:,} tokens"
+        return profile, has
     short = {
         "solver.max_answer_tokens": min(profile.settings["solver.max_answer_tokens"], tokens // _ANSWER_SHARE),
         "solver.testgen.answer_tokens": min(profile.settings["solver.testgen.answer_tokens"], tokens // _ANSWER_SHARE),
         "solver.observation_chars": _SMALL_OUTPUT,
     }
-    why = f"its context has {tokens:,} tokens; below {WHOLE_CONTEXT:,} answers and outputs are shortened"
+    why = f"{has}; below {WHOLE_CONTEXT:,} answers and outputs are shortened"
     return profile.model_copy(update={"settings": {**profile.settings, **short}}), why
 
 

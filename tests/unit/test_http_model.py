@@ -234,12 +234,18 @@ PROPS = {"default_generation_settings": {"n_ctx": 5120}}
 @pytest.mark.parametrize(("server", "context"), [
     ({"listed": {"max_model_len": 32_768}}, 32_768), ({"props": PROPS}, 5120),
     ({"listed": {"max_model_len": 9000}, "props": PROPS}, 9000), ({"props": {"n": "x"}, "context": 4096}, 4096),
-    ({"listed": {"max_model_len": 9000, "id": "other"}, "context": 700}, 700), ({}, 16_384), ({"usage": False}, None),
+    ({"listed": {"max_model_len": 9000, "id": "other"}, "context": 700}, 700), ({}, None), ({"usage": False}, None),
     ({"context": 3000, "refuses": True}, 2000), ({"context": 100, "refuses": True}, None),
 ])  # fmt: skip
 async def test_the_probe_is_told_the_context_or_counts_what_is_left_of_a_long_prompt(server, context):
     async with speaking(**server) as (_, model):
         assert (await probe(model)).context == context
+
+
+async def test_a_server_that_is_silent_is_given_up_at_the_first_short_questions():
+    async with speaking(delay=5) as (_, model):
+        with pytest.raises(EngineError, match=r"sent nothing within 0\.2 s \(engine\.request_sec"):
+            await probe(model, first=0.2)
 
 
 async def test_the_probe_sees_native_tool_calls_where_chat_has_them():
