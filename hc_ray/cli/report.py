@@ -66,7 +66,10 @@ def report(
     if as_json:
         print_json(summary)
         return 0
-    (tell_climb if climbs else tell_report)(summary)
+    if climbs:
+        tell_climb(summary)
+    else:
+        tell_report(summary, out=out[0] if len(out) == 1 else "OUT")
     if write:
         say(f"\nAlso written to {write}/report.html and report.json.", style="dim")
     return 0

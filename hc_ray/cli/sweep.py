@@ -92,7 +92,8 @@ def sweep(
             )
             progress.doing("computing the results")
             summary = reports.summarise(sweep_store(ended.out))
-    return _finish(ended, summary, as_json=as_json)
+    begun = len(progress.state.running)
+    return _finish(ended, summary, planned=len(plan.trials), begun=begun, as_json=as_json)
 
 
 def _settings(
@@ -119,10 +120,13 @@ def _settings(
     return config_from(config, flags, sets=sets)
 
 
-def _finish(ended: Any, summary: dict[str, Any], *, as_json: bool) -> int:
-    """The result of a sweep: tables, or the JSON object. Returns the exit code."""
+def _finish(ended: Any, summary: dict[str, Any], *, planned: int, begun: int, as_json: bool) -> int:
+    """The result of a sweep: tables, or the JSON object; ``begun``: trials that had begun and did not end. Returns the
+    exit code."""
     from hc_ray.cli.text import tell_agents, tell_comparisons
-    from hc_ray.reports.terminal import say
+    from hc_ray.reports.html_report import controls_section
+    from hc_ray.reports.progress import counted
+    from hc_ray.reports.terminal import say, tell
 
     stream = people(as_json)
     for problem in ended.problems:
@@ -132,9 +136,13 @@ def _finish(ended: Any, summary: dict[str, Any], *, as_json: bool) -> int:
     else:
         tell_agents(summary, stream)
         tell_comparisons(summary, stream)
+        tell(controls_section(summary, ended.out), stream)
         say(f"\n{ended.out}  (hc-ray report, hc-ray show {ended.out}/TRIAL, hc-ray ui {ended.out})", style="dim")
     if ended.interrupted:
-        say(f"interrupted; to continue: hc-ray sweep --resume -o {ended.out}", stream=stream, style="yellow")
+        left = f"{planned - ended.done} of {counted(planned, 'trial')} unfinished"
+        again = f" ({begun} of them had begun and will start again)" if begun else ""
+        told = f"interrupted: {left}{again}; to continue: hc-ray sweep --resume -o {ended.out}"
+        say(told, stream=stream, style="yellow")
         return 130
     return 3 if ended.unscored or ended.stopped else 0
 

@@ -8,7 +8,14 @@ from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.variants import labels
 from hc_ray.reports.audit_section import quality_section
 from hc_ray.reports.engine_use import engine_lines
-from hc_ray.reports.html_report import aa_sentence, criteria_section, curves_section, findings, unscored_section
+from hc_ray.reports.html_report import (
+    aa_sentence,
+    controls_section,
+    criteria_section,
+    curves_section,
+    findings,
+    unscored_section,
+)
 from hc_ray.reports.page import NOT_MEASURED, VERDICTS, interval_of, number
 from hc_ray.reports.progress import clock, counted
 from hc_ray.reports.self_to_blind import reliance_section
@@ -119,8 +126,8 @@ def _effect(plan: Any) -> str:
     return f"{plan.minimal_effect:.2f} in blind pass rate (80 % power, α = 0.05{more})"  # noqa: RUF001
 
 
-def tell_report(summary: Mapping[str, Any], stream: Stream = None) -> None:
-    """The whole report."""
+def tell_report(summary: Mapping[str, Any], stream: Stream = None, *, out: str = "OUT") -> None:
+    """The whole report; ``out``: the sweep directory's name in commands."""
     sweep = summary["sweep"]
     planned = sweep["planned_trials"]
     trials = counted(sweep["trials"], "trial")
@@ -147,6 +154,7 @@ def tell_report(summary: Mapping[str, Any], stream: Stream = None) -> None:
     looks = NOT_MEASURED if summary["holdout_looks"] is None else summary["holdout_looks"]
     say(f"\nHoldout looks: {looks}. Verdict bits given to trials: {summary['bits']}.", stream=stream, style="dim")
     tell(unscored_section(summary), stream)
+    tell(controls_section(summary, out), stream)
 
 
 def tell_agents(summary: Mapping[str, Any], stream: Stream = None) -> None:

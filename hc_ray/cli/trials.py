@@ -35,7 +35,7 @@ def show(
     else:
         from hc_ray.reports.trial_text import tell
 
-        tell(described, verbose=verbose)
+        tell(described, out=out, verbose=verbose)
     return 0
 
 

@@ -1,6 +1,7 @@
 """A trial: what identifies it, what it leaves behind (Harbor's TrialResult fields), and its score."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal, Self
 
@@ -140,6 +141,17 @@ class TrialResult(_Open):
         if self.verifier_result is None or self.verifier_result.rewards is None:
             return None
         return self.verifier_result.rewards.get("reward") == 1.0
+
+    @property
+    def seconds(self) -> float | None:
+        """Wall time, in which no queue counts; None where it cannot be told."""
+        phases = self.agent_result.metadata.get("phases") or {}
+        queued: float = sum(seconds for name, seconds in phases.items() if name.startswith("queue "))
+        try:
+            took = datetime.fromisoformat(self.finished_at) - datetime.fromisoformat(self.started_at)
+        except (ValueError, TypeError):
+            return None
+        return max(0.0, took.total_seconds() - queued)
 
 
 def score(passed: bool | None, turns: int, progress: float | None) -> float | None:

@@ -10,6 +10,7 @@ from hc_ray.reports.comparison import HANDFUL
 from hc_ray.reports.engine_use import engine_html
 from hc_ray.reports.html_figures import figures, heat_map, timeline
 from hc_ray.reports.page import (
+    UNEXPECTED,
     Section,
     difference_text,
     document,
@@ -45,6 +46,7 @@ def html(summary: Mapping[str, Any]) -> str:
         "“unscored as fails”. Weak suites: trials whose suite tells no state from another, so that it neither repairs "
         "nor selects. Ties: trials in which nothing told the submission from a candidate that behaves differently.</p>",
         section_html(unscored_section(summary)),
+        section_html(controls_section(summary)),
         "<h2>Figures</h2>",
         figures(summary),
         heat_map(summary["trials"]),
@@ -82,7 +84,7 @@ def sentence_of(comparison: Mapping[str, Any]) -> str:
     if comparison["delta"] is None:
         return f"{comparison['a']} vs. {comparison['b']} ({comparison['split']}): {comparison['says']}."
     tokens = [comparison["tokens_a"], comparison["tokens_b"]]
-    cost = "" if None in tokens else f" Tokens per trial: {tokens[0]:.0f} vs. {tokens[1]:.0f}."
+    cost = "" if None in tokens else f" Tokens per trial: {tokens[0]:,.0f} vs. {tokens[1]:,.0f}."
     p = comparison["p_corrected"]
     corrected = "" if p is None else f", p {p_of(p)} after Holm's correction"
     return (
@@ -174,6 +176,17 @@ def unscored_section(summary: Mapping[str, Any]) -> Section:
         for cause, count in one["unscored_causes"].items()
     ]
     return Section("Unscored trials", ("agent", "split", "trials", "cause"), rows, words=("cause",))
+
+
+def controls_section(summary: Mapping[str, Any], out: str = "OUT") -> Section:
+    """Trials of the agents that check the harness which did not end as they must, with the command that shows why."""
+    rows = [
+        (row["task"], row["agent"], UNEXPECTED[row["agent"], row["passed"]], f"hc-ray unseal {out}/{row['trial']}")
+        for row in summary["trials"]
+        if (row["agent"], row["passed"]) in UNEXPECTED
+    ]
+    columns = ("task", "agent", "what is wrong", "what the tests printed")
+    return Section("Tasks that fail their own check", columns, rows, words=columns[2:])
 
 
 def trials_html(trials: Sequence[Mapping[str, Any]]) -> str:

@@ -8,6 +8,11 @@ from typing import Any, NamedTuple
 
 NOT_MEASURED = "not measured"
 VERDICTS = {True: "pass", False: "fail", None: "unscored"}
+UNEXPECTED = {
+    ("oracle", False): "the tests fail the reference solution",
+    ("nop", True): "the tests pass the untouched environment",
+}
+"""What is wrong with a task, by what an agent that checks the harness comes to."""
 TONES = {"improved": "good", "worse": "bad", "met": "good", "not met": "bad", "accepted": "good",
          "pass": "good", "fail": "bad"}  # fmt: skip
 """Cells that say good or bad."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hc_ray.domain.events import (
     Action,
+    EngineUse,
     ErrorEvent,
     Event,
     Heartbeat,
@@ -35,6 +36,7 @@ class RunningTrial:
     stage: str = "start"
     best: float | None = None
     tokens: int = 0
+    """By its last heartbeat."""
 
 
 class SweepState:
@@ -79,23 +81,19 @@ class SweepState:
         if isinstance(event, TrialComplete):
             self._complete(event)
             return
-        trial = self.running.get(event.trial)
-        if trial is not None:
+        if isinstance(event, EngineUse):
+            self._count(event.prompt_tokens + event.completion_tokens)
+        elif (trial := self.running.get(event.trial)) is not None:
             _advance(trial, event)
-            if isinstance(event, Heartbeat):
-                self._count(trial, event.prompt_tokens + event.completion_tokens)
 
     def begin_step(self, step: str) -> None:
         """From now on this is done, until the next step or event."""
         self.step, self.step_began = step, self.now()
 
-    def _count(self, trial: RunningTrial, total: int) -> None:
-        # A heartbeat carries the trial's running sum: what is new since its last one was spent now.
-        new = max(0, total - trial.tokens)
-        trial.tokens += new
-        self.tokens += new
-        if new:
-            self._spent.append((self.now(), new))
+    def _count(self, tokens: int) -> None:
+        self.tokens += tokens
+        if tokens:
+            self._spent.append((self.now(), tokens))
 
     def _complete(self, event: TrialComplete) -> None:
         self.running.pop(event.trial, None)
@@ -148,6 +146,7 @@ def _advance(trial: RunningTrial, event: Event) -> None:
         if event.total:
             trial.best = max(trial.best or 0.0, event.progress)
     elif isinstance(event, Heartbeat):
+        trial.tokens = event.prompt_tokens + event.completion_tokens
         # An agent without a suite names a best candidate too, with a progress of 0 that no test stands behind.
         if event.best is not None and (event.progress or trial.best is not None):
             trial.best = max(trial.best or 0.0, event.progress)

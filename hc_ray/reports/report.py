@@ -7,7 +7,6 @@ render it."""
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from hc_ray.domain.errors import OutputError
@@ -147,7 +146,7 @@ def row_of(result: TrialResult) -> dict[str, Any]:
         "tokens": sum(known) - (metadata.get("shared_tokens") or 0) if known else None,
         "all_tokens": sum(known) if known else None,
         "started_at": result.started_at, "finished_at": result.finished_at,
-        "seconds": _seconds(result.started_at, result.finished_at), "bits": list(metadata.get("bits") or []),
+        "seconds": result.seconds, "bits": list(metadata.get("bits") or []),
         "candidates": len(metadata["candidates"]) if "candidates" in metadata else None,
         **{name: metadata.get(name)
            for name in ("sandbox", "grading", "network", "witness", "timeout_multiplier", "stop_reason")},
@@ -163,13 +162,6 @@ def _cause(result: TrialResult) -> str | None:
         return "no verdict"
     lines = result.exception_info.exception_message.strip().splitlines()
     return f"{result.exception_info.exception_type}: {lines[0] if lines else 'no message'}"
-
-
-def _seconds(start: str, end: str) -> float | None:
-    try:
-        return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
-    except (ValueError, TypeError):
-        return None
 
 
 AGENT_ORDER = ("raw", "best_of_n", "hc", "oracle", "nop")

@@ -167,7 +167,7 @@ class Progress:
 
     def _standing(self) -> str:
         state = self.state
-        return (f"{counted(len(state.running), 'trial')} running, {state.tokens:,} tokens, "
+        return (f"{counted(len(state.running), 'trial')} under way, {state.tokens:,} tokens, "
                 f"{clock(state.elapsed())} elapsed")  # fmt: skip
 
     def _line(self, text: str, style: str) -> None:

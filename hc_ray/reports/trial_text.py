@@ -4,14 +4,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from hc_ray.reports import terminal
-from hc_ray.reports.page import NOT_MEASURED, Section
+from hc_ray.reports.page import NOT_MEASURED, UNEXPECTED, Section
 
 Data = Mapping[str, Any]
 LETTERS = {"pass": "pass", "fail": "fail", "error": "error", "skipped": "skip", "timeout": "time"}
 
 
-def tell(trial: Data, *, verbose: bool = False, stream: IO[str] | None = None) -> None:
-    """Print what ``describe`` found. ``verbose`` adds every prompt and answer."""
+def tell(trial: Data, *, out: str = "OUT", verbose: bool = False, stream: IO[str] | None = None) -> None:
+    """Print what ``describe`` found in the sweep directory ``out``. ``verbose`` adds every prompt and answer."""
 
     def say(text: str, style: str | None = None) -> None:
         terminal.say(text, stream=stream, style=style)
@@ -34,6 +34,8 @@ def tell(trial: Data, *, verbose: bool = False, stream: IO[str] | None = None) -
     say(_why(trial))
     terminal.heading("Verdict", stream=stream)
     say(_verdict(trial), {True: "bold green", False: "bold red", None: "bold yellow"}[trial["passed"]])
+    if wrong := UNEXPECTED.get((trial["agent"], trial["passed"])):
+        say(f"{wrong}; to see what they printed: hc-ray unseal {out}/{trial['trial']}")
     say(_cost(trial), "dim")
     if verbose:
         terminal.heading("Prompts and answers", stream=stream)
@@ -121,7 +123,9 @@ def _results(candidates: Sequence[Data]) -> Iterator[tuple[str, str]]:
         if one["diff"]:
             yield f"{name}: diff to {one['parent']}", one["diff"]
         else:
-            yield from ((f"{name}: {path}", text.rstrip("\n")) for path, text in (one["files"] or {}).items())
+            # Programs are shorter than the data that they make.
+            files = sorted((one["files"] or {}).items(), key=lambda item: len(item[1]))
+            yield from ((f"{name}: {path}", text.rstrip("\n")) for path, text in files)
 
 
 def _matrix(matrix: Data, shown: Collection[str]) -> Section:
@@ -154,7 +158,8 @@ def _why(trial: Data) -> str:
     selection = trial["selection"]
     if selection is None:
         files = ", ".join(trial["submission"] or []) or "nothing"
-        return f"no selection took place; the submission changes {files}"
+        ended = f"solution/solve.sh ended with {trial['solution']}; " if trial["solution"] else ""
+        return f"no selection took place; {ended}the submission changes {files}"
     why = str(selection.get("why") or "no reason recorded").removeprefix(f"{selection.get('selector')}: ")
     return f"{selection.get('chosen') or 'none'} by {selection.get('selector')}: {why}"
 

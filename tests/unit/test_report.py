@@ -11,12 +11,47 @@ from hc_ray.domain.errors import OutputError
 from hc_ray.reports import report
 from hc_ray.reports.page import interval_of
 from hc_ray.statistics import estimators
+from hc_ray_actors.driver.sweep import SweepSummary
 from tests.fakes import sweepdir
 
 
 def config_of(summary: dict[str, Any], agent: str, split: str = "dev") -> dict[str, Any]:
     (found,) = [c for c in summary["configs"] if c["agent"] == agent and c["split"] == split]
     return dict(found)
+
+
+def test_tasks_that_fail_their_own_check_are_named_with_the_command_that_shows_why(capsys):
+    from hc_ray.cli.sweep import _finish
+
+    store = sweepdir.sweep()
+    for agent in ("oracle", "nop"):
+        sweepdir.add_trials(store, agent, [True, False, None])
+    summary = report.summarise(store)
+    ended = SweepSummary(out="runs/x", done=6, unscored=2)
+    assert _finish(ended, summary, planned=6, begun=0, as_json=False) == 3
+    lines = [line for line in capsys.readouterr().out.splitlines() if "unseal" in line]
+    assert [line.split()[:2] for line in lines] == [["t00", "nop"], ["t01", "oracle"]]
+    assert lines[1].rstrip().endswith("hc-ray unseal runs/x/t01__oracled0cc") and "reference solution" in lines[1]
+    assert "hc-ray unseal OUT/t00__nopd0cc" in report.html(summary)
+
+
+def test_an_interrupted_sweep_says_what_is_unfinished_and_what_starts_again(capsys):
+    from hc_ray.cli.sweep import _finish
+
+    ended = SweepSummary(out="runs/x", done=2, unscored=0, interrupted=True)
+    assert _finish(ended, report.summarise(sweepdir.sweep()), planned=6, begun=1, as_json=False) == 130
+    told = "interrupted: 4 of 6 trials unfinished (1 of them had begun and will start again)"
+    assert f"{told}; to continue: hc-ray sweep --resume -o runs/x" in capsys.readouterr().out
+
+
+def test_a_trial_s_seconds_are_those_in_which_it_stood_in_no_queue():
+    store = sweepdir.sweep()
+    name = sweepdir.add_trial(store, "t", "hc", True)
+    (whole,) = report.rows_of(store)
+    queues = {"queue for an engine or a sandbox": 0.25, "queue for a verdict": 0.5, "grading": 0.125}
+    sweepdir.add_trial(store, "t", "hc", True, metadata={"phases": queues})
+    (row,) = report.rows_of(store)
+    assert row["trial"] == name and row["seconds"] == whole["seconds"] - 0.75
 
 
 def comparison_of(summary: dict[str, Any], a: str, b: str) -> dict[str, Any]:

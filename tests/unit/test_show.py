@@ -66,6 +66,20 @@ def test_an_agent_without_model_or_tests_is_shown_without_any_and_an_unscored_tr
     assert "unscored: EngineError: the server died" in told(described("a", "hc", None, of=sweepdir.add_trial))
 
 
+def test_an_oracle_that_fails_says_how_its_solution_ended_and_where_the_tests_output_is():
+    text = told(described("a", "oracle", False, of=sweepdir.add_trial, metadata={"solution": "exit status 3"}))
+    assert "solution/solve.sh ended with exit status 3; the submission changes nothing" in text
+    assert "the tests fail the reference solution; to see what they printed: hc-ray unseal OUT/a__oracle" in text
+    assert "unseal" not in told(described("a", "nop", False, of=sweepdir.add_trial))
+
+
+def test_a_program_is_shown_before_the_longer_data_that_it_made():
+    about = described()
+    about["candidates"][0]["files"] = {"a.csv": "1,2\n" * 99, "z.py": "print(1)\n"}
+    text = told(about)
+    assert text.index("c0.0: z.py") < text.index("c0.0: a.csv")
+
+
 def test_a_trial_is_found_by_a_part_of_its_name_and_a_miss_names_the_nearest() -> None:
     store = sweepdir.demo_like()
     full = trial_view.find_trial(store, "t03__hc")

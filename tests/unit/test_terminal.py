@@ -25,6 +25,11 @@ def beat(name: str, tokens: int, best: str | None = None, progress: float = 0.0)
     return events.Heartbeat(trial=name, turn=1, max_turns=9, progress=progress, best=best, prompt_tokens=tokens)
 
 
+def used(tokens: int) -> events.EngineUse:
+    return events.EngineUse(engine="e", slots=1, seconds=10, busy=10, queued=0, requests=1, cached_tokens=0,
+                            prompt_tokens=tokens, completion_tokens=0)  # fmt: skip
+
+
 def test_without_a_terminal_there_is_one_line_a_finished_trial_and_one_a_step_after_them():
     stream = io.StringIO()
     with Progress(3, stream=stream) as progress:
@@ -51,11 +56,11 @@ def test_without_a_terminal_a_minute_without_a_line_is_ended_by_one_that_says_ho
         progress.starting()
         progress.emit(started("a"))
         for now.time in range(0, 130):
-            progress.emit(beat("a", int(now.time)))
+            progress.emit(used(1))
     assert [line.strip() for line in stream.getvalue().splitlines()] == [
         "starting engines and sandboxes …",
-        "1 trial running, 60 tokens, 1 min 00 s elapsed",
-        "1 trial running, 120 tokens, 2 min 00 s elapsed",
+        "1 trial under way, 61 tokens, 1 min 00 s elapsed",
+        "1 trial under way, 121 tokens, 2 min 00 s elapsed",
     ]
 
 
@@ -95,15 +100,15 @@ def test_the_panel_shows_running_trials_with_stage_and_score_and_after_the_last_
     assert "left" not in text and "heartbeat" not in text
 
 
-def test_tokens_are_counted_once_however_often_they_are_told_and_a_self_score_never_falls():
+def test_tokens_are_counted_as_answers_come_and_a_self_score_never_falls():
     now = Clock()
     state = SweepState(total=2, now=now)
     assert state.tokens_per_second() is None
     state.take(started("a"))
-    for second, tokens in ((5, 100), (6, 100), (10, 400)):
-        now.time = second
-        state.take(beat("a", tokens))
-    assert state.tokens == 400 and state.tokens_per_second() == pytest.approx(40.0)
+    for now.time, tokens in ((5, 100), (6, 0), (10, 300)):
+        state.take(used(tokens))
+        state.take(beat("a", 5))
+    assert state.tokens == 400 and state.running["a"].tokens == 5 and state.tokens_per_second() == pytest.approx(40.0)
     now.time = 100
     assert state.tokens_per_second() == 0
     state = SweepState(total=1, now=Clock())
