@@ -162,7 +162,7 @@ def tell_agents(summary: Mapping[str, Any], stream: Stream = None) -> None:
     heading("Agents (pass rates with 95 % confidence intervals)", stream=stream)
     several = any(config["config"] for config in summary["configs"])
     first, counts = ("agent", *(("config",) if several else ()), "split"), ("tasks", "trials", "unscored")
-    columns = (*first, *counts, "blind pass", "self-test pass", "tokens", "tokens/pass", "engine s", "seconds")
+    columns = (*first, *counts, "blind pass", "self-test pass", "tokens", "tokens/pass", "engine s", "wall s")
     rows = [
         (*(config[name] for name in (*first, *counts)), interval_of(config["blind_pass"]),
          interval_of(config["self_pass"]), number(config["tokens"], 0),
@@ -170,7 +170,7 @@ def tell_agents(summary: Mapping[str, Any], stream: Stream = None) -> None:
          number(config["engine_seconds"], 0), number(config["seconds"], 0))
         for config in summary["configs"]
     ]  # fmt: skip
-    table(columns, rows, stream=stream, numbers=(*counts, "tokens", "tokens/pass", "engine s", "seconds"))
+    table(columns, rows, stream=stream, numbers=(*counts, "tokens", "tokens/pass", "engine s", "wall s"))
     rates = [f"{config['label']} {interval_of(config['blind_pass_unscored_as_fail'])}" for config in summary["configs"]]
     unscored = any(config["unscored"] for config in summary["configs"])
     told = "blind pass rate if unscored trials count as fails: " + ", ".join(rates) if rates else "no finished trial"

@@ -37,9 +37,8 @@ class Refusing:
     ("it took longer than 600 s", "Step 1/1 : RUN sleep\n", SandboxError, "longer than 600 s; docker build ", []),
 ], ids=["a step that fails", "a file that is not there", "no Dockerfile", "a step that never ends"])  # fmt: skip
 def test_a_build_that_fails_says_what_its_last_step_printed_and_only_what_may_pass_is_a_fault_of_the_machine(
-    tmp_path, monkeypatch, says, said, kind, first, rest
+    tmp_path, home, says, said, kind, first, rest
 ):
-    monkeypatch.setenv("HC_RAY_HOME", str(tmp_path / "home"))
     task = task_with_environment(tmp_path)
     with pytest.raises((SandboxError, DatasetError)) as told:
         Images(Refusing(says, said), tmp_path).of(task)
