@@ -22,7 +22,7 @@ class Refusing:
         self.fault = fault_of("building hc-ray/task:1 failed", says, said)
 
     def image(self, reference):
-        return None if reference.startswith("hc-ray/") else ImageFacts(id=reference, workdir="", layers=1)
+        return None if reference.startswith("hc-ray/") else ImageFacts(id=reference, workdir="")
 
     def build(self, *_, **__):
         raise self.fault
