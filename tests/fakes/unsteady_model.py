@@ -56,7 +56,7 @@ def _acts(body: dict[str, Any], prompt: str, roll: bytes) -> str:
     if turn == 2:
         call = f"import {name}; print({name}.{name}(3, 2), {name})"
         return f"```sh\ncd /app; echo $WHO; python3 -c '{call}'; time true; sleep 30 &\n```"
-    if "These failed:" in str(body["messages"][-1]["content"]) and roll[1] % 2:
+    if "These failed:" in str(body["messages"][-1]["content"]) and roll[1] % 4:
         return f"```sh\nsed -i 's/return .*/return a + b/' /app/{name}.py\n```\n```submit\n```"
     return "```submit\n```"
 

@@ -222,7 +222,7 @@ class OneAfterAnother:
 
 async def test_a_prompt_that_waits_is_not_half_read_and_what_prompts_took_is_no_slowness_of_answers():
     found = await find_knee(OneAfterAnother(), levels=(4,), seconds=0.5, max_tokens=20)
-    assert found.prompt_tokens_per_second == pytest.approx(1000 * 20 / 24, rel=0.25)
+    assert found.prompt_tokens_per_second == pytest.approx(1000 * 20 / 24, rel=0.4)
     (level,) = found.levels
     reading = level.prompt_tokens_per_second / found.prompt_tokens_per_second
     assert found.answer_tokens_per_second == pytest.approx(level.output_tokens_per_second / (1 - reading))
