@@ -124,7 +124,7 @@ def _why_profile(models: Mapping[RoleName, Planned], seen: Mapping[EngineConfig,
         assumed = engine.context_tokens is None and looked is not None and looked.context is None
         why = for_context(profile.context_tokens, assumed=assumed)[1] if guessed else f"measured for this model{sets}"
         if assumed:
-            why += "; the server tells none, engine.context_tokens sets it"
+            why += "; the server tells no context, engine.context_tokens sets it"
         elif guessed and profile.name == "tiny":
             why += "; engine.context_tokens gives it more"
         told[engine] = f"{engine.label}: profile `{profile.name}` ({why})"
@@ -157,7 +157,7 @@ def _look(engine: EngineConfig) -> Capabilities | None:
 
     first, *others = seen = asyncio.run(look())
     weakest = {name: all(getattr(one, name) for one in seen) for name in ("chat", "completion", "tools", "usage")}
-    contexts = [one.context for one in seen if one.context is not None]
+    contexts = [one.context or WHOLE_CONTEXT for one in seen] if any(one.context for one in seen) else []
     refused = tuple(dict.fromkeys(name for one in seen for name in one.refused))
     least = {**weakest, "context": min(contexts, default=None), "refused": refused}
     return first.model_copy(update=least) if others else first

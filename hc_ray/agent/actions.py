@@ -147,8 +147,8 @@ def _named(block: Block) -> tuple[str | None, list[str]]:
 
 
 def _of_block(name: str, block: Block, words: Sequence[str]) -> Action | Malformed:
-    if name == "submit" or (name == "sh" and block.text.strip() == "submit"):
-        return Action(name="submit")
+    if name == "submit":
+        return Action(name=name)
     if name == "sh":
         limit = _LIMIT.search(block.info)
         return _checked(Action(name=name, body=block.text, seconds=float(limit[1]) if limit else None))
@@ -195,6 +195,8 @@ def read_calls(calls: Sequence[ToolCall]) -> tuple[Action, ...] | Malformed:
 def _checked(action: Action) -> Action | Malformed:
     if _UNUSABLE.search(action.argument + action.body) or len(action.argument) > 1000:
         return Malformed(reason=f"the path or text of {action.name} cannot be used", text=action.argument[:200])
+    if action.name == "sh" and action.body.strip() == "submit":
+        return Malformed(reason="`submit` is an action of its own and no command", text=action.body)
     if action.name == "edit" and not replacements(action.body):
         says = f"an edit needs the lines `{_SEARCH}`, `{_BETWEEN}` and `{_REPLACE}`, each alone on its line"
         return Malformed(reason=says, text=action.body[:500])

@@ -144,8 +144,10 @@ class TrialResult(_Open):
 
     @property
     def seconds(self) -> float | None:
-        """Wall time, in which no queue counts; None where it cannot be told."""
-        phases = self.agent_result.metadata.get("phases") or {}
+        """Wall time, in which no queue counts; None where it cannot be told, as of a trial that a later start ended."""
+        phases = self.agent_result.metadata.get("phases", {})
+        if phases is None:
+            return None
         queued: float = sum(seconds for name, seconds in phases.items() if name.startswith("queue "))
         try:
             took = datetime.fromisoformat(self.finished_at) - datetime.fromisoformat(self.started_at)

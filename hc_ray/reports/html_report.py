@@ -181,10 +181,11 @@ def unscored_section(summary: Mapping[str, Any]) -> Section:
 def controls_section(summary: Mapping[str, Any], out: str = "OUT") -> Section:
     """Trials of the agents that check the harness which did not end as they must, with the command that shows why."""
     rows = [
-        (row["task"], row["agent"], UNEXPECTED[row["agent"], row["passed"]], f"hc-ray unseal {out}/{row['trial']}")
+        (row["task"], row["agent"], UNEXPECTED[row["agent"], row["passed"]],
+         "not kept: a holdout task" if row["split"] == "holdout" else f"hc-ray unseal {out}/{row['trial']}")
         for row in summary["trials"]
         if (row["agent"], row["passed"]) in UNEXPECTED
-    ]
+    ]  # fmt: skip
     columns = ("task", "agent", "what is wrong", "what the tests printed")
     return Section("Tasks that fail their own check", columns, rows, words=columns[2:])
 

@@ -115,6 +115,8 @@ class Progress:
         self._lock = threading.RLock()
         self._live: Live | None = None
         self._spoke = self.state.began
+        self._said: dict[str, str] = {}
+        """Trial → its last error."""
 
     def __enter__(self) -> "Progress":
         if self._console.is_terminal and not self._console.is_dumb_terminal:
@@ -138,9 +140,11 @@ class Progress:
                 word = VERDICTS[event.passed]
                 self._line(self._finished(event, shown, word), STYLES[word])
             elif event.type == "error":
-                self._line(
-                    f"error  {shown or 'sweep'}: {event.text}" + (f" ({event.cause})" if event.cause else ""), "red"
-                )
+                says, again, when = event.text.partition("; again in ")
+                known, self._said[event.trial] = self._said.get(event.trial), says
+                cause = f" ({event.cause})" if event.cause else ""
+                told = "the same" if says == known else f"{says}{cause}"
+                self._line(f"error  {shown or 'sweep'}: {told}{again}{when}", "red")
             elif self._verbose and event.type == "action":
                 self._line(f"       {shown}: {event.name} {_brief(event.detail)}".rstrip(), "dim")
             elif self._live is None and self.state.running and self.state.now() - self._spoke >= QUIET:

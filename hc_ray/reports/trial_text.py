@@ -35,7 +35,8 @@ def tell(trial: Data, *, out: str = "OUT", verbose: bool = False, stream: IO[str
     terminal.heading("Verdict", stream=stream)
     say(_verdict(trial), {True: "bold green", False: "bold red", None: "bold yellow"}[trial["passed"]])
     if wrong := UNEXPECTED.get((trial["agent"], trial["passed"])):
-        say(f"{wrong}; to see what they printed: hc-ray unseal {out}/{trial['trial']}")
+        unsealed = f"to see what they printed: hc-ray unseal {out}/{trial['trial']}"
+        say(f"{wrong}; {'what they print is not kept for a holdout task' if trial['split'] == 'holdout' else unsealed}")
     say(_cost(trial), "dim")
     if verbose:
         terminal.heading("Prompts and answers", stream=stream)
@@ -158,7 +159,7 @@ def _why(trial: Data) -> str:
     selection = trial["selection"]
     if selection is None:
         files = ", ".join(trial["submission"] or []) or "nothing"
-        ended = f"solution/solve.sh ended with {trial['solution']}; " if trial["solution"] else ""
+        ended = f"solution/solve.sh: {trial['solution']}; " if trial["solution"] else ""
         return f"no selection took place; {ended}the submission changes {files}"
     why = str(selection.get("why") or "no reason recorded").removeprefix(f"{selection.get('selector')}: ")
     return f"{selection.get('chosen') or 'none'} by {selection.get('selector')}: {why}"

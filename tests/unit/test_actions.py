@@ -48,8 +48,8 @@ def test_the_blocks_of_an_answer_are_its_actions_in_order_and_all_else_is_talk()
     assert read_actions("All is done.\n" + fenced("c", "int x;\n")) == ()
 
 
-@pytest.mark.parametrize("text", [fenced("sh", "submit\n"), "```submit", "So:\n```submit\n"])
-def test_the_end_is_read_where_it_stands_as_a_command_or_its_fence_stays_open(text):
+@pytest.mark.parametrize("text", ["```submit", "So:\n```submit\n"])
+def test_the_end_holds_nothing_so_that_its_fence_may_stay_open(text):
     assert read_actions(text) == (Action(name="submit"),)
 
 
@@ -77,7 +77,7 @@ def test_an_answer_with_the_line_ends_of_another_system_is_read_alike():
     ("```sh\nls\n```\n```write a\nx\n", "not closed"), (fenced("write", "x\n"), "names one file"),
     (fenced("edit a b", HUNK), "names one file"), (fenced("edit a", "old\nnew\n"), "SEARCH"),
     (fenced("edit a", HUNK.replace("=======\n", "")), "="), (fenced("write a", "x\0\n"), "cannot be used"),
-    (fenced("write " + "a" * 1001, ""), "cannot be used"),
+    (fenced("write " + "a" * 1001, ""), "cannot be used"), (fenced("sh", "submit\n"), "an action of its own"),
 ])  # fmt: skip
 def test_a_block_that_cannot_be_done_is_told_and_nothing_of_the_answer_runs(text, says):
     found = read_actions(text)

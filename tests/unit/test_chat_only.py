@@ -9,6 +9,7 @@ from hc_ray.domain.errors import ConfigError, EngineError, ModelError
 from hc_ray.domain.ports import Capabilities
 from hc_ray.domain.profile import Profile, usable
 from hc_ray.engines.catalogue import catalogue, remote_profile_path
+from hc_ray.engines.profiles import WHOLE_CONTEXT
 from hc_ray.engines.speed import REQUEST_SECONDS, Speed, keep_speed, known_speed, request_seconds
 from hc_ray_actors.driver.estimate import FALLBACK_RATE, expected_seconds, remember_rate
 from hc_ray_actors.driver.plan import prepare
@@ -67,7 +68,7 @@ def test_a_plan_says_which_sampling_parameters_a_server_refuses(refused, told):
 
     with EngineServer(answer, models=("other",)) as server:
         why, *notes = role_models(SweepConfig(engine=engine(server, "other"))).notes
-    assumed = "its context is assumed to have 16,384 tokens; the server tells none, engine.context_tokens sets it"
+    assumed = "its context is assumed to have 16,384 tokens; the server tells no context, engine.context_tokens sets it"
     assert f"profile `capable` ({assumed})" in why
     assert len(notes) == len(told) and all(says in note for says, note in zip(told, notes, strict=True))
 
@@ -157,6 +158,10 @@ def test_several_urls_are_as_many_replicas_and_a_plan_takes_what_all_of_them_can
         assert (config.kind, config.replicas, profile.form) == ("openai", 2, "chat")
         assert [located(config, replica).urls for replica in (0, 1)] == [(one.base_url,), (other.base_url,)]
         assert digest != role_model(engine(one))[2]
+    with EngineServer(echo_request, listed={"max_model_len": 30_000}) as one, EngineServer(echo_request) as silent:
+        both = {"model": NAME, "base_urls": [one.base_url, silent.base_url]}
+        _, profile, _ = role_models(SweepConfig.model_validate({"engine": both})).models["solver"]
+        assert profile.context_tokens <= WHOLE_CONTEXT, "of a server that tells none no more is believed"
     with pytest.raises(ModelError, match="no model answers at http://127"):
         role_models(SweepConfig.model_validate({"engine": both}))
 

@@ -34,7 +34,7 @@ def test_a_misspelt_table_is_a_warning_and_a_copy_of_what_is_not_there_a_fault(t
     report = check(tmp_path)
     assert [(one.task, one.field, one.remedy) for one in report.warnings] == [("a", "agnet", "did you mean agent?")]
     (fault,) = report.faults
-    assert (fault.task, fault.says) == ("b", "copies dta, which environment/ does not hold")
+    assert (fault.task, fault.says) == ("b", "copies dta, of which environment/ holds no file")
 
 
 def test_every_fault_of_one_task_is_told_at_once(tmp_path):

@@ -68,9 +68,11 @@ def test_an_agent_without_model_or_tests_is_shown_without_any_and_an_unscored_tr
 
 def test_an_oracle_that_fails_says_how_its_solution_ended_and_where_the_tests_output_is():
     text = told(described("a", "oracle", False, of=sweepdir.add_trial, metadata={"solution": "exit status 3"}))
-    assert "solution/solve.sh ended with exit status 3; the submission changes nothing" in text
+    assert "solution/solve.sh: exit status 3; the submission changes nothing" in text
     assert "the tests fail the reference solution; to see what they printed: hc-ray unseal OUT/a__oracle" in text
     assert "unseal" not in told(described("a", "nop", False, of=sweepdir.add_trial))
+    text = told(described("a", "oracle", False, of=sweepdir.add_trial, metadata={"split": "holdout"}))
+    assert "not kept for a holdout task" in text and "unseal" not in text
 
 
 def test_a_program_is_shown_before_the_longer_data_that_it_made():

@@ -70,7 +70,11 @@ def test_errors_are_always_told_and_actions_if_asked_for():
         progress.emit(started("a"))
         progress.emit(events.Action(trial="a", name="submit", detail={"candidate": "c0.0"}))
         progress.emit(events.ErrorEvent(trial="a", text="the engine died", cause="EngineError"))
+        progress.emit(events.ErrorEvent(trial="a", text="it is full; again in 1.0 s"))
+        progress.emit(events.ErrorEvent(trial="a", text="it is full; again in 3.0 s"))
     assert "submit candidate=c0.0" in stream.getvalue() and "the engine died (EngineError)" in stream.getvalue()
+    *_, first, second = [line.partition(": ")[2] for line in stream.getvalue().splitlines()]
+    assert (first, second) == ("it is full; again in 1.0 s", "the same; again in 3.0 s")
 
 
 def test_the_panel_shows_running_trials_with_stage_and_score_and_after_the_last_what_is_done():

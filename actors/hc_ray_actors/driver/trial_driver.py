@@ -55,8 +55,6 @@ class Journeys:
         self._retried = set(plan.unscored)
         self._troubled: set[asyncio.Task[Any]] = set()
         """Trials with an attempt that failed."""
-        self._said: dict[str, str] = {}
-        """Trial or task → what was last told of it."""
 
     async def one(self, key: TrialKey, slot: Slot) -> TrialResult:
         """One trial from its start to its committed result. Raises ``Broken``, ``StoreError`` and ``LeakError``: the
@@ -260,9 +258,8 @@ class Journeys:
         lines = attempt.error.strip().splitlines()
         where = f"{task}: " if task else ""
         says = lines[0].removeprefix(where) if lines else attempt.error_type
-        known, self._said[trial or task] = self._said.get(trial or task), says
         again = f"; again in {attempt.again_after_sec:.1f} s" if attempt.again_after_sec is not None else ""
-        text = f"{where}{attempt.stage}: {'the same' if says == known else says}{again}"
+        text = f"{where}{attempt.stage}: {says}{again}"
         self._emit(ErrorEvent(trial=trial, text=text, cause=attempt.error_type))
 
     async def _commit(self, record: Record) -> TrialResult:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from hc_ray.domain.errors import ConfigError, InfrastructureError, OutputError
+from hc_ray.domain.errors import ConfigError, DatasetError, InfrastructureError, OutputError
 from hc_ray.domain.suite import Suite
 from hc_ray.domain.task import Task
 from hc_ray.domain.value import digest_of, readable_json
@@ -133,7 +133,7 @@ async def _task(look_at: LookAt, subject: Subject) -> Outcome:
     try:
         reference = await look_at(task, exposure.State(kind="reference"), wide)
         untouched = await look_at(task, exposure.State(kind="untouched"), wide)
-    except InfrastructureError as fault:
+    except (InfrastructureError, DatasetError) as fault:
         evidence = figures.Evidence(task=task.name, suites=suites, unmeasured=str(fault))
         return Outcome(evidence=(evidence,), verdicts={task.name: {}}, lost=1)
     seen = [reference, untouched]
@@ -159,7 +159,7 @@ async def _look(look: Awaitable[exposure.Seen]) -> exposure.Seen | None:
     """One look; None where the machinery failed: one end state's trouble is not the audit's."""
     try:
         return await look
-    except InfrastructureError:
+    except (InfrastructureError, DatasetError):
         return None
 
 

@@ -232,7 +232,7 @@ def _inside() -> str:
 
 async def reference_state(task: Task, *, sealed_root: Path, place: SandboxPlace, kept: bool) -> bytes:
     """The reference's end state as a tar, run once in a sandbox; looked up where it was ``kept`` before. Raises
-    ``VerifierError``."""
+    ``VerifierError``, and ``DatasetError`` where there is none."""
     sealed = load_spec(sealed_root, task.digest).sealed_digest
     path = sealed_root / _FOLDER / f"{digest_of([task.digest, sealed, type(place).__name__])}.tar"
     if kept and path.exists():

@@ -220,8 +220,9 @@ def _environment(folder: Path, parsed: ParsedTaskToml, tree: tuple[Entry, ...], 
                 remedy = "rewrite it without that instruction"
                 faults.append(Fault(field="environment/Dockerfile", says=docker.unsupported, remedy=remedy))
             for source in absent(docker.copies, paths):
-                says = f"copies {source}, which environment/ does not hold"
-                faults.append(Fault(field="environment/Dockerfile", says=says, remedy="add it, or correct its name"))
+                says = f"copies {source}, of which environment/ holds no file"
+                remedy = "put one there, or correct the name"
+                faults.append(Fault(field="environment/Dockerfile", says=says, remedy=remedy))
     elif section.docker_image is None and not compose:
         says = "is missing, and task.toml names no docker_image"
         faults.append(Fault(field="environment/Dockerfile", says=says, remedy="write one, or set docker_image"))

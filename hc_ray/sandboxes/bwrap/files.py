@@ -216,12 +216,16 @@ class RootTree:
             old = before.get(path)
             if old is not None and (old.mode, old.stamp) == (stat.S_IMODE(state.st_mode), stamp_of(state)):
                 continue
-            member = member_of(path, kind, state, folder, name, limit)
-            if member is None or (old is not None and is_same(old, member)):
+            # A file that is new is not read to find that it is too large.
+            size = state.st_size if kind == "file" and (old is None or old.kind != "file") else 0
+            member = member_of(path, kind, state, folder, name, limit) if total + size <= limit else None
+            if member is not None and old is not None and is_same(old, member):
                 continue
-            total += 512 + len(member.data)
+            total += 512 + (len(member.data) if member else size)
             if total > limit:
                 raise ValueError(f"the changes hold more than {limit} bytes")
+            if member is None:
+                continue
             members.append(member)
         return members, [path for path in before if path not in seen]
 

@@ -36,7 +36,9 @@ _COMPLETE = ".hc-ray-complete"
 _HOPELESS = re.compile(
     r"(?:COPY|ADD) failed: (?:file not found|forbidden path|no source files)|parse error", re.IGNORECASE
 )
-"""What no other try mends. A RUN step may have failed by its network."""
+"""What no other try mends."""
+_FAILED = "returned a non-zero code"
+"""Of a RUN step, with its text before: it may have failed by its network."""
 _STEP = re.compile(r"^Step \d+/\d+ : ")
 _BUILDERS = (" ---> ", "Removing intermediate container ")
 """How the builder's own lines begin, between those of a step."""
@@ -122,7 +124,7 @@ class Images:
             first, _, said = str(refusal).partition("\n")
             own = _own_output(said)
             says = first.partition(": ")[2] + (f": {own[-1][:200]}" if own else "")
-            kind = DatasetError if _HOPELESS.search(first) else SandboxError
+            kind = DatasetError if _HOPELESS.search(first) and _FAILED not in first else SandboxError
             whole = f"{task.name}: its image cannot be built: {says}; docker build {folder} shows all of it"
             raise kind("\n".join([whole, *own])) from None
 

@@ -1,6 +1,6 @@
 """The driver's end of ``hc_serve``: the task's interpreter, started once a suite, which forks a child for every job.
-Where it is lost another one does the job; where that is lost too, by the job's own doing. Standard library only; it
-runs under the runner's Python inside a sandbox."""
+Where it is lost another one does the job; where that is lost too, the job has done it. Standard library only; it runs
+under the runner's Python inside a sandbox."""
 
 from __future__ import annotations
 
@@ -35,6 +35,9 @@ class Forks:
         ``ChildProcessError`` where two servers end before they have told."""
         try:
             return self._ask(job, seconds)
+        except TimeoutError:  # it was stopped
+            self.close()
+            return None, b"", b""
         except (OSError, ValueError):
             self.close()
         try:
