@@ -37,7 +37,7 @@ class Refusing:
     ("The command '/bin/sh -c jq . || (echo parse error; exit 1)' returned a non-zero code: 1", "", SandboxError,
      "non-zero code: 1; docker build ", []),
     ("it took longer than 600 s", "Step 1/1 : RUN sleep\n", SandboxError, "longer than 600 s; docker build ", []),
-], ids=["a step that fails", "a file that is not there", "no Dockerfile", "a step of its words", "a step that never ends"])  # fmt: skip
+], ids=["a step", "a missing file", "no Dockerfile", "a step that speaks of one", "a step without end"])  # fmt: skip
 def test_a_build_that_fails_says_what_its_last_step_printed_and_only_what_may_pass_is_a_fault_of_the_machine(
     tmp_path, home, says, said, kind, first, rest
 ):
