@@ -195,8 +195,6 @@ def read_calls(calls: Sequence[ToolCall]) -> tuple[Action, ...] | Malformed:
 def _checked(action: Action) -> Action | Malformed:
     if _UNUSABLE.search(action.argument + action.body) or len(action.argument) > 1000:
         return Malformed(reason=f"the path or text of {action.name} cannot be used", text=action.argument[:200])
-    if action.name == "sh" and action.body.strip() == "submit":
-        return Malformed(reason="`submit` is an action of its own and no command", text=action.body)
     if action.name == "edit" and not replacements(action.body):
         says = f"an edit needs the lines `{_SEARCH}`, `{_BETWEEN}` and `{_REPLACE}`, each alone on its line"
         return Malformed(reason=says, text=action.body[:500])

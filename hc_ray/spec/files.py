@@ -47,9 +47,6 @@ _PLACEHOLDER = re.compile(
     r"\.\.\.|//|(?:^|/)path/to/|YYYY|XXX|NNN|TIMESTAMP|_N\.|(?i:(?:^|/)(?:filename|file_?name|your[-_]\w+)\b)"
 )
 
-_ARGUMENT = re.compile(r"[A-Z][A-Z_]+/")
-"""A directory in capitals that is not there: more often an argument than a name, so nobody is told to make it."""
-
 
 def read_files(blocks: Sequence[Block], environment: Environment) -> tuple[NamedFile, ...]:
     """Every file in order of first mention, each once."""
@@ -89,7 +86,7 @@ class _Reader:
                 return "", False
             path = posixpath.normpath(posixpath.join(self.workdir, token))
             known = [path] if path in self.present else self._ending("/" + posixpath.normpath(token).lstrip("./"))
-            return (known[0] if len(known) == 1 else path), len(known) == 1 or not _ARGUMENT.match(token)
+            return (known[0] if len(known) == 1 else path), True
         if code != "span" or not _is_name(token):
             return "", False
         known = self._ending("/" + token)

@@ -77,7 +77,7 @@ def test_an_answer_with_the_line_ends_of_another_system_is_read_alike():
     ("```sh\nls\n```\n```write a\nx\n", "not closed"), (fenced("write", "x\n"), "names one file"),
     (fenced("edit a b", HUNK), "names one file"), (fenced("edit a", "old\nnew\n"), "SEARCH"),
     (fenced("edit a", HUNK.replace("=======\n", "")), "="), (fenced("write a", "x\0\n"), "cannot be used"),
-    (fenced("write " + "a" * 1001, ""), "cannot be used"), (fenced("sh", "submit\n"), "an action of its own"),
+    (fenced("write " + "a" * 1001, ""), "cannot be used"),
 ])  # fmt: skip
 def test_a_block_that_cannot_be_done_is_told_and_nothing_of_the_answer_runs(text, says):
     found = read_actions(text)

@@ -84,13 +84,6 @@ def test_a_name_is_the_one_file_of_the_environment_that_ends_with_it_else_taken_
     assert [(file.path, file.exists, file.located) for file in named(text)] == found
 
 
-def test_a_directory_in_capitals_is_an_argument_unless_it_is_there():
-    found = named("`run.py DATA OUT` writes `OUT/report.csv`.")
-    assert [(file.path, file.located) for file in found if "/" in file.path] == [("OUT/report.csv", False)]
-    there = Environment(workdir="/app", files=("/app/OUT/report.csv",))
-    assert [file.located for file in named("Mend `OUT/report.csv`.", there)] == [True]
-
-
 def test_files_come_in_order_of_first_mention_each_once_and_below_the_root_they_need_a_suffix():
     text = "Read `table.csv`, write /app/b.txt and `/app/a.txt`; b.txt and `/app/table.csv` again: `/app/b.txt`."
     assert paths(text) == ["table.csv", "b.txt", "a.txt"]
