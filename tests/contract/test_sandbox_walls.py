@@ -3,13 +3,17 @@ Tested on every backend; run as root the bwrap half is run a second time as a no
 
 import asyncio
 import socket
+import tempfile
 import uuid
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.ports import Sandbox, SandboxPlace
+from hc_ray.domain.runner_paths import RUNNER_PYTHON
 from hc_ray.sandboxes import tripwire
 from hc_ray.sandboxes.bwrap.sandbox import BwrapPlace
 from tests.fakes.contract_task import TASK, python, running, shell
@@ -37,6 +41,48 @@ async def test_a_fork_has_a_copy_of_the_files_and_none_of_the_processes(box: San
     finally:
         await child.close()
     assert await shell(box, "cat f") == "mine\n"
+
+
+@pytest.fixture
+def outside() -> Iterator[Path]:
+    """A folder of the host into which everybody may write."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        yield Path(folder)
+
+
+@pytest.mark.parametrize(
+    "done",
+    [
+        "mv /opt /opt2; ln -s /nowhere /opt",
+        "mv /opt /opt2; ln -s ../../oldroot{outside} /opt",
+        "mv /opt /opt2; touch /opt; chmod 0 /opt",
+        "mv /etc /etc2; ln -s ../../oldroot{outside} /etc",
+        "mv /etc /etc2; mkdir -p /etc/localtime /etc/alternatives/deep; chmod -R 0 /etc",
+        "chmod 0 /opt; chmod 0 /",
+        "rm -f /lib64; ln -s /nowhere /lib64",
+        "cd /; rm -rf /app; touch /app",
+    ],
+)
+async def test_forks_start_and_leave_the_host_alone_whatever_was_made_of_the_places_of_the_machinery(
+    box: Sandbox, place: SandboxPlace, outside: Path, done: str
+) -> None:
+    await box.exec(["sh", "-c", done.format(outside=outside)], timeout=10)
+    fork = await box.fork("later")
+    try:
+        ended = await fork.exec([*RUNNER_PYTHON, "-c", "print('here')"], cwd="/", timeout=10)
+        assert (ended.exit_code, ended.stdout) == (0, b"here\n"), ended
+    finally:
+        await fork.close()
+    with suppress(ValueError):  # in Docker what was moved is a copy, and too large
+        tar = (await box.difference()).tar
+        other = await place.create(TASK, f"given-{uuid.uuid4().hex[:8]}")
+        try:
+            await other.put_tar(tar)
+            assert (await other.exec(["sh", "-c", "echo"], cwd="/", timeout=10)).exit_code in (0, 127, None)
+        finally:
+            await other.close()
+    assert list(outside.iterdir()) == []
 
 
 async def test_there_is_no_network(box: Sandbox) -> None:

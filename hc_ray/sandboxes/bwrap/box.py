@@ -58,7 +58,7 @@ class BwrapSandbox:
         self.before: Manifest = {}
         self._env = bwrap_command.environment(environment.env)
         log = folder / "start.log"
-        self.process = BwrapProcess(bwrap, self.tree.root, placed, self.limits, self._user, log, place.stir)
+        self.process = BwrapProcess(bwrap, self.tree, placed, self.limits, self._user, log, place.stir)
         self._closed = False
         self._closing = threading.Lock()
 
@@ -71,7 +71,7 @@ class BwrapSandbox:
         return self.process.alive
 
     def open(self, fill: "BwrapSandbox | None") -> None:
-        """Make the files (the task's own, or a copy of another sandbox's) and start. Blocking."""
+        """Make the files: the task's own, or a copy of another sandbox's. Blocking."""
         user = self._user.uid if self._user else None
         if user is not None:
             os.chown(self.folder, 0, user)
@@ -86,7 +86,6 @@ class BwrapSandbox:
             self.before = fill.before
             if user is not None:
                 os.chown(self.tree.root, user, user)
-        self.process.start()
 
     async def exec(
         self,

@@ -6,10 +6,11 @@ without being led out of it."""
 
 import errno
 import os
+import secrets
 import shutil
 import stat
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from hc_ray.domain.filetree import Change, Member, absolute, is_outside
@@ -89,6 +90,38 @@ class RootTree:
             self.remove(path)
         for member in change.members:
             self.write(member)
+
+    def clear_way(self) -> None:
+        """Make each place of a mount what bwrap expects there, below folders of the sandbox's own; what was made of it
+        meanwhile goes beside the root. As it starts, bwrap follows links and makes what it misses, on the host where
+        they lead out of the root. Nothing may run in the sandbox yet."""
+        for place in sorted({*self.mounts, *self.closed}):
+            source = self.mounts.get(place)
+            *above, last = place.strip("/").split("/")
+            with ExitStack() as way:
+                folder = way.enter_context(opened(str(self.root), PATH_ONLY | os.O_DIRECTORY))
+                _let_in(folder)
+                for name in above:
+                    self._make_kind(folder, name, stat.S_IFDIR)
+                    folder = way.enter_context(opened(name, PATH_ONLY | os.O_DIRECTORY, folder))
+                    _let_in(folder)
+                self._make_kind(folder, last, stat.S_IFDIR if source is None or source.is_dir() else stat.S_IFREG)
+
+    def _make_kind(self, folder: int, name: str, kind: int) -> None:
+        """Have a folder, or a file, under a name."""
+        with suppress(FileNotFoundError):
+            found = stat.S_IFMT(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+            if found == kind:
+                return
+            if found == stat.S_IFDIR:
+                with opened(name, PATH_ONLY | os.O_DIRECTORY, folder) as below:
+                    _let_in(below)
+            os.rename(name, self.root.with_name(f"displaced-{secrets.token_hex(4)}"), src_dir_fd=folder)
+        if kind == stat.S_IFDIR:
+            os.mkdir(name, 0o755, dir_fd=folder)
+        else:
+            os.close(open_at(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, folder, 0o644))
+        self._own(folder, name)
 
     def _own(self, folder: int, name: str) -> None:
         if self.user is not None:
@@ -233,3 +266,10 @@ class RootTree:
         """Copy every file, folder and link into another root that nobody uses yet, under its own user."""
         with opened(str(self.root), FOLDER) as source, opened(str(target.root), FOLDER) as made:
             copy_folder(source, made, target.user)
+
+
+def _let_in(folder: int) -> None:
+    """Give whoever owns an open folder the right to enter and change it."""
+    mode = stat.S_IMODE(os.fstat(folder).st_mode)
+    if mode & 0o700 != 0o700:
+        os.chmod(f"/proc/self/fd/{folder}", mode | 0o700)  # noqa: PTH101 (the open folder itself, never a name)

@@ -19,6 +19,7 @@ from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.runner_paths import machinery_command
 from hc_ray.sandboxes.bwrap.binary import LentUser, as_user
 from hc_ray.sandboxes.bwrap.command import Layout, Limits, argv
+from hc_ray.sandboxes.bwrap.files import RootTree
 from hc_ray.sandboxes.inside import frames
 from hc_ray.sandboxes.inside.processes import write_all
 
@@ -35,7 +36,7 @@ class BwrapProcess:
     def __init__(
         self,
         bwrap: Path,
-        root: Path,
+        tree: RootTree,
         placed: Layout,
         limits: Limits,
         user: LentUser | None,
@@ -43,10 +44,11 @@ class BwrapProcess:
         stir: Callable[[], None],
     ) -> None:
         """``stir`` is called whenever something is asked of it."""
-        self._bwrap, self._root, self._placed, self._user, self._log = bwrap, root, placed, user, log
+        self._bwrap, self._tree, self._placed, self._user, self._log = bwrap, tree, placed, user, log
         self._stir = stir
         numbers = {"data": limits.memory, "fsize": limits.storage, "nproc": limits.processes, "nofile": NO_FILES}
         self._init = [*machinery_command("init"), *(f"{name}={number}" for name, number in numbers.items())]
+        self._begin_lock = threading.Lock()
         self._lock = threading.Lock()
         self._child_lock = threading.Lock()
         self._waiting: dict[int, Future[Reply | None]] = {}
@@ -82,8 +84,12 @@ class BwrapProcess:
         return self._process is not None and not self._over.is_set()
 
     def start(self) -> None:
-        """Raises ``SandboxError`` when the sandbox does not come up."""
-        self._thread.start()
+        """Start, unless it was or is dead already. Raises ``SandboxError`` when the sandbox does not come up."""
+        with self._begin_lock:
+            if self._over.is_set():
+                return
+            if self._thread.ident is None:
+                self._thread.start()
         try:
             self._ready.result(START_SECONDS)
         except TimeoutError:
@@ -93,7 +99,9 @@ class BwrapProcess:
     def request(
         self, command: Sequence[str], cwd: str, env: Mapping[str, str], timeout: float, stdin: bytes, limit: int
     ) -> Future[Reply | None]:
-        """Start a command: what will hold the reply, or None if the sandbox died with it."""
+        """Start a command: what will hold the reply, or None if the sandbox died with it. The first one starts the
+        sandbox, and waits for it. Raises ``SandboxError`` when it does not come up."""
+        self.start()
         future: Future[Reply | None] = Future()
         asked = {"argv": list(command), "cwd": cwd, "env": dict(env), "timeout": timeout, "limit": limit}
         with self._lock:
@@ -117,8 +125,11 @@ class BwrapProcess:
     def kill(self, why: str) -> None:
         """End everything inside and wait until it is dead. Raises ``SandboxError`` if it does not die."""
         self.why = self.why or why
+        with self._begin_lock:
+            if self._thread.ident is None:
+                self._over.set()  # it never started, and never will
         self._kill_now()
-        if self._thread.ident is not None and not self._over.wait(DEATH_SECONDS):
+        if not self._over.wait(DEATH_SECONDS):
             raise SandboxError("a bwrap sandbox did not die")
 
     def _kill_now(self) -> None:
@@ -147,10 +158,11 @@ class BwrapProcess:
             self._bury()
 
     def _start(self) -> None:
+        self._tree.clear_way()
         reader, writer = os.pipe()
         with os.fdopen(reader, "rb") as info:
             try:
-                command = argv(self._bwrap, self._root, self._placed, self._init, writer)
+                command = argv(self._bwrap, self._tree.root, self._placed, self._init, writer)
                 with self._log.open("wb") as log:
                     self._process = subprocess.Popen(
                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, pass_fds=[writer],
@@ -164,6 +176,8 @@ class BwrapProcess:
             raise SandboxError(self._log.read_text(errors="replace").strip()[-500:] or "bwrap printed nothing")
         self._first = json.loads(text)["child-pid"]
         self._child = os.pidfd_open(self._first)
+        if self.why:  # killed before there was anything to kill
+            self._kill_now()
 
     def _read(self) -> None:
         assert self._process is not None and self._process.stdout is not None

@@ -168,7 +168,8 @@ class Ground:
             "network_disabled": not network,
             "labels": labels,
             "healthcheck": {"test": ["NONE"]},
-            "working_dir": working_directory(task, self.images.of(task)),
+            # Docker makes the folder where it is missing, and refuses where it is a file: in a fork, it may be either.
+            "working_dir": working_directory(task, self.images.of(task)) if image == self.images.of(task).id else "/",
         }
         if task.grading == "shared":
             apparmor = any("apparmor" in one for one in self.facts().get("SecurityOptions") or ())
