@@ -209,10 +209,17 @@ class RootTree:
 
     # The whole tree
 
+    @contextmanager
+    def _opened(self) -> Iterator[int]:
+        with opened(str(self.root), PATH_ONLY | os.O_DIRECTORY) as place:
+            _let_in(place)
+        with opened(str(self.root), FOLDER) as folder:
+            yield folder
+
     def scan(self) -> Iterator[tuple[str, os.stat_result, int, str]]:
         """Every path that a difference may hold, with its state, its open folder and its name; folders come before
         what they hold. Raises ``ValueError`` for a tree deeper than ``MAX_DEPTH``."""
-        with opened(str(self.root), FOLDER) as folder:
+        with self._opened() as folder:
             yield from self._scan(folder, "", 0)
 
     def _scan(self, folder: int, prefix: str, depth: int) -> Iterator[tuple[str, os.stat_result, int, str]]:
@@ -264,7 +271,7 @@ class RootTree:
 
     def copy_to(self, target: "RootTree") -> None:
         """Copy every file, folder and link into another root that nobody uses yet, under its own user."""
-        with opened(str(self.root), FOLDER) as source, opened(str(target.root), FOLDER) as made:
+        with self._opened() as source, target._opened() as made:
             copy_folder(source, made, target.user)
 
 
