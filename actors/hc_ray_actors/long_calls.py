@@ -5,16 +5,13 @@ MiB of their process so. A long call is begun by one short call, and one other c
 them."""
 
 import asyncio
-import contextlib
 import itertools
 import pickle
 import uuid
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
-WAIT_SECONDS = 10.0
-"""How long the actor waits for a first reply before it answers that there is none yet."""
 AT_ONCE = 16
 """Replies that travel together, at most: a trial's outcome may take megabytes."""
 
@@ -28,13 +25,12 @@ class Reply(NamedTuple):
 
 
 class Desk:
-    """The actor's side. A reply is kept until its caller has acknowledged it, so that none is lost on its way."""
+    """The actor's side: what calls came to, until their callers take it."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[None]] = set()
-        self._replies: defaultdict[str, dict[int, Reply]] = defaultdict(dict)
-        """By caller and number of the call, in the order in which they came."""
-        self._woken: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self._replies: defaultdict[str, asyncio.Queue[Reply]] = defaultdict(asyncio.Queue)
+        """By caller."""
 
     def begin(self, caller: str, number: int, work: Awaitable[Any]) -> None:
         """Run a call's work; what it comes to is kept for its caller."""
@@ -47,20 +43,15 @@ class Desk:
             packed = pickle.dumps((await work, None))
         except Exception as fault:
             packed = _packed(fault)
-        self._replies[caller][number] = Reply(number, packed)
-        self._woken[caller].set()
+        self._replies[caller].put_nowait(Reply(number, packed))
 
-    async def collect(self, caller: str, taken: Sequence[int]) -> list[Reply]:
-        """A caller's next replies, at most ``AT_ONCE``; waits for the first. ``taken``: what it has got before."""
-        replies, woken = self._replies[caller], self._woken[caller]
-        for number in taken:
-            replies.pop(number, None)
-        if not replies:
-            woken.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(WAIT_SECONDS):
-                    await woken.wait()
-        return list(itertools.islice(replies.values(), AT_ONCE))
+    async def collect(self, caller: str) -> list[Reply]:
+        """A caller's next replies, at most ``AT_ONCE``; waits for the first."""
+        replies = self._replies[caller]
+        found = [await replies.get()]
+        while len(found) < AT_ONCE and not replies.empty():
+            found.append(replies.get_nowait())
+        return found
 
 
 def long_calls(cls: type) -> tuple[str, ...]:
@@ -73,9 +64,9 @@ async def begin_long_call(self: Any, caller: str, number: int, method: str, argu
     _desk(self).begin(caller, number, getattr(self, method)(*arguments))
 
 
-async def collect_replies(self: Any, caller: str, taken: Sequence[int]) -> list[Reply]:
+async def collect_replies(self: Any, caller: str) -> list[Reply]:
     """A method of such an actor: ``Desk.collect``."""
-    return await _desk(self).collect(caller, taken)
+    return await _desk(self).collect(caller)
 
 
 def _desk(actor: Any) -> Desk:
@@ -96,13 +87,12 @@ class Caller:
     def __init__(
         self,
         begin: Callable[[str, int, str, tuple[Any, ...]], Awaitable[None]],
-        collect: Callable[[str, Sequence[int]], Awaitable[list[Reply]]],
+        collect: Callable[[str], Awaitable[list[Reply]]],
     ) -> None:
         """``begin`` and ``collect``: calls of the actor. What they raise, all calls that wait raise."""
         self._begin, self._collect = begin, collect
         self._name, self._numbers = uuid.uuid4().hex, itertools.count()
         self._waiting: dict[int, asyncio.Future[Any]] = {}
-        self._taken: list[int] = []
         self._collecting: asyncio.Task[None] | None = None
 
     async def call(self, method: str, *arguments: Any) -> Any:
@@ -120,12 +110,11 @@ class Caller:
     async def _distribute(self) -> None:
         while self._waiting:
             try:
-                replies = await self._collect(self._name, self._taken)
+                replies = await self._collect(self._name)
             except Exception as fault:
                 for waits in self._waiting.values():
                     _settle(waits, fault=fault)
                 return
-            self._taken = [reply.number for reply in replies]
             for reply in replies:
                 if (future := self._waiting.get(reply.number)) is not None:
                     try:

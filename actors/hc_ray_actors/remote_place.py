@@ -64,22 +64,19 @@ class RemotePlace:
         """Await a call to an actor; a fault of it names its post. Of a command's only the last seconds are work: before
         it waited for a slot. The same goes for the commands in a fork."""
         try:
-            return await self._during(call)
+            if self._activity is None:
+                return await call
+            with self._activity.at("sandbox") as operation:
+                operation.started = operation.began
+                answer = await call
+                if isinstance(answer, ExecResult):
+                    operation.started = max(operation.began, self._activity.now() - answer.seconds)
+                if isinstance(answer, Forked):
+                    self._activity.waited(operation, answer.waits)
+                return answer
         except HcRayError as fault:
             fault.where = fault.where or f"{SANDBOX}@{self._node(actor)}"
             raise
-
-    async def _during(self, call: Awaitable[T]) -> T:
-        if self._activity is None:
-            return await call
-        with self._activity.at("sandbox") as operation:
-            operation.started = operation.began
-            answer = await call
-            if isinstance(answer, ExecResult):
-                operation.started = max(operation.began, self._activity.now() - answer.seconds)
-            if isinstance(answer, Forked):
-                self._activity.waited(operation, answer.waits)
-            return answer
 
     def arrange(self, stations: Mapping[str, Station]) -> None:
         """Other nodes from now on. Sandboxes on those that left answer no more."""
@@ -162,25 +159,27 @@ class RemoteSandbox:
         stdin: bytes = b"",
         output_limit: int = 1 << 20,
     ) -> ExecResult:
-        options = {"timeout": timeout, "cwd": cwd, "env": env, "stdin": stdin, "output_limit": output_limit}
-        result: ExecResult = await self._place.during(
-            self._actor, self._actor.exec(self._handle, list(command), options)
+        result: ExecResult = await self._call(
+            "exec", list(command), timeout=timeout, cwd=cwd, env=env, stdin=stdin, output_limit=output_limit
         )
         return result
 
     async def put(self, files: Mapping[str, bytes], *, mode: int = 0o644) -> None:
-        await self._place.during(self._actor, self._actor.put(self._handle, dict(files), mode))
+        await self._call("put", dict(files), mode=mode)
 
     async def put_tar(self, tar: bytes) -> None:
-        await self._place.during(self._actor, self._actor.put_tar(self._handle, tar))
+        await self._call("put_tar", tar)
 
     async def get(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
-        found: bytes | None = await self._place.during(self._actor, self._actor.get(self._handle, path, limit))
+        found: bytes | None = await self._call("get", path, limit=limit)
         return found
 
     async def difference(self, *, limit: int = 64 << 20) -> Difference:
-        found: Difference = await self._place.during(self._actor, self._actor.difference(self._handle, limit))
+        found: Difference = await self._call("difference", limit=limit)
         return found
+
+    async def _call(self, method: str, *arguments: Any, **options: Any) -> Any:
+        return await self._place.during(self._actor, self._actor.call(self._handle, method, *arguments, **options))
 
     async def fork(self, name: str) -> Sandbox:
         actor, parent = self._actor, self._handle

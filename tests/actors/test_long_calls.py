@@ -6,7 +6,6 @@ import pickle
 import pytest
 
 from hc_ray.domain.errors import ActorError
-from hc_ray_actors import long_calls
 from hc_ray_actors.long_calls import AT_ONCE, Caller, Desk
 
 
@@ -20,9 +19,9 @@ class Actor:
         self._lives()
         self.desk.begin(caller, number, getattr(self, method)(*arguments))
 
-    async def collect(self, caller, taken):
+    async def collect(self, caller):
         self._lives()
-        work, death = asyncio.ensure_future(self.desk.collect(caller, taken)), asyncio.ensure_future(self.dead.wait())
+        work, death = asyncio.ensure_future(self.desk.collect(caller)), asyncio.ensure_future(self.dead.wait())
         await asyncio.wait([work, death], return_when=asyncio.FIRST_COMPLETED)
         self._lives()
         death.cancel()
@@ -81,20 +80,10 @@ async def test_when_the_process_dies_every_call_that_waits_raises_and_so_does_th
         await caller.call("double", 1)
 
 
-async def test_a_call_that_is_given_up_hinders_none_of_the_others(monkeypatch):
-    monkeypatch.setattr(long_calls, "WAIT_SECONDS", 0.01)
+async def test_a_call_that_is_given_up_hinders_none_of_the_others():
     caller = calling(Actor())
     gone = asyncio.ensure_future(caller.call("never"))
     slow = asyncio.ensure_future(caller.call("double", 3, 0.1))
     await asyncio.sleep(0.02)
     gone.cancel()
     assert await slow == 6 and await caller.call("double", 5) == 10
-
-
-async def test_replies_that_were_lost_on_their_way_come_again_until_they_are_acknowledged():
-    desk = Desk()
-    desk.begin("me", 0, Actor().double(1))
-    first = await desk.collect("me", [])
-    assert await desk.collect("me", []) == first and pickle.loads(first[0].packed) == (2, None)
-    desk.begin("me", 1, Actor().double(2))
-    assert [reply.number for reply in await desk.collect("me", [0])] == [1]

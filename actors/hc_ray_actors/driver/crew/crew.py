@@ -15,10 +15,9 @@ from hc_ray.machine import sealed_guard
 from hc_ray.machine.paths import data_root
 from hc_ray_actors.attempts import Fault
 from hc_ray_actors.cluster import REMEDY, SANDBOX, VERIFIER, Cluster, Member
-from hc_ray_actors.driver.crew.background import Background
 from hc_ray_actors.driver.crew.distribution import Deliveries
 from hc_ray_actors.driver.crew.images import Images
-from hc_ray_actors.driver.crew.posts import FAULTS, Make, Post
+from hc_ray_actors.driver.crew.posts import FAULTS, Post
 from hc_ray_actors.driver.crew.replicas import Replicas
 from hc_ray_actors.driver.crew.roster import Roster
 from hc_ray_actors.driver.crew.trial_processes import TrialProcesses
@@ -51,9 +50,8 @@ class Crew:
         self._images = Images(
             partial(self._on_nodes, VERIFIER, SANDBOX), partial(self._on_nodes, SANDBOX), self._roster.changed
         )
-        self._background = Background()
         self._replicas = Replicas(plan, cluster, self._roster)
-        self._trials = TrialProcesses(plan, cluster, self._roster, self._replicas, self._images, self._background)
+        self._trials = TrialProcesses(plan, cluster, self._roster, self._replicas, self._images)
         self.roles, self.trials_of = self._replicas.roles, self._trials.of
         self.prepare, self.image_of = self._images.ready, self._images.id_of
         self.runners: set[str] = set()
@@ -128,10 +126,10 @@ class Crew:
         if self._plan.models:
             await self._trials.open()
         self._roster.open()
-        self._background.begin(self._replicas.watch())
-        self._background.begin(self._account())
+        self._roster.begin(self._replicas.watch())
+        self._roster.begin(self._account())
         if not self._near:
-            self._background.begin(self._watch())
+            self._roster.begin(self._watch())
 
     def _not_taken(self) -> None:
         """Raises ``PlatformError`` where somebody else has all slots of a kind: there is nothing to wait for."""
@@ -166,7 +164,7 @@ class Crew:
                     self._leave(node)
                 for member in members:
                     if member.id not in self._members and not member.draining:
-                        self._background.begin(self._join(member))
+                        self._roster.begin(self._join(member))
                 draining = {member.id for member in members if member.draining}
                 if draining != self._roster.draining:
                     self._roster.draining = draining
@@ -177,7 +175,7 @@ class Crew:
         self._members[member.id] = member
         self._roster.names[member.id] = member.name
         posts = [
-            self._roster.add(kind, what, self._maker(kind, member), self._begin, node=member.id)
+            Post(self._roster, kind, what, partial(self._make, member), self._begin, node=member.id)
             for kind, what in ((SANDBOX, "the sandboxes' process"), (VERIFIER, "the verifier's process"))
             if member.slots.get(kind)
         ]
@@ -198,30 +196,25 @@ class Crew:
             if post.node == node and post.kind in (SANDBOX, VERIFIER):
                 post.leave()
             elif post.node == node:
-                self._background.begin(post.check())
+                self._roster.begin(post.check())
 
     def _on_nodes(self, *kinds: str) -> dict[str, Any]:
         """The actor of each node that works, of the last of these kinds that it has."""
         return {post.node: post.actor for kind in kinds for post in self._roster.ready(kind) if post.node}
 
-    def _maker(self, kind: str, member: Member) -> Make:
-        plan, config, cluster = self._plan, self._plan.config, self._cluster
+    def _make(self, member: Member, post: Post) -> Any:
+        plan, config, cluster, kind = self._plan, self._plan.config, self._cluster, post.kind
         roots = (plan.public_root, plan.sealed_root) if self._near else (None, None)
-
-        def make(post: Post) -> Any:
-            wanted = (config.sandbox_slots if kind == SANDBOX else None) or member.slots[kind]
-            # One that takes another's place has its slots, as soon as Ray has seen that one's end.
-            post.units = post.units or int(min(wanted, cluster.free(kind).get(member.id, 0)))
-            if not post.units:
-                held = "; ".join(cluster.holders())
-                raise InfrastructureError(f"{TAKEN} {kind} is taken{f' by {held}' if held else ''}")
-            spawn = partial(cluster.spawn, node=member.id, resource=kind, units=post.units)
-            if kind == SANDBOX:
-                return spawn(Sandboxes, plan.sandbox, roots[0], post.units)
-            rules = config.pass_threshold, plan.sealed_digests
-            return spawn(Verifiers, plan.sandbox, *roots, post.units, *rules)
-
-        return make
+        wanted = (config.sandbox_slots if kind == SANDBOX else None) or member.slots[kind]
+        # One that takes another's place has its slots, as soon as Ray has seen that one's end.
+        post.units = post.units or int(min(wanted, cluster.free(kind).get(member.id, 0)))
+        if not post.units:
+            held = "; ".join(cluster.holders())
+            raise InfrastructureError(f"{TAKEN} {kind} is taken{f' by {held}' if held else ''}")
+        spawn = partial(cluster.spawn, node=member.id, resource=kind, units=post.units)
+        if kind == SANDBOX:
+            return spawn(Sandboxes, plan.sandbox, roots[0], post.units)
+        return spawn(Verifiers, plan.sandbox, *roots, post.units, config.pass_threshold, plan.sealed_digests)
 
     async def _begin(self, post: Post) -> None:
         """Give a post's actor the tasks that its node lacks. Raises ``PlatformError`` where that has another hc-ray,
@@ -241,7 +234,7 @@ class Crew:
         """The cluster's, which no sandbox that has a network may reach."""
         return sorted(member.address for member in self._members.values())
 
-    async def mend(self, fault: Fault | None = None) -> None:
+    async def mend(self, fault: Fault) -> None:
         """See to what failed: the post that the fault names, else all. Raises ``Broken`` as ``mended`` does."""
         await self._roster.look(fault)
         await self.mended()
@@ -253,8 +246,7 @@ class Crew:
 
     async def close_trials(self) -> None:
         """Cancel every trial, and the looks that they wait for; their last events can still be asked for."""
-        await asyncio.gather(self._images.close(), *(post.close() for post in self._roster.posts))
-        await self._background.close()
+        await asyncio.gather(self._images.close(), self._roster.close())
         await self._trials.stop()
 
     async def close(self) -> None:

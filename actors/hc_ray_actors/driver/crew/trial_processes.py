@@ -4,13 +4,13 @@ import asyncio
 import contextlib
 import itertools
 import os
+from functools import partial
 
 from hc_ray.domain.errors import InfrastructureError
 from hc_ray_actors.cluster import SANDBOX, Cluster
-from hc_ray_actors.driver.crew.background import Background
 from hc_ray_actors.driver.crew.distribution import give_keys
 from hc_ray_actors.driver.crew.images import Images
-from hc_ray_actors.driver.crew.posts import Make, Post
+from hc_ray_actors.driver.crew.posts import Post
 from hc_ray_actors.driver.crew.replicas import Replicas
 from hc_ray_actors.driver.crew.roster import Roster
 from hc_ray_actors.driver.plan import Plan
@@ -34,10 +34,9 @@ class TrialProcesses:
         roster: Roster,
         replicas: Replicas,
         images: Images,
-        background: Background,
     ) -> None:
         self._plan, self._cluster, self._roster = plan, cluster, roster
-        self._replicas, self._images, self._background = replicas, images, background
+        self._replicas, self._images = replicas, images
         self.posts: list[Post] = []
         self._numbers = itertools.count()
         self._names: dict[Post, str] = {}
@@ -54,19 +53,15 @@ class TrialProcesses:
         count = max(1, min(replicas, (os.cpu_count() or 2) // 2, MOST))
         # On the driver's node: there are the scripts and skills that the sweep was planned with, and what it stores.
         self.posts = [
-            self._roster.add(KIND, "the trials' process", self._maker(number, count), self._begin,
-                             node=self._cluster.here, number=number, stops=True)
+            Post(self._roster, KIND, "the trials' process", partial(self._make, count), self._begin,
+                 node=self._cluster.here, number=number, stops=True)
             for number in range(count)
         ]  # fmt: skip
         await asyncio.gather(*(post.open() for post in self.posts))
 
-    def _maker(self, number: int, count: int) -> Make:
-        def make(post: Post) -> object:
-            name = self._names[post] = f"t{next(self._numbers)}"
-            out = absolute(self._plan.out)
-            return self._cluster.spawn(Trials, name, out, (number, count), node=self._cluster.here)
-
-        return make
+    def _make(self, count: int, post: Post) -> object:
+        name = self._names[post] = f"t{next(self._numbers)}"
+        return self._cluster.spawn(Trials, name, absolute(self._plan.out), (post.number, count), node=post.node)
 
     async def _begin(self, post: Post) -> None:
         if post.renewed:  # nobody else could close what the one before left open
@@ -87,7 +82,7 @@ class TrialProcesses:
         """Something has changed: have the trials told of it."""
         self._untold = True
         if self._telling is None or self._telling.done():
-            self._telling = self._background.begin(self._tell())
+            self._telling = self._roster.begin(self._tell())
 
     async def _tell(self) -> None:
         while self._untold:
