@@ -14,10 +14,10 @@ from hc_ray.engines.speed import known_speed
 from hc_ray.machine.paths import configs_dir
 from hc_ray.reports import report
 from hc_ray.stores.sweep_directory import SweepStore
+from hc_ray_actors.attempts import now
 from hc_ray_actors.driver import tables
 from hc_ray_actors.driver.plan import Plan
 from hc_ray_actors.driver.resumption import PLACEMENT, comparable, set_aside
-from hc_ray_actors.driver.trial_record import now
 from hc_ray_actors.trials import RoleSetup
 
 

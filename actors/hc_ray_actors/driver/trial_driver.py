@@ -14,7 +14,7 @@ from hc_ray.domain.events import ErrorEvent, TrialComplete, TrialStart, VerdictE
 from hc_ray.domain.task import Task
 from hc_ray.domain.trial import WITHOUT_MODEL, Attempt, Stage, TrialKey, TrialResult
 from hc_ray.stores.sweep_directory import SweepStore
-from hc_ray_actors.attempts import Failed, attempt_of, backoff, fault_of, persist
+from hc_ray_actors.attempts import Failed, attempt_of, backoff, fault_of, now, persist
 from hc_ray_actors.driver import trial_files
 from hc_ray_actors.driver.concurrency_window import Slot
 from hc_ray_actors.driver.crew.crew import Crew
@@ -22,7 +22,7 @@ from hc_ray_actors.driver.crew.roster import Broken
 from hc_ray_actors.driver.journal import Lease
 from hc_ray_actors.driver.plan import Plan
 from hc_ray_actors.driver.task_setup import Chores
-from hc_ray_actors.driver.trial_record import Record, now, waits_for_verdict
+from hc_ray_actors.driver.trial_record import Record, waits_for_verdict
 from hc_ray_actors.trials import Step
 
 T = TypeVar("T")
@@ -64,11 +64,17 @@ class Journeys:
         if key.name in self._retried:
             earlier = TrialResult.model_validate_json(self._store.read(f"trials/{key.name}/result.json"))
         record = Record(key, task, self._plan, self._crew.limits, earlier=earlier)
-        broken: Broken | None = None
         try:
             await self._travel(key, task, record, slot, earlier)
-        except Broken as fault:
-            broken = fault
+        except Broken:
+            if not record.attempts:
+                # Nothing of this trial is worth keeping; those that met what broke are to leave their evidence first.
+                await asyncio.gather(*self._troubled, return_exceptions=True)
+                raise
+            if not record.verdicts:
+                record.unscored()
+            await self._commit(record)
+            raise
         except (LeakError, StoreError):
             raise
         except Exception as fault:
@@ -76,22 +82,13 @@ class Journeys:
                 record.cut_short(str(fault))
             else:
                 self._give_up(record, fault)
-        if broken is not None and not record.attempts:
-            # Nothing of this trial is worth keeping; those that met what broke are to leave their evidence first.
-            await asyncio.gather(*self._troubled, return_exceptions=True)
-            raise broken
-        if broken is not None and not record.verdicts:
-            record.unscored()
-        result = await self._commit(record)
-        if broken is not None:
-            raise broken
-        return result
+        return await self._commit(record)
 
     def _give_up(self, record: Record, error: Exception) -> None:
         """Unscored. What failed is in the record already, unless it was never an attempt."""
         fault = fault_of(error)
         if not record.attempts or record.attempts[-1].error != fault.text:
-            note = attempt_of(fault, "solve", 1, now(), None)
+            note = attempt_of(fault, "solve", 1, None)
             record.note(note)
             self._tell(record.key.name, note)
         record.unscored()
@@ -106,8 +103,7 @@ class Journeys:
         except Exception:
             self._emit(start)
             raise
-        record.environment(began)
-        record.ran_in(self._crew.image_of(task.digest), self._crew.runners)
+        record.environment(began, self._crew.image_of(task.digest), self._crew.runners)
         await slot.take()
         await self._crew.mended()
         if self._sleep and self._begun:
@@ -251,7 +247,7 @@ class Journeys:
             if stage != "grade":
                 await slot.take()
 
-        return await persist(work, stage=stage, who=record.key.digest, retries=retries, now=now, note=note,
+        return await persist(work, stage=stage, who=record.key.digest, retries=retries, note=note,
                              mend=self._crew.mend, pause=pause)  # fmt: skip
 
     def _tell(self, trial: str, attempt: Attempt, task: str = "") -> None:

@@ -25,6 +25,7 @@ from hc_ray.reports.climb_report import proposal_of, summarise_climb
 from hc_ray.reports.report import leave, stored_json
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors import verifiers
+from hc_ray_actors.attempts import now
 from hc_ray_actors.cluster import Cluster
 from hc_ray_actors.driver import results, sweep
 from hc_ray_actors.driver.configs import drafts, settle
@@ -33,7 +34,6 @@ from hc_ray_actors.driver.journal import Lease
 from hc_ray_actors.driver.plan import anywhere
 from hc_ray_actors.driver.resumption import comparable
 from hc_ray_actors.driver.task_choice import vocabulary_of
-from hc_ray_actors.driver.trial_record import now
 from hc_ray_actors.engine import located, open_model, spawn_engine
 from hc_ray_actors.jobs.climb_tracking import told
 from hc_ray_actors.jobs.sweep_evaluator import SWEEPS, SweepEvaluator, Watch
