@@ -160,11 +160,11 @@ class Journeys:
                 await slot.take()
 
     async def _solve_and_judge(self, task: Task, record: Record, slot: Slot) -> None:
-        key, trials = record.key, self._crew.trials_of(task.digest)
+        key = record.key
 
         async def solve() -> Step:
             record.begin()
-            return self._told(await trials.call(lambda actor: actor.start(key, task)))
+            return _sound(await self._crew.step(key, lambda actor: actor.start(key, task)))
 
         step = await self._persist("solve", record, slot, solve)
         while step.submission is not None:
@@ -183,22 +183,14 @@ class Journeys:
                 record.enter("queue for a slot")
                 await slot.take()
             record.enter("solving")
-            step = self._told(await trials.call(methodcaller("resume", key.name, passed)))
+            step = _sound(await self._crew.step(key, methodcaller("resume", key.name, passed)))
         record.ended(step.outcome, step.changed)
         record.enter("recording")
-
-    def _told(self, step: Step) -> Step:
-        """Pass on what a trial told last. Raises ``Failed`` where it failed."""
-        for event in step.events:
-            self._emit(event)
-        if step.fault is not None:
-            raise Failed(step.fault)
-        return step
 
     async def _let_go(self, key: TrialKey) -> None:
         """End a parked trial; one whose process is gone has ended."""
         with contextlib.suppress(InfrastructureError):
-            await self._crew.trials_of(key.task_digest).call(methodcaller("resume", key.name, None))
+            await self._crew.step(key, methodcaller("resume", key.name, None))
 
     async def _judge(self, task: Task, submission: Submission, record: Record, slot: Slot) -> None:
         """A verdict is believed only of a task whose own reference passes; a pass no more than a fail, or a broken task
@@ -273,3 +265,10 @@ class Journeys:
             )
         )
         return result
+
+
+def _sound(step: Step) -> Step:
+    """Raises ``Failed`` where the trial failed."""
+    if step.fault is not None:
+        raise Failed(step.fault)
+    return step

@@ -51,8 +51,8 @@ class Crew:
             partial(self._on_nodes, VERIFIER, SANDBOX), partial(self._on_nodes, SANDBOX), self._roster.changed
         )
         self._replicas = Replicas(plan, cluster, self._roster)
-        self._trials = TrialProcesses(plan, cluster, self._roster, self._replicas, self._images)
-        self.roles, self.trials_of = self._replicas.roles, self._trials.of
+        self._trials = TrialProcesses(plan, cluster, self._roster, self._replicas, self._images, emit)
+        self.roles, self.step = self._replicas.roles, self._trials.step
         self.prepare, self.image_of = self._images.ready, self._images.id_of
         self.runners: set[str] = set()
         """Digests of the runners that its nodes have."""
@@ -63,11 +63,6 @@ class Crew:
     def renewed(self) -> int:
         """Actors that were started anew."""
         return sum(post.renewed for post in self._roster.posts)
-
-    @property
-    def trials(self) -> list[Post]:
-        """Processes of trials; none where no agent asks a model."""
-        return self._trials.posts
 
     @property
     def has_verifiers(self) -> bool:
@@ -245,7 +240,7 @@ class Crew:
         await self._trials.told()
 
     async def close_trials(self) -> None:
-        """Cancel every trial, and the looks that they wait for; their last events can still be asked for."""
+        """Cancel every trial, and the looks that they wait for; hear their last events."""
         await asyncio.gather(self._images.close(), self._roster.close())
         await self._trials.stop()
 
