@@ -15,7 +15,7 @@ from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors import tracker
 from hc_ray_actors.jobs import climb
 from hc_ray_actors.jobs.climb_story import climb_story
-from hc_ray_actors.jobs.climb_tracking import told as telling
+from hc_ray_actors.jobs.climb_story import told as telling
 from tests.fakes.answers import HINT
 from tests.fakes.climbs import TASKS, Watch, World, climbed, given
 

@@ -35,7 +35,7 @@ from hc_ray_actors.driver.plan import anywhere
 from hc_ray_actors.driver.resumption import comparable
 from hc_ray_actors.driver.task_choice import vocabulary_of
 from hc_ray_actors.engine import located, open_model, spawn_engine
-from hc_ray_actors.jobs.climb_tracking import told
+from hc_ray_actors.jobs.climb_story import told
 from hc_ray_actors.jobs.sweep_evaluator import SWEEPS, SweepEvaluator, Watch
 from hc_ray_actors.ray_cluster import RayCluster
 from hc_ray_actors.role_models import role_model
