@@ -8,7 +8,7 @@ from hc_ray.domain.errors import EngineError
 from hc_ray.domain.ports import Model
 from hc_ray.domain.prompt import Completion, Prompt
 from hc_ray_actors.asking.activity import EngineQueue, TrialActivity
-from hc_ray_actors.asking.answer_shelf import AnswerShelf, Request
+from hc_ray_actors.asking.answer_shelf import Answered, AnswerShelf
 
 Replica = tuple[Model, EngineQueue]
 
@@ -32,31 +32,27 @@ class Meter:
     async def complete(self, prompt: Prompt) -> Completion:
         """Answer one prompt. An answer that another trial's equal request came to costs what it cost there."""
         if (shelf := self._shelf()) is None:
-            return await self._ask(prompt, None)
+            return (await self._ask(prompt))[0]
         answers, model = shelf
-        return await answers.obtain(model, prompt, self._activity, lambda request: self._ask(prompt, request))
+        return await answers.obtain(model, prompt, self._activity, lambda: self._ask(prompt))
 
-    async def _ask(self, prompt: Prompt, request: Request | None) -> Completion:
+    async def _ask(self, prompt: Prompt) -> Answered:
         tokens, asked = asked_tokens(prompt), set[int]()
         while True:
             model, queue = self._chosen()
             try:
                 async with queue.slot(self._activity, tokens):
                     began = self._activity.now()
-                    if request is not None:
-                        request.begin(queue, began)
                     answer = await model.complete(prompt)
                 break
             except EngineError:
                 queue.failed()
-                if request is not None:
-                    request.lost()
                 asked.add(id(queue))
                 if all(id(other) in asked or other.draining or other.shunned for _, other in self._replicas()):
                     raise
         read, written = answer.prompt_tokens or 0, answer.completion_tokens or 0
         queue.account.answered(read, answer.cached_tokens or 0, written, self._activity.now() - began)
-        return answer
+        return answer, queue
 
     def _chosen(self) -> Replica:
         replicas = self._replicas()
