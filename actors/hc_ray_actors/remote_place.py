@@ -24,8 +24,8 @@ class Forked(NamedTuple):
 
     answer: Any
     """Of the last step."""
-    waits: list[tuple[float, float]]
-    """From when until when, in seconds since the call began, it waited for a slot."""
+    seconds: float
+    """How long it took, without what it waited for slots."""
 
 
 class Station(NamedTuple):
@@ -69,10 +69,8 @@ class RemotePlace:
             with self._activity.at("sandbox") as operation:
                 operation.started = operation.began
                 answer = await call
-                if isinstance(answer, ExecResult):
+                if isinstance(answer, ExecResult | Forked):
                     operation.started = max(operation.began, self._activity.now() - answer.seconds)
-                if isinstance(answer, Forked):
-                    self._activity.waited(operation, answer.waits)
                 return answer
         except HcRayError as fault:
             fault.where = fault.where or f"{SANDBOX}@{self._node(actor)}"

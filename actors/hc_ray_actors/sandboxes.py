@@ -90,18 +90,18 @@ class Sandboxes(SandboxActor):
 
     async def in_fork(self, handle: str, parent: str, name: str, steps: Sequence[ForkStep[Any]]) -> Forked:
         """Take steps in a fork, which is closed with the last of them, or when its caller closes ``handle``."""
-        began, answer, waits = time.monotonic(), None, []
+        began, answer, waited = time.monotonic(), None, 0.0
         await self.fork(handle, parent, name)
         try:
             for step in steps:
                 if isinstance(step, Exec):
                     asked = time.monotonic()
                     async with self._slots.one():
-                        waits.append((asked - began, time.monotonic() - began))
+                        waited += time.monotonic() - asked
                         answer = await step.on(self._find(handle))
                 else:
                     answer = await step.on(self._find(handle))
-            return Forked(answer, waits)
+            return Forked(answer, time.monotonic() - began - waited)
         finally:
             await asyncio.shield(self.close(handle))
 

@@ -7,7 +7,7 @@ import heapq
 import itertools
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
@@ -145,13 +145,6 @@ class TrialActivity:
             one.ended = self._all.now()
             self._count(what, -1)
             self._fold()
-
-    def waited(self, one: Operation, waits: Iterable[tuple[float, float]]) -> None:
-        """An operation that is about to end stood in queues meanwhile: from when until when, counted from its start."""
-        first = one.began
-        for since, until in waits:
-            self._operations.append(Operation(one.began, one.started, first + since))
-            one.began, one.started = first + since, first + until
 
     def _count(self, what: Doing, change: int) -> None:
         self._all.settle()
