@@ -189,7 +189,8 @@ class _Trials(_Actor):
 
         async def told() -> None:
             with contextlib.suppress(ActorError):
-                self.said.append((await work).model_copy(update={"trial": name}))
+                step = await work
+                self.said.append(step.model_copy(update={"trial": name}))
 
         self.working.add(asyncio.ensure_future(told()))
 

@@ -104,17 +104,12 @@ class Crew:
         for kind in (SANDBOX, VERIFIER):
             if not any(member.slots.get(kind) for member in members):
                 raise PlatformError(f"no node of {self._cluster.where} offers {kind}; {REMEDY}")
-        engines = asyncio.ensure_future(self._replicas.open())
-        try:
-            await asyncio.gather(*(self._join(member) for member in members))
-            self._not_taken()
-            await self._roster.mended(SANDBOX, VERIFIER)
-            self.limits = await self._roster.ready(SANDBOX)[0].actor.limits()
-            await engines
-        except BaseException:
-            engines.cancel()
-            await asyncio.gather(engines, return_exceptions=True)
-            raise
+        engines = self._roster.begin(self._replicas.open())
+        await asyncio.gather(*(self._join(member) for member in members))
+        self._not_taken()
+        await self._roster.mended(SANDBOX, VERIFIER)
+        self.limits = await self._roster.ready(SANDBOX)[0].actor.limits()
+        await engines
         if self._cluster.where != "in-process":
             # From here on only the verifiers' own processes have to open what is sealed.
             sealed_guard.install(data_root() / "sealed")

@@ -72,9 +72,9 @@ class Post:
         self._roster, self._make, self._begin = roster, make, begin
         self._renewals: deque[float] = deque(maxlen=RESTARTS)
         self._strikes: deque[float] = deque(maxlen=STRIKES)
-        self._checking: asyncio.Task[None] | None = None
+        self._checking: asyncio.Future[None] | None = None
         self._asked = False
-        self._probation: asyncio.Task[None] | None = None
+        self._probation: asyncio.Future[None] | None = None
         self._pause = POLL_SECONDS
 
     @property
@@ -108,7 +108,7 @@ class Post:
             self.busy -= 1
 
     @property
-    def looked_at(self) -> "asyncio.Task[None] | None":
+    def looked_at(self) -> "asyncio.Future[None] | None":
         """The look that is under way: what the post was before may hold no more."""
         return None if self._checking is None or self._checking.done() else self._checking
 
@@ -130,9 +130,7 @@ class Post:
         is in doubt from this call on."""
         self._asked = True
         if self._checking is None or self._checking.done():
-            self._checking = asyncio.ensure_future(self._look())
-            # Where nobody waits for it any more (Ctrl-C), nobody is to be troubled with how it ended.
-            self._checking.add_done_callback(lambda looked: looked.cancelled() or looked.exception())
+            self._checking = self._roster.begin(self._look())
             self._checking.add_done_callback(lambda looked: self._roster.told(self))
             self._roster.told(self)
         return asyncio.shield(self._checking)
@@ -215,7 +213,7 @@ class Post:
     def _rest(self, why: str) -> None:
         self._set("resting", why)
         if self._probation is None or self._probation.done():
-            self._probation = asyncio.ensure_future(self._on_probation())
+            self._probation = self._roster.begin(self._on_probation())
 
     async def _on_probation(self) -> None:
         while self.state == "resting":
@@ -229,13 +227,6 @@ class Post:
         if (state, why) != (self.state, self.why) and self.state not in ("spent", "gone"):
             self.state, self.why = state, why
             self._roster.told(self)
-
-    async def close(self) -> None:
-        """Look after it no more."""
-        tasks = [task for task in (self._probation, self._checking) if task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _within(seconds: float, work: Awaitable[Any]) -> Any:

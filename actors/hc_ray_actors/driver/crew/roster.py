@@ -107,7 +107,6 @@ class Roster:
 
     async def close(self) -> None:
         """Look after nobody any more."""
-        await asyncio.gather(*(post.close() for post in self.posts))
         for task in self._background:
             task.cancel()
         await asyncio.gather(*self._background, return_exceptions=True)
@@ -142,7 +141,7 @@ class Roster:
             raise Broken(str(self._broken))
         self._lacking_since.clear()
 
-    def _in_doubt(self) -> "list[asyncio.Task[None]]":
+    def _in_doubt(self) -> "list[asyncio.Future[None]]":
         """The looks at a kind of posts of which each that seems ready is being looked at."""
         for kind in dict.fromkeys(post.kind for post in self.posts):
             looks = [post.looked_at for post in self.ready(kind)]
