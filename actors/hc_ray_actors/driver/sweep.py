@@ -157,7 +157,10 @@ class _Sweep:
         finally:
             if self._crew is not None:
                 self._doing("closing sandboxes and engines")
-            await self._close_trials()
+                await self._crew.close_trials()
+                await self._crew.close()
+            with contextlib.suppress(InfrastructureError):
+                self._journal.flush()
         if self._crew is not None and self._crew.renewed:
             self._problems.append(f"processes of the sweep that died and were restarted: {self._crew.renewed}")
         self._doing("writing the report and the tables")
@@ -262,11 +265,3 @@ class _Sweep:
             if not interrupted:
                 self._problems.append(f"not exported to MLflow: {fault}; {later}")
         return None
-
-    async def _close_trials(self) -> None:
-        """End what trials use, and only then write the journal's last events."""
-        if self._crew is not None:
-            await self._crew.close_trials()
-            await self._crew.close()
-        with contextlib.suppress(InfrastructureError):
-            self._journal.flush()

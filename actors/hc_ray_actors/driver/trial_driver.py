@@ -132,18 +132,14 @@ class Journeys:
         return found if found.digest == earlier.agent_result.metadata.get("submission") else None
 
     async def _without_model(self, task: Task, record: Record, slot: Slot) -> None:
-        submission = None
-        if record.key.agent == "oracle" and task.grading == "shared":
-            record.submitted(None)
-            await self._grade(task, None, record, slot, solve=True)
-            return
-        if record.key.agent == "oracle":
+        submission, oracle = None, record.key.agent == "oracle"
+        if oracle and task.grading != "shared":
             submission = await self._persist(
                 "reference", record, slot,
                 lambda: slot.during(self._crew.verify(task, lambda verifier: verifier.reference(task))),
             )  # fmt: skip
         record.submitted(submission)
-        await self._grade(task, submission, record, slot)
+        await self._grade(task, submission, record, slot, solve=oracle and submission is None)
 
     async def _with_model(self, task: Task, record: Record, slot: Slot) -> None:
         """With shared grading the verifier takes the candidate's own sandbox: where that breaks, only a new attempt has

@@ -47,9 +47,7 @@ class Crew:
         self._members: dict[str, Member] = {}
         patience = plan.config.retries.outage_sec
         self._roster = Roster(cluster, emit, lambda: self._trials.tell(), patience=patience, near=self._near)
-        self._images = Images(
-            partial(self._on_nodes, VERIFIER, SANDBOX), partial(self._on_nodes, SANDBOX), self._roster.changed
-        )
+        self._images = Images(self._roster)
         self._replicas = Replicas(plan, cluster, self._roster)
         self._trials = TrialProcesses(plan, cluster, self._roster, self._replicas, self._images, emit)
         self.roles, self.step = self._replicas.roles, self._trials.step
@@ -188,10 +186,6 @@ class Crew:
             elif post.node == node:
                 self._roster.begin(post.check())
 
-    def _on_nodes(self, *kinds: str) -> dict[str, Any]:
-        """The actor of each node that works, of the last of these kinds that it has."""
-        return {post.node: post.actor for kind in kinds for post in self._roster.ready(kind) if post.node}
-
     def _make(self, member: Member, post: Post) -> Any:
         plan, config, cluster, kind = self._plan, self._plan.config, self._cluster, post.kind
         roots = (plan.public_root, plan.sealed_root) if self._near else (None, None)
@@ -236,7 +230,7 @@ class Crew:
 
     async def close_trials(self) -> None:
         """Cancel every trial, and the looks that they wait for; hear their last events."""
-        await asyncio.gather(self._images.close(), self._roster.close())
+        await self._roster.close()
         await self._trials.stop()
 
     async def close(self) -> None:

@@ -52,6 +52,10 @@ class Roster:
     def ready(self, *kinds: str) -> list[Post]:
         return [post for post in self.of(*kinds) if post.state == "ready"]
 
+    def by_node(self, *kinds: str) -> dict[str, Any]:
+        """The actor of each node that works, of the last of these kinds that it has."""
+        return {post.node: post.actor for kind in kinds for post in self.ready(kind) if post.node}
+
     def sound(self, kind: str) -> list[Post]:
         """Those of a kind that get new work: ready, not in doubt, on a node that stays; else those that are ready."""
         ready = self.ready(kind)
