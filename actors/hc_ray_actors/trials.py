@@ -28,8 +28,7 @@ from hc_ray.engines.speed import request_seconds
 from hc_ray.machine.sealed_box import Addressee
 from hc_ray.search.trial_outcome import TrialOutcome
 from hc_ray_actors.asking.activity import Activities, EngineQueue, TrialActivity
-from hc_ray_actors.asking.answer_shelf import AnswerShelf
-from hc_ray_actors.asking.meter import Meter, Replica
+from hc_ray_actors.asking.meter import AnswerShelf, Meter, Replica
 from hc_ray_actors.attempts import Fault, fault_of
 from hc_ray_actors.engine import Endpoint, open_model, seats_of
 from hc_ray_actors.remote_place import RemotePlace, Station

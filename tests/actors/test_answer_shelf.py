@@ -8,8 +8,7 @@ from hc_ray.domain.errors import EngineError
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Completion, Message, Prompt
 from hc_ray_actors.asking.activity import Activities
-from hc_ray_actors.asking.answer_shelf import AnswerShelf
-from hc_ray_actors.asking.meter import Meter
+from hc_ray_actors.asking.meter import AnswerShelf, Meter
 from hc_ray_actors.engine import Endpoint
 from hc_ray_actors.trials import RoleSetup
 

@@ -13,6 +13,7 @@ from hc_ray.domain.errors import ConfigError, InfrastructureError, LeakError, St
 from hc_ray.domain.events import ErrorEvent, TrialComplete, TrialStart, VerdictEvent
 from hc_ray.domain.task import Task
 from hc_ray.domain.trial import WITHOUT_MODEL, Attempt, Stage, TrialKey, TrialResult
+from hc_ray.reports.report import result_of
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.attempts import Failed, attempt_of, backoff, fault_of, now, persist
 from hc_ray_actors.driver import trial_files
@@ -62,7 +63,7 @@ class Journeys:
         task = self._tasks[key.task_digest]
         earlier = None
         if key.name in self._retried:
-            earlier = TrialResult.model_validate_json(self._store.read(f"trials/{key.name}/result.json"))
+            earlier = result_of(self._store, key.name)
         record = Record(key, task, self._plan, self._crew.limits, earlier=earlier)
         try:
             await self._travel(key, task, record, slot, earlier)

@@ -10,6 +10,7 @@ from hc_ray.domain.suite import Suite
 from hc_ray.domain.task import Task
 from hc_ray.domain.trial import TrialResult
 from hc_ray.domain.value import Value, digest_of
+from hc_ray.reports.report import result_of
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.driver.trial_files import DIFFERENCES
 from hc_ray_actors.verifiers import audit as figures
@@ -80,7 +81,7 @@ def read_subjects(store: SweepStore, tasks: Mapping[str, Task]) -> tuple[tuple[S
     tars: dict[str, dict[str, str]] = defaultdict(dict)
     trials: list[AuditedTrial] = []
     for name in sorted(store.finished()):
-        result = TrialResult.model_validate_json(store.read(f"trials/{name}/result.json"))
+        result = result_of(store, name)
         if result.task_checksum not in tasks:
             continue
         trial, made, whole = _trial(store, name, result)

@@ -76,8 +76,7 @@ class Crew:
             able = [post for post in ready if not self._images.lacks(post.node, task)] or ready
         if not able:
             raise InfrastructureError(self._roster.nobody(VERIFIER))
-        answer: T = await min(able, key=lambda post: post.busy / max(1, post.units)).call(work)
-        return answer
+        return await min(able, key=lambda post: post.busy / max(1, post.units)).call(work)
 
     async def verify_near(
         self, task: Task, submission: Submission, work: Callable[[Any, Submission], Awaitable[T]]
@@ -90,8 +89,7 @@ class Crew:
         known = submission.model_copy(update={"living": ticket})
         for post in self._roster.ready(VERIFIER):
             if post.node == node:
-                answer: T = await post.call(lambda actor: work(actor, known))
-                return answer
+                return await post.call(lambda actor: work(actor, known))
         raise InfrastructureError(
             f"node {self._roster.name(node)} has a sandbox for shared grading, but no verifier at work ({VERIFIER})"
         )

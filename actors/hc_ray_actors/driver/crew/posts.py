@@ -11,7 +11,7 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from hc_ray.domain.errors import ActorError, HcRayError, InfrastructureError, UserError
 
@@ -29,6 +29,8 @@ POLL_SECONDS, LONGEST = 1.0, 60.0
 nobody else does its work."""
 STRIKES, WITHIN = 3, 60.0
 """A post that is named as the cause of so many failures in so many seconds rests, although it says that it is well."""
+
+T = TypeVar("T")
 
 FAULTS = (HcRayError, OSError, MemoryError)
 """What a machine may do to an actor; anything else is a bug."""
@@ -94,7 +96,7 @@ class Post:
             raise
         self._set("ready")
 
-    async def call(self, work: Callable[[Any], Awaitable[Any]]) -> Any:
+    async def call(self, work: Callable[[Any], Awaitable[T]]) -> T:
         """Have the actor do something; what fails bears the post's name."""
         self.busy += 1
         try:
