@@ -56,12 +56,7 @@ class Chores:
         await self._share("control", task, look, record, slot)
 
     async def _share(
-        self,
-        stage: Stage,
-        task: Task,
-        work: Callable[[], Awaitable[None]],
-        record: Record,
-        slot: Slot | None = None,
+        self, stage: Stage, task: Task, work: Callable[[], Awaitable[None]], record: Record, slot: Slot | None = None
     ) -> None:
         name = (stage, task.digest)
         if name not in self._chores:

@@ -8,6 +8,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,23 +23,19 @@ from hc_ray.stores.sweep_directory import SweepStore, sweep_at
 from hc_ray_actors import verifiers
 from hc_ray_actors.backends import choose, open_place
 from hc_ray_actors.driver.task_choice import dataset_home, sealed_dataset, sealed_folder, with_network
-from hc_ray_actors.jobs.audit_subjects import (
-    NO_FILES,
-    Audit,
-    AuditedTrial,
-    Outcome,
-    Subject,
-    read_subjects,
-)
+from hc_ray_actors.jobs.audit_subjects import NO_FILES, Audit, AuditedTrial, Outcome, Subject, read_subjects
 from hc_ray_actors.verifiers import audit as figures
 from hc_ray_actors.verifiers import exposure
 
 FILE = "audit.json"
+TRIVIAL: tuple[exposure.StateKind, ...] = ("empty", "stub")
 REPEATS = 3
 """Runs on the reference and on the untouched environment."""
 
 Told = Callable[[str], None]
 LookAt = Callable[[Task, exposure.State, exposure.Look], Awaitable[exposure.Seen]]
+Looked = tuple[figures.Evidence, dict[str, bool | None], int]
+"""What was seen of a task, its candidates' verdicts by digest, and how many looks came to nothing."""
 
 
 def prepare(out: str, *, self_tests: bool = True, split: str = "dev") -> Audit:
@@ -101,13 +98,13 @@ async def measured(audit: Audit, told: Told = lambda line: None) -> Outcome:
         async with looking:
             return await auditor.look(task, state, asked)
 
-    async def one(subject: Subject) -> Outcome:
+    async def one(subject: Subject) -> Looked:
         nonlocal done
         async with free:
-            outcome = await _task(look, subject)
+            looked = await _task(look, subject)
         done += 1
         told(f"{done} of {len(audit.subjects)} tasks")
-        return outcome
+        return looked
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -118,41 +115,35 @@ async def measured(audit: Audit, told: Told = lambda line: None) -> Outcome:
         await place.close()
     found = [task.result() for task in running]
     return Outcome(
-        evidence=tuple(one for outcome in found for one in outcome.evidence),
-        verdicts={task: bits for outcome in found for task, bits in outcome.verdicts.items()},
-        lost=sum(outcome.lost for outcome in found),
+        evidence=tuple(evidence for evidence, _, _ in found),
+        verdicts={evidence.task: bits for evidence, bits, _ in found},
+        lost=sum(lost for _, _, lost in found),
     )
 
 
-async def _task(look_at: LookAt, subject: Subject) -> Outcome:
+async def _task(look_at: LookAt, subject: Subject) -> Looked:
     """All that is looked at of one task: the reference first, since without it nothing else can be believed."""
     task, suites = subject.task, tuple(renamed(suite, number) for number, suite in enumerate(subject.suites))
     tests = tuple(test for suite in suites for test in (*suite.tests, *suite.dropped))
+    evidence = partial(figures.Evidence, task=task.name, suites=suites)
     wide = exposure.Look(tests=tests, repeats=REPEATS)
     once = wide.model_copy(update={"repeats": 1})
     try:
         reference = await look_at(task, exposure.State(kind="reference"), wide)
         untouched = await look_at(task, exposure.State(kind="untouched"), wide)
     except (InfrastructureError, DatasetError) as fault:
-        evidence = figures.Evidence(task=task.name, suites=suites, unmeasured=str(fault))
-        return Outcome(evidence=(evidence,), verdicts={task.name: {}}, lost=1)
-    seen = [reference, untouched]
+        return evidence(unmeasured=str(fault)), {}, 1
     if not reference.passed:
-        evidence = figures.Evidence(task=task.name, suites=suites, unmeasured="its reference fails its own tests")
-        return Outcome(evidence=(evidence,), verdicts={task.name: {}}, lost=0)
-    states = [exposure.State(kind="empty"), exposure.State(kind="stub")] if tests else []
-    states += [exposure.State(kind="candidate", files=files, tar=subject.differences.get(digest, ""))
-               for digest, files in subject.candidates.items()]  # fmt: skip
-    answers = await asyncio.gather(*(_look(look_at(task, state, once)) for state in states))
+        return evidence(unmeasured="its reference fails its own tests"), {}, 0
+    trivial = {kind: exposure.State(kind=kind) for kind in TRIVIAL} if tests else {}
+    states = trivial | subject.candidates
+    answers = await asyncio.gather(*(_look(look_at(task, state, once)) for state in states.values()))
     bits: dict[str, bool | None] = {NO_FILES: untouched.passed}
-    for state, answer in zip(states, answers, strict=True):
-        if state.kind == "candidate":
-            digest = next(digest for digest, own in subject.candidates.items() if own == state.files)
-            bits[digest] = answer.passed if answer else None
-    seen += [answer for answer in answers if answer is not None]
-    evidence = figures.Evidence(task=task.name, suites=suites, seen=tuple(seen))
-    lost = sum(answer is None for answer in answers)
-    return Outcome(evidence=(evidence,), verdicts={task.name: bits}, lost=lost)
+    for name, answer in zip(states, answers, strict=True):
+        if name in subject.candidates:
+            bits[name] = answer.passed if answer else None
+    seen = [answer for answer in answers if answer is not None]
+    return evidence(seen=(reference, untouched, *seen)), bits, len(answers) - len(seen)
 
 
 async def _look(look: Awaitable[exposure.Seen]) -> exposure.Seen | None:
