@@ -70,24 +70,13 @@ class Account:
         self.reused_tokens += answer.tokens
 
     def told(self, engine: str, slots: int) -> EngineUse:
-        return EngineUse(
-            engine=engine,
-            slots=slots,
-            seconds=round(self.seconds, 3),
-            busy=round(self.busy, 3),
-            queued=round(self.queued, 3),
-            waited={what: round(seconds, 3) for what, seconds in sorted(self.waited.items()) if seconds},
-            requests=self.requests,
-            prompt_tokens=self.prompt_tokens,
-            cached_tokens=self.cached_tokens,
-            completion_tokens=self.completion_tokens,
-            reused=self.reused,
-            reused_tokens=self.reused_tokens,
-            across=tuple(
-                (round(self.seconds - came, 3), round(took, 3), prompt, written)
-                for came, took, prompt, written in self.across
-            ),
+        told = {**vars(self), **{name: round(getattr(self, name), 3) for name in ("seconds", "busy", "queued")}}
+        told["waited"] = {what: round(seconds, 3) for what, seconds in sorted(self.waited.items()) if seconds}
+        told["across"] = tuple(
+            (round(self.seconds - came, 3), round(took, 3), prompt, written)
+            for came, took, prompt, written in self.across
         )
+        return EngineUse(engine=engine, slots=slots, **told)
 
 
 PERIOD = 10.0

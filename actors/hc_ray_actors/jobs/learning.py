@@ -33,7 +33,7 @@ def learn(out: str, root: Path) -> tuple[Lesson, ...]:
     taught = lessons(trials, known, installed((SHIPPED, root)), came)
     for lesson in taught:
         if lesson.skill is not None:
-            _write(root / lesson.skill.name, lesson)
+            _write(root / lesson.skill.name, lesson.skill.text)
     return taught
 
 
@@ -52,10 +52,9 @@ def _solved(store: SweepStore, name: str, tasks: dict[str, Task]) -> Solved | No
                   plan=handed.get("plan", ""))  # fmt: skip
 
 
-def _write(folder: Path, lesson: Lesson) -> None:
+def _write(folder: Path, skill: str) -> None:
     """One skill, whole or not at all."""
-    assert lesson.skill is not None
     folder.mkdir(parents=True, exist_ok=True)
     part = folder / f".{FILE}.part"
-    part.write_text(lesson.skill.text, encoding="utf-8")
+    part.write_text(skill, encoding="utf-8")
     part.replace(folder / FILE)

@@ -26,15 +26,14 @@ def regrade(out: str) -> list[dict[str, Any]]:
     tasks = {task.digest: with_network(task, sweep["config"]["network"]) for task in sealed.tasks}
     backend, threshold = choose(sweep["sandbox"]).backend, sweep["config"]["pass_threshold"]
     verifier = verifiers.Verifiers(backend, None, str(sealed_folder(folder)), None, threshold)
-    return asyncio.run(_regrade(store, tasks, verifier))
 
+    async def graded() -> list[dict[str, Any]]:
+        try:
+            return await asyncio.gather(*(_one(store, verifier, tasks, name) for name in sorted(store.finished())))
+        finally:
+            await verifier.close_all()
 
-async def _regrade(store: SweepStore, tasks: dict[str, Task], verifier: verifiers.Verifiers) -> list[dict[str, Any]]:
-    try:
-        rows = [_one(store, verifier, tasks, name) for name in sorted(store.finished())]
-        return list(await asyncio.gather(*rows))
-    finally:
-        await verifier.close_all()
+    return asyncio.run(graded())
 
 
 async def _one(store: SweepStore, verifier: Any, tasks: dict[str, Task], name: str) -> dict[str, Any]:
