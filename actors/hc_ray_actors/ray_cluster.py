@@ -41,9 +41,6 @@ class Remote:
     def __init__(self, handle: Any) -> None:
         self._handle = handle
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (Remote, (self._handle,))
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Remote) and bool(self._handle == other._handle)
 
