@@ -3,6 +3,7 @@ trials are all that the climb goes by."""
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from hc_ray.climb.proposals import Record
 from hc_ray.climb.race import ClimbConfig
 from hc_ray.domain.config import ClimbSettings, EngineConfig, SweepConfig
 from hc_ray.domain.errors import ConfigError, InfrastructureError, LeakError, OutputError, UserError
+from hc_ray.domain.ports import Events
 from hc_ray.domain.prompt import Completion, Prompt
 from hc_ray.domain.value import Value, readable_json
 from hc_ray.engines.speed import request_seconds
@@ -202,14 +204,14 @@ def run(
         store = _Scanned(plan.out, folders[1])
         with told(plan.tracked, plan.out, cluster=up, sealed_root=folders[1], note=note) as more:
 
-            def hear(record: Record) -> None:
-                tell(record)
-                more()
+            def watched(trials: int) -> AbstractContextManager[Events]:
+                more()  # all that is known before the next sweep
+                return watch(trials)
 
             climb = Climb(
                 plan.start, [task.name for task in plan.sweep.taken], plan.terms,
-                evaluator=SweepEvaluator(plan.sweep, plan.out, cluster=up, watch=watch), store=store,
-                ask=ask, speaks=vocabulary_of(tasks).found, learned_from=_learned_from(plan), tell=hear,
+                evaluator=SweepEvaluator(plan.sweep, plan.out, cluster=up, watch=watched), store=store,
+                ask=ask, speaks=vocabulary_of(tasks).found, learned_from=_learned_from(plan), tell=tell,
             )  # fmt: skip
             climb.run()
             return _conclude(plan, climb, store)

@@ -217,8 +217,8 @@ def _change(record: Record) -> Data:
 
 
 class ClimbTracking:
-    """Tells MLflow of a climb between its steps, which wait for it: the share of their time that this takes is bounded.
-    What is passed over is told with what comes next."""
+    """Tells MLflow of a climb between its sweeps, which wait for it: the share of time that this takes is bounded. What
+    is passed over is told with what comes next."""
 
     def __init__(self, uri: str, out: str, *, cluster: Cluster, sealed_root: str, note: Callable[[str], None]) -> None:
         """``sealed_root``: nothing is told in which a canary of it stands. ``note`` hears what went wrong."""
