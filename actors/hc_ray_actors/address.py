@@ -33,22 +33,19 @@ def running_cluster(address: str | None = None) -> str | None:
     # Ray would also take one that a program started for itself (``ray.init``), found among the processes: that one ends
     # with its program, and is none to join.
     current = _current()
+    if not named:
+        return current if current and why_silent(current) is None else None
     if named == "auto" and not current:
         raise PlatformError(
             "--address auto: no Ray cluster is running on this machine; start one (ray start --head), or give host:port"
         )
-    if named == "auto" and (fault := why_silent(current)) is not None:
-        raise PlatformError(
-            f"--address auto: no Ray cluster responds at {current} ({fault}); start it, or leave out --address"
-        )
-    if named == "auto":
-        return current
-    if not named:
-        return current if current and why_silent(current) is None else None
+    named = current if named == "auto" else named
     if named.startswith("ray://"):
         raise PlatformError(f"{named}: Ray Client addresses are not supported; use the head's host:6379 or a Ray Job")
     if (fault := why_silent(named)) is not None:
-        raise PlatformError(f"no Ray cluster responds at {named} ({fault}); start it, or unset RAY_ADDRESS")
+        raise PlatformError(
+            f"no Ray cluster responds at {named} ({fault}); start it, or leave out --address and unset RAY_ADDRESS"
+        )
     if not current and not _of_own_address(named):
         raise PlatformError(
             f"this machine is no node of the Ray cluster at {named}: run hc-ray on the head (ray exec --tmux"

@@ -40,6 +40,7 @@ A verdict that was given is never asked for again: what fails after it costs the
 verdict.
 """
 
+import datetime
 import hashlib
 import traceback
 from collections.abc import Awaitable, Callable
@@ -118,7 +119,6 @@ async def persist(
     stage: Stage,
     who: str,
     retries: RetryConfig,
-    now: Callable[[], str],
     note: Callable[[Attempt], None],
     mend: Callable[[Fault], Awaitable[None]],
     pause: Callable[[float], Awaitable[None]],
@@ -136,7 +136,7 @@ async def persist(
             fault = fault_of(error)
             again = number < limit(fault.kind, retries)
             wait = backoff(retries, number, f"{who}:{stage}") if again else None
-            note(attempt_of(fault, stage, number, now(), wait))
+            note(attempt_of(fault, stage, number, wait))
             if fault.kind == "infrastructure":
                 await mend(fault)
             if wait is None:
@@ -144,7 +144,12 @@ async def persist(
             await pause(wait)
 
 
-def attempt_of(fault: Fault, stage: Stage, number: int, at: str, wait: float | None) -> Attempt:
+def now() -> str:
+    """ISO 8601 in UTC."""
+    return datetime.datetime.now(datetime.UTC).isoformat()
+
+
+def attempt_of(fault: Fault, stage: Stage, number: int, wait: float | None) -> Attempt:
     """The evidence that a fault leaves."""
     return Attempt(
         stage=stage,
@@ -152,6 +157,6 @@ def attempt_of(fault: Fault, stage: Stage, number: int, at: str, wait: float | N
         error_type=fault.type,
         error=fault.text,
         trace=fault.trace,
-        at=at,
+        at=now(),
         again_after_sec=None if wait is None else round(wait, 3),
     )

@@ -24,7 +24,6 @@ from hc_ray.machine.owner import label
 from hc_ray.machine.paths import configs_dir, data_root
 from hc_ray_actors.address import running_cluster
 from hc_ray_actors.cluster import LOOPBACK, SLOTS, Member, laptop_slots
-from hc_ray_actors.long_calls import Caller, begin_long_call, collect_replies, long_calls
 from hc_ray_actors.ray_token import token_file
 
 CONTROL = "control"
@@ -39,13 +38,8 @@ class Remote:
     """An actor handle whose methods are awaited like those of a local object. It survives pickling, so that one actor
     can be given another."""
 
-    def __init__(self, handle: Any, long_calls: tuple[str, ...] = ()) -> None:
-        """``long_calls``: methods that take minutes (``long_calls``)."""
-        self._handle, self._long_calls = handle, long_calls
-        self._caller = Caller(handle.begin_long_call.remote, handle.collect_replies.remote) if long_calls else None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (Remote, (self._handle, self._long_calls))
+    def __init__(self, handle: Any) -> None:
+        self._handle = handle
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Remote) and bool(self._handle == other._handle)
@@ -56,13 +50,13 @@ class Remote:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        method, caller = getattr(self._handle, name), self._caller if name in self._long_calls else None
+        method = getattr(self._handle, name)
 
         async def call(*args: Any, **kwargs: Any) -> Any:
             from ray.exceptions import RayError, RayTaskError
 
             try:
-                return await (caller.call(name, *args) if caller else method.remote(*args, **kwargs))
+                return await method.remote(*args, **kwargs)
             except RayTaskError as fault:
                 # Ours again, as raised over there: ray's wrapper puts a whole remote traceback into the message.
                 raise (fault.cause if isinstance(fault.cause, Exception) else fault) from None
@@ -132,8 +126,6 @@ def _settled(cls: type) -> type:
         cls.__init__(self, *args)  # type: ignore[misc]
 
     own: dict[str, Any] = {"__init__": begin, "__module__": __name__, "__doc__": cls.__doc__}
-    if long_calls(cls):
-        own |= {"begin_long_call": begin_long_call, "collect_replies": collect_replies}
     return type(cls.__name__, (cls,), own | {name: _beside(cls, name) for name in ASKED if hasattr(cls, name)})
 
 
@@ -270,7 +262,7 @@ class RayCluster:
         if node:
             options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(node_id=node, soft=False)
         actor = self._ray.remote(concurrency_groups={CONTROL: 8})(_settled(cls))
-        return Remote(actor.options(**options).remote(*args), long_calls(cls))
+        return Remote(actor.options(**options).remote(*args))
 
     def put(self, value: Any) -> Any:
         return self._ray.put(value)

@@ -22,22 +22,16 @@ def token_file() -> Path:
     if stat.S_IMODE(owned.st_mode) != 0o700:
         folder.chmod(0o700)
     path = folder / "ray_token"
-    try:
-        found = path.lstat()
-    except FileNotFoundError:
+    if not os.path.lexists(path):
         _make(path)
-        found = path.lstat()
-    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
-        fault = "is not a file of this user"
-    elif found.st_mode & 0o077:
-        fault = f"is readable by other users (mode {stat.S_IMODE(found.st_mode):04o})"
-    elif found.st_size < 32:
-        fault = "contains no token"
-    else:
-        return path
-    raise PlatformError(
-        f"{path} {fault}; remove it, and hc-ray will create a new one (then restart clusters that use it)"
-    )
+    found = path.lstat()
+    own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+    if not own or found.st_mode & 0o077 or found.st_size < 32:
+        raise PlatformError(
+            f"{path} holds no token that only this user can read (mode {stat.S_IMODE(found.st_mode):04o}); remove it, "
+            "and hc-ray will create a new one (then restart clusters that use it)"
+        )
+    return path
 
 
 def own_token() -> str:

@@ -24,8 +24,8 @@ class Forked(NamedTuple):
 
     answer: Any
     """Of the last step."""
-    waits: list[tuple[float, float]]
-    """From when until when, in seconds since the call began, it waited for a slot."""
+    seconds: float
+    """How long it took, without what it waited for slots."""
 
 
 class Station(NamedTuple):
@@ -46,8 +46,8 @@ class RemotePlace:
     def __init__(self, stations: Mapping[str, Station], name: str = "") -> None:
         """``stations`` by node; handles of sandboxes begin with ``name``."""
         self._stations = dict(stations)
-        self._load: Counter[Any] = Counter()
-        """Sandboxes by the actor that has them."""
+        self.opened: dict[str, Any] = {}
+        """Handle of each sandbox → the actor that has it."""
         self._made: Counter[Any] = Counter()
         """Sandboxes that each actor was ever asked for."""
         self._id, self._numbers = name or secrets.token_hex(4), itertools.count(1)
@@ -64,36 +64,30 @@ class RemotePlace:
         """Await a call to an actor; a fault of it names its post. Of a command's only the last seconds are work: before
         it waited for a slot. The same goes for the commands in a fork."""
         try:
-            return await self._during(call)
+            if self._activity is None:
+                return await call
+            with self._activity.at("sandbox") as operation:
+                operation.started = operation.began
+                answer = await call
+                if isinstance(answer, ExecResult | Forked):
+                    operation.started = max(operation.began, self._activity.now() - answer.seconds)
+                return answer
         except HcRayError as fault:
-            fault.where = fault.where or f"{SANDBOX}@{self._node(actor)}"
+            fault.where = fault.where or f"{SANDBOX}@{self.node(actor)}"
             raise
-
-    async def _during(self, call: Awaitable[T]) -> T:
-        if self._activity is None:
-            return await call
-        with self._activity.at("sandbox") as operation:
-            operation.started = operation.began
-            answer = await call
-            if isinstance(answer, ExecResult):
-                operation.started = max(operation.began, self._activity.now() - answer.seconds)
-            if isinstance(answer, Forked):
-                self._activity.waited(operation, answer.waits)
-            return answer
 
     def arrange(self, stations: Mapping[str, Station]) -> None:
         """Other nodes from now on. Sandboxes on those that left answer no more."""
         self._stations.clear()
         self._stations.update(stations)
-        for gone in self._load.keys() - {station.actor for station in stations.values()}:
-            del self._load[gone]
 
     async def create(self, task: Task, name: str, *, network: bool = False) -> Sandbox:
         able = [one for _, one in sorted(self._stations.items()) if task.digest not in one.lacks]
         if not able:
             raise SandboxError(f"no node can make a sandbox of {task.name} at present")
         able = [one for one in able if not one.doubted] or able
-        chosen = min(able, key=lambda one: (self._load[one.actor] / max(1, one.slots), self._made[one.actor])).actor
+        load = Counter(self.opened.values())
+        chosen = min(able, key=lambda one: (load[one.actor] / max(1, one.slots), self._made[one.actor])).actor
         self._made[chosen] += 1
         return await self.make(chosen, lambda handle: chosen.create(handle, task, name, network))
 
@@ -106,7 +100,7 @@ class RemotePlace:
     async def open(self, actor: Any, start: Callable[[str], Awaitable[T]]) -> tuple[str, T]:
         """As ``make``: the handle, and what ``start`` answered."""
         handle = f"{self._id}-{next(self._numbers)}"
-        self.count(actor, 1)
+        self.opened[handle] = actor
         try:
             return handle, await self.during(actor, start(handle))
         except BaseException:
@@ -115,7 +109,7 @@ class RemotePlace:
 
     def close_soon(self, actor: Any, handle: str) -> "asyncio.Task[None]":
         """Begin to close a sandbox; that it is closed does not depend on who waits for it."""
-        self.count(actor, -1)
+        self.opened.pop(handle, None)
         task: asyncio.Task[None] = asyncio.ensure_future(actor.close(handle))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
@@ -129,20 +123,9 @@ class RemotePlace:
             with contextlib.suppress(ActorError):  # it is dead, and its sandboxes with it
                 await station.actor.close_all()
 
-    def _node(self, actor: Any) -> str:
-        """Where an actor stands; empty for one that was replaced."""
-        return next((node for node, one in self._stations.items() if one.actor == actor), "")
-
     def node(self, actor: Any) -> str:
-        """The same. Raises ``SandboxError`` for one that was replaced: its sandboxes are gone."""
-        if node := self._node(actor):
-            return node
-        raise SandboxError("the process that owned the sandbox died")
-
-    def count(self, actor: Any, change: int) -> None:
-        """A sandbox more or fewer on an actor; those of one that was replaced count no more."""
-        if self._node(actor):
-            self._load[actor] += change
+        """Where an actor stands; empty for one that was replaced: its sandboxes are gone."""
+        return next((node for node, one in self._stations.items() if one.actor == actor), "")
 
 
 class RemoteSandbox:
@@ -162,25 +145,27 @@ class RemoteSandbox:
         stdin: bytes = b"",
         output_limit: int = 1 << 20,
     ) -> ExecResult:
-        options = {"timeout": timeout, "cwd": cwd, "env": env, "stdin": stdin, "output_limit": output_limit}
-        result: ExecResult = await self._place.during(
-            self._actor, self._actor.exec(self._handle, list(command), options)
+        result: ExecResult = await self._call(
+            "exec", list(command), timeout=timeout, cwd=cwd, env=env, stdin=stdin, output_limit=output_limit
         )
         return result
 
     async def put(self, files: Mapping[str, bytes], *, mode: int = 0o644) -> None:
-        await self._place.during(self._actor, self._actor.put(self._handle, dict(files), mode))
+        await self._call("put", dict(files), mode=mode)
 
     async def put_tar(self, tar: bytes) -> None:
-        await self._place.during(self._actor, self._actor.put_tar(self._handle, tar))
+        await self._call("put_tar", tar)
 
     async def get(self, path: str, *, limit: int = 1 << 20) -> bytes | None:
-        found: bytes | None = await self._place.during(self._actor, self._actor.get(self._handle, path, limit))
+        found: bytes | None = await self._call("get", path, limit=limit)
         return found
 
     async def difference(self, *, limit: int = 64 << 20) -> Difference:
-        found: Difference = await self._place.during(self._actor, self._actor.difference(self._handle, limit))
+        found: Difference = await self._call("difference", limit=limit)
         return found
+
+    async def _call(self, method: str, *arguments: Any, **options: Any) -> Any:
+        return await self._place.during(self._actor, self._actor.call(self._handle, method, *arguments, **options))
 
     async def fork(self, name: str) -> Sandbox:
         actor, parent = self._actor, self._handle
@@ -189,14 +174,17 @@ class RemoteSandbox:
     async def in_fork(self, name: str, before: Sequence[ForkStep[Any]], last: ForkStep[T]) -> T:
         """As ``fork_steps.in_fork``, in one call."""
         actor, parent = self._actor, self._handle
-        _, done = await self._place.open(actor, lambda handle: actor.in_fork(handle, parent, name, [*before, last]))
-        self._place.count(actor, -1)  # closed over there
+        handle, done = await self._place.open(
+            actor, lambda handle: actor.in_fork(handle, parent, name, [*before, last])
+        )
+        del self._place.opened[handle]  # closed over there
         answer: T = done.answer
         return answer
 
     async def hand_over(self) -> str:
         """As ``ports.HandsOver``; the ticket begins with the node (``given_by``)."""
-        node = self._place.node(self._actor)
+        if not (node := self._place.node(self._actor)):
+            raise SandboxError("the process that owned the sandbox died")
         ticket: str = await self._actor.hand_over(self._handle)
         await self.close()  # the actor has forgotten it: this only counts
         return f"{node} {ticket}"

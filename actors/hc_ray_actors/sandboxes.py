@@ -7,13 +7,13 @@ import socket
 import tarfile
 import tempfile
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Sequence
 from pathlib import Path
 from typing import Any
 
 from hc_ray.domain.errors import SandboxError
 from hc_ray.domain.fork_steps import Exec, ForkStep
-from hc_ray.domain.ports import Difference, ExecResult, HandsOver, Sandbox
+from hc_ray.domain.ports import HandsOver, Sandbox
 from hc_ray.domain.task import Task
 from hc_ray.tasks.public_folder import is_here
 from hc_ray_actors.cluster import SANDBOX, laptop_slots
@@ -90,18 +90,18 @@ class Sandboxes(SandboxActor):
 
     async def in_fork(self, handle: str, parent: str, name: str, steps: Sequence[ForkStep[Any]]) -> Forked:
         """Take steps in a fork, which is closed with the last of them, or when its caller closes ``handle``."""
-        began, answer, waits = time.monotonic(), None, []
+        began, answer, waited = time.monotonic(), None, 0.0
         await self.fork(handle, parent, name)
         try:
             for step in steps:
                 if isinstance(step, Exec):
                     asked = time.monotonic()
                     async with self._slots.one():
-                        waits.append((asked - began, time.monotonic() - began))
+                        waited += time.monotonic() - asked
                         answer = await step.on(self._find(handle))
                 else:
                     answer = await step.on(self._find(handle))
-            return Forked(answer, waits)
+            return Forked(answer, time.monotonic() - began - waited)
         finally:
             await asyncio.shield(self.close(handle))
 
@@ -114,21 +114,10 @@ class Sandboxes(SandboxActor):
             del self._making[handle]
             ready.set()
 
-    async def exec(self, handle: str, command: Sequence[str], options: Mapping[str, Any]) -> ExecResult:
-        async with self._slots.one():
-            return await self._find(handle).exec(command, **options)
-
-    async def put(self, handle: str, files: Mapping[str, bytes], mode: int) -> None:
-        await self._find(handle).put(files, mode=mode)
-
-    async def put_tar(self, handle: str, tar: bytes) -> None:
-        await self._find(handle).put_tar(tar)
-
-    async def get(self, handle: str, path: str, limit: int) -> bytes | None:
-        return await self._find(handle).get(path, limit=limit)
-
-    async def difference(self, handle: str, limit: int) -> Difference:
-        return await self._find(handle).difference(limit=limit)
+    async def call(self, handle: str, method: str, *arguments: Any, **options: Any) -> Any:
+        """What a method of ``ports.Sandbox`` answers; a command waits for a slot."""
+        async with self._slots.one() if method == "exec" else contextlib.nullcontext():
+            return await getattr(self._find(handle), method)(*arguments, **options)
 
     async def hand_over(self, handle: str) -> str:
         """Give a sandbox to the verifier of this node as it lives; nobody reaches it through here any more."""

@@ -25,6 +25,8 @@ class Tracker(Addressee):
 
     def __init__(self, uri: str, out: str) -> None:
         self._uri, self._out = uri, out
+        self._turn = asyncio.Lock()
+        """Two updates at once would write over each other."""
 
     async def prepare(self) -> None:
         """Import MLflow and open its database, behind everybody else who wants the processor."""
@@ -37,11 +39,13 @@ class Tracker(Addressee):
     async def export(self, summary: dict[str, Any], status: Status) -> str:
         """Write the sweep's runs as they are now. Answers the id of the parent run. Raises whatever the tracker raises:
         the sweep directory is the truth, the caller reports and goes on."""
-        return await asyncio.to_thread(export, self._uri, self._out, summary, status)
+        async with self._turn:
+            return await asyncio.to_thread(export, self._uri, self._out, summary, status)
 
     async def tell(self, story: Story, status: Status) -> str:
         """The same of a climb."""
-        return await asyncio.to_thread(tell, self._uri, self._out, story, status)
+        async with self._turn:
+            return await asyncio.to_thread(tell, self._uri, self._out, story, status)
 
 
 def export(uri: str, out: str, summary: Mapping[str, Any], status: Status = "FINISHED") -> str:

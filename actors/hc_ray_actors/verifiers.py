@@ -119,18 +119,23 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
 
     async def control(self, task: Task) -> Verdict:
         """The verdict on the task's own reference, taken once: a task that fails it cannot fail anybody."""
-        running = self._controls.get(task.digest)
-        if running is None or not _holds(running):
-            # A control that broke or failed is not the last word: whoever asks again has it looked at again.
-            running = self._controls[task.digest] = asyncio.ensure_future(self._control(task))
-        return await asyncio.shield(running)
+        if task.digest not in self._controls:
+            self._controls[task.digest] = asyncio.ensure_future(self._control(task))
+        return await asyncio.shield(self._controls[task.digest])
 
     async def _control(self, task: Task) -> Verdict:
-        async with self._slot(task):
-            own_place = self._own_place(task) if task.grading == "separate" else None
-            return await _oracle.control(
-                task, cache=self._sealed / "controls", own_place=own_place, **self._terms(task)
-            )
+        verdict = None
+        try:
+            async with self._slot(task):
+                own_place = self._own_place(task) if task.grading == "separate" else None
+                verdict = await _oracle.control(
+                    task, cache=self._sealed / "controls", own_place=own_place, **self._terms(task)
+                )
+            return verdict
+        finally:
+            if verdict is None or verdict.passed is False:
+                # It broke or failed, and is not the last word: whoever asks again has it looked at again.
+                del self._controls[task.digest]
 
     def _own_place(self, task: Task) -> SandboxPlace:
         """Sandboxes of the image that the task's verifier brings."""
@@ -156,15 +161,6 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
 
     async def close_all(self) -> None:
         await asyncio.gather(*(place.close() for place in (self._place, *self._own_places.values())))
-
-
-def _holds(control: asyncio.Task[Verdict]) -> bool:
-    """Whether a control is still under way, or ended in a verdict that is not a fail."""
-    if not control.done():
-        return True
-    if control.cancelled() or control.exception() is not None:
-        return False
-    return control.result().passed is not False
 
 
 def seal(dataset: Path, public_root: Path, sealed_root: Path) -> SealedDataset:

@@ -8,8 +8,7 @@ from hc_ray.domain.errors import EngineError
 from hc_ray.domain.profile import Profile
 from hc_ray.domain.prompt import Completion, Message, Prompt
 from hc_ray_actors.asking.activity import Activities
-from hc_ray_actors.asking.answer_shelf import AnswerShelf
-from hc_ray_actors.asking.meter import Meter, replica
+from hc_ray_actors.asking.meter import AnswerShelf, Meter
 from hc_ray_actors.engine import Endpoint
 from hc_ray_actors.trials import RoleSetup
 
@@ -123,57 +122,17 @@ async def test_a_failure_fails_all_that_wait_and_nobody_who_asks_later(world):
     assert (await world.meters[0].complete(PROMPT)).text == "answer 2"
 
 
-async def test_who_waits_for_anothers_request_stands_in_the_queue_as_long_as_that_does(world):
-    world.engine.may.clear()
-    holder, asks, waits = await under_way(
-        world.meters[0].complete(PROMPT.model_copy(update={"seed": 1})),
-        world.meters[1].complete(PROMPT), world.meters[2].complete(PROMPT),
-    )  # fmt: skip
-    world.time += 7.0
-    assert [trial.queued() for trial in world.trials] == [0.0, 7.0, 7.0]
-    holder.cancel()
-    await under_way()
-    (late,) = await under_way(world.meters[0].complete(PROMPT))
-    world.time += 2.0
-    assert [trial.queued() for trial in world.trials] == [0.0, 7.0, 7.0]
-    world.engine.may.set()
-    await asyncio.gather(asks, waits, late)
-    assert [trial.queued() for trial in world.trials] == [0.0, 7.0, 7.0]
-
-
-async def test_what_came_to_nothing_is_no_work_of_those_who_waited_for_it(world):
+async def test_who_waits_for_anothers_request_stands_in_a_queue_until_it_must_ask_itself(world):
     world.engine.may.clear()
     asks, waits = await under_way(*(meter.complete(PROMPT) for meter in world.meters[:2]))
     world.time += 100.0
+    assert [trial.queued() for trial in world.trials[:2]] == [0.0, 100.0]
     asks.cancel()
     await under_way()
     world.time += 50.0
     world.engine.may.set()
     await waits
     assert [trial.queued() for trial in world.trials[:2]] == [0.0, 100.0]
-
-
-async def test_who_waits_for_a_request_that_goes_to_another_replica_waits_in_its_queue(world):
-    broken, sound = (world.activities.engine(name, 1) for name in ("broken", "sound"))
-    other = Engine()
-    fault, replicas = EngineError("gone"), [(world.engine, broken), (other, sound)]
-    first = replica("t", [0, 0])
-    replicas = replicas if first == 0 else replicas[::-1]
-    meters = [Meter(lambda: replicas, trial, "t", lambda: (world.shelf, "m")) for trial in world.trials]
-    world.engine.may.clear()
-    async with sound.slot(world.trials[2]):
-        asks, waits = await under_way(*(meter.complete(PROMPT) for meter in meters[:2]))
-        world.time += 3.0
-        world.engine.fault = fault
-        world.engine.may.set()
-        await under_way()
-        world.time += 20.0
-        assert [trial.queued() for trial in world.trials[:2]] == [20.0, 23.0]
-    await under_way()
-    world.time += 4.0
-    other.may.set()
-    assert await asks == await waits
-    assert [trial.queued() for trial in world.trials[:2]] == [20.0, 23.0]
 
 
 async def test_of_the_answers_the_longest_unused_go_where_room_is_short(world):

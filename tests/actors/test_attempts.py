@@ -37,7 +37,7 @@ class Trouble:
         self.waits.append(seconds)
 
     async def persist(self, retries=None):
-        return await persist(self.work, stage="solve", who="trial", retries=retries or RetryConfig(), now=lambda: "now",
+        return await persist(self.work, stage="solve", who="trial", retries=retries or RetryConfig(),
                              note=self.notes.append, mend=self.mend, pause=self.pause)  # fmt: skip
 
 

@@ -12,5 +12,5 @@ async def test_a_task_that_cannot_be_looked_at_is_unmeasured_and_ends_no_audit(f
         raise fault
 
     task = Task(name="t", digest="ab" * 32, instruction="Do it.", environment=Environment())
-    outcome = await _task(look_at, Subject(task=task))
-    assert [one.unmeasured for one in outcome.evidence] == [str(fault)] and outcome.lost == 1
+    evidence, bits, lost = await _task(look_at, Subject(task=task))
+    assert (evidence.unmeasured, bits, lost) == (str(fault), {}, 1)

@@ -7,12 +7,14 @@ import shutil
 import tarfile
 import uuid
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from hc_ray.domain.errors import ActorError, SandboxError
 from hc_ray.sandboxes.docker.transfer import PART, trimmed
 from hc_ray.sandboxes.docker.values import ImageFacts
+from hc_ray_actors.attempts import now
 from hc_ray_actors.driver.crew.images import Images
 from hc_ray_actors.driver.trial_record import Record
 from hc_ray_actors.sandboxes import Sandboxes
@@ -56,7 +58,13 @@ class Node:
 
 
 def images(**nodes):
-    return Images(lambda: nodes, lambda: nodes)
+    return images_of(nodes)
+
+
+def images_of(nodes):
+    """On nodes that may come and go."""
+    roster = {"by_node": lambda *kinds: nodes, "begin": asyncio.ensure_future, "changed": lambda: None}
+    return Images(SimpleNamespace(**roster))
 
 
 async def test_one_node_builds_and_those_who_ask_together_share_one_sending():
@@ -72,7 +80,7 @@ async def test_one_node_builds_and_those_who_ask_together_share_one_sending():
 async def test_a_node_that_cannot_build_gets_what_another_built_and_a_sender_that_dies_is_replaced():
     sick, a, b, c = Node(builds=None), Node(), Node(), Node()
     nodes = {"sick": sick}
-    found = Images(lambda: nodes, lambda: nodes)
+    found = images_of(nodes)
     for built in (1, 2):
         told = await asyncio.gather(*(found.begin(TASK, "sick") for _ in range(3)), return_exceptions=True)
         assert {str(fault) for fault in told} == {"no disk"} and sick.built == built, "once for all who wait"
@@ -101,7 +109,7 @@ def test_a_saved_image_goes_without_the_layers_that_are_there_and_in_bounded_par
 def test_a_result_names_the_image_and_the_runners_that_its_trial_may_have_had(tmp_path):
     plan = null_world.plan_of(tmp_path / "out", 1, 1)
     record = Record(plan.trials[0], plan.taken[0], plan, null_world.LIMITS)
-    record.ran_in("sha256:one", ["b", "a", "b"])
+    record.environment(now(), "sha256:one", ["b", "a", "b"])
     told = record.result().agent_result.metadata
     assert (told["image"], told["runners"]) == ("sha256:one", ["a", "b"])
 
@@ -137,7 +145,7 @@ async def test_a_second_daemon_gets_the_very_image_and_of_the_next_task_no_more_
                 assert wanted == (await here.image(task)).id == (await there.image(task)).id
                 assert 0 < sum(sent) < most, sent
             await there.create("x", task, "x", False)
-            assert (await there.exec("x", ["cat", "data.txt"], {"timeout": 20})).exit_code == 0
+            assert (await there.call("x", "exec", ["cat", "data.txt"], timeout=20)).exit_code == 0
         finally:
             await asyncio.gather(here.close_all(), there.close_all())
             other.remove()

@@ -101,19 +101,19 @@ class Talkative(crew.Stage):
 class _Trials(crew._Trials):
     telling = given = None
 
-    async def start(self, key, task):
+    async def solve(self, key, task):
         self.telling = key.name
-        step = await super().start(key, task)
+        step = await super().solve(key, task)
         while self.stage.told:
             await asyncio.sleep(0.01)
         return step
 
-    async def events(self, wait=1.0):
-        await asyncio.sleep(0.01)
+    async def told(self, wait=1.0):
+        said = await super().told(wait)
         if self.given:  # who asks again has them
             self.stage.told = []
         self.given = self.stage.told if self.telling else []
-        return [ErrorEvent(trial=self.telling, text=text) for text in self.given]
+        return [*said, *(ErrorEvent(trial=self.telling, text=text) for text in self.given)]
 
 
 class _Verifiers(crew._Verifiers):

@@ -7,11 +7,13 @@ import pytest
 from hc_ray.domain.config import RetryConfig
 from hc_ray.domain.errors import EngineError, SandboxError
 from hc_ray.machine import sealed_guard
+from hc_ray_actors.attempts import fault_of
 from hc_ray_actors.cluster import SANDBOX, VERIFIER, Member
 from hc_ray_actors.driver.crew.crew import Crew
 from hc_ray_actors.driver.crew.roster import Broken
 from tests.fakes.crew import Stage, attempts_of, plan_of, results_of, run
 
+SOMEBODY = fault_of(SandboxError("it does not say whose fault it is"))
 PATIENT = RetryConfig(attempts=3, backoff_sec=0.01, outage_sec=30)
 
 
@@ -98,13 +100,13 @@ async def test_who_asks_while_a_mend_is_under_way_gets_a_look_that_began_after_i
     async def last(name):
         if name == "_Trials" and not asking:  # the engine was looked at before, and lived
             stage.die("Engine")
-            asking.append(asyncio.ensure_future(crew.mend()))
+            asking.append(asyncio.ensure_future(crew.mend(SOMEBODY)))
             await asyncio.sleep(0)
 
     stage = Stage()
     crew = await _opened(tmp_path, stage)
     stage.scripts["alive"] = last
-    await crew.mend()
+    await crew.mend(SOMEBODY)
     await asyncio.gather(*asking)
     assert stage.made.count("Engine") == 2
 
@@ -117,7 +119,7 @@ async def test_a_process_of_sandboxes_that_takes_anothers_place_is_told_the_clus
     crew = await _opened(tmp_path, stage)
     stage.calls.clear()
     stage.die("Sandboxes")
-    await crew.mend()
+    await crew.mend(SOMEBODY)
     told = [name for method, name in stage.calls if method == "keep_from"]
     await crew.close_trials()
     assert told == ["ip-a ip-b"] and stage.made.count("Sandboxes") == 3
@@ -127,12 +129,12 @@ async def test_all_who_wait_for_a_mend_that_does_not_help_are_told_and_so_is_who
     stage = Stage()
     crew = await _opened(tmp_path, stage, outage_sec=0.03)
     stage.scripts["fault"] = lambda name: "nobody answers"
-    told = await asyncio.gather(*(crew.mend() for _ in range(8)), return_exceptions=True)
+    told = await asyncio.gather(*(crew.mend(SOMEBODY) for _ in range(8)), return_exceptions=True)
     assert [str(one) for one in told] == ["nobody answers (waited 0.03 s)"] * 8
     assert all(isinstance(one, Broken) for one in told)
     asked = stage.count("fault")
     with pytest.raises(Broken, match="nobody answers"):
-        await crew.mend()
+        await crew.mend(SOMEBODY)
     assert stage.count("fault") == asked
 
 
@@ -141,7 +143,7 @@ async def test_a_trial_that_is_cancelled_does_not_end_the_mend_that_others_wait_
     stage = Stage()
     crew = await _opened(tmp_path, stage)
     stage.scripts["fault"] = lambda name: "nobody answers" if away else None
-    first, second = asyncio.ensure_future(crew.mend()), asyncio.ensure_future(crew.mend())
+    first, second = asyncio.ensure_future(crew.mend(SOMEBODY)), asyncio.ensure_future(crew.mend(SOMEBODY))
     await asyncio.sleep(0.03)
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
@@ -154,7 +156,7 @@ async def test_nothing_is_started_anew_after_a_sweep_has_closed(tmp_path):
     stage = Stage()
     crew = await _opened(tmp_path, stage)
     stage.scripts["fault"] = lambda name: "nobody answers"
-    waits = asyncio.ensure_future(crew.mend())
+    waits = asyncio.ensure_future(crew.mend(SOMEBODY))
     await asyncio.sleep(0.03)
     waits.cancel()
     await crew.close_trials()
@@ -178,7 +180,7 @@ async def test_a_look_that_ends_while_its_sweep_closes_begins_nothing_anew(tmp_p
     stage = Stage()
     crew = await _opened(tmp_path, stage)
     stage.scripts["fault"] = fault
-    looks = asyncio.ensure_future(crew.mend())
+    looks = asyncio.ensure_future(crew.mend(SOMEBODY))
     await asyncio.sleep(0.02)
     looks.cancel()
     await asyncio.gather(looks, *closing, return_exceptions=True)

@@ -98,14 +98,14 @@ async def test_what_is_done_in_one_call_is_closed_by_it_and_at_once_where_its_ca
     slow.place.let.set()
     base = await slow.remote.create(TASK, "base")
     assert await base.in_fork("fork", [Waits()], Waits()) is None
-    assert [box.closed for box in slow.place.made] == [0, 1] and [*slow.remote._load.values()] == [1]
+    assert [box.closed for box in slow.place.made] == [0, 1] and len(slow.remote.opened) == 1
     with pytest.raises(ValueError):
         await base.in_fork("refused", [Waits(refused=True)], Waits())
     await settled(slow.remote)
-    assert [box.closed for box in slow.place.made] == [0, 1, 1] and [*slow.remote._load.values()] == [1]
+    assert [box.closed for box in slow.place.made] == [0, 1, 1] and len(slow.remote.opened) == 1
     await given_up(base.in_fork("long", [], Waits(seconds=60)))
     await settled(slow.remote)
-    assert [box.closed for box in slow.place.made] == [0, 1, 1, 1] and [*slow.remote._load.values()] == [1]
+    assert [box.closed for box in slow.place.made] == [0, 1, 1, 1] and len(slow.remote.opened) == 1
 
 
 async def test_a_trial_s_time_in_queues_holds_what_its_commands_in_forks_waited_for_a_slot(slow):
@@ -128,7 +128,7 @@ async def test_a_close_that_nobody_waits_for_any_more_is_done_and_done_once(slow
     await given_up(base.close())
     await base.close()
     await settled(slow.remote)
-    assert [box.closed for box in slow.place.made] == [1] and [*slow.remote._load.values()] == [0]
+    assert [box.closed for box in slow.place.made] == [1] and len(slow.remote.opened) == 0
 
 
 async def test_an_actor_whose_trials_are_gone_closes_what_it_is_still_making(slow):

@@ -2,11 +2,20 @@
 
 import asyncio
 
+from hc_ray.domain.errors import EngineError
+from hc_ray.domain.events import ErrorEvent
+from hc_ray_actors.attempts import fault_of
 from hc_ray_actors.driver.trial_record import Record
 from hc_ray_actors.engine import Endpoint
 from hc_ray_actors.remote_place import Station
-from hc_ray_actors.trials import RoleSetup, Trials
+from hc_ray_actors.trials import STEPS, RoleSetup, Step, Trials, _Running
 from tests.bench import null_world
+
+
+async def step_of(trials):
+    while not (steps := [one for one in await trials.told() if isinstance(one, Step)]):
+        """It has told events alone."""
+    return steps[0]
 
 
 async def test_the_end_of_a_trial_tells_only_what_is_new_and_its_wait_for_a_verdict_counts_once(tmp_path):
@@ -17,11 +26,13 @@ async def test_the_end_of_a_trial_tells_only_what_is_new_and_its_wait_for_a_verd
     trials = Trials("t", None)
     await trials.arrange({"null": setup}, {"here": Station(null_world._Sandboxes("null", None, None))})
     record = Record(key, task, plan, null_world.LIMITS)
-    handed = await trials.start(key, task)
+    await trials.start(key, task)
+    handed = await step_of(trials)
     record.submitted(handed.submission, handed.outcome)
     await asyncio.sleep(1)
     record.enter("solving")
-    ended = await trials.resume(key.name, False)
+    await trials.resume(key.name, False)
+    ended = await step_of(trials)
     await trials.stop()
     assert handed.outcome and (ended.submission, ended.outcome, ended.changed["bits"]) == (None, None, (False,))
     assert not {"exchanges", "candidates", "matrix", "suite", "differences"} & ended.changed.keys()
@@ -30,3 +41,21 @@ async def test_the_end_of_a_trial_tells_only_what_is_new_and_its_wait_for_a_verd
     phases = record.result().agent_result.metadata["phases"]
     assert record.outcome.queued_seconds >= 1 and phases["queue for a verdict"] >= 1
     assert phases["solving"] > phases.get("queue for an engine or a sandbox", 0)
+
+
+async def test_steps_are_told_at_once_a_few_at_a_time_each_after_its_events_and_none_of_a_run_that_was_replaced(
+    tmp_path,
+):
+    trials, fault = Trials("t", None), fault_of(EngineError("refused"))
+    keys = null_world.plan_of(tmp_path / "out", 2 * STEPS, 8).trials
+    for key in keys:
+        trials.record(ErrorEvent(trial=key.name, text="before"))
+        before, running = _Running(), _Running()
+        trials._running[key.name] = running
+        trials._tell(key, before, fault=fault)
+        trials._tell(key, running, fault=fault)
+    told = [await asyncio.wait_for(trials.told(60), 5) for _ in range(2)]
+    assert [len(one) for one in told] == [2 * STEPS] * 2 and await trials.told(0) == []
+    assert [(type(one), one.trial) for part in told for one in part] == [
+        (kind, key.name) for key in keys for kind in (ErrorEvent, Step)
+    ]

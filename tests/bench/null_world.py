@@ -21,10 +21,9 @@ from hc_ray.search.trial_outcome import TrialOutcome
 from hc_ray_actors.cluster import InProcess
 from hc_ray_actors.driver.plan import Plan
 from hc_ray_actors.engine import Endpoint
-from hc_ray_actors.node_probe import report
+from hc_ray_actors.node_probe import Slots, report
 from hc_ray_actors.ray_cluster import RayCluster
 from hc_ray_actors.sandboxes import Sandboxes
-from hc_ray_actors.slots import Slots
 from hc_ray_actors.suite_shelf import SuiteShelf
 from tests.fakes.tars import make_tar
 

@@ -21,8 +21,7 @@ from hc_ray.reports import report
 from hc_ray.stores.mlflow_sweep import sweep_story
 from hc_ray.stores.mlflow_tracker import PARAM_LIMIT, MlflowTracker, params_of
 from hc_ray.stores.sweep_directory import parquet
-from hc_ray_actors.driver.results import default_tracking_uri
-from hc_ray_actors.driver.tables import COLUMNS
+from hc_ray_actors.driver.results import COLUMNS, default_tracking_uri
 from tests.fakes import sweepdir
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

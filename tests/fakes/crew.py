@@ -1,9 +1,11 @@
 """A sweep without models, sandboxes and tests: actors whose every answer a test writes down beforehand, and which can
 die."""
 
+import asyncio
+import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -170,8 +172,36 @@ class _Trials(_Actor):
         super().__init__(stage, node)
         self.parked: set[str] = set()
         self.stations: Mapping[str, Any] = {}
+        self.said: list[Any] = []
+        self.working: set[asyncio.Future[None]] = set()
 
-    async def start(self, key: Any, task: Task) -> Step:
+    async def start(self, key: Any, task: Task) -> None:
+        self.say(key.name, self.solve(key, task))
+
+    async def resume(self, name: str, passed: bool | None) -> None:
+        if name not in self.parked:
+            raise ActorError("no trial of that name waits here")
+        self.parked.discard(name)
+        self.say(name, self.go_on(name, passed))
+
+    def say(self, name: str, work: Awaitable[Step]) -> None:
+        """What the work comes to is told, unless the actor dies of it."""
+
+        async def told() -> None:
+            with contextlib.suppress(ActorError):
+                step = await work
+                self.said.append(step.model_copy(update={"trial": name}))
+
+        self.working.add(asyncio.ensure_future(told()))
+
+    async def told(self, wait: float = 1.0) -> list[Any]:
+        await asyncio.sleep(min(wait, 0.005))
+        if self.dead:
+            raise ActorError("the process that tells of trials is gone")
+        said, self.said = self.said, []
+        return said
+
+    async def solve(self, key: Any, task: Task) -> Step:
         if all(task.digest in station.lacks for station in self.stations.values()):
             return Step(fault=fault_of(SandboxError("no node can make a sandbox")))
         try:
@@ -186,22 +216,12 @@ class _Trials(_Actor):
             made = made.model_copy(update={"living": "here the ticket of a sandbox"})
         return step or Step(submission=made, outcome=outcome())
 
-    async def resume(self, name: str, passed: bool | None) -> Step:
+    async def go_on(self, name: str, passed: bool | None) -> Step:
         if passed is None:
             await self.play("fail", name, None)
-            self.parked.discard(name)
             return Step(fault=fault_of(VerifierError("no verdict could be had")))
         step: Step = await self.play("resume", name, None)
-        if name not in self.parked:
-            raise ActorError("no trial of that name waits here")
-        self.parked.discard(name)
         return step or Step(outcome=outcome().model_copy(update={"bits": (passed,)}))
-
-    async def events(self, wait: float = 1.0) -> list[Any]:
-        import asyncio
-
-        await asyncio.sleep(min(wait, 0.05))
-        return []
 
     async def arrange(self, roles: Mapping[str, Any], stations: Mapping[str, Any]) -> None:
         up = [endpoint for setup in roles.values() for endpoint in setup.endpoints if endpoint]

@@ -12,8 +12,8 @@ class Detached:
         self._actor, self._calls = actor, set[asyncio.Task[Any]]()
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
-        async def call(*arguments: Any) -> Any:
-            task = asyncio.ensure_future(getattr(self._actor, name)(*arguments))
+        async def call(*arguments: Any, **options: Any) -> Any:
+            task = asyncio.ensure_future(getattr(self._actor, name)(*arguments, **options))
             self._calls.add(task)
             return await asyncio.shield(task)
 

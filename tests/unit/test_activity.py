@@ -102,11 +102,6 @@ async def test_a_trials_time_in_queues_counts_only_while_nothing_of_it_works(wor
             world.time += 8.0
             command.started = world.time - 1.0  # it turns out to have waited for seven of the eight seconds
         assert trial.queued() == 12.0
-        with trial.at("sandbox") as calls:
-            calls.started = calls.began
-            world.time += 9.0
-            trial.waited(calls, [(1.0, 3.0), (4.0, 8.0)])  # it had forked, and came to its second command, by then
-        assert trial.queued() == 18.0
     assert busy.queued() == 0.0
 
 

@@ -27,7 +27,10 @@ def test_a_candidate_that_is_more_than_text_is_graded_where_its_difference_was_k
     result = TrialResult.model_validate_json(store.read(f"trials/{name}/result.json"))
     if kept:
         store.write(f"trials/{name}/{DIFFERENCES}/{digest_of(more)}.tar", b"tar")
-    trial, graded, whole = _trial(cast(Any, store), name, result)
-    assert graded == {digest_of(texts): texts, **({digest_of(more): more} if kept else {})}
-    assert whole == ({digest_of(more): base64.b64encode(b"tar").decode()} if kept else {})
+    trial, states = _trial(cast(Any, store), name, result)
+    assert {digest: state.files for digest, state in states.items()} == {
+        digest_of(one): one for one in ((texts, more) if kept else (texts,))
+    }
+    tars = {digest: state.tar for digest, state in states.items() if state.tar}
+    assert tars == ({digest_of(more): base64.b64encode(b"tar").decode()} if kept else {})
     assert [one[1] for one in trial.candidates] == [digest_of(texts), digest_of(more), digest_of({})]

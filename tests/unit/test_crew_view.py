@@ -12,7 +12,7 @@ from hc_ray.reports.crew_view import CrewView
 from hc_ray.reports.status import status_of
 from hc_ray.reports.terminal import Progress
 from hc_ray.stores.sweep_directory import SweepStore
-from hc_ray_actors.slots import Slots
+from hc_ray_actors.node_probe import Slots
 
 SANDBOX, VERIFIER = "sandbox_slot", "verifier_slot"
 EVENTS = [

@@ -17,7 +17,7 @@ from hc_ray.reports.replay.pools import SELECTORS, Pool, choose, cut, read_pools
 from hc_ray.reports.replay.text import tell_replay
 from hc_ray.statistics import estimators
 from hc_ray.stores.sweep_directory import parquet
-from hc_ray_actors.jobs.audit_summary import DEFINITIONS
+from hc_ray_actors.jobs.audit import DEFINITIONS
 from hc_ray_actors.verifiers import audit
 from tests.fakes import sweepdir
 from tests.fakes.suites import call_test

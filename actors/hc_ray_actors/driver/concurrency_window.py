@@ -30,35 +30,24 @@ class Slot:
             self._held = False
             self._slots.release()
 
-    async def during(self, work: Awaitable[T], *, unless: asyncio.Event | None = None) -> T:
-        """Await ``work``, without the slot after ``KEPT`` seconds, or as soon as ``unless`` is set. The slot is not
-        taken again: ``take`` does, where the trial has more to do."""
+    async def during(self, work: Awaitable[T]) -> T:
+        """Await ``work``, without the slot after ``KEPT`` seconds. The slot is not taken again: ``take`` does, where
+        the trial has more to do."""
         task = asyncio.ensure_future(work)
-        early = asyncio.ensure_future(unless.wait()) if unless is not None else None
         try:
-            await asyncio.wait([task, *([early] if early else [])], timeout=KEPT, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([task], timeout=KEPT)
             if not task.done():
                 self.give()
             return await task
         except asyncio.CancelledError:
             task.cancel()
             raise
-        finally:
-            if early is not None:
-                early.cancel()
 
 
-async def drive(
-    keys: Iterable[K],
-    go: Callable[[K, Slot], Awaitable[None]],
-    *,
-    width: int,
-) -> None:
+async def drive(keys: Iterable[K], go: Callable[[K, Slot], Awaitable[None]], *, width: int) -> None:
     """Run ``go`` for every key: ``width`` hold a slot at once, a bounded number waits beside them. The first that
     raises ends all."""
-    slots = asyncio.Semaphore(width)
-    most = width + max(WAITING, 4 * width)
-    flying: set[asyncio.Task[None]] = set()
+    slots, places = asyncio.Semaphore(width), asyncio.Semaphore(width + max(WAITING, 4 * width))
 
     async def one(key: K) -> None:
         slot = Slot(slots)
@@ -66,23 +55,12 @@ async def drive(
             await go(key, slot)
         finally:
             slot.give()
-
-    async def next_end() -> None:
-        nonlocal flying
-        ended, flying = await asyncio.wait(flying, return_when=asyncio.FIRST_COMPLETED)
-        # Of several that end at once all are heard, whatever the first of them says.
-        faults = [fault for task in ended if not task.cancelled() and (fault := task.exception())]
-        if faults:
-            raise faults[0]
+            places.release()
 
     try:
-        for key in keys:
-            flying.add(asyncio.ensure_future(one(key)))
-            while len(flying) >= most:
-                await next_end()
-        while flying:
-            await next_end()
-    finally:
-        for task in flying:
-            task.cancel()
-        await asyncio.gather(*flying, return_exceptions=True)
+        async with asyncio.TaskGroup() as trials:
+            for key in keys:
+                await places.acquire()
+                trials.create_task(one(key))
+    except ExceptionGroup as faults:
+        raise faults.exceptions[0] from None

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hc_ray.domain.credentials import Censor, scrub, secret_values
-from hc_ray.domain.errors import ActorError, InfrastructureError, StoreError
+from hc_ray.domain.errors import InfrastructureError, StoreError
 from hc_ray.domain.ports import Events
 from hc_ray.domain.trial import WITHOUT_MODEL, TrialKey
 from hc_ray.domain.value import Value, canonical_json
@@ -23,7 +23,6 @@ from hc_ray_actors.cluster import SANDBOX, Cluster
 from hc_ray_actors.driver import concurrency_window, results
 from hc_ray_actors.driver.concurrency_window import Slot
 from hc_ray_actors.driver.crew.crew import Crew
-from hc_ray_actors.driver.crew.posts import Post
 from hc_ray_actors.driver.crew.roster import Broken
 from hc_ray_actors.driver.estimate import remember_rate
 from hc_ray_actors.driver.journal import Journal, Lease
@@ -40,9 +39,6 @@ from hc_ray_actors.verifiers import record_look
 TRIALS_PER_SLOT = {"direct": 1, "loop": 2}
 """Trials in flight for each request that an engine serves at once, by style: a trial of style ``direct`` asks for
 several answers at a time, one of style ``loop`` for one, and then works in its sandbox."""
-
-CLOSING_SECONDS = 10.0
-"""How long a process of trials that was stopped is waited for, for its last events."""
 
 __all__ = ["Plan", "SweepSummary", "prepare", "run"]
 
@@ -95,7 +91,6 @@ def run(
 class _Sweep:
     def __init__(self, plan: Plan, events: Events, cluster: Cluster | None, max_tokens: int | None) -> None:
         self._plan, self._watcher, self._cluster, self._max_tokens = plan, events, cluster, max_tokens
-        self._closing = False
         self._own_cluster: RayCluster | None = None
         self._doing = getattr(events, "doing", lambda step: None)
         """Tells a watcher with a place for it what is done from now on: a person sees why the command goes on."""
@@ -106,7 +101,6 @@ class _Sweep:
         self._censor = Censor(secret_values(named=named))
         self._problems: list[str] = []
         self._crew: Crew | None = None
-        self._pumps: list[asyncio.Task[None]] = []
         self._leaks = LeakScan(lambda: self._crew)
         self._tracking = Tracking(plan, self._store, lambda told: self._leaks.look("", [told]))
 
@@ -151,7 +145,6 @@ class _Sweep:
                     await self._crew.open()
                     results.record_engines(self._store, self._crew.roles())
                     self._tracking.begin()
-                    self._pumps = [asyncio.ensure_future(self._pump_events(post)) for post in self._crew.trials]
                     await self._drive(todo, sleep, self._crew)
         except asyncio.CancelledError:
             interrupted = True
@@ -164,7 +157,10 @@ class _Sweep:
         finally:
             if self._crew is not None:
                 self._doing("closing sandboxes and engines")
-            await self._close_trials()
+                await self._crew.close_trials()
+                await self._crew.close()
+            with contextlib.suppress(InfrastructureError):
+                self._journal.flush()
         if self._crew is not None and self._crew.renewed:
             self._problems.append(f"processes of the sweep that died and were restarted: {self._crew.renewed}")
         self._doing("writing the report and the tables")
@@ -246,14 +242,6 @@ class _Sweep:
         if self._plan.models and one_model and tokens and (seconds := time.monotonic() - began) > 5:
             remember_rate(self._plan.models["solver"][2], tokens / seconds)
 
-    async def _pump_events(self, trials: Post) -> None:
-        while not self._closing:
-            try:
-                for event in await trials.call(lambda actor: actor.events()):
-                    self.emit(event)
-            except ActorError:
-                await asyncio.sleep(0.5)  # its trials find out, and another takes its place
-
     async def _track(
         self, summary: Mapping[str, Any], signals: Signals, *, interrupted: bool, broken: bool
     ) -> str | None:
@@ -277,20 +265,3 @@ class _Sweep:
             if not interrupted:
                 self._problems.append(f"not exported to MLflow: {fault}; {later}")
         return None
-
-    async def _close_trials(self) -> None:
-        """End what trials use, and only then write the journal's last events."""
-        if self._crew is not None:
-            self._closing = True
-            await self._crew.close_trials()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(CLOSING_SECONDS):  # a call under way has taken events already
-                    await asyncio.gather(*self._pumps, return_exceptions=True)
-            for post in self._crew.trials:
-                with contextlib.suppress(Exception):
-                    async with asyncio.timeout(CLOSING_SECONDS):
-                        for event in await post.call(lambda actor: actor.events(0)):
-                            self.emit(event)
-            await self._crew.close()
-        with contextlib.suppress(InfrastructureError):
-            self._journal.flush()

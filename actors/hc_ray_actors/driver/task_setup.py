@@ -4,6 +4,7 @@ under way wait for it, and all get its evidence."""
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import NamedTuple
 
 from hc_ray.domain.config import RetryConfig
 from hc_ray.domain.errors import ControlError
@@ -12,32 +13,19 @@ from hc_ray.domain.trial import Attempt, Stage
 from hc_ray_actors.attempts import persist
 from hc_ray_actors.driver.concurrency_window import Slot
 from hc_ray_actors.driver.crew.crew import Crew
-from hc_ray_actors.driver.trial_record import Record, now
+from hc_ray_actors.driver.trial_record import Record
 
 
-class _Chore:
+class _Chore(NamedTuple):
     """One piece of work that is shared, and what went wrong with it."""
 
-    def __init__(self) -> None:
-        self.attempts: list[Attempt] = []
-        self.troubled = asyncio.Event()
-        """Set with the first failure: who waits need not hold a slot."""
-        self.task: asyncio.Task[None] | None = None
-
-    def note(self, attempt: Attempt) -> None:
-        self.attempts.append(attempt)
-        self.troubled.set()
+    task: asyncio.Future[None]
+    attempts: list[Attempt]
 
     def broken(self) -> bool:
         """Whether it ended for a reason that need not hold the next time: all but a reference that does not pass."""
-        if self.task is None or not self.task.done():
-            return False
-        failed = self.task.cancelled() or self.task.exception() is not None
+        failed = self.task.done() and (self.task.cancelled() or self.task.exception() is not None)
         return failed and bool(self.attempts) and self.attempts[-1].error_type != ControlError.__name__
-
-
-_WELL = _Chore()
-"""Stands for each chore that ended without a failure: a sweep of many tasks keeps nothing of theirs."""
 
 
 class Chores:
@@ -45,7 +33,8 @@ class Chores:
 
     def __init__(self, retries: RetryConfig, crew: Crew, *, tell: Callable[[str, Attempt, str], None]) -> None:
         self._retries, self._crew, self._tell = retries, crew, tell
-        self._chores: dict[tuple[Stage, str], _Chore] = {}
+        self._chores: dict[tuple[Stage, str], _Chore | None] = {}
+        """None: it ended without a failure. A sweep of many tasks keeps nothing of those."""
 
     async def image(self, task: Task, record: Record) -> None:
         """The task's image is ready on some node. One that could not be made is not tried again in this sweep. Raises
@@ -67,40 +56,36 @@ class Chores:
         await self._share("control", task, look, record, slot)
 
     async def _share(
-        self,
-        stage: Stage,
-        task: Task,
-        work: Callable[[], Awaitable[None]],
-        record: Record,
-        slot: Slot | None = None,
+        self, stage: Stage, task: Task, work: Callable[[], Awaitable[None]], record: Record, slot: Slot | None = None
     ) -> None:
-        chore = self._chores.get((stage, task.digest))
-        if chore is _WELL:
+        name = (stage, task.digest)
+        if name not in self._chores:
+            self._chores[name] = self._begun(stage, task, work)
+        if (chore := self._chores[name]) is None:
             return
-        if chore is None:
-            chore = self._chores[stage, task.digest] = _Chore()
-            chore.task = asyncio.ensure_future(self._persist(chore, stage, task, work))
-        assert chore.task is not None
         waiting = asyncio.shield(chore.task)
         try:
-            await (slot.during(waiting, unless=chore.troubled) if slot else waiting)
+            await (slot.during(waiting) if slot else waiting)
         finally:
             for attempt in chore.attempts:
                 record.note(attempt)
         if not chore.attempts:
-            self._chores[stage, task.digest] = _WELL
+            self._chores[name] = None
 
-    async def _persist(self, chore: _Chore, stage: Stage, task: Task, work: Callable[[], Awaitable[None]]) -> None:
+    def _begun(self, stage: Stage, task: Task, work: Callable[[], Awaitable[None]]) -> _Chore:
+        attempts: list[Attempt] = []
+
         def note(attempt: Attempt) -> None:
-            chore.note(attempt)
+            attempts.append(attempt)
             self._tell("", attempt, task.name)
 
-        await persist(work, stage=stage, who=task.digest, retries=self._retries, now=now, note=note,
-                      mend=self._crew.mend, pause=asyncio.sleep)  # fmt: skip
+        done = persist(work, stage=stage, who=task.digest, retries=self._retries, note=note, mend=self._crew.mend,
+                       pause=asyncio.sleep)  # fmt: skip
+        return _Chore(asyncio.ensure_future(done), attempts)
 
     async def close(self) -> None:
         """End what no trial waits for any more."""
-        left = [chore.task for chore in self._chores.values() if chore.task]
+        left = [chore.task for chore in self._chores.values() if chore is not None]
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)

@@ -37,8 +37,6 @@ class Tracking:
         self._tracker: Any = None
         self._begun = asyncio.Event()
         self._following: asyncio.Task[None] | None = None
-        self._update: asyncio.Future[str] | None = None
-        """The one that was begun last."""
 
     def prepare(self, cluster: Cluster) -> None:
         """Start the tracker, which takes seconds to get ready. In-process nothing is told before the end: MLflow would
@@ -60,20 +58,15 @@ class Tracking:
             await asyncio.gather(self._following, return_exceptions=True)
         if self.uri is None or (interrupted and not self._begun.is_set()):
             return None
-        if self._update is not None:  # two at once would write over each other
-            await asyncio.wait([self._update], timeout=PATIENCE if interrupted else None)
         if self._tracker is None:
             self._tracker = self._spawned(cluster) if cluster else Tracker(self.uri, results.absolute(self._plan.out))
         await give_keys(self._tracker, stores=True)
-        status = "KILLED" if interrupted else "FINISHED"
-        return str(
-            await asyncio.wait_for(self._tracker.export(dict(summary), status), PATIENCE if interrupted else None)
-        )
+        status, patience = ("KILLED", PATIENCE) if interrupted else ("FINISHED", None)
+        return str(await asyncio.wait_for(self._tracker.export(dict(summary), status), patience))
 
     def _spawned(self, cluster: Cluster) -> Any:
-        return cluster.spawn(
-            Tracker, self.uri, results.absolute(self._plan.out), node=cluster.here
-        )  # where its database is
+        # Where its database is.
+        return cluster.spawn(Tracker, self.uri, results.absolute(self._plan.out), node=cluster.here)
 
     async def _follow(self) -> None:
         with contextlib.suppress(Exception):  # what is told next will say what is wrong, if it still is
@@ -93,5 +86,4 @@ class Tracking:
     async def _tell(self) -> None:
         summary = await asyncio.to_thread(report.summarise, self._store)
         await self._scan(canonical_json(summary).encode())
-        self._update = asyncio.ensure_future(self._tracker.export(summary, "RUNNING"))
-        await asyncio.shield(self._update)
+        await self._tracker.export(summary, "RUNNING")

@@ -13,8 +13,9 @@ from hc_ray.domain.errors import ConfigError, InfrastructureError, LeakError, St
 from hc_ray.domain.events import ErrorEvent, TrialComplete, TrialStart, VerdictEvent
 from hc_ray.domain.task import Task
 from hc_ray.domain.trial import WITHOUT_MODEL, Attempt, Stage, TrialKey, TrialResult
+from hc_ray.reports.report import result_of
 from hc_ray.stores.sweep_directory import SweepStore
-from hc_ray_actors.attempts import Failed, attempt_of, backoff, fault_of, persist
+from hc_ray_actors.attempts import Failed, attempt_of, backoff, fault_of, now, persist
 from hc_ray_actors.driver import trial_files
 from hc_ray_actors.driver.concurrency_window import Slot
 from hc_ray_actors.driver.crew.crew import Crew
@@ -22,7 +23,7 @@ from hc_ray_actors.driver.crew.roster import Broken
 from hc_ray_actors.driver.journal import Lease
 from hc_ray_actors.driver.plan import Plan
 from hc_ray_actors.driver.task_setup import Chores
-from hc_ray_actors.driver.trial_record import Record, now, waits_for_verdict
+from hc_ray_actors.driver.trial_record import Record, waits_for_verdict
 from hc_ray_actors.trials import Step
 
 T = TypeVar("T")
@@ -62,13 +63,19 @@ class Journeys:
         task = self._tasks[key.task_digest]
         earlier = None
         if key.name in self._retried:
-            earlier = TrialResult.model_validate_json(self._store.read(f"trials/{key.name}/result.json"))
+            earlier = result_of(self._store, key.name)
         record = Record(key, task, self._plan, self._crew.limits, earlier=earlier)
-        broken: Broken | None = None
         try:
             await self._travel(key, task, record, slot, earlier)
-        except Broken as fault:
-            broken = fault
+        except Broken:
+            if not record.attempts:
+                # Nothing of this trial is worth keeping; those that met what broke are to leave their evidence first.
+                await asyncio.gather(*self._troubled, return_exceptions=True)
+                raise
+            if not record.verdicts:
+                record.unscored()
+            await self._commit(record)
+            raise
         except (LeakError, StoreError):
             raise
         except Exception as fault:
@@ -76,22 +83,13 @@ class Journeys:
                 record.cut_short(str(fault))
             else:
                 self._give_up(record, fault)
-        if broken is not None and not record.attempts:
-            # Nothing of this trial is worth keeping; those that met what broke are to leave their evidence first.
-            await asyncio.gather(*self._troubled, return_exceptions=True)
-            raise broken
-        if broken is not None and not record.verdicts:
-            record.unscored()
-        result = await self._commit(record)
-        if broken is not None:
-            raise broken
-        return result
+        return await self._commit(record)
 
     def _give_up(self, record: Record, error: Exception) -> None:
         """Unscored. What failed is in the record already, unless it was never an attempt."""
         fault = fault_of(error)
         if not record.attempts or record.attempts[-1].error != fault.text:
-            note = attempt_of(fault, "solve", 1, now(), None)
+            note = attempt_of(fault, "solve", 1, None)
             record.note(note)
             self._tell(record.key.name, note)
         record.unscored()
@@ -106,8 +104,7 @@ class Journeys:
         except Exception:
             self._emit(start)
             raise
-        record.environment(began)
-        record.ran_in(self._crew.image_of(task.digest), self._crew.runners)
+        record.environment(began, self._crew.image_of(task.digest), self._crew.runners)
         await slot.take()
         await self._crew.mended()
         if self._sleep and self._begun:
@@ -136,18 +133,14 @@ class Journeys:
         return found if found.digest == earlier.agent_result.metadata.get("submission") else None
 
     async def _without_model(self, task: Task, record: Record, slot: Slot) -> None:
-        submission = None
-        if record.key.agent == "oracle" and task.grading == "shared":
-            record.submitted(None)
-            await self._grade(task, None, record, slot, solve=True)
-            return
-        if record.key.agent == "oracle":
+        submission, oracle = None, record.key.agent == "oracle"
+        if oracle and task.grading != "shared":
             submission = await self._persist(
                 "reference", record, slot,
                 lambda: slot.during(self._crew.verify(task, lambda verifier: verifier.reference(task))),
             )  # fmt: skip
         record.submitted(submission)
-        await self._grade(task, submission, record, slot)
+        await self._grade(task, submission, record, slot, solve=oracle and submission is None)
 
     async def _with_model(self, task: Task, record: Record, slot: Slot) -> None:
         """With shared grading the verifier takes the candidate's own sandbox: where that breaks, only a new attempt has
@@ -164,11 +157,11 @@ class Journeys:
                 await slot.take()
 
     async def _solve_and_judge(self, task: Task, record: Record, slot: Slot) -> None:
-        key, trials = record.key, self._crew.trials_of(task.digest)
+        key = record.key
 
         async def solve() -> Step:
             record.begin()
-            return self._told(await trials.call(lambda actor: actor.start(key, task)))
+            return _sound(await self._crew.step(key, lambda actor: actor.start(key, task)))
 
         step = await self._persist("solve", record, slot, solve)
         while step.submission is not None:
@@ -187,22 +180,14 @@ class Journeys:
                 record.enter("queue for a slot")
                 await slot.take()
             record.enter("solving")
-            step = self._told(await trials.call(methodcaller("resume", key.name, passed)))
+            step = _sound(await self._crew.step(key, methodcaller("resume", key.name, passed)))
         record.ended(step.outcome, step.changed)
         record.enter("recording")
-
-    def _told(self, step: Step) -> Step:
-        """Pass on what a trial told last. Raises ``Failed`` where it failed."""
-        for event in step.events:
-            self._emit(event)
-        if step.fault is not None:
-            raise Failed(step.fault)
-        return step
 
     async def _let_go(self, key: TrialKey) -> None:
         """End a parked trial; one whose process is gone has ended."""
         with contextlib.suppress(InfrastructureError):
-            await self._crew.trials_of(key.task_digest).call(methodcaller("resume", key.name, None))
+            await self._crew.step(key, methodcaller("resume", key.name, None))
 
     async def _judge(self, task: Task, submission: Submission, record: Record, slot: Slot) -> None:
         """A verdict is believed only of a task whose own reference passes; a pass no more than a fail, or a broken task
@@ -251,7 +236,7 @@ class Journeys:
             if stage != "grade":
                 await slot.take()
 
-        return await persist(work, stage=stage, who=record.key.digest, retries=retries, now=now, note=note,
+        return await persist(work, stage=stage, who=record.key.digest, retries=retries, note=note,
                              mend=self._crew.mend, pause=pause)  # fmt: skip
 
     def _tell(self, trial: str, attempt: Attempt, task: str = "") -> None:
@@ -277,3 +262,10 @@ class Journeys:
             )
         )
         return result
+
+
+def _sound(step: Step) -> Step:
+    """Raises ``Failed`` where the trial failed."""
+    if step.fault is not None:
+        raise Failed(step.fault)
+    return step

@@ -23,6 +23,7 @@ from hc_ray.domain.trial import (
 )
 from hc_ray.search.selection import deciding
 from hc_ray.search.trial_outcome import TrialOutcome
+from hc_ray_actors.attempts import now
 from hc_ray_actors.driver.plan import Plan
 
 Stretch = Literal["solving", "queue for a verdict", "grading", "queue for a slot", "recording"]
@@ -31,11 +32,6 @@ Stretch = Literal["solving", "queue for a verdict", "grading", "queue for a slot
 
 _TOLD = {"id", "round", "slot", "parent", "temperature", "form", "plan", "seed", "digest", "duplicate_of", "malformed"}
 """What a result says of each candidate, besides its tokens and what it passed."""
-
-
-def now() -> str:
-    """ISO 8601 in UTC."""
-    return datetime.datetime.now(datetime.UTC).isoformat()
 
 
 class Record:
@@ -64,13 +60,11 @@ class Record:
         self._parked = 0.0
         """Seconds that had gone to verdicts when it last went on."""
 
-    def environment(self, began: str) -> None:
-        """The task's image is there; what follows waits for a slot."""
+    def environment(self, began: str, image: str | None, runners: Collection[str]) -> None:
+        """What its sandboxes are made of is there, and what follows waits for a slot: the image's id (None where the
+        backend has none) and the digests of the runners that the sweep's nodes have (``runner_build.runner_digest``).
+        """
         self._environment = Phase(started_at=began, finished_at=now())
-
-    def ran_in(self, image: str | None, runners: Collection[str]) -> None:
-        """What its sandboxes are made of: the image's id (None where the backend has none) and the digests of the
-        runners that the sweep's nodes have (``runner_build.runner_digest``)."""
         self._image, self._runners = image, sorted(set(runners))
 
     def begin(self) -> None:

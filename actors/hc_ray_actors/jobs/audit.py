@@ -7,7 +7,8 @@ it was, and one of another tester's suites grades no candidate twice. Of a holdo
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,23 +23,19 @@ from hc_ray.stores.sweep_directory import SweepStore, sweep_at
 from hc_ray_actors import verifiers
 from hc_ray_actors.backends import choose, open_place
 from hc_ray_actors.driver.task_choice import dataset_home, sealed_dataset, sealed_folder, with_network
-from hc_ray_actors.jobs.audit_subjects import (
-    NO_FILES,
-    Audit,
-    Outcome,
-    Subject,
-    read_subjects,
-)
-from hc_ray_actors.jobs.audit_summary import summarise
+from hc_ray_actors.jobs.audit_subjects import NO_FILES, Audit, AuditedTrial, Outcome, Subject, read_subjects
 from hc_ray_actors.verifiers import audit as figures
 from hc_ray_actors.verifiers import exposure
 
 FILE = "audit.json"
+TRIVIAL: tuple[exposure.StateKind, ...] = ("empty", "stub")
 REPEATS = 3
 """Runs on the reference and on the untouched environment."""
 
 Told = Callable[[str], None]
 LookAt = Callable[[Task, exposure.State, exposure.Look], Awaitable[exposure.Seen]]
+Looked = tuple[figures.Evidence, dict[str, bool | None], int]
+"""What was seen of a task, its candidates' verdicts by digest, and how many looks came to nothing."""
 
 
 def prepare(out: str, *, self_tests: bool = True, split: str = "dev") -> Audit:
@@ -101,13 +98,13 @@ async def measured(audit: Audit, told: Told = lambda line: None) -> Outcome:
         async with looking:
             return await auditor.look(task, state, asked)
 
-    async def one(subject: Subject) -> Outcome:
+    async def one(subject: Subject) -> Looked:
         nonlocal done
         async with free:
-            outcome = await _task(look, subject)
+            looked = await _task(look, subject)
         done += 1
         told(f"{done} of {len(audit.subjects)} tasks")
-        return outcome
+        return looked
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -118,41 +115,35 @@ async def measured(audit: Audit, told: Told = lambda line: None) -> Outcome:
         await place.close()
     found = [task.result() for task in running]
     return Outcome(
-        evidence=tuple(one for outcome in found for one in outcome.evidence),
-        verdicts={task: bits for outcome in found for task, bits in outcome.verdicts.items()},
-        lost=sum(outcome.lost for outcome in found),
+        evidence=tuple(evidence for evidence, _, _ in found),
+        verdicts={evidence.task: bits for evidence, bits, _ in found},
+        lost=sum(lost for _, _, lost in found),
     )
 
 
-async def _task(look_at: LookAt, subject: Subject) -> Outcome:
+async def _task(look_at: LookAt, subject: Subject) -> Looked:
     """All that is looked at of one task: the reference first, since without it nothing else can be believed."""
     task, suites = subject.task, tuple(renamed(suite, number) for number, suite in enumerate(subject.suites))
     tests = tuple(test for suite in suites for test in (*suite.tests, *suite.dropped))
+    evidence = partial(figures.Evidence, task=task.name, suites=suites)
     wide = exposure.Look(tests=tests, repeats=REPEATS)
     once = wide.model_copy(update={"repeats": 1})
     try:
         reference = await look_at(task, exposure.State(kind="reference"), wide)
         untouched = await look_at(task, exposure.State(kind="untouched"), wide)
     except (InfrastructureError, DatasetError) as fault:
-        evidence = figures.Evidence(task=task.name, suites=suites, unmeasured=str(fault))
-        return Outcome(evidence=(evidence,), verdicts={task.name: {}}, lost=1)
-    seen = [reference, untouched]
+        return evidence(unmeasured=str(fault)), {}, 1
     if not reference.passed:
-        evidence = figures.Evidence(task=task.name, suites=suites, unmeasured="its reference fails its own tests")
-        return Outcome(evidence=(evidence,), verdicts={task.name: {}}, lost=0)
-    states = [exposure.State(kind="empty"), exposure.State(kind="stub")] if tests else []
-    states += [exposure.State(kind="candidate", files=files, tar=subject.differences.get(digest, ""))
-               for digest, files in subject.candidates.items()]  # fmt: skip
-    answers = await asyncio.gather(*(_look(look_at(task, state, once)) for state in states))
+        return evidence(unmeasured="its reference fails its own tests"), {}, 0
+    trivial = {kind: exposure.State(kind=kind) for kind in TRIVIAL} if tests else {}
+    states = trivial | subject.candidates
+    answers = await asyncio.gather(*(_look(look_at(task, state, once)) for state in states.values()))
     bits: dict[str, bool | None] = {NO_FILES: untouched.passed}
-    for state, answer in zip(states, answers, strict=True):
-        if state.kind == "candidate":
-            digest = next(digest for digest, own in subject.candidates.items() if own == state.files)
-            bits[digest] = answer.passed if answer else None
-    seen += [answer for answer in answers if answer is not None]
-    evidence = figures.Evidence(task=task.name, suites=suites, seen=tuple(seen))
-    lost = sum(answer is None for answer in answers)
-    return Outcome(evidence=(evidence,), verdicts={task.name: bits}, lost=lost)
+    for name, answer in zip(states, answers, strict=True):
+        if name in subject.candidates:
+            bits[name] = answer.passed if answer else None
+    seen = [answer for answer in answers if answer is not None]
+    return evidence(seen=(reference, untouched, *seen)), bits, len(answers) - len(seen)
 
 
 async def _look(look: Awaitable[exposure.Seen]) -> exposure.Seen | None:
@@ -170,3 +161,70 @@ def renamed(suite: Suite, number: int) -> Suite:
     ]
     admitted = len(suite.tests)
     return suite.model_copy(update={"tests": tuple(tests[:admitted]), "dropped": tuple(tests[admitted:])})
+
+
+SCHEMA_VERSION = 1
+
+DEFINITIONS = {
+    "validity": "share of judging tests that the reference solution passes in all of three runs",
+    "triviality": "share of tests (guards excluded) that the untouched environment, empty files or an idle stub pass",
+    "discrimination": "share of tests that some, but not all, candidates of the sweep pass",
+    "flakiness": "share of tests whose outcome differs within three runs on the reference or untouched environment",
+    "fault_detection": "share of the candidates that fail the hidden tests and some valid test of the suite too",
+    "false_rejection": "share of the candidates that pass the hidden tests, but fail some test of the suite",
+    "overlap": "share of hidden tests for which some self-test reaches a Matthews correlation of "
+    f"{figures.COVERED:g} over the reference and the candidates. Limits: the hidden tests must use pytest "
+    f"and there must be {figures.FEWEST_STATES} end states; a hidden test that no end state fails is left out; two "
+    "tests that no end state distinguishes cover each other",
+}
+
+
+def summarise(audit: Audit, outcome: Outcome) -> dict[str, Any]:
+    """``audit.json``, but for its clock."""
+    measured = [one for one in outcome.evidence if not one.unmeasured]
+    pools, states = pools_of(audit, outcome), [state for one in measured for state in one.seen]
+    summary: dict[str, Any] = {
+        "schema_version": SCHEMA_VERSION,
+        "split": audit.split,
+        "sandbox": audit.backend,
+        "trials": len(audit.trials),
+        "tests_changed": audit.tests_changed,
+        "definitions": DEFINITIONS,
+        "tasks": {
+            "audited": len(outcome.evidence),
+            "measured": len(measured),
+            "with_overlap": sum(bool(figures.informative(one)) for one in measured),
+            "lost_end_states": outcome.lost,
+        },
+        "faults": {
+            "candidates_failing": sum(one.kind == "candidate" and one.passed is False for one in states),
+            "candidates_passing": sum(one.kind == "candidate" and one.passed is True for one in states),
+        },
+        "whole": figures.stages(outcome.evidence).model_dump(mode="json"),
+        "disagreeing_verdicts": sum(bool(pool["disagrees"]) for pool in pools),
+    }
+    if audit.split == "dev":
+        summary["unmeasured"] = {one.task: one.unmeasured for one in outcome.evidence if one.unmeasured}
+        summary["suites"] = [
+            {"task": one.task, "key": suite.key, **figures.stages([alone]).model_dump(mode="json")}
+            for one in outcome.evidence
+            for suite in one.suites
+            for alone in [one.model_copy(update={"suites": (suite,)})]
+        ]
+        summary["pools"] = pools
+    return summary
+
+
+def pools_of(audit: Audit, outcome: Outcome) -> list[dict[str, Any]]:
+    """Every trial that has candidates, each candidate with its real verdict: what ``report --replay`` reads."""
+    return [_pool(trial, outcome.verdicts.get(trial.task, {})) for trial in audit.trials if trial.candidates]
+
+
+def _pool(trial: AuditedTrial, bits: Mapping[str, bool | None]) -> dict[str, Any]:
+    """One without a file is the untouched workspace. ``disagrees``: whether what was handed in, graded again from its
+    files, got another verdict than its trial; None where the trial had several verdicts, or none."""
+    candidates = [{"id": identity, "passed": bits.get(digest)} for identity, digest in trial.candidates]
+    chosen = next((one["passed"] for one in candidates if one["id"] == trial.chosen), None)
+    known = chosen is not None and trial.passed is not None and trial.verdicts == 1
+    told = {"trial": trial.name, "task": trial.task, "seed": trial.seed, "chosen": trial.passed}
+    return {**told, "disagrees": chosen != trial.passed if known else None, "candidates": candidates}

@@ -10,9 +10,11 @@ from hc_ray.domain.suite import Suite
 from hc_ray.domain.task import Task
 from hc_ray.domain.trial import TrialResult
 from hc_ray.domain.value import Value, digest_of
+from hc_ray.reports.report import result_of
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.driver.trial_files import DIFFERENCES
 from hc_ray_actors.verifiers import audit as figures
+from hc_ray_actors.verifiers import exposure
 
 
 class Subject(Value):
@@ -20,10 +22,8 @@ class Subject(Value):
 
     task: Task
     suites: tuple[Suite, ...] = ()
-    candidates: dict[str, dict[str, str]] = {}
-    """Digest → files; each end state once, whoever came up with it."""
-    differences: dict[str, str] = {}
-    """Digest → its whole difference as a tar, in base 64, of those of which it is known."""
+    candidates: dict[str, exposure.State] = {}
+    """By the digests of their files: each end state once, whoever came up with it."""
 
 
 class AuditedTrial(Value):
@@ -76,34 +76,24 @@ def read_subjects(store: SweepStore, tasks: Mapping[str, Task]) -> tuple[tuple[S
         if path.endswith(".json"):
             suite = Suite.model_validate_json(store.read(path))
             suites[suite.task_digest].append(suite)
-    files: dict[str, dict[str, dict[str, str]]] = defaultdict(dict)
-    tars: dict[str, dict[str, str]] = defaultdict(dict)
+    candidates: dict[str, dict[str, exposure.State]] = defaultdict(dict)
     trials: list[AuditedTrial] = []
     for name in sorted(store.finished()):
-        result = TrialResult.model_validate_json(store.read(f"trials/{name}/result.json"))
+        result = result_of(store, name)
         if result.task_checksum not in tasks:
             continue
-        trial, made, whole = _trial(store, name, result)
-        files[result.task_checksum] |= made
-        tars[result.task_checksum] |= whole
+        trial, states = _trial(store, name, result)
+        candidates[result.task_checksum] |= states
         trials.append(trial)
-    digests = sorted({*suites, *files} & tasks.keys(), key=lambda digest: tasks[digest].name)
+    digests = sorted({*suites, *candidates} & tasks.keys(), key=lambda digest: tasks[digest].name)
     return tuple(
-        Subject(
-            task=tasks[digest],
-            suites=tuple(suites[digest]),
-            candidates=files[digest],
-            differences=tars[digest],
-        )
-        for digest in digests
+        Subject(task=tasks[digest], suites=tuple(suites[digest]), candidates=candidates[digest]) for digest in digests
     ), tuple(trials)
 
 
-def _trial(
-    store: SweepStore, name: str, result: TrialResult
-) -> tuple[AuditedTrial, dict[str, dict[str, str]], dict[str, str]]:
-    """A trial, and the files and differences of its candidates by digest. One that is more than text, and whose
-    difference was not kept, cannot be put back."""
+def _trial(store: SweepStore, name: str, result: TrialResult) -> tuple[AuditedTrial, dict[str, exposure.State]]:
+    """A trial, and the end states of its candidates by digest. One that is more than text, and whose difference was not
+    kept, cannot be put back."""
     made = store.find(f"trials/{name}/agent/candidates.json")
     candidates = [Candidate.model_validate(one) for one in (json.loads(made) if made else ())]
     metadata = result.agent_result.metadata
@@ -121,4 +111,8 @@ def _trial(
     paths = {path.rpartition("/")[2].removesuffix(".tar"): path for path in store.list(folder)}
     whole = {digest: base64.b64encode(store.read(path)).decode() for digest, path in paths.items()}
     held = {digest_of(one.files): one for one in candidates if one.files}
-    return trial, {digest: one.files for digest, one in held.items() if one.all_text or digest in whole}, whole
+    return trial, {
+        digest: exposure.State(kind="candidate", files=one.files, tar=whole.get(digest, ""))
+        for digest, one in held.items()
+        if one.all_text or digest in whole
+    }

@@ -3,6 +3,7 @@ trials are all that the climb goes by."""
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from hc_ray.climb.proposals import Record
 from hc_ray.climb.race import ClimbConfig
 from hc_ray.domain.config import ClimbSettings, EngineConfig, SweepConfig
 from hc_ray.domain.errors import ConfigError, InfrastructureError, LeakError, OutputError, UserError
+from hc_ray.domain.ports import Events
 from hc_ray.domain.prompt import Completion, Prompt
 from hc_ray.domain.value import Value, readable_json
 from hc_ray.engines.speed import request_seconds
@@ -25,6 +27,7 @@ from hc_ray.reports.climb_report import proposal_of, summarise_climb
 from hc_ray.reports.report import leave, stored_json
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors import verifiers
+from hc_ray_actors.attempts import now
 from hc_ray_actors.cluster import Cluster
 from hc_ray_actors.driver import results, sweep
 from hc_ray_actors.driver.configs import drafts, settle
@@ -33,9 +36,8 @@ from hc_ray_actors.driver.journal import Lease
 from hc_ray_actors.driver.plan import anywhere
 from hc_ray_actors.driver.resumption import comparable
 from hc_ray_actors.driver.task_choice import vocabulary_of
-from hc_ray_actors.driver.trial_record import now
 from hc_ray_actors.engine import located, open_model, spawn_engine
-from hc_ray_actors.jobs.climb_tracking import told
+from hc_ray_actors.jobs.climb_story import told
 from hc_ray_actors.jobs.sweep_evaluator import SWEEPS, SweepEvaluator, Watch
 from hc_ray_actors.ray_cluster import RayCluster
 from hc_ray_actors.role_models import role_model
@@ -202,14 +204,14 @@ def run(
         store = _Scanned(plan.out, folders[1])
         with told(plan.tracked, plan.out, cluster=up, sealed_root=folders[1], note=note) as more:
 
-            def hear(record: Record) -> None:
-                tell(record)
-                more()
+            def watched(trials: int) -> AbstractContextManager[Events]:
+                more()  # all that is known before the next sweep
+                return watch(trials)
 
             climb = Climb(
                 plan.start, [task.name for task in plan.sweep.taken], plan.terms,
-                evaluator=SweepEvaluator(plan.sweep, plan.out, cluster=up, watch=watch), store=store,
-                ask=ask, speaks=vocabulary_of(tasks).found, learned_from=_learned_from(plan), tell=hear,
+                evaluator=SweepEvaluator(plan.sweep, plan.out, cluster=up, watch=watched), store=store,
+                ask=ask, speaks=vocabulary_of(tasks).found, learned_from=_learned_from(plan), tell=tell,
             )  # fmt: skip
             climb.run()
             return _conclude(plan, climb, store)

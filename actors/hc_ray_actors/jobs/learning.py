@@ -9,8 +9,7 @@ from hc_ray.agent.skill_learning import Lesson, Solved, lessons
 from hc_ray.agent.skills import FILE, SHIPPED, installed
 from hc_ray.domain.errors import ConfigError
 from hc_ray.domain.task import Task
-from hc_ray.domain.trial import TrialResult
-from hc_ray.reports.report import read_sweep
+from hc_ray.reports.report import read_sweep, result_of
 from hc_ray.spec.reading import read_spec
 from hc_ray.stores.sweep_directory import SweepStore, sweep_at
 from hc_ray_actors.driver.task_choice import sealed_dataset, vocabulary_of
@@ -34,14 +33,14 @@ def learn(out: str, root: Path) -> tuple[Lesson, ...]:
     taught = lessons(trials, known, installed((SHIPPED, root)), came)
     for lesson in taught:
         if lesson.skill is not None:
-            _write(root / lesson.skill.name, lesson)
+            _write(root / lesson.skill.name, lesson.skill.text)
     return taught
 
 
 def _solved(store: SweepStore, name: str, tasks: dict[str, Task]) -> Solved | None:
     """A trial of ``hc`` with a verdict; None for any other."""
     key = json.loads(store.read(f"trials/{name}/config.json"))
-    result = TrialResult.model_validate_json(store.read(f"trials/{name}/result.json"))
+    result = result_of(store, name)
     task = tasks.get(key["task_digest"])
     if key["agent"] != "hc" or result.passed is None or task is None:
         return None
@@ -53,10 +52,9 @@ def _solved(store: SweepStore, name: str, tasks: dict[str, Task]) -> Solved | No
                   plan=handed.get("plan", ""))  # fmt: skip
 
 
-def _write(folder: Path, lesson: Lesson) -> None:
+def _write(folder: Path, skill: str) -> None:
     """One skill, whole or not at all."""
-    assert lesson.skill is not None
     folder.mkdir(parents=True, exist_ok=True)
     part = folder / f".{FILE}.part"
-    part.write_text(lesson.skill.text, encoding="utf-8")
+    part.write_text(skill, encoding="utf-8")
     part.replace(folder / FILE)

@@ -9,8 +9,8 @@ from typing import Any
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import DatasetError, InfrastructureError, OutputError
 from hc_ray.domain.task import Task
-from hc_ray.domain.trial import TrialKey, TrialResult
-from hc_ray.reports.report import read_sweep
+from hc_ray.domain.trial import TrialKey
+from hc_ray.reports.report import read_sweep, result_of
 from hc_ray.stores.sweep_directory import SweepStore, sweep_at
 from hc_ray_actors import verifiers
 from hc_ray_actors.backends import choose
@@ -26,19 +26,18 @@ def regrade(out: str) -> list[dict[str, Any]]:
     tasks = {task.digest: with_network(task, sweep["config"]["network"]) for task in sealed.tasks}
     backend, threshold = choose(sweep["sandbox"]).backend, sweep["config"]["pass_threshold"]
     verifier = verifiers.Verifiers(backend, None, str(sealed_folder(folder)), None, threshold)
-    return asyncio.run(_regrade(store, tasks, verifier))
 
+    async def graded() -> list[dict[str, Any]]:
+        try:
+            return await asyncio.gather(*(_one(store, verifier, tasks, name) for name in sorted(store.finished())))
+        finally:
+            await verifier.close_all()
 
-async def _regrade(store: SweepStore, tasks: dict[str, Task], verifier: verifiers.Verifiers) -> list[dict[str, Any]]:
-    try:
-        rows = [_one(store, verifier, tasks, name) for name in sorted(store.finished())]
-        return list(await asyncio.gather(*rows))
-    finally:
-        await verifier.close_all()
+    return asyncio.run(graded())
 
 
 async def _one(store: SweepStore, verifier: Any, tasks: dict[str, Task], name: str) -> dict[str, Any]:
-    result = TrialResult.model_validate_json(store.read(f"trials/{name}/result.json"))
+    result = result_of(store, name)
     key = TrialKey.model_validate_json(store.read(f"trials/{name}/config.json"))
     row = {"trial": name, "task": result.task_name, "before": result.passed, "after": None, "cause": ""}
     if key.grading == "shared":
@@ -65,7 +64,7 @@ def unseal(out: str, trial: str) -> dict[str, Any]:
     machine."""
     store = SweepStore(out)
     sweep = read_sweep(store)
-    result = TrialResult.model_validate_json(store.read(f"trials/{trial}/result.json"))
+    result = result_of(store, trial)
     key = TrialKey.model_validate_json(store.read(f"trials/{trial}/config.json"))
     if result.agent_result.metadata.get("split") == "holdout":
         raise DatasetError(f"{trial} is a trial of a holdout task, whose test output is never stored")

@@ -12,7 +12,7 @@ from hc_ray.domain.errors import InfrastructureError
 from hc_ray.domain.ports import Events
 from hc_ray.domain.trial import TrialResult
 from hc_ray.domain.value import digest_of, flattened, readable_json
-from hc_ray.reports.report import row_of, stored_json
+from hc_ray.reports.report import result_of, row_of, stored_json
 from hc_ray.stores.sweep_directory import SweepStore
 from hc_ray_actors.cluster import Cluster
 from hc_ray_actors.driver import sweep
@@ -91,9 +91,7 @@ def _outcomes(store: SweepStore, plan: sweep.Plan) -> dict[tuple[str, str, int],
     """Of a sweep's trials so far, by hash of the solver's config, task and seed."""
     there = store.finished() - set(plan.torn)
     return {
-        (key.solver.hash, key.task, key.seed): outcome_of(
-            TrialResult.model_validate_json(store.read(f"trials/{key.name}/result.json"))
-        )
+        (key.solver.hash, key.task, key.seed): outcome_of(result_of(store, key.name))
         for key in plan.trials
         if key.name in there
     }

@@ -15,10 +15,9 @@ from hc_ray.machine import sealed_guard
 from hc_ray.machine.paths import data_root
 from hc_ray_actors.attempts import Fault
 from hc_ray_actors.cluster import REMEDY, SANDBOX, VERIFIER, Cluster, Member
-from hc_ray_actors.driver.crew.background import Background
 from hc_ray_actors.driver.crew.distribution import Deliveries
 from hc_ray_actors.driver.crew.images import Images
-from hc_ray_actors.driver.crew.posts import FAULTS, Make, Post
+from hc_ray_actors.driver.crew.posts import FAULTS, Post
 from hc_ray_actors.driver.crew.replicas import Replicas
 from hc_ray_actors.driver.crew.roster import Roster
 from hc_ray_actors.driver.crew.trial_processes import TrialProcesses
@@ -48,13 +47,10 @@ class Crew:
         self._members: dict[str, Member] = {}
         patience = plan.config.retries.outage_sec
         self._roster = Roster(cluster, emit, lambda: self._trials.tell(), patience=patience, near=self._near)
-        self._images = Images(
-            partial(self._on_nodes, VERIFIER, SANDBOX), partial(self._on_nodes, SANDBOX), self._roster.changed
-        )
-        self._background = Background()
+        self._images = Images(self._roster)
         self._replicas = Replicas(plan, cluster, self._roster)
-        self._trials = TrialProcesses(plan, cluster, self._roster, self._replicas, self._images, self._background)
-        self.roles, self.trials_of = self._replicas.roles, self._trials.of
+        self._trials = TrialProcesses(plan, cluster, self._roster, self._replicas, self._images, emit)
+        self.roles, self.step = self._replicas.roles, self._trials.step
         self.prepare, self.image_of = self._images.ready, self._images.id_of
         self.runners: set[str] = set()
         """Digests of the runners that its nodes have."""
@@ -65,11 +61,6 @@ class Crew:
     def renewed(self) -> int:
         """Actors that were started anew."""
         return sum(post.renewed for post in self._roster.posts)
-
-    @property
-    def trials(self) -> list[Post]:
-        """Processes of trials; none where no agent asks a model."""
-        return self._trials.posts
 
     @property
     def has_verifiers(self) -> bool:
@@ -85,8 +76,7 @@ class Crew:
             able = [post for post in ready if not self._images.lacks(post.node, task)] or ready
         if not able:
             raise InfrastructureError(self._roster.nobody(VERIFIER))
-        answer: T = await min(able, key=lambda post: post.busy / max(1, post.units)).call(work)
-        return answer
+        return await min(able, key=lambda post: post.busy / max(1, post.units)).call(work)
 
     async def verify_near(
         self, task: Task, submission: Submission, work: Callable[[Any, Submission], Awaitable[T]]
@@ -99,8 +89,7 @@ class Crew:
         known = submission.model_copy(update={"living": ticket})
         for post in self._roster.ready(VERIFIER):
             if post.node == node:
-                answer: T = await post.call(lambda actor: work(actor, known))
-                return answer
+                return await post.call(lambda actor: work(actor, known))
         raise InfrastructureError(
             f"node {self._roster.name(node)} has a sandbox for shared grading, but no verifier at work ({VERIFIER})"
         )
@@ -111,27 +100,22 @@ class Crew:
         for kind in (SANDBOX, VERIFIER):
             if not any(member.slots.get(kind) for member in members):
                 raise PlatformError(f"no node of {self._cluster.where} offers {kind}; {REMEDY}")
-        engines = asyncio.ensure_future(self._replicas.open())
-        try:
-            await asyncio.gather(*(self._join(member) for member in members))
-            self._not_taken()
-            await self._roster.mended(SANDBOX, VERIFIER)
-            self.limits = await self._roster.ready(SANDBOX)[0].actor.limits()
-            await engines
-        except BaseException:
-            engines.cancel()
-            await asyncio.gather(engines, return_exceptions=True)
-            raise
+        engines = self._roster.begin(self._replicas.open())
+        await asyncio.gather(*(self._join(member) for member in members))
+        self._not_taken()
+        await self._roster.mended(SANDBOX, VERIFIER)
+        self.limits = await self._roster.ready(SANDBOX)[0].actor.limits()
+        await engines
         if self._cluster.where != "in-process":
             # From here on only the verifiers' own processes have to open what is sealed.
             sealed_guard.install(data_root() / "sealed")
         if self._plan.models:
             await self._trials.open()
         self._roster.open()
-        self._background.begin(self._replicas.watch())
-        self._background.begin(self._account())
+        self._roster.begin(self._replicas.watch())
+        self._roster.begin(self._account())
         if not self._near:
-            self._background.begin(self._watch())
+            self._roster.begin(self._watch())
 
     def _not_taken(self) -> None:
         """Raises ``PlatformError`` where somebody else has all slots of a kind: there is nothing to wait for."""
@@ -166,7 +150,7 @@ class Crew:
                     self._leave(node)
                 for member in members:
                     if member.id not in self._members and not member.draining:
-                        self._background.begin(self._join(member))
+                        self._roster.begin(self._join(member))
                 draining = {member.id for member in members if member.draining}
                 if draining != self._roster.draining:
                     self._roster.draining = draining
@@ -177,7 +161,7 @@ class Crew:
         self._members[member.id] = member
         self._roster.names[member.id] = member.name
         posts = [
-            self._roster.add(kind, what, self._maker(kind, member), self._begin, node=member.id)
+            Post(self._roster, kind, what, partial(self._make, member), self._begin, node=member.id)
             for kind, what in ((SANDBOX, "the sandboxes' process"), (VERIFIER, "the verifier's process"))
             if member.slots.get(kind)
         ]
@@ -198,30 +182,21 @@ class Crew:
             if post.node == node and post.kind in (SANDBOX, VERIFIER):
                 post.leave()
             elif post.node == node:
-                self._background.begin(post.check())
+                self._roster.begin(post.check())
 
-    def _on_nodes(self, *kinds: str) -> dict[str, Any]:
-        """The actor of each node that works, of the last of these kinds that it has."""
-        return {post.node: post.actor for kind in kinds for post in self._roster.ready(kind) if post.node}
-
-    def _maker(self, kind: str, member: Member) -> Make:
-        plan, config, cluster = self._plan, self._plan.config, self._cluster
+    def _make(self, member: Member, post: Post) -> Any:
+        plan, config, cluster, kind = self._plan, self._plan.config, self._cluster, post.kind
         roots = (plan.public_root, plan.sealed_root) if self._near else (None, None)
-
-        def make(post: Post) -> Any:
-            wanted = (config.sandbox_slots if kind == SANDBOX else None) or member.slots[kind]
-            # One that takes another's place has its slots, as soon as Ray has seen that one's end.
-            post.units = post.units or int(min(wanted, cluster.free(kind).get(member.id, 0)))
-            if not post.units:
-                held = "; ".join(cluster.holders())
-                raise InfrastructureError(f"{TAKEN} {kind} is taken{f' by {held}' if held else ''}")
-            spawn = partial(cluster.spawn, node=member.id, resource=kind, units=post.units)
-            if kind == SANDBOX:
-                return spawn(Sandboxes, plan.sandbox, roots[0], post.units)
-            rules = config.pass_threshold, plan.sealed_digests
-            return spawn(Verifiers, plan.sandbox, *roots, post.units, *rules)
-
-        return make
+        wanted = (config.sandbox_slots if kind == SANDBOX else None) or member.slots[kind]
+        # One that takes another's place has its slots, as soon as Ray has seen that one's end.
+        post.units = post.units or int(min(wanted, cluster.free(kind).get(member.id, 0)))
+        if not post.units:
+            held = "; ".join(cluster.holders())
+            raise InfrastructureError(f"{TAKEN} {kind} is taken{f' by {held}' if held else ''}")
+        spawn = partial(cluster.spawn, node=member.id, resource=kind, units=post.units)
+        if kind == SANDBOX:
+            return spawn(Sandboxes, plan.sandbox, roots[0], post.units)
+        return spawn(Verifiers, plan.sandbox, *roots, post.units, config.pass_threshold, plan.sealed_digests)
 
     async def _begin(self, post: Post) -> None:
         """Give a post's actor the tasks that its node lacks. Raises ``PlatformError`` where that has another hc-ray,
@@ -241,7 +216,7 @@ class Crew:
         """The cluster's, which no sandbox that has a network may reach."""
         return sorted(member.address for member in self._members.values())
 
-    async def mend(self, fault: Fault | None = None) -> None:
+    async def mend(self, fault: Fault) -> None:
         """See to what failed: the post that the fault names, else all. Raises ``Broken`` as ``mended`` does."""
         await self._roster.look(fault)
         await self.mended()
@@ -252,9 +227,8 @@ class Crew:
         await self._trials.told()
 
     async def close_trials(self) -> None:
-        """Cancel every trial, and the looks that they wait for; their last events can still be asked for."""
-        await asyncio.gather(self._images.close(), *(post.close() for post in self._roster.posts))
-        await self._background.close()
+        """Cancel every trial, and the looks that they wait for; hear their last events."""
+        await self._roster.close()
         await self._trials.stop()
 
     async def close(self) -> None:

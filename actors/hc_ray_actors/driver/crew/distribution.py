@@ -71,19 +71,14 @@ class Deliveries:
 
 
 async def _each(digests: Iterable[str], send: Callable[[str], Awaitable[None]]) -> None:
-    """Send all, a few at once; the first failure ends it."""
-    left = iter(digests)
+    """Send all, a few at once. Raises what hindered the first that could not be sent."""
+    window = asyncio.Semaphore(WINDOW)
 
-    async def work() -> None:
-        for digest in left:
+    async def one(digest: str) -> None:
+        async with window:
             await send(digest)
 
-    workers = [asyncio.ensure_future(work()) for _ in range(WINDOW)]
-    try:
-        await asyncio.gather(*workers)
-    finally:
-        for worker in workers:
-            worker.cancel()
+    await asyncio.gather(*map(one, digests))
 
 
 async def give_keys(actor: Any, engines: Iterable[EngineConfig] = (), *, stores: bool = False) -> None:

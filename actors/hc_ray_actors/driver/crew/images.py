@@ -4,26 +4,19 @@ through the driver. A node that cannot have an image is left out for that task a
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from hc_ray.domain.errors import ActorError, HcRayError, InfrastructureError, SandboxError
 from hc_ray.domain.task import Task
+from hc_ray_actors.cluster import SANDBOX, VERIFIER
+from hc_ray_actors.driver.crew.roster import Roster
 
 
 class Images:
     """Which image each task has, and where."""
 
-    def __init__(
-        self,
-        nodes: Callable[[], Mapping[str, Any]],
-        sources: Callable[[], Mapping[str, Any]],
-        changed: Callable[[], None] = lambda: None,
-    ) -> None:
-        """``nodes``: node → who makes its sandboxes. ``sources``: the same of those who may send: other nodes' actors
-        are given these handles, so none of them is a verifier's. ``changed`` is called when an image has become ready
-        on a node."""
-        self._nodes, self._sources, self._changed = nodes, sources, changed
+    def __init__(self, roster: Roster) -> None:
+        self._roster = roster
         self._wanted: dict[str, Task] = {}
         self._has: defaultdict[str, set[str]] = defaultdict(set)
         """Node → digests of the tasks that can run there."""
@@ -35,7 +28,15 @@ class Images:
         self._asked: Counter[str] = Counter()
         self._unmade: defaultdict[str, dict[str, HcRayError]] = defaultdict(dict)
         """Task → nodes that could not make its image, as long as somebody waits for it."""
-        self._jobs: dict[tuple[str, str], asyncio.Task[str]] = {}
+        self._jobs: dict[tuple[str, str], asyncio.Future[str]] = {}
+
+    def _nodes(self) -> dict[str, Any]:
+        """Node → who makes its sandboxes."""
+        return self._roster.by_node(VERIFIER, SANDBOX)
+
+    def _sources(self) -> dict[str, Any]:
+        """The same of those who may send. Other nodes' actors are given these handles: none of them is a verifier's."""
+        return self._roster.by_node(SANDBOX)
 
     def id_of(self, task_digest: str) -> str | None:
         """The image that a task's sandboxes are made from; None where the backend has no images."""
@@ -76,22 +77,21 @@ class Images:
             fault = fault or next(iter(faults), None)
         raise fault or InfrastructureError(f"the image of {task.name} was not made")
 
-    def begin(self, task: Task, node: str) -> "asyncio.Task[str]":
+    def begin(self, task: Task, node: str) -> "asyncio.Future[str]":
         """Have the task's image on a node; answers its id, empty where the backend has no images. Who asks while it is
         on its way gets the same work. Raises what hindered it; it is tried anew when somebody asks again."""
         name = (task.digest, node)
         if name not in self._jobs:
             if not any(digest == task.digest for digest, _ in self._jobs):
                 self._unmade.pop(task.digest, None)
-            self._jobs[name] = job = asyncio.ensure_future(self._ready(task, node))
-            job.add_done_callback(lambda done: self._jobs.pop(name, None) and None)
-            job.add_done_callback(lambda done: done.cancelled() or done.exception())
+            self._jobs[name] = self._roster.begin(self._ready(task, node))
+            self._jobs[name].add_done_callback(lambda done: self._jobs.pop(name, None) and None)
         return self._jobs[name]
 
     async def _ready(self, task: Task, node: str) -> str:
         image = await self._have(task, node)
         self._has[node].add(task.digest)
-        self._changed()
+        self._roster.changed()
         return image
 
     async def _have(self, task: Task, node: str) -> str:
@@ -158,12 +158,6 @@ class Images:
             finally:
                 self._asked[source] -= 1
         raise SandboxError(f"no node is left that could send the image of {task.name}")
-
-    async def close(self) -> None:
-        """End what nobody waits for any more."""
-        for job in (left := list(self._jobs.values())):
-            job.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
 
 
 async def _lives(actor: Any) -> bool:

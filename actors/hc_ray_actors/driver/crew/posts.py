@@ -11,9 +11,12 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from hc_ray.domain.errors import ActorError, HcRayError, InfrastructureError, UserError
+
+if TYPE_CHECKING:
+    from hc_ray_actors.driver.crew.roster import Roster
 
 RESTARTS, PERIOD = 5, 600.0
 """An actor that is started anew more often than this in so many seconds is not started any more."""
@@ -26,6 +29,8 @@ POLL_SECONDS, LONGEST = 1.0, 60.0
 nobody else does its work."""
 STRIKES, WITHIN = 3, 60.0
 """A post that is named as the cause of so many failures in so many seconds rests, although it says that it is well."""
+
+T = TypeVar("T")
 
 FAULTS = (HcRayError, OSError, MemoryError)
 """What a machine may do to an actor; anything else is a bug."""
@@ -42,6 +47,7 @@ class Post:
 
     def __init__(
         self,
+        roster: "Roster",
         kind: str,
         what: str,
         make: Make,
@@ -50,13 +56,10 @@ class Post:
         node: str | None = None,
         number: int = 0,
         stops: bool = False,
-        kill: Callable[[Any], None],
-        changed: Callable[["Post"], None],
-        alone: Callable[["Post"], bool],
     ) -> None:
-        """``what``: the actor, for a reader. ``number``: among those of its kind
-        that are alike. ``stops``: it has a method ``stop``, which ends what it started.
-        ``alone``: whether no other post of its kind is ready."""
+        """``what``: the actor, for a reader. ``number``: among those of its kind that are alike. ``stops``: it has a
+        method ``stop``, which ends what it started."""
+        roster.posts.append(self)
         self.kind, self.what, self.node, self.number = kind, what, node, number
         self.state: State = "starting"
         self.why = ""
@@ -68,12 +71,12 @@ class Post:
         """Calls that are under way."""
         self.renewed = 0
         self._stops, self._begun = stops, False
-        self._make, self._begin, self._kill, self._changed, self._alone = make, begin, kill, changed, alone
+        self._roster, self._make, self._begin = roster, make, begin
         self._renewals: deque[float] = deque(maxlen=RESTARTS)
         self._strikes: deque[float] = deque(maxlen=STRIKES)
-        self._checking: asyncio.Task[None] | None = None
+        self._checking: asyncio.Future[None] | None = None
         self._asked = False
-        self._probation: asyncio.Task[None] | None = None
+        self._probation: asyncio.Future[None] | None = None
         self._pause = POLL_SECONDS
 
     @property
@@ -93,7 +96,7 @@ class Post:
             raise
         self._set("ready")
 
-    async def call(self, work: Callable[[Any], Awaitable[Any]]) -> Any:
+    async def call(self, work: Callable[[Any], Awaitable[T]]) -> T:
         """Have the actor do something; what fails bears the post's name."""
         self.busy += 1
         try:
@@ -107,20 +110,21 @@ class Post:
             self.busy -= 1
 
     @property
-    def looked_at(self) -> "asyncio.Task[None] | None":
+    def looked_at(self) -> "asyncio.Future[None] | None":
         """The look that is under way: what the post was before may hold no more."""
         return None if self._checking is None or self._checking.done() else self._checking
 
-    def suspect(self, text: str) -> Awaitable[None]:
-        """It was named as the cause of a failure."""
-        return self._suspected(self.check(), text)
+    @property
+    def _alone(self) -> bool:
+        """No other post of its kind is ready."""
+        return not any(other is not self for other in self._roster.ready(self.kind))
 
-    async def _suspected(self, look: Awaitable[None], text: str) -> None:
-        await look
+    def strike(self, text: str) -> None:
+        """It was named as the cause of a failure, and has been looked at."""
         now = time.monotonic()
         self._strikes.append(now)
         often = len(self._strikes) == STRIKES and now - self._strikes[0] < WITHIN
-        if self.state == "ready" and often and not self._alone(self):
+        if self.state == "ready" and often and not self._alone:
             self._rest(text)
 
     def check(self) -> Awaitable[None]:
@@ -128,11 +132,9 @@ class Post:
         is in doubt from this call on."""
         self._asked = True
         if self._checking is None or self._checking.done():
-            self._checking = asyncio.ensure_future(self._look())
-            # Where nobody waits for it any more (Ctrl-C), nobody is to be troubled with how it ended.
-            self._checking.add_done_callback(lambda looked: looked.cancelled() or looked.exception())
-            self._checking.add_done_callback(lambda looked: self._changed(self))
-            self._changed(self)
+            self._checking = self._roster.begin(self._look())
+            self._checking.add_done_callback(lambda looked: self._roster.told(self))
+            self._roster.told(self)
         return asyncio.shield(self._checking)
 
     async def _look(self) -> None:
@@ -174,7 +176,7 @@ class Post:
         await self.dismiss()
         await self._start()
         if self.state == "ready":
-            self._changed(self)  # as before, but elsewhere
+            self._roster.told(self)  # as before, but elsewhere
 
     async def _start(self) -> None:
         self.actor = self._make(self)
@@ -199,7 +201,7 @@ class Post:
                 await _within(10, actor.stop())
         self._begun = False
         with contextlib.suppress(Exception):
-            self._kill(actor)
+            self._roster.kill(actor)
 
     def leave(self) -> None:
         """Its node is no more."""
@@ -213,11 +215,11 @@ class Post:
     def _rest(self, why: str) -> None:
         self._set("resting", why)
         if self._probation is None or self._probation.done():
-            self._probation = asyncio.ensure_future(self._on_probation())
+            self._probation = self._roster.begin(self._on_probation())
 
     async def _on_probation(self) -> None:
         while self.state == "resting":
-            await asyncio.sleep(POLL_SECONDS if self._alone(self) else self._pause)
+            await asyncio.sleep(POLL_SECONDS if self._alone else self._pause)
             self._pause = min(LONGEST, 2 * self._pause)
             await self.check()
 
@@ -226,14 +228,7 @@ class Post:
             self._pause = POLL_SECONDS
         if (state, why) != (self.state, self.why) and self.state not in ("spent", "gone"):
             self.state, self.why = state, why
-            self._changed(self)
-
-    async def close(self) -> None:
-        """Look after it no more."""
-        tasks = [task for task in (self._probation, self._checking) if task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+            self._roster.told(self)
 
 
 async def _within(seconds: float, work: Awaitable[Any]) -> Any:

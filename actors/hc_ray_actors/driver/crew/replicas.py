@@ -3,13 +3,13 @@
 import asyncio
 import itertools
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from functools import partial
 
 from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.errors import InfrastructureError
 from hc_ray_actors.cluster import Cluster
 from hc_ray_actors.driver.crew.distribution import furnish
-from hc_ray_actors.driver.crew.posts import Make, Post
+from hc_ray_actors.driver.crew.posts import Post
 from hc_ray_actors.driver.crew.roster import Roster
 from hc_ray_actors.driver.plan import Plan
 from hc_ray_actors.engine import Endpoint, located, spawn_engine, takes_slot
@@ -32,8 +32,8 @@ class Replicas:
         machine's."""
         for engine in self._plan.engines:
             self._posts[engine] = [
-                self._roster.add(f"engine {engine.label}", f"the engine {engine.label}", self._maker(engine),
-                                 self._starter(engine), number=number, stops=True)
+                Post(self._roster, f"engine {engine.label}", f"the engine {engine.label}",
+                     partial(self._make, engine), partial(self._start, engine), number=number, stops=True)
                 for number in range(engine.replicas)
             ]  # fmt: skip
         for posts in self._posts.values():
@@ -43,26 +43,18 @@ class Replicas:
             if wrong or len(faults) == len(posts):
                 raise (wrong or faults)[0]
 
-    def _maker(self, engine: EngineConfig) -> Make:
-        """Puts a replica where the fewest engines of this sweep stand."""
+    def _make(self, engine: EngineConfig, post: Post) -> object:
+        """Put a replica where the fewest engines of this sweep stand."""
+        posts = itertools.chain.from_iterable(self._posts.values())
+        stand = Counter(other.node for other in posts if other.actor)
+        post.node, actor = spawn_engine(self._cluster, located(engine, post.number), stand)
+        post.units = int(takes_slot(engine))
+        return actor
 
-        def make(post: Post) -> object:
-            posts = itertools.chain.from_iterable(self._posts.values())
-            stand = Counter(other.node for other in posts if other.actor)
-            own = located(engine, self._posts[engine].index(post))
-            post.node, actor = spawn_engine(self._cluster, own, stand)
-            post.units = int(takes_slot(engine))
-            return actor
-
-        return make
-
-    def _starter(self, engine: EngineConfig) -> Callable[[Post], Awaitable[None]]:
-        async def start(post: Post) -> None:
-            self._endpoints.pop(post, None)
-            await furnish(self._cluster, post.actor, engine)
-            self._endpoints[post] = await post.actor.start()
-
-        return start
+    async def _start(self, engine: EngineConfig, post: Post) -> None:
+        self._endpoints.pop(post, None)
+        await furnish(self._cluster, post.actor, engine)
+        self._endpoints[post] = await post.actor.start()
 
     async def watch(self) -> None:
         """What one of several replicas does not answer another one is asked: no trial tells of it."""

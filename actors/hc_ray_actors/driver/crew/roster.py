@@ -4,11 +4,12 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from hc_ray.domain.events import Event, PostState
 from hc_ray_actors.attempts import Fault
 from hc_ray_actors.cluster import Cluster
-from hc_ray_actors.driver.crew.posts import Begin, Make, Post
+from hc_ray_actors.driver.crew.posts import Post
 
 
 class Broken(Exception):
@@ -30,7 +31,7 @@ class Roster:
         """``changed`` is called whenever a post changes its state, or is in doubt, or no more. ``patience``: how many
         seconds an outage may last.
         ``near``: there is one machine, and no other will come."""
-        self._cluster, self._emit, self._on_change = cluster, emit, changed
+        self.kill, self._emit, self._on_change = cluster.kill, emit, changed
         self._patience, self._near = patience, near
         self.posts: list[Post] = []
         self.names: dict[str, str] = {}
@@ -43,30 +44,17 @@ class Roster:
         self._opened = False
         self._last: dict[Post, PostState] = {}
         """What was told of each post."""
-
-    def add(
-        self,
-        kind: str,
-        what: str,
-        make: Make,
-        begin: Begin,
-        *,
-        node: str | None = None,
-        number: int = 0,
-        stops: bool = False,
-    ) -> Post:
-        post = Post(
-            kind, what, make, begin, node=node, number=number, stops=stops, kill=self._cluster.kill,
-            changed=self._told, alone=self._alone,
-        )  # fmt: skip
-        self.posts.append(post)
-        return post
+        self._background: set[asyncio.Future[Any]] = set()
 
     def of(self, *kinds: str) -> list[Post]:
         return [post for post in self.posts if post.kind in kinds]
 
     def ready(self, *kinds: str) -> list[Post]:
         return [post for post in self.of(*kinds) if post.state == "ready"]
+
+    def by_node(self, *kinds: str) -> dict[str, Any]:
+        """The actor of each node that works, of the last of these kinds that it has."""
+        return {post.node: post.actor for kind in kinds for post in self.ready(kind) if post.node}
 
     def sound(self, kind: str) -> list[Post]:
         """Those of a kind that get new work: ready, not in doubt, on a node that stays; else those that are ready."""
@@ -93,10 +81,8 @@ class Roster:
         for post in sorted(self.posts, key=lambda post: post.name):  # who came up first tells nothing
             self._tell(post)
 
-    def _alone(self, post: Post) -> bool:
-        return not any(other is not post for other in self.ready(post.kind))
-
-    def _told(self, post: Post) -> None:
+    def told(self, post: Post) -> None:
+        """A post has changed."""
         if self._opened:
             self._tell(post)
         self.changed()
@@ -115,13 +101,28 @@ class Roster:
             self._last[post] = told
             self._emit(told)
 
-    async def look(self, fault: Fault | None = None) -> None:
+    def begin(self, work: Awaitable[Any]) -> "asyncio.Future[Any]":
+        """Have something done beside whoever begins it; a fault of it troubles nobody."""
+        task = asyncio.ensure_future(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return task
+
+    async def close(self) -> None:
+        """Look after nobody any more."""
+        for task in self._background:
+            task.cancel()
+        await asyncio.gather(*self._background, return_exceptions=True)
+
+    async def look(self, fault: Fault) -> None:
         """See to the post that a fault names, else to all."""
         if self._broken is not None:
             return
-        named = [post for post in self.posts if fault is not None and fault.where == post.name]
-        looks: list[Awaitable[None]] = [post.suspect(fault.text) for post in named] if fault and named else []
-        await asyncio.gather(*(looks or [post.check() for post in self.posts]))
+        named = [post for post in self.posts if post.name == fault.where]
+        await asyncio.gather(*(post.check() for post in named or self.posts))
+        for post in named:
+            post.strike(fault.text)
 
     async def mended(self, *kinds: str) -> None:
         """Wait until somebody is there for every kind of work, or for these: nothing begins during an outage. Raises
@@ -144,7 +145,7 @@ class Roster:
             raise Broken(str(self._broken))
         self._lacking_since.clear()
 
-    def _in_doubt(self) -> "list[asyncio.Task[None]]":
+    def _in_doubt(self) -> "list[asyncio.Future[None]]":
         """The looks at a kind of posts of which each that seems ready is being looked at."""
         for kind in dict.fromkeys(post.kind for post in self.posts):
             looks = [post.looked_at for post in self.ready(kind)]

@@ -4,23 +4,31 @@ import asyncio
 import contextlib
 import itertools
 import os
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
 
 from hc_ray.domain.errors import InfrastructureError
+from hc_ray.domain.events import Event
+from hc_ray.domain.trial import TrialKey
 from hc_ray_actors.cluster import SANDBOX, Cluster
-from hc_ray_actors.driver.crew.background import Background
 from hc_ray_actors.driver.crew.distribution import give_keys
 from hc_ray_actors.driver.crew.images import Images
-from hc_ray_actors.driver.crew.posts import Make, Post
+from hc_ray_actors.driver.crew.posts import Post
 from hc_ray_actors.driver.crew.replicas import Replicas
 from hc_ray_actors.driver.crew.roster import Roster
 from hc_ray_actors.driver.plan import Plan
 from hc_ray_actors.driver.results import absolute
 from hc_ray_actors.remote_place import Station
-from hc_ray_actors.trials import Trials
+from hc_ray_actors.trials import Step, Trials
 
 KIND = "trials"
 MOST = 8
 """Processes of trials, at most."""
+AWAY_SECONDS = 0.5
+"""Between two attempts to hear a process that has died: another takes its place."""
+CLOSING_SECONDS = 10.0
+"""How long a process that was stopped is waited for, for its last events."""
 
 
 class TrialProcesses:
@@ -34,39 +42,67 @@ class TrialProcesses:
         roster: Roster,
         replicas: Replicas,
         images: Images,
-        background: Background,
+        emit: Callable[[Event], None],
     ) -> None:
         self._plan, self._cluster, self._roster = plan, cluster, roster
-        self._replicas, self._images, self._background = replicas, images, background
+        self._replicas, self._images, self._emit = replicas, images, emit
         self.posts: list[Post] = []
+        self._waiting: dict[str, tuple[Any, asyncio.Future[Step]]] = {}
+        """Trial → the actor that runs it, and whoever waits for its next step."""
+        self._listening: list[asyncio.Task[None]] = []
+        self._closing = False
         self._numbers = itertools.count()
         self._names: dict[Post, str] = {}
         """How the handles of its sandboxes begin; one that takes another's place has a name of its own."""
         self._telling: asyncio.Future[None] | None = None
         self._untold = False
 
-    def of(self, task_digest: str) -> Post:
-        """Who runs the trials of a task: always the same, since they share suites."""
-        return self.posts[int(task_digest[:8], 16) % len(self.posts)]
+    async def step(self, key: TrialKey, begin: Callable[[Any], Awaitable[None]]) -> Step:
+        """What a trial comes to next once ``begin`` has made its process go on with it. Always the same process runs
+        the trials of a task, since they share suites. Raises ``ActorError`` where it dies."""
+        post = self.posts[int(key.task_digest[:8], 16) % len(self.posts)]
+        step: asyncio.Future[Step] = asyncio.get_running_loop().create_future()
+        self._waiting[key.name] = post.actor, step
+        try:
+            await post.call(begin)
+            return await step
+        finally:
+            self._waiting.pop(key.name, None)
+
+    async def _listen(self, post: Post) -> None:
+        while not self._closing:
+            actor = post.actor
+            try:
+                for told in await post.call(lambda actor: actor.told()):
+                    self._hear(told)
+            except Exception as fault:
+                for runs, step in self._waiting.values():
+                    if runs is actor and not step.done():
+                        step.set_exception(fault)
+                        step.exception()  # asked for: who is still about to begin raises what that meets
+                await asyncio.sleep(AWAY_SECONDS)
+
+    def _hear(self, told: Event | Step) -> None:
+        if not isinstance(told, Step):
+            self._emit(told)
+        elif (waits := self._waiting.get(told.trial)) and not waits[1].done():
+            waits[1].set_result(told)
 
     async def open(self) -> None:
         replicas = max(engine.replicas for engine in self._plan.engines)
         count = max(1, min(replicas, (os.cpu_count() or 2) // 2, MOST))
         # On the driver's node: there are the scripts and skills that the sweep was planned with, and what it stores.
         self.posts = [
-            self._roster.add(KIND, "the trials' process", self._maker(number, count), self._begin,
-                             node=self._cluster.here, number=number, stops=True)
+            Post(self._roster, KIND, "the trials' process", partial(self._make, count), self._begin,
+                 node=self._cluster.here, number=number, stops=True)
             for number in range(count)
         ]  # fmt: skip
         await asyncio.gather(*(post.open() for post in self.posts))
+        self._listening = [asyncio.ensure_future(self._listen(post)) for post in self.posts]
 
-    def _maker(self, number: int, count: int) -> Make:
-        def make(post: Post) -> object:
-            name = self._names[post] = f"t{next(self._numbers)}"
-            out = absolute(self._plan.out)
-            return self._cluster.spawn(Trials, name, out, (number, count), node=self._cluster.here)
-
-        return make
+    def _make(self, count: int, post: Post) -> object:
+        name = self._names[post] = f"t{next(self._numbers)}"
+        return self._cluster.spawn(Trials, name, absolute(self._plan.out), (post.number, count), node=post.node)
 
     async def _begin(self, post: Post) -> None:
         if post.renewed:  # nobody else could close what the one before left open
@@ -87,7 +123,7 @@ class TrialProcesses:
         """Something has changed: have the trials told of it."""
         self._untold = True
         if self._telling is None or self._telling.done():
-            self._telling = self._background.begin(self._tell())
+            self._telling = self._roster.begin(self._tell())
 
     async def _tell(self) -> None:
         while self._untold:
@@ -104,7 +140,17 @@ class TrialProcesses:
             await asyncio.shield(self._telling)
 
     async def stop(self) -> None:
-        """Cancel every trial; their last events can still be asked for."""
+        """Cancel every trial, and hear their last events."""
+        self._closing = True
         for post in self.posts:
             with contextlib.suppress(Exception):
                 await asyncio.wait_for(post.actor.stop(), 15)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSING_SECONDS):  # a call under way has taken events already
+                await asyncio.gather(*self._listening, return_exceptions=True)
+        for post in self.posts:
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(CLOSING_SECONDS):
+                    while last := await post.call(lambda actor: actor.told(0)):
+                        for told in last:
+                            self._hear(told)
