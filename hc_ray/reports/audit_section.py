@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hc_ray.domain.ports import Store
-from hc_ray.reports.page import NOT_MEASURED, Section, folded, interval_of, section_html
+from hc_ray.reports.page import NOT_MEASURED, Section, interval_of
 
 AUDIT_FILE = "audit.json"
 SHOWN = ("whole", "tasks", "faults", "split", "trials", "tests_changed", "definitions", "disagreeing_verdicts")
@@ -53,11 +53,10 @@ def quality_section(audit: Mapping[str, Any] | None) -> Section:
     return Section(title, ("self-tests", *whole), rows, after=after)
 
 
-def quality_html(audit: Mapping[str, Any] | None) -> str:
-    """The same for the page, with what each figure means."""
-    terms = [(_named(measure), meaning) for measure, meaning in audit["definitions"].items()] if audit else []
-    definitions = folded(Section("Definitions", ("", ""), terms, words=("",))) if terms else ""
-    return section_html(quality_section(audit)) + definitions
+def definitions_section(audit: Mapping[str, Any]) -> Section:
+    """What each of these figures means."""
+    terms = [(_named(measure), meaning) for measure, meaning in audit["definitions"].items()]
+    return Section("Definitions of self-test quality", ("", ""), terms, words=("",))
 
 
 def _named(measure: str) -> str:

@@ -7,8 +7,8 @@ from datetime import datetime
 from statistics import pstdev
 from typing import Any
 
-from hc_ray.reports.page import interval_of, text
-from hc_ray.reports.plots import Point, Series, Strip, figure, keys, spans, strips, xy
+from hc_ray.reports.page import draw, interval_of
+from hc_ray.reports.plots import Plot, Point, Series, Strip
 from hc_ray.reports.progress import clock, counted
 
 TASKS = 60
@@ -20,7 +20,7 @@ TONES = {"dev": "bar", "holdout": "other", "all": "soft"}
 Data = Mapping[str, Any]
 
 
-def figures(summary: Data) -> str:
+def figures(summary: Data) -> list[str]:
     """All plots of a sweep, or of several."""
     configs = summary["configs"]
     splits = {one["split"] for one in configs}
@@ -28,21 +28,23 @@ def figures(summary: Data) -> str:
     if not splits & {"holdout", "all"}:
         names["holdout (not measured)"] = TONES["holdout"]
     rates = ((one["label"], one["split"], one["blind_pass"]) for one in configs)
-    steps = figure("Suite quality by climb step", "", "A sweep has no steps: it stands in the report of a climb.")
-    return (
-        f"<div class=plots>{rates_figure('Blind pass rate', rates, names)}{_internal(summary)}"
-        f"{testgen_figure(summary)}{steps}</div>"
-    )
+    steps = "A sweep has no steps: it stands in the report of a climb."
+    return [
+        rates_figure("Blind pass rate", rates, names),
+        _internal(summary),
+        testgen_figure(summary),
+        draw("figure", "Suite quality by climb step", "", steps),
+    ]
 
 
-def rates_figure(title: str, rates: Iterable[tuple[str, str, Data]], names: Mapping[str, str] | None = None) -> str:
+def rates_figure(title: str, rates: Iterable[tuple[str, str, Data]], names: Mapping[str, str] = {}) -> str:
     """Pass rates by label, in colours by split."""
     found: dict[str, list[Strip]] = defaultdict(list)
     for label, split, one in rates:
         if one["value"] is not None:
             found[label].append(Strip(one["value"], one["low"], one["high"], interval_of(one), TONES[split]))
     shown = list(found.items())[:ARMS]
-    return figure(title, strips(shown, names), _left_out(len(found), len(shown), "bars"))
+    return draw("figure", title, draw("strips", shown, names), _left_out(len(found), len(shown), "bars"))
 
 
 def _left_out(there: int, shown: int, what: str) -> str:
@@ -60,8 +62,9 @@ def _internal(summary: Data) -> str:
             for place, count in places.items()
         ]  # fmt: skip
         series.append(Series(part["split"], points, TONES.get(part["split"], "bar"), joined=False))
-    drawn = xy(series, "mean share of self-tests passed", "blind pass share", diagonal=True)
-    return figure("Internal against blind", drawn, "One point per task and config; larger where several coincide.")
+    plot = Plot(series, "mean share of self-tests passed", "blind pass share", diagonal=True)
+    says = "One point per task and config; larger where several coincide."
+    return draw("figure", "Internal against blind", draw("xy", plot), says)
 
 
 def testgen_figure(summary: Data) -> str:
@@ -80,18 +83,13 @@ def heat_map(rows: Sequence[Data]) -> str:
     told = sorted(cells, key=lambda task: (-pstdev(shares[task] or [0.0]), task))[:TASKS]
     told.sort(key=lambda task: (-sum(shares[task]) / max(1, len(shares[task])), task))
     arms = list(dict.fromkeys(row["label"] for row in rows))
-    head = "".join(f"<th>{text(arm)}</th>" for arm in arms[:ARMS])
-    body = "".join(
-        f"<tr><th>{text(task)}</th>{''.join(_cell(cells[task].get(arm)) for arm in arms[:ARMS])}</tr>" for task in told
-    )
     says = "Passed of scored trials; ? marks unscored ones."
     if len(told) < len(cells):
         says += f" {len(told)} of {len(cells)} tasks: those on which the configs differ most."
     says = f"{says} {_left_out(len(arms), min(len(arms), ARMS), 'agents and configs')}"
-    opened = " open" if len(told) <= TASKS // 2 else ""
-    return (f"<details{opened}><summary>Pass share by task and config</summary><p class=soft>{says}</p>"
-            f"<div class=wide><table class=heat><thead><tr><th>task</th>{head}</tr></thead><tbody>{body}</tbody>"
-            "</table></div></details>")  # fmt: skip
+    body = [(task, [_cell(cells[task].get(arm, ())) for arm in arms[:ARMS]]) for task in told]
+    columns = ("task", *arms[:ARMS])
+    return draw("heat", "Pass share by task and config", says, columns, body, len(told) <= TASKS // 2)
 
 
 def _share(cell: Sequence[bool | None]) -> float | None:
@@ -99,11 +97,11 @@ def _share(cell: Sequence[bool | None]) -> float | None:
     return sum(scored) / len(scored) if scored else None
 
 
-def _cell(own: Sequence[bool | None] | None) -> str:
-    if own is None or (share := _share(own)) is None:
-        return "<td></td>" if own is None else "<td>?</td>"
-    scored = [passed for passed in own if passed is not None]
-    return f'<td style="--share:{share:.2f}">{sum(scored)}/{len(scored)}{"?" if len(scored) < len(own) else ""}</td>'
+def _cell(own: Sequence[bool | None]) -> tuple[float | None, str]:
+    """The share of passes, and how it is told."""
+    share, scored = _share(own), [passed for passed in own if passed is not None]
+    unscored = "?" if len(scored) < len(own) else ""
+    return share, unscored if share is None else f"{sum(scored)}/{len(scored)}{unscored}"
 
 
 def timeline(rows: Sequence[Data]) -> str:
@@ -117,14 +115,13 @@ def timeline(rows: Sequence[Data]) -> str:
     if not times:
         return ""
     first, total = times[0][0], max(end for _, end, _ in times) - times[0][0] or 1.0
+    tones = {"True": "good", "False": "bad", "None": "soft"}
     lanes: list[float] = []
-    bars: dict[str, list[tuple[int, float, float]]] = defaultdict(list)
+    bars = []
     for start, end, outcome in times:
         lane = next((number for number, free in enumerate(lanes) if free <= start), len(lanes))
         lanes[lane:lane + 1] = [end]  # fmt: skip
-        bars[outcome].append((lane, start - first, end - first))
-    kinds = {"True": ("passed", "good"), "False": ("failed", "bad"), "None": ("unscored", "soft")}
-    drawn = spans(len(lanes), {kinds[outcome][1]: own for outcome, own in sorted(bars.items())}, total)
-    legend = keys(dict(kinds.values()))
+        bars.append((lane, start - first, end - first, tones[outcome]))
+    legend = draw("keys", {"passed": "good", "failed": "bad", "unscored": "soft"})
     says = f"{counted(len(times), 'trial')} in {clock(total)}, at most {len(lanes)} at a time."
-    return figure("Trials over time", drawn + legend, says)
+    return draw("figure", "Trials over time", draw("spans", bars, len(lanes), total) + legend, says)

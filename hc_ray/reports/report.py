@@ -17,8 +17,8 @@ from hc_ray.reports.arms import declared_by, name_configs, together
 from hc_ray.reports.audit_section import suite_quality
 from hc_ray.reports.comparison import compared_of, comparisons_of, criteria_of
 from hc_ray.reports.engine_use import engine_use
-from hc_ray.reports.html_report import html as html
 from hc_ray.reports.self_to_blind import by_task, by_testgen, self_to_blind
+from hc_ray.reports.sweep_page import html as html
 from hc_ray.statistics import estimators
 
 SCHEMA_VERSION = 1

@@ -31,6 +31,8 @@ MOST_NODES = 8
 """Nodes that the live display shows."""
 STYLES = {"pass": "green", "fail": "red", "unscored": "yellow", "improved": "bold green", "worse": "bold red",
           "ok": "green", "refused": "yellow", "accepted": "bold green", "met": "green"}  # fmt: skip
+SENTENCES = {"soft": "dim", "warn": "yellow", "improved": "green", "worse": "red"}
+"""Tone of a section → the style of its sentences."""
 
 
 _PICTURES = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
@@ -81,14 +83,18 @@ def table(
 
 def tell(section: Section, stream: IO[str] | None = None) -> None:
     """A section of a report, if it tells anything."""
-    if section.rows or section.notes or section.after:
+    style = SENTENCES.get(section.tone)
+    if section.title and (section.rows or section.notes or section.after):
         heading(section.title, stream=stream)
     for note in section.notes:
-        say(note, stream=stream, style="dim")
+        say(note, stream=stream, style=style)
     if section.rows:
-        table(section.columns, section.rows, stream=stream, numbers=section.numbers)
+        shown = [place for place, column in enumerate(section.columns) if column not in section.wide]
+        columns = [section.columns[place] for place in shown]
+        rows = [[row[place] for place in shown] for row in section.rows]
+        table(columns, rows, stream=stream, numbers=section.numbers)
     for note in section.after:
-        say(note, stream=stream, style="dim")
+        say(note, stream=stream, style=style)
 
 
 def _cell(value: Any) -> Text:
