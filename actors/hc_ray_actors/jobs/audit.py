@@ -7,12 +7,12 @@ it was, and one of another tester's suites grades no candidate twice. Of a holdo
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from hc_ray.domain.errors import ConfigError, DatasetError, InfrastructureError, OutputError
-from hc_ray.domain.suite import Suite
+from hc_ray.domain.suite import SelfTest, Suite
 from hc_ray.domain.task import Task
 from hc_ray.domain.value import digest_of, readable_json
 from hc_ray.machine.paths import data_root
@@ -38,7 +38,7 @@ REPEATS = 3
 """Runs on the reference and on the untouched environment."""
 
 Told = Callable[[str], None]
-LookAt = Callable[[Task, exposure.State, exposure.Look], Awaitable[exposure.Seen]]
+LookAt = Callable[[Task, exposure.State, Sequence[SelfTest], int], Awaitable[exposure.Seen]]
 
 
 def prepare(out: str, *, self_tests: bool = True, split: str = "dev") -> Audit:
@@ -97,9 +97,9 @@ async def measured(audit: Audit, told: Told = lambda line: None) -> Outcome:
     # As many tasks at once as there are slots, and one more to fill the gaps between their steps.
     looking, free, done = asyncio.Semaphore(slots), asyncio.Semaphore(slots + 1), 0
 
-    async def look(task: Task, state: exposure.State, asked: exposure.Look) -> exposure.Seen:
+    async def look(task: Task, state: exposure.State, tests: Sequence[SelfTest], repeats: int) -> exposure.Seen:
         async with looking:
-            return await auditor.look(task, state, asked)
+            return await auditor.look(task, state, tests, repeats)
 
     async def one(subject: Subject) -> Outcome:
         nonlocal done
@@ -128,11 +128,9 @@ async def _task(look_at: LookAt, subject: Subject) -> Outcome:
     """All that is looked at of one task: the reference first, since without it nothing else can be believed."""
     task, suites = subject.task, tuple(renamed(suite, number) for number, suite in enumerate(subject.suites))
     tests = tuple(test for suite in suites for test in (*suite.tests, *suite.dropped))
-    wide = exposure.Look(tests=tests, repeats=REPEATS)
-    once = wide.model_copy(update={"repeats": 1})
     try:
-        reference = await look_at(task, exposure.State(kind="reference"), wide)
-        untouched = await look_at(task, exposure.State(kind="untouched"), wide)
+        reference = await look_at(task, exposure.State(kind="reference"), tests, REPEATS)
+        untouched = await look_at(task, exposure.State(kind="untouched"), tests, REPEATS)
     except (InfrastructureError, DatasetError) as fault:
         evidence = figures.Evidence(task=task.name, suites=suites, unmeasured=str(fault))
         return Outcome(evidence=(evidence,), verdicts={task.name: {}}, lost=1)
@@ -143,7 +141,7 @@ async def _task(look_at: LookAt, subject: Subject) -> Outcome:
     states = [exposure.State(kind="empty"), exposure.State(kind="stub")] if tests else []
     states += [exposure.State(kind="candidate", files=files, tar=subject.differences.get(digest, ""))
                for digest, files in subject.candidates.items()]  # fmt: skip
-    answers = await asyncio.gather(*(_look(look_at(task, state, once)) for state in states))
+    answers = await asyncio.gather(*(_look(look_at(task, state, tests, 1)) for state in states))
     bits: dict[str, bool | None] = {NO_FILES: untouched.passed}
     for state, answer in zip(states, answers, strict=True):
         if state.kind == "candidate":

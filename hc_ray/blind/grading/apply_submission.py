@@ -5,7 +5,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
-from hc_ray.blind.grading.contents import Contents, Refused
+from hc_ray.blind.grading.contents import Contents, Refused, refusing
 from hc_ray.blind.grading.image import Image, Session, differences
 from hc_ray.blind.grading.test_dependencies import Mentions
 from hc_ray.blind.grading.trusted import Carried, sort_out
@@ -19,7 +19,7 @@ Ask = Callable[[dict[str, Any]], Awaitable[tuple[dict[str, Any] | None, str]]]
 _IMAGES: dict[tuple[str, str], Image] = {}
 _REMEMBERED = 1_000
 _PYTEST = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments", "py")
-_RESOLVING = (
+_RESOLVING = [
     "PATH",
     "HOME",
     "ENV",
@@ -29,7 +29,7 @@ _RESOLVING = (
     "NODE_PATH",
     "PERL5LIB",
     "PERL5OPT",
-)
+]
 
 
 async def look(
@@ -87,10 +87,8 @@ async def carry_over(
     carried = sort_out(tar, contents, image, sandbox.workdir, mentioned)
     if carried.tampered or not carried.tar:
         return carried
-    try:
+    with refusing():
         await sandbox.put_tar(carried.tar)
-    except ValueError as error:
-        raise Refused(str(error)) from None
     if not carried.reaches_out:
         return carried
     order = probe_order(None, sandbox.workdir, mentioned, env)

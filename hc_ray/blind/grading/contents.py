@@ -1,10 +1,11 @@
 """Reading a submission, and packing it again without what does not travel. Pure: bytes in, values out."""
 
+import contextlib
 import io
 import json
 import posixpath
 import tarfile
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from hc_ray.domain.candidate import DELETED
 from hc_ray.domain.value import Value
@@ -18,6 +19,15 @@ ENTRY_POINTS = "entry_points.txt"
 
 class Refused(ValueError):
     """A submission that no honest difference looks like."""
+
+
+@contextlib.contextmanager
+def refusing() -> Iterator[None]:
+    """What cannot be done with a submission, or in a sandbox that a candidate made, is its fault: ``Refused``."""
+    try:
+        yield
+    except ValueError as error:
+        raise Refused(str(error)) from None
 
 
 class Contents(Value):

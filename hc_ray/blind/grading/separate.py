@@ -10,7 +10,7 @@ import json
 from typing import Any, Unpack
 
 from hc_ray.blind.grading import verify
-from hc_ray.blind.grading.contents import Refused, read_contents
+from hc_ray.blind.grading.contents import Refused, read_contents, refusing
 from hc_ray.blind.grading.verdict import Verdict
 from hc_ray.blind.sealing.own_image import OwnImage
 from hc_ray.blind.sealing.vault import VerifierSpec, own_image_name
@@ -57,21 +57,16 @@ def _network(spec: VerifierSpec) -> bool:
 async def _artefacts(task: Task, submission: Submission | None, own: OwnImage, place: SandboxPlace) -> bytes:
     if not own.artifacts:
         return b""
-    sandbox = await place.create(task, verify.sandbox_name("collect", task))
-    try:
+    async with verify.fresh_sandbox(place, task, "collect", network=False) as sandbox:
         if submission is not None:
             read_contents(submission.tar)
-            try:
+            with refusing():
                 await sandbox.put_tar(submission.tar)
-            except ValueError as error:
-                raise Refused(str(error)) from None
         sources = [[one.source, list(one.exclude)] for one in own.artifacts]
         order = json.dumps({"sources": sources, "limit": _LIMIT}).encode()
         done = await sandbox.exec(
             machinery_command("collect"), timeout=_COLLECT_SECONDS, cwd="/", stdin=order, output_limit=2 * _LIMIT
         )
-    finally:
-        await sandbox.close()
     if done.exit_code == _TOO_MUCH or done.truncated or done.timed_out:
         raise Refused(f"the artefacts hold more than {_LIMIT} bytes, or cannot be read in time")
     if done.exit_code != 0:

@@ -69,7 +69,7 @@ class Grading:
         found = {**told, **await verify.decided(report, self.spec, terms)}
         moved = set((report or {}).get("unsealed", ()))
         if careful:
-            moved |= _paths(await self._standing(watched)) - self._handed_in
+            moved |= _paths(await self.sandbox.changes(watched.holds)) - self._handed_in
         if self._spared is None:
             return {**found, "restless": tuple(sorted(moved))}
         moved -= self._spared
@@ -91,10 +91,7 @@ class Grading:
 
     async def _sorted(self) -> tuple[Carried, Image, dict[str, Any]]:
         """What the sandbox differs in, sorted as for isolated grading, and what undoes that which is not carried."""
-        try:
-            tar = (await self.sandbox.difference()).tar
-        except ValueError as error:
-            raise Refused(str(error)) from None
+        tar = (await self.sandbox.difference()).tar
         contents = read_contents(tar)
         untouched = await self.untouched()
         try:
@@ -130,7 +127,7 @@ class Grading:
     async def _unlike(self, image: Image, watched: "_Watched", prepared: dict[str, Any]) -> tuple[str, ...]:
         """What the tests would stand on that neither the image has nor the candidate handed in. It is looked at under
         the seals, so that a process of the candidate's cannot show one state here and another to the tests."""
-        appeared = _paths(await self._standing(watched)) - self._handed_in
+        appeared = _paths(await self.sandbox.changes(watched.holds)) - self._handed_in
         if appeared or prepared["resolved"] is None:
             return tuple(sorted(appeared))
         return differences(image, Image.model_validate(prepared["resolved"]))
@@ -159,12 +156,6 @@ class Grading:
         line = json.dumps({**order, "nonce": nonce, "environ": environ}).encode()
         out, _ = await self.sandbox.sealed(line, timeout=timeout, limit=_ANSWER)
         return verify.answer(out, nonce)
-
-    async def _standing(self, watched: "_Watched") -> Changes:
-        try:
-            return await self.sandbox.changes(watched.holds)
-        except ValueError as error:
-            raise Refused(str(error)) from None
 
 
 class _Watched:

@@ -6,11 +6,12 @@ is a verdict; only what is seen outside the sandbox raises."""
 
 import asyncio
 import base64
+import contextlib
 import json
 import os
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict, Unpack
@@ -117,8 +118,7 @@ async def in_sandbox(
     image, and graded there. Raises ``Refused`` for one that cannot be."""
     # A task that asks for shared grading has sandboxes of another kind: this one is nobody's to live in.
     fresh = task.model_copy(update={"grading": "isolated"})
-    sandbox = await terms["place"].create(fresh, sandbox_name("grade", task), network=network)
-    try:
+    async with fresh_sandbox(terms["place"], fresh, "grade", network=network) as sandbox:
         mentioned, env, ask = mentions(tests), tests_environment(spec.env), probing(sandbox)
         key = (type(sandbox).__name__, task.digest + spec.sealed_digest)
         image = await look(ask, contents, sandbox.workdir, mentioned, env, key)
@@ -136,8 +136,6 @@ async def in_sandbox(
                 raise
             raise Refused(f"with the submission in it, the tests cannot be put beside it: {error}") from None
         report = await _run(sandbox, task, spec, image, tests["test.sh"][0], nodes=observe is not None)
-    finally:
-        await sandbox.close()
     if observe is not None and report is not None:
         observe(report)
     return {**await decided(report, spec, terms), "left_behind": carried.left_behind}
@@ -164,14 +162,28 @@ async def _sealed_tests(task: Task, terms: Terms) -> tuple[VerifierSpec, Files]:
 
 
 def wants_network(task: Task, spec: VerifierSpec) -> bool:
-    """Whether grading gets a network: as ``[verifier]`` says, else the task's environment. A task that does not mention
-    the network gets none."""
-    return spec.network if spec.network is not None else task.environment.network in ("public", "allowlist")
+    """Whether grading gets a network: as ``[verifier]`` says, else the task's environment."""
+    return spec.network if spec.network is not None else has_network(task)
+
+
+def has_network(task: Task) -> bool:
+    """Whether the task's environment has a network. One that does not mention it has none."""
+    return task.environment.network in ("public", "allowlist")
 
 
 def sandbox_name(purpose: str, task: Task) -> str:
     """A name out of public digests; the random part only keeps two gradings apart."""
     return f"{purpose}-{task.digest[:12]}-{secrets.token_hex(4)}"
+
+
+@contextlib.asynccontextmanager
+async def fresh_sandbox(place: SandboxPlace, task: Task, purpose: str, *, network: bool) -> AsyncIterator[Sandbox]:
+    """A new sandbox of the task's image, which ends with the block."""
+    sandbox = await place.create(task, sandbox_name(purpose, task), network=network)
+    try:
+        yield sandbox
+    finally:
+        await sandbox.close()
 
 
 async def put_files(sandbox: Sandbox, folder: str, files: Files) -> None:
