@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -31,7 +31,8 @@ MOST_NODES = 8
 """Nodes that the live display shows."""
 STYLES = {"pass": "green", "fail": "red", "unscored": "yellow", "improved": "bold green", "worse": "bold red",
           "ok": "green", "refused": "yellow", "accepted": "bold green", "met": "green"}  # fmt: skip
-SENTENCES = {"soft": "dim", "warn": "yellow", "improved": "green", "worse": "red"}
+SENTENCES = {"soft": "dim", "warn": "yellow", "improved": "green", "worse": "red", "pass": "bold green",
+             "fail": "bold red", "unscored": "bold yellow"}  # fmt: skip
 """Tone of a section → the style of its sentences."""
 
 
@@ -73,9 +74,7 @@ def table(
     columns: Sequence[str], rows: Iterable[Sequence[Any]], *, stream: IO[str] | None = None, numbers: Sequence[str] = ()
 ) -> None:
     """A table without rules. Columns in ``numbers`` are right-aligned; words that say good or bad are coloured."""
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=any(columns))
-    for column in columns:
-        grid.add_column(Text(column, style="dim"), justify="right" if column in numbers else "left", overflow="fold")
+    grid = _grid(columns, numbers, fold=True)
     for row in rows:
         grid.add_row(*(_cell(value) for value in row))
     _console(stream).print(grid)
@@ -251,11 +250,13 @@ class Progress:
         return grid
 
 
-def _grid(columns: Sequence[str]) -> Table:
-    """A table that grows while it is shown: nothing folds."""
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+def _grid(columns: Sequence[str], numbers: Sequence[str] = (), *, fold: bool = False) -> Table:
+    """``fold``: long cells take several lines; not where a table grows while it is shown."""
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=any(columns))
     for column in columns:
-        grid.add_column(Text(column, style="dim"), no_wrap=True)
+        justify: Literal["left", "right"] = "right" if column in numbers else "left"
+        overflow: Literal["fold", "ellipsis"] = "fold" if fold else "ellipsis"
+        grid.add_column(Text(column, style="dim"), justify=justify, overflow=overflow, no_wrap=not fold)
     return grid
 
 
