@@ -2,11 +2,12 @@
 
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hc_ray.blind.grading.contents import Contents, Refused, refusing
 from hc_ray.blind.grading.image import Image, Session, differences
+from hc_ray.blind.grading.orders import ask
 from hc_ray.blind.grading.test_dependencies import Mentions
 from hc_ray.blind.grading.trusted import Carried, sort_out
 from hc_ray.blind.sealing.variables import resolve_templates
@@ -14,8 +15,7 @@ from hc_ray.domain.errors import DatasetError, VerifierError
 from hc_ray.domain.ports import Sandbox
 from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_LIB
 
-Ask = Callable[[dict[str, Any]], Awaitable[tuple[dict[str, Any] | None, str]]]
-"""Has ``hc_probe`` answer an order in the sandbox: its answer, or None and what came instead."""
+PROBE_SECONDS = 240.0
 _IMAGES: dict[tuple[str, str], Image] = {}
 _REMEMBERED = 1_000
 _PYTEST = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments", "py")
@@ -33,20 +33,20 @@ _RESOLVING = [
 
 
 async def look(
-    ask: Ask, contents: Contents | None, workdir: str, mentioned: Mentions, env: Mapping[str, str], key: tuple[str, str]
+    sandbox: Sandbox, contents: Contents | None, mentioned: Mentions, env: Mapping[str, str], key: tuple[str, str]
 ) -> Image:
     """What the untouched image holds. Nothing of the submission is there yet: a failure is the machinery's, and raises
     ``VerifierError``. ``key`` names the image and its tests: what no submission bears on is looked up once a
     process."""
     known = _IMAGES.get(key)
-    order = probe_order(contents, workdir, mentioned, env)
+    order = probe_order(contents, sandbox.workdir, mentioned, env)
     order |= {"session": contents is not None and known is None, "imports": mentioned.imports}
     if known is not None:
         order["mapped"] = _mapped(known.sessions)
         order["known"] = (
             known.model_dump(mode="json", include={"programs", "pytest", "pythons"}) if known.pythons else {}
         )
-    report, trouble = await ask(order)
+    report, trouble = await ask(sandbox, "probe", order, PROBE_SECONDS)
     if report is None:
         raise VerifierError(f"the verifier's runner did not start in its sandbox: {trouble}")
     image = Image.model_validate(report)
@@ -73,13 +73,7 @@ def _assumed(image: Image) -> tuple[Session, ...]:
 
 
 async def carry_over(
-    sandbox: Sandbox,
-    ask: Ask,
-    tar: bytes,
-    contents: Contents,
-    image: Image,
-    mentioned: Mentions,
-    env: Mapping[str, str],
+    sandbox: Sandbox, tar: bytes, contents: Contents, image: Image, mentioned: Mentions, env: Mapping[str, str]
 ) -> Carried:
     """Sort a submission and write what travels into the sandbox. Where something of it lies outside of the working
     directory, everything that the tests resolve is looked up again: what is another now was tampered with, whichever
@@ -91,8 +85,8 @@ async def carry_over(
         await sandbox.put_tar(carried.tar)
     if not carried.reaches_out:
         return carried
-    order = probe_order(None, sandbox.workdir, mentioned, env)
-    report, trouble = await ask({**order, **second_look(image, ldconfig=carried.libraries)})
+    order = probe_order(None, sandbox.workdir, mentioned, env) | second_look(image, ldconfig=carried.libraries)
+    report, trouble = await ask(sandbox, "probe", order, PROBE_SECONDS)
     try:
         after = Image.model_validate(report)
     except ValueError:

@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from hc_ray.blind.grading import verify
-from hc_ray.blind.grading.apply_submission import look, probe_order, second_look, tests_environment
+from hc_ray.blind.grading.apply_submission import PROBE_SECONDS, look, probe_order, second_look, tests_environment
 from hc_ray.blind.grading.contents import Contents, Refused, parents, read_contents
 from hc_ray.blind.grading.image import Image, differences
+from hc_ray.blind.grading.orders import ANSWER_LIMIT, answer
 from hc_ray.blind.grading.test_dependencies import mentions
 from hc_ray.blind.grading.trusted import TRANSIENT, Carried, below, sort_out
 from hc_ray.blind.sealing.vault import VerifierSpec
@@ -22,8 +23,6 @@ from hc_ray.domain.task import Task
 _LIB, _PURE = f"{RUNNER_SEALED}/lib/hc", f"{RUNNER_SEALED}/lib/pytest_pure"
 _ROOM = 64 << 20
 """Bytes that the tests and their logs may take at least; four times the tests' own size at most."""
-_LOOK_SECONDS = 240.0
-_ANSWER = 32 << 20
 _images: dict[tuple[str, str], Image] = {}
 """By sandbox and tests: what an untouched sandbox of a task resolves, as far as no submission matters."""
 
@@ -82,8 +81,7 @@ class Grading:
         if self._key not in _images:
             untouched = await self.untouched()
             try:
-                ask = verify.probing(untouched)
-                _images[self._key] = await look(ask, None, untouched.workdir, self._mentioned, self._env, self._key)
+                _images[self._key] = await look(untouched, None, self._mentioned, self._env, self._key)
             finally:
                 if untouched is not self.sandbox:
                     await untouched.close()
@@ -95,8 +93,7 @@ class Grading:
         contents = read_contents(tar)
         untouched = await self.untouched()
         try:
-            ask = verify.probing(untouched)
-            image = await look(ask, contents, untouched.workdir, self._mentioned, self._env, self._key)
+            image = await look(untouched, contents, self._mentioned, self._env, self._key)
             carried = sort_out(tar, contents, image, untouched.workdir, self._mentioned)
             kept = read_contents(carried.tar)
             # Folders carry modes alone, and those of the image's own are left as they are. What ldconfig makes is
@@ -117,7 +114,7 @@ class Grading:
             probe = probe_order(None, self.sandbox.workdir, self._mentioned, self._env)
             probe |= second_look(image, ldconfig=carried.libraries or deep)
         order = {"do": "prepare", **put_right, "sealed": watched.sealed, "probe": probe}
-        report = await self._order(order, _LOOK_SECONDS)
+        report = await self._order(order, PROBE_SECONDS)
         if report is not None and "refused" in report:
             raise VerifierError(f"this Docker cannot hide tests in a shared sandbox: {report['refused']}")
         if report is None or "error" in report:
@@ -154,8 +151,8 @@ class Grading:
         nonce = secrets.token_hex(16)
         environ = dict(await self.sandbox.environment())
         line = json.dumps({**order, "nonce": nonce, "environ": environ}).encode()
-        out, _ = await self.sandbox.sealed(line, timeout=timeout, limit=_ANSWER)
-        return verify.answer(out, nonce)
+        out, _ = await self.sandbox.sealed(line, timeout=timeout, limit=ANSWER_LIMIT)
+        return answer(out, nonce)
 
 
 class _Watched:

@@ -7,7 +7,6 @@ is a verdict; only what is seen outside the sandbox raises."""
 import asyncio
 import base64
 import contextlib
-import json
 import os
 import secrets
 import time
@@ -16,9 +15,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict, Unpack
 
-from hc_ray.blind.grading.apply_submission import Ask, carry_over, look, tests_environment
+from hc_ray.blind.grading.apply_submission import carry_over, look, tests_environment
 from hc_ray.blind.grading.contents import Contents, Refused, read_contents
 from hc_ray.blind.grading.image import Image
+from hc_ray.blind.grading.orders import ask
 from hc_ray.blind.grading.test_dependencies import mentions
 from hc_ray.blind.grading.trusted import Carried
 from hc_ray.blind.grading.verdict import Verdict, decide
@@ -29,13 +29,12 @@ from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import DatasetError, SandboxError, VerifierError
 from hc_ray.domain.filetree import Member, pack
 from hc_ray.domain.ports import Sandbox, SandboxPlace
-from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_LIB, machinery_command
+from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_LIB
 from hc_ray.domain.task import Grading, Task
 
 Files = dict[str, tuple[bytes, bool]]
 """Relative path → content and whether it is executable."""
 LOGS = "/logs/verifier"
-_PROBE_SECONDS = 240.0
 GRACE_SECONDS = 30.0
 """Beyond the verifier's own limit: what the grader inside needs to kill what is left and to report."""
 
@@ -119,12 +118,12 @@ async def in_sandbox(
     # A task that asks for shared grading has sandboxes of another kind: this one is nobody's to live in.
     fresh = task.model_copy(update={"grading": "isolated"})
     async with fresh_sandbox(terms["place"], fresh, "grade", network=network) as sandbox:
-        mentioned, env, ask = mentions(tests), tests_environment(spec.env), probing(sandbox)
+        mentioned, env = mentions(tests), tests_environment(spec.env)
         key = (type(sandbox).__name__, task.digest + spec.sealed_digest)
-        image = await look(ask, contents, sandbox.workdir, mentioned, env, key)
+        image = await look(sandbox, contents, mentioned, env, key)
         carried = Carried(tar=b"")
         if submission and contents:
-            carried = await carry_over(sandbox, ask, submission.tar, contents, image, mentioned, env)
+            carried = await carry_over(sandbox, submission.tar, contents, image, mentioned, env)
             if carried.tampered:
                 detail = "changes what the tests stand on"
                 common = {"tampered": carried.tampered, "left_behind": carried.left_behind, "detail": detail}
@@ -195,15 +194,6 @@ async def put_files(sandbox: Sandbox, folder: str, files: Files) -> None:
         await sandbox.put_tar(pack(members, stamp=time.time()).tar)
 
 
-def probing(sandbox: Sandbox) -> Ask:
-    """Asks ``hc_probe`` in this sandbox, from the root folder."""
-
-    async def ask(order: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
-        return await _order(sandbox, order, _PROBE_SECONDS, cwd="/", script="probe")
-
-    return ask
-
-
 async def _run(
     sandbox: Sandbox, task: Task, spec: VerifierSpec, image: Image, script: bytes, *, nodes: bool
 ) -> dict[str, Any] | None:
@@ -217,7 +207,7 @@ async def _run(
         "logs": LOGS,
         "user": spec.user,
     }
-    return (await _order(sandbox, order, spec.timeout_sec + GRACE_SECONDS, cwd="/"))[0]
+    return (await ask(sandbox, "grade", order, spec.timeout_sec + GRACE_SECONDS))[0]
 
 
 def grading_environment(task: Task, spec: VerifierSpec, image: Image, *, lib: str, pure: str) -> dict[str, str]:
@@ -243,36 +233,6 @@ def shell_command(path: str, script: bytes, *, bash: bool) -> list[str]:
     if shell not in ("bash", "sh", "dash", "ash"):
         return [path]
     return ["bash" if bash else "sh", *words[1:], path]
-
-
-async def _order(
-    sandbox: Sandbox, order: dict[str, Any], timeout: float, *, cwd: str, script: str = "grade"
-) -> tuple[dict[str, Any] | None, str]:
-    """Have ``hc_grade`` (or another script) do something inside. Its answer, or None and what came instead."""
-    nonce = secrets.token_hex(16)
-    result = await sandbox.exec(
-        machinery_command(script),
-        timeout=timeout,
-        cwd=cwd,
-        stdin=json.dumps({**order, "nonce": nonce}).encode(),
-        output_limit=32 << 20,
-    )
-    if (found := answer(result.stdout, nonce)) is not None:
-        return found, ""
-    said = (result.stderr or result.stdout).decode(errors="replace").strip().splitlines()
-    return None, f"exit code {result.exit_code}" + (f", {said[-1][:200]}" if said else "")
-
-
-def answer(out: bytes, nonce: str) -> dict[str, Any] | None:
-    """What a script of the runner answered to the order that this nonce came with; None where it did not."""
-    for line in reversed(out.splitlines()):
-        if line.startswith(nonce.encode() + b" "):
-            try:
-                found = json.loads(line[len(nonce) + 1 :])
-            except ValueError:
-                return None
-            return found if isinstance(found, dict) else None
-    return None
 
 
 def _now() -> str:
