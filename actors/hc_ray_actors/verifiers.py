@@ -19,7 +19,6 @@ from hc_ray.blind.sealing import canaries
 from hc_ray.blind.sealing import vault as _vault
 from hc_ray.blind.sealing.check import check as check
 from hc_ray.blind.sealing.humaneval import import_humaneval as import_humaneval
-from hc_ray.blind.sealing.planted import planted_tokens
 from hc_ray.blind.sealing.split import count_looks as count_looks
 from hc_ray.blind.sealing.split import load_split as load_split
 from hc_ray.blind.sealing.split import make_split as make_split
@@ -144,7 +143,7 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         return await asyncio.to_thread(self._leaks, blobs)
 
     def _leaks(self, blobs: Sequence[bytes]) -> list[str]:
-        known = planted_tokens(self._sealed)
+        known = canaries.planted_tokens(self._sealed)
         return sorted(known[token] for token in canaries.find(known, blobs))
 
     @contextlib.asynccontextmanager
@@ -202,4 +201,4 @@ def unseal(sealed_root: Path, task_digest: str, submission: str | None, trial: s
 def leaks(sealed_root: str, blobs: Sequence[bytes]) -> bool:
     """Whether a canary stands in what a process without a verifier is about to tell."""
     with sealed_guard.door():
-        return bool(canaries.find(planted_tokens(Path(sealed_root)), blobs))
+        return bool(canaries.find(canaries.planted_tokens(Path(sealed_root)), blobs))

@@ -71,12 +71,8 @@ def environment_of(
         env=env,
         copies=docker.copies if docker else (),
         run_steps=docker.run_steps if docker else (),
-        cpus=section.cpus,
-        memory_mb=section.memory_mb,
-        storage_mb=section.storage_mb,
-        gpus=section.gpus,
-        build_timeout_sec=section.build_timeout_sec,
         network=network,
+        **section.model_dump(include={"cpus", "memory_mb", "storage_mb", "gpus", "build_timeout_sec"}),
     )
 
 
