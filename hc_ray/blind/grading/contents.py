@@ -8,6 +8,7 @@ import tarfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from hc_ray.domain.candidate import DELETED
+from hc_ray.domain.filetree import read_deleted
 from hc_ray.domain.value import Value
 
 _DEEPEST = 256
@@ -58,7 +59,7 @@ def read_contents(tar: bytes) -> Contents:
         with tarfile.open(fileobj=io.BytesIO(tar)) as archive:
             for member in archive:
                 if member.name == DELETED:
-                    deleted = _deleted(archive.extractfile(member))
+                    deleted = tuple(map(absolute, read_deleted(archive.extractfile(member))))
                     continue
                 path = absolute(member.name)
                 if path in members:
@@ -80,24 +81,13 @@ def read_contents(tar: bytes) -> Contents:
                 elif path in _READ or posixpath.basename(path) == ENTRY_POINTS:
                     texts[path] = _text(archive.extractfile(member))
                 members[path] = None
-    except (tarfile.TarError, EOFError, ValueError) as error:
+    except (tarfile.TarError, EOFError, ValueError, RecursionError) as error:
         raise Refused(str(error)) from None
     return Contents(members=tuple(members), deleted=deleted, folders=tuple(folders), links=(*links, *hard), texts=texts)
 
 
 def _text(file: object | None) -> str:
     return file.read(_TEXT_LIMIT).decode(errors="replace") if isinstance(file, io.BufferedIOBase) else ""
-
-
-def _deleted(file: object | None) -> tuple[str, ...]:
-    content = file.read() if isinstance(file, io.BufferedIOBase) else b""
-    listed = json.loads(content)
-    if not isinstance(listed, list):
-        raise Refused("the list of removed paths is no list")
-    paths = tuple(absolute(str(path)) for path in listed)
-    if "/" in paths:
-        raise Refused("everything was removed")
-    return paths
 
 
 def absolute(name: str) -> str:
