@@ -26,6 +26,8 @@ Outcomes = Mapping[tuple[str, int], bool]
 """(task, seed) → whether it passed."""
 Row = Mapping[str, Any]
 Config = Mapping[str, Any]
+Side = tuple[Config, Mapping[tuple[str, int], Row]]
+"""A config's figures, and its scored trials by task and seed."""
 
 
 def comparisons_of(
@@ -37,14 +39,12 @@ def comparisons_of(
     scored: dict[Arm, dict[tuple[str, int], Row]] = defaultdict(dict)
     for row in rows:
         if row["passed"] is not None:
-            scored[row["agent"], row["config_hash"], row["split"]][row["task"], row["seed"]] = row
-    arms = {
-        (one["agent"], one["config_hash"], one["split"]): one for one in configs if one["agent"] in compared_of(configs)
-    }
+            scored[_arm(row)][row["task"], row["seed"]] = row
+    agents = compared_of(configs)
+    sides: dict[Arm, Side] = {_arm(one): (one, scored[_arm(one)]) for one in configs if one["agent"] in agents}
     found, compared = [], ""
-    for split in sorted({split for _, _, split in arms}):
-        pairs = [(arms[a], arms[b]) for a, b in _pairs(arms, declared, split)]
-        made = [_comparison(a, b, scored[_key(a)], scored[_key(b)]) for a, b in pairs]
+    for split in sorted({split for _, _, split in sides}):
+        made = [_comparison(sides[a], sides[b]) for a, b in _pairs(sides, declared, split)]
         if len(made) > HANDFUL:
             _correct(made)
             compared = (
@@ -81,13 +81,12 @@ def _correct(made: Sequence[dict[str, Any]]) -> None:
             one["says"] = f"no difference detected (after correction for {len(measured)} comparisons)"
 
 
-def _key(config: Config) -> Arm:
-    return config["agent"], config["config_hash"], config["split"]
+def _arm(one: Row | Config) -> Arm:
+    return one["agent"], one["config_hash"], one["split"]
 
 
-def _comparison(
-    a: Config, b: Config, of_a: Mapping[tuple[str, int], Row], of_b: Mapping[tuple[str, int], Row]
-) -> dict[str, Any]:
+def _comparison(one: Side, other: Side) -> dict[str, Any]:
+    (a, of_a), (b, of_b) = one, other
     found = paired_by_task(*({key: row["passed"] for key, row in side.items()} for side in (of_a, of_b)))
     common = of_a.keys() & of_b.keys()
     return {

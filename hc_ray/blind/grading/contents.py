@@ -49,10 +49,7 @@ def read_contents(tar: bytes) -> Contents:
     their name says: doubles, ``..``, devices, members below a link of the same tar, hard links out of it."""
     if not tar:
         return Contents()
-    members: dict[str, None] = {}
-    folders: list[str] = []
-    links: dict[str, None] = {}
-    hard: list[str] = []
+    members: dict[str, tarfile.TarInfo] = {}
     texts: dict[str, str] = {}
     deleted: tuple[str, ...] = ()
     try:
@@ -70,20 +67,16 @@ def read_contents(tar: bytes) -> Contents:
                     raise Refused(f"{path} is sparse: what it unpacks to has no bound")
                 if member.islnk() and absolute(member.linkname) not in members:
                     raise Refused(f"{path} is a hard link to something that was not handed in")
-                if any(parent in links for parent in parents(path)):
+                if any(parent in members and members[parent].issym() for parent in parents(path)):
                     raise Refused(f"{path} lies below a link")
-                if member.issym():
-                    links[path] = None
-                elif member.islnk():
-                    hard.append(path)
-                elif member.isdir():
-                    folders.append(path)
-                elif path in _READ or posixpath.basename(path) == ENTRY_POINTS:
+                if member.isfile() and (path in _READ or posixpath.basename(path) == ENTRY_POINTS):
                     texts[path] = _text(archive.extractfile(member))
-                members[path] = None
+                members[path] = member
     except (tarfile.TarError, EOFError, ValueError, RecursionError) as error:
         raise Refused(str(error)) from None
-    return Contents(members=tuple(members), deleted=deleted, folders=tuple(folders), links=(*links, *hard), texts=texts)
+    folders = tuple(path for path, member in members.items() if member.isdir())
+    links = tuple(path for path, member in members.items() if member.issym() or member.islnk())
+    return Contents(members=tuple(members), deleted=deleted, folders=folders, links=links, texts=texts)
 
 
 def _text(file: object | None) -> str:
