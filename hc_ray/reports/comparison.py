@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import Any
 
 from hc_ray.domain.config import OWN
-from hc_ray.reports.arms import stands_for
+from hc_ray.reports.arms import arm_of, stands_for
 from hc_ray.reports.progress import counted
 from hc_ray.statistics import estimators
 
@@ -39,9 +39,9 @@ def comparisons_of(
     scored: dict[Arm, dict[tuple[str, int], Row]] = defaultdict(dict)
     for row in rows:
         if row["passed"] is not None:
-            scored[_arm(row)][row["task"], row["seed"]] = row
+            scored[arm_of(row)][row["task"], row["seed"]] = row
     agents = compared_of(configs)
-    sides: dict[Arm, Side] = {_arm(one): (one, scored[_arm(one)]) for one in configs if one["agent"] in agents}
+    sides: dict[Arm, Side] = {arm_of(one): (one, scored[arm_of(one)]) for one in configs if one["agent"] in agents}
     found, compared = [], ""
     for split in sorted({split for _, _, split in sides}):
         made = [_comparison(sides[a], sides[b]) for a, b in _pairs(sides, declared, split)]
@@ -79,10 +79,6 @@ def _correct(made: Sequence[dict[str, Any]]) -> None:
         one["p_corrected"] = corrected
         if one["says"] in ("improved", "worse") and corrected >= SIGNIFICANT:
             one["says"] = f"no difference detected (after correction for {len(measured)} comparisons)"
-
-
-def _arm(one: Row | Config) -> Arm:
-    return one["agent"], one["config_hash"], one["split"]
 
 
 def _comparison(one: Side, other: Side) -> dict[str, Any]:

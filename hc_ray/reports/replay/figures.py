@@ -12,6 +12,7 @@ from typing import Any
 from hc_ray.domain.config import SelectorName
 from hc_ray.domain.ports import Store
 from hc_ray.domain.suite import Unknown
+from hc_ray.reports.arms import grouped
 from hc_ray.reports.comparison import paired_by_task
 from hc_ray.reports.replay.pools import SELECTORS, SOLVING, Pool, choose, cut, read_pools
 from hc_ray.reports.self_to_blind import Judged, auroc
@@ -30,7 +31,7 @@ def replay(store: Store, selector: SelectorName | None) -> dict[str, Any]:
     pools = read_pools(store)
     reference = _reference_tokens(pools)
     level = [pool if reference is None or pool.agent == "hc" else cut(pool, reference.get(pool.key)) for pool in pools]
-    groups, uncut = _grouped(level), _grouped(pools)
+    groups, uncut = (grouped(some, lambda pool: (pool.agent, pool.config_hash, pool.split)) for some in (level, pools))
     return {
         "schema_version": 1,
         "selector": selector,
@@ -49,13 +50,6 @@ def _reference_tokens(pools: Sequence[Pool]) -> dict[tuple[str, int], int] | Non
     if len({pool.config_hash for pool in hc}) != 1:
         return None
     return {pool.key: pool.tokens for pool in hc if pool.tokens is not None}
-
-
-def _grouped(pools: Iterable[Pool]) -> dict[tuple[str, str, str], list[Pool]]:
-    groups: dict[tuple[str, str, str], list[Pool]] = defaultdict(list)
-    for pool in pools:
-        groups[pool.agent, pool.config_hash, pool.split].append(pool)
-    return groups
 
 
 def _agent_rows(whole: Sequence[Pool], level: Sequence[Pool], selector: SelectorName | None) -> list[dict[str, Any]]:
@@ -101,10 +95,8 @@ def _outcomes(pools: Iterable[Pool], selector: SelectorName | None) -> dict[tupl
 
 
 def _by_task(values: Mapping[tuple[str, int], float]) -> dict[str, list[float]]:
-    groups: dict[str, list[float]] = defaultdict(list)
-    for key in sorted(values):
-        groups[key[0]].append(float(values[key]))
-    return groups
+    groups = grouped(sorted(values), lambda key: key[0])
+    return {task: [float(values[key]) for key in keys] for task, keys in groups.items()}
 
 
 def _coverage(pools: Sequence[Pool], k: int) -> float:
