@@ -8,7 +8,7 @@ megabytes."""
 import contextlib
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -87,9 +87,9 @@ def _joined(data: bytes) -> bytes:
 @lru_cache(maxsize=4)
 def _families(tokens: tuple[str, ...]) -> tuple[_Family, ...]:
     ways: list[tuple[bool, Callable[[str], bytes]]] = [(True, way) for way in _WRITTEN]
-    for offset in range(3):
-        ways.append((False, lambda token, offset=offset: _base64(token, offset)))  # type: ignore[misc]
-        ways.append((False, lambda token, offset=offset: _base64(token, offset).translate(_URL_SAFE)))  # type: ignore[misc]
+    ways += [
+        (False, partial(_base64, offset=offset, table=table)) for offset in range(3) for table in (None, _URL_SAFE)
+    ]
     families = []
     for any_case, way in ways:
         forms = [(way(token), token) for token in tokens]
@@ -118,12 +118,12 @@ def _escaped(prefix: str, digits: str, *, whole: bool, end: str = "") -> Callabl
     return way
 
 
-def _base64(token: str, offset: int) -> bytes:
+def _base64(token: str, *, offset: int, table: bytes | None) -> bytes:
     """What stands before decides how a token falls into groups of three bytes; characters that it only shares with its
     neighbours are cut off."""
     raw = token.encode()
     text = b64encode(b"\0" * offset + raw)
-    return text[(offset * 8 + 5) // 6 : (offset + len(raw)) * 8 // 6]
+    return text[(offset * 8 + 5) // 6 : (offset + len(raw)) * 8 // 6].translate(table)
 
 
 _WRITTEN: tuple[Callable[[str], bytes], ...] = (
