@@ -89,7 +89,8 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         """One verdict. ``None`` grades the untouched environment; with ``solve`` the task's own solution, run in the
         sandbox that it is graded in (shared grading). ``keep_output`` keeps the verifier's output sealed (dev only).
         Raises ``VerifierError`` when no verdict could be had."""
-        output = _outputs.output_file(self._sealed, task, submission) if keep_output else None
+        handed_in = submission.digest if submission else None
+        output = _outputs.output_file(self._sealed, task.digest, handed_in) if keep_output else None
         verdict = await self._grade(task, submission, solve, {**self._terms(task), "keep_output": output})
         if output is not None:
             await asyncio.to_thread(_outputs.keep_verdict, output, verdict)

@@ -78,7 +78,7 @@ def heat_map(rows: Sequence[Data]) -> str:
     cells: dict[str, dict[str, list[bool | None]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         cells[row["task"]][row["label"]].append(row["passed"])
-    shares = {task: [share for cell in own.values() if (share := _share(cell)) is not None]
+    shares = {task: [share for cell in own.values() if (share := _cell(cell)[0]) is not None]
               for task, own in cells.items()}  # fmt: skip
     told = sorted(cells, key=lambda task: (-pstdev(shares[task] or [0.0]), task))[:TASKS]
     told.sort(key=lambda task: (-sum(shares[task]) / max(1, len(shares[task])), task))
@@ -92,16 +92,13 @@ def heat_map(rows: Sequence[Data]) -> str:
     return draw("heat", "Pass share by task and config", says, columns, body, len(told) <= TASKS // 2)
 
 
-def _share(cell: Sequence[bool | None]) -> float | None:
-    scored = [passed for passed in cell if passed is not None]
-    return sum(scored) / len(scored) if scored else None
-
-
 def _cell(own: Sequence[bool | None]) -> tuple[float | None, str]:
     """The share of passes, and how it is told."""
-    share, scored = _share(own), [passed for passed in own if passed is not None]
+    scored = [passed for passed in own if passed is not None]
     unscored = "?" if len(scored) < len(own) else ""
-    return share, unscored if share is None else f"{sum(scored)}/{len(scored)}{unscored}"
+    if not scored:
+        return None, unscored
+    return sum(scored) / len(scored), f"{sum(scored)}/{len(scored)}{unscored}"
 
 
 def timeline(rows: Sequence[Data]) -> str:

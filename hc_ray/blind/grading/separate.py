@@ -44,14 +44,10 @@ async def grade_separate(
         inside = spec.model_copy(update={"env": {**own.environment.env, **spec.env}})
         tar = await _artefacts(task, submission, own, terms["place"])
         handed = Submission(id="artefacts", trial="", task_digest=mine.digest, tar=tar, digest="")
-        contents, network = read_contents(tar), _network(spec)
+        contents, network = read_contents(tar), verify.wants_network(mine, spec)
         return await verify.in_sandbox(mine, handed, contents, inside, sealed, network, {**terms, "place": own_place})
 
     return await verify.judged(task, submission, "separate", terms, work)
-
-
-def _network(spec: VerifierSpec) -> bool:
-    return spec.network if spec.network is not None else bool(spec.own and spec.own.environment.network == "public")
 
 
 async def _artefacts(task: Task, submission: Submission | None, own: OwnImage, place: SandboxPlace) -> bytes:
