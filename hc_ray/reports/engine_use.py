@@ -125,32 +125,30 @@ def engine_lines(found: Mapping[str, Any]) -> list[str]:
     """The figures in sentences, the same in the terminal and on the page."""
     lines = []
     for one in found["engines"]:
-        use = (
-            "use not measured; for its speed on this machine run: hc-ray engine bench"
-            if one["use"] is None
-            else f"use {one['use']:.2f} of {one['speed']['completion_tokens_per_second']:.0f} answer tokens/s at "
-            f"{one['speed']['knee']} requests, with prompts counted at {one['speed']['prompt_tokens_per_second']:.0f}/s"
-        )
-        waits = ", ".join(
-            f"{share:.0%} {WAITED.get(what, what)}" for what, share in one["waited"].items() if share > 0.005
-        )
+        use = "use not measured; for its speed on this machine run: hc-ray engine bench"
+        if one["use"] is not None:
+            speed = one["speed"]
+            use = (
+                f"use {one['use']:.2f} of {speed['completion_tokens_per_second']:.0f} answer tokens/s at "
+                f"{speed['knee']} requests, with prompts counted at {speed['prompt_tokens_per_second']:.0f}/s"
+            )
         span = f"{one['seconds']:.0f} s"
         if not one["whole"]:
             span = f"the {span} until fewer trials remained than slots"
         cached = f", {one['cached_tokens']:,} prompt tokens cached" if one["cached_tokens"] else ""
-        lines.append(
+        waits = [f"{share:.0%} {WAITED.get(what, what)}" for what, share in one["waited"].items() if share > 0.005]
+        told = [
             f"{one['engine']}: {use}. In {span}: {one['requests']:,} answers, and with those under way "
-            f"{one['completion_rate']:.0f} answer tokens/s and {one['prompt_rate']:.0f} prompt tokens/s"
-            f"{cached}. Its {one['slots']} slots were busy {one['busy']:.0%} of the time"
-            + (f"; free ones waited for: {waits}" if waits else "")
-            + (f". {one['queued']:.1f} requests queued on average." if one["queued"] >= 0.05 else ".")
-            + (
-                f" {one['reused']:,} further requests of {one['reused_tokens']:,} tokens were equal to earlier ones of "
-                "the sweep and got their answers."
-                if one["reused"]
-                else ""
-            )
-        )
+            f"{one['completion_rate']:.0f} answer tokens/s and {one['prompt_rate']:.0f} prompt tokens/s{cached}.",
+            f"Its {one['slots']} slots were busy {one['busy']:.0%} of the time"
+            f"{'; free ones waited for: ' if waits else ''}{', '.join(waits)}.",
+        ]
+        if one["queued"] >= 0.05:
+            told.append(f"{one['queued']:.1f} requests queued on average.")
+        if one["reused"]:
+            told.append(f"{one['reused']:,} further requests of {one['reused_tokens']:,} tokens were equal to earlier "
+                        "ones of the sweep and got their answers.")  # fmt: skip
+        lines.append(" ".join(told))
     if processors := found["processors"]:
         kinds = ", ".join(f"{kind} {cores:.2f}" for kind, cores in processors["used"].items() if cores >= 0.005)
         lines.append(f"Cores in use while the trials ran, of {processors['cores']} on the driver's machine: {kinds}; "
