@@ -130,20 +130,17 @@ class Grading:
         return differences(image, Image.model_validate(prepared["resolved"]))
 
     async def _run(self, image: Image, prepared: dict[str, Any]) -> dict[str, Any] | None:
-        env = verify.grading_environment(self.task, self.spec, image, lib=_LIB, pure=_PURE)
+        script, cwd = self.tests["test.sh"][0], self.sandbox.workdir
+        how = verify.run_order(self.task, self.spec, image, script, cwd, lib=_LIB, pure=_PURE)
+        # Files of byte code that appear beside a module could be anybody's.
+        how["env"] = {"PYTHONDONTWRITEBYTECODE": "1", **how["env"]}
         size = sum(len(content) for content, _ in self.tests.values())
         order = {
             "do": "run",
             "room": max(_ROOM, 4 * size),
             "tests": {path: [base64.b64encode(content).decode(), bit] for path, (content, bit) in self.tests.items()},
             **prepared,
-            "command": verify.shell_command("/tests/test.sh", self.tests["test.sh"][0], bash=image.bash),
-            "cwd": self.sandbox.workdir,
-            # Files of byte code that appear beside a module could be anybody's.
-            "env": {"PYTHONDONTWRITEBYTECODE": "1", **env},
-            "timeout": self.spec.timeout_sec,
-            "logs": verify.LOGS,
-            "user": self.spec.user,
+            **how,
         }
         return await self._order(order, self.spec.timeout_sec + verify.GRACE_SECONDS)
 

@@ -197,29 +197,32 @@ async def put_files(sandbox: Sandbox, folder: str, files: Files) -> None:
 async def _run(
     sandbox: Sandbox, task: Task, spec: VerifierSpec, image: Image, script: bytes, *, nodes: bool
 ) -> dict[str, Any] | None:
-    env = grading_environment(task, spec, image, lib=RUNNER_LIB, pure=PYTEST_PURE)
-    asked = {"HC_WITNESS_NODES": "1"} if nodes else {}
-    order = {
-        "command": shell_command("/tests/test.sh", script, bash=image.bash),
-        "cwd": sandbox.workdir,
-        "env": {**env, **asked},
-        "timeout": spec.timeout_sec,
-        "logs": LOGS,
-        "user": spec.user,
-    }
+    order = run_order(task, spec, image, script, sandbox.workdir, lib=RUNNER_LIB, pure=PYTEST_PURE)
+    if nodes:
+        order["env"]["HC_WITNESS_NODES"] = "1"
     return (await ask(sandbox, "grade", order, spec.timeout_sec + GRACE_SECONDS))[0]
 
 
-def grading_environment(task: Task, spec: VerifierSpec, image: Image, *, lib: str, pure: str) -> dict[str, str]:
-    """The variables of ``test.sh``: those of the task's verifier, and what brings in the witness from ``lib`` (and
-    pytest from ``pure``, where the image has none). Raises ``VerifierError`` for one that the host lacks."""
+def run_order(
+    task: Task, spec: VerifierSpec, image: Image, script: bytes, cwd: str, *, lib: str, pure: str
+) -> dict[str, Any]:
+    """How ``test.sh`` is run: with the variables of the task's verifier, and those that bring in the witness from
+    ``lib`` (and pytest from ``pure``, where the image has none). Raises ``VerifierError`` for one that the host
+    lacks."""
     try:
         env = resolve_templates(spec.env, os.environ)
     except DatasetError as error:
         raise VerifierError(f"the verifier of this task {error}") from None
     paths = [lib, *([pure] if image.pytest == "pure" else [])]
     paths += filter(None, [env.get("PYTHONPATH", task.environment.env.get("PYTHONPATH"))])
-    return {**env, "PYTHONPATH": ":".join(paths), "PYTEST_PLUGINS": "hc_witness"}
+    return {
+        "command": shell_command("/tests/test.sh", script, bash=image.bash),
+        "cwd": cwd,
+        "env": {**env, "PYTHONPATH": ":".join(paths), "PYTEST_PLUGINS": "hc_witness"},
+        "timeout": spec.timeout_sec,
+        "logs": LOGS,
+        "user": spec.user,
+    }
 
 
 def shell_command(path: str, script: bytes, *, bash: bool) -> list[str]:
