@@ -27,37 +27,32 @@ async def grade_living(
 ) -> Verdict:
     """The verdict on a submission in the sandbox that its ticket names, which ends with it. ``spared``: what the
     control of the task said that its tests change (``Verdict.restless``). Raises as ``verify.grade``."""
-
-    async def work(spec: VerifierSpec, tests: verify.Files) -> dict[str, Any]:
-        place = terms["place"]
-        with refusing():
-            sandbox = await _shared(place).adopt(task, submission.living or "")
-            try:
-                untouched = partial(_fresh, task, spec, place)
-                grading = Grading(task, sandbox, spec, tests, untouched=untouched, spared=spared)
-                return await grading.fields(terms, careful=True)
-            finally:
-                await sandbox.close()
-
     if submission.living is None:
         raise VerifierError("shared grading needs the candidate's running sandbox, but the submission came without it")
-    return await verify.judged(task, submission, "shared", terms, work)
+    return await _verdict(task, submission, terms, spared=spared, careful=True)
 
 
 async def grade_own(task: Task, *, solve: bool, careful: bool = False, **terms: Unpack[verify.Terms]) -> Verdict:
     """The verdict on the reference solution (``solve``) or on the untouched environment, both in one sandbox.
     ``careful``: judged as a candidate is, but for what the tests themselves change (the control)."""
+    return await _verdict(task, None, terms, solve=solve, careful=careful)
 
+
+async def _verdict(
+    task: Task,
+    submission: Submission | None,
+    terms: verify.Terms,
+    *,
+    careful: bool,
+    solve: bool = False,
+    spared: tuple[str, ...] | None = None,
+) -> Verdict:
     async def work(spec: VerifierSpec, tests: verify.Files) -> dict[str, Any]:
-        place = terms["place"]
+        place, fresh = terms["place"], partial(_fresh, task, spec, terms["place"])
         with refusing():
-            sandbox = await _fresh(task, spec, place)
+            sandbox = await (_shared(place).adopt(task, submission.living or "") if submission else fresh())
             try:
-
-                async def untouched() -> Gradable:
-                    return await _fresh(task, spec, place) if careful else sandbox
-
-                grading = Grading(task, sandbox, spec, tests, untouched=untouched, spared=None)
+                grading = Grading(task, sandbox, spec, tests, untouched=fresh, spared=spared)
                 if not careful:
                     # The look leaves the witness's name in the sandbox, which would be a difference.
                     await grading.plain()
@@ -67,7 +62,7 @@ async def grade_own(task: Task, *, solve: bool, careful: bool = False, **terms: 
             finally:
                 await sandbox.close()
 
-    return await verify.judged(task, None, "shared", terms, work)
+    return await verify.judged(task, submission, "shared", terms, work)
 
 
 def _shared(place: SandboxPlace) -> Adopts:

@@ -77,14 +77,9 @@ class Grading:
         return found
 
     async def plain(self) -> Image:
-        """What the image resolves, as far as no submission matters; looked up once a process."""
+        """What the image resolves, in a sandbox that nobody has changed yet; looked up once a process."""
         if self._key not in _images:
-            untouched = await self.untouched()
-            try:
-                _images[self._key] = await look(untouched, None, self._mentioned, self._env, self._key)
-            finally:
-                if untouched is not self.sandbox:
-                    await untouched.close()
+            _images[self._key] = await look(self.sandbox, None, self._mentioned, self._env, self._key)
         return _images[self._key]
 
     async def _sorted(self) -> tuple[Carried, Image, dict[str, Any]]:
