@@ -13,9 +13,9 @@ UNEXPECTED = {
     ("nop", True): "the tests pass the untouched environment",
 }
 """What is wrong with a task, by what an agent that checks the harness comes to."""
-TONES = {"improved": "good", "worse": "bad", "met": "good", "not met": "bad", "accepted": "good",
-         "pass": "good", "fail": "bad"}  # fmt: skip
-"""Cells that say good or bad."""
+TONES = {"improved": "good", "worse": "bad", "met": "good", "not met": "bad", "accepted": "good", "pass": "good",
+         "fail": "bad", "ok": "good", "refused": "warn", "unscored": "warn"}  # fmt: skip
+"""Words that say good or bad, in cells and of sentences."""
 QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
@@ -32,7 +32,7 @@ class Section(NamedTuple):
     """Columns whose cells fold on the page."""
     after: Sequence[str] = ()
     tone: str = "soft"
-    """Of the sentences: ``soft``, ``plain``, ``warn``, ``claim``, or the result of a comparison."""
+    """Of the sentences: ``soft``, ``plain``, ``warn``, ``claim``, or a word of ``TONES``."""
     wide: Sequence[str] = ()
     """Columns that only the page has room for."""
 

@@ -17,12 +17,6 @@ from hc_ray.reports.terminal import tell
 Data = Mapping[str, Any]
 TRIALS = 500
 """Rows of the page's list of trials: unscored ones first. ``report.json`` holds all."""
-_READING = (
-    "Intervals are 95 % confidence intervals: Wilson's, with as many trials for repeats as the spread over tasks is "
-    "worth. Unscored trials (something failed outside the sandbox) are left out of all but “unscored as fails”. Weak "
-    "suites: trials whose suite tells no state from another, so that it neither repairs nor selects. Ties: trials in "
-    "which nothing told the submission from a candidate that behaves differently."
-)
 
 
 def tell_report(summary: Data, stream: IO[str] | None = None, *, out: str = "OUT") -> None:
@@ -42,7 +36,7 @@ def html(summary: Data) -> str:
     head = _head(summary)
     parts = [
         head._replace(title=""),
-        *agent_sections(summary["configs"]), Section("", notes=[_READING]),
+        *agent_sections(summary["configs"]), draw("reading"),
         *comparison_sections(summary), _pairs(summary["comparisons"]),
         draw("plots", "Figures", figures(summary)), heat_map(summary["trials"]), timeline(summary["trials"]),
         *_other_sections(summary),

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hc_ray.domain.events import Event, TrialComplete
-from hc_ray.reports.page import VERDICTS, Section
+from hc_ray.reports.page import TONES, VERDICTS, Section
 from hc_ray.reports.progress import SweepState, clock, counted
 
 PLAIN_WIDTH = 160
@@ -29,11 +29,8 @@ QUIET = 60.0
 """Seconds without a line, where the output is no terminal, after which one says how far the sweep is."""
 MOST_NODES = 8
 """Nodes that the live display shows."""
-STYLES = {"pass": "green", "fail": "red", "unscored": "yellow", "improved": "bold green", "worse": "bold red",
-          "ok": "green", "refused": "yellow", "accepted": "bold green", "met": "green"}  # fmt: skip
-SENTENCES = {"soft": "dim", "warn": "yellow", "improved": "green", "worse": "red", "pass": "bold green",
-             "fail": "bold red", "unscored": "bold yellow"}  # fmt: skip
-"""Tone of a section → the style of its sentences."""
+STYLES = {"soft": "dim", "good": "green", "bad": "red", "warn": "yellow"}
+"""Tone → style."""
 
 
 _PICTURES = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
@@ -82,7 +79,7 @@ def table(
 
 def tell(section: Section, stream: IO[str] | None = None) -> None:
     """A section of a report, if it tells anything."""
-    style = SENTENCES.get(section.tone)
+    style = STYLES.get(TONES.get(section.tone, section.tone))
     if section.title and (section.rows or section.notes or section.after):
         heading(section.title, stream=stream)
     for note in section.notes:
@@ -98,7 +95,8 @@ def tell(section: Section, stream: IO[str] | None = None) -> None:
 
 def _cell(value: Any) -> Text:
     text = "" if value is None else str(value)
-    return Text(printable(text), style=STYLES.get(text.split(":")[0].split(" ")[0], ""))
+    tone = TONES.get(text.split(":")[0].split(" ")[0], "")
+    return Text(printable(text), style=STYLES.get(tone, ""))
 
 
 class Progress:
@@ -143,7 +141,7 @@ class Progress:
             self.state.take(event)
             if isinstance(event, TrialComplete):
                 word = VERDICTS[event.passed]
-                self._line(self._finished(event, shown, word), STYLES[word])
+                self._line(self._finished(event, shown, word), STYLES[TONES[word]])
             elif event.type == "error":
                 says, again, when = event.text.partition("; again in ")
                 known, self._said[event.trial] = self._said.get(event.trial), says
