@@ -18,12 +18,12 @@ from hc_ray.blind.grading.verify import Terms, grade
 from hc_ray.blind.sealing import canaries
 from hc_ray.blind.sealing import vault as _vault
 from hc_ray.blind.sealing.check import check as check
+from hc_ray.blind.sealing.folders import new_task as new_task
 from hc_ray.blind.sealing.humaneval import import_humaneval as import_humaneval
 from hc_ray.blind.sealing.split import count_looks as count_looks
 from hc_ray.blind.sealing.split import load_split as load_split
 from hc_ray.blind.sealing.split import make_split as make_split
 from hc_ray.blind.sealing.split import record_look as record_look
-from hc_ray.blind.sealing.template import new_task as new_task
 from hc_ray.blind.sealing.vault import SealedDataset as SealedDataset
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import VerifierError

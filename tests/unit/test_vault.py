@@ -6,7 +6,7 @@ import pytest
 
 from hc_ray.blind.sealing import vault
 from hc_ray.blind.sealing.canaries import planted_tokens
-from hc_ray.blind.sealing.whole import write_whole
+from hc_ray.blind.sealing.folders import write_whole
 from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import DatasetError
 from hc_ray.domain.task import Task
