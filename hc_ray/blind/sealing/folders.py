@@ -14,9 +14,9 @@ from hc_ray.domain.errors import DatasetError
 
 
 def new_task(folder: Path, name: str) -> Path:
-    """Write a new task ``folder/name`` (``new_task.yaml``) and return its path. It passes ``tasks check``; its reference
-    passes its tests and the untouched environment does not. Raises ``DatasetError`` for a name that is none, and when
-    something is there already."""
+    """Write a new task ``folder/name`` (``new_task.yaml``) and return its path. It passes ``tasks check``; its
+    reference passes its tests and the untouched environment does not. Raises ``DatasetError`` for a name that is none,
+    and when something is there already."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         raise DatasetError(
             f"{name!r} is not a valid task name: use letters, digits, '-', '_' and '.', starting with a letter or digit"
