@@ -51,7 +51,7 @@ def quality_section(audit: Mapping[str, Any] | None) -> Section:
 def definitions_section(audit: Mapping[str, Any]) -> Section:
     """What each of these figures means."""
     terms = [(_named(measure), meaning) for measure, meaning in audit["definitions"].items()]
-    return Section("Definitions of self-test quality", ("", ""), terms, words=("",))
+    return Section("Definitions of self-test quality", ("", ""), terms)
 
 
 def _named(measure: str) -> str:

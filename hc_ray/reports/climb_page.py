@@ -4,9 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from hc_ray.reports.climb_report import change_of
-from hc_ray.reports.html_figures import heat_map, testgen_figure, timeline
+from hc_ray.reports.html_figures import Plot, Point, Series, heat_map, testgen_figure, timeline
 from hc_ray.reports.page import NOT_MEASURED, Section, draw, interval_of, number
-from hc_ray.reports.plots import Plot, Point, Series
 from hc_ray.reports.progress import counted
 from hc_ray.reports.self_to_blind import reliance_section
 from hc_ray.reports.sweep_page import agent_sections, listings, unscored_section
@@ -74,13 +73,11 @@ def _sections(summary: Data) -> Iterator[Section]:
         ("generation", "proposer", "change", "verdict", "stage", *figures),
         [_row(one) for one in summary["proposals"]],
         numbers=figures,
-        words=("change", "verdict"),
     )
     yield Section(
         "Reasons of the proposers",
         ("generation", "proposer", "change", "reason"),
         [(one["generation"], one["proposer"], change_of(one), _reason(one)) for one in summary["proposals"]],
-        words=("change", "reason"),
     )
     yield Section(
         f"Incumbent by generation ({climb['says']})",

@@ -28,8 +28,6 @@ class Section(NamedTuple):
     notes: Sequence[str] = ()
     numbers: Sequence[str] = ()
     """Columns that are aligned to the right in a terminal."""
-    words: Sequence[str] = ()
-    """Columns whose cells fold on the page."""
     after: Sequence[str] = ()
     tone: str = "soft"
     """Of the sentences: ``soft``, ``plain``, ``warn``, ``claim``, or a word of ``TONES``."""

@@ -78,13 +78,12 @@ def agent_sections(configs: Sequence[Data]) -> Iterator[Section]:
         )
         for one in configs
     ]  # fmt: skip
-    named = ("config",) if any(one["config"] for one in configs) else ()
+    named = any(one["config"] for one in configs)
     yield Section(
         "Agents (pass rates with 95 % confidence intervals)",
         columns,
         rows,
         numbers=("tasks", "trials", "unscored", "tokens/trial", "tokens/pass", "engine s", "wall s"),
-        words=named,
         wide=("weak suites", "ties", "unscored as fails", "retried", "time limit ×", *(() if named else ("config",))),
     )
     rates = ", ".join(f"{one['label']} {interval_of(one['blind_pass_unscored_as_fail'])}" for one in configs)
@@ -152,7 +151,7 @@ def _pairs(comparisons: Sequence[Data]) -> Section:
         for one in comparisons
     ]  # fmt: skip
     columns = ("pair", "split", "tasks", "difference [95 % interval]", "p (→ corrected)", "result")
-    return Section("", columns, rows, words=("pair", "result"))
+    return Section("", columns, rows)
 
 
 def _other_sections(summary: Data, out: str = "OUT") -> Iterator[Section]:
@@ -191,7 +190,7 @@ def criteria_section(summary: Data) -> Section:
         for one in summary["criteria"]
     ]
     columns = ("criterion", "result", "value", "target")
-    return Section("Generalisation criteria", columns, rows, words=("criterion",))
+    return Section("Generalisation criteria", columns, rows)
 
 
 def unscored_section(summary: Data) -> Section:
@@ -201,7 +200,7 @@ def unscored_section(summary: Data) -> Section:
         for one in summary["configs"]
         for cause, count in one["unscored_causes"].items()
     ]
-    return Section("Unscored trials", ("agent", "split", "trials", "cause"), rows, words=("cause",))
+    return Section("Unscored trials", ("agent", "split", "trials", "cause"), rows)
 
 
 def controls_section(summary: Data, out: str = "OUT") -> Section:
@@ -213,7 +212,7 @@ def controls_section(summary: Data, out: str = "OUT") -> Section:
         if (row["agent"], row["passed"]) in UNEXPECTED
     ]  # fmt: skip
     columns = ("task", "agent", "what is wrong", "what the tests printed")
-    return Section("Tasks that fail their own check", columns, rows, words=columns[2:])
+    return Section("Tasks that fail their own check", columns, rows)
 
 
 def listings(summary: Data) -> list[str]:
@@ -231,6 +230,6 @@ def listings(summary: Data) -> list[str]:
     flat = flattened(sweep["config"]) | {f"versions.{k}": v for k, v in sweep["versions"].items()}
     settings = [(name, "none" if value is None else value) for name, value in flat.items()]
     return [
-        draw("folded", Section(f"{told} trials", columns, rows, words=("verdict",))),
-        draw("folded", Section("Settings", ("setting", "value"), settings, words=("value",))),
+        draw("folded", Section(f"{told} trials", columns, rows)),
+        draw("folded", Section("Settings", ("setting", "value"), settings)),
     ]

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hc_ray.reports import report
-from hc_ray.reports.html_figures import TASKS, heat_map
+from hc_ray.reports.html_figures import TASKS, Plot, Point, Series, Strip, heat_map
 from hc_ray.reports.page import draw
-from hc_ray.reports.plots import Plot, Point, Series, Strip
 from hc_ray.reports.self_to_blind import auroc
 from hc_ray.reports.sweep_page import TRIALS
 from tests.fakes import sweepdir
