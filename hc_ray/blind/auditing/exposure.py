@@ -150,10 +150,18 @@ class Auditor:
             raise VerifierError(f"the audit's sandbox failed: {error}") from error
 
     async def _tar(self, task: Task, state: State) -> bytes | None:
-        """An end state that is known as a tar; None for one that files make, or nothing."""
-        if state.kind == "reference":
-            return await reference_state(task, sealed_root=self._sealed, place=self._place, kept=self._keep)
-        return base64.b64decode(state.tar) if state.tar else None
+        """An end state that is known as a tar; None for one that files make, or nothing. The reference's is run once,
+        and looked up where it was kept. Raises ``DatasetError`` where there is none."""
+        if state.kind != "reference":
+            return base64.b64decode(state.tar) if state.tar else None
+        sealed = load_spec(self._sealed, task.digest).sealed_digest
+        path = self._sealed / _FOLDER / f"{digest_of([task.digest, sealed, type(self._place).__name__])}.tar"
+        if self._keep and path.exists():
+            return await asyncio.to_thread(path.read_bytes)
+        tar = (await reference(task, sealed_root=self._sealed, place=self._place, trial="audit")).tar
+        if self._keep:
+            await asyncio.to_thread(keep, path, tar)
+        return tar
 
 
 async def _difference(sandbox: Sandbox) -> bytes:
@@ -215,19 +223,6 @@ def _anonymous(nodes: dict[str, bool] | None) -> dict[str, bool] | None:
 def _inside() -> str:
     """Digest of what runs in sandboxes: another runner may see other outcomes."""
     return digest_of({name: path.read_text("utf-8") for name, path in inside_sources().items()})
-
-
-async def reference_state(task: Task, *, sealed_root: Path, place: SandboxPlace, kept: bool) -> bytes:
-    """The reference's end state as a tar, run once in a sandbox; looked up where it was ``kept`` before. Raises
-    ``VerifierError``, and ``DatasetError`` where there is none."""
-    sealed = load_spec(sealed_root, task.digest).sealed_digest
-    path = sealed_root / _FOLDER / f"{digest_of([task.digest, sealed, type(place).__name__])}.tar"
-    if kept and path.exists():
-        return await asyncio.to_thread(path.read_bytes)
-    tar = (await reference(task, sealed_root=sealed_root, place=place, trial="audit")).tar
-    if kept:
-        await asyncio.to_thread(keep, path, tar)
-    return tar
 
 
 def stand_ins(tests: Sequence[SelfTest], kind: Literal["empty", "stub"]) -> dict[str, str]:

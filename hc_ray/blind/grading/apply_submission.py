@@ -39,7 +39,7 @@ async def look(
     ``VerifierError``. ``key`` names the image and its tests: what no submission bears on is looked up once a
     process."""
     known = _IMAGES.get(key)
-    order = probe_order(contents, sandbox.workdir, mentioned, env)
+    order = _order(contents, sandbox.workdir, mentioned, env)
     order |= {"session": contents is not None and known is None, "imports": mentioned.imports}
     if known is not None:
         order["mapped"] = _mapped(known.sessions)
@@ -85,7 +85,7 @@ async def carry_over(
         await sandbox.put_tar(carried.tar)
     if not carried.reaches_out:
         return carried
-    order = probe_order(None, sandbox.workdir, mentioned, env) | second_look(image, ldconfig=carried.libraries)
+    order = second_look(image, sandbox.workdir, mentioned, env, ldconfig=carried.libraries)
     report, trouble = await ask(sandbox, "probe", order, PROBE_SECONDS)
     try:
         after = Image.model_validate(report)
@@ -98,14 +98,15 @@ def _mapped(sessions: Iterable[Session]) -> list[str]:
     return sorted({file for session in sessions for file in session.mapped})
 
 
-def second_look(image: Image, *, ldconfig: bool) -> dict[str, Any]:
-    """What an order asks beside that, once a submission is in: everything, but the tests' own imports, which may be
-    found only now."""
-    mapped = _mapped(image.sessions)
-    return {"session": True, "imports": None, "deep": True, "mapped": mapped, "ldconfig": ldconfig}
+def second_look(
+    image: Image, workdir: str, mentioned: Mentions, env: Mapping[str, str], *, ldconfig: bool
+) -> dict[str, Any]:
+    """What is asked once a submission is in: everything, but the tests' own imports, which may be found only now."""
+    more = {"session": True, "imports": None, "deep": True, "mapped": _mapped(image.sessions), "ldconfig": ldconfig}
+    return _order(None, workdir, mentioned, env) | more
 
 
-def probe_order(contents: Contents | None, workdir: str, mentioned: Mentions, env: Mapping[str, str]) -> dict[str, Any]:
+def _order(contents: Contents | None, workdir: str, mentioned: Mentions, env: Mapping[str, str]) -> dict[str, Any]:
     """What ``hc_probe`` is asked."""
     return {
         "paths": contents.members if contents else (),

@@ -44,8 +44,7 @@ async def grade_separate(
         inside = spec.model_copy(update={"env": {**own.environment.env, **spec.env}})
         tar = await _artefacts(task, submission, own, terms["place"])
         handed = Submission(id="artefacts", trial="", task_digest=mine.digest, tar=tar, digest="")
-        contents, network = read_contents(tar), verify.wants_network(mine, spec)
-        return await verify.in_sandbox(mine, handed, contents, inside, sealed, network, {**terms, "place": own_place})
+        return await verify.in_sandbox(mine, handed, inside, sealed, {**terms, "place": own_place})
 
     return await verify.judged(task, submission, "separate", terms, work)
 

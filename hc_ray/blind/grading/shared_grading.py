@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from hc_ray.blind.grading import verify
-from hc_ray.blind.grading.apply_submission import PROBE_SECONDS, look, probe_order, second_look, tests_environment
+from hc_ray.blind.grading.apply_submission import PROBE_SECONDS, look, second_look, tests_environment
 from hc_ray.blind.grading.contents import Contents, Refused, parents, read_contents
 from hc_ray.blind.grading.image import Image, differences
 from hc_ray.blind.grading.orders import ANSWER_LIMIT, answer
@@ -106,8 +106,8 @@ class Grading:
         where something could reach it, with what the tests resolve now."""
         probe: dict[str, Any] = {}
         if carried.reaches_out or deep:
-            probe = probe_order(None, self.sandbox.workdir, self._mentioned, self._env)
-            probe |= second_look(image, ldconfig=carried.libraries or deep)
+            libraries = carried.libraries or deep
+            probe = second_look(image, self.sandbox.workdir, self._mentioned, self._env, ldconfig=libraries)
         order = {"do": "prepare", **put_right, "sealed": watched.sealed, "probe": probe}
         report = await self._order(order, PROBE_SECONDS)
         if report is not None and "refused" in report:

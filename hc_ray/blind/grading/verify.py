@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NotRequired, TypedDict, Unpack
 
 from hc_ray.blind.grading.apply_submission import carry_over, look, tests_environment
-from hc_ray.blind.grading.contents import Contents, Refused, read_contents
+from hc_ray.blind.grading.contents import Refused, read_contents
 from hc_ray.blind.grading.image import Image
 from hc_ray.blind.grading.orders import ask
 from hc_ray.blind.grading.test_dependencies import mentions
@@ -69,8 +69,7 @@ async def grade(
     async def work(spec: VerifierSpec, tests: Files) -> dict[str, Any]:
         if spec.own is not None:
             raise DatasetError(f"{task.name}: its verifier has its own image; it cannot use the task's")
-        contents, network = read_contents(submission.tar) if submission else None, wants_network(task, spec)
-        return await in_sandbox(task, submission, contents, spec, tests, network, terms, observe)
+        return await in_sandbox(task, submission, spec, tests, terms, observe)
 
     return await judged(task, submission, "isolated", terms, work)
 
@@ -106,18 +105,17 @@ async def judged(
 async def in_sandbox(
     task: Task,
     submission: Submission | None,
-    contents: Contents | None,
     spec: VerifierSpec,
     tests: Files,
-    network: bool,
     terms: Terms,
     observe: Callable[[dict[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
-    """The verdict's fields: the submission (``contents`` is what it holds) is taken into a fresh sandbox of ``task``'s
-    image, and graded there. Raises ``Refused`` for one that cannot be."""
+    """The verdict's fields: the submission is taken into a fresh sandbox of ``task``'s image, and graded there. Raises
+    ``Refused`` for one that cannot be."""
+    contents = read_contents(submission.tar) if submission else None
     # A task that asks for shared grading has sandboxes of another kind: this one is nobody's to live in.
     fresh = task.model_copy(update={"grading": "isolated"})
-    async with fresh_sandbox(terms["place"], fresh, "grade", network=network) as sandbox:
+    async with fresh_sandbox(terms["place"], fresh, "grade", network=wants_network(task, spec)) as sandbox:
         mentioned, env = mentions(tests), tests_environment(spec.env)
         key = (type(sandbox).__name__, task.digest + spec.sealed_digest)
         image = await look(sandbox, contents, mentioned, env, key)

@@ -14,14 +14,11 @@ _CODE = (".py", ".sh", ".js", ".ts", ".c", ".rs", ".go", ".rb", ".pl")
 _READ_LIMIT = 1 << 20
 
 
-class Fault(Value):
+class Fault(TaskFault):
     """One thing wrong with one task."""
 
     task: str
     """The task folder, relative to the dataset (its name where the dataset is one task)."""
-    field: str
-    says: str
-    remedy: str
 
 
 class CheckReport(Value):
