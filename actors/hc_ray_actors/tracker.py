@@ -50,8 +50,7 @@ class Tracker(Addressee):
 
 def export(uri: str, out: str, summary: Mapping[str, Any], status: Status = "FINISHED") -> str:
     """Write the runs of a sweep's summary, with its report; answers the id of the parent run."""
-    from hc_ray.reports.html_report import sentence_of
-    from hc_ray.reports.report import html
+    from hc_ray.reports.sweep_page import html, sentence_of
 
     note, store = "\n\n".join(sentence_of(item) for item in summary["comparisons"]), SweepStore(out)
     story = sweep_story(

@@ -18,13 +18,12 @@ from hc_ray.blind.grading.verify import Terms, grade
 from hc_ray.blind.sealing import canaries
 from hc_ray.blind.sealing import vault as _vault
 from hc_ray.blind.sealing.check import check as check
+from hc_ray.blind.sealing.folders import new_task as new_task
 from hc_ray.blind.sealing.humaneval import import_humaneval as import_humaneval
-from hc_ray.blind.sealing.planted import planted_tokens
 from hc_ray.blind.sealing.split import count_looks as count_looks
 from hc_ray.blind.sealing.split import load_split as load_split
 from hc_ray.blind.sealing.split import make_split as make_split
 from hc_ray.blind.sealing.split import record_look as record_look
-from hc_ray.blind.sealing.template import new_task as new_task
 from hc_ray.blind.sealing.vault import SealedDataset as SealedDataset
 from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import VerifierError
@@ -90,7 +89,8 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         """One verdict. ``None`` grades the untouched environment; with ``solve`` the task's own solution, run in the
         sandbox that it is graded in (shared grading). ``keep_output`` keeps the verifier's output sealed (dev only).
         Raises ``VerifierError`` when no verdict could be had."""
-        output = _outputs.output_file(self._sealed, task, submission) if keep_output else None
+        handed_in = submission.digest if submission else None
+        output = _outputs.output_file(self._sealed, task.digest, handed_in) if keep_output else None
         verdict = await self._grade(task, submission, solve, {**self._terms(task), "keep_output": output})
         if output is not None:
             await asyncio.to_thread(_outputs.keep_verdict, output, verdict)
@@ -149,7 +149,7 @@ class Verifiers(SandboxActor, sealed_box.Addressee):
         return await asyncio.to_thread(self._leaks, blobs)
 
     def _leaks(self, blobs: Sequence[bytes]) -> list[str]:
-        known = planted_tokens(self._sealed)
+        known = canaries.planted_tokens(self._sealed)
         return sorted(known[token] for token in canaries.find(known, blobs))
 
     @contextlib.asynccontextmanager
@@ -198,4 +198,4 @@ def unseal(sealed_root: Path, task_digest: str, submission: str | None, trial: s
 def leaks(sealed_root: str, blobs: Sequence[bytes]) -> bool:
     """Whether a canary stands in what a process without a verifier is about to tell."""
     with sealed_guard.door():
-        return bool(canaries.find(planted_tokens(Path(sealed_root)), blobs))
+        return bool(canaries.find(canaries.planted_tokens(Path(sealed_root)), blobs))

@@ -19,10 +19,11 @@ def best(outs: Outs, as_json: Json = False) -> int:
     if as_json:
         print_json(found)
         return 0
-    from hc_ray.cli.text import tell_agents
-    from hc_ray.reports.terminal import heading, say, table
+    from hc_ray.reports.sweep_page import agent_sections
+    from hc_ray.reports.terminal import heading, say, table, tell
 
-    tell_agents(found)
+    for section in agent_sections(found["configs"]):
+        tell(section)
     if not found["same_tasks"]:
         say("These configs ran on different tasks: their rates do not compare.", style="yellow")
     none = f"none has {configs.PASSES} passes and a pass rate of {configs.PASS_RATE:.0%}"

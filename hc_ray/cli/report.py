@@ -43,10 +43,10 @@ def report(
         if write:
             raise ConfigError("--replay writes no report: leave out -o, or take its figures from --json")
         return _replay(out, replay, as_json=as_json)
-    from hc_ray.cli.text import tell_report
     from hc_ray.reports import report as reports
     from hc_ray.reports.climb_page import climb_html, tell_climb
     from hc_ray.reports.climb_report import is_climb, summarise_climb
+    from hc_ray.reports.sweep_page import tell_report
     from hc_ray.reports.terminal import say
     from hc_ray.stores.sweep_directory import SweepStore
 

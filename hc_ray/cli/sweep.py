@@ -123,10 +123,9 @@ def _settings(
 def _finish(ended: Any, summary: dict[str, Any], *, planned: int, begun: int, as_json: bool) -> int:
     """The result of a sweep: tables, or the JSON object; ``begun``: trials that had begun and did not end. Returns the
     exit code."""
-    from hc_ray.cli.text import tell_agents, tell_comparisons
-    from hc_ray.reports.html_report import controls_section
     from hc_ray.reports.progress import counted
-    from hc_ray.reports.terminal import say, tell
+    from hc_ray.reports.sweep_page import tell_result
+    from hc_ray.reports.terminal import say
 
     stream = people(as_json)
     for problem in ended.problems:
@@ -134,9 +133,7 @@ def _finish(ended: Any, summary: dict[str, Any], *, planned: int, begun: int, as
     if as_json:
         print_json({**ended.model_dump(mode="json"), "report": summary})
     else:
-        tell_agents(summary, stream)
-        tell_comparisons(summary, stream)
-        tell(controls_section(summary, ended.out), stream)
+        tell_result(summary, stream, out=ended.out)
         say(f"\n{ended.out}  (hc-ray report, hc-ray show {ended.out}/TRIAL, hc-ray ui {ended.out})", style="dim")
     if ended.interrupted:
         left = f"{planned - ended.done} of {counted(planned, 'trial')} unfinished"

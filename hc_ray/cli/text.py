@@ -6,20 +6,9 @@ from typing import IO, Any
 
 from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.variants import labels
-from hc_ray.reports.audit_section import quality_section
-from hc_ray.reports.engine_use import engine_lines
-from hc_ray.reports.html_report import (
-    aa_sentence,
-    controls_section,
-    criteria_section,
-    curves_section,
-    findings,
-    unscored_section,
-)
-from hc_ray.reports.page import NOT_MEASURED, VERDICTS, interval_of, number
+from hc_ray.reports.page import NOT_MEASURED, VERDICTS, number
 from hc_ray.reports.progress import clock, counted
-from hc_ray.reports.self_to_blind import reliance_section
-from hc_ray.reports.terminal import NODE_COLUMNS, heading, say, table, tell
+from hc_ray.reports.terminal import NODE_COLUMNS, heading, say, table
 
 Stream = IO[str] | None
 _PLANNED = {"out", "refused", "estimated_tokens", "estimated_seconds", "minimal_effect", "sandbox", "sandbox_why",
@@ -124,83 +113,6 @@ def _effect(plan: Any) -> str:
         return f"none: {counted(len(plan.taken), 'task')} {are} too few to detect any difference"
     more = "; more after correction for the number of comparisons" if plan.arms > 3 else ""
     return f"{plan.minimal_effect:.2f} in blind pass rate (80 % power, α = 0.05{more})"  # noqa: RUF001
-
-
-def tell_report(summary: Mapping[str, Any], stream: Stream = None, *, out: str = "OUT") -> None:
-    """The whole report; ``out``: the sweep directory's name in commands."""
-    sweep = summary["sweep"]
-    planned = sweep["planned_trials"]
-    trials = counted(sweep["trials"], "trial")
-    if planned and planned != sweep["trials"]:
-        trials = f"{sweep['trials']} of {counted(planned, 'trial')}"
-    what = f"{sweep['dataset']} x {sweep['model'] or 'no model'}"
-    heading(f"{what}: {trials}, {counted(sweep['tasks'], 'task')}", stream=stream)
-    if "directories" in sweep:
-        twice = f"; {counted(sweep['repeated'], 'trial')} in more than one of them" if sweep["repeated"] else ""
-        say(f"of {', '.join(sweep['directories'])}{twice}", stream=stream, style="dim")
-    tell_agents(summary, stream)
-    tell_comparisons(summary, stream)
-    for told in filter(None, map(aa_sentence, summary["configs"])):
-        say(told, stream=stream, style="dim")
-    tell(curves_section(summary, least=2), stream)
-    if "directories" not in sweep:
-        tell(quality_section(summary["suite_quality"]), stream)
-    tell(criteria_section(summary), stream)
-    tell(reliance_section(summary), stream)
-    if summary["engine_use"]:
-        heading("Engine", stream=stream)
-        for line in engine_lines(summary["engine_use"]):
-            say(line, stream=stream)
-    looks = NOT_MEASURED if summary["holdout_looks"] is None else summary["holdout_looks"]
-    say(f"\nHoldout looks: {looks}. Verdict bits given to trials: {summary['bits']}.", stream=stream, style="dim")
-    tell(unscored_section(summary), stream)
-    tell(controls_section(summary, out), stream)
-
-
-def tell_agents(summary: Mapping[str, Any], stream: Stream = None) -> None:
-    """The final table: agent x split."""
-    heading("Agents (pass rates with 95 % confidence intervals)", stream=stream)
-    several = any(config["config"] for config in summary["configs"])
-    first, counts = ("agent", *(("config",) if several else ()), "split"), ("tasks", "trials", "unscored")
-    columns = (*first, *counts, "blind pass", "self-test pass", "tokens", "tokens/pass", "engine s", "wall s")
-    rows = [
-        (*(config[name] for name in (*first, *counts)), interval_of(config["blind_pass"]),
-         interval_of(config["self_pass"]), number(config["tokens"], 0),
-         number(config["tokens_per_pass"], 0) if config["passes"] else "no pass",
-         number(config["engine_seconds"], 0), number(config["seconds"], 0))
-        for config in summary["configs"]
-    ]  # fmt: skip
-    table(columns, rows, stream=stream, numbers=(*counts, "tokens", "tokens/pass", "engine s", "wall s"))
-    rates = [f"{config['label']} {interval_of(config['blind_pass_unscored_as_fail'])}" for config in summary["configs"]]
-    unscored = any(config["unscored"] for config in summary["configs"])
-    told = "blind pass rate if unscored trials count as fails: " + ", ".join(rates) if rates else "no finished trial"
-    say(told, stream=stream, style="yellow" if unscored else "dim")
-    had = {
-        "weak_suites": "a suite that tells no state from another",
-        "silent": "nothing to tell the submitted candidate from one that behaves differently",
-    }
-    if unasked := sum(config["unasked"] for config in summary["configs"]):
-        why = "nothing was asked, or no prompt fitted (budget.tokens, engine.context_tokens)"
-        words = f"{counted(unasked, 'trial')} cost no tokens: {why}"
-        say(words, stream=stream, style="yellow")
-    for name, words in had.items():
-        if count := sum(config[name] for config in summary["configs"]):
-            say(f"{counted(count, 'trial')} had {words}", stream=stream, style="dim")
-    if retried := sum(config["retried"] for config in summary["configs"]):
-        words = f"{counted(retried, 'trial')} scored after a retry (hc-ray show lists the failed attempts)"
-        say(words, stream=stream, style="dim")
-    multipliers = {str(config["timeout_multiplier"]) for config in summary["configs"]} - {"1.0", "None"}
-    if multipliers:
-        say(f"time limits multiplied by {', '.join(sorted(multipliers))}", stream=stream, style="yellow")
-
-
-def tell_comparisons(summary: Mapping[str, Any], stream: Stream = None) -> None:
-    if summary["comparisons"]:
-        heading("Comparisons", stream=stream)
-    if summary["compared"]:
-        say(summary["compared"], stream=stream, style="dim")
-    for told, says in findings(summary["comparisons"]):
-        say(told, stream=stream, style={"improved": "green", "worse": "red"}.get(says))
 
 
 def tell_trial(result: Mapping[str, Any], sweep: Mapping[str, Any]) -> None:

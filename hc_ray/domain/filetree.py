@@ -108,7 +108,7 @@ def unpack(tar: bytes, *, limit: int = UNPACK_LIMIT) -> Change:
                 if total > limit:
                     raise ValueError(f"the tar holds more than {limit} bytes")
                 if info.name == DELETED:
-                    deleted = _read_deleted(archive.extractfile(info))
+                    deleted = read_deleted(archive.extractfile(info))
                     continue
                 member = _member_of(archive, info)
                 if member.path != "/":
@@ -137,7 +137,7 @@ def _member_of(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Member:
     return Member(path, "file", mode, data=content.read(), owner=owner)
 
 
-def _read_deleted(content: object) -> tuple[str, ...]:
+def read_deleted(content: object) -> tuple[str, ...]:
     """Removed paths. Raises ``ValueError`` where the member is not a JSON list of absolute paths below the root."""
     listed = json.loads(content.read()) if hasattr(content, "read") else None
     if not isinstance(listed, list) or not all(isinstance(path, str) and path.startswith("/") for path in listed):

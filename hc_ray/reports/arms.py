@@ -1,13 +1,29 @@
 """The arms of a report: agents under configs, how they are named, and the sweep directories they come from."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from hc_ray.domain.errors import OutputError
 from hc_ray.domain.value import digest_of, flattened
 from hc_ray.domain.variants import AXES, labels, titled
 
 Data = dict[str, Any]
+T = TypeVar("T")
+K = TypeVar("K")
+
+
+def grouped(rows: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Rows by what they have in common, in their order."""
+    found: dict[K, list[T]] = defaultdict(list)
+    for row in rows:
+        found[key(row)].append(row)
+    return found
+
+
+def arm_of(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Agent, config hash, split."""
+    return row["agent"], row["config_hash"], row["split"]
 
 
 def declared_by(sweep: Mapping[str, Any], rows: Sequence[Data]) -> list[Data]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hc_ray.domain.ports import Store
-from hc_ray.reports.page import NOT_MEASURED, Section, folded, interval_of, section_html
+from hc_ray.reports.page import NOT_MEASURED, Section, interval_of
 
 AUDIT_FILE = "audit.json"
 SHOWN = ("whole", "tasks", "faults", "split", "trials", "tests_changed", "definitions", "disagreeing_verdicts")
@@ -27,16 +27,6 @@ def share_text(share: Mapping[str, Any]) -> str:
     return interval_of(share) + counted
 
 
-def limits_sentence(audit: Mapping[str, Any]) -> str:
-    """The sample sizes behind the figures."""
-    tasks, faults = audit["tasks"], audit["faults"]
-    return (
-        f"{tasks['measured']} of {tasks['audited']} tasks measured, with {faults['candidates_failing']} failing and "
-        f"{faults['candidates_passing']} passing candidates; overlap measured on {tasks['with_overlap']} tasks. "
-        "Each figure is a mean over tasks with its 95 % interval, then the plain count."
-    )
-
-
 def quality_section(audit: Mapping[str, Any] | None) -> Section:
     """What an audit found of the self-tests before and after the gate, where there was one."""
     title = "Self-test quality"
@@ -47,17 +37,21 @@ def quality_section(audit: Mapping[str, Any] | None) -> Section:
     rows = [("judging tests", *(str(whole[stage]["judging"]) for stage in whole))]
     measures = tuple(audit["definitions"])
     rows += [(_named(measure), *(share_text(whole[stage][measure]) for stage in whole)) for measure in measures]
-    after = [limits_sentence(audit)]
+    tasks, faults = audit["tasks"], audit["faults"]
+    after = [
+        f"{tasks['measured']} of {tasks['audited']} tasks measured, with {faults['candidates_failing']} failing and "
+        f"{faults['candidates_passing']} passing candidates; overlap measured on {tasks['with_overlap']} tasks. "
+        "Each figure is a mean over tasks with its 95 % interval, then the plain count."
+    ]
     if disagreeing := audit.get("disagreeing_verdicts"):
         after.append(f"{disagreeing} submissions got a different verdict when they were graded again")
     return Section(title, ("self-tests", *whole), rows, after=after)
 
 
-def quality_html(audit: Mapping[str, Any] | None) -> str:
-    """The same for the page, with what each figure means."""
-    terms = [(_named(measure), meaning) for measure, meaning in audit["definitions"].items()] if audit else []
-    definitions = folded(Section("Definitions", ("", ""), terms, words=("",))) if terms else ""
-    return section_html(quality_section(audit)) + definitions
+def definitions_section(audit: Mapping[str, Any]) -> Section:
+    """What each of these figures means."""
+    terms = [(_named(measure), meaning) for measure, meaning in audit["definitions"].items()]
+    return Section("Definitions of self-test quality", ("", ""), terms)
 
 
 def _named(measure: str) -> str:

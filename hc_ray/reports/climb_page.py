@@ -4,12 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from hc_ray.reports.climb_report import change_of
-from hc_ray.reports.html_figures import heat_map, testgen_figure, timeline
-from hc_ray.reports.html_report import agents_html, settings_html, trials_html, unscored_section
-from hc_ray.reports.page import NOT_MEASURED, Section, document, interval_of, number, section_html, text
-from hc_ray.reports.plots import Point, Series, figure, xy
+from hc_ray.reports.html_figures import Plot, Point, Series, heat_map, testgen_figure, timeline
+from hc_ray.reports.page import NOT_MEASURED, Section, draw, interval_of, number
 from hc_ray.reports.progress import counted
 from hc_ray.reports.self_to_blind import reliance_section
+from hc_ray.reports.sweep_page import agent_sections, listings, unscored_section
 from hc_ray.reports.terminal import tell
 
 Data = Mapping[str, Any]
@@ -26,26 +25,19 @@ def tell_climb(summary: Data, stream: IO[str] | None = None) -> None:
 
 def climb_html(summary: Data) -> str:
     """The whole page."""
-    climb = summary["climb"]
-    title = f"hc-ray climb: {text(climb['dataset'])} x {text(climb['model'] or 'no model')}"
-    head, *rest = _sections(summary)
-    parts = [f"<h1>{title}</h1><p class=soft>{text(head.notes[0])}</p>",
-             *(f"<p class=claim>{text(note)}</p>" for note in head.after)]  # fmt: skip
-    for number_, section in enumerate(rest):
-        parts.append(section_html(section))
-        if number_ == 2:
-            parts.append(f"<h2>Figures ({text(climb['says'])})</h2>{_plots(summary)}")
+    head, champion, declared, proposals, *rest = _sections(summary)
+    says = summary["climb"]["says"]
+    parts = [head._replace(title=""), champion, declared, proposals,
+             draw("plots", f"Figures ({says})", _plots(summary)), *rest]  # fmt: skip
     if summary["trials"]:
-        parts += [
-            f"<h2>Configs ({text(climb['says'])})</h2>", agents_html(summary["configs"]),
-            heat_map(summary["trials"]), timeline(summary["trials"]),
-            trials_html(summary["trials"]), settings_html(summary["sweep"]),
-        ]  # fmt: skip
-    return document(title, parts)
+        first, *notes = agent_sections(summary["configs"])
+        parts += [first._replace(title=f"Configs ({says})"), *notes, heat_map(summary["trials"]),
+                  timeline(summary["trials"]), *listings(summary)]  # fmt: skip
+    return draw("document", f"hc-ray climb: {head.title}", parts)
 
 
 def _sections(summary: Data) -> Iterator[Section]:
-    """The first is the head: what the climb was in ``notes``, what came of it ``after``."""
+    """The first is the head, the second says what came of it."""
     climb, terms = summary["climb"], summary["climb"]["terms"]
     accepted = [one for one in summary["proposals"] if one["verdict"] == "accepted" and one["knob"]]
     alarms = [one for one in summary["proposals"] if one["verdict"] == "accepted" and not one["knob"]]
@@ -62,10 +54,10 @@ def _sections(summary: Data) -> Iterator[Section]:
     )
     false = f" “No change” was accepted in {counted(len(alarms), 'generation')}: a false alarm." if alarms else ""
     yield Section(
-        f"Climb: {climb['dataset']} x {climb['model'] or 'no model'}",
+        f"{climb['dataset']} x {climb['model'] or 'no model'}",
         notes=[f"{done} of {counted(terms['generations'], 'generation')} decided; {state}"],
-        after=[said + false],
     )
+    yield Section("", notes=[said + false], tone="claim")
     yield Section(
         "Declared beforehand",
         after=[
@@ -81,13 +73,11 @@ def _sections(summary: Data) -> Iterator[Section]:
         ("generation", "proposer", "change", "verdict", "stage", *figures),
         [_row(one) for one in summary["proposals"]],
         numbers=figures,
-        words=("change", "verdict"),
     )
     yield Section(
         "Reasons of the proposers",
         ("generation", "proposer", "change", "reason"),
         [(one["generation"], one["proposer"], change_of(one), _reason(one)) for one in summary["proposals"]],
-        words=("change", "reason"),
     )
     yield Section(
         f"Incumbent by generation ({climb['says']})",
@@ -132,7 +122,7 @@ def _reason(one: Data) -> str:
     return f"{one['reason']} ({one['why']})" if one["why"] and not one["evidence"] else str(one["reason"])
 
 
-def _plots(summary: Data) -> str:
+def _plots(summary: Data) -> list[str]:
     generations = summary["generations"]
     ticks = [float(one["generation"]) for one in generations] or [1.0]
     ticks = ticks[:: -(-len(ticks) // 12)]
@@ -146,23 +136,21 @@ def _plots(summary: Data) -> str:
                _TONES[name], joined=False)
         for name in summary["proposers"]
     ]  # fmt: skip
-    path = figure(
-        "Pass rate by generation", xy([incumbent, *proposed], "generation", "blind pass rate", ticks=ticks),
-        f"{summary['climb']['says'].capitalize()}; points are changes at their last look, large ones accepted.",
-    )  # fmt: skip
-    told = {"share of suites that can tell": "weak_suite", "validity (audit)": "validity",
-            "fault detection (audit)": "fault_detection"}  # fmt: skip
+    path = draw("xy", Plot([incumbent, *proposed], "generation", "blind pass rate", ticks))
+    points = f"{summary['climb']['says'].capitalize()}; points are changes at their last look, large ones accepted."
+    told = {"share of suites that can tell": ("weak_suite", "bar"), "validity (audit)": ("validity", "good"),
+            "fault detection (audit)": ("fault_detection", "other")}  # fmt: skip
     series = [
-        Series(name, points, tone)
-        for (name, key), tone in zip(told.items(), ("bar", "good", "other"), strict=True)
-        if (points := [point for one in generations if (point := _quality(one, key))])
+        Series(name, [point for one in generations if (point := _quality(one, key))], tone)
+        for name, (key, tone) in told.items()
     ]
-    missing = [name for name in told if name not in {one.name for one in series}]
-    suites = figure(
-        "Suite quality by climb step", xy(series, "generation", "share", ticks=ticks),
-        f"{', '.join(missing)}: {NOT_MEASURED}." if missing else "",
-    )  # fmt: skip
-    return f"<div class=plots>{path}{suites}{testgen_figure(summary)}</div>"
+    missing = ", ".join(one.name for one in series if not one.points)
+    quality = draw("xy", Plot(series, "generation", "share", ticks))
+    return [
+        draw("figure", "Pass rate by generation", path, points),
+        draw("figure", "Suite quality by climb step", quality, f"{missing}: {NOT_MEASURED}." if missing else ""),
+        testgen_figure(summary),
+    ]
 
 
 def _point(one: Data) -> Point:

@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import Any
 
 from hc_ray.domain.config import OWN
-from hc_ray.reports.arms import stands_for
+from hc_ray.reports.arms import arm_of, stands_for
 from hc_ray.reports.progress import counted
 from hc_ray.statistics import estimators
 
@@ -26,6 +26,8 @@ Outcomes = Mapping[tuple[str, int], bool]
 """(task, seed) → whether it passed."""
 Row = Mapping[str, Any]
 Config = Mapping[str, Any]
+Side = tuple[Config, Mapping[tuple[str, int], Row]]
+"""A config's figures, and its scored trials by task and seed."""
 
 
 def comparisons_of(
@@ -37,14 +39,12 @@ def comparisons_of(
     scored: dict[Arm, dict[tuple[str, int], Row]] = defaultdict(dict)
     for row in rows:
         if row["passed"] is not None:
-            scored[row["agent"], row["config_hash"], row["split"]][row["task"], row["seed"]] = row
-    arms = {
-        (one["agent"], one["config_hash"], one["split"]): one for one in configs if one["agent"] in compared_of(configs)
-    }
+            scored[arm_of(row)][row["task"], row["seed"]] = row
+    agents = compared_of(configs)
+    sides: dict[Arm, Side] = {arm_of(one): (one, scored[arm_of(one)]) for one in configs if one["agent"] in agents}
     found, compared = [], ""
-    for split in sorted({split for _, _, split in arms}):
-        pairs = [(arms[a], arms[b]) for a, b in _pairs(arms, declared, split)]
-        made = [_comparison(a, b, scored[_key(a)], scored[_key(b)]) for a, b in pairs]
+    for split in sorted({split for _, _, split in sides}):
+        made = [_comparison(sides[a], sides[b]) for a, b in _pairs(sides, declared, split)]
         if len(made) > HANDFUL:
             _correct(made)
             compared = (
@@ -81,13 +81,8 @@ def _correct(made: Sequence[dict[str, Any]]) -> None:
             one["says"] = f"no difference detected (after correction for {len(measured)} comparisons)"
 
 
-def _key(config: Config) -> Arm:
-    return config["agent"], config["config_hash"], config["split"]
-
-
-def _comparison(
-    a: Config, b: Config, of_a: Mapping[tuple[str, int], Row], of_b: Mapping[tuple[str, int], Row]
-) -> dict[str, Any]:
+def _comparison(one: Side, other: Side) -> dict[str, Any]:
+    (a, of_a), (b, of_b) = one, other
     found = paired_by_task(*({key: row["passed"] for key, row in side.items()} for side in (of_a, of_b)))
     common = of_a.keys() & of_b.keys()
     return {

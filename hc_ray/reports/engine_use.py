@@ -4,7 +4,6 @@ used the processors. From the journal's ``engine_use`` and ``processor_use`` eve
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from typing import Any
 
 from hc_ray.domain.ports import Store
@@ -20,7 +19,6 @@ WAITED = {
 OWN = ("driver", "actor ")
 """Kinds of processes that are hc-ray's own begin like this."""
 _TOLD = (b'"type":"engine_use"', b'"type":"processor_use"', b'"type":"trial_complete"')
-_BARS = 120
 _COUNTS = ("requests", "prompt_tokens", "cached_tokens", "completion_tokens", "reused", "reused_tokens")
 
 
@@ -43,7 +41,7 @@ def engine_use(store: Store, sweep: Mapping[str, Any]) -> dict[str, Any] | None:
         until = _until(sorted(ended.values()), sweep.get("planned_trials"), own[-1]["slots"])
         full = [account for account in own if until is None or account["at"] <= until] or own
         engines.append(_figures(name, full, own[len(full) :], sweep.get("speeds") or {}))
-    return {"engines": engines, "processors": _processors(spans), "timeline": _timeline(accounts)}
+    return {"engines": engines, "processors": _processors(spans)}
 
 
 def _events(store: Store) -> Iterable[dict[str, Any]]:
@@ -123,77 +121,36 @@ def _processors(spans: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     }
 
 
-def _timeline(accounts: Sequence[Mapping[str, Any]]) -> list[dict[str, float]]:
-    """Seconds of the sweep in at most ``_BARS`` parts: shares of all engines' slots that were busy, and that waited
-    for tests and commands."""
-    bars: list[dict[str, float]] = []
-    step = max(1, -(-len(accounts) // _BARS))
-    for start in range(0, len(accounts), step):
-        part = accounts[start : start + step]
-        slots = sum(account["seconds"] * account["slots"] for account in part) or 1.0
-        bars.append({
-            "seconds": sum(account["seconds"] for account in part),
-            "busy": sum(account["busy"] for account in part) / slots,
-            "sandbox": sum(account["waited"].get("sandbox", 0.0) for account in part) / slots,
-        })  # fmt: skip
-    return bars
-
-
 def engine_lines(found: Mapping[str, Any]) -> list[str]:
     """The figures in sentences, the same in the terminal and on the page."""
     lines = []
     for one in found["engines"]:
-        use = (
-            "use not measured; for its speed on this machine run: hc-ray engine bench"
-            if one["use"] is None
-            else f"use {one['use']:.2f} of {one['speed']['completion_tokens_per_second']:.0f} answer tokens/s at "
-            f"{one['speed']['knee']} requests, with prompts counted at {one['speed']['prompt_tokens_per_second']:.0f}/s"
-        )
-        waits = ", ".join(
-            f"{share:.0%} {WAITED.get(what, what)}" for what, share in one["waited"].items() if share > 0.005
-        )
+        use = "use not measured; for its speed on this machine run: hc-ray engine bench"
+        if one["use"] is not None:
+            speed = one["speed"]
+            use = (
+                f"use {one['use']:.2f} of {speed['completion_tokens_per_second']:.0f} answer tokens/s at "
+                f"{speed['knee']} requests, with prompts counted at {speed['prompt_tokens_per_second']:.0f}/s"
+            )
         span = f"{one['seconds']:.0f} s"
         if not one["whole"]:
             span = f"the {span} until fewer trials remained than slots"
         cached = f", {one['cached_tokens']:,} prompt tokens cached" if one["cached_tokens"] else ""
-        lines.append(
+        waits = [f"{share:.0%} {WAITED.get(what, what)}" for what, share in one["waited"].items() if share > 0.005]
+        told = [
             f"{one['engine']}: {use}. In {span}: {one['requests']:,} answers, and with those under way "
-            f"{one['completion_rate']:.0f} answer tokens/s and {one['prompt_rate']:.0f} prompt tokens/s"
-            f"{cached}. Its {one['slots']} slots were busy {one['busy']:.0%} of the time"
-            + (f"; free ones waited for: {waits}" if waits else "")
-            + (f". {one['queued']:.1f} requests queued on average." if one["queued"] >= 0.05 else ".")
-            + (
-                f" {one['reused']:,} further requests of {one['reused_tokens']:,} tokens were equal to earlier ones of "
-                "the sweep and got their answers."
-                if one["reused"]
-                else ""
-            )
-        )
+            f"{one['completion_rate']:.0f} answer tokens/s and {one['prompt_rate']:.0f} prompt tokens/s{cached}.",
+            f"Its {one['slots']} slots were busy {one['busy']:.0%} of the time"
+            f"{'; free ones waited for: ' if waits else ''}{', '.join(waits)}.",
+        ]
+        if one["queued"] >= 0.05:
+            told.append(f"{one['queued']:.1f} requests queued on average.")
+        if one["reused"]:
+            told.append(f"{one['reused']:,} further requests of {one['reused_tokens']:,} tokens were equal to earlier "
+                        "ones of the sweep and got their answers.")  # fmt: skip
+        lines.append(" ".join(told))
     if processors := found["processors"]:
         kinds = ", ".join(f"{kind} {cores:.2f}" for kind, cores in processors["used"].items() if cores >= 0.005)
         lines.append(f"Cores in use while the trials ran, of {processors['cores']} on the driver's machine: {kinds}; "
                      f"hc-ray itself {processors['own']:.2f}.")  # fmt: skip
     return lines
-
-
-def engine_html(found: Mapping[str, Any]) -> str:
-    """The section of the page: the sentences, and the slots over time."""
-    said = "".join(f"<p>{escape(line)}</p>" for line in engine_lines(found))
-    total = sum(bar["seconds"] for bar in found["timeline"]) or 1.0
-    x, bars = 0.0, []
-    for bar in found["timeline"]:
-        width = 1000 * bar["seconds"] / total
-        busy, sandbox = 100 * bar["busy"], 100 * bar["sandbox"]
-        bars.append(
-            f'<rect x="{x:.1f}" y="{100 - busy:.1f}" width="{max(width - 0.6, 0.4):.1f}" height="{busy:.1f}" '
-            f'fill="var(--bar)"/><rect x="{x:.1f}" y="{100 - busy - sandbox:.1f}" '
-            f'width="{max(width - 0.6, 0.4):.1f}" height="{sandbox:.1f}" fill="var(--band)"/>'
-        )
-        x += width
-    return (
-        f'{said}<svg viewBox="0 0 1000 100" preserveAspectRatio="none" width="100%" height="110" role="img" '
-        f'aria-label="engine slots over time">{"".join(bars)}'
-        '<line x1="0" y1="100" x2="1000" y2="100" stroke="var(--line)"/></svg>'
-        f"<p class=soft>Engine slots over {total / 60:.1f} minutes, from 0 to all of them: busy (dark), free while "
-        "tests and commands ran (light), free for another reason (empty).</p>"
-    )

@@ -1,14 +1,14 @@
 """The plots of a report, from its summary: rates side by side, self-tests against hidden tests, tasks by configs,
-time."""
+time. What they show are values; ``page.html`` draws them, of a fixed size, so that their text is never scaled, in
+colours of the page, which follow light and dark."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from statistics import pstdev
-from typing import Any
+from typing import Any, NamedTuple
 
-from hc_ray.reports.page import interval_of, text
-from hc_ray.reports.plots import Point, Series, Strip, figure, keys, spans, strips, xy
+from hc_ray.reports.page import QUARTERS, draw, interval_of
 from hc_ray.reports.progress import clock, counted
 
 TASKS = 60
@@ -20,7 +20,67 @@ TONES = {"dev": "bar", "holdout": "other", "all": "soft"}
 Data = Mapping[str, Any]
 
 
-def figures(summary: Data) -> str:
+class Point(NamedTuple):
+    """One measured point, with the interval of its height where there is one."""
+
+    x: float
+    y: float
+    low: float | None = None
+    high: float | None = None
+    says: str = ""
+    size: float = 4
+
+
+class Series(NamedTuple):
+    """Points of one kind."""
+
+    name: str
+    points: Sequence[Point]
+    tone: str = "bar"
+    """Name of a colour of the page."""
+    joined: bool = True
+
+
+class Strip(NamedTuple):
+    """A bar from ``low`` to ``high`` with a tick at ``value``, and what it says in figures."""
+
+    value: float
+    low: float
+    high: float
+    says: str
+    tone: str = "bar"
+
+
+class Plot(NamedTuple):
+    """Heights from 0 to 1 over something. ``diagonal``: a line where both axes agree."""
+
+    series: Sequence[Series]
+    x_label: str
+    y_label: str
+    ticks: Sequence[float] = QUARTERS
+    diagonal: bool = False
+
+    @property
+    def measured(self) -> bool:
+        return any(one.points for one in self.series)
+
+    @property
+    def legend(self) -> dict[str, str]:
+        return {one.name: one.tone for one in self.series if one.points}
+
+    def across(self, x: float) -> str:
+        """Where a point lies, in percent of the width."""
+        places = [*self.ticks, *(point.x for one in self.series for point in one.points)]
+        margin = 0.0 if self.ticks is QUARTERS else 0.4
+        first, last = min(places) - margin, max(places) + margin
+        return f"{100 * (x - first) / (last - first):.2f}%"
+
+    def up(self, y: float) -> str:
+        """The same of the height."""
+        return f"{100 - 100 * y:.2f}%"
+
+
+def figures(summary: Data) -> list[str]:
     """All plots of a sweep, or of several."""
     configs = summary["configs"]
     splits = {one["split"] for one in configs}
@@ -28,21 +88,23 @@ def figures(summary: Data) -> str:
     if not splits & {"holdout", "all"}:
         names["holdout (not measured)"] = TONES["holdout"]
     rates = ((one["label"], one["split"], one["blind_pass"]) for one in configs)
-    steps = figure("Suite quality by climb step", "", "A sweep has no steps: it stands in the report of a climb.")
-    return (
-        f"<div class=plots>{rates_figure('Blind pass rate', rates, names)}{_internal(summary)}"
-        f"{testgen_figure(summary)}{steps}</div>"
-    )
+    steps = "A sweep has no steps: it stands in the report of a climb."
+    return [
+        rates_figure("Blind pass rate", rates, names),
+        _internal(summary),
+        testgen_figure(summary),
+        draw("figure", "Suite quality by climb step", "", steps),
+    ]
 
 
-def rates_figure(title: str, rates: Iterable[tuple[str, str, Data]], names: Mapping[str, str] | None = None) -> str:
+def rates_figure(title: str, rates: Iterable[tuple[str, str, Data]], names: Mapping[str, str] = {}) -> str:
     """Pass rates by label, in colours by split."""
     found: dict[str, list[Strip]] = defaultdict(list)
     for label, split, one in rates:
         if one["value"] is not None:
             found[label].append(Strip(one["value"], one["low"], one["high"], interval_of(one), TONES[split]))
     shown = list(found.items())[:ARMS]
-    return figure(title, strips(shown, names), _left_out(len(found), len(shown), "bars"))
+    return draw("figure", title, draw("strips", shown, names), _left_out(len(found), len(shown), "bars"))
 
 
 def _left_out(there: int, shown: int, what: str) -> str:
@@ -60,8 +122,9 @@ def _internal(summary: Data) -> str:
             for place, count in places.items()
         ]  # fmt: skip
         series.append(Series(part["split"], points, TONES.get(part["split"], "bar"), joined=False))
-    drawn = xy(series, "mean share of self-tests passed", "blind pass share", diagonal=True)
-    return figure("Internal against blind", drawn, "One point per task and config; larger where several coincide.")
+    plot = Plot(series, "mean share of self-tests passed", "blind pass share", diagonal=True)
+    says = "One point per task and config; larger where several coincide."
+    return draw("figure", "Internal against blind", draw("xy", plot), says)
 
 
 def testgen_figure(summary: Data) -> str:
@@ -75,35 +138,27 @@ def heat_map(rows: Sequence[Data]) -> str:
     cells: dict[str, dict[str, list[bool | None]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         cells[row["task"]][row["label"]].append(row["passed"])
-    shares = {task: [share for cell in own.values() if (share := _share(cell)) is not None]
+    shares = {task: [share for cell in own.values() if (share := _cell(cell)[0]) is not None]
               for task, own in cells.items()}  # fmt: skip
     told = sorted(cells, key=lambda task: (-pstdev(shares[task] or [0.0]), task))[:TASKS]
     told.sort(key=lambda task: (-sum(shares[task]) / max(1, len(shares[task])), task))
     arms = list(dict.fromkeys(row["label"] for row in rows))
-    head = "".join(f"<th>{text(arm)}</th>" for arm in arms[:ARMS])
-    body = "".join(
-        f"<tr><th>{text(task)}</th>{''.join(_cell(cells[task].get(arm)) for arm in arms[:ARMS])}</tr>" for task in told
-    )
     says = "Passed of scored trials; ? marks unscored ones."
     if len(told) < len(cells):
         says += f" {len(told)} of {len(cells)} tasks: those on which the configs differ most."
     says = f"{says} {_left_out(len(arms), min(len(arms), ARMS), 'agents and configs')}"
-    opened = " open" if len(told) <= TASKS // 2 else ""
-    return (f"<details{opened}><summary>Pass share by task and config</summary><p class=soft>{says}</p>"
-            f"<div class=wide><table class=heat><thead><tr><th>task</th>{head}</tr></thead><tbody>{body}</tbody>"
-            "</table></div></details>")  # fmt: skip
+    body = [(task, [_cell(cells[task].get(arm, ())) for arm in arms[:ARMS]]) for task in told]
+    columns = ("task", *arms[:ARMS])
+    return draw("heat", "Pass share by task and config", says, columns, body, len(told) <= TASKS // 2)
 
 
-def _share(cell: Sequence[bool | None]) -> float | None:
-    scored = [passed for passed in cell if passed is not None]
-    return sum(scored) / len(scored) if scored else None
-
-
-def _cell(own: Sequence[bool | None] | None) -> str:
-    if own is None or (share := _share(own)) is None:
-        return "<td></td>" if own is None else "<td>?</td>"
+def _cell(own: Sequence[bool | None]) -> tuple[float | None, str]:
+    """The share of passes, and how it is told."""
     scored = [passed for passed in own if passed is not None]
-    return f'<td style="--share:{share:.2f}">{sum(scored)}/{len(scored)}{"?" if len(scored) < len(own) else ""}</td>'
+    unscored = "?" if len(scored) < len(own) else ""
+    if not scored:
+        return None, unscored
+    return sum(scored) / len(scored), f"{sum(scored)}/{len(scored)}{unscored}"
 
 
 def timeline(rows: Sequence[Data]) -> str:
@@ -117,14 +172,13 @@ def timeline(rows: Sequence[Data]) -> str:
     if not times:
         return ""
     first, total = times[0][0], max(end for _, end, _ in times) - times[0][0] or 1.0
+    tones = {"True": "good", "False": "bad", "None": "soft"}
     lanes: list[float] = []
-    bars: dict[str, list[tuple[int, float, float]]] = defaultdict(list)
+    bars = []
     for start, end, outcome in times:
         lane = next((number for number, free in enumerate(lanes) if free <= start), len(lanes))
         lanes[lane:lane + 1] = [end]  # fmt: skip
-        bars[outcome].append((lane, start - first, end - first))
-    kinds = {"True": ("passed", "good"), "False": ("failed", "bad"), "None": ("unscored", "soft")}
-    drawn = spans(len(lanes), {kinds[outcome][1]: own for outcome, own in sorted(bars.items())}, total)
-    legend = keys(dict(kinds.values()))
+        bars.append((lane, start - first, end - first, tones[outcome]))
+    legend = draw("keys", {"passed": "good", "failed": "bad", "unscored": "soft"})
     says = f"{counted(len(times), 'trial')} in {clock(total)}, at most {len(lanes)} at a time."
-    return figure("Trials over time", drawn + legend, says)
+    return draw("figure", "Trials over time", draw("spans", bars, len(lanes), total) + legend, says)

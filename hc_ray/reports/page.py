@@ -1,8 +1,8 @@
-"""What every page of a report is made of: its style, its tables, and figures as text. No script, no external asset."""
+"""What every report is made of: sections, for the terminal and for the page, and figures as text. The template
+``page.html`` says how they look on a page."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,9 +13,10 @@ UNEXPECTED = {
     ("nop", True): "the tests pass the untouched environment",
 }
 """What is wrong with a task, by what an agent that checks the harness comes to."""
-TONES = {"improved": "good", "worse": "bad", "met": "good", "not met": "bad", "accepted": "good",
-         "pass": "good", "fail": "bad"}  # fmt: skip
-"""Cells that say good or bad."""
+TONES = {"improved": "good", "worse": "bad", "met": "good", "not met": "bad", "accepted": "good", "pass": "good",
+         "fail": "bad", "ok": "good", "refused": "warn", "unscored": "warn"}  # fmt: skip
+"""Words that say good or bad, in cells and of sentences."""
+QUARTERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
 class Section(NamedTuple):
@@ -27,23 +28,27 @@ class Section(NamedTuple):
     notes: Sequence[str] = ()
     numbers: Sequence[str] = ()
     """Columns that are aligned to the right in a terminal."""
-    words: Sequence[str] = ()
-    """Columns whose cells fold on the page."""
     after: Sequence[str] = ()
+    tone: str = "soft"
+    """Of the sentences: ``soft``, ``plain``, ``warn``, ``claim``, or a word of ``TONES``."""
+    wide: Sequence[str] = ()
+    """Columns that only the page has room for."""
 
 
-def document(title: str, parts: Iterable[str]) -> str:
-    """The whole page; ``title`` and ``parts`` are HTML already."""
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><style>{_style()}</style></head><body><main>{''.join(parts)}</main></body></html>\n"
-    )
+def draw(macro: str, *values: Any) -> str:
+    """HTML: what a macro of ``page.html`` makes of these values."""
+    made: str = getattr(_template(), macro)(*values)
+    return made
 
 
 @cache
-def _style() -> str:
-    return Path(__file__).with_name("page.css").read_text("utf-8")
+def _template() -> Any:
+    from jinja2 import Environment, FileSystemLoader
+
+    folder = FileSystemLoader(Path(__file__).parent)
+    environment = Environment(loader=folder, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.globals |= {"TONES": TONES, "QUARTERS": QUARTERS}
+    return environment.get_template("page.html").module
 
 
 def interval_of(estimate: Mapping[str, Any]) -> str:
@@ -60,10 +65,6 @@ def difference_text(row: Mapping[str, Any]) -> str:
     return NOT_MEASURED if row["delta"] is None else f"{row['delta']:+.2f} [{row['low']:+.2f}, {row['high']:+.2f}]"
 
 
-def text(value: Any) -> str:
-    return escape(NOT_MEASURED if value is None else str(value))
-
-
 def number(value: float | None, digits: int = 2) -> str:
     """With so many digits, or that it was not measured."""
     return NOT_MEASURED if value is None else f"{value:,.{digits}f}"
@@ -72,34 +73,3 @@ def number(value: float | None, digits: int = 2) -> str:
 def p_of(p: float) -> str:
     """``= 0.041`` or ``< 0.001``."""
     return "< 0.001" if p < 0.001 else f"= {p:.3f}"
-
-
-def section_html(section: Section, level: int = 2) -> str:
-    """A section of the page; empty where there is nothing to tell. Words that say good or bad are coloured."""
-    before, after = (
-        "".join(f"<p class=soft>{text(note)}</p>" for note in some) for some in (section.notes, section.after)
-    )
-    body = before + (_table(section) if section.rows else "") + after
-    head = f"<h{level}>{text(section.title)}</h{level}>" if section.title else ""
-    return head + body if body else ""
-
-
-def folded(section: Section) -> str:
-    """A section that opens on a click."""
-    return f"<details><summary>{text(section.title)}</summary>{section_html(section._replace(title=''))}</details>"
-
-
-def _table(section: Section) -> str:
-    head = "".join(f"<th>{text(column)}</th>" for column in section.columns)
-    kinds = ["words" if column in section.words else "number" for column in section.columns]
-    rows = (
-        "".join(f"<td class={kind}>{_cell(cell)}</td>" for kind, cell in zip(kinds, row, strict=True))
-        for row in section.rows
-    )
-    body = "".join(f"<tr>{row}</tr>" for row in rows)
-    return f"<div class=wide><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
-
-
-def _cell(value: Any) -> str:
-    tone = TONES.get(str(value).partition(":")[0])
-    return f"<span class={tone}>{text(value)}</span>" if tone else text("" if value is None else value)

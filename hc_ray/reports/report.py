@@ -5,7 +5,7 @@ measured is None, never 0. It knows nothing of how a trial was made, and prints 
 render it."""
 
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,12 +13,12 @@ from hc_ray.domain.errors import OutputError
 from hc_ray.domain.ports import Store
 from hc_ray.domain.trial import WITHOUT_MODEL, TrialResult
 from hc_ray.domain.value import digest_of
-from hc_ray.reports.arms import declared_by, name_configs, together
+from hc_ray.reports.arms import arm_of, declared_by, grouped, name_configs, together
 from hc_ray.reports.audit_section import suite_quality
 from hc_ray.reports.comparison import compared_of, comparisons_of, criteria_of
 from hc_ray.reports.engine_use import engine_use
-from hc_ray.reports.html_report import html as html
 from hc_ray.reports.self_to_blind import by_task, by_testgen, self_to_blind
+from hc_ray.reports.sweep_page import html as html
 from hc_ray.statistics import estimators
 
 SCHEMA_VERSION = 1
@@ -54,7 +54,7 @@ def _summary(
 ) -> dict[str, Any]:
     name_configs(rows, declared, changes)
     order = {one["hash"]: number for number, one in reversed(list(enumerate(declared)))}
-    groups = sorted(_grouped(rows).items(), key=lambda item: (item[0][2], _rank(item[0][0]), order[item[0][1]]))
+    groups = sorted(grouped(rows, arm_of).items(), key=lambda item: (item[0][2], _rank(item[0][0]), order[item[0][1]]))
     configs = [_config(key, group) for key, group in groups]
     comparisons, compared = comparisons_of(rows, configs, declared)
     return {
@@ -171,13 +171,6 @@ def _rank(agent: str) -> int:
     return AGENT_ORDER.index(agent) if agent in AGENT_ORDER else len(AGENT_ORDER)
 
 
-def _grouped(rows: Iterable[dict[str, Any]]) -> dict[tuple[str, str, str], list[dict[str, Any]]]:
-    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
-    for row in rows:
-        groups[row["agent"], row["config_hash"], row["split"]].append(row)
-    return groups
-
-
 def _config(key: tuple[str, str, str], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     agent, config_hash, split = key
     scored = [row for row in rows if row["passed"] is not None]
@@ -213,9 +206,7 @@ def _config(key: tuple[str, str, str], rows: Sequence[dict[str, Any]]) -> dict[s
 def _pool(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """pass@k, best@k and oracle@k with a task's seeds as its pool: the only attempts of which each has a blind verdict.
     best@k picks by the share of self-tests passed. Tasks with fewer than k scored trials cannot be asked."""
-    tasks: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in rows:
-        tasks[row["task"]].append(row)
+    tasks = grouped(rows, lambda row: row["task"])
     largest = min((len(pool) for pool in tasks.values()), default=0)
     verdicts = [[bool(row["passed"]) for row in pool] for pool in tasks.values()]
     scores = [_known(pool, "progress") for pool in tasks.values()]

@@ -3,13 +3,13 @@ taken at their word (calibration), and what stands on how they were generated.
 
 A trial's own figure is the share of its suite that its submission passes."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
 from hc_ray.domain.value import digest_of
 from hc_ray.domain.variants import labels
+from hc_ray.reports.arms import grouped
 from hc_ray.reports.page import NOT_MEASURED, Section, interval_of
 from hc_ray.reports.progress import counted
 from hc_ray.statistics import estimators
@@ -25,38 +25,27 @@ Judged = tuple[float, bool]
 
 def self_to_blind(rows: Iterable[Row]) -> list[dict[str, Any]]:
     """One part a split, of the trials that have both a suite's score and a verdict."""
-    splits: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        if row["progress"] is not None and row["passed"] is not None:
-            splits[row["split"]].append(row)
+    judged = [row for row in rows if row["progress"] is not None and row["passed"] is not None]
+    splits = grouped(judged, lambda row: row["split"])
     return [{"split": split, **_of_split(own)} for split, own in sorted(splits.items())]
 
 
 def _of_split(rows: Sequence[Row]) -> dict[str, Any]:
-    tasks: dict[str, list[Judged]] = defaultdict(list)
-    bins: dict[float, list[Row]] = defaultdict(list)
-    points: dict[tuple[str, str], list[Judged]] = defaultdict(list)
-    for row in rows:
-        one = (float(row["progress"]), bool(row["passed"]))
-        tasks[row["task"]].append(one)
-        points[row["label"], row["task"]].append(one)
-        bins[max(edge for edge in EDGES if one[0] >= edge)].append(row)
+    tasks = grouped(rows, lambda row: row["task"])
+    bins = grouped(rows, lambda row: max(edge for edge in EDGES if row["progress"] >= edge))
+    points = grouped(rows, lambda row: (row["label"], row["task"]))
     return {
         "trials": len(rows),
         "tasks": len(tasks),
-        "auroc": auroc(list(tasks.values())).model_dump(),
+        "auroc": auroc([[(row["progress"], row["passed"]) for row in own] for own in tasks.values()]).model_dump(),
         "bins": [
-            {
-                "from": edge,
-                "self": fmean([float(row["progress"]) for row in own]),
-                "trials": len(own),
-                "blind_pass": estimators.rate(by_task(own, "passed")).model_dump(),
-            }
+            {"from": edge, "self": fmean(row["progress"] for row in own), "trials": len(own),
+             "blind_pass": estimators.rate(by_task(own, "passed")).model_dump()}
             for edge, own in sorted(bins.items())
         ],
         "points": [
-            {"label": label, "task": task, "trials": len(own), "self": fmean([score for score, _ in own]),
-             "blind": fmean([passed for _, passed in own])}
+            {"label": label, "task": task, "trials": len(own), "self": fmean(row["progress"] for row in own),
+             "blind": fmean(row["passed"] for row in own)}
             for (label, task), own in sorted(points.items())
         ],
     }  # fmt: skip
@@ -79,10 +68,10 @@ def by_testgen(rows: Sequence[Row], declared: Sequence[Row]) -> list[dict[str, A
     of_hash = {one["hash"]: {k: v for k, v in one["settings"].items() if k.startswith(TESTGEN)} for one in declared}
     known = {digest_of(settings): settings for settings in of_hash.values()}
     named = dict(zip(known, labels(list(known.values()), (TESTGEN.rstrip("."),)), strict=True))
-    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in rows:
-        if row["agent"] == "hc" and row["passed"] is not None and row["config_hash"] in of_hash:
-            groups[digest_of(of_hash[row["config_hash"]]), row["split"]].append(row)
+    scored = [
+        row for row in rows if row["agent"] == "hc" and row["passed"] is not None and row["config_hash"] in of_hash
+    ]
+    groups = grouped(scored, lambda row: (digest_of(of_hash[row["config_hash"]]), row["split"]))
     return [
         {"testgen": named[digest] or "the same in all configs", "split": split,
          "configs": len({row["config_hash"] for row in own}), "trials": len(own),
@@ -115,7 +104,5 @@ def reliance_section(summary: Row) -> Section:
 
 def by_task(rows: Iterable[Row], field: str) -> list[list[float]]:
     """A field of the rows, by task; unknown counts as 0."""
-    groups: dict[str, list[float]] = defaultdict(list)
-    for row in rows:
-        groups[row["task"]].append(float(row[field] or 0))
-    return [groups[task] for task in sorted(groups)]
+    groups = sorted(grouped(rows, lambda row: str(row["task"])).items())
+    return [[float(row[field] or 0) for row in own] for _, own in groups]

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hc_ray.domain.events import Event, TrialComplete
-from hc_ray.reports.page import VERDICTS, Section
+from hc_ray.reports.page import TONES, VERDICTS, Section
 from hc_ray.reports.progress import SweepState, clock, counted
 
 PLAIN_WIDTH = 160
@@ -29,8 +29,8 @@ QUIET = 60.0
 """Seconds without a line, where the output is no terminal, after which one says how far the sweep is."""
 MOST_NODES = 8
 """Nodes that the live display shows."""
-STYLES = {"pass": "green", "fail": "red", "unscored": "yellow", "improved": "bold green", "worse": "bold red",
-          "ok": "green", "refused": "yellow", "accepted": "bold green", "met": "green"}  # fmt: skip
+STYLES = {"soft": "dim", "good": "green", "bad": "red", "warn": "yellow"}
+"""Tone → style."""
 
 
 _PICTURES = {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"} | {0x7F: 0x2421}
@@ -71,9 +71,7 @@ def table(
     columns: Sequence[str], rows: Iterable[Sequence[Any]], *, stream: IO[str] | None = None, numbers: Sequence[str] = ()
 ) -> None:
     """A table without rules. Columns in ``numbers`` are right-aligned; words that say good or bad are coloured."""
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=any(columns))
-    for column in columns:
-        grid.add_column(Text(column, style="dim"), justify="right" if column in numbers else "left", overflow="fold")
+    grid = _grid(columns, numbers, fold=True)
     for row in rows:
         grid.add_row(*(_cell(value) for value in row))
     _console(stream).print(grid)
@@ -81,19 +79,24 @@ def table(
 
 def tell(section: Section, stream: IO[str] | None = None) -> None:
     """A section of a report, if it tells anything."""
-    if section.rows or section.notes or section.after:
+    style = STYLES.get(TONES.get(section.tone, section.tone))
+    if section.title and (section.rows or section.notes or section.after):
         heading(section.title, stream=stream)
     for note in section.notes:
-        say(note, stream=stream, style="dim")
+        say(note, stream=stream, style=style)
     if section.rows:
-        table(section.columns, section.rows, stream=stream, numbers=section.numbers)
+        shown = [place for place, column in enumerate(section.columns) if column not in section.wide]
+        columns = [section.columns[place] for place in shown]
+        rows = [[row[place] for place in shown] for row in section.rows]
+        table(columns, rows, stream=stream, numbers=section.numbers)
     for note in section.after:
-        say(note, stream=stream, style="dim")
+        say(note, stream=stream, style=style)
 
 
 def _cell(value: Any) -> Text:
     text = "" if value is None else str(value)
-    return Text(printable(text), style=STYLES.get(text.split(":")[0].split(" ")[0], ""))
+    tone = TONES.get(text.split(":")[0].split(" ")[0], "")
+    return Text(printable(text), style=STYLES.get(tone, ""))
 
 
 class Progress:
@@ -138,7 +141,7 @@ class Progress:
             self.state.take(event)
             if isinstance(event, TrialComplete):
                 word = VERDICTS[event.passed]
-                self._line(self._finished(event, shown, word), STYLES[word])
+                self._line(self._finished(event, shown, word), STYLES[TONES[word]])
             elif event.type == "error":
                 says, again, when = event.text.partition("; again in ")
                 known, self._said[event.trial] = self._said.get(event.trial), says
@@ -245,11 +248,13 @@ class Progress:
         return grid
 
 
-def _grid(columns: Sequence[str]) -> Table:
-    """A table that grows while it is shown: nothing folds."""
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+def _grid(columns: Sequence[str], numbers: Sequence[str] = (), *, fold: bool = False) -> Table:
+    """``fold``: long cells take several lines; not where a table grows while it is shown."""
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=any(columns))
     for column in columns:
-        grid.add_column(Text(column, style="dim"), no_wrap=True)
+        justify: Literal["left", "right"] = "right" if column in numbers else "left"
+        overflow: Literal["fold", "ellipsis"] = "fold" if fold else "ellipsis"
+        grid.add_column(Text(column, style="dim"), justify=justify, overflow=overflow, no_wrap=not fold)
     return grid
 
 

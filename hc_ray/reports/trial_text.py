@@ -4,45 +4,37 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from hc_ray.reports import terminal
-from hc_ray.reports.page import NOT_MEASURED, UNEXPECTED, Section
+from hc_ray.reports.page import NOT_MEASURED, UNEXPECTED, VERDICTS, Section
 
 Data = Mapping[str, Any]
-LETTERS = {"pass": "pass", "fail": "fail", "error": "error", "skipped": "skip", "timeout": "time"}
 
 
 def tell(trial: Data, *, out: str = "OUT", verbose: bool = False, stream: IO[str] | None = None) -> None:
     """Print what ``describe`` found in the sweep directory ``out``. ``verbose`` adds every prompt and answer."""
-
-    def say(text: str, style: str | None = None) -> None:
-        terminal.say(text, stream=stream, style=style)
-
-    say(f"{trial['trial']}", "bold")
-    say(f"{trial['agent']}, seed {trial['seed']}, {trial['split']}, sandbox {trial['sandbox'] or NOT_MEASURED}")
-    terminal.heading("Instruction", stream=stream)
-    say(trial["instruction"] or "not stored: this agent does not read it")
-    tell_suite(trial["suite"], stream)
-    for section in _of_candidates(trial):
+    for section in _sections(trial, out, verbose=verbose):
         terminal.tell(section, stream)
-    for title, text in _results(trial["candidates"]):
-        terminal.heading(title, stream=stream)
-        say(text)
-    if trial["failed_attempts"]:
-        terminal.tell(_attempts(trial["failed_attempts"]), stream)
-        for trace in [one["trace"].rstrip() for one in trial["failed_attempts"] if verbose and one["trace"]]:
-            say(trace, "dim")
-    terminal.heading("Selection", stream=stream)
-    say(_why(trial))
-    terminal.heading("Verdict", stream=stream)
-    say(_verdict(trial), {True: "bold green", False: "bold red", None: "bold yellow"}[trial["passed"]])
+
+
+def _sections(trial: Data, out: str, *, verbose: bool) -> Iterator[Section]:
+    where = f"{trial['agent']}, seed {trial['seed']}, {trial['split']}, sandbox {trial['sandbox'] or NOT_MEASURED}"
+    yield Section(trial["trial"], notes=[where], tone="plain")
+    instruction = trial["instruction"] or "not stored: this agent does not read it"
+    yield Section("Instruction", notes=[instruction], tone="plain")
+    yield from _of_suite(trial["suite"])
+    yield from _of_candidates(trial)
+    if attempts := trial["failed_attempts"]:
+        traces = [one["trace"].rstrip() for one in attempts if verbose and one["trace"]]
+        yield _attempts(attempts)._replace(after=traces)
+    yield Section("Selection", notes=[_why(trial)], tone="plain")
+    yield Section("Verdict", notes=[_verdict(trial)], tone=VERDICTS[trial["passed"]])
     if wrong := UNEXPECTED.get((trial["agent"], trial["passed"])):
         unsealed = f"to see what they printed: hc-ray unseal {out}/{trial['trial']}"
-        say(f"{wrong}; {'what they print is not kept for a holdout task' if trial['split'] == 'holdout' else unsealed}")
-    say(_cost(trial), "dim")
-    if verbose:
-        terminal.heading("Prompts and answers", stream=stream)
-        for exchange in trial["exchanges"]:
-            say(f"── {exchange['of']} · {exchange['purpose'] or ''} · {exchange['source']}", "cyan")
-            say(exchange["message"])
+        kept = "what they print is not kept for a holdout task" if trial["split"] == "holdout" else unsealed
+        yield Section("", notes=[f"{wrong}; {kept}"], tone="plain")
+    yield Section("", notes=[_cost(trial)])
+    for exchange in trial["exchanges"] if verbose else ():
+        title = f"{exchange['of']} · {exchange['purpose'] or ''} · {exchange['source']}"
+        yield Section(title, notes=[exchange["message"]], tone="plain")
 
 
 def _attempts(attempts: Sequence[Data]) -> Section:
@@ -58,8 +50,13 @@ def _attempts(attempts: Sequence[Data]) -> Section:
 
 def tell_suite(suite: Data | None, stream: IO[str] | None = None) -> None:
     """Print the tests with the gate's reasons, and what was understood on the way."""
+    for section in _of_suite(suite):
+        terminal.tell(section, stream)
+
+
+def _of_suite(suite: Data | None) -> Iterator[Section]:
     if suite is None:
-        terminal.tell(Section("Self-tests", notes=("none: this agent writes no tests",)), stream)
+        yield Section("Self-tests", notes=("none: this agent writes no tests",))
         return
     admitted = sum(test["admitted"] for test in suite["tests"])
     rows = [
@@ -67,16 +64,16 @@ def tell_suite(suite: Data | None, stream: IO[str] | None = None) -> None:
          test["reason"] or "no reason given")
         for test in suite["tests"]
     ]  # fmt: skip
-    title = f"Self-tests: {admitted} admitted of {len(suite['tests'])} generated"
-    terminal.tell(Section(title, ("admitted", "id", "category", "test", "gate's reason"), rows,
-                          notes=() if rows else ("no test was written",)), stream)  # fmt: skip
+    title = f"Self-tests: {admitted} admitted of {len(rows)} generated"
+    columns = ("admitted", "id", "category", "test", "gate's reason")
+    yield Section(title, columns, rows, notes=() if rows else ("no test was written",))
     counts = ", ".join(f"{category} {admitted}/{made}" for category, (admitted, made) in suite["counts"].items())
     told = {
         "Assumed": suite["assumptions"], "Uncertain": suite["uncertainties"], "Reflections": suite["reflections"],
         "Gate's notes on the whole suite": suite["notes"], "Admitted/generated by category": [counts] if counts else [],
     }  # fmt: skip
     for title, lines in told.items():
-        terminal.tell(Section(title, notes=[f"· {line}" for line in lines]), stream)
+        yield Section(title, notes=[f"· {line}" for line in lines])
 
 
 def expected(expectation: Data) -> str:
@@ -111,22 +108,22 @@ def _of_candidates(trial: Data) -> Iterator[Section]:
     yield Section(
         f"Candidates: {len(candidates)}", columns, rows, numbers=("T", "tokens", "self-tests", "selection score")
     )
+    different = [one for one in candidates if not one.get("duplicate_of")]
     if total:
-        yield _matrix(trial["matrix"], {one["id"] for one in candidates if not one.get("duplicate_of")})
+        yield _matrix(trial["matrix"], {one["id"] for one in different})
+    for one in different:
+        yield from _result(one)
 
 
-def _results(candidates: Sequence[Data]) -> Iterator[tuple[str, str]]:
-    """What each candidate made, with a title: its difference to its parent, else its files."""
-    for one in candidates:
-        if one.get("duplicate_of"):
-            continue
-        name = f"{one['id']}{' (submitted)' if one['chosen'] else ''}"
-        if one["diff"]:
-            yield f"{name}: diff to {one['parent']}", one["diff"]
-        else:
-            # Programs are shorter than the data that they make.
-            files = sorted((one["files"] or {}).items(), key=lambda item: len(item[1]))
-            yield from ((f"{name}: {path}", text.rstrip("\n")) for path, text in files)
+def _result(one: Data) -> Iterator[Section]:
+    """What a candidate made: its difference to its parent, else its files."""
+    name = f"{one['id']}{' (submitted)' if one['chosen'] else ''}"
+    made = [(f"diff to {one['parent']}", one["diff"])]
+    if not one["diff"]:
+        # Programs are shorter than the data that they make.
+        made = sorted((one["files"] or {}).items(), key=lambda item: len(item[1]))
+    for what, text in made:
+        yield Section(f"{name}: {what}", notes=[text.rstrip("\n")], tone="plain")
 
 
 def _matrix(matrix: Data, shown: Collection[str]) -> Section:
@@ -136,7 +133,7 @@ def _matrix(matrix: Data, shown: Collection[str]) -> Section:
     for index, test in enumerate(matrix["tests"]):
         cells = [row[index] for _, row in columns]
         failure = next((cell["detail"] for cell in cells if cell and cell["outcome"] != "pass" and cell["detail"]), "")
-        words = ["not run" if cell is None else LETTERS[cell["outcome"]] for cell in cells]
+        words = ["not run" if cell is None else cell["outcome"] for cell in cells]
         rows.append((test, *words, failure.strip().splitlines()[-1][:80] if failure.strip() else ""))
     names = ("test", *(name for name, _ in columns), "first failure")
     return Section("Pass matrix: self-tests down, candidates across", names, rows)

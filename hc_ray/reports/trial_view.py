@@ -68,29 +68,21 @@ def told_suite(suite: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """A suite's JSON with each test's fate beside it, admitted ones first."""
     if suite is None:
         return None
-    verdicts = {verdict["id"]: verdict for verdict in suite.get("gate", [])}
-    kept = {test["id"] for test in suite.get("tests", [])}
-    tests = [
-        {
-            **test,
-            "admitted": test["id"] in kept,
-            "reason": verdicts.get(test["id"], {}).get("reason"),
-        }
-        for test in (*suite.get("tests", []), *suite.get("dropped", []))
-    ]
+    admitted, dropped = suite.get("tests", []), suite.get("dropped", [])
+    reasons = {verdict["id"]: verdict.get("reason") for verdict in suite.get("gate", [])}
+    fates = [*((test, True) for test in admitted), *((test, False) for test in dropped)]
+    counts: dict[str, list[int]] = {}
+    for test, kept in fates:
+        of_category = counts.setdefault(test["category"], [0, 0])
+        of_category[0] += kept
+        of_category[1] += 1
+    understood = ("requirements", "assumptions", "uncertainties", "notes", "reflections")
     return {
-        "tests": tests,
-        **{
-            name: suite.get(name) or []
-            for name in ("requirements", "assumptions", "uncertainties", "notes", "reflections")
-        },
+        "tests": [{**test, "admitted": kept, "reason": reasons.get(test["id"])} for test, kept in fates],
+        **{name: suite.get(name) or [] for name in understood},
         "environment": suite.get("environment"),
-        "counts": {
-            category: [sum(test["category"] == category for test in tests if test["admitted"]),
-                       sum(test["category"] == category for test in tests)]
-            for category in dict.fromkeys(test["category"] for test in tests)
-        },
-    }  # fmt: skip
+        "counts": counts,
+    }
 
 
 def _matrix(store: Store, path: str) -> dict[str, Any] | None:
@@ -114,17 +106,13 @@ def _candidates(
     scores = (selection or {}).get("scores") or {}
     shown = []
     for summary in metadata.get("candidates") or []:
-        full = stored.get(summary["id"], {})
-        parent = stored.get(summary.get("parent") or "", {})
-        shown.append(
-            {
-                **summary,
-                "chosen": summary["id"] == (selection or {}).get("chosen"),
-                "selection_score": scores.get(summary["id"]) if isinstance(scores, Mapping) else None,
-                "files": full.get("files"),
-                "diff": _diff(parent.get("files"), full.get("files")) if parent else None,
-            }
-        )
+        files, parent = stored.get(summary["id"], {}).get("files"), stored.get(summary.get("parent") or "")
+        of_selection = {
+            "chosen": summary["id"] == (selection or {}).get("chosen"),
+            "selection_score": scores.get(summary["id"]) if isinstance(scores, Mapping) else None,
+        }
+        diff = _diff(parent.get("files"), files) if parent else None
+        shown.append({**summary, **of_selection, "files": files, "diff": diff})
     return shown
 
 

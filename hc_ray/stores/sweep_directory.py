@@ -59,7 +59,7 @@ class SweepStore:
     def write(self, path: str, data: bytes) -> None:
         """Write a whole file, replacing what was there. Raises ``StoreError`` (disk full, no permission)."""
         full = self._path(path)
-        try:
+        with self._faults(f"write {path}"):
             if self._local:
                 lasting = path.startswith(COMMITTING_FOLDERS) or path.rpartition("/")[2] in COMMITTING
                 with beside(Path(full), data, lasting=lasting) as whole:
@@ -70,21 +70,27 @@ class SweepStore:
             self._fs.create_dir(full.rsplit("/", 1)[0], recursive=True)
             with self._fs.open_output_stream(full) as stream:
                 stream.write(data)
+
+    @contextlib.contextmanager
+    def _faults(self, doing: str, *, told: type[OSError] | tuple[()] = ()) -> Iterator[None]:
+        """Raises ``StoreError`` for a fault of the file system, but for those that are an answer (``told``)."""
+        try:
+            yield
+        except told:
+            raise
         except OSError as fault:
             if fault.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise StoreError(f"{self.root}: the disk is full, {path} was not written; free some space") from fault
-            raise StoreError(f"{self.root}: could not write {path}: {fault}") from fault
+                raise StoreError(f"{self.root}: the disk is full: could not {doing}; free some space") from fault
+            raise StoreError(f"{self.root}: could not {doing}: {fault}") from fault
 
     def sync(self, path: str) -> None:
         """Let a file outlast a power cut that was written as one that need not. Raises ``StoreError``."""
         if not self._local:
             return
-        try:
+        with self._faults(f"write {path}"):
             with Path(self._path(path)).open("rb") as file:
                 os.fsync(file.fileno())
             self._sync_folders(Path(self._path(path)))
-        except OSError as fault:
-            raise StoreError(f"{self.root}: could not write {path}: {fault}") from fault
 
     def _sync_folders(self, path: Path) -> None:
         """A file's name lasts, and those of the folders that lead to it, up to the root's own."""
@@ -119,16 +125,13 @@ class SweepStore:
         full = self._path(path)
         if not self._local:
             return create_object(self.root, full, data)
-        try:
+        with contextlib.suppress(FileExistsError), self._faults(f"write {path}", told=FileExistsError):
             with beside(Path(full), data, lasting=True) as whole:
                 link(whole, Path(full))
                 whole.unlink()
             self._sync_folders(Path(full))
-        except FileExistsError:
-            return False
-        except OSError as fault:
-            raise StoreError(f"{self.root}: could not write {path}: {fault}") from fault
-        return True
+            return True
+        return False
 
     @property
     def locks(self) -> bool:
@@ -137,26 +140,18 @@ class SweepStore:
 
     def remove(self, path: str) -> None:
         """Remove a file; one that is not there is no fault. Raises ``StoreError``."""
-        try:
+        with contextlib.suppress(FileNotFoundError), self._faults(f"remove {path}", told=FileNotFoundError):
             self._fs.delete_file(self._path(path))
-        except FileNotFoundError:
-            return
-        except OSError as fault:
-            raise StoreError(f"{self.root}: could not remove {path}: {fault}") from fault
 
     def read(self, path: str) -> bytes:
         """A whole file. Raises ``FileNotFoundError`` where nothing was written, and ``StoreError``."""
         full = self._path(path)
-        try:
+        with self._faults(f"read {path}", told=FileNotFoundError):
             if self._local:
                 with open(full, "rb", buffering=0) as file:  # noqa: PTH123 (a Path costs as much as the rest)
                     return file.read()
             with self._fs.open_input_stream(full) as stream:
                 return bytes(stream.read())
-        except FileNotFoundError:
-            raise
-        except OSError as fault:
-            raise StoreError(f"{self.root}: could not read {path}: {fault}") from fault
 
     def find(self, path: str) -> bytes | None:
         """The same; None where nothing was written."""
@@ -170,12 +165,10 @@ class SweepStore:
         return read_parquet(self.read(path))
 
     def _info(self, what: Any) -> Any:
-        try:
+        # One that is not found is a folder that was made while pyarrow looked.
+        with contextlib.suppress(FileNotFoundError), self._faults("look", told=FileNotFoundError):
             return self._fs.get_file_info(what)
-        except FileNotFoundError:  # a folder that was made while pyarrow looked
-            return []
-        except OSError as fault:
-            raise StoreError(f"{self.root}: could not be read: {fault}") from fault
+        return []
 
     def exists(self, path: str) -> bool:
         return bool(self._info(self._path(path)).is_file)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hc_ray.blind.sealing import vault
-from hc_ray.blind.sealing.planted import planted_tokens
+from hc_ray.blind.sealing.canaries import planted_tokens
 from hc_ray.domain.config import EngineConfig
 from hc_ray.domain.errors import ActorError, EngineError, ModelError, SandboxError
 from hc_ray.engines import weights_shelf
@@ -229,7 +229,7 @@ SCRIPT = """
 import asyncio, glob, itertools, json, os, sys
 from pathlib import Path
 from hc_ray.blind.sealing import vault
-from hc_ray.blind.sealing.planted import planted_tokens
+from hc_ray.blind.sealing.canaries import planted_tokens
 from hc_ray.domain.config import EngineConfig
 from hc_ray.machine.sealed_box import Addressee
 from hc_ray_actors.ray_cluster import RayCluster

@@ -116,7 +116,7 @@ def test_a_file_system_that_cannot_sync_folders_is_no_reason_to_stop(disk, store
 
 def test_a_disk_that_does_not_take_a_result_leaves_nothing_of_it(disk, store, tmp_path):
     disk.refuses = {"file": errno.ENOSPC}
-    with pytest.raises(StoreError, match=r"the disk is full, trials/t__1/result\.json was not written"):
+    with pytest.raises(StoreError, match=r"the disk is full: could not write trials/t__1/result\.json"):
         store.write("trials/t__1/result.json", b"{}")
     assert list((tmp_path / "out/trials/t__1").iterdir()) == []
 

@@ -21,7 +21,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from hc_ray.blind.sealing import archive_scan, canaries
-from hc_ray.blind.sealing.planted import planted_tokens
+from hc_ray.blind.sealing.canaries import planted_tokens
 from hc_ray.domain.config import BudgetConfig, SolverConfig, TestgenConfig
 from hc_ray.domain.errors import LeakError
 from hc_ray.stores.sweep_directory import parquet

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from hc_ray.blind.sealing.planted import planted_tokens
+from hc_ray.blind.sealing.canaries import planted_tokens
 from hc_ray.blind.sealing.vault import seal
 from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.errors import LeakError

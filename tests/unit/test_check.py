@@ -3,7 +3,7 @@
 import pytest
 
 from hc_ray.blind.sealing.check import check
-from hc_ray.blind.sealing.template import new_task
+from hc_ray.blind.sealing.folders import new_task
 from hc_ray.domain.errors import DatasetError
 from tests.fakes.tasks import DOCKERFILE, SOLVE_SH, TEST_PY, TEST_SH, TOML, make_task
 

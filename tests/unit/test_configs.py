@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from hc_ray.agent import prompt_templates
 from hc_ray.cli.options import config_from
-from hc_ray.cli.text import tell_report
 from hc_ray.domain.config import BudgetConfig, EngineConfig, SolverConfig, SweepConfig
 from hc_ray.domain.errors import ConfigError, OutputError
 from hc_ray.domain.value import digest_of
 from hc_ray.domain.variants import labels, variants
 from hc_ray.reports import report
 from hc_ray.reports.comparison import _correct
+from hc_ray.reports.sweep_page import tell_report
 from hc_ray_actors.driver.configs import PlannedConfig, drafts, read_by, settle
 from hc_ray_actors.driver.estimate import expected_tokens
 from hc_ray_actors.driver.plan import _trials

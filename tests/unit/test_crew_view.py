@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from hc_ray.domain.events import EngineUse, PostState, SlotUse
-from hc_ray.reports.crew_view import CrewView
+from hc_ray.reports.progress import CrewView
 from hc_ray.reports.status import status_of
 from hc_ray.reports.terminal import Progress
 from hc_ray.stores.sweep_directory import SweepStore

@@ -9,7 +9,7 @@ import pytest
 
 from hc_ray.domain.events import ProcessorUse
 from hc_ray.machine.processor_use import ORPHANS, SANDBOXES, Process, ProcessorMeter, watch
-from hc_ray.reports.engine_use import engine_html, engine_lines, engine_use
+from hc_ray.reports.engine_use import engine_lines, engine_use
 from tests.fakes.sweepdir import MemoryStore
 
 SPEED = {"knee": 8, "completion_tokens_per_second": 100.0, "prompt_tokens_per_second": 200.0, "measured": ""}
@@ -39,7 +39,7 @@ def test_use_is_tokens_over_the_knees_but_for_the_end_with_fewer_trials_than_slo
     ends = [{"type": "trial_complete", "trial": f"t{n}", "at": 10.0 + n} for n in range(3)]
     idle = account(60.0, completion_tokens=0, busy=0.0, waited={"trials": 20.0})
     found = engine_use(stored(account(10.0), *ends, idle), {"planned_trials": 3, "speeds": {}})
-    assert found is not None and found["engines"][0]["seconds"] == 10.0 and len(found["timeline"]) == 2
+    assert found is not None and found["engines"][0]["seconds"] == 10.0
 
 
 def test_requests_that_reused_an_answer_are_told_and_count_for_no_use():
@@ -49,7 +49,7 @@ def test_requests_that_reused_an_answer_are_told_and_count_for_no_use():
     (one,) = found["engines"]
     assert one["use"] == pytest.approx((1000 / 100 + 800 / 200) / 20)
     said = "3 further requests of 2,400 tokens were equal to earlier ones of the sweep and got their answers."
-    assert said in engine_lines(found)[0] and said in engine_html(found)
+    assert said in engine_lines(found)[0]
 
 
 def test_what_was_begun_of_answers_that_came_after_the_window_counts_in_part():
@@ -67,7 +67,7 @@ def test_what_was_begun_of_answers_that_came_after_the_window_counts_in_part():
 def test_without_a_measured_speed_the_use_is_unknown_and_the_time_of_hc_ray_itself_is_told_apart():
     found = engine_use(stored(account(10.0)), {})
     assert found is not None and found["engines"][0]["use"] is None
-    assert "hc-ray engine bench" in engine_lines(found)[0] and "<svg" in engine_html(found)
+    assert "hc-ray engine bench" in engine_lines(found)[0]
     assert engine_use(stored(), {}) is None
     used = {"engine": 15.0, "driver": 0.5, "actor Trials": 0.3, "tests and commands": 3.0}
     span = {"type": "processor_use", "trial": "", "at": 1.0, "seconds": 10.0, "cores": 2, "used": used}

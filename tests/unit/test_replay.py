@@ -81,9 +81,9 @@ def apart() -> MemoryStore:
 def test_the_selectors_choose_differently_on_a_stored_matrix_and_each_gets_its_candidates_bit() -> None:
     store = apart()
     (pool,) = read_pools(store)
-    chosen: dict[SelectorName, str | None] = {name: choose(pool, name).chosen for name in SELECTORS}
+    chosen: dict[SelectorName, str | None] = {name: choose(pool, name) for name in SELECTORS}
     assert chosen == {"max_pass": "c0.3", "codet": "c0.1", "mbr": "c0.4", "posterior": "c0.3"}
-    assert {name: choose(pool, name).passed for name in SELECTORS} == {
+    assert {name: pool.verdict(choose(pool, name)) for name in SELECTORS} == {
         "max_pass": True, "codet": False, "mbr": False, "posterior": True,
     }  # fmt: skip
     found = replay(store, "max_pass")
@@ -98,8 +98,8 @@ def test_what_nobody_graded_is_not_measured_but_what_was_handed_in_is_known() ->
     add_pool(store, "t", "hc", APART, None, 1, passed=False)
     found = replay(store, None)
     (pool,) = read_pools(store)
-    assert choose(pool, "codet").model_dump() == {"chosen": "c0.1", "passed": False}
-    assert choose(pool, "max_pass").model_dump() == {"chosen": "c0.3", "passed": None}
+    assert choose(pool, "codet") == "c0.1" and pool.verdict("c0.1") is False
+    assert choose(pool, "max_pass") == "c0.3" and pool.verdict("c0.3") is None
     for name in ("codet", "max_pass"):  # no rate over the choices that happen to be known
         assert row_of(found, "hc", name)["blind_pass"]["value"] is None
     assert found["graded"] == 0 and row_of(found, "hc", "as run")["measured"] == 1
@@ -110,7 +110,7 @@ def test_what_nobody_graded_is_not_measured_but_what_was_handed_in_is_known() ->
 
 def test_a_pool_is_cut_before_its_tokens_pass_what_hc_used_and_without_a_file_nothing_is_chosen():
     pool = Pool(trial="x", task="t", agent="raw", config_hash="c", candidates=(candidate(0),), untouched=False)
-    assert choose(pool, "posterior").model_dump() == {"chosen": None, "passed": False}
+    assert choose(pool, "posterior") is None and pool.verdict(None) is False
     pool = Pool(trial="x", task="t", agent="best_of_n", config_hash="c",
                 candidates=tuple(candidate(i, tokens=100) for i in range(5)))  # fmt: skip
     assert [len(cut(pool, tokens).candidates) for tokens in (None, 0, 99, 199, 200, 1000)] == [5, 1, 1, 1, 2, 5]

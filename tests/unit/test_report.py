@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from hc_ray.cli.text import tell_agents
 from hc_ray.domain.errors import OutputError
 from hc_ray.reports import report
 from hc_ray.reports.page import interval_of
+from hc_ray.reports.sweep_page import tell_report, tell_result
 from hc_ray.statistics import estimators
 from hc_ray_actors.driver.sweep import SweepSummary
 from tests.fakes import sweepdir
@@ -240,8 +240,6 @@ class _Balance(html.parser.HTMLParser):
 
 @pytest.mark.parametrize("last", [True, None])
 def test_both_rates_stand_in_every_form_of_the_report(last: bool | None) -> None:
-    from hc_ray.cli.text import tell_report
-
     store = sweepdir.sweep()
     sweepdir.add_trials(store, "raw", [True, True, False, last])
     summary = report.write(store)
@@ -261,5 +259,5 @@ def test_trials_that_cost_no_tokens_are_counted_but_not_those_of_controls(capsys
         sweepdir.add_trial(store, "t", agent, agent == "oracle", tokens=tokens)
     summary = report.summarise(store)
     assert {one["agent"]: one["unasked"] for one in summary["configs"]} == {"raw": 1, "hc": 0, "oracle": 0}
-    tell_agents(summary)
+    tell_result(summary, out="OUT")
     assert "1 trial cost no tokens" in capsys.readouterr().out

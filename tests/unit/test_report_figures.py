@@ -1,4 +1,3 @@
-import re
 from itertools import product
 from xml.etree import ElementTree
 
@@ -7,35 +6,36 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hc_ray.reports import report
-from hc_ray.reports.html_figures import TASKS, heat_map
-from hc_ray.reports.html_report import TRIALS
-from hc_ray.reports.plots import Point, Series, Strip, spans, strips, xy
+from hc_ray.reports.html_figures import TASKS, Plot, Point, Series, Strip, heat_map
+from hc_ray.reports.page import draw
 from hc_ray.reports.self_to_blind import auroc
+from hc_ray.reports.sweep_page import TRIALS
 from tests.fakes import sweepdir
 
 
 def inside(drawn: str) -> None:
-    """Every drawn coordinate lies within its SVG, and its text within the width of a phone."""
-    for svg in re.findall(r"<svg.*?</svg>", drawn, re.S):
-        root = ElementTree.fromstring(svg)
-        _, _, width, height = map(float, root.attrib["viewBox"].split())
+    """Every drawn coordinate lies within its SVG."""
+    for root in ElementTree.fromstring(f"<p>{drawn.replace('&nbsp;', ' ')}</p>").iter("svg"):
+        width, height = map(float, root.attrib.get("viewBox", "0 0 332 232").split()[2:])
         for part in root.iter():
             for name, limit in {"x": width, "cx": width, "x1": width, "x2": width, "y": height, "cy": height}.items():
-                assert 0 <= float(part.attrib.get(name, 0)) <= limit, ElementTree.tostring(part)
+                place = part.attrib.get(name, "0")
+                share = float(place.rstrip("%")) / (100 if place.endswith("%") else limit)
+                assert 0 <= share <= 1, ElementTree.tostring(part)
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=9), st.booleans())
 def test_a_plot_keeps_its_points_within_its_frame(places: list[tuple[float, float]], joined: bool) -> None:
     points = [Point(x, y, y / 2, y, "<&>") for x, y in places]
-    inside(xy([Series("a <b>", points, joined=joined)], "x", "y & z", diagonal=True))
+    inside(draw("xy", Plot([Series("a <b>", points, joined=joined)], "x", "y & z", diagonal=True)))
     bars = [Strip(y, y / 2, y, f"{y}") for _, y in places]
-    inside(strips([("a label <of> a config" * 4, bars), ("other", [Strip(1, 0, 1, "1.00")])]))
-    inside(spans(len(places), {"good": [(i, x * y, x) for i, (x, y) in enumerate(places)]}, 1.0))
+    inside(draw("strips", [("a label <of> a config" * 4, bars), ("other", [Strip(1, 0, 1, "1.00")])], {}))
+    inside(draw("spans", [(i, x * y, x, "good") for i, (x, y) in enumerate(places)], len(places), 1.0))
 
 
 def test_what_has_no_point_is_not_measured_and_a_single_generation_has_a_plot() -> None:
-    assert xy([Series("a", [])], "x", "y") == "" == strips([])
-    inside(xy([Series("a", [Point(1, 0.5)])], "generation", "y", ticks=[1.0]))
+    assert draw("xy", Plot([Series("a", [])], "x", "y")) == "" == draw("strips", [], {})
+    inside(draw("xy", Plot([Series("a", [Point(1, 0.5)])], "generation", "y", ticks=[1.0])))
     assert report.html(report.summarise(sweepdir.sweep())).count("<p>not measured</p>") == 4
 
 

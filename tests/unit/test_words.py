@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from hc_ray.cli.text import plan_data, tell_agents, tell_plan, tell_trial
+from hc_ray.cli.text import plan_data, tell_plan, tell_trial
 from hc_ray.domain.config import SweepConfig
 from hc_ray.domain.task import Environment, RefusedTask, Task
 from hc_ray.reports.progress import counted
 from hc_ray.reports.report import summarise
+from hc_ray.reports.sweep_page import tell_result
 from hc_ray.statistics.estimators import minimal_detectable_effect
 from tests.fakes import sweepdir
 
@@ -69,7 +70,7 @@ def test_a_changed_time_limit_stands_beside_the_scores_and_a_trial_names_its_san
     store = sweepdir.sweep()
     sweepdir.add_trial(store, "a", "hc", True, metadata={"timeout_multiplier": 2.0})
     stream = io.StringIO()
-    tell_agents(summarise(store), stream)
+    tell_result(summarise(store), stream, out="OUT")
     assert "time limits multiplied by 2.0" in stream.getvalue()
     result = {"agent_result": {"metadata": {"turns": 1}, "n_input_tokens": 5, "n_output_tokens": 6},
               "verifier_result": {"rewards": {"reward": 1.0}}}  # fmt: skip

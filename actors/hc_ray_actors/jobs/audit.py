@@ -7,13 +7,13 @@ it was, and one of another tester's suites grades no candidate twice. Of a holdo
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hc_ray.domain.errors import ConfigError, DatasetError, InfrastructureError, OutputError
-from hc_ray.domain.suite import Suite
+from hc_ray.domain.suite import SelfTest, Suite
 from hc_ray.domain.task import Task
 from hc_ray.domain.value import digest_of, readable_json
 from hc_ray.machine.paths import data_root
@@ -23,7 +23,7 @@ from hc_ray.stores.sweep_directory import SweepStore, sweep_at
 from hc_ray_actors import verifiers
 from hc_ray_actors.backends import choose, open_place
 from hc_ray_actors.driver.task_choice import dataset_home, sealed_dataset, sealed_folder, with_network
-from hc_ray_actors.jobs.audit_subjects import NO_FILES, Audit, AuditedTrial, Outcome, Subject, read_subjects
+from hc_ray_actors.jobs.audit_subjects import NO_FILES, Audit, AuditedTrial, Subject, read_subjects
 from hc_ray_actors.verifiers import audit as figures
 from hc_ray_actors.verifiers import exposure
 
@@ -33,7 +33,7 @@ REPEATS = 3
 """Runs on the reference and on the untouched environment."""
 
 Told = Callable[[str], None]
-LookAt = Callable[[Task, exposure.State, exposure.Look], Awaitable[exposure.Seen]]
+LookAt = Callable[[Task, exposure.State, Sequence[SelfTest], int], Awaitable[exposure.Seen]]
 Looked = tuple[figures.Evidence, dict[str, bool | None], int]
 """What was seen of a task, its candidates' verdicts by digest, and how many looks came to nothing."""
 
@@ -94,9 +94,9 @@ async def measured(audit: Audit, told: Told = lambda line: None) -> Outcome:
     # As many tasks at once as there are slots, and one more to fill the gaps between their steps.
     looking, free, done = asyncio.Semaphore(slots), asyncio.Semaphore(slots + 1), 0
 
-    async def look(task: Task, state: exposure.State, asked: exposure.Look) -> exposure.Seen:
+    async def look(task: Task, state: exposure.State, tests: Sequence[SelfTest], repeats: int) -> exposure.Seen:
         async with looking:
-            return await auditor.look(task, state, asked)
+            return await auditor.look(task, state, tests, repeats)
 
     async def one(subject: Subject) -> Looked:
         nonlocal done
@@ -126,18 +126,16 @@ async def _task(look_at: LookAt, subject: Subject) -> Looked:
     task, suites = subject.task, tuple(renamed(suite, number) for number, suite in enumerate(subject.suites))
     tests = tuple(test for suite in suites for test in (*suite.tests, *suite.dropped))
     evidence = partial(figures.Evidence, task=task.name, suites=suites)
-    wide = exposure.Look(tests=tests, repeats=REPEATS)
-    once = wide.model_copy(update={"repeats": 1})
     try:
-        reference = await look_at(task, exposure.State(kind="reference"), wide)
-        untouched = await look_at(task, exposure.State(kind="untouched"), wide)
+        reference = await look_at(task, exposure.State(kind="reference"), tests, REPEATS)
+        untouched = await look_at(task, exposure.State(kind="untouched"), tests, REPEATS)
     except (InfrastructureError, DatasetError) as fault:
         return evidence(unmeasured=str(fault)), {}, 1
     if not reference.passed:
         return evidence(unmeasured="its reference fails its own tests"), {}, 0
     trivial = {kind: exposure.State(kind=kind) for kind in TRIVIAL} if tests else {}
     states = trivial | subject.candidates
-    answers = await asyncio.gather(*(_look(look_at(task, state, once)) for state in states.values()))
+    answers = await asyncio.gather(*(_look(look_at(task, state, tests, 1)) for state in states.values()))
     bits: dict[str, bool | None] = {NO_FILES: untouched.passed}
     for name, answer in zip(states, answers, strict=True):
         if name in subject.candidates:

@@ -104,7 +104,7 @@ def _measured(one: Evidence, judges: Sequence[SelfTest]) -> dict[str, list[bool]
         "flakiness": [_flaky(one, test) for test in runnable],
         "fault_detection": [_rejects(seen, valid) for seen in failing],
         "false_rejection": [_rejects(seen, runnable) for seen in passing],
-        "overlap": [real in _covered(one, judges) for real in informative(one)],
+        "overlap": _covered(one, judges),
     }
 
 
@@ -141,16 +141,12 @@ def _states(one: Evidence) -> list[Seen]:
     return [seen for seen in one.seen if seen.kind in kinds and seen.nodes is not None and seen.outcomes]
 
 
-def _covered(one: Evidence, tests: Sequence[SelfTest]) -> set[str]:
+def _covered(one: Evidence, tests: Sequence[SelfTest]) -> list[bool]:
+    """Of each real test that can be compared. One that was not collected (its module broke) has not passed."""
     states = _states(one)
     mine = {tuple(seen.passes(test.id) for seen in states) for test in tests}
-    found = set()
-    for real in informative(one):
-        # A test that was not collected (its module broke) has not passed.
-        theirs = [bool((seen.nodes or {}).get(real)) for seen in states]
-        if any(matthews(row, theirs) >= COVERED for row in mine):
-            found.add(real)
-    return found
+    real = [[bool((seen.nodes or {}).get(name)) for seen in states] for name in informative(one)]
+    return [any(matthews(row, theirs) >= COVERED for row in mine) for theirs in real]
 
 
 def matthews(mine: Sequence[bool | None], theirs: Sequence[bool]) -> float:

@@ -8,12 +8,12 @@ import asyncio
 import base64
 import functools
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from hc_ray.blind.grading.control import make_submission, reference
-from hc_ray.blind.grading.verify import grade, sandbox_name
+from hc_ray.blind.grading.verify import fresh_sandbox, grade, has_network
 from hc_ray.blind.sealing.kept import keep, keep_value, read_kept
 from hc_ray.blind.sealing.vault import load_spec
 from hc_ray.domain.errors import SandboxError, VerifierError
@@ -40,13 +40,6 @@ class State(Value):
     """Of a candidate: path → text. Empty for the others, which are made here."""
     tar: str = ""
     """Of a candidate: its whole difference, in base 64; empty where its files are all of it."""
-
-
-class Look(Value):
-    """What is asked about a task's end states."""
-
-    tests: tuple[SelfTest, ...]
-    repeats: int = 1
 
 
 class Seen(Value):
@@ -87,43 +80,42 @@ class Auditor:
     def __init__(self, *, sealed_root: Path, place: SandboxPlace, keep: bool = True) -> None:
         self._sealed, self._place, self._keep = sealed_root, place, keep
 
-    async def look(self, task: Task, state: State, look: Look) -> Seen:
-        """What the self-tests and the real ones say of an end state. Raises ``VerifierError`` for machinery."""
-        path = self._path(task, state, look)
+    async def look(self, task: Task, state: State, tests: Sequence[SelfTest], repeats: int) -> Seen:
+        """What the self-tests, each run so often, and the real ones say of an end state. Raises ``VerifierError`` for
+        machinery."""
+        made = stand_ins(tests, state.kind) if state.kind in ("empty", "stub") else state.files
+        path = self._path(task, state, made)
         kept = (await asyncio.to_thread(read_kept, path, _Kept) if self._keep else None) or _Kept()
-        names = {test.id: _name(test, look.repeats) for test in look.tests}
-        known = kept
+        names = {test.id: _name(test, repeats) for test in tests}
+        outcomes, judged = dict(kept.outcomes), kept.judged
         graded = state.kind not in ("empty", "stub")  # what does nothing says nothing of the real tests
-        judging = graded and kept.judged is None
         tar = await self._tar(task, state)
-        if judging and (tar is not None or state.kind == "untouched"):
-            kept = kept.model_copy(update={"judged": await self._judge(task, state, tar)})
-            judging = False
-        missing = {names[test.id]: test for test in look.tests if names[test.id] not in kept.outcomes}
-        if missing or judging:
-            outcomes, tar = await self._run(task, state, tar, tuple(missing.values()), look)
-            fresh = {name: outcomes[test.id] for name, test in missing.items()}
-            kept = kept.model_copy(update={"outcomes": {**kept.outcomes, **fresh}})
-        if judging:
-            kept = kept.model_copy(update={"judged": await self._judge(task, state, tar)})
-        if self._keep and kept is not known:
-            await asyncio.to_thread(keep_value, path, kept)
-        told = kept.judged if graded else None
+        missing = {names[test.id]: test for test in tests if names[test.id] not in outcomes}
+        if missing or (graded and judged is None and tar is None and state.kind != "untouched"):
+            seen, difference = await self._run(task, state, tar, made, tuple(missing.values()), repeats)
+            outcomes |= {name: seen[test.id] for name, test in missing.items()}
+            tar = difference if tar is None else tar
+        if graded and judged is None:
+            judged = await self._judge(task, tar)
+        found = _Kept(outcomes=outcomes, judged=judged)
+        if self._keep and found != kept:
+            await asyncio.to_thread(keep_value, path, found)
+        told = judged if graded else None
         return Seen(
             kind=state.kind,
-            outcomes={test: kept.outcomes[name] for test, name in names.items() if name in kept.outcomes},
+            outcomes={test: outcomes[name] for test, name in names.items()},
             passed=told.passed if told else None,
             nodes=_anonymous(told.nodes) if told else None,
         )
 
-    def _path(self, task: Task, state: State, look: Look) -> Path:
+    def _path(self, task: Task, state: State, made: Mapping[str, str]) -> Path:
         sealed = load_spec(self._sealed, task.digest).sealed_digest
         # What stands in for a candidate is made of the tests' subjects.
-        made_of = stand_ins(look.tests, state.kind) if state.kind in ("empty", "stub") else {}
+        made_of = made if state.kind in ("empty", "stub") else {}
         what = [task.digest, sealed, state.model_dump(), made_of, type(self._place).__name__, _inside()]
         return self._sealed / _FOLDER / f"{digest_of(what)}.json"
 
-    async def _judge(self, task: Task, state: State, tar: bytes | None) -> _Judged:
+    async def _judge(self, task: Task, tar: bytes | None) -> _Judged:
         reports: list[dict[str, Any]] = []
         verdict = await grade(
             task,
@@ -136,37 +128,40 @@ class Auditor:
         return _Judged(passed=verdict.passed, nodes=nodes)
 
     async def _run(
-        self, task: Task, state: State, tar: bytes | None, tests: Sequence[SelfTest], look: Look
+        self, task: Task, state: State, tar: bytes | None, made: dict[str, str], tests: Sequence[SelfTest], repeats: int
     ) -> tuple[dict[str, str], bytes | None]:
-        """Outcomes of the self-tests in a fresh sandbox, and the end state as a submission holds it (None: as the
-        image)."""
-        network = task.environment.network in ("public", "allowlist")
+        """Outcomes of the self-tests in a fresh sandbox with the end state in it, a tar or files that were ``made``;
+        and what those come to as a submission (None: as the image)."""
         try:
-            sandbox = await self._place.create(task, sandbox_name("audit", task), network=network)
-            try:
+            async with fresh_sandbox(self._place, task, "audit", network=has_network(task)) as sandbox:
                 try:
                     if tar is not None:
                         await sandbox.put_tar(tar)
                     else:
-                        made = stand_ins(look.tests, state.kind) if state.kind in ("empty", "stub") else state.files
                         for step in texts_put(made):
                             await step.on(sandbox)
                 except ValueError:
                     # Its files cannot be written: the fault of every test; the workspace is handed in as it is.
-                    return {test.id: "e" * look.repeats for test in tests}, None
+                    return {test.id: "e" * repeats for test in tests}, None
                 if tar is None and state.kind != "untouched":
                     tar = await _difference(sandbox)
-                return await _outcomes(sandbox, tests, look.repeats), tar
-            finally:
-                await sandbox.close()
+                return await _outcomes(sandbox, tests, repeats), tar
         except SandboxError as error:
             raise VerifierError(f"the audit's sandbox failed: {error}") from error
 
     async def _tar(self, task: Task, state: State) -> bytes | None:
-        """An end state that is known as a tar; None for one that files make, or nothing."""
-        if state.kind == "reference":
-            return await reference_state(task, sealed_root=self._sealed, place=self._place, kept=self._keep)
-        return base64.b64decode(state.tar) if state.tar else None
+        """An end state that is known as a tar; None for one that files make, or nothing. The reference's is run once,
+        and looked up where it was kept. Raises ``DatasetError`` where there is none."""
+        if state.kind != "reference":
+            return base64.b64decode(state.tar) if state.tar else None
+        sealed = load_spec(self._sealed, task.digest).sealed_digest
+        path = self._sealed / _FOLDER / f"{digest_of([task.digest, sealed, type(self._place).__name__])}.tar"
+        if self._keep and path.exists():
+            return await asyncio.to_thread(path.read_bytes)
+        tar = (await reference(task, sealed_root=self._sealed, place=self._place, trial="audit")).tar
+        if self._keep:
+            await asyncio.to_thread(keep, path, tar)
+        return tar
 
 
 async def _difference(sandbox: Sandbox) -> bytes:
@@ -228,19 +223,6 @@ def _anonymous(nodes: dict[str, bool] | None) -> dict[str, bool] | None:
 def _inside() -> str:
     """Digest of what runs in sandboxes: another runner may see other outcomes."""
     return digest_of({name: path.read_text("utf-8") for name, path in inside_sources().items()})
-
-
-async def reference_state(task: Task, *, sealed_root: Path, place: SandboxPlace, kept: bool) -> bytes:
-    """The reference's end state as a tar, run once in a sandbox; looked up where it was ``kept`` before. Raises
-    ``VerifierError``, and ``DatasetError`` where there is none."""
-    sealed = load_spec(sealed_root, task.digest).sealed_digest
-    path = sealed_root / _FOLDER / f"{digest_of([task.digest, sealed, type(place).__name__])}.tar"
-    if kept and path.exists():
-        return await asyncio.to_thread(path.read_bytes)
-    tar = (await reference(task, sealed_root=sealed_root, place=place, trial="audit")).tar
-    if kept:
-        await asyncio.to_thread(keep, path, tar)
-    return tar
 
 
 def stand_ins(tests: Sequence[SelfTest], kind: Literal["empty", "stub"]) -> dict[str, str]:

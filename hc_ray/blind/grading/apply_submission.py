@@ -2,11 +2,12 @@
 
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hc_ray.blind.grading.contents import Contents, Refused
+from hc_ray.blind.grading.contents import Contents, Refused, refusing
 from hc_ray.blind.grading.image import Image, Session, differences
+from hc_ray.blind.grading.orders import ask
 from hc_ray.blind.grading.test_dependencies import Mentions
 from hc_ray.blind.grading.trusted import Carried, sort_out
 from hc_ray.blind.sealing.variables import resolve_templates
@@ -14,12 +15,11 @@ from hc_ray.domain.errors import DatasetError, VerifierError
 from hc_ray.domain.ports import Sandbox
 from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_LIB
 
-Ask = Callable[[dict[str, Any]], Awaitable[tuple[dict[str, Any] | None, str]]]
-"""Has ``hc_probe`` answer an order in the sandbox: its answer, or None and what came instead."""
+PROBE_SECONDS = 240.0
 _IMAGES: dict[tuple[str, str], Image] = {}
 _REMEMBERED = 1_000
 _PYTEST = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments", "py")
-_RESOLVING = (
+_RESOLVING = [
     "PATH",
     "HOME",
     "ENV",
@@ -29,24 +29,24 @@ _RESOLVING = (
     "NODE_PATH",
     "PERL5LIB",
     "PERL5OPT",
-)
+]
 
 
 async def look(
-    ask: Ask, contents: Contents | None, workdir: str, mentioned: Mentions, env: Mapping[str, str], key: tuple[str, str]
+    sandbox: Sandbox, contents: Contents | None, mentioned: Mentions, env: Mapping[str, str], key: tuple[str, str]
 ) -> Image:
     """What the untouched image holds. Nothing of the submission is there yet: a failure is the machinery's, and raises
     ``VerifierError``. ``key`` names the image and its tests: what no submission bears on is looked up once a
     process."""
     known = _IMAGES.get(key)
-    order = probe_order(contents, workdir, mentioned, env)
+    order = _order(contents, sandbox.workdir, mentioned, env)
     order |= {"session": contents is not None and known is None, "imports": mentioned.imports}
     if known is not None:
         order["mapped"] = _mapped(known.sessions)
         order["known"] = (
             known.model_dump(mode="json", include={"programs", "pytest", "pythons"}) if known.pythons else {}
         )
-    report, trouble = await ask(order)
+    report, trouble = await ask(sandbox, "probe", order, PROBE_SECONDS)
     if report is None:
         raise VerifierError(f"the verifier's runner did not start in its sandbox: {trouble}")
     image = Image.model_validate(report)
@@ -73,13 +73,7 @@ def _assumed(image: Image) -> tuple[Session, ...]:
 
 
 async def carry_over(
-    sandbox: Sandbox,
-    ask: Ask,
-    tar: bytes,
-    contents: Contents,
-    image: Image,
-    mentioned: Mentions,
-    env: Mapping[str, str],
+    sandbox: Sandbox, tar: bytes, contents: Contents, image: Image, mentioned: Mentions, env: Mapping[str, str]
 ) -> Carried:
     """Sort a submission and write what travels into the sandbox. Where something of it lies outside of the working
     directory, everything that the tests resolve is looked up again: what is another now was tampered with, whichever
@@ -87,14 +81,12 @@ async def carry_over(
     carried = sort_out(tar, contents, image, sandbox.workdir, mentioned)
     if carried.tampered or not carried.tar:
         return carried
-    try:
+    with refusing():
         await sandbox.put_tar(carried.tar)
-    except ValueError as error:
-        raise Refused(str(error)) from None
     if not carried.reaches_out:
         return carried
-    order = probe_order(None, sandbox.workdir, mentioned, env)
-    report, trouble = await ask({**order, **second_look(image, ldconfig=carried.libraries)})
+    order = second_look(image, sandbox.workdir, mentioned, env, ldconfig=carried.libraries)
+    report, trouble = await ask(sandbox, "probe", order, PROBE_SECONDS)
     try:
         after = Image.model_validate(report)
     except ValueError:
@@ -106,14 +98,15 @@ def _mapped(sessions: Iterable[Session]) -> list[str]:
     return sorted({file for session in sessions for file in session.mapped})
 
 
-def second_look(image: Image, *, ldconfig: bool) -> dict[str, Any]:
-    """What an order asks beside that, once a submission is in: everything, but the tests' own imports, which may be
-    found only now."""
-    mapped = _mapped(image.sessions)
-    return {"session": True, "imports": None, "deep": True, "mapped": mapped, "ldconfig": ldconfig}
+def second_look(
+    image: Image, workdir: str, mentioned: Mentions, env: Mapping[str, str], *, ldconfig: bool
+) -> dict[str, Any]:
+    """What is asked once a submission is in: everything, but the tests' own imports, which may be found only now."""
+    more = {"session": True, "imports": None, "deep": True, "mapped": _mapped(image.sessions), "ldconfig": ldconfig}
+    return _order(None, workdir, mentioned, env) | more
 
 
-def probe_order(contents: Contents | None, workdir: str, mentioned: Mentions, env: Mapping[str, str]) -> dict[str, Any]:
+def _order(contents: Contents | None, workdir: str, mentioned: Mentions, env: Mapping[str, str]) -> dict[str, Any]:
     """What ``hc_probe`` is asked."""
     return {
         "paths": contents.members if contents else (),

@@ -1,12 +1,14 @@
 """Reading a submission, and packing it again without what does not travel. Pure: bytes in, values out."""
 
+import contextlib
 import io
 import json
 import posixpath
 import tarfile
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from hc_ray.domain.candidate import DELETED
+from hc_ray.domain.filetree import read_deleted
 from hc_ray.domain.value import Value
 
 _DEEPEST = 256
@@ -18,6 +20,15 @@ ENTRY_POINTS = "entry_points.txt"
 
 class Refused(ValueError):
     """A submission that no honest difference looks like."""
+
+
+@contextlib.contextmanager
+def refusing() -> Iterator[None]:
+    """What cannot be done with a submission, or in a sandbox that a candidate made, is its fault: ``Refused``."""
+    try:
+        yield
+    except ValueError as error:
+        raise Refused(str(error)) from None
 
 
 class Contents(Value):
@@ -38,17 +49,14 @@ def read_contents(tar: bytes) -> Contents:
     their name says: doubles, ``..``, devices, members below a link of the same tar, hard links out of it."""
     if not tar:
         return Contents()
-    members: dict[str, None] = {}
-    folders: list[str] = []
-    links: dict[str, None] = {}
-    hard: list[str] = []
+    members: dict[str, tarfile.TarInfo] = {}
     texts: dict[str, str] = {}
     deleted: tuple[str, ...] = ()
     try:
         with tarfile.open(fileobj=io.BytesIO(tar)) as archive:
             for member in archive:
                 if member.name == DELETED:
-                    deleted = _deleted(archive.extractfile(member))
+                    deleted = tuple(map(absolute, read_deleted(archive.extractfile(member))))
                     continue
                 path = absolute(member.name)
                 if path in members:
@@ -59,35 +67,20 @@ def read_contents(tar: bytes) -> Contents:
                     raise Refused(f"{path} is sparse: what it unpacks to has no bound")
                 if member.islnk() and absolute(member.linkname) not in members:
                     raise Refused(f"{path} is a hard link to something that was not handed in")
-                if any(parent in links for parent in parents(path)):
+                if any(parent in members and members[parent].issym() for parent in parents(path)):
                     raise Refused(f"{path} lies below a link")
-                if member.issym():
-                    links[path] = None
-                elif member.islnk():
-                    hard.append(path)
-                elif member.isdir():
-                    folders.append(path)
-                elif path in _READ or posixpath.basename(path) == ENTRY_POINTS:
+                if member.isfile() and (path in _READ or posixpath.basename(path) == ENTRY_POINTS):
                     texts[path] = _text(archive.extractfile(member))
-                members[path] = None
-    except (tarfile.TarError, EOFError, ValueError) as error:
+                members[path] = member
+    except (tarfile.TarError, EOFError, ValueError, RecursionError) as error:
         raise Refused(str(error)) from None
-    return Contents(members=tuple(members), deleted=deleted, folders=tuple(folders), links=(*links, *hard), texts=texts)
+    folders = tuple(path for path, member in members.items() if member.isdir())
+    links = tuple(path for path, member in members.items() if member.issym() or member.islnk())
+    return Contents(members=tuple(members), deleted=deleted, folders=folders, links=links, texts=texts)
 
 
 def _text(file: object | None) -> str:
     return file.read(_TEXT_LIMIT).decode(errors="replace") if isinstance(file, io.BufferedIOBase) else ""
-
-
-def _deleted(file: object | None) -> tuple[str, ...]:
-    content = file.read() if isinstance(file, io.BufferedIOBase) else b""
-    listed = json.loads(content)
-    if not isinstance(listed, list):
-        raise Refused("the list of removed paths is no list")
-    paths = tuple(absolute(str(path)) for path in listed)
-    if "/" in paths:
-        raise Refused("everything was removed")
-    return paths
 
 
 def absolute(name: str) -> str:

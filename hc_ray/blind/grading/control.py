@@ -8,7 +8,7 @@ from typing import Unpack
 from hc_ray.blind.grading.separate import grade_separate
 from hc_ray.blind.grading.shared import grade_own
 from hc_ray.blind.grading.verdict import Verdict
-from hc_ray.blind.grading.verify import Terms, grade, sandbox_name
+from hc_ray.blind.grading.verify import Terms, fresh_sandbox, grade, has_network
 from hc_ray.blind.sealing.kept import keep_value, read_kept
 from hc_ray.blind.sealing.solution import run_solution
 from hc_ray.blind.sealing.vault import check_expected, load_spec
@@ -23,14 +23,10 @@ async def reference(task: Task, *, trial: str = "oracle", **terms: Unpack[Terms]
     """What ``solution/solve.sh`` changes in a fresh sandbox. Its exit code decides nothing: the tests do.
     Raises ``DatasetError`` when the task has no solution, ``VerifierError`` when sandbox or sealed files fail."""
     spec = check_expected(load_spec(terms["sealed_root"], task.digest), terms.get("expected"))
-    network = task.environment.network in ("public", "allowlist")
     try:
-        sandbox = await terms["place"].create(task, sandbox_name("oracle", task), network=network)
-        try:
+        async with fresh_sandbox(terms["place"], task, "oracle", network=has_network(task)) as sandbox:
             ended = await run_solution(sandbox, task, spec, terms["sealed_root"])
             difference = await sandbox.difference()
-        finally:
-            await sandbox.close()
     except (SandboxError, ValueError) as error:
         raise VerifierError(f"the reference solution could not be run: {error}") from error
     return make_submission(task, difference.tar, trial).model_copy(update={"ended": ended})
@@ -38,9 +34,7 @@ async def reference(task: Task, *, trial: str = "oracle", **terms: Unpack[Terms]
 
 def make_submission(task: Task, tar: bytes, trial: str) -> Submission:
     """A submission of this tar."""
-    made = Submission.of(tar, id="", trial=trial, task_digest=task.digest)
-    name = digest_of({"trial": trial, "task": task.digest, "tar": made.digest})
-    return made.model_copy(update={"id": name[:16]})
+    return Submission.of(tar, id=trial, trial=trial, task_digest=task.digest)
 
 
 async def control(task: Task, *, cache: Path, own_place: SandboxPlace | None = None, **terms: Unpack[Terms]) -> Verdict:

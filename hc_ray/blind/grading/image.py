@@ -1,6 +1,5 @@
 """What the probe (``inside/grading/probe.py``) found in a grading sandbox, and whether two answers resolve alike."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from hc_ray.domain.runner_paths import RUNNER_LIB
@@ -117,8 +116,9 @@ def differences(before: Image, after: Image) -> tuple[str, ...]:
     found += [name for name in before.cached if after.cached.get(name) not in (None, before.cached[name])]
     if before.pytest != after.pytest or len(before.pythons) != len(after.pythons):
         found.append("python3")
-    pairs = zip(before.pythons, after.pythons, strict=False)
-    found += _elsewhere((_places(one), _places(other)) for one, other in pairs)
+    for python, now in zip(before.pythons, after.pythons, strict=False):
+        was, places = _places(python), _places(now)
+        found += [f"the Pythons' {key}" for key in was if was[key] != places[key]]
     if len(before.sessions) != len(after.sessions):
         found.append("pytest")
     for one, other in zip(before.sessions, after.sessions, strict=False):
@@ -134,7 +134,3 @@ def _places(python: Python) -> dict[str, Any]:
     # The probe itself makes the witness's folder known to Python, between the two looks.
     fixed = [folder for folder in python.path if folder not in python.installed and folder != RUNNER_LIB]
     return {"path": fixed, "prefix": python.prefix, "base": python.base, "stdlib": python.stdlib, "sites": python.sites}
-
-
-def _elsewhere(pairs: Iterable[tuple[dict[str, Any], dict[str, Any]]]) -> list[str]:
-    return [f"the Pythons' {key}" for one, other in pairs for key in one if one[key] != other[key]]

@@ -6,9 +6,7 @@ from pathlib import Path
 
 from hc_ray.blind.grading.verdict import Verdict
 from hc_ray.blind.sealing.kept import append, keep_value
-from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import DatasetError
-from hc_ray.domain.task import Task
 from hc_ray.domain.value import Value
 
 FOLDER, LOOKS = "outputs", "looks.jsonl"
@@ -24,9 +22,10 @@ class Unsealed(Value):
     """How often outputs of this dataset were looked at, this time included."""
 
 
-def output_file(sealed_root: Path, task: Task, submission: Submission | None) -> Path:
-    """Where the output of a grading is kept; the verdict lies beside it."""
-    return _file(sealed_root, task.digest, submission.digest if submission else None)
+def output_file(sealed_root: Path, task_digest: str, submission: str | None) -> Path:
+    """Where the output of grading a submission (its digest; None: the untouched environment) is kept; the verdict lies
+    beside it."""
+    return sealed_root / FOLDER / f"{task_digest[:16]}-{(submission or 'untouched')[:32]}.txt"
 
 
 def keep_verdict(path: Path, verdict: Verdict) -> None:
@@ -37,7 +36,7 @@ def keep_verdict(path: Path, verdict: Verdict) -> None:
 def unseal(sealed_root: Path, task_digest: str, submission: str | None, trial: str) -> Unsealed:
     """What was kept of the grading of a submission (its digest; None: the untouched environment). ``trial``: its name
     for the ledger. Raises ``DatasetError`` where nothing is kept: a holdout trial's output never is."""
-    path = _file(sealed_root, task_digest, submission)
+    path = output_file(sealed_root, task_digest, submission)
     try:
         verdict = Verdict.model_validate_json(path.with_suffix(".json").read_bytes())
     except FileNotFoundError:
@@ -48,7 +47,3 @@ def unseal(sealed_root: Path, task_digest: str, submission: str | None, trial: s
         output = ""
     looks = append(sealed_root / FOLDER / LOOKS, {"who": getpass.getuser(), "trial": trial})
     return Unsealed(verdict=verdict, output=output, looks=looks)
-
-
-def _file(sealed_root: Path, task_digest: str, submission: str | None) -> Path:
-    return sealed_root / FOLDER / f"{task_digest[:16]}-{(submission or 'untouched')[:32]}.txt"

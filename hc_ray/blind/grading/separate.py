@@ -10,7 +10,7 @@ import json
 from typing import Any, Unpack
 
 from hc_ray.blind.grading import verify
-from hc_ray.blind.grading.contents import Refused, read_contents
+from hc_ray.blind.grading.contents import Refused, read_contents, refusing
 from hc_ray.blind.grading.verdict import Verdict
 from hc_ray.blind.sealing.own_image import OwnImage
 from hc_ray.blind.sealing.vault import VerifierSpec, own_image_name
@@ -44,34 +44,24 @@ async def grade_separate(
         inside = spec.model_copy(update={"env": {**own.environment.env, **spec.env}})
         tar = await _artefacts(task, submission, own, terms["place"])
         handed = Submission(id="artefacts", trial="", task_digest=mine.digest, tar=tar, digest="")
-        contents, network = read_contents(tar), _network(spec)
-        return await verify.in_sandbox(mine, handed, contents, inside, sealed, network, {**terms, "place": own_place})
+        return await verify.in_sandbox(mine, handed, inside, sealed, {**terms, "place": own_place})
 
     return await verify.judged(task, submission, "separate", terms, work)
-
-
-def _network(spec: VerifierSpec) -> bool:
-    return spec.network if spec.network is not None else bool(spec.own and spec.own.environment.network == "public")
 
 
 async def _artefacts(task: Task, submission: Submission | None, own: OwnImage, place: SandboxPlace) -> bytes:
     if not own.artifacts:
         return b""
-    sandbox = await place.create(task, verify.sandbox_name("collect", task))
-    try:
+    async with verify.fresh_sandbox(place, task, "collect", network=False) as sandbox:
         if submission is not None:
             read_contents(submission.tar)
-            try:
+            with refusing():
                 await sandbox.put_tar(submission.tar)
-            except ValueError as error:
-                raise Refused(str(error)) from None
         sources = [[one.source, list(one.exclude)] for one in own.artifacts]
         order = json.dumps({"sources": sources, "limit": _LIMIT}).encode()
         done = await sandbox.exec(
             machinery_command("collect"), timeout=_COLLECT_SECONDS, cwd="/", stdin=order, output_limit=2 * _LIMIT
         )
-    finally:
-        await sandbox.close()
     if done.exit_code == _TOO_MUCH or done.truncated or done.timed_out:
         raise Refused(f"the artefacts hold more than {_LIMIT} bytes, or cannot be read in time")
     if done.exit_code != 0:

@@ -7,11 +7,11 @@ is put back as the image has it, what it would void voids here), while the tests
 set back) and after. What the tests themselves change of it is learnt from the task's own reference, which is no
 adversary: ``Verdict.restless``, kept with the control."""
 
-from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Unpack
 
 from hc_ray.blind.grading import verify
-from hc_ray.blind.grading.contents import Refused
+from hc_ray.blind.grading.contents import refusing
 from hc_ray.blind.grading.shared_grading import Grading
 from hc_ray.blind.grading.verdict import Verdict
 from hc_ray.blind.sealing.solution import run_solution
@@ -27,62 +27,42 @@ async def grade_living(
 ) -> Verdict:
     """The verdict on a submission in the sandbox that its ticket names, which ends with it. ``spared``: what the
     control of the task said that its tests change (``Verdict.restless``). Raises as ``verify.grade``."""
-
-    async def work(spec: VerifierSpec, tests: verify.Files) -> dict[str, Any]:
-        place = terms["place"]
-        try:
-            sandbox = await _shared(place).adopt(task, submission.living or "")
-        except ValueError as error:
-            raise Refused(str(error)) from None
-        try:
-            grading = Grading(task, sandbox, spec, tests, untouched=lambda: _fresh(task, spec, place), spared=spared)
-            return await grading.fields(terms, careful=True)
-        finally:
-            await sandbox.close()
-
     if submission.living is None:
         raise VerifierError("shared grading needs the candidate's running sandbox, but the submission came without it")
-    return await _verdict(task, submission, terms, work)
+    return await _verdict(task, submission, terms, spared=spared, careful=True)
 
 
 async def grade_own(task: Task, *, solve: bool, careful: bool = False, **terms: Unpack[verify.Terms]) -> Verdict:
     """The verdict on the reference solution (``solve``) or on the untouched environment, both in one sandbox.
     ``careful``: judged as a candidate is, but for what the tests themselves change (the control)."""
-
-    async def work(spec: VerifierSpec, tests: verify.Files) -> dict[str, Any]:
-        place = terms["place"]
-        sandbox = await _fresh(task, spec, place)
-        try:
-
-            async def untouched() -> Gradable:
-                return await _fresh(task, spec, place) if careful else sandbox
-
-            grading = Grading(task, sandbox, spec, tests, untouched=untouched, spared=None)
-            if not careful:
-                # The look leaves the witness's name in the sandbox, which would be a difference.
-                await grading.plain()
-            if solve:
-                await run_solution(sandbox, task, spec, terms["sealed_root"])
-            return await grading.fields(terms, careful=careful)
-        finally:
-            await sandbox.close()
-
-    return await _verdict(task, None, terms, work)
+    return await _verdict(task, None, terms, solve=solve, careful=careful)
 
 
 async def _verdict(
     task: Task,
     submission: Submission | None,
     terms: verify.Terms,
-    work: Callable[[VerifierSpec, verify.Files], Awaitable[dict[str, Any]]],
+    *,
+    careful: bool,
+    solve: bool = False,
+    spared: tuple[str, ...] | None = None,
 ) -> Verdict:
-    async def careful(spec: VerifierSpec, tests: verify.Files) -> dict[str, Any]:
-        try:
-            return await work(spec, tests)
-        except ValueError as error:  # what a candidate did to its sandbox, so that nothing can be done in it
-            raise Refused(str(error)) from None
+    async def work(spec: VerifierSpec, tests: verify.Files) -> dict[str, Any]:
+        place, fresh = terms["place"], partial(_fresh, task, spec, terms["place"])
+        with refusing():
+            sandbox = await (_shared(place).adopt(task, submission.living or "") if submission else fresh())
+            try:
+                grading = Grading(task, sandbox, spec, tests, untouched=fresh, spared=spared)
+                if not careful:
+                    # The look leaves the witness's name in the sandbox, which would be a difference.
+                    await grading.plain()
+                if solve:
+                    await run_solution(sandbox, task, spec, terms["sealed_root"])
+                return await grading.fields(terms, careful=careful)
+            finally:
+                await sandbox.close()
 
-    return await verify.judged(task, submission, "shared", terms, careful)
+    return await verify.judged(task, submission, "shared", terms, work)
 
 
 def _shared(place: SandboxPlace) -> Adopts:
@@ -93,7 +73,7 @@ def _shared(place: SandboxPlace) -> Adopts:
 
 
 async def _fresh(task: Task, spec: VerifierSpec, place: SandboxPlace) -> Gradable:
-    network = task.environment.network in ("public", "allowlist")
+    network = verify.has_network(task)
     if verify.wants_network(task, spec) != network:
         raise DatasetError(
             f"{task.name}: its verifier and its environment ask for different networks, but shared grading uses one "

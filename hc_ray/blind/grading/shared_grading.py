@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from hc_ray.blind.grading import verify
-from hc_ray.blind.grading.apply_submission import look, probe_order, second_look, tests_environment
+from hc_ray.blind.grading.apply_submission import PROBE_SECONDS, look, second_look, tests_environment
 from hc_ray.blind.grading.contents import Contents, Refused, parents, read_contents
 from hc_ray.blind.grading.image import Image, differences
+from hc_ray.blind.grading.orders import ANSWER_LIMIT, answer
 from hc_ray.blind.grading.test_dependencies import mentions
 from hc_ray.blind.grading.trusted import TRANSIENT, Carried, below, sort_out
 from hc_ray.blind.sealing.vault import VerifierSpec
@@ -22,8 +23,6 @@ from hc_ray.domain.task import Task
 _LIB, _PURE = f"{RUNNER_SEALED}/lib/hc", f"{RUNNER_SEALED}/lib/pytest_pure"
 _ROOM = 64 << 20
 """Bytes that the tests and their logs may take at least; four times the tests' own size at most."""
-_LOOK_SECONDS = 240.0
-_ANSWER = 32 << 20
 _images: dict[tuple[str, str], Image] = {}
 """By sandbox and tests: what an untouched sandbox of a task resolves, as far as no submission matters."""
 
@@ -69,7 +68,7 @@ class Grading:
         found = {**told, **await verify.decided(report, self.spec, terms)}
         moved = set((report or {}).get("unsealed", ()))
         if careful:
-            moved |= _paths(await self._standing(watched)) - self._handed_in
+            moved |= _paths(await self.sandbox.changes(watched.holds)) - self._handed_in
         if self._spared is None:
             return {**found, "restless": tuple(sorted(moved))}
         moved -= self._spared
@@ -78,28 +77,18 @@ class Grading:
         return found
 
     async def plain(self) -> Image:
-        """What the image resolves, as far as no submission matters; looked up once a process."""
+        """What the image resolves, in a sandbox that nobody has changed yet; looked up once a process."""
         if self._key not in _images:
-            untouched = await self.untouched()
-            try:
-                ask = verify.probing(untouched)
-                _images[self._key] = await look(ask, None, untouched.workdir, self._mentioned, self._env, self._key)
-            finally:
-                if untouched is not self.sandbox:
-                    await untouched.close()
+            _images[self._key] = await look(self.sandbox, None, self._mentioned, self._env, self._key)
         return _images[self._key]
 
     async def _sorted(self) -> tuple[Carried, Image, dict[str, Any]]:
         """What the sandbox differs in, sorted as for isolated grading, and what undoes that which is not carried."""
-        try:
-            tar = (await self.sandbox.difference()).tar
-        except ValueError as error:
-            raise Refused(str(error)) from None
+        tar = (await self.sandbox.difference()).tar
         contents = read_contents(tar)
         untouched = await self.untouched()
         try:
-            ask = verify.probing(untouched)
-            image = await look(ask, contents, untouched.workdir, self._mentioned, self._env, self._key)
+            image = await look(untouched, contents, self._mentioned, self._env, self._key)
             carried = sort_out(tar, contents, image, untouched.workdir, self._mentioned)
             kept = read_contents(carried.tar)
             # Folders carry modes alone, and those of the image's own are left as they are. What ldconfig makes is
@@ -117,10 +106,10 @@ class Grading:
         where something could reach it, with what the tests resolve now."""
         probe: dict[str, Any] = {}
         if carried.reaches_out or deep:
-            probe = probe_order(None, self.sandbox.workdir, self._mentioned, self._env)
-            probe |= second_look(image, ldconfig=carried.libraries or deep)
+            libraries = carried.libraries or deep
+            probe = second_look(image, self.sandbox.workdir, self._mentioned, self._env, ldconfig=libraries)
         order = {"do": "prepare", **put_right, "sealed": watched.sealed, "probe": probe}
-        report = await self._order(order, _LOOK_SECONDS)
+        report = await self._order(order, PROBE_SECONDS)
         if report is not None and "refused" in report:
             raise VerifierError(f"this Docker cannot hide tests in a shared sandbox: {report['refused']}")
         if report is None or "error" in report:
@@ -130,26 +119,23 @@ class Grading:
     async def _unlike(self, image: Image, watched: "_Watched", prepared: dict[str, Any]) -> tuple[str, ...]:
         """What the tests would stand on that neither the image has nor the candidate handed in. It is looked at under
         the seals, so that a process of the candidate's cannot show one state here and another to the tests."""
-        appeared = _paths(await self._standing(watched)) - self._handed_in
+        appeared = _paths(await self.sandbox.changes(watched.holds)) - self._handed_in
         if appeared or prepared["resolved"] is None:
             return tuple(sorted(appeared))
         return differences(image, Image.model_validate(prepared["resolved"]))
 
     async def _run(self, image: Image, prepared: dict[str, Any]) -> dict[str, Any] | None:
-        env = verify.grading_environment(self.task, self.spec, image, lib=_LIB, pure=_PURE)
+        script, cwd = self.tests["test.sh"][0], self.sandbox.workdir
+        how = verify.run_order(self.task, self.spec, image, script, cwd, lib=_LIB, pure=_PURE)
+        # Files of byte code that appear beside a module could be anybody's.
+        how["env"] = {"PYTHONDONTWRITEBYTECODE": "1", **how["env"]}
         size = sum(len(content) for content, _ in self.tests.values())
         order = {
             "do": "run",
             "room": max(_ROOM, 4 * size),
             "tests": {path: [base64.b64encode(content).decode(), bit] for path, (content, bit) in self.tests.items()},
             **prepared,
-            "command": verify.shell_command("/tests/test.sh", self.tests["test.sh"][0], bash=image.bash),
-            "cwd": self.sandbox.workdir,
-            # Files of byte code that appear beside a module could be anybody's.
-            "env": {"PYTHONDONTWRITEBYTECODE": "1", **env},
-            "timeout": self.spec.timeout_sec,
-            "logs": verify.LOGS,
-            "user": self.spec.user,
+            **how,
         }
         return await self._order(order, self.spec.timeout_sec + verify.GRACE_SECONDS)
 
@@ -157,14 +143,8 @@ class Grading:
         nonce = secrets.token_hex(16)
         environ = dict(await self.sandbox.environment())
         line = json.dumps({**order, "nonce": nonce, "environ": environ}).encode()
-        out, _ = await self.sandbox.sealed(line, timeout=timeout, limit=_ANSWER)
-        return verify.answer(out, nonce)
-
-    async def _standing(self, watched: "_Watched") -> Changes:
-        try:
-            return await self.sandbox.changes(watched.holds)
-        except ValueError as error:
-            raise Refused(str(error)) from None
+        out, _ = await self.sandbox.sealed(line, timeout=timeout, limit=ANSWER_LIMIT)
+        return answer(out, nonce)
 
 
 class _Watched:

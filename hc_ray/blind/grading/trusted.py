@@ -55,21 +55,11 @@ def sort_out(tar: bytes, contents: Contents, image: Image, workdir: str, mention
     if not tar:
         return Carried(tar=b"")
     sorter = _Sorter(contents, image, workdir, mentioned or Mentions())
-    left: list[str] = []
-    tampered: list[str] = []
-    for path in contents.members:
-        fate = sorter.member(path)
-        if fate == "left":
-            left.append(path)
-        elif fate == "tampered":
-            tampered.append(path)
-    removed: list[str] = []
-    for path in contents.deleted:
-        fate = sorter.removal(path)
-        if fate == "tampered":
-            tampered.append(path)
-        elif fate == "carried":
-            removed.append(path)
+    fates = [(path, sorter.member(path)) for path in contents.members]
+    removals = [(path, sorter.removal(path)) for path in contents.deleted]
+    left = [path for path, fate in fates if fate == "left"]
+    tampered = [path for path, fate in (*fates, *removals) if fate == "tampered"]
+    removed = [path for path, fate in removals if fate == "carried"]
     dropped = {*left, *tampered}
     outside = [path for path in (*contents.members, *removed) if path not in dropped and sorter.reaches_out(path)]
     carried_tar = without(tar, dropped, removed, sorter.mode)
@@ -78,7 +68,7 @@ def sort_out(tar: bytes, contents: Contents, image: Image, workdir: str, mention
         left_behind=_listing(left),
         tampered=_listing(tampered),
         reaches_out=bool(outside),
-        libraries=any(".so" in path and sorter.place(path)[0] in image.loader for path in outside),
+        libraries=any(".so" in path and posixpath.dirname(sorter.real(path)) in image.loader for path in outside),
     )
 
 
@@ -123,28 +113,26 @@ class _Sorter:
         ]
         self.tried = {name for session in image.sessions for name in session.tried}
 
-    def place(self, path: str) -> tuple[str, str]:
-        """The real folder and the name."""
-        return posixpath.split(self.image.canonical.get(path, path))
+    def real(self, path: str) -> str:
+        """Where it lies: a folder on the way may be a link."""
+        return self.image.canonical.get(path, path)
 
     def is_loose(self, path: str) -> bool:
         """Whether it lies in the working directory, which is the candidate's."""
-        real = self.image.canonical.get(path, path)
-        return self.workdir != "/" and real.startswith(self.workdir.rstrip("/") + "/")
+        return self.workdir != "/" and self.real(path).startswith(self.workdir.rstrip("/") + "/")
 
     def reaches_out(self, path: str) -> bool:
         """Whether it could change what is resolved to what."""
-        return not self.is_loose(path) or below(self.image.canonical.get(path, path), self.looked_in)
+        return not self.is_loose(path) or below(self.real(path), self.looked_in)
 
     def mode(self, path: str, mode: int) -> int:
         """Nothing that is carried into the system's folders may be written by those who do not own it."""
-        real = self.image.canonical.get(path, path)
-        system = below(real, _SYSTEM) or below(real, self.looked_in)
+        system = below(self.real(path), _SYSTEM) or below(self.real(path), self.looked_in)
         return mode & 0o7755 if system and not self.is_loose(path) else mode
 
     def member(self, path: str) -> str:
         """``carried``, ``left`` or ``tampered``."""
-        real = self.image.canonical.get(path, path)
+        real = self.real(path)
         if below(path, TRANSIENT) or below(real, TRANSIENT):
             return "left"
         exists = path in self.exists
@@ -157,10 +145,9 @@ class _Sorter:
         return self._addition(path, real)
 
     def removal(self, path: str) -> str:
-        real = self.image.canonical.get(path, path)
-        if below(path, TRANSIENT) or below(real, TRANSIENT):
-            return "left"
-        return self._change(path, real, None)
+        real = self.real(path)
+        transient = below(path, TRANSIENT) or below(real, TRANSIENT)
+        return "left" if transient else self._change(path, real, None)
 
     def _folder(self, real: str, exists: bool) -> str:
         """Folders carry modes. Those of folders that the image has stay, where anything of the system lies there."""

@@ -71,11 +71,9 @@ def read_rewards(json_file: bytes | None, text_file: bytes | None) -> dict[str, 
         raise Empty("reward.txt is empty")
     try:
         value = float(text_file.decode())
-    except (UnicodeDecodeError, ValueError):
+    except ValueError:
         raise Malformed("reward.txt holds no number") from None
-    if not math.isfinite(value):
-        raise Malformed("reward.txt holds no finite number")
-    return {"reward": value}
+    return {"reward": _finite(value, "reward.txt")}
 
 
 def _json_rewards(content: bytes) -> dict[str, float]:
@@ -83,21 +81,22 @@ def _json_rewards(content: bytes) -> dict[str, float]:
         raise Empty("reward.json is empty")
     try:
         data = json.loads(content.decode())
-    except (UnicodeDecodeError, ValueError, RecursionError):
+    except (ValueError, RecursionError):
         raise Malformed("reward.json is no JSON") from None
     if not isinstance(data, dict) or not data:
         raise Malformed("reward.json is no object with a reward")
-    rewards = {}
-    for key, value in data.items():
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise Malformed("reward.json holds something that is no number")
-        try:
-            rewards[key] = float(value)
-        except OverflowError:
-            raise Malformed("reward.json holds no finite number") from None
-        if not math.isfinite(rewards[key]):
-            raise Malformed("reward.json holds no finite number")
-    return rewards
+    if any(isinstance(value, bool) or not isinstance(value, int | float) for value in data.values()):
+        raise Malformed("reward.json holds something that is no number")
+    return {key: _finite(value, "reward.json") for key, value in data.items()}
+
+
+def _finite(value: float, file: str) -> float:
+    try:
+        if math.isfinite(value):
+            return float(value)
+    except OverflowError:  # an integer beyond any float
+        pass
+    raise Malformed(f"{file} holds no finite number")
 
 
 def headline(rewards: dict[str, float]) -> float:

@@ -6,18 +6,19 @@ is a verdict; only what is seen outside the sandbox raises."""
 
 import asyncio
 import base64
-import json
+import contextlib
 import os
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict, Unpack
 
-from hc_ray.blind.grading.apply_submission import Ask, carry_over, look, tests_environment
-from hc_ray.blind.grading.contents import Contents, Refused, read_contents
+from hc_ray.blind.grading.apply_submission import carry_over, look, tests_environment
+from hc_ray.blind.grading.contents import Refused, read_contents
 from hc_ray.blind.grading.image import Image
+from hc_ray.blind.grading.orders import ask
 from hc_ray.blind.grading.test_dependencies import mentions
 from hc_ray.blind.grading.trusted import Carried
 from hc_ray.blind.grading.verdict import Verdict, decide
@@ -28,13 +29,12 @@ from hc_ray.domain.candidate import Submission
 from hc_ray.domain.errors import DatasetError, SandboxError, VerifierError
 from hc_ray.domain.filetree import Member, pack
 from hc_ray.domain.ports import Sandbox, SandboxPlace
-from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_LIB, machinery_command
+from hc_ray.domain.runner_paths import PYTEST_PURE, RUNNER_LIB
 from hc_ray.domain.task import Grading, Task
 
 Files = dict[str, tuple[bytes, bool]]
 """Relative path → content and whether it is executable."""
 LOGS = "/logs/verifier"
-_PROBE_SECONDS = 240.0
 GRACE_SECONDS = 30.0
 """Beyond the verifier's own limit: what the grader inside needs to kill what is left and to report."""
 
@@ -69,8 +69,7 @@ async def grade(
     async def work(spec: VerifierSpec, tests: Files) -> dict[str, Any]:
         if spec.own is not None:
             raise DatasetError(f"{task.name}: its verifier has its own image; it cannot use the task's")
-        contents, network = read_contents(submission.tar) if submission else None, wants_network(task, spec)
-        return await in_sandbox(task, submission, contents, spec, tests, network, terms, observe)
+        return await in_sandbox(task, submission, spec, tests, terms, observe)
 
     return await judged(task, submission, "isolated", terms, work)
 
@@ -106,25 +105,23 @@ async def judged(
 async def in_sandbox(
     task: Task,
     submission: Submission | None,
-    contents: Contents | None,
     spec: VerifierSpec,
     tests: Files,
-    network: bool,
     terms: Terms,
     observe: Callable[[dict[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
-    """The verdict's fields: the submission (``contents`` is what it holds) is taken into a fresh sandbox of ``task``'s
-    image, and graded there. Raises ``Refused`` for one that cannot be."""
+    """The verdict's fields: the submission is taken into a fresh sandbox of ``task``'s image, and graded there. Raises
+    ``Refused`` for one that cannot be."""
+    contents = read_contents(submission.tar) if submission else None
     # A task that asks for shared grading has sandboxes of another kind: this one is nobody's to live in.
     fresh = task.model_copy(update={"grading": "isolated"})
-    sandbox = await terms["place"].create(fresh, sandbox_name("grade", task), network=network)
-    try:
-        mentioned, env, ask = mentions(tests), tests_environment(spec.env), probing(sandbox)
+    async with fresh_sandbox(terms["place"], fresh, "grade", network=wants_network(task, spec)) as sandbox:
+        mentioned, env = mentions(tests), tests_environment(spec.env)
         key = (type(sandbox).__name__, task.digest + spec.sealed_digest)
-        image = await look(ask, contents, sandbox.workdir, mentioned, env, key)
+        image = await look(sandbox, contents, mentioned, env, key)
         carried = Carried(tar=b"")
         if submission and contents:
-            carried = await carry_over(sandbox, ask, submission.tar, contents, image, mentioned, env)
+            carried = await carry_over(sandbox, submission.tar, contents, image, mentioned, env)
             if carried.tampered:
                 detail = "changes what the tests stand on"
                 common = {"tampered": carried.tampered, "left_behind": carried.left_behind, "detail": detail}
@@ -136,8 +133,6 @@ async def in_sandbox(
                 raise
             raise Refused(f"with the submission in it, the tests cannot be put beside it: {error}") from None
         report = await _run(sandbox, task, spec, image, tests["test.sh"][0], nodes=observe is not None)
-    finally:
-        await sandbox.close()
     if observe is not None and report is not None:
         observe(report)
     return {**await decided(report, spec, terms), "left_behind": carried.left_behind}
@@ -164,14 +159,28 @@ async def _sealed_tests(task: Task, terms: Terms) -> tuple[VerifierSpec, Files]:
 
 
 def wants_network(task: Task, spec: VerifierSpec) -> bool:
-    """Whether grading gets a network: as ``[verifier]`` says, else the task's environment. A task that does not mention
-    the network gets none."""
-    return spec.network if spec.network is not None else task.environment.network in ("public", "allowlist")
+    """Whether grading gets a network: as ``[verifier]`` says, else the task's environment."""
+    return spec.network if spec.network is not None else has_network(task)
+
+
+def has_network(task: Task) -> bool:
+    """Whether the task's environment has a network. One that does not mention it has none."""
+    return task.environment.network in ("public", "allowlist")
 
 
 def sandbox_name(purpose: str, task: Task) -> str:
     """A name out of public digests; the random part only keeps two gradings apart."""
     return f"{purpose}-{task.digest[:12]}-{secrets.token_hex(4)}"
+
+
+@contextlib.asynccontextmanager
+async def fresh_sandbox(place: SandboxPlace, task: Task, purpose: str, *, network: bool) -> AsyncIterator[Sandbox]:
+    """A new sandbox of the task's image, which ends with the block."""
+    sandbox = await place.create(task, sandbox_name(purpose, task), network=network)
+    try:
+        yield sandbox
+    finally:
+        await sandbox.close()
 
 
 async def put_files(sandbox: Sandbox, folder: str, files: Files) -> None:
@@ -183,41 +192,35 @@ async def put_files(sandbox: Sandbox, folder: str, files: Files) -> None:
         await sandbox.put_tar(pack(members, stamp=time.time()).tar)
 
 
-def probing(sandbox: Sandbox) -> Ask:
-    """Asks ``hc_probe`` in this sandbox, from the root folder."""
-
-    async def ask(order: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
-        return await _order(sandbox, order, _PROBE_SECONDS, cwd="/", script="probe")
-
-    return ask
-
-
 async def _run(
     sandbox: Sandbox, task: Task, spec: VerifierSpec, image: Image, script: bytes, *, nodes: bool
 ) -> dict[str, Any] | None:
-    env = grading_environment(task, spec, image, lib=RUNNER_LIB, pure=PYTEST_PURE)
-    asked = {"HC_WITNESS_NODES": "1"} if nodes else {}
-    order = {
-        "command": shell_command("/tests/test.sh", script, bash=image.bash),
-        "cwd": sandbox.workdir,
-        "env": {**env, **asked},
-        "timeout": spec.timeout_sec,
-        "logs": LOGS,
-        "user": spec.user,
-    }
-    return (await _order(sandbox, order, spec.timeout_sec + GRACE_SECONDS, cwd="/"))[0]
+    order = run_order(task, spec, image, script, sandbox.workdir, lib=RUNNER_LIB, pure=PYTEST_PURE)
+    if nodes:
+        order["env"]["HC_WITNESS_NODES"] = "1"
+    return (await ask(sandbox, "grade", order, spec.timeout_sec + GRACE_SECONDS))[0]
 
 
-def grading_environment(task: Task, spec: VerifierSpec, image: Image, *, lib: str, pure: str) -> dict[str, str]:
-    """The variables of ``test.sh``: those of the task's verifier, and what brings in the witness from ``lib`` (and
-    pytest from ``pure``, where the image has none). Raises ``VerifierError`` for one that the host lacks."""
+def run_order(
+    task: Task, spec: VerifierSpec, image: Image, script: bytes, cwd: str, *, lib: str, pure: str
+) -> dict[str, Any]:
+    """How ``test.sh`` is run: with the variables of the task's verifier, and those that bring in the witness from
+    ``lib`` (and pytest from ``pure``, where the image has none). Raises ``VerifierError`` for one that the host
+    lacks."""
     try:
         env = resolve_templates(spec.env, os.environ)
     except DatasetError as error:
         raise VerifierError(f"the verifier of this task {error}") from None
     paths = [lib, *([pure] if image.pytest == "pure" else [])]
     paths += filter(None, [env.get("PYTHONPATH", task.environment.env.get("PYTHONPATH"))])
-    return {**env, "PYTHONPATH": ":".join(paths), "PYTEST_PLUGINS": "hc_witness"}
+    return {
+        "command": shell_command("/tests/test.sh", script, bash=image.bash),
+        "cwd": cwd,
+        "env": {**env, "PYTHONPATH": ":".join(paths), "PYTEST_PLUGINS": "hc_witness"},
+        "timeout": spec.timeout_sec,
+        "logs": LOGS,
+        "user": spec.user,
+    }
 
 
 def shell_command(path: str, script: bytes, *, bash: bool) -> list[str]:
@@ -231,36 +234,6 @@ def shell_command(path: str, script: bytes, *, bash: bool) -> list[str]:
     if shell not in ("bash", "sh", "dash", "ash"):
         return [path]
     return ["bash" if bash else "sh", *words[1:], path]
-
-
-async def _order(
-    sandbox: Sandbox, order: dict[str, Any], timeout: float, *, cwd: str, script: str = "grade"
-) -> tuple[dict[str, Any] | None, str]:
-    """Have ``hc_grade`` (or another script) do something inside. Its answer, or None and what came instead."""
-    nonce = secrets.token_hex(16)
-    result = await sandbox.exec(
-        machinery_command(script),
-        timeout=timeout,
-        cwd=cwd,
-        stdin=json.dumps({**order, "nonce": nonce}).encode(),
-        output_limit=32 << 20,
-    )
-    if (found := answer(result.stdout, nonce)) is not None:
-        return found, ""
-    said = (result.stderr or result.stdout).decode(errors="replace").strip().splitlines()
-    return None, f"exit code {result.exit_code}" + (f", {said[-1][:200]}" if said else "")
-
-
-def answer(out: bytes, nonce: str) -> dict[str, Any] | None:
-    """What a script of the runner answered to the order that this nonce came with; None where it did not."""
-    for line in reversed(out.splitlines()):
-        if line.startswith(nonce.encode() + b" "):
-            try:
-                found = json.loads(line[len(nonce) + 1 :])
-            except ValueError:
-                return None
-            return found if isinstance(found, dict) else None
-    return None
 
 
 def _now() -> str:

@@ -13,6 +13,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import IO, Any
 
 CHUNK = 1 << 20
@@ -93,7 +94,7 @@ def _opener(head: bytes) -> Opener | None:
         if head.startswith(magic):
             return opener
     if len(head) > 2 and head[0] & 0x0F == 8 and not int.from_bytes(head[:2], "big") % 31:
-        return _deflated
+        return _DEFLATED
     return None
 
 
@@ -115,16 +116,9 @@ def _zip(stream: IO[bytes]) -> Iterator[Iterable[bytes]]:
                 yield pieces(file)
 
 
-def _deflated(stream: IO[bytes]) -> Iterator[Iterable[bytes]]:
-    yield _inflated(stream)
-
-
-def _bzip2(stream: IO[bytes]) -> Iterator[Iterable[bytes]]:
-    yield _decompressed(stream, bz2.BZ2Decompressor)
-
-
-def _xz(stream: IO[bytes]) -> Iterator[Iterable[bytes]]:
-    yield _decompressed(stream, lambda: lzma.LZMADecompressor(memlimit=_XZ_MEMORY))
+def _stream_of(unpacked: Callable[[IO[bytes]], Iterator[bytes]]) -> Opener:
+    """A compressed stream has one member."""
+    return lambda stream: iter([unpacked(stream)])
 
 
 def _inflated(stream: IO[bytes]) -> Iterator[bytes]:
@@ -150,9 +144,12 @@ def _decompressed(stream: IO[bytes], new: Callable[[], Any]) -> Iterator[bytes]:
             data = stream.read(CHUNK)
 
 
+_DEFLATED = _stream_of(_inflated)
+_BZIP2 = _stream_of(partial(_decompressed, new=bz2.BZ2Decompressor))
+_XZ = _stream_of(partial(_decompressed, new=partial(lzma.LZMADecompressor, memlimit=_XZ_MEMORY)))
 _KINDS: tuple[tuple[bytes, Opener], ...] = (
-    (b"\x1f\x8b", _deflated),
-    (b"BZh", _bzip2),
-    (b"\xfd7zXZ\0", _xz),
+    (b"\x1f\x8b", _DEFLATED),
+    (b"BZh", _BZIP2),
+    (b"\xfd7zXZ\0", _XZ),
     (b"PK\x03\x04", _zip),
 )

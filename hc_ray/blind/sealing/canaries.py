@@ -1,16 +1,45 @@
 """Finds canaries: random tokens that the vault plants in what it seals. One that turns up anywhere else is a leak.
 
-Pure: bytes or streams in, tokens out. A token is found plain, in either case, broken by white space, as UTF-16 or -32,
+A token is found plain, in either case, broken by white space, as UTF-16 or -32,
 as hexadecimal, inside base64 text whatever it stands behind there, escaped as in JSON, in C or in an address, and each
 of these reversed; and all that inside archives (``archive_scan`` says which). A stream of any length costs a few
 megabytes."""
 
+import contextlib
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache, partial
+from pathlib import Path
 from typing import IO, NamedTuple
 
+from pydantic import ValidationError
+
 from hc_ray.blind.sealing.archive_scan import pieces, streams
+from hc_ray.blind.sealing.vault import VERIFIER_FILE, VerifierSpec
+
+
+def planted_tokens(sealed_root: Path) -> dict[str, str]:
+    """Every token planted under a root now, with the public digest of its task; a scanner looks for them in prompts,
+    journals and artefacts. A task's sealed settings are read once, and again when they are another file: who seals a
+    task anew, or installs it from elsewhere, replaces them whole. What cannot be read has none, and is tried the next
+    time."""
+    found = {}
+    for path in sorted(sealed_root.glob(f"*/{VERIFIER_FILE}")):
+        with contextlib.suppress(OSError, ValidationError):
+            found[_token(path, _identity(path))] = path.parent.name
+    return found
+
+
+def _identity(path: Path) -> tuple[int, ...]:
+    """Of a file that nobody writes into: another in its place differs in one of these, the time of its last change at
+    the least, which no unpacking can set."""
+    found = path.stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+@cache
+def _token(path: Path, identity: tuple[int, ...]) -> str:
+    return VerifierSpec.model_validate_json(path.read_bytes()).canary
 
 
 class _Family(NamedTuple):
@@ -58,9 +87,9 @@ def _joined(data: bytes) -> bytes:
 @lru_cache(maxsize=4)
 def _families(tokens: tuple[str, ...]) -> tuple[_Family, ...]:
     ways: list[tuple[bool, Callable[[str], bytes]]] = [(True, way) for way in _WRITTEN]
-    for offset in range(3):
-        ways.append((False, lambda token, offset=offset: _base64(token, offset)))  # type: ignore[misc]
-        ways.append((False, lambda token, offset=offset: _base64(token, offset).translate(_URL_SAFE)))  # type: ignore[misc]
+    ways += [
+        (False, partial(_base64, offset=offset, table=table)) for offset in range(3) for table in (None, _URL_SAFE)
+    ]
     families = []
     for any_case, way in ways:
         forms = [(way(token), token) for token in tokens]
@@ -89,12 +118,12 @@ def _escaped(prefix: str, digits: str, *, whole: bool, end: str = "") -> Callabl
     return way
 
 
-def _base64(token: str, offset: int) -> bytes:
+def _base64(token: str, *, offset: int, table: bytes | None) -> bytes:
     """What stands before decides how a token falls into groups of three bytes; characters that it only shares with its
     neighbours are cut off."""
     raw = token.encode()
     text = b64encode(b"\0" * offset + raw)
-    return text[(offset * 8 + 5) // 6 : (offset + len(raw)) * 8 // 6]
+    return text[(offset * 8 + 5) // 6 : (offset + len(raw)) * 8 // 6].translate(table)
 
 
 _WRITTEN: tuple[Callable[[str], bytes], ...] = (

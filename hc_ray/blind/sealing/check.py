@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from hc_ray.blind.sealing.reading import Reading
-from hc_ray.blind.sealing.vault import readings
+from hc_ray.blind.sealing.vault import doubles, readings
 from hc_ray.domain.value import Value
 from hc_ray.tasks.task_sections import Fault as TaskFault
 
@@ -14,14 +14,11 @@ _CODE = (".py", ".sh", ".js", ".ts", ".c", ".rs", ".go", ".rb", ".pl")
 _READ_LIMIT = 1 << 20
 
 
-class Fault(Value):
+class Fault(TaskFault):
     """One thing wrong with one task."""
 
     task: str
     """The task folder, relative to the dataset (its name where the dataset is one task)."""
-    field: str
-    says: str
-    remedy: str
 
 
 class CheckReport(Value):
@@ -47,26 +44,15 @@ def check(folder: Path) -> CheckReport:
             count += 1
             path = reading.public.resolve()
             task = path.name if path == dataset else path.relative_to(dataset).as_posix()
-            own = [*reading.faults, *_doubles(reading, task, names, digests)]
+            own = [*reading.faults, *doubles(reading, names, digests)]
+            names.setdefault(reading.name, task)
+            if reading.task is not None:
+                digests.setdefault(reading.task.digest, task)
             if not reading.parsed.multi_step:
                 own += [*_tests(reading), *_solution(reading), *_leaks(reading)]
             faults += [Fault(task=task, **fault.model_dump()) for fault in own]
             warnings += [Fault(task=task, **one.model_dump()) for one in reading.parsed.unknown]
     return CheckReport(tasks=count, faults=tuple(faults), warnings=tuple(warnings))
-
-
-def _doubles(reading: Reading, task: str, names: dict[str, str], digests: dict[str, str]) -> list[TaskFault]:
-    found = []
-    twin = names.setdefault(reading.name, task)
-    if twin != task:
-        says = f"{reading.name!r} is also the name of {twin}"
-        found.append(TaskFault(field="task.name", says=says, remedy="give every task a unique name"))
-    if reading.task is not None:
-        twin = digests.setdefault(reading.task.digest, task)
-        if twin != task:
-            says = f"a solver sees exactly the same task as {twin}"
-            found.append(TaskFault(field="instruction.md", says=says, remedy="remove one of the two"))
-    return found
 
 
 def _tests(reading: Reading) -> list[TaskFault]:

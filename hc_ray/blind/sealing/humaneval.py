@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from hc_ray.blind.sealing.template import read_files, write_files
+from hc_ray.blind.sealing.folders import read_files, write_files
 from hc_ray.blind.sealing.vault import readings
 from hc_ray.domain.errors import DatasetError
 from hc_ray.domain.value import Value

@@ -71,26 +71,19 @@ def environment_of(
         env=env,
         copies=docker.copies if docker else (),
         run_steps=docker.run_steps if docker else (),
-        cpus=section.cpus,
-        memory_mb=section.memory_mb,
-        storage_mb=section.storage_mb,
-        gpus=section.gpus,
-        build_timeout_sec=section.build_timeout_sec,
         network=network,
+        **section.model_dump(include={"cpus", "memory_mb", "storage_mb", "gpus", "build_timeout_sec"}),
     )
 
 
 def _unsupported(section: EnvironmentSection, files: set[str]) -> list[str]:
-    found = []
-    if any(name.startswith(("docker-compose.", "compose.")) for name in files):
-        found.append("a verifier with several services is not supported")
-    if section.network_mode == "allowlist":
-        found.append("a verifier with a host allowlist is not supported")
-    if section.gpus:
-        found.append("a verifier with GPUs is not supported")
-    if section.os == "windows":
-        found.append("Windows containers are not supported")
-    return found
+    asked = {
+        "several services": any(name.startswith(("docker-compose.", "compose.")) for name in files),
+        "a host allowlist": section.network_mode == "allowlist",
+        "GPUs": bool(section.gpus),
+        "a Windows container": section.os == "windows",
+    }
+    return [f"a verifier with {what} is not supported" for what, found in asked.items() if found]
 
 
 def _absolute(artifact: Artifact, workdir: str) -> Artifact:

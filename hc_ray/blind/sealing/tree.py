@@ -3,7 +3,6 @@
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 from hc_ray.domain.errors import DatasetError
@@ -27,20 +26,20 @@ class Entry(Value):
     """Of a file's content; empty for a link."""
 
 
-def walk(root: Path, *, task: Path, links: bool) -> Iterator[tuple[str, Path]]:
-    """Relative and real path of every file below ``root`` (none where it does not exist), sorted.
+def entries(root: Path, *, task: Path, links: bool) -> tuple[Entry, ...]:
+    """Every file below ``root`` (none where it does not exist), sorted and hashed.
 
     ``links``: symbolic links are entries of their own and may point anywhere inside ``root``; without it, a link to
     a file anywhere inside the task folder, or in ``shared-tests/`` beside it, stands for that file. Raises
     ``DatasetError`` for links that lead outside, links to folders (without ``links``), devices, sockets and names that
     are no UTF-8."""
     if not os.path.lexists(root):
-        return
+        return ()
     if root.is_symlink() or not root.is_dir():
         raise DatasetError(f"{root.name} is not a folder")
     place = Path(os.path.realpath(root if links else task))
     fences = (place,) if links else (place, place.parent / SHARED_TESTS)
-    found: list[tuple[str, Path]] = []
+    found: dict[str, Path] = {}
     for folder, folders, files in os.walk(root):
         folders[:] = [name for name in folders if name not in _LEFTOVERS]
         for name in [*files, *folders]:
@@ -54,12 +53,20 @@ def walk(root: Path, *, task: Path, links: bool) -> Iterator[tuple[str, Path]]:
                 raise DatasetError(f"{root.name}: a file name is not valid UTF-8: {relative!r}") from None
             if path.is_symlink():
                 _check_link(path, f"{root.name}/{relative}", fences, links)
-                found.append((relative, path))
-            elif name in files:
-                if not path.is_file():
-                    raise DatasetError(f"{root.name}/{relative} is not a regular file")
-                found.append((relative, path))
-    yield from sorted(found)
+            elif name in folders:
+                continue
+            elif not path.is_file():
+                raise DatasetError(f"{root.name}/{relative} is not a regular file")
+            found[relative] = path
+    return tuple(_entry(relative, path, links) for relative, path in sorted(found.items()))
+
+
+def _entry(relative: str, path: Path, links: bool) -> Entry:
+    if links and path.is_symlink():
+        return Entry(path=relative, target=str(path.readlink()))
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return Entry(path=relative, executable=bool(path.stat().st_mode & 0o100), sha256=digest)
 
 
 def _check_link(path: Path, shown: str, fences: tuple[Path, ...], links: bool) -> None:
@@ -71,21 +78,6 @@ def _check_link(path: Path, shown: str, fences: tuple[Path, ...], links: bool) -
         raise DatasetError(f"{shown} is a link with an absolute target")
     if not links and not target.is_file():
         raise DatasetError(f"{shown} is a link that does not point to a file")
-
-
-def entries(root: Path, *, task: Path, links: bool) -> tuple[Entry, ...]:
-    """The tree as data, hashed. Raises ``DatasetError`` as ``walk`` does."""
-    return tuple(
-        Entry(path=relative, target=str(path.readlink()))
-        if links and path.is_symlink()
-        else Entry(path=relative, executable=bool(path.stat().st_mode & 0o100), sha256=file_digest(path))
-        for relative, path in walk(root, task=task, links=links)
-    )
-
-
-def file_digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def copy_tree(root: Path, destination: Path, tree: tuple[Entry, ...], *, folder_mode: int, mask: int) -> None:

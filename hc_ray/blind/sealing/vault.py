@@ -14,7 +14,7 @@ import shutil
 import tarfile
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -27,6 +27,7 @@ from hc_ray.domain.errors import DatasetError, VerifierError
 from hc_ray.domain.task import RefusedTask, Task
 from hc_ray.domain.value import Value, digest_of
 from hc_ray.tasks.public_folder import TASK_FILE
+from hc_ray.tasks.task_sections import Fault
 
 VERIFIER_FILE = "verifier.json"
 ARCHIVE_SUFFIX = ".sealed.tar.gz"
@@ -79,23 +80,24 @@ def seal(dataset: Path, public_root: Path, sealed_root: Path) -> SealedDataset:
     refused: list[RefusedTask] = []
     digests: dict[str, str] = {}
     names: dict[str, str] = {}
+    twins: dict[str, str] = {}
     unknown: defaultdict[str, tuple[str, ...]] = defaultdict(tuple)
     with readings(dataset, sealed_root) as found:
         for reading in found:
             for one in reading.parsed.unknown:
                 unknown[f"{one.field} {one.says}: {one.remedy}"] += (reading.name,)
-            reason = _refusal(reading, names, digests)
-            if reason is not None or reading.task is None:
-                refused.append(RefusedTask(name=reading.name, reason=reason or "has no task"))
+            task, faults = reading.task, [*reading.faults, *doubles(reading, names, twins)]
+            if faults or task is None:
+                more = f" (and {len(faults) - 1} more: hc-ray tasks check)" if len(faults) > 1 else ""
+                refused.append(RefusedTask(name=reading.name, reason=f"{faults[0].field}: {faults[0].says}{more}"))
                 continue
-            task = reading.task
             try:
                 _seal_public(reading, task, public_root)
                 spec = _seal_sealed(reading, task, sealed_root)
             except OSError as error:
                 refused.append(RefusedTask(name=reading.name, reason=f"cannot be copied: {error}"))
                 continue
-            names[task.name] = task.digest
+            names[task.name] = twins[task.digest] = task.name
             digests[task.digest] = spec.sealed_digest
             tasks.append(task)
     return SealedDataset(tasks=tuple(tasks), refused=tuple(refused), sealed_digests=digests, unknown=unknown)
@@ -167,17 +169,17 @@ def readings(dataset: Path, scratch: Path | None = None) -> Iterator[Iterator[Re
         yield (read_folder(folder, Path(unpacked, folder.relative_to(root))) for folder in folders)
 
 
-def _refusal(reading: Reading, names: dict[str, str], digests: dict[str, str]) -> str | None:
-    if reading.faults:
-        first = reading.faults[0]
-        more = f" (and {len(reading.faults) - 1} more: hc-ray tasks check)" if len(reading.faults) > 1 else ""
-        return f"{first.field}: {first.says}{more}"
+def doubles(reading: Reading, names: Mapping[str, str], digests: Mapping[str, str]) -> list[Fault]:
+    """What a task has in common with an earlier one. ``names``, ``digests``: what those are told as, by their names and
+    public digests."""
+    found = []
     if reading.name in names:
-        return "another task of this dataset has the same name"
+        says = f"{reading.name!r} is also the name of {names[reading.name]}"
+        found.append(Fault(field="task.name", says=says, remedy="give every task a unique name"))
     if reading.task and reading.task.digest in digests:
-        twin = next(name for name, digest in names.items() if digest == reading.task.digest)
-        return f"a solver would see exactly what it sees of {twin}"
-    return None
+        says = f"a solver sees exactly the same task as {digests[reading.task.digest]}"
+        found.append(Fault(field="instruction.md", says=says, remedy="remove one of the two"))
+    return found
 
 
 def _seal_public(reading: Reading, task: Task, root: Path) -> None:

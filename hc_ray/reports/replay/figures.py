@@ -6,11 +6,13 @@ would be measured and the others not."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from hc_ray.domain.config import SelectorName
 from hc_ray.domain.ports import Store
 from hc_ray.domain.suite import Unknown
+from hc_ray.reports.arms import grouped
 from hc_ray.reports.comparison import paired_by_task
 from hc_ray.reports.replay.pools import SELECTORS, SOLVING, Pool, choose, cut, read_pools
 from hc_ray.reports.self_to_blind import Judged, auroc
@@ -29,7 +31,7 @@ def replay(store: Store, selector: SelectorName | None) -> dict[str, Any]:
     pools = read_pools(store)
     reference = _reference_tokens(pools)
     level = [pool if reference is None or pool.agent == "hc" else cut(pool, reference.get(pool.key)) for pool in pools]
-    groups, uncut = _grouped(level), _grouped(pools)
+    groups, uncut = (grouped(some, lambda pool: (pool.agent, pool.config_hash, pool.split)) for some in (level, pools))
     return {
         "schema_version": 1,
         "selector": selector,
@@ -50,13 +52,6 @@ def _reference_tokens(pools: Sequence[Pool]) -> dict[tuple[str, int], int] | Non
     return {pool.key: pool.tokens for pool in hc if pool.tokens is not None}
 
 
-def _grouped(pools: Iterable[Pool]) -> dict[tuple[str, str, str], list[Pool]]:
-    groups: dict[tuple[str, str, str], list[Pool]] = defaultdict(list)
-    for pool in pools:
-        groups[pool.agent, pool.config_hash, pool.split].append(pool)
-    return groups
-
-
 def _agent_rows(whole: Sequence[Pool], level: Sequence[Pool], selector: SelectorName | None) -> list[dict[str, Any]]:
     """What the trials handed in, of their whole pools; then one row a selector, at equal tokens, over graded pools."""
     rows = [_row(whole, None)]
@@ -72,7 +67,7 @@ def _row(group: Sequence[Pool], selector: SelectorName | None) -> dict[str, Any]
     means = _by_task({pool.key: sum(pool.bits) / len(pool.bits) for pool in graded})
     oracle = _by_task({pool.key: any(pool.bits) for pool in graded})
     own = _by_task({key: value for key, value in outcomes.items() if key in {pool.key for pool in graded}})
-    joint = [(_mean(own[task]), _mean(means[task]), _mean(oracle[task])) for task in sorted(means) if own.get(task)]
+    joint = [(fmean(own[task]), fmean(means[task]), fmean(oracle[task])) for task in sorted(means) if own.get(task)]
     smallest = min((len(pool.candidates) for pool in graded), default=0)
     return {
         "agent": group[0].agent,
@@ -82,9 +77,9 @@ def _row(group: Sequence[Pool], selector: SelectorName | None) -> dict[str, Any]
         "trials": len(group),
         "measured": len(outcomes),
         "tasks": len({pool.task for pool in group}),
-        "candidates": _mean([len(pool.candidates) for pool in group]),
-        "tokens": _mean([pool.sampled_tokens for pool in group]),
-        "differs": None if selector is None else sum(choose(pool, selector).chosen != pool.chosen for pool in group),
+        "candidates": fmean([len(pool.candidates) for pool in group]),
+        "tokens": fmean([pool.sampled_tokens for pool in group]),
+        "differs": None if selector is None else sum(choose(pool, selector) != pool.chosen for pool in group),
         "blind_pass": estimators.rate(list(passed.values())).model_dump(),
         "mean": estimators.mean_of_shares(list(means.values())).model_dump(),
         "oracle": estimators.rate(list(oracle.values())).model_dump(),
@@ -95,22 +90,20 @@ def _row(group: Sequence[Pool], selector: SelectorName | None) -> dict[str, Any]
 
 def _outcomes(pools: Iterable[Pool], selector: SelectorName | None) -> dict[tuple[str, int], bool]:
     """What a selector's choices earn; None: what the trials handed in. Choices without a verdict are left out."""
-    found = {pool.key: pool.passed if selector is None else choose(pool, selector).passed for pool in pools}
+    found = {pool.key: pool.passed if selector is None else pool.verdict(choose(pool, selector)) for pool in pools}
     return {key: passed for key, passed in found.items() if passed is not None}
 
 
 def _by_task(values: Mapping[tuple[str, int], float]) -> dict[str, list[float]]:
-    groups: dict[str, list[float]] = defaultdict(list)
-    for key in sorted(values):
-        groups[key[0]].append(float(values[key]))
-    return groups
+    groups = grouped(sorted(values), lambda key: key[0])
+    return {task: [float(values[key]) for key in keys] for task, keys in groups.items()}
 
 
 def _coverage(pools: Sequence[Pool], k: int) -> float:
     """The chance that k candidates of a pool hold a right one, tasks weighing alike. Repairs are no independent
     samples: for ``hc`` it is the coverage of its search."""
     shares = _by_task({pool.key: estimators.pass_at_k(len(pool.bits), sum(pool.bits), k) for pool in pools})
-    return _mean([_mean(group) for group in shares.values()])
+    return fmean([fmean(group) for group in shares.values()])
 
 
 def _comparisons(
@@ -153,7 +146,3 @@ def _auroc(key: tuple[str, str, str], group: Sequence[Pool]) -> list[dict[str, A
                 tasks[pool.task].append((share, bool(pool.verdicts[name])))
     whose = dict(zip(("agent", "config_hash", "split"), key, strict=True))
     return [{**whose, **auroc(list(tasks.values())).model_dump()}] if tasks else []
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0

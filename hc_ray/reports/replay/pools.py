@@ -72,6 +72,10 @@ class Pool(Value):
     def sampled_tokens(self) -> int:
         return sum(map(_tokens, self.candidates))
 
+    def verdict(self, chosen: str | None) -> bool | None:
+        """The real verdict of what is handed in; None where it is not known."""
+        return self.untouched if chosen is None else self.verdicts.get(chosen)
+
     def only(self, names: Collection[str]) -> "Pool":
         """The pool as if it had held these candidates alone."""
         matrix = self.matrix
@@ -82,14 +86,6 @@ class Pool(Value):
             )
         kept = tuple(one for one in self.candidates if one.id in names)
         return self.model_copy(update={"candidates": kept, "matrix": matrix})
-
-
-class Choice(Value):
-    """What a selector hands in of a pool."""
-
-    chosen: str | None
-    passed: bool | None
-    """Its real verdict; None where it is not known."""
 
 
 def cut(pool: Pool, tokens: int | None) -> Pool:
@@ -107,17 +103,15 @@ def cut(pool: Pool, tokens: int | None) -> Pool:
     return pool.only(kept)
 
 
-def choose(pool: Pool, selector: SelectorName) -> Choice:
+def choose(pool: Pool, selector: SelectorName) -> str | None:
     """What ``selector`` takes of a pool. Where no test was run on any candidate that is the first that wrote a file."""
     if pool.loop and pool.candidates and pool.agent == "hc":
-        chosen = decided(pool.candidates, pool.matrix, pool.tests, pool.rounds, selector, pool.winners)
-    elif pool.loop and pool.candidates:
-        chosen = by_content(pool.candidates).chosen
-    elif pool.matrix is not None and pool.matrix.candidates:
-        chosen = select(pool.matrix, selector, tests=pool.tests).chosen
-    else:
-        chosen = next((one.id for one in pool.candidates if one.files), None)
-    return Choice(chosen=chosen, passed=pool.untouched if chosen is None else pool.verdicts.get(chosen))
+        return decided(pool.candidates, pool.matrix, pool.tests, pool.rounds, selector, pool.winners)
+    if pool.loop and pool.candidates:
+        return by_content(pool.candidates).chosen
+    if pool.matrix is not None and pool.matrix.candidates:
+        return select(pool.matrix, selector, tests=pool.tests).chosen
+    return next((one.id for one in pool.candidates if one.files), None)
 
 
 def read_pools(store: Store) -> tuple[Pool, ...]:
@@ -137,12 +131,7 @@ def _graded(store: Store) -> dict[str, dict[str, bool | None]]:
     return {pool["trial"]: {one["id"]: one["passed"] for one in pool["candidates"]} for pool in audit.get("pools", ())}
 
 
-def _pool(
-    store: Store,
-    row: Mapping[str, Any],
-    graded: Mapping[str, bool | None],
-    rounds: Sequence[Round],
-) -> Pool:
+def _pool(store: Store, row: Mapping[str, Any], graded: Mapping[str, bool | None], rounds: Sequence[Round]) -> Pool:
     folder = f"trials/{row['trial']}"
     chosen = (result_of(store, row["trial"]).agent_result.metadata.get("selection") or {}).get("chosen")
     candidates = [Candidate.model_validate(one) for one in stored_json(store, f"{folder}/agent/candidates.json") or ()]
@@ -163,23 +152,9 @@ def _pool(
         tests, digests = first_weights(tests, rounds), {one.id: one.digest for one in candidates}
         winners = {one.number: digests[one.picked[-1] or ""] for one in rounds if len(one.picked) > 1}
         of_loop = {"loop": True, "rounds": tuple(rounds), "winners": winners}
-    return Pool(
-        trial=row["trial"],
-        task=row["task"],
-        agent=row["agent"],
-        config_hash=row["config_hash"],
-        split=row["split"],
-        seed=row["seed"],
-        tokens=row["tokens"],
-        candidates=tuple(candidates),
-        verdicts=known,
-        matrix=matrix,
-        tests=tests,
-        chosen=chosen,
-        passed=row["passed"],
-        untouched=untouched,
-        **of_loop,
-    )
+    told = {name: row[name] for name in ("trial", "task", "agent", "config_hash", "split", "seed", "tokens", "passed")}
+    return Pool(**told, candidates=tuple(candidates), verdicts=known, matrix=matrix, tests=tests, chosen=chosen,
+                untouched=untouched, **of_loop)  # fmt: skip
 
 
 def _tokens(one: Candidate) -> int:

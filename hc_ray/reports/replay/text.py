@@ -3,38 +3,29 @@
 from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
-from hc_ray.reports.page import Section, difference_text, interval_of, number, section_html
-from hc_ray.reports.terminal import say, tell
+from hc_ray.reports.page import Section, difference_text, interval_of, number
+from hc_ray.reports.terminal import tell
 
 Found = Mapping[str, Any]
 
 
 def tell_replay(found: Found, stream: IO[str] | None = None) -> None:
     """The whole replay."""
-    for line in _about(found):
-        say(line, stream=stream, style="dim")
-    for section in _sections(found):
+    for section in replay_sections(found):
         tell(section, stream)
 
 
-def selection_html(found: Found) -> str:
-    """The part of the page on how candidates were chosen."""
-    about = Section("Selection", notes=tuple(_about(found)))
-    return section_html(about) + "".join(section_html(section, level=3) for section in _sections(found))
-
-
-def _about(found: Found) -> Iterator[str]:
-    yield f"In {found['graded']} of {found['trials']} trials every candidate has been graded."
+def replay_sections(found: Found) -> Iterator[Section]:
+    """How candidates were chosen, and would have been."""
+    about = [f"In {found['graded']} of {found['trials']} trials every candidate has been graded."]
     if found["graded"] < found["trials"]:
-        yield "Ungraded candidates count as not measured: hc-ray audit OUT grades every candidate of dev tasks."
-    yield (
+        about.append("Ungraded candidates count as not measured: hc-ray audit OUT grades every candidate of dev tasks.")
+    about.append(
         "The pools of raw and best_of_n are cut off at the tokens that hc used on the same task and seed."
         if found["equal_tokens"]
         else "The pools are not cut to equal tokens: the sweep does not hold exactly one hc config to compare with."
     )
-
-
-def _sections(found: Found) -> Iterator[Section]:
+    yield Section("Selection", notes=about)
     yield Section(
         "Agents under each selector",
         ("agent", "selector", "trials", "candidates", "tokens", "other choice", "blind pass", "random candidate",

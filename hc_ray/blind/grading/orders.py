@@ -1,0 +1,37 @@
+"""Orders to the scripts of the runner that work inside a grading sandbox, and their answers."""
+
+import json
+import secrets
+from typing import Any
+
+from hc_ray.domain.ports import Sandbox
+from hc_ray.domain.runner_paths import machinery_command
+
+ANSWER_LIMIT = 32 << 20
+
+
+async def ask(
+    sandbox: Sandbox, script: str, order: dict[str, Any], timeout: float
+) -> tuple[dict[str, Any] | None, str]:
+    """Have ``hc_<script>`` do something, from the root folder. Its answer, or None and what came instead."""
+    nonce = secrets.token_hex(16)
+    told = json.dumps({**order, "nonce": nonce}).encode()
+    result = await sandbox.exec(
+        machinery_command(script), timeout=timeout, cwd="/", stdin=told, output_limit=ANSWER_LIMIT
+    )
+    if (found := answer(result.stdout, nonce)) is not None:
+        return found, ""
+    said = (result.stderr or result.stdout).decode(errors="replace").strip().splitlines()
+    return None, f"exit code {result.exit_code}" + (f", {said[-1][:200]}" if said else "")
+
+
+def answer(out: bytes, nonce: str) -> dict[str, Any] | None:
+    """What a script answered to the order that this nonce came with; None where it did not."""
+    for line in reversed(out.splitlines()):
+        if line.startswith(nonce.encode() + b" "):
+            try:
+                found = json.loads(line[len(nonce) + 1 :])
+            except ValueError:
+                return None
+            return found if isinstance(found, dict) else None
+    return None

@@ -1,0 +1,235 @@
+"""A sweep for readers: sections for terminal and page, and the page (``report.html``) with its plots."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any
+
+from hc_ray.domain.value import flattened
+from hc_ray.reports.audit_section import definitions_section, quality_section
+from hc_ray.reports.comparison import HANDFUL
+from hc_ray.reports.engine_use import engine_lines
+from hc_ray.reports.html_figures import figures, heat_map, timeline
+from hc_ray.reports.page import UNEXPECTED, Section, difference_text, draw, interval_of, number, p_of
+from hc_ray.reports.progress import counted
+from hc_ray.reports.replay.text import replay_sections
+from hc_ray.reports.self_to_blind import reliance_section
+from hc_ray.reports.terminal import tell
+
+Data = Mapping[str, Any]
+TRIALS = 500
+"""Rows of the page's list of trials: unscored ones first. ``report.json`` holds all."""
+
+
+def tell_report(summary: Data, stream: IO[str] | None = None, *, out: str = "OUT") -> None:
+    """The whole report in a terminal; ``out``: the sweep directory's name in commands."""
+    for section in (_head(summary), *_results(summary), *_other_sections(summary, out)):
+        tell(section, stream)
+
+
+def tell_result(summary: Data, stream: IO[str] | None = None, *, out: str) -> None:
+    """What a sweep ends with: its rates and comparisons, and the tasks that fail their own check."""
+    for section in (*_results(summary), controls_section(summary, out)):
+        tell(section, stream)
+
+
+def html(summary: Data) -> str:
+    """The whole page."""
+    head = _head(summary)
+    parts = [
+        head._replace(title=""),
+        *agent_sections(summary["configs"]), draw("reading"),
+        *comparison_sections(summary), _pairs(summary["comparisons"]),
+        draw("plots", "Figures", figures(summary)), heat_map(summary["trials"]), timeline(summary["trials"]),
+        *_other_sections(summary),
+        draw("folded", definitions_section(summary["suite_quality"])) if summary["suite_quality"] else "",
+        *(replay_sections(summary["replay"]) if summary.get("replay") else ()),
+        *listings(summary),
+    ]  # fmt: skip
+    return draw("document", f"hc-ray: {head.title}", parts)
+
+
+def _results(summary: Data) -> Iterator[Section]:
+    yield from agent_sections(summary["configs"])
+    yield from comparison_sections(summary)
+
+
+def _head(summary: Data) -> Section:
+    sweep = summary["sweep"]
+    planned, trials = sweep["planned_trials"], counted(sweep["trials"], "trial")
+    if planned and planned != sweep["trials"]:
+        trials = f"{sweep['trials']} of {counted(planned, 'trial')}"
+    told = f"{trials}, {counted(sweep['tasks'], 'task')} · sweep {', '.join(sweep.get('directories') or [sweep['id']])}"
+    if sweep.get("repeated"):
+        told += f"; {counted(sweep['repeated'], 'trial')} in more than one of them"
+    return Section(f"{sweep['dataset']} x {sweep['model'] or 'no model'}", notes=[told])
+
+
+def agent_sections(configs: Sequence[Data]) -> Iterator[Section]:
+    """All figures of every agent and config, and what must be known to read them."""
+    columns = ("agent", "config", "split", "blind pass", "self-test pass", "tasks", "trials", "unscored", "weak suites",
+               "ties", "unscored as fails", "retried", "tokens/trial", "tokens/pass", "engine s", "wall s",
+               "time limit ×")  # fmt: skip
+    rows = [
+        (
+            one["agent"], one["config"] or one["config_hash"][:8], one["split"], interval_of(one["blind_pass"]),
+            interval_of(one["self_pass"]), one["tasks"], one["trials"], one["unscored"], one["weak_suites"],
+            one["silent"], interval_of(one["blind_pass_unscored_as_fail"]), one["retried"],
+            number(one["tokens_per_trial"], 0), number(one["tokens_per_pass"], 0) if one["passes"] else "no pass",
+            number(one["engine_seconds"], 0), number(one["seconds"], 0), one["timeout_multiplier"],
+        )
+        for one in configs
+    ]  # fmt: skip
+    named = any(one["config"] for one in configs)
+    yield Section(
+        "Agents (pass rates with 95 % confidence intervals)",
+        columns,
+        rows,
+        numbers=("tasks", "trials", "unscored", "tokens/trial", "tokens/pass", "engine s", "wall s"),
+        wide=("weak suites", "ties", "unscored as fails", "retried", "time limit ×", *(() if named else ("config",))),
+    )
+    rates = ", ".join(f"{one['label']} {interval_of(one['blind_pass_unscored_as_fail'])}" for one in configs)
+    as_fails = f"blind pass rate if unscored trials count as fails: {rates}" if rates else "no finished trial"
+    unscored = any(one["unscored"] for one in configs)
+    had = {
+        "weak_suites": "had a suite that tells no state from another",
+        "silent": "had nothing to tell the submitted candidate from one that behaves differently",
+        "retried": "scored after a retry (hc-ray show lists the failed attempts)",
+    }
+    counts = {name: sum(one[name] for one in configs) for name in (*had, "unasked")}
+    said = [f"{counted(counts[name], 'trial')} {words}" for name, words in had.items() if counts[name]]
+    yield Section("", after=said if unscored else [as_fails, *said])
+    warnings = [as_fails] if unscored else []
+    if counts["unasked"]:
+        why = "nothing was asked, or no prompt fitted (budget.tokens, engine.context_tokens)"
+        warnings.append(f"{counted(counts['unasked'], 'trial')} cost no tokens: {why}")
+    if multipliers := {str(one["timeout_multiplier"]) for one in configs} - {"1.0", "None"}:
+        warnings.append(f"time limits multiplied by {', '.join(sorted(multipliers))}")
+    yield Section("", after=warnings, tone="warn")
+
+
+def comparison_sections(summary: Data) -> Iterator[Section]:
+    """Each comparison in words; of more than a few those that found a difference, and a count."""
+    found = summary["comparisons"]
+    told = [one for one in found if len(found) <= HANDFUL or one["says"] in ("improved", "worse")]
+    sentences = [(summary["compared"], "soft")] if summary["compared"] else []
+    sentences += [(sentence_of(one), one["says"] if one["says"] in ("improved", "worse") else "claim") for one in told]
+    if rest := len(found) - len(told):
+        others = counted(rest, "other comparison" if told else "comparison")
+        sentences.append((f"In {others} no difference was detected.", "claim"))
+    for place, (sentence, tone) in enumerate(sentences):
+        yield Section("" if place else "Comparisons", after=[sentence], tone=tone)
+    yield Section("", after=[
+        f"A/A check of {one['label']} ({one['split']}): two halves of its own seeds differed significantly in "
+        f"{one['aa_false_alarms']:.0%} of 200 comparisons (expected: at most 5 %)."
+        for one in summary["configs"] if one["aa_false_alarms"] is not None
+    ])  # fmt: skip
+
+
+def sentence_of(comparison: Data) -> str:
+    """One comparison in words."""
+    if comparison["delta"] is None:
+        return f"{comparison['a']} vs. {comparison['b']} ({comparison['split']}): {comparison['says']}."
+    tokens = [comparison["tokens_a"], comparison["tokens_b"]]
+    cost = "" if None in tokens else f" Tokens per trial: {tokens[0]:,.0f} vs. {tokens[1]:,.0f}."
+    p = comparison["p_corrected"]
+    corrected = "" if p is None else f", p {p_of(p)} after Holm's correction"
+    return (
+        f"{comparison['a']} vs. {comparison['b']} ({comparison['split']}): {comparison['says']}. "
+        f"Difference {comparison['delta']:+.2f}, 95 % interval {comparison['low']:+.2f} to {comparison['high']:+.2f}, "
+        f"p {p_of(comparison['p'])} ({comparison['test']}){corrected}. "
+        f"Of {comparison['pairs']} pairs, only {comparison['a']} passed {comparison['only_a']} and "
+        f"only {comparison['b']} passed {comparison['only_b']}.{cost}"
+    )
+
+
+def _pairs(comparisons: Sequence[Data]) -> Section:
+    rows = [
+        (
+            f"{one['a']} − {one['b']}", one["split"], one["tasks"], difference_text(one),
+            " → ".join(p_of(p).removeprefix("= ") for p in (one["p"], one["p_corrected"]) if p is not None),
+            one["says"],
+        )
+        for one in comparisons
+    ]  # fmt: skip
+    columns = ("pair", "split", "tasks", "difference [95 % interval]", "p (→ corrected)", "result")
+    return Section("", columns, rows)
+
+
+def _other_sections(summary: Data, out: str = "OUT") -> Iterator[Section]:
+    """What stands behind the rates, what they cost, and what went wrong."""
+    yield curves_section(summary)
+    if "directories" not in summary["sweep"]:
+        yield quality_section(summary["suite_quality"])
+    yield criteria_section(summary)
+    yield reliance_section(summary)
+    if summary["engine_use"]:
+        yield Section("Engine", after=engine_lines(summary["engine_use"]), tone="plain")
+    looks = f"Holdout looks: {number(summary['holdout_looks'], 0)}."
+    told = f"{looks} Verdict bits given to trials: {summary['bits']}."
+    yield Section("Holdout looks and verdict bits", after=[told])
+    yield unscored_section(summary)
+    yield controls_section(summary, out)
+
+
+def curves_section(summary: Data) -> Section:
+    """What repeated seeds say."""
+    columns = ("agent", "split", "k", "pass@k", "best@k by self-tests", "oracle@k", "selection efficiency")
+    rows = [
+        (one["label"], one["split"], k, *(number(one[name][k]) for name in ("pass_at_k", "best_at_k", "oracle_at_k")),
+         number(one["selection_efficiency"]))
+        for one in summary["configs"]
+        if len(one["pass_at_k"]) > 1
+        for k in one["pass_at_k"]
+    ]  # fmt: skip
+    return Section("Pass@k over repeated seeds", columns, rows)
+
+
+def criteria_section(summary: Data) -> Section:
+    """Met or not met only where the whole interval says so."""
+    rows = [
+        (one["name"], one["says"], interval_of(one), "none" if one["needs"] is None else f"≥ {one['needs']:.2f}")
+        for one in summary["criteria"]
+    ]
+    columns = ("criterion", "result", "value", "target")
+    return Section("Generalisation criteria", columns, rows)
+
+
+def unscored_section(summary: Data) -> Section:
+    """Why trials have no verdict."""
+    rows = [
+        (one["label"], one["split"], count, cause)
+        for one in summary["configs"]
+        for cause, count in one["unscored_causes"].items()
+    ]
+    return Section("Unscored trials", ("agent", "split", "trials", "cause"), rows)
+
+
+def controls_section(summary: Data, out: str = "OUT") -> Section:
+    """Trials of the agents that check the harness which did not end as they must, with the command that shows why."""
+    rows = [
+        (row["task"], row["agent"], UNEXPECTED[row["agent"], row["passed"]],
+         "not kept: a holdout task" if row["split"] == "holdout" else f"hc-ray unseal {out}/{row['trial']}")
+        for row in summary["trials"]
+        if (row["agent"], row["passed"]) in UNEXPECTED
+    ]  # fmt: skip
+    columns = ("task", "agent", "what is wrong", "what the tests printed")
+    return Section("Tasks that fail their own check", columns, rows)
+
+
+def listings(summary: Data) -> list[str]:
+    """Folded on a page: the trials, unscored ones first, and all settings."""
+    trials, sweep = summary["trials"], summary["sweep"]
+    shown = sorted(trials, key=lambda row: row["passed"] is not None)[:TRIALS]
+    verdicts = {True: "pass", False: "fail"}
+    rows = [
+        (row["trial"], row["label"], row["seed"], verdicts.get(row["passed"], f"unscored: {row['cause']}"),
+         number(row["progress"]), number(row["turns"], 0), number(row["tokens"], 0), number(row["seconds"], 1))
+        for row in shown
+    ]  # fmt: skip
+    columns = ("trial", "agent", "seed", "verdict", "self-tests passed", "turns", "tokens", "seconds")
+    told = f"All {len(trials)}" if len(shown) == len(trials) else f"{len(shown)} of {len(trials)}"
+    flat = flattened(sweep["config"]) | {f"versions.{k}": v for k, v in sweep["versions"].items()}
+    settings = [(name, "none" if value is None else value) for name, value in flat.items()]
+    return [
+        draw("folded", Section(f"{told} trials", columns, rows)),
+        draw("folded", Section("Settings", ("setting", "value"), settings)),
+    ]
