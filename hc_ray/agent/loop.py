@@ -111,10 +111,6 @@ class Lineage:
         self._faults = 0
         return await self.work()
 
-    async def state(self) -> State:
-        """The workspace as it lies. Raises ``ValueError`` where it holds more than a submission may."""
-        return await state_of(self.sandbox)
-
     async def ask(self, purpose: str, question: str, *, tokens: int, schema: dict[str, object] | None = None) -> str:
         """Ask the lineage about its work, in its own conversation, without adding to it; empty where that cannot be
         paid for or does not fit."""
@@ -208,7 +204,7 @@ class Lineage:
             return ""
         self._listed = True
         try:
-            state = await self.state()
+            state = await state_of(self.sandbox)
         except ValueError as error:
             return f"Not submitted: the workspace cannot be handed in ({error}). Remove what is not needed."
         paths = sorted(state.files)

@@ -21,10 +21,10 @@ from hc_ray.domain.task import Task
 from hc_ray.domain.value import digest_of
 from hc_ray.machine import own_code
 from hc_ray.search import own
-from hc_ray.search.agents import Trial
 from hc_ray.search.schedule import Schedule
-from hc_ray.search.search import Search, TrialContext
+from hc_ray.search.search import Search
 from hc_ray.search.submission import hand_in
+from hc_ray.search.trial import Trial
 from hc_ray.search.trial_outcome import TrialOutcome
 from hc_ray.selftests.suite_writer import SuiteCache, write_suite
 from hc_ray.spec.reading import read_spec
@@ -63,8 +63,9 @@ async def solve(
         return await judge(submission)
 
     solver, looks = roles["solver"], looks or Looks(place)
-    context = TrialContext(
+    search = Search(
         task=task,
+        spec=read_spec(task.instruction, task.environment),
         config=config,
         schedule=Schedule(config=config, profile=solver.profile, task_digest=task.digest, trial_seed=seed),
         asking=Asking(solver, Purse(budget.tokens)),
@@ -76,7 +77,6 @@ async def solve(
         identity=identity,
         lineage_tokens=lineage_tokens(budget),
     )
-    search = Search(context, read_spec(task.instruction, task.environment))
     trial = Trial(search, seed=seed, tester=roles.get("tester", solver), decomposer=roles.get("decomposer", solver),
                   place=place, suites=suites, looks=looks)  # fmt: skip
     try:
@@ -84,9 +84,11 @@ async def solve(
             await search.look_around(looks)
             if agent == "hc" or (mine and mine.self_tests):
                 await trial.write_tests()
-        await _within(clock, search, own.work(mine, agent, trial) if mine else getattr(trial, agent)())
+        await _within(clock, search, own.work(mine, agent, trial) if mine else trial.work(agent))
         passed = await hand_in(search)
-        while passed is False and agent == "hc" and len(search.bits) <= config.refinement and trial.may_refine():
+        while passed is False and agent == "hc" and len(search.bits) <= config.refinement:
+            if search.stop_reason in ("tokens", "turns", "timeout"):
+                break
             await _within(clock, search, trial.refine())
             passed = await hand_in(search)
         return trial.outcome()

@@ -50,13 +50,19 @@ def select(matrix: PassMatrix, name: SelectorName, *, tests: Sequence[SelfTest])
         return Selection(selector=name, chosen=None, why="no candidate to pick")
     failed, clusters = "", behaviour_clusters(matrix, tests)
     agreement = _agreement(matrix, tests, clusters)
-    confidence = {member: len(cluster) / len(matrix.candidates) for cluster in clusters for member in cluster}
+    group = {member: cluster for cluster in clusters for member in cluster}
+    confidence = {member: len(cluster) / len(matrix.candidates) for member, cluster in group.items()}
     if name == "mbr":
         # MBR-exec: the group of identical behaviour, then the agreement inside the inputs as a fraction of one.
-        size = {member: len(cluster) for cluster in clusters for member in cluster}
-        scores = {candidate: size.get(candidate, 0) + 0.99 * agreement[candidate] for candidate in matrix.candidates}
+        scores = {
+            candidate: len(group.get(candidate, ())) + 0.99 * agreement[candidate] for candidate in matrix.candidates
+        }
     elif name == "max_pass":
-        scores = {candidate: _passed(matrix, candidate, tests) for candidate in matrix.candidates}
+        columns = judging(tests)
+        scores = {
+            candidate: sum(tests[i].weight for i in columns if row[i].outcome == "pass")
+            for candidate, row in zip(matrix.candidates, matrix.cells, strict=True)
+        }
     elif name == "codet":
         scores = _codet(matrix, tests)
     elif OWN.fullmatch(name):
@@ -64,27 +70,26 @@ def select(matrix: PassMatrix, name: SelectorName, *, tests: Sequence[SelfTest])
     else:
         scores, confidence = _posterior(matrix, tests)
     errors = {
-        candidate: sum(cell.outcome in ("error", "timeout") for cell in matrix.row(candidate))
-        for candidate in matrix.candidates
+        candidate: sum(cell.outcome in ("error", "timeout") for cell in row)
+        for candidate, row in zip(matrix.candidates, matrix.cells, strict=True)
     }
-    answered = {member for cluster in clusters for member in cluster}
     beaten = frozenset() if name == "mbr" or OWN.fullmatch(name) else _beaten(matrix, tests)
     # Copies of one crash are no votes: where anybody answered anything, who only crashed stands aside.
     ranks = {
-        one: (bool(answered) and one not in answered, one in beaten, -scores[one], -agreement[one], errors[one])
+        one: (bool(group) and one not in group, one in beaten, -scores[one], -agreement[one], errors[one])
         for one in matrix.candidates
     }
     chosen = min(matrix.candidates, key=lambda one: ranks[one])  # the first of equals
-    alike = next((set(cluster) for cluster in clusters if chosen in cluster), {chosen})
+    alike = group.get(chosen, ())
     return Selection(
         selector=name,
         chosen=chosen,
         scores={candidate: round(scores[candidate], 6) for candidate in matrix.candidates},
         clusters=clusters,
         confidence=round(confidence.get(chosen, 0.0), 6),
-        why=_why(matrix, tests, chosen, clusters, name) + failed,
+        why=_why(matrix, tests, chosen, len(alike), name) + failed,
         agreement={candidate: round(agreement[candidate], 6) for candidate in matrix.candidates},
-        silent=any(ranks[one] == ranks[chosen] for one in matrix.candidates if one not in alike),
+        silent=any(ranks[one] == ranks[chosen] for one in matrix.candidates if one not in (chosen, *alike)),
     )
 
 
@@ -146,11 +151,6 @@ def progress(row: Sequence[Cell], tests: Sequence[SelfTest]) -> float:
     columns = judging(tests)
     total = sum(tests[i].weight for i in columns)
     return sum(tests[i].weight for i in columns if row[i].outcome == "pass") / total if total else 0.0
-
-
-def _passed(matrix: PassMatrix, candidate: str, tests: Sequence[SelfTest]) -> float:
-    row = matrix.row(candidate)
-    return sum(tests[i].weight for i in judging(tests) if row[i].outcome == "pass")
 
 
 def _showing(tests: Sequence[SelfTest]) -> tuple[int, ...]:
@@ -249,16 +249,9 @@ def _log_beta(a: float, b: float) -> float:
     return lgamma(a) + lgamma(b) - lgamma(a + b)
 
 
-def _why(
-    matrix: PassMatrix,
-    tests: Sequence[SelfTest],
-    chosen: str,
-    clusters: Sequence[tuple[str, ...]],
-    name: SelectorName,
-) -> str:
-    """One line for a reader."""
+def _why(matrix: PassMatrix, tests: Sequence[SelfTest], chosen: str, alike: int, name: SelectorName) -> str:
+    """One line for a reader. ``alike``: candidates that behave like the chosen one."""
     row, columns = matrix.row(chosen), judging(tests)
     passed = sum(row[i].outcome == "pass" for i in columns)
-    alike = next((len(cluster) for cluster in clusters if chosen in cluster), 0)
     shown = f"{alike} of {len(matrix.candidates)} candidates behave like it" if alike else "it answered no input"
     return f"{name}: {chosen} passes {passed} of {len(columns)} judging tests; {shown}"

@@ -22,7 +22,7 @@ async def hand_in(search: Search) -> bool | None:
     path = search.deliverable.path
     there = path is None or any(f"/{one}".endswith(f"/{path.lstrip('/')}") for one in difference.changed)
     search.journal("submit", candidate=chosen, changed=list(difference.changed), missing=[] if there else [path])
-    name, task = search.context.name, search.context.task
+    name, task = search.name, search.task
     submission = Submission.of(difference.tar, id=f"{name}-{len(search.submissions)}", trial=name,
                                task_digest=task.digest, living=living)  # fmt: skip
     if not search.submissions:
@@ -30,8 +30,8 @@ async def hand_in(search: Search) -> bool | None:
     search.handed_in.append(search.selection)
     search.submissions.append(submission)
     # How long the hidden tests take says something of them: no decision of the search may hear it.
-    with search.context.clock.stopped():
-        passed = await search.context.judge(submission)
+    with search.clock.stopped():
+        passed = await search.judge(submission)
     search.bits.append(passed)
     if not passed and chosen is not None:
         search.pool.rejected.add(chosen)

@@ -4,7 +4,7 @@ gate, to which an independent second reading belongs: it drops a check that a se
 from collections.abc import Mapping, Sequence
 
 from hc_ray.agent import environment_probe
-from hc_ray.agent.budget import answers, payable
+from hc_ray.agent.budget import payable
 from hc_ray.agent.deliverable import deliverable_of
 from hc_ray.domain.prompt import Malformed
 from hc_ray.domain.seeds import seed_of
@@ -13,7 +13,7 @@ from hc_ray.selftests import file_tester
 from hc_ray.selftests.coverage import quoted_in
 from hc_ray.selftests.file_tester import Reading
 from hc_ray.selftests.shown_examples import shown_tests
-from hc_ray.selftests.writer import Writer
+from hc_ray.selftests.writer import OWNER, Writer
 
 _READING_SHARE = 0.35
 """The share of the budget that is kept for the second reading."""
@@ -80,7 +80,7 @@ class FileSuiteWriter(Writer):
             )  # fmt: skip
             if not await payable([(asking, prompt)], reserve=reserve if number > 1 else 0):
                 break
-            (answer,) = await answers([(asking, prompt)])
+            (answer,) = await asking.all([(OWNER, prompt)])
             written = file_tester.read(answer, self.spec)
             if isinstance(written, Malformed):
                 self.notes.append(f"round {number}: {written.reason}")
@@ -110,7 +110,7 @@ class FileSuiteWriter(Writer):
         if not await payable([(asking, prompt)]):
             self.notes.append("the budget paid for no second reading")
             return list(tests)
-        (answer,) = await answers([(asking, prompt)])
+        (answer,) = await asking.all([(OWNER, prompt)])
         readings = file_tester.read_readings(answer)
         return [one for test in tests if (one := self._settled(test, readings)) is not None]
 

@@ -23,7 +23,7 @@ from hc_ray.selftests import gate, tester
 from hc_ray.selftests.file_suite import FileSuiteWriter
 from hc_ray.selftests.shown_examples import generic_inputs, shown_tests
 from hc_ray.selftests.target import Target, targets_of
-from hc_ray.selftests.writer import Writer
+from hc_ray.selftests.writer import OWNER, Writer
 from hc_ray.spec.reading import read_spec
 
 Question = tuple[Asking, Target, Category, Prompt]
@@ -76,7 +76,8 @@ class SuiteWriter(Writer):
             asked = asked[: await payable(asked)]
             if not asked:
                 break
-            for (asking, target, category, prompt), answer in zip(questions, await answers(asked), strict=False):
+            told = await answers([(asking, OWNER, prompt) for asking, prompt in asked])
+            for (asking, target, category, prompt), answer in zip(questions, told, strict=False):
                 read = tester.read(answer, prompt, self.spec, target, category)
                 if not isinstance(read, Malformed):
                     found += [test.model_copy(update={"tester": asking.role.label}) for test in read]

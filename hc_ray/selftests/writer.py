@@ -21,6 +21,9 @@ from hc_ray.selftests.suite_runs import SuiteRuns
 from hc_ray.selftests.trivial_states import missing, named_paths, trivial_states
 from hc_ray.spec.spec import Spec
 
+OWNER = "testgen"
+"""Of what a suite's writers ask."""
+
 
 class Writer:
     """One writing of one suite. ``place`` tells the first suite from tests that are added later."""

@@ -6,7 +6,7 @@ import pytest
 from hc_ray.domain.config import BudgetConfig, SolverConfig, TestgenConfig
 from hc_ray.domain.suite import ExpectedValue, Subject
 from hc_ray.domain.task import Environment
-from hc_ray.search.agents import widened
+from hc_ray.search.trial import widened
 from hc_ray.selftests.coverage import least_tested
 from hc_ray.selftests.shown_examples import test_of as made
 from hc_ray.spec.reading import read_spec

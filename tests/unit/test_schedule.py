@@ -117,12 +117,12 @@ def test_faults_are_ranked_by_their_kind_and_a_file_of_a_wrong_form_is_told_alwa
 
 def test_a_lineage_is_repaired_so_often_and_missing_files_come_before_crashes_and_wrong_answers():
     ranks = {"c1.0": 1}
-    assert repairable([PARENT], ["c1.0"], ranks, limit=2, count=1) == (PARENT,)
-    assert repairable([PARENT.model_copy(update={"repairs": 2})], ["c1.0"], ranks, limit=2, count=1) == ()
+    assert repairable([PARENT], ranks, limit=2, count=1) == (PARENT,)
+    assert repairable([PARENT.model_copy(update={"repairs": 2})], ranks, limit=2, count=1) == ()
     child = PARENT.model_copy(update={"id": "c2.0", "parent": "c1.0"})
-    assert repairable([PARENT, child], ["c1.0", "c2.0"], ranks, limit=2, count=1) == ()
+    assert repairable([PARENT, child], ranks, limit=2, count=1) == ()
     pool = [PARENT.model_copy(update={"id": f"c1.{i}", "lineage": i}) for i in range(4)]
-    found = repairable(pool, ["c1.0", "c1.1", "c1.2", "c1.3"], {"c1.0": 2, "c1.1": 1, "c1.2": 0}, limit=2, count=3)
+    found = repairable(pool, {"c1.0": 2, "c1.1": 1, "c1.2": 0, "c1.3": None}, limit=2, count=3)
     assert [one.id for one in found] == ["c1.2", "c1.1", "c1.0"]
 
 

@@ -10,7 +10,7 @@ from hc_ray.domain.suite import Cell
 from hc_ray.domain.task import Environment, Task
 from hc_ray.search.answers import files_digest, normal_form
 from hc_ray.search.schedule import Schedule
-from hc_ray.search.search import Search, TrialContext
+from hc_ray.search.search import Search
 from hc_ray.search.submission import hand_in
 from hc_ray.spec.reading import read_spec
 from tests.fakes.folder_place import FolderPlace
@@ -29,13 +29,13 @@ def searching(*bodies: dict[str, str], instruction: str = INSTRUCTION) -> tuple[
     async def judge(submission: Submission) -> bool:
         return False
 
-    context = TrialContext(
-        task=task, config=config, asking=Asking(solver, Purse(6000)), judge=judge, events=log, clock=Clock(60),
+    search = Search(
+        task=task, spec=read_spec(instruction, task.environment), config=config, asking=Asking(solver, Purse(6000)),
+        judge=judge, events=log, clock=Clock(60),
         schedule=Schedule(config=config, profile=solver.profile, task_digest=task.digest, trial_seed=0),
         forks=SandboxForks(FolderPlace(quick=True), task, "t"), name="t", identity="t",
         lineage_tokens=1500,
     )  # fmt: skip
-    search = Search(context, read_spec(instruction, task.environment))
     shared: dict[str, Any] = {"round": 1, "seed": 0, "temperature": 0.0, "form": "completion", "plan": "plain"}
     search.pool.candidates += [Candidate(id=f"c1.{i}", slot=i, files=files, digest=files_digest(files), **shared)
                                for i, files in enumerate(bodies)]  # fmt: skip

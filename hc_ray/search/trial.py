@@ -1,7 +1,5 @@
-"""What each agent does with a search: one sample, independent samples with a vote, or suite, rounds and repairs."""
-
-import contextlib
-from collections.abc import Iterator
+"""What a trial does around its agent: the suite before it, the parts of the work, refinement after a failed verdict,
+and what came of it all."""
 
 from hc_ray.agent.budget import Asking, Clock, Purse, TimeIsUp, payable
 from hc_ray.agent.environment_probe import Looks
@@ -12,30 +10,23 @@ from hc_ray.domain.ports import MakesSandboxes
 from hc_ray.domain.prompt import Malformed
 from hc_ray.domain.seeds import seed_of
 from hc_ray.domain.suite import Suite
-from hc_ray.search import decompose, repair
+from hc_ray.search import decompose
 from hc_ray.search.decompose import Subtask
-from hc_ray.search.evaluation import evaluate
+from hc_ray.search.direct_agents import DirectAgents
 from hc_ray.search.loop_agents import LoopAgents
-from hc_ray.search.rounds import Rounds
 from hc_ray.search.search import Search
-from hc_ray.search.selection import Selection, judging, progress
+from hc_ray.search.selection import judging, progress
 from hc_ray.search.trial_outcome import TrialOutcome
 from hc_ray.selftests.coverage import least_tested
 from hc_ray.selftests.file_suite import FileSuiteWriter
-from hc_ray.selftests.shown_examples import generic_inputs
 from hc_ray.selftests.suite_writer import SuiteCache, SuiteWriter, suite_key, write_suite
-
-BATCH = 8
-"""Samples that ``best_of_n`` asks for at once."""
-INPUTS_PER_RANGE = 3
-"""Inputs of each range (ordinary, boundary, edge) that ``best_of_n`` compares behaviour on."""
 
 _MORE_A_CATEGORY, _MOST_A_CATEGORY = 3, 20
 """How far a refinement widens the categories that the first suite has filled."""
 
 
 class Trial:
-    """What each agent does with a search."""
+    """One trial, from its suite to its outcome."""
 
     def __init__(
         self,
@@ -51,66 +42,36 @@ class Trial:
         self.search, self.config, self.seed = search, search.config, seed
         self.tester, self.decomposer = tester, decomposer
         self.place, self.suites, self.looks = place, suites, looks
-        self.loop = LoopAgents(search) if self.config.agent_style == "loop" else None
+        self.agents = LoopAgents(search) if self.config.agent_style == "loop" else DirectAgents(search)
         self.exchanges: list[Exchange] = []
         self.parts: tuple[Subtask, ...] = ()
         """The parts of the work that the solver is told."""
 
-    async def raw(self) -> None:
-        """One sample, whatever it costs."""
-        search = self.search
-        if self.loop:
-            return await self.loop.raw()
-        slot = search.context.schedule.fresh(0, round=1, slot=0)
-        (made,) = await search.ask([(slot, search.prompt(slot))])
-        search.stop_reason = "single sample"
-        if made.files:
-            search.selection = Selection(selector="mbr", chosen=made.id, why="raw: the only sample")
-        search.beat()
-
-    async def best_of_n(self) -> None:
-        """Independent samples as long as the budget pays, then one pick by agreement of behaviour."""
-        search = self.search
-        if self.loop:
-            return await self.loop.best_of_n()
-        generic = generic_inputs(search.spec, search.deliverable, count=INPUTS_PER_RANGE)
-        numbered = (test.model_copy(update={"id": f"input-{i}"}) for i, test in enumerate(generic, start=1))
-        search.pool.tests = tuple(numbered)
-        while not search.stop_reason:
-            slots = search.context.schedule.samples(round=search.round + 1, count=BATCH, begin=search.turns)
-            asked = await search.payable(slots)
-            if asked:
-                await evaluate(search, await search.ask(asked))
-                search.choose("mbr")
-
-    async def hc(self) -> None:
-        """Rounds under the suite until the best is clearly good or nothing is left to spend."""
-        search = self.search
-        if self.config.decompose == "model":
+    async def work(self, agent: str) -> None:
+        """What one of our agents does: ``raw``, ``best_of_n`` or ``hc``."""
+        if agent == "hc" and self.config.decompose == "model":
             self.parts = await self._parts()
             told = (f"{number}. {part.told}" for number, part in enumerate(self.parts, start=1))
-            search.division = "\n".join(["The work in parts:", *told])
-        if self.loop:
-            return await self.loop.hc(search.division)
-        await Rounds(search).run()
+            self.search.division = "\n".join(["The work in parts:", *told])
+        await getattr(self.agents, agent)()
 
     async def write_tests(self) -> None:
         """The suite, before any candidate exists. It has a time limit of its own; past that there is none."""
         search = self.search
         try:
-            suite = await Clock(self.config.testgen.seconds, search.context.clock.queued).bound(self._suite())
+            suite = await Clock(self.config.testgen.seconds, search.clock.queued).bound(self._suite())
         except TimeIsUp:
             search.notes.append(
                 f"the suite was not finished within its {self.config.testgen.seconds:g} s: there is none"
             )
-            suite = Suite(task_digest=search.context.task.digest)
+            suite = Suite(task_digest=search.task.digest)
         search.suite, search.pool.tests = suite, suite.tests
         search.purse.charge(suite.prompt_tokens, suite.completion_tokens, suite.engine_seconds)
 
     async def _parts(self) -> tuple[Subtask, ...]:
         """The parts that the decomposer names; the generic four where it has none."""
         search = self.search
-        seed = seed_of(search.context.task.digest, self.seed, "decomposer")
+        seed = seed_of(search.task.digest, self.seed, "decomposer")
         prompt = decompose.ask(search.spec, seed=seed)
         asking = Asking(self.decomposer, search.purse)
         if not await payable([(asking, prompt)]):
@@ -124,39 +85,31 @@ class Trial:
         search.journal("decompose", malformed=wrong, parts=[part.model_dump(mode="json") for part in found])
         return found
 
-    def may_refine(self) -> bool:
-        return self.search.stop_reason not in ("tokens", "turns", "timeout")
-
     async def refine(self) -> None:
         """After a failed verdict: re-read the instruction, add self-tests, go on with what is left to spend."""
         search = self.search
         place = f"refine{len(search.bits)}"
-        left = Purse(min(self.config.testgen.budget_tokens, search.purse.left // 2))
+        left = Purse(min(self.config.testgen.budget_tokens, search.purse.left // 2), outer=search.purse)
         kind = FileSuiteWriter if self.config.testgen.style == "files" else SuiteWriter
         writer = kind(
-            search.context.task,
+            search.task,
             search.spec,
             widened(self.config.testgen),
             seed=self.seed,
             asking=Asking(self.tester, left),
             forks=search.forks,
-            events=search.context.events,
+            events=search.events,
             place=place,
             known=search.pool.tests,
         )
-        with self._paid_when_cut_off(left):
-            more = await writer.write(place)
+        more = await writer.write(place)
         self.exchanges += writer.exchanges
-        search.purse.charge(more.prompt_tokens, more.completion_tokens, more.engine_seconds)
         with search.pool.measured_anew(more.tests):
-            await evaluate(search, search.pool.candidates)
+            await search.evaluate(search.pool.candidates)
         search.missed = least_tested(search.spec, search.pool.tests)
         search.journal("refine", added=[test.id for test in more.tests], missed=list(search.missed),
                        tokens_left=search.purse.left)  # fmt: skip
-        if self.loop:
-            return await self.loop.again(repair.reread(search.missed))
-        search.choose(self.config.selector)
-        await Rounds(search, told="reread").run()
+        await self.agents.again()
 
     async def _suite(self) -> Suite:
         """The task's suite, of the cache or made now."""
@@ -169,27 +122,21 @@ class Trial:
             made_here = True
             # Others may wait for it: it has sandboxes of its own, so that it outlives this trial's deadline.
             suite, exchanges = await write_suite(
-                search.context.task, config=self.config, seed=self.seed, tester=self.tester, place=self.place,
-                looks=self.looks, events=search.context.events, purse=purse,
+                search.task, config=self.config, seed=self.seed, tester=self.tester, place=self.place,
+                looks=self.looks, events=search.events, purse=purse,
             )  # fmt: skip
             self.exchanges += exchanges
             return suite
 
-        search.context.events.emit(TurnStart(turn=0, max_turns=self.config.max_turns, subtask="testgen"))
-        with self._paid_when_cut_off(purse):
-            suite = await self.suites.obtain(suite_key(search.context.task, self.config, self.seed, self.tester), write)
+        search.events.emit(TurnStart(turn=0, max_turns=self.config.max_turns, subtask="testgen"))
+        try:
+            suite = await self.suites.obtain(suite_key(search.task, self.config, self.seed, self.tester), write)
+        except BaseException:
+            search.purse.charge_all_of(purse)  # a suite that is not finished in time has cost what was spent until then
+            raise
         search.journal("suite", key=suite.key, hash=suite.hash, admitted=len(suite.tests), dropped=len(suite.dropped),
                        cached=not made_here)  # fmt: skip
         return suite
-
-    @contextlib.contextmanager
-    def _paid_when_cut_off(self, purse: Purse) -> Iterator[None]:
-        """A suite that is not finished in the trial's time has cost what was spent until then."""
-        try:
-            yield
-        except BaseException:
-            self.search.purse.charge_all_of(purse)
-            raise
 
     def outcome(self) -> TrialOutcome:
         search = self.search
@@ -201,7 +148,6 @@ class Trial:
             suite=search.suite,
             matrix=matrix if matrix.tests else None,
             matrix_tests=search.pool.tests,
-            chosen=search.selection.chosen if search.selection else None,
             selection=search.selection,
             subtasks=self.parts,
             submissions=tuple(submission.digest for submission in search.submissions),
@@ -211,13 +157,13 @@ class Trial:
             shared_tokens=search.purse.shared_tokens,
             completion_tokens=search.purse.completion_tokens,
             engine_seconds=search.purse.engine_seconds,
-            queued_seconds=search.context.clock.queued(),
+            queued_seconds=search.clock.queued(),
             self_pass=self_pass,
             progress=share,
             stop_reason=search.stop_reason,
-            unanswered=search.context.asking.unanswered,
+            unanswered=sum(asking.unanswered for asking in search.askings),
             notes=tuple(search.notes),
-            exchanges=(*self.exchanges, *search.context.asking.exchanges),
+            exchanges=(*self.exchanges, *(one for asking in search.askings for one in asking.exchanges)),
             differences=search.forks.differences,
         )
 
