@@ -4,22 +4,11 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from hc_ray.domain.suite import Category, Requirement, SelfTest
+from hc_ray.domain.suite import Category, SelfTest
 from hc_ray.spec.spec import Spec
 
 _LISTED, _IN_A_LINE = 25, 3
 """Sentences without a test that are told in a list, and in a line."""
-
-
-def requirements(spec: Spec) -> tuple[Requirement, ...]:
-    """Every sentence, numbered: which of them ask for something is for the model to say."""
-    sentences = dict.fromkeys(spec.sentences)
-    return tuple(Requirement(id=f"r{i}", sentence=sentence) for i, sentence in enumerate(sentences, start=1))
-
-
-def coverage(asked: Sequence[Requirement], tests: Sequence[SelfTest]) -> dict[str, tuple[str, ...]]:
-    """Requirement id → ids of the tests that encode its sentence."""
-    return {one.id: tuple(test.id for test in tests if test.sentence == one.sentence) for one in asked}
 
 
 def reflection(

@@ -8,7 +8,7 @@ from hc_ray.agent.budget import payable
 from hc_ray.agent.deliverable import deliverable_of
 from hc_ray.domain.prompt import Malformed
 from hc_ray.domain.seeds import seed_of
-from hc_ray.domain.suite import SelfTest, Suite
+from hc_ray.domain.suite import SelfTest
 from hc_ray.selftests import file_tester
 from hc_ray.selftests.coverage import quoted_in
 from hc_ray.selftests.file_tester import Reading
@@ -30,28 +30,23 @@ class FileSuiteWriter(Writer):
 
     _lists = True
 
-    async def write(self, key: str) -> Suite:
-        """The whole suite, gated and frozen."""
-        self._environment, self._heads = environment_probe.describe(self.spec, self.task), await self._shown()
-        self._written: list[file_tester.Written] = []
+    async def _made(self) -> list[SelfTest]:
+        self._seen = file_tester.Seen(
+            spec=self.spec, environment=environment_probe.describe(self.spec, self.task), files=await self._heads(),
+            max_tokens=self.config.answer_tokens, temperature=self.config.temperature,
+        )  # fmt: skip
+        self._assumed: tuple[str, ...] = ()
         # Of what the instruction shows only examples: that a file is named makes it no deliverable.
-        shown = (
-            []
-            if self._known
-            else [test for test in shown_tests(self.spec, deliverable_of(self.spec)) if test.subject.kind != "file"]
-        )
-        made = self._numbered([*shown, *await self._ask_in_rounds(shown)])
-        return self._frozen(
-            key,
-            made,
-            self._kept(await self._gated(made)),
-            assumptions=tuple(one for written in self._written for one in written.assumptions),
-            uncertainties=tuple(one for written in self._written for one in written.uncertainties),
-        )
+        examples = () if self._known else shown_tests(self.spec, deliverable_of(self.spec))
+        shown = [test for test in examples if test.subject.kind != "file"]
+        return [*shown, *await self._ask_in_rounds(shown)]
+
+    def _assumptions(self, kept: Sequence[SelfTest]) -> tuple[str, ...]:
+        return self._assumed
 
     # Asking
 
-    async def _shown(self) -> str:
+    async def _heads(self) -> str:
         """Heads of the environment's files: those that the instruction names first."""
         named, snapshot = [file.path for file in self.spec.files if file.exists], self.spec.snapshot
         held = [one.path for one in (*snapshot.files, *snapshot.outside) if one.lines is not None]
@@ -72,12 +67,8 @@ class FileSuiteWriter(Writer):
         for number in range(1, self.config.rounds + 1):
             asking = self._askings[(number - 1) % len(self._askings)]
             known = [test for test in (*self._known, *found) if test.subject.kind == "check"]
-            prompt = file_tester.ask(
-                self.spec, self._environment, self._heads, known=known,
-                reflection=self.reflections[-1] if self.reflections else "", max_tokens=self.config.answer_tokens,
-                temperature=self.config.temperature,
-                seed=seed_of(self.task.digest, self._seed, "tester", self._place, "file", number),
-            )  # fmt: skip
+            seed = seed_of(self.task.digest, self._seed, "tester", self._place, "file", number)
+            prompt = file_tester.ask(self._seen, seed, known=known, reflection=self.reflected)
             if not await payable([(asking, prompt)], reserve=reserve if number > 1 else 0):
                 break
             (answer,) = await asking.all([(OWNER, prompt)])
@@ -85,7 +76,8 @@ class FileSuiteWriter(Writer):
             if isinstance(written, Malformed):
                 self.notes.append(f"round {number}: {written.reason}")
             else:
-                self._written.append(written)
+                self._assumed += written.assumptions
+                self._uncertainties += written.uncertainties
                 label = asking.role.label
                 names = {test.subject.function for test in (*known, *found)}
                 found += [test.model_copy(update={"tester": label}) for test in written.tests
@@ -102,11 +94,8 @@ class FileSuiteWriter(Writer):
         if not checks or not self.config.second_reading:
             return list(tests)
         asking = self._askings[-1]
-        prompt = file_tester.ask_reading(
-            self.spec, self._environment, self._heads, checks, max_tokens=self.config.answer_tokens,
-            temperature=self.config.temperature,
-            seed=seed_of(self.task.digest, self._seed, "tester", self._place, "reading"),
-        )  # fmt: skip
+        seed = seed_of(self.task.digest, self._seed, "tester", self._place, "reading")
+        prompt = file_tester.ask_reading(self._seen, seed, checks)
         if not await payable([(asking, prompt)]):
             self.notes.append("the budget paid for no second reading")
             return list(tests)

@@ -41,16 +41,12 @@ class SuiteCache(Protocol):
 class SuiteWriter(Writer):
     """Writes single tests, category by category."""
 
-    async def write(self, key: str) -> Suite:
-        """The whole suite, gated and frozen."""
+    async def _made(self) -> list[SelfTest]:
         self.deliverable = deliverable_of(self.spec)
         self.targets = targets_of(self.deliverable)
         made = [] if self._known else [*shown_tests(self.spec, self.deliverable)]
         made += await self._ask_in_rounds(made)
-        made += self._filled(made)
-        numbered = self._numbered(made)
-        kept = self._kept(await self._gated(numbered))
-        return self._frozen(key, numbered, kept, assumptions=self._assumptions(kept))
+        return made + self._filled(made)
 
     def _assumptions(self, kept: Sequence[SelfTest]) -> tuple[str, ...]:
         """Which categories stayed thin and why, as sentences for a reader."""
@@ -111,7 +107,7 @@ class SuiteWriter(Writer):
                     category,
                     profile=asking.role.profile,
                     known=[test for test in have if test.subject == target.subject and test.category == category],
-                    reflection=self.reflections[-1] if self.reflections else "",
+                    reflection=self.reflected,
                     count=self.config.tests_per_category_max,
                     seed=seed_of(self.task.digest, self._seed, "tester", self._place, *place),
                     temperature=tester.temperature(self.config.temperature, len(questions)),

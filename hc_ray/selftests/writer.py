@@ -3,6 +3,7 @@
 A test is admitted if it parses, can fail, and is stable on the untouched environment. What passes there becomes a
 guard; a property that a state has which knows nothing of the task does not discriminate."""
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
@@ -13,10 +14,10 @@ from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.domain.config import TestgenConfig
 from hc_ray.domain.events import TestgenProgress
 from hc_ray.domain.ports import Events
-from hc_ray.domain.suite import CATEGORIES, Category, Cell, GateVerdict, SelfTest, Suite
+from hc_ray.domain.suite import CATEGORIES, Category, Cell, GateVerdict, Requirement, SelfTest, Suite
 from hc_ray.domain.task import Task
 from hc_ray.selftests import gate
-from hc_ray.selftests.coverage import coverage, reflection, requirements
+from hc_ray.selftests.coverage import reflection
 from hc_ray.selftests.suite_runs import SuiteRuns
 from hc_ray.selftests.trivial_states import missing, named_paths, trivial_states
 from hc_ray.spec.spec import Spec
@@ -25,11 +26,12 @@ OWNER = "testgen"
 """Of what a suite's writers ask."""
 
 
-class Writer:
+class Writer(ABC):
     """One writing of one suite. ``place`` tells the first suite from tests that are added later."""
 
     _lists = False
     """Whether a reflection may be a list."""
+    _uncertainties: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -53,10 +55,56 @@ class Writer:
         self._reasons: dict[str, str] = {}
         """Id of a test → what the gate says of it."""
 
+    async def write(self, key: str) -> Suite:
+        """The whole suite, gated and frozen."""
+        made = self._numbered(await self._made())
+        kept, beyond = gate.capped(await self._gated(made), self.config)
+        self._reasons.update(beyond)
+        generated, admitted = Counter(test.category for test in made), Counter(test.category for test in kept)
+        for category in CATEGORIES:
+            if generated[category]:
+                event = TestgenProgress(category=category, generated=generated[category], admitted=admitted[category])
+                self._events.emit(event)
+        ids, sentences = {test.id for test in kept}, dict.fromkeys(self.spec.sentences)
+        # Which of the sentences ask for something is for the model to say.
+        asked = tuple(Requirement(id=f"r{i}", sentence=one) for i, one in enumerate(sentences, start=1))
+        return Suite(
+            key=key,
+            task_digest=self.task.digest,
+            tests=kept,
+            dropped=tuple(test for test in made if test.id not in ids),
+            gate=tuple(
+                GateVerdict(id=test.id, admitted=test.id in ids, reason=self._reasons[test.id]) for test in made
+            ),
+            requirements=asked,
+            assumptions=self._assumptions(kept),
+            uncertainties=self._uncertainties,
+            matrix={one.id: tuple(test.id for test in kept if test.sentence == one.sentence) for one in asked},
+            environment=self.spec.snapshot,
+            notes=tuple(self.notes),
+            reflections=tuple(self.reflections),
+            prompt_tokens=self._purse.prompt_tokens,
+            completion_tokens=self._purse.completion_tokens,
+            engine_seconds=self._purse.engine_seconds,
+        )
+
+    @abstractmethod
+    async def _made(self) -> list[SelfTest]:
+        """All tests, in order, before the gate."""
+
+    @abstractmethod
+    def _assumptions(self, kept: Sequence[SelfTest]) -> tuple[str, ...]:
+        """What a reader is told beside the tests that were kept."""
+
     @property
     def exchanges(self) -> tuple[Exchange, ...]:
         """What was asked and answered."""
         return tuple(one for asking in self._askings for one in asking.exchanges)
+
+    @property
+    def reflected(self) -> str:
+        """What the last round left uncovered; empty before it."""
+        return self.reflections[-1] if self.reflections else ""
 
     def _numbered(self, tests: Sequence[SelfTest]) -> tuple[SelfTest, ...]:
         counts: Counter[str] = Counter()
@@ -139,45 +187,3 @@ class Writer:
         for identity, name in passed.items():
             self._reasons[identity] = f"does not discriminate: the {name} state passes it"
         return [test.model_copy(update={"discriminates": False}) if test.id in passed else test for test in tests]
-
-    def _kept(self, admitted: Sequence[SelfTest]) -> tuple[SelfTest, ...]:
-        """As many of them as a suite may hold."""
-        kept, beyond = gate.capped(admitted, self.config)
-        self._reasons.update(beyond)
-        return kept
-
-    def _frozen(
-        self,
-        key: str,
-        made: Sequence[SelfTest],
-        kept: tuple[SelfTest, ...],
-        *,
-        assumptions: tuple[str, ...],
-        uncertainties: tuple[str, ...] = (),
-    ) -> Suite:
-        """The suite, told of by category."""
-        generated, admitted = Counter(test.category for test in made), Counter(test.category for test in kept)
-        for category in CATEGORIES:
-            if generated[category]:
-                event = TestgenProgress(category=category, generated=generated[category], admitted=admitted[category])
-                self._events.emit(event)
-        asked, ids = requirements(self.spec), {test.id for test in kept}
-        return Suite(
-            key=key,
-            task_digest=self.task.digest,
-            tests=kept,
-            dropped=tuple(test for test in made if test.id not in ids),
-            gate=tuple(
-                GateVerdict(id=test.id, admitted=test.id in ids, reason=self._reasons[test.id]) for test in made
-            ),
-            requirements=asked,
-            assumptions=assumptions,
-            uncertainties=uncertainties,
-            matrix=coverage(asked, kept),
-            environment=self.spec.snapshot,
-            notes=tuple(self.notes),
-            reflections=tuple(self.reflections),
-            prompt_tokens=self._purse.prompt_tokens,
-            completion_tokens=self._purse.completion_tokens,
-            engine_seconds=self._purse.engine_seconds,
-        )

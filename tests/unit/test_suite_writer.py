@@ -45,7 +45,9 @@ async def test_a_suite_tells_which_categories_stayed_thin_and_which_sentences_it
     assert suite.covered is not None and 0 < suite.covered < 1
     assert any(line.startswith("No model was asked for invalid_input tests:") for line in suite.assumptions)
     assert any(line.startswith("Round 1:") and "anything: It returns twice n." in line for line in suite.reflections)
-    assert {one.sentence for one in suite.requirements} > {test.sentence for test in suite.tests}
+    encoded = {one.sentence: suite.matrix[one.id] for one in suite.requirements}
+    assert set(encoded) > {test.sentence for test in suite.tests}
+    assert all(test.id in encoded[test.sentence] for test in suite.tests) and () in encoded.values()
 
 
 def writer(label: str, *calls: str, asked: list[str] | None = None) -> RoleModel:
