@@ -4,22 +4,11 @@ import ast
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hc_ray.agent import prompt_formats
-from hc_ray.agent.deliverable import Deliverable
 from hc_ray.domain.candidate import Candidate
-from hc_ray.domain.prompt import Completion, Malformed, Prompt
+from hc_ray.domain.prompt import Malformed
 from hc_ray.domain.value import digest_of
 from hc_ray.search.schedule import Slot
 from hc_ray.spec.source import parsed
-
-
-def read(
-    prompt: Prompt, answer: Completion, deliverable: Deliverable, *, begun: Mapping[str, str]
-) -> dict[str, str] | Malformed:
-    """The files of one answer. ``begun``: the files it goes on from, such as the attempt that it repairs; an answer
-    that names one file of several keeps the others."""
-    found = prompt_formats.read(answer, prompt, deliverable)
-    return found if isinstance(found, Malformed) else {**begun, **found}
 
 
 def candidate(slot: Slot, made: Mapping[str, str] | Malformed, pool: Sequence[Candidate], **spent: Any) -> Candidate:

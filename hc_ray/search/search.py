@@ -17,7 +17,7 @@ from hc_ray.domain.candidate import Candidate, Submission
 from hc_ray.domain.config import SelectorName, SolverConfig
 from hc_ray.domain.events import Action, Heartbeat, TurnStart, VerifyComplete
 from hc_ray.domain.ports import Events, Judge
-from hc_ray.domain.prompt import Prompt
+from hc_ray.domain.prompt import Malformed, Prompt
 from hc_ray.domain.suite import Cell, Suite
 from hc_ray.domain.task import Task
 from hc_ray.search import answers, repair
@@ -159,8 +159,9 @@ class Search:
         said = await self.asking.all([(slot.id, prompt) for slot, prompt in asked])
         made = []
         for (slot, prompt), answer in zip(asked, said, strict=True):
-            begun = self.pool.candidate(slot.parent).files if slot.parent else {}
-            found = answers.read(prompt, answer, self.deliverable, begun=begun)
+            found = prompt_formats.read(answer, prompt, self.deliverable)
+            if slot.parent and not isinstance(found, Malformed):  # one that names one file of several keeps the others
+                found = {**self.pool.candidate(slot.parent).files, **found}
             candidate = answers.candidate(slot, found, self.pool.candidates,
                                           prompt_tokens=answer.prompt_tokens or 0,
                                           completion_tokens=answer.completion_tokens or 0,

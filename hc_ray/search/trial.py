@@ -1,6 +1,8 @@
 """What a trial does around its agent: the suite before it, the parts of the work, refinement after a failed verdict,
 and what came of it all."""
 
+from dataclasses import dataclass
+
 from hc_ray.agent.budget import Asking, Clock, Purse, TimeIsUp, payable
 from hc_ray.agent.environment_probe import Looks
 from hc_ray.agent.role import Exchange, RoleModel
@@ -25,27 +27,24 @@ _MORE_A_CATEGORY, _MOST_A_CATEGORY = 3, 20
 """How far a refinement widens the categories that the first suite has filled."""
 
 
+@dataclass(eq=False)
 class Trial:
     """One trial, from its suite to its outcome."""
 
-    def __init__(
-        self,
-        search: Search,
-        *,
-        seed: int,
-        tester: RoleModel,
-        decomposer: RoleModel,
-        place: MakesSandboxes,
-        suites: SuiteCache,
-        looks: Looks,
-    ) -> None:
-        self.search, self.config, self.seed = search, search.config, seed
-        self.tester, self.decomposer = tester, decomposer
-        self.place, self.suites, self.looks = place, suites, looks
-        self.agents = LoopAgents(search) if self.config.agent_style == "loop" else DirectAgents(search)
+    search: Search
+    seed: int
+    tester: RoleModel
+    decomposer: RoleModel
+    place: MakesSandboxes
+    suites: SuiteCache
+    looks: Looks
+    parts: tuple[Subtask, ...] = ()
+    """The parts of the work that the solver is told."""
+
+    def __post_init__(self) -> None:
+        self.config = self.search.config
+        self.agents = (LoopAgents if self.config.agent_style == "loop" else DirectAgents)(self.search)
         self.exchanges: list[Exchange] = []
-        self.parts: tuple[Subtask, ...] = ()
-        """The parts of the work that the solver is told."""
 
     async def work(self, agent: str) -> None:
         """What one of our agents does: ``raw``, ``best_of_n`` or ``hc``."""

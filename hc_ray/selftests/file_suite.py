@@ -28,7 +28,7 @@ _HEADS, _HEAD, _ALL_HEADS = 12, 4000, 16_000
 class FileSuiteWriter(Writer):
     """Writes whole test files."""
 
-    _lists = True
+    lists = True
 
     async def _made(self) -> list[SelfTest]:
         self._seen = file_tester.Seen(
@@ -37,7 +37,7 @@ class FileSuiteWriter(Writer):
         )  # fmt: skip
         self._assumed: tuple[str, ...] = ()
         # Of what the instruction shows only examples: that a file is named makes it no deliverable.
-        examples = () if self._known else shown_tests(self.spec, deliverable_of(self.spec))
+        examples = () if self.known else shown_tests(self.spec, deliverable_of(self.spec))
         shown = [test for test in examples if test.subject.kind != "file"]
         return [*shown, *await self._ask_in_rounds(shown)]
 
@@ -53,7 +53,7 @@ class FileSuiteWriter(Writer):
         parts: list[str] = []
         left = _ALL_HEADS
         for path in list(dict.fromkeys([*named, *held]))[:_HEADS]:
-            text = await self._forks.read(path, limit=4 * _HEAD)
+            text = await self.forks.read(path, limit=4 * _HEAD)
             room = min(_HEAD, left)
             if text and room > 200:
                 cut = f"\n[… cut after {room} characters]" if len(text) > room else ""
@@ -63,11 +63,11 @@ class FileSuiteWriter(Writer):
 
     async def _ask_in_rounds(self, shown: Sequence[SelfTest]) -> list[SelfTest]:
         found: list[SelfTest] = []
-        reserve = int(self._purse.limit * _READING_SHARE) if self.config.second_reading else 0
+        reserve = int(self.purse.limit * _READING_SHARE) if self.config.second_reading else 0
         for number in range(1, self.config.rounds + 1):
-            asking = self._askings[(number - 1) % len(self._askings)]
-            known = [test for test in (*self._known, *found) if test.subject.kind == "check"]
-            seed = seed_of(self.task.digest, self._seed, "tester", self._place, "file", number)
+            asking = self.askings[(number - 1) % len(self.askings)]
+            known = [test for test in (*self.known, *found) if test.subject.kind == "check"]
+            seed = seed_of(self.task.digest, self.seed, "tester", self.place, "file", number)
             prompt = file_tester.ask(self._seen, seed, known=known, reflection=self.reflected)
             if not await payable([(asking, prompt)], reserve=reserve if number > 1 else 0):
                 break
@@ -77,7 +77,7 @@ class FileSuiteWriter(Writer):
                 self.notes.append(f"round {number}: {written.reason}")
             else:
                 self._assumed += written.assumptions
-                self._uncertainties += written.uncertainties
+                self.uncertainties += written.uncertainties
                 label = asking.role.label
                 names = {test.subject.function for test in (*known, *found)}
                 found += [test.model_copy(update={"tester": label}) for test in written.tests
@@ -93,8 +93,8 @@ class FileSuiteWriter(Writer):
         checks = [test for test in tests if test.subject.kind == "check" and test.discriminates]
         if not checks or not self.config.second_reading:
             return list(tests)
-        asking = self._askings[-1]
-        seed = seed_of(self.task.digest, self._seed, "tester", self._place, "reading")
+        asking = self.askings[-1]
+        seed = seed_of(self.task.digest, self.seed, "tester", self.place, "reading")
         prompt = file_tester.ask_reading(self._seen, seed, checks)
         if not await payable([(asking, prompt)]):
             self.notes.append("the budget paid for no second reading")
@@ -109,13 +109,13 @@ class FileSuiteWriter(Writer):
             return test
         quoted = quoted_in(reading.quote, self.spec.instruction)
         if reading.verdict == "wrong" and quoted:
-            self._reasons[test.id] = f"a second reading contradicts it: “{reading.quote[:120]}” ({reading.reason[:80]})"
+            self.reasons[test.id] = f"a second reading contradicts it: “{reading.quote[:120]}” ({reading.reason[:80]})"
             return None
         if reading.verdict == "right" and quoted:
-            self._reasons[test.id] = "admitted: a second reading supports it"
+            self.reasons[test.id] = "admitted: a second reading supports it"
             return test.model_copy(update={"confidence": _SUPPORTED})
         why = f"finds no sentence for it ({reading.verdict})"
         if reading.verdict == "broken":
             why = f"says that it is broken ({(reading.reason or reading.quote)[:80]})"
-        self._reasons[test.id] = f"weighs less: a second reading {why}"
+        self.reasons[test.id] = f"weighs less: a second reading {why}"
         return test.model_copy(update={"weight": round(test.weight * _UNSUPPORTED, 4)})

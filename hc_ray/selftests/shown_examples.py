@@ -3,6 +3,7 @@ and inputs of the types that signatures and examples tell."""
 
 import re
 import shlex
+from typing import Any
 
 from hc_ray.agent.deliverable import Deliverable
 from hc_ray.domain.suite import Category, Expectation, ExpectedValue, Property, Rejected, SelfTest, Subject, Unknown
@@ -31,29 +32,15 @@ class Usage(Value):
 
 
 def test_of(
-    spec: Spec,
-    category: Category,
-    subject: Subject,
-    expectation: Expectation,
-    *,
-    text: str = "",
-    stdin: str = "",
-    reasoning: str,
-    confidence: float,
-    weight: float = 1.0,
-    guard: bool = False,
-    sentence: str = "",
+    spec: Spec, category: Category, subject: Subject, expectation: Expectation, *, passage: str = "", **fields: Any
 ) -> SelfTest:
     """A test without an id yet, with the sentence that it encodes: the one of the given passage that mentions it, else
-    the first that does."""
-    mention = text if subject.kind == "call" else subject.path
-    within = [one for one in spec.sentences if one in sentence]
-    return SelfTest(
-        id="", category=category, subject=subject, input=text, stdin=stdin, expectation=expectation,
-        reasoning=reasoning, confidence=confidence, weight=weight, guard=guard,
-        sentence=next((one for one in within if _bare(mention) in _bare(one)), within[0])
-        if within else spec.sentence_with(mention),
-    )  # fmt: skip
+    the first that does. ``fields``: further ones of the test."""
+    mention = fields.get("input", "") if subject.kind == "call" else subject.path
+    within = [one for one in spec.sentences if one in passage]
+    sentence = next((one for one in within if _bare(mention) in _bare(one)), within[0]) if within else None
+    return SelfTest(id="", category=category, subject=subject, expectation=expectation,
+                    sentence=spec.sentence_with(mention) if sentence is None else sentence, **fields)  # fmt: skip
 
 
 test_of.__test__ = False  # type: ignore[attr-defined]
@@ -92,8 +79,8 @@ def _of_function(spec: Spec, target: Target, function: str) -> list[SelfTest]:
             continue
         category: Category = "invalid_input" if example.rejected else "happy_path"
         expectation = Rejected() if example.rejected else ExpectedValue(value=example.expected or "None")
-        made.append(test_of(spec, category, target.subject, expectation, text=example.call, weight=SHOWN_WEIGHT,
-                            sentence=example.sentence, reasoning="the instruction shows this answer",
+        made.append(test_of(spec, category, target.subject, expectation, input=example.call, weight=SHOWN_WEIGHT,
+                            passage=example.sentence, reasoning="the instruction shows this answer",
                             confidence=0.9))  # fmt: skip
     return made
 
@@ -103,8 +90,8 @@ def _of_program(spec: Spec, target: Target) -> list[SelfTest]:
     if target.kind == "file":
         return []
     return [
-        test_of(spec, "happy_path", target.subject, ExpectedValue(value=use.output), text=use.arguments,
-                stdin=use.stdin, sentence=use.sentence, reasoning="the instruction shows this run", confidence=0.8,
+        test_of(spec, "happy_path", target.subject, ExpectedValue(value=use.output), input=use.arguments,
+                stdin=use.stdin, passage=use.sentence, reasoning="the instruction shows this run", confidence=0.8,
                 weight=SHOWN_WEIGHT)
         for use in usages(spec, target.path) if use.output is not None
     ]  # fmt: skip
@@ -163,7 +150,7 @@ def generic_inputs(spec: Spec, deliverable: Deliverable, *, count: int) -> tuple
         else:
             tried = [("happy_path", use.arguments, use.stdin) for use in usages(spec, target.path)[:count]]
         made += [
-            test_of(spec, category, target.subject, Unknown(), text=text, stdin=stdin, confidence=0.5,
+            test_of(spec, category, target.subject, Unknown(), input=text, stdin=stdin, confidence=0.5,
                     reasoning="an input of the right kind; candidates are compared on it")
             for category, text, stdin in tried
         ]  # fmt: skip

@@ -44,7 +44,7 @@ class SuiteWriter(Writer):
     async def _made(self) -> list[SelfTest]:
         self.deliverable = deliverable_of(self.spec)
         self.targets = targets_of(self.deliverable)
-        made = [] if self._known else [*shown_tests(self.spec, self.deliverable)]
+        made = [] if self.known else [*shown_tests(self.spec, self.deliverable)]
         made += await self._ask_in_rounds(made)
         return made + self._filled(made)
 
@@ -67,7 +67,7 @@ class SuiteWriter(Writer):
         category is short."""
         found: list[SelfTest] = []
         for number in range(1, self.config.rounds + 1):
-            questions = self._questions(number, [*self._known, *stated, *found])
+            questions = self._questions(number, [*self.known, *stated, *found])
             asked = [(asking, prompt) for asking, *_, prompt in questions]
             asked = asked[: await payable(asked)]
             if not asked:
@@ -87,11 +87,11 @@ class SuiteWriter(Writer):
 
     def _questions(self, number: int, have: Sequence[SelfTest]) -> list[Question]:
         """The testers' questions in turn, so that a purse that ends early ends early for all of them."""
-        each = [self._questions_of(i, number, have) for i in range(len(self._askings))]
+        each = [self._questions_of(i, number, have) for i in range(len(self.askings))]
         return [question for question in chain(*zip_longest(*each)) if question is not None]
 
     def _questions_of(self, who: int, number: int, have: Sequence[SelfTest]) -> list[Question]:
-        asking = self._askings[who]
+        asking = self.askings[who]
         counts = Counter(test.category for test in self._standing(have))
         questions: list[Question] = []
         for category in tester.ASKED:
@@ -109,7 +109,7 @@ class SuiteWriter(Writer):
                     known=[test for test in have if test.subject == target.subject and test.category == category],
                     reflection=self.reflected,
                     count=self.config.tests_per_category_max,
-                    seed=seed_of(self.task.digest, self._seed, "tester", self._place, *place),
+                    seed=seed_of(self.task.digest, self.seed, "tester", self.place, *place),
                     temperature=tester.temperature(self.config.temperature, len(questions)),
                     workspace=environment_probe.shown(self.spec.snapshot, self.deliverable.inputs),
                 )
@@ -123,7 +123,7 @@ class SuiteWriter(Writer):
     def _filled(self, tests: Sequence[SelfTest]) -> list[SelfTest]:
         """Generic inputs, up to the minimum of their category and of the whole suite."""
         standing = self._standing(tests)
-        have = {gate.input_of(test) for test in (*self._known, *standing) if test.expectation.kind != "property"}
+        have = {gate.input_of(test) for test in (*self.known, *standing) if test.expectation.kind != "property"}
         counts = Counter(test.category for test in standing)
         total = len(standing)
         filled: list[SelfTest] = []

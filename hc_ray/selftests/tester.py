@@ -134,7 +134,7 @@ def _calls(text: str, spec: Spec, target: Target, category: Category) -> tuple[S
             continue
         kept[found.call] = None
     return tuple(
-        test_of(spec, category, target.subject, Unknown(), text=call, confidence=0.5,
+        test_of(spec, category, target.subject, Unknown(), input=call, confidence=0.5,
                 reasoning="an input that the tester wrote")
         for call in kept
     )  # fmt: skip
@@ -157,7 +157,7 @@ def _lines(text: str, spec: Spec, target: Target, category: Category) -> tuple[S
         if bare and len(bare) < 200 and not bare.startswith(("#", "```")) and (stdin or _runs(bare)):
             found[bare] = None
     return tuple(
-        test_of(spec, category, target.subject, Unknown(), text="" if stdin else given, confidence=0.4,
+        test_of(spec, category, target.subject, Unknown(), input="" if stdin else given, confidence=0.4,
                 stdin=given + "\n" if stdin else "", reasoning="an input that the tester wrote")
         for given in list(found)[:6]
     )  # fmt: skip

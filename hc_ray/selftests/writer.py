@@ -6,7 +6,9 @@ guard; a property that a state has which knows nothing of the task does not disc
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 from hc_ray.agent.budget import Asking, fellows
 from hc_ray.agent.role import Exchange
@@ -26,45 +28,43 @@ OWNER = "testgen"
 """Of what a suite's writers ask."""
 
 
+@dataclass
 class Writer(ABC):
-    """One writing of one suite. ``place`` tells the first suite from tests that are added later."""
+    """One writing of one suite."""
 
-    _lists = False
+    task: Task
+    spec: Spec
+    config: TestgenConfig
+    seed: int
+    asking: Asking
+    forks: SandboxForks
+    events: Events
+    place: str = "suite"
+    """Tells the first suite from tests that are added later."""
+    known: Sequence[SelfTest] = ()
+    """Tests that exist."""
+
+    lists: ClassVar[bool] = False
     """Whether a reflection may be a list."""
-    _uncertainties: tuple[str, ...] = ()
 
-    def __init__(
-        self,
-        task: Task,
-        spec: Spec,
-        config: TestgenConfig,
-        *,
-        seed: int,
-        asking: Asking,
-        forks: SandboxForks,
-        events: Events,
-        place: str = "suite",
-        known: Sequence[SelfTest] = (),
-    ) -> None:
-        self.task, self.spec, self.config = task, spec, config
-        self._seed, self._purse, self._forks, self._events, self._place = seed, asking.purse, forks, events, place
-        self._askings, self._known = fellows(asking), tuple(known)
-        self._runs = SuiteRuns(forks)
+    def __post_init__(self) -> None:
+        self.askings, self.purse, self._runs = fellows(self.asking), self.asking.purse, SuiteRuns(self.forks)
         self.notes: list[str] = []
         self.reflections: list[str] = []
-        self._reasons: dict[str, str] = {}
+        self.uncertainties: tuple[str, ...] = ()
+        self.reasons: dict[str, str] = {}
         """Id of a test → what the gate says of it."""
 
     async def write(self, key: str) -> Suite:
         """The whole suite, gated and frozen."""
         made = self._numbered(await self._made())
         kept, beyond = gate.capped(await self._gated(made), self.config)
-        self._reasons.update(beyond)
+        self.reasons.update(beyond)
         generated, admitted = Counter(test.category for test in made), Counter(test.category for test in kept)
         for category in CATEGORIES:
             if generated[category]:
                 event = TestgenProgress(category=category, generated=generated[category], admitted=admitted[category])
-                self._events.emit(event)
+                self.events.emit(event)
         ids, sentences = {test.id for test in kept}, dict.fromkeys(self.spec.sentences)
         # Which of the sentences ask for something is for the model to say.
         asked = tuple(Requirement(id=f"r{i}", sentence=one) for i, one in enumerate(sentences, start=1))
@@ -73,19 +73,17 @@ class Writer(ABC):
             task_digest=self.task.digest,
             tests=kept,
             dropped=tuple(test for test in made if test.id not in ids),
-            gate=tuple(
-                GateVerdict(id=test.id, admitted=test.id in ids, reason=self._reasons[test.id]) for test in made
-            ),
+            gate=tuple(GateVerdict(id=test.id, admitted=test.id in ids, reason=self.reasons[test.id]) for test in made),
             requirements=asked,
             assumptions=self._assumptions(kept),
-            uncertainties=self._uncertainties,
+            uncertainties=self.uncertainties,
             matrix={one.id: tuple(test.id for test in kept if test.sentence == one.sentence) for one in asked},
             environment=self.spec.snapshot,
             notes=tuple(self.notes),
             reflections=tuple(self.reflections),
-            prompt_tokens=self._purse.prompt_tokens,
-            completion_tokens=self._purse.completion_tokens,
-            engine_seconds=self._purse.engine_seconds,
+            prompt_tokens=self.purse.prompt_tokens,
+            completion_tokens=self.purse.completion_tokens,
+            engine_seconds=self.purse.engine_seconds,
         )
 
     @abstractmethod
@@ -99,7 +97,7 @@ class Writer(ABC):
     @property
     def exchanges(self) -> tuple[Exchange, ...]:
         """What was asked and answered."""
-        return tuple(one for asking in self._askings for one in asking.exchanges)
+        return tuple(one for asking in self.askings for one in asking.exchanges)
 
     @property
     def reflected(self) -> str:
@@ -108,7 +106,7 @@ class Writer(ABC):
 
     def _numbered(self, tests: Sequence[SelfTest]) -> tuple[SelfTest, ...]:
         counts: Counter[str] = Counter()
-        prefix = "" if self._place == "suite" else f"{self._place}-"
+        prefix = "" if self.place == "suite" else f"{self.place}-"
         numbered = []
         for test in tests:
             counts[test.category] += 1
@@ -123,17 +121,17 @@ class Writer(ABC):
     def _reflect(self, tests: Sequence[SelfTest], short: Sequence[Category], number: int) -> None:
         """What the next round is told of this one."""
         least = self.config.tests_per_category_min
-        self.reflections.append(reflection(self.spec, tests, short, least=least, number=number, listed=self._lists))
+        self.reflections.append(reflection(self.spec, tests, short, least=least, number=number, listed=self.lists))
 
     # The gate
 
     async def _gated(self, made: Sequence[SelfTest]) -> list[SelfTest]:
         """What may enter the suite, each test marked with what it can tell."""
         admitted, reasons = gate.screen(made)
-        self._reasons.update(reasons)
+        self.reasons.update(reasons)
         if self.config.gate == "off" or not admitted:
             return list(admitted)
-        runs = await self._runs.repeat(f"{self._place}-gate", {}, admitted, repeats=gate.STABLE_RUNS)
+        runs = await self._runs.repeat(f"{self.place}-gate", {}, admitted, repeats=gate.STABLE_RUNS)
         standing = [
             settled for test, cells in zip(admitted, runs, strict=True)
             if (settled := self._on_untouched(test, cells)) is not None
@@ -156,13 +154,13 @@ class Writer(ABC):
         """What the untouched environment says of a test, run three times there; None: it is dropped."""
         check = test.subject.kind == "check"
         if len({(cell.outcome, None if check else cell.observed) for cell in cells}) > 1:
-            self._reasons[test.id] = "unstable: it answered differently in repeated runs"
+            self.reasons[test.id] = "unstable: it answered differently in repeated runs"
         elif cells[0].outcome == "skipped":
-            self._reasons[test.id] = f"cannot run here: {cells[0].detail[:160]}"
+            self.reasons[test.id] = f"cannot run here: {cells[0].detail[:160]}"
         elif check and (lacks := self._lacks(cells[0])) is not None:
-            self._reasons[test.id] = f"cannot run here: the environment has no module {lacks}"
+            self.reasons[test.id] = f"cannot run here: the environment has no module {lacks}"
         elif cells[0].outcome == "pass":
-            self._reasons[test.id] = "a guard: it passes on the untouched environment"
+            self.reasons[test.id] = "a guard: it passes on the untouched environment"
             return test.model_copy(update={"guard": True, "discriminates": False})
         else:
             return test
@@ -176,14 +174,14 @@ class Writer(ABC):
 
     async def _against_trivial(self, tests: Sequence[SelfTest]) -> list[SelfTest]:
         """Mark the properties that a state has which knows nothing; shown answers and refusals are the task's own."""
-        untouched = partial(self._forks.in_fork, f"{self._place}-named", [])
+        untouched = partial(self.forks.in_fork, f"{self.place}-named", [])
         lacking = await missing(untouched, named_paths(self.spec, tests))
         passed: dict[str, str] = {}
         for name, files in trivial_states(self.spec, lacking, tests).items():
-            row = await self._runs.try_out(f"{self._place}-{name}", files, tests)
+            row = await self._runs.try_out(f"{self.place}-{name}", files, tests)
             for test, cell in zip(tests, row, strict=True):
                 if cell.outcome == "pass" and test.expectation.kind == "property" and not test.guard:
                     passed.setdefault(test.id, name)
         for identity, name in passed.items():
-            self._reasons[identity] = f"does not discriminate: the {name} state passes it"
+            self.reasons[identity] = f"does not discriminate: the {name} state passes it"
         return [test.model_copy(update={"discriminates": False}) if test.id in passed else test for test in tests]
