@@ -125,7 +125,7 @@ def read(
 def _calls(text: str, spec: Spec, target: Target, category: Category) -> tuple[SelfTest, ...]:
     kept: dict[str, None] = {}
     samples = [one.call for one in calls_of(spec, target.function or "") if not one.rejected]
-    for found in find_calls(text, target.function or "", limit=16):
+    for found in find_calls(text, target.function or "", limit=16).values():
         given = arguments(found.call)
         if given is None or not target.takes(*given) or "..." in found.call:
             continue

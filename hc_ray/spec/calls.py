@@ -3,10 +3,9 @@ the text, it answers with what it found and raises nothing."""
 
 import ast
 import re
-from typing import Literal
 
-from hc_ray.domain.value import Value
 from hc_ray.spec.source import expression
+from hc_ray.spec.spec import Call
 
 _ALLOWED = frozenset({
     "list", "range", "set", "frozenset", "tuple", "dict", "float", "int", "str", "bool", "bytes", "len", "abs", "sum",
@@ -40,41 +39,40 @@ _SCALAR = re.compile(r"-?(?:\d+\.\d+(?:[eE][-+]?\d+)?|\d+)(?![\w])|True\b|False\
 _STRING = re.compile(r"[bB]?(?:'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")")
 
 
-class Found(Value):
-    """A call that stands in a text, in normal form, and what the text says of its answer."""
-
-    call: str
-    expected: str | None = None
-    """``repr`` of the literal; None where the text says nothing readable."""
-    kind: Literal["value", "rejected", "unknown"] = "unknown"
-    start: int = 0
-    """Where the call stands in the text."""
-
-
-def find_calls(text: str, name: str, *, limit: int = 64) -> tuple[Found, ...]:
-    """Calls of ``name`` in reading order, each as often as it stands there, at most ``limit``."""
-    found = []
-    for match in re.finditer(rf"(?<![\w.]){re.escape(name)}\s*\(", text):
-        end = balanced(text, match.end() - 1)
-        if end is None or end - match.start() > 400:
+def find_calls(text: str, *names: str, limit: int = 512) -> dict[int, Call]:
+    """Calls of these functions in reading order, by where they stand, each with what the text says of its answer; at
+    most ``limit``."""
+    found: dict[int, Call] = {}
+    for match in re.finditer(rf"(?<![\w.])({'|'.join(map(re.escape, names))})\s*\(", text) if names else ():
+        start, name, end = match.start(), match[1], balanced(text, match.end() - 1)
+        if end is None or end - start > 400:
             continue
-        call = call_in_normal_form(text[match.start() : end], name)
+        call = call_in_normal_form(text[start:end], name)
         if call is not None:
-            found.append(_with_answer(call, text, match.start(), end))
+            expected, rejected = _answer(text, start, end)
+            found[start] = Call(call=call, function=name, expected=expected, rejected=rejected,
+                                sentence=_line_at(text, start))  # fmt: skip
         if len(found) == limit:
             break
-    return tuple(found)
+    return found
 
 
-def _with_answer(call: str, text: str, start: int, end: int) -> Found:
+def _line_at(text: str, place: int) -> str:
+    start, end = text.rfind("\n", 0, place) + 1, text.find("\n", place)
+    return " ".join(text[start : end if end >= 0 else len(text)].split())
+
+
+def _answer(text: str, start: int, end: int) -> tuple[str | None, bool]:
+    """What is said of the call that stands there: the ``repr`` of its value, if that can be read, and whether it is
+    shown to raise."""
     line_start = text.rfind("\n", 0, start) + 1
     line_end = text.find("\n", end)
     before = text[line_start:start]
     tail = text[end : line_end if line_end >= 0 else len(text)].replace("`", "")
     if _RAISES.search(tail):
-        return Found(call=call, kind="rejected", start=start)
+        return None, True
     if _PART.search(before):
-        return Found(call=call, start=start)
+        return None, False
     value = None
     following = text[line_end : line_end + 800].replace("`", "") if line_end >= 0 else ""
     session = before.strip() == ">>>" and (not tail.strip() or tail.lstrip().startswith("#"))
@@ -89,9 +87,9 @@ def _with_answer(call: str, text: str, start: int, end: int) -> Found:
             value = _said(text[below.end() : below.end() + 800].replace("`", ""))
     if value is None and session and line_end >= 0:
         if following.lstrip().startswith("Traceback (most"):
-            return Found(call=call, kind="rejected", start=start)
+            return None, True
         value = _said(following[1:]) if following[1:].split("\n", 1)[0].strip() else None
-    return Found(call=call, expected=value, kind="unknown" if value is None else "value", start=start)
+    return value, False
 
 
 def _said(text: str, *, cell: bool = False) -> str | None:
