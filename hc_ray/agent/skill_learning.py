@@ -7,6 +7,7 @@ already covers gets a new version of that skill, with where each version comes f
 import ast
 import re
 import sys
+import types
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from statistics import median
@@ -23,6 +24,12 @@ LEAST_RATE, LEAST_TRIALS, LEAST_TASKS = 0.9, 5, 2
 _KIND = re.compile(r"[a-z][a-z0-9]{0,15}")
 _SHARE = 0.5
 _HEADING = "What passed here had in common:"
+_CONSTRUCTS: tuple[tuple[type[ast.AST] | types.UnionType, str], ...] = (
+    (ast.With, "They open files in a with block."),
+    (ast.Raise, "They raise an exception for input that is not allowed."),
+    (ast.Try, "They catch the exception that bad input causes."),
+    (ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.SetComp, "They build results by comprehensions."),
+)
 
 
 class Solved(Value):
@@ -123,19 +130,5 @@ def _sentences(text: str) -> set[str]:
         names = [one.name for one in node.names] if isinstance(node, ast.Import) else (
             [node.module or ""] if isinstance(node, ast.ImportFrom) else [])  # fmt: skip
         found |= {f"They import {name}." for name in names if name.split(".")[0] in sys.stdlib_module_names}
-        if isinstance(node, ast.With):
-            found.add("They open files in a with block.")
-        elif isinstance(node, ast.Raise):
-            found.add("They raise an exception for input that is not allowed.")
-        elif isinstance(node, ast.Try):
-            found.add("They catch the exception that bad input causes.")
-        elif isinstance(node, ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.SetComp):
-            found.add("They build results by comprehensions.")
-        elif isinstance(node, ast.FunctionDef) and _guards(node):
-            found.add("They begin with the empty or special case and return at once.")
+        found |= {says for kinds, says in _CONSTRUCTS if isinstance(node, kinds)}
     return found
-
-
-def _guards(function: ast.FunctionDef) -> bool:
-    first = next((one for one in function.body if not isinstance(one, ast.Expr)), None)
-    return isinstance(first, ast.If) and any(isinstance(one, ast.Return | ast.Raise) for one in first.body)

@@ -54,9 +54,8 @@ def unselected(pool: Pool, selector: SelectorName) -> Selection | None:
 
 def _failed_already(search: Search, chosen: str | None) -> bool:
     """Whether a verdict has failed this candidate, or one with the same files."""
-    before = [one.chosen if one else None for one in search.handed_in]
-    if chosen is None or chosen in before:
-        return chosen in before
-    return search.pool.candidate(chosen).digest in {
-        search.pool.candidate(one).digest for one in before if one is not None
-    }
+
+    def digest(name: str | None) -> str | None:
+        return search.pool.candidate(name).digest if name else None
+
+    return digest(chosen) in [digest(one.chosen if one else None) for one in search.handed_in]
