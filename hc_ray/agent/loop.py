@@ -7,7 +7,7 @@ from typing import Literal
 
 from hc_ray.agent.actions import Action, describe, functions, not_actions, read_actions, read_calls, spoken
 from hc_ray.agent.budget import Asking
-from hc_ray.agent.monitor import Advice, Monitor, Step
+from hc_ray.agent.monitor import Monitor, Step
 from hc_ray.agent.prompt_templates import filled, template
 from hc_ray.agent.terminal import Limits, Terminal
 from hc_ray.agent.transcript import Transcript
@@ -25,7 +25,6 @@ _LISTED = 40
 _NOTES_TOKENS = 1500
 _SHORTEST = 64
 """Tokens of an answer below which nothing is asked."""
-_FORMS = {"fenced": "loop_fenced", "calls": "loop_calls"}
 
 End = Literal["submitted", "prose", "turns", "tokens", "context", "malformed", "repetition", "timeout"]
 ActionForm = Literal["fenced", "calls"]
@@ -58,7 +57,7 @@ class Opening(Value):
     def messages(self, form: ActionForm) -> tuple[str, str]:
         """The system message and the task."""
         actions = describe() if form == "fenced" else "the tools that are declared with this conversation."
-        system = filled("loop_system", form=template(_FORMS[form]), actions=actions)
+        system = filled("loop_system", form=template(f"loop_{form}"), actions=actions)
         environment = "\n\n".join(part for part in (self.environment, self.advice) if part)
         return system, filled("loop_task", instruction=self.instruction.strip("\n"), environment=environment)
 
@@ -161,42 +160,41 @@ class Lineage:
         return end if self._faults >= _FAULTS else None
 
     async def _perform(self, actions: Sequence[Action]) -> tuple[list[str], End | None]:
+        """The results of actions, and the lineage's end where one of them was it."""
         results: list[str] = []
-        failed = listed = False
+        held = ""
+        """Why a ``submit`` in this answer does not count."""
         for action in actions:
-            if action.name == "submit" and (failed or listed):
-                why = "an action before it in the same answer failed" if failed else "see above what you would hand in"
-                results.append(f"not submitted: {why}. Look at that first.")
-                continue
-            if action.name == "submit":
+            ended: End | None = None
+            if action.name != "submit":
+                result, failed, ended = await self._do(action)
+                held = "an action before it in the same answer failed" if failed else held
+            elif held:
+                result = f"not submitted: {held}. Look at that first."
+            else:
                 told = await self._submit()
-                listed = bool(told)
-                results.append(told or "submitted")
-                if not told:
-                    results += ["not run: the work was submitted"] * (len(actions) - len(results))
-                    return results, "submitted"
-                continue
-            advice = self.monitor.check(action)
-            if not advice.allowed:
-                failed = True
-                results.append(f"refused: {advice.says}")
-                self.steps.append(Step(action=action, allowed=False, rule=advice.rule, result=results[-1]))
-                continue
-            seen = await self.terminal.perform(action)
-            failed = failed or seen.failed
-            back = self._look_back(Step(action=action, failed=seen.failed, result=seen.says), advice)
-            warned = [f"(warning: {one})" for one in (advice.says, back.says) if one]
-            results.append("\n".join([seen.says, *warned]))
-            if not back.allowed:
-                results += ["not run: the work was ended"] * (len(actions) - len(results))
-                return results, "repetition"
+                result, ended = told or "submitted", None if told else "submitted"
+                held = "see above what you would hand in"
+            results.append(result)
+            if ended:
+                why = f"not run: the work was {'submitted' if ended == 'submitted' else 'ended'}"
+                return results + [why] * (len(actions) - len(results)), ended
         return results, None
 
-    def _look_back(self, step: Step, advice: Advice) -> Advice:
+    async def _do(self, action: Action) -> tuple[str, bool, End | None]:
+        """The result of an action, whether it failed, and the lineage's end where it was done too often."""
+        advice = self.monitor.check(action)
+        if not advice.allowed:
+            result = f"refused: {advice.says}"
+            self.steps.append(Step(action=action, allowed=False, rule=advice.rule, result=result))
+            return result, True, None
+        seen = await self.terminal.perform(action)
+        step = Step(action=action, failed=seen.failed, result=seen.says)
         back = self.monitor.look_back([*self.steps, step])
-        warned = " ".join(one for one in (advice.says, back.says) if one)
-        self.steps.append(step.model_copy(update={"rule": advice.rule or back.rule, "warning": warned}))
-        return back
+        warnings = [one for one in (advice.says, back.says) if one]
+        self.steps.append(step.model_copy(update={"rule": advice.rule or back.rule, "warning": " ".join(warnings)}))
+        told = [seen.says, *(f"(warning: {one})" for one in warnings)]
+        return "\n".join(told), seen.failed, None if back.allowed else "repetition"
 
     async def _submit(self) -> str:
         """What a first submission is told instead of ending: what it would hand in."""

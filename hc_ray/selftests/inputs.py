@@ -50,16 +50,24 @@ def _is_record(sample: str | None) -> bool:
     return shaped or all(isinstance(one, list) and len(one) == 2 for one in value)
 
 
-def fits(call: str, parameters: Sequence[str], samples: Sequence[str]) -> bool:
-    """Whether the arguments of a call are of the types that are told; names alone forbid nothing, nor do expressions
-    of which nobody knows the type."""
+def fits(call: str, parameters: Sequence[str], samples: Sequence[str] | None) -> bool:
+    """Whether a call has as many arguments as the signature allows (any number where that is not known), and by shown
+    calls (None: whatever their types) arguments of the types that are told; names alone forbid nothing, nor do
+    expressions of which nobody knows the type."""
     tree = expression(call)
     if tree is None or not isinstance(tree.body, ast.Call):
         return False
-    for place, argument in enumerate(tree.body.args[: len(parameters)]):
+    given, named = tree.body.args, {word.arg for word in tree.body.keywords if word.arg}
+    starred = any(isinstance(one, ast.Starred) for one in given) or any(one.strip()[:1] == "*" for one in parameters)
+    if parameters and not starred:
+        names = [re.split(r"[:=]", part)[0].strip() for part in parameters]
+        left = {name: part for name, part in zip(names, parameters, strict=True) if name not in names[: len(given)]}
+        if len(given) > len(names) or not {name for name in left if "=" not in left[name]} <= named <= left.keys():
+            return False
+    for place, argument in enumerate(given[: len(parameters)] if samples is not None else ()):
         if parameters[place].strip().startswith("*"):
             break
-        told = told_kind(parameters[place], sample=_argument(samples, place))
+        told = told_kind(parameters[place], sample=_argument(samples or (), place))
         seen = _kind_of_literal(ast.unparse(argument))
         if told and seen and _broad(told) != _broad(seen):
             return False

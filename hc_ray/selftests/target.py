@@ -35,15 +35,6 @@ class Target(Value):
         """The file itself, whatever runs it."""
         return Subject(kind="file", path=self.path)
 
-    def takes(self, positional: int, named: frozenset[str]) -> bool:
-        """Whether a call with so many arguments can run by the signature; yes where the signature is not known."""
-        if not self.parameters or positional < 0 or any(part.strip().startswith("*") for part in self.parameters):
-            return True
-        names = [re.split(r"[:=]", part)[0].strip() for part in self.parameters]
-        needed = {name for name, part in zip(names[positional:], self.parameters[positional:], strict=True)
-                  if "=" not in part}  # fmt: skip
-        return positional <= len(names) and needed <= named <= set(names[positional:])
-
 
 def targets_of(deliverable: Deliverable) -> tuple[Target, ...]:
     """What can be tested; nothing where no file is known beforehand."""

@@ -14,7 +14,7 @@ from hc_ray.domain.suite import Category, SelfTest, Unknown
 from hc_ray.selftests.inputs import fits
 from hc_ray.selftests.shown_examples import calls_of, test_of, usages
 from hc_ray.selftests.target import Target
-from hc_ray.spec.calls import arguments, find_calls
+from hc_ray.spec.calls import find_calls
 from hc_ray.spec.spec import Spec
 
 ASKED: tuple[Category, ...] = ("happy_path", "boundary", "edge_case", "invalid_input")
@@ -126,13 +126,10 @@ def _calls(text: str, spec: Spec, target: Target, category: Category) -> tuple[S
     kept: dict[str, None] = {}
     samples = [one.call for one in calls_of(spec, target.function or "") if not one.rejected]
     for found in find_calls(text, target.function or "", limit=16).values():
-        given = arguments(found.call)
-        if given is None or not target.takes(*given) or "..." in found.call:
-            continue
         # What happens on an input of another type nobody says: all that such an input shows is how things crash.
-        if category != "invalid_input" and not fits(found.call, target.parameters, samples):
-            continue
-        kept[found.call] = None
+        told = None if category == "invalid_input" else samples
+        if "..." not in found.call and fits(found.call, target.parameters, told):
+            kept[found.call] = None
     return tuple(
         test_of(spec, category, target.subject, Unknown(), input=call, confidence=0.5,
                 reasoning="an input that the tester wrote")

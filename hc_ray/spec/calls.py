@@ -131,16 +131,6 @@ def _small(side: ast.expr) -> bool:
     return not (isinstance(side, ast.Constant) and isinstance(side.value, int) and abs(side.value) > 10**5)
 
 
-def arguments(call: str) -> tuple[int, frozenset[str]] | None:
-    """How many positional arguments a call gives (−1: a starred one) and which by name."""
-    tree = expression(call)
-    if tree is None or not isinstance(tree.body, ast.Call):
-        return None
-    if any(isinstance(argument, ast.Starred) for argument in tree.body.args):
-        return -1, frozenset()
-    return len(tree.body.args), frozenset(word.arg for word in tree.body.keywords if word.arg)
-
-
 def balanced(text: str, start: int) -> int | None:
     """The index after the bracket that closes the one at ``start``; None if nothing closes it on the next few lines."""
     closing = {"(": ")", "[": "]", "{": "}"}

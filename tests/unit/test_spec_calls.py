@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hc_ray.domain.task import Environment
-from hc_ray.spec.calls import arguments, call_in_normal_form, find_calls
+from hc_ray.spec.calls import call_in_normal_form, find_calls
 from hc_ray.spec.reading import read_spec
 from hc_ray.spec.spec import Call, Signature
 
@@ -62,7 +62,6 @@ def test_a_function_is_known_by_a_call_with_a_value_alone_and_literals_are_read_
     assert calls(text) == [("slug('A B')", "'a-b'", False)]
     assert signatures(text) == [Signature(name="slug", parameters=None)]
     assert signatures(text)[0].head == "def slug("
-    assert arguments("f(1, a=2)") == (1, frozenset({"a"})) and arguments("f(*[1])") == (-1, frozenset())
     assert call_in_normal_form('f( "a" )', "f") == "f('a')" and call_in_normal_form("f(a)", "f") is None
 
 
