@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from hc_ray.agent import environment_probe
 from hc_ray.agent.actions import functions, read_actions, read_calls, spoken
-from hc_ray.agent.loop import ActionForm, Opening
+from hc_ray.agent.loop import ActionForm, Bounds, Opening
 from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.agent.terminal import Limits, Terminal
 from hc_ray.domain.config import SolverConfig
@@ -97,7 +97,7 @@ async def measure(
             if item.files:
                 await (await forks.base()).put({path: text.encode() for path, text in item.files.items()})
             spec = await environment_probe.look_around(read_spec(item.instruction, Environment()), forks)
-            told = environment_probe.block(spec, task, Limits(), turns=1, tokens=tokens, answer=tokens)
+            told = environment_probe.block(spec, task, Bounds(turns=1, tokens=tokens, answer_tokens=tokens))
             opening = Opening(instruction=item.instruction, environment=told, advice=_ONE)
             asked = [(form, one) for form in forms for one in _prompts(opening, form, config.temperatures, tokens)]
             answers = await asyncio.gather(*(model.complete(prompt) for _, prompt in asked))

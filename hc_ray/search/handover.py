@@ -105,11 +105,10 @@ async def preferred(search: Search, level: Sequence[tuple[Candidate, Run]]) -> l
     ]
     scores: dict[str, float] = {}
     for one, run in level:
-        shares = [
-            fmean(passed[one.id][i] for i, (by, _) in enumerate(written) if by is author and counts[i])
-            for author in runs
-            if author is not run and any(counts[i] for i, (by, _) in enumerate(written) if by is author)
-        ]
-        scores[one.id] = round(fmean(shares), 6) if shares else 0.0
+        by_author = [
+            [passed[one.id][i] for i, (by, _) in enumerate(written) if by is author and counts[i]]
+            for author in runs if author is not run
+        ]  # fmt: skip
+        scores[one.id] = round(fmean([fmean(cells) for cells in by_author if cells] or [0.0]), 6)
     search.journal("own_tests", tests=[test.id for test in tests], counted=counts, passed=passed, scores=scores)
     return [(one, run) for one, run in level if scores[one.id] == max(scores.values())]

@@ -179,14 +179,7 @@ class Lineages:
         advice = [search.know_how, search.config.hint.strip(), plan, run.advice]
         return Opening(
             instruction=search.spec.instruction,
-            environment=environment_probe.block(
-                search.spec,
-                search.task,
-                self.bounds.limits,
-                turns=self.bounds.turns,
-                tokens=self.bounds.tokens,
-                answer=self.bounds.answer_tokens,
-            ),
+            environment=environment_probe.block(search.spec, search.task, self.bounds),
             advice="\n\n".join(one for one in advice if one),
         )
 
