@@ -12,7 +12,7 @@ from typing import Any
 
 from hc_ray.agent.code_blocks import Block, read_blocks
 from hc_ray.domain.prompt import Malformed, ToolCall
-from hc_ray.domain.value import Value, digest_of
+from hc_ray.domain.value import Value
 
 
 class Action(Value):
@@ -25,11 +25,6 @@ class Action(Value):
     """The command, the file's content, or the replacements."""
     seconds: float | None = None
     """The time limit that it asks for."""
-
-    @property
-    def signature(self) -> str:
-        """Equal for equal actions."""
-        return digest_of(self.model_dump(mode="json"))
 
 
 class Tool(Value):
