@@ -87,16 +87,13 @@ def _paragraphs(advice: list[str]) -> str:
     return "".join(f"\n{part}\n" for part in advice)
 
 
-def _lead(text: str, deliverable: Deliverable, advice: list[str]) -> str:
-    """Plain text up to the beginning of the first fenced block, or of the first path where none is known."""
-    name, fence = "lead_one" if deliverable.path else "lead_any", _FENCES[deliverable.language]
-    return filled(name, instruction=text, advice=_paragraphs(advice), path=deliverable.path, fence=fence) + "\n"
-
-
 def _prefix(text: str, deliverable: Deliverable, advice: list[str]) -> tuple[str, str]:
-    """The completion form in two parts: what is only asked, and the beginning of the file that the answer continues."""
+    """The completion form in two parts: what is only asked (of data up to the beginning of the first fenced block, or
+    of the first path where none is known), and the beginning of the file that the answer continues."""
     if deliverable.kind == "file":
-        return _lead(text, deliverable, advice), ""
+        name, fence = "lead_one" if deliverable.path else "lead_any", _FENCES[deliverable.language]
+        lead = filled(name, instruction=text, advice=_paragraphs(advice), path=deliverable.path, fence=fence)
+        return lead + "\n", ""
     begun = deliverable.signatures[0].head if deliverable.signatures else _BEGUN.get(deliverable.kind, "")
     return as_comments("\n\n".join([text, *advice]), deliverable) + "\n", begun
 

@@ -43,14 +43,11 @@ def _python(text: str) -> str | None:
         return None
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            _forget_documentation(node)
+            first = node.body[0] if node.body else None
+            said = first.value if isinstance(first, ast.Expr) else None
+            if isinstance(said, ast.Constant) and isinstance(said.value, str):
+                node.body = node.body[1:] or [ast.Pass()]
     try:
         return ast.dump(tree)
     except RecursionError:
         return None
-
-
-def _forget_documentation(node: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
-    first = node.body[0] if node.body else None
-    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
-        node.body = node.body[1:] or [ast.Pass()]

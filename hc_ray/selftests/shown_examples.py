@@ -7,7 +7,6 @@ from typing import Any
 
 from hc_ray.agent.deliverable import Deliverable
 from hc_ray.domain.suite import Category, Expectation, ExpectedValue, Property, Rejected, SelfTest, Subject, Unknown
-from hc_ray.domain.value import Value
 from hc_ray.selftests import inputs
 from hc_ray.selftests.target import Target, targets_of
 from hc_ray.spec.spec import Call, Run, Spec
@@ -20,15 +19,6 @@ RANGES: tuple[tuple[Category, inputs.Range], ...] = (
 """Which inputs a category is tried on."""
 _FORMATS = {"json": ("valid_json", "utf8"), "csv": ("valid_csv", "utf8"), "text": ("utf8",)}
 _PROGRAMS = ("sh", "bash", "python", "python3", "./")
-
-
-class Usage(Value):
-    """A shown run as a test gives it to the program."""
-
-    arguments: str
-    stdin: str
-    output: str | None
-    sentence: str
 
 
 def test_of(
@@ -90,7 +80,7 @@ def _of_program(spec: Spec, target: Target) -> list[SelfTest]:
     if target.kind == "file":
         return []
     return [
-        test_of(spec, "happy_path", target.subject, ExpectedValue(value=use.output), input=use.arguments,
+        test_of(spec, "happy_path", target.subject, ExpectedValue(value=use.output), input=use.command,
                 stdin=use.stdin, passage=use.sentence, reasoning="the instruction shows this run", confidence=0.8,
                 weight=SHOWN_WEIGHT)
         for use in usages(spec, target.path) if use.output is not None
@@ -102,9 +92,9 @@ def calls_of(spec: Spec, function: str) -> tuple[Call, ...]:
     return tuple(one for one in spec.calls if one.function == function)
 
 
-def usages(spec: Spec, path: str) -> tuple[Usage, ...]:
-    """The shown runs of the program ``path``: those whose command runs it with plain words, and Input/Output blocks,
-    which name no program."""
+def usages(spec: Spec, path: str) -> tuple[Run, ...]:
+    """The shown runs of the program ``path`` as a test gives them to it, its arguments in the place of the command:
+    runs whose command is the program with plain words, and Input/Output blocks, which name no program."""
     found = (_usage(run, path.rsplit("/", 1)[-1]) for run in spec.runs)
     return tuple(dict.fromkeys(one for one in found if one is not None))
 
@@ -112,10 +102,10 @@ def usages(spec: Spec, path: str) -> tuple[Usage, ...]:
 _ECHO = re.compile(r"(?:echo|printf) (?:'([^']*)'|\"([^\"$`\\]*)\"|([\w.,:-]+)) *\| *(.*)", re.DOTALL)
 
 
-def _usage(run: Run, name: str) -> Usage | None:
+def _usage(run: Run, name: str) -> Run | None:
     command, stdin = run.command.strip(), run.stdin
     if not command:
-        return Usage(arguments="", stdin=stdin, output=run.output, sentence=run.sentence)
+        return run
     if piped := _ECHO.fullmatch(command):
         stdin, command = next(text for text in piped.groups()[:3] if text is not None) + "\n", piped[4]
     if re.search(r"[;&|<>$`\n]", command):
@@ -128,7 +118,7 @@ def _usage(run: Run, name: str) -> Usage | None:
         words = words[1:]
     if not words or words[0].rsplit("/", 1)[-1] not in (name, name.rsplit(".", 1)[0]):
         return None
-    return Usage(arguments=shlex.join(words[1:]), stdin=stdin, output=run.output, sentence=run.sentence)
+    return run.model_copy(update={"command": shlex.join(words[1:]), "stdin": stdin})
 
 
 def generic_inputs(spec: Spec, deliverable: Deliverable, *, count: int) -> tuple[SelfTest, ...]:
@@ -148,7 +138,7 @@ def generic_inputs(spec: Spec, deliverable: Deliverable, *, count: int) -> tuple
         elif target.kind == "file":
             tried = [("happy_path", "", "")]
         else:
-            tried = [("happy_path", use.arguments, use.stdin) for use in usages(spec, target.path)[:count]]
+            tried = [("happy_path", use.command, use.stdin) for use in usages(spec, target.path)[:count]]
         made += [
             test_of(spec, category, target.subject, Unknown(), input=text, stdin=stdin, confidence=0.5,
                     reasoning="an input of the right kind; candidates are compared on it")

@@ -110,7 +110,7 @@ def _line_start(target: Target) -> str:
 def reads_stdin(spec: Spec, target: Target) -> bool:
     """Whether the shown runs give the program its input on standard input and no arguments."""
     shown = usages(spec, target.path)
-    return any(use.stdin for use in shown) and not any(use.arguments for use in shown)
+    return any(use.stdin for use in shown) and not any(use.command for use in shown)
 
 
 def read(
