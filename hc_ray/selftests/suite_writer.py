@@ -3,7 +3,7 @@ category stays thin, then the gate. Frozen before any candidate exists."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from itertools import chain, zip_longest
+from itertools import product
 from typing import Protocol
 
 from hc_ray.agent import environment_probe
@@ -44,6 +44,7 @@ class SuiteWriter(Writer):
     async def _made(self) -> list[SelfTest]:
         self.deliverable = deliverable_of(self.spec)
         self.targets = targets_of(self.deliverable)
+        self.applying = [one for one in tester.ASKED if tester.applies(one, self.spec, self.targets) is None]
         made = [] if self.known else [*shown_tests(self.spec, self.deliverable)]
         made += await self._ask_in_rounds(made)
         return made + self._filled(made)
@@ -78,8 +79,7 @@ class SuiteWriter(Writer):
                 if not isinstance(read, Malformed):
                     found += [test.model_copy(update={"tester": asking.role.label}) for test in read]
             so_far = [*stated, *found]
-            applying = [one for one in CATEGORIES if tester.applies(one, self.spec, self.targets) is None]
-            short = self._short(self._standing(so_far), applying)
+            short = self._short(self._standing(so_far), self.applying)
             self._reflect(so_far, short, number)
             if not short:
                 break
@@ -87,19 +87,12 @@ class SuiteWriter(Writer):
 
     def _questions(self, number: int, have: Sequence[SelfTest]) -> list[Question]:
         """The testers' questions in turn, so that a purse that ends early ends early for all of them."""
-        each = [self._questions_of(i, number, have) for i in range(len(self.askings))]
-        return [question for question in chain(*zip_longest(*each)) if question is not None]
-
-    def _questions_of(self, who: int, number: int, have: Sequence[SelfTest]) -> list[Question]:
-        asking = self.askings[who]
-        counts = Counter(test.category for test in self._standing(have))
+        counts, most = Counter(test.category for test in self._standing(have)), self.config.tests_per_category_max
+        lacking = [category for category in self.applying if counts[category] < most]
+        targets = [target for target in self.targets if target.kind != "file"]
         questions: list[Question] = []
-        for category in tester.ASKED:
-            if tester.applies(category, self.spec, self.targets) is not None:
-                continue
-            if counts[category] >= self.config.tests_per_category_max:
-                continue
-            for i, target in enumerate(target for target in self.targets if target.kind != "file"):
+        for turn, (category, (i, target)) in enumerate(product(lacking, enumerate(targets))):
+            for who, asking in enumerate(self.askings):
                 place = (number, category, i) if who == 0 else (number, category, i, who)
                 prompt = tester.ask(
                     self.spec,
@@ -108,9 +101,9 @@ class SuiteWriter(Writer):
                     profile=asking.role.profile,
                     known=[test for test in have if test.subject == target.subject and test.category == category],
                     reflection=self.reflected,
-                    count=self.config.tests_per_category_max,
+                    count=most,
                     seed=seed_of(self.task.digest, self.seed, "tester", self.place, *place),
-                    temperature=tester.temperature(self.config.temperature, len(questions)),
+                    temperature=tester.temperature(self.config.temperature, turn),
                     workspace=environment_probe.shown(self.spec.snapshot, self.deliverable.inputs),
                 )
                 questions.append((asking, target, category, prompt))
