@@ -9,9 +9,9 @@ from hc_ray.agent.workspace import State
 from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.suite import Cell, SelfTest
 from hc_ray.search import repair
-from hc_ray.search.agreement import by_content, complete, standing
 from hc_ray.search.handover import gathered, preferred, tournament
 from hc_ray.search.lineages import Lineages, Run
+from hc_ray.search.pool import by_content
 from hc_ray.search.schedule import Slot
 from hc_ray.search.search import Search
 from hc_ray.search.selection import Selection, deciding
@@ -83,7 +83,7 @@ class LoopAgents:
         self._dispute()
         await search.evaluate(search.pool.candidates)
         await self._choose()
-        if search.selection and complete(search.pool, search.selection.chosen):
+        if search.selection and search.pool.complete(search.selection.chosen):
             search.stop_reason = "complete"
             return False
         return True
@@ -130,7 +130,7 @@ class LoopAgents:
     async def _choose(self) -> None:
         """Select over the whole pool: by the suite where it can tell, else by agreement; what that leaves level by the
         lineages' own tests and a comparison of their summaries."""
-        picked, level = standing(self.search.pool, self.config.selector, self.search.selection)
+        picked, level = self.search.pool.standing(self.config.selector, self.search.selection)
         self.search.hold(picked)
         if not self.config.tournament or len(level) < 2:
             return

@@ -21,7 +21,6 @@ from hc_ray.domain.prompt import Message, Prompt
 from hc_ray.domain.seeds import seed_of
 from hc_ray.domain.suite import Cell, SelfTest
 from hc_ray.search import answers
-from hc_ray.search.agreement import standing
 from hc_ray.search.selection import Selection
 from hc_ray.search.trial import Trial
 
@@ -158,7 +157,7 @@ class Attempt:
     def best(self) -> Candidate | None:
         """What the config's selector picks: by the self-tests where they can tell, else by agreement."""
         search = self._search
-        picked, _ = standing(search.pool, self._trial.config.selector, search.selection)
+        picked, _ = search.pool.standing(self._trial.config.selector, search.selection)
         search.hold(picked)
         return search.pool.candidate(picked.chosen) if picked.chosen else None
 
