@@ -21,7 +21,6 @@ from hc_ray.domain.task import Task
 from hc_ray.domain.value import digest_of
 from hc_ray.machine import own_code
 from hc_ray.search import own
-from hc_ray.search.schedule import Schedule
 from hc_ray.search.search import Search
 from hc_ray.search.submission import hand_in
 from hc_ray.search.trial import Trial
@@ -67,7 +66,7 @@ async def solve(
         task=task,
         spec=read_spec(task.instruction, task.environment),
         config=config,
-        schedule=Schedule(config=config, profile=solver.profile, task_digest=task.digest, trial_seed=seed),
+        seed=seed,
         asking=Asking(solver, Purse(budget.tokens)),
         forks=forks,
         judge=judged,
@@ -77,7 +76,7 @@ async def solve(
         identity=identity,
         lineage_tokens=lineage_tokens(budget),
     )
-    trial = Trial(search, seed=seed, tester=roles.get("tester", solver), decomposer=roles.get("decomposer", solver),
+    trial = Trial(search, tester=roles.get("tester", solver), decomposer=roles.get("decomposer", solver),
                   place=place, suites=suites, looks=looks)  # fmt: skip
     try:
         with clock.stopped():

@@ -66,7 +66,7 @@ class Attempt:
     @property
     def seed(self) -> int:
         """The trial's."""
-        return self._trial.seed
+        return self._search.seed
 
     @property
     def tokens_left(self) -> int:

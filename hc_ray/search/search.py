@@ -37,7 +37,7 @@ class Search:
     task: Task
     spec: Spec
     config: SolverConfig
-    schedule: Schedule
+    seed: int
     asking: Asking
     """The solver's model within the trial's budget."""
     forks: SandboxForks
@@ -74,6 +74,8 @@ class Search:
     def __post_init__(self) -> None:
         self.askings = [self.asking]
         """Whoever asked the solver's model: the trial itself, and each of its lineages."""
+        self.schedule = Schedule(config=self.config, profile=self.asking.role.profile, task_digest=self.task.digest,
+                                 trial_seed=self.seed)  # fmt: skip
         self.runs = SuiteRuns(self.forks)
         self.deliverable: Deliverable = deliverable_of(self.spec)
 

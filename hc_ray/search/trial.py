@@ -32,7 +32,6 @@ class Trial:
     """One trial, from its suite to its outcome."""
 
     search: Search
-    seed: int
     tester: RoleModel
     decomposer: RoleModel
     place: MakesSandboxes
@@ -70,7 +69,7 @@ class Trial:
     async def _parts(self) -> tuple[Subtask, ...]:
         """The parts that the decomposer names; the generic four where it has none."""
         search = self.search
-        seed = seed_of(search.task.digest, self.seed, "decomposer")
+        seed = seed_of(search.task.digest, self.search.seed, "decomposer")
         prompt = decompose.ask(search.spec, seed=seed)
         asking = Asking(self.decomposer, search.purse)
         if not await payable([(asking, prompt)]):
@@ -94,7 +93,7 @@ class Trial:
             search.task,
             search.spec,
             widened(self.config.testgen),
-            seed=self.seed,
+            seed=self.search.seed,
             asking=Asking(self.tester, left),
             forks=search.forks,
             events=search.events,
@@ -121,7 +120,7 @@ class Trial:
             made_here = True
             # Others may wait for it: it has sandboxes of its own, so that it outlives this trial's deadline.
             suite, exchanges = await write_suite(
-                search.task, config=self.config, seed=self.seed, tester=self.tester, place=self.place,
+                search.task, config=self.config, seed=self.search.seed, tester=self.tester, place=self.place,
                 looks=self.looks, events=search.events, purse=purse,
             )  # fmt: skip
             self.exchanges += exchanges
@@ -129,7 +128,7 @@ class Trial:
 
         search.events.emit(TurnStart(turn=0, max_turns=self.config.max_turns, subtask="testgen"))
         try:
-            suite = await self.suites.obtain(suite_key(search.task, self.config, self.seed, self.tester), write)
+            suite = await self.suites.obtain(suite_key(search.task, self.config, self.search.seed, self.tester), write)
         except BaseException:
             search.purse.charge_all_of(purse)  # a suite that is not finished in time has cost what was spent until then
             raise

@@ -9,7 +9,6 @@ from hc_ray.domain.config import SolverConfig
 from hc_ray.domain.suite import Cell
 from hc_ray.domain.task import Environment, Task
 from hc_ray.search.answers import files_digest, normal_form
-from hc_ray.search.schedule import Schedule
 from hc_ray.search.search import Search
 from hc_ray.search.submission import hand_in
 from hc_ray.spec.reading import read_spec
@@ -32,8 +31,7 @@ def searching(*bodies: dict[str, str], instruction: str = INSTRUCTION) -> tuple[
     search = Search(
         task=task, spec=read_spec(instruction, task.environment), config=config, asking=Asking(solver, Purse(6000)),
         judge=judge, events=log, clock=Clock(60),
-        schedule=Schedule(config=config, profile=solver.profile, task_digest=task.digest, trial_seed=0),
-        forks=SandboxForks(FolderPlace(quick=True), task, "t"), name="t", identity="t",
+        seed=0, forks=SandboxForks(FolderPlace(quick=True), task, "t"), name="t", identity="t",
         lineage_tokens=1500,
     )  # fmt: skip
     shared: dict[str, Any] = {"round": 1, "seed": 0, "temperature": 0.0, "form": "completion", "plan": "plain"}
