@@ -118,11 +118,6 @@ class Asking:
         return self._counted[text] + _PER_MESSAGE * len(prompt.messages) + _PER_PROMPT
 
 
-def fellows(asking: Asking) -> tuple[Asking, ...]:
-    """A tester and those that write for the same suite: they pay from one purse."""
-    return (asking, *(Asking(other, asking.purse) for other in asking.role.others))
-
-
 async def payable(asked: Sequence[tuple[Asking, Prompt]], *, reserve: int = 0) -> int:
     """How many of the questions, from the first on, the purse can pay for at once; each costs what its own engine
     counts."""

@@ -3,6 +3,7 @@ alone: it knows no suite. Whoever searches may answer a submission with what fai
 on."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from hc_ray.agent.actions import Action, describe, functions, not_actions, read_actions, read_calls, spoken
@@ -45,56 +46,45 @@ class Bounds(Value):
     limits: Limits = Limits()
 
 
-class Opening(Value):
-    """What a lineage is told first."""
-
-    instruction: str
-    environment: str = ""
-    """The untouched environment, in words."""
-    advice: str = ""
-    """A plan, a hint, skills, or what others found; empty for none."""
-
-    def messages(self, form: ActionForm) -> tuple[str, str]:
-        """The system message and the task."""
-        actions = describe() if form == "fenced" else "the tools that are declared with this conversation."
-        system = filled("loop_system", form=template(f"loop_{form}"), actions=actions)
-        environment = "\n\n".join(part for part in (self.environment, self.advice) if part)
-        return system, filled("loop_task", instruction=self.instruction.strip("\n"), environment=environment)
+def opening(form: ActionForm, instruction: str, *told: str) -> tuple[str, str]:
+    """The system message and the task. ``told``: the untouched environment in words, a plan, a hint, skills, what
+    others found; empty ones are left out."""
+    actions = describe() if form == "fenced" else "the tools that are declared with this conversation."
+    system = filled("loop_system", form=template(f"loop_{form}"), actions=actions)
+    environment = "\n\n".join(part for part in told if part)
+    return system, filled("loop_task", instruction=instruction.strip("\n"), environment=environment)
 
 
 Checklist = Callable[[State], Awaitable[Sequence[str]]]
 """What a first submission is told besides its difference."""
 
 
+@dataclass(eq=False)
 class Lineage:
-    """Works on one candidate. ``asking`` has a purse of this lineage alone, so that what it may spend never depends on
-    which of its siblings was faster."""
+    """Works on one candidate."""
 
-    def __init__(
-        self,
-        sandbox: Sandbox,
-        asking: Asking,
-        opening: Opening,
-        *,
-        seed: int,
-        temperature: float,
-        bounds: Bounds,
-        owner: str,
-        checklist: Checklist,
-        told: Callable[[int], None],
-    ) -> None:
-        """``seed``: of the lineage; every request's own derives from it. ``owner``: its id, in whose name its exchanges
-        are kept. ``told``: hears of every turn."""
-        self.sandbox, self.asking, self.checklist, self.bounds = sandbox, asking, checklist, bounds
-        self.seed, self.temperature, self.owner, self.told = seed, temperature, owner, told
-        self.terminal = Terminal(sandbox, bounds.limits)
-        self.monitor = Monitor(sandbox.workdir)
-        system, task = opening.messages(bounds.form)
-        self.transcript = Transcript(system, task, room=bounds.context_tokens - bounds.answer_tokens)
+    sandbox: Sandbox
+    asking: Asking
+    """With a purse of this lineage alone, so that what it may spend never depends on which of its siblings was faster."""
+    opening: tuple[str, str]
+    """See ``opening``."""
+    seed: int
+    """Every request's own derives from it."""
+    temperature: float
+    bounds: Bounds
+    owner: str
+    """Its id, in whose name its exchanges are kept."""
+    checklist: Checklist
+    told: Callable[[int], None]
+    """Hears of every turn."""
+    turns: int = 0
+    end: End = "timeout"
+    """Of one that has not ended by itself."""
+
+    def __post_init__(self) -> None:
+        self.terminal, self.monitor = Terminal(self.sandbox, self.bounds.limits), Monitor(self.sandbox.workdir)
+        self.transcript = Transcript(*self.opening, room=self.bounds.context_tokens - self.bounds.answer_tokens)
         self.steps: list[Step] = []
-        self.turns = 0
-        self.end: End = "timeout"
-        """Of one that has not ended by itself."""
         self._faults = 0
         self._listed = False
 

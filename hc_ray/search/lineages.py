@@ -10,7 +10,7 @@ from typing import Any
 
 from hc_ray.agent import environment_probe, prompt_formats
 from hc_ray.agent.budget import Asking, Purse
-from hc_ray.agent.loop import Bounds, Checklist, End, Lineage, Opening
+from hc_ray.agent.loop import Bounds, Checklist, End, Lineage, opening
 from hc_ray.agent.terminal import Limits
 from hc_ray.agent.workspace import State, state_of
 from hc_ray.domain.candidate import Candidate
@@ -173,15 +173,12 @@ class Lineages:
         except ValueError:
             return None
 
-    def _opening(self, run: Run) -> Opening:
+    def _opening(self, run: Run) -> tuple[str, str]:
         search = self.search
         plan = prompt_formats.plan_text(run.slot.plan) if run.slot.plan != "plain" else ""
-        advice = [search.know_how, search.config.hint.strip(), plan, run.advice]
-        return Opening(
-            instruction=search.spec.instruction,
-            environment=environment_probe.block(search.spec, search.task, self.bounds),
-            advice="\n\n".join(one for one in advice if one),
-        )
+        environment = environment_probe.block(search.spec, search.task, self.bounds)
+        return opening(self.bounds.form, search.spec.instruction, environment, search.know_how,
+                       search.config.hint.strip(), plan, run.advice)  # fmt: skip
 
     def _checklist(self, sandbox: Sandbox) -> Checklist:
         """Tells of files that the task names by their full path and that are not there."""

@@ -56,7 +56,14 @@ def shown_tests(spec: Spec, deliverable: Deliverable) -> tuple[SelfTest, ...]:
         for category, name in wanted
     ]  # fmt: skip
     for target in targets:
-        made += _of_function(spec, target, target.function) if target.function else _of_program(spec, target)
+        if target.function:
+            made += _of_function(spec, target, target.function)
+            continue
+        for use in usages(spec, target.path) if target.kind != "file" else ():  # runs with what they print
+            if use.output is not None:
+                made.append(test_of(spec, "happy_path", target.subject, ExpectedValue(value=use.output),
+                                    input=use.command, stdin=use.stdin, passage=use.sentence, weight=SHOWN_WEIGHT,
+                                    reasoning="the instruction shows this run", confidence=0.8))  # fmt: skip
     return tuple(made)
 
 
@@ -73,18 +80,6 @@ def _of_function(spec: Spec, target: Target, function: str) -> list[SelfTest]:
                             passage=example.sentence, reasoning="the instruction shows this answer",
                             confidence=0.9))  # fmt: skip
     return made
-
-
-def _of_program(spec: Spec, target: Target) -> list[SelfTest]:
-    """The shown runs with what they print."""
-    if target.kind == "file":
-        return []
-    return [
-        test_of(spec, "happy_path", target.subject, ExpectedValue(value=use.output), input=use.command,
-                stdin=use.stdin, passage=use.sentence, reasoning="the instruction shows this run", confidence=0.8,
-                weight=SHOWN_WEIGHT)
-        for use in usages(spec, target.path) if use.output is not None
-    ]  # fmt: skip
 
 
 def calls_of(spec: Spec, function: str) -> tuple[Call, ...]:

@@ -1,7 +1,6 @@
 """What can be tested of a deliverable: each function that a module must define, else the file by its kind."""
 
 import ast
-import re
 from typing import Literal
 
 from hc_ray.agent.deliverable import Deliverable
@@ -21,10 +20,6 @@ class Target(Value):
     function: str | None = None
     parameters: tuple[str, ...] = ()
     """As written in the signature (``name``, ``name: int = 3``)."""
-
-    @property
-    def module(self) -> str:
-        return re.sub(r"\W", "_", self.path.rsplit("/", 1)[-1].rsplit(".", 1)[0])
 
     @property
     def subject(self) -> Subject:

@@ -76,7 +76,7 @@ def ask(
         name, start = ("test_input_chat" if chat else "test_input_completion"), _line_start(target)
     text = template(name).format(
         instruction=asked if chat else commented(asked),
-        module=target.module,
+        module=re.sub(r"\W", "_", target.path.rsplit("/", 1)[-1].rsplit(".", 1)[0]),
         function=target.function,
         words=_WORDS.get(category, "various inputs"),
         count=count,

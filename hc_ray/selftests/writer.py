@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from hc_ray.agent.budget import Asking, fellows
+from hc_ray.agent.budget import Asking
 from hc_ray.agent.role import Exchange
 from hc_ray.agent.sandbox_forks import SandboxForks
 from hc_ray.domain.config import TestgenConfig
@@ -48,7 +48,9 @@ class Writer(ABC):
     """Whether a reflection may be a list."""
 
     def __post_init__(self) -> None:
-        self.askings, self.purse, self._runs = fellows(self.asking), self.asking.purse, SuiteRuns(self.forks)
+        self.purse, self._runs = self.asking.purse, SuiteRuns(self.forks)
+        self.askings = (self.asking, *(Asking(other, self.purse) for other in self.asking.role.others))
+        """Those that write for the same suite pay from one purse."""
         self.notes: list[str] = []
         self.reflections: list[str] = []
         self.uncertainties: tuple[str, ...] = ()

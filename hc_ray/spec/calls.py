@@ -12,7 +12,7 @@ _ALLOWED = frozenset({
     "min", "max", "sorted", "chr", "ord", "reversed", "zip",
 })  # fmt: skip
 _METHODS = frozenset({"join", "upper", "lower", "strip", "split", "replace", "title", "encode"})
-_BIGGEST = 10**9
+_BIGGEST, _MOST_REPEATS = 10**9, 10**5
 _NODES = (
     ast.Expression, ast.Call, ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.UnaryOp, ast.USub, ast.UAdd,
     ast.Not, ast.BinOp, ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Name, ast.Load, ast.keyword, ast.Attribute,
@@ -123,12 +123,11 @@ def _harmless(tree: ast.Expression, name: str) -> bool:
             return False
         if isinstance(node, ast.Mult | ast.Div) and len(ast.dump(tree)) > 4000:
             return False
-    repeats = [node for node in ast.walk(tree) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)]
-    return all(_small(side) for node in repeats for side in (node.left, node.right))
-
-
-def _small(side: ast.expr) -> bool:
-    return not (isinstance(side, ast.Constant) and isinstance(side.value, int) and abs(side.value) > 10**5)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            sides = [side.value for side in (node.left, node.right) if isinstance(side, ast.Constant)]
+            if any(isinstance(value, int) and abs(value) > _MOST_REPEATS for value in sides):
+                return False
+    return True
 
 
 def balanced(text: str, start: int) -> int | None:

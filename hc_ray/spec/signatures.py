@@ -24,7 +24,8 @@ def read_signatures(text: str, blocks: Sequence[Block]) -> tuple[Signature, ...]
     """Functions in order of mention, each name once, its fullest statement: definitions wherever they stand, and code
     spans such as ``f(a, b)`` whose arguments are all names."""
     kept: dict[str, Signature] = {}
-    for signature in [*_definitions(text), *_spans(blocks)]:
+    defined = [_signature(match[1], text, match.end()) for match in _DEFINITION.finditer(text)]
+    for signature in filter(None, [*defined, *_spans(blocks)]):
         held = kept.get(signature.name)
         if held is None or (signature.returns and not held.returns):
             kept[signature.name] = signature
@@ -65,13 +66,6 @@ def read_calls(text: str, blocks: Sequence[Block], signatures: Sequence[Signatur
 
 def _open(call: Call) -> bool:
     return call.expected is None and not call.rejected
-
-
-def _definitions(text: str) -> Iterator[Signature]:
-    for match in _DEFINITION.finditer(text):
-        signature = _signature(match[1], text, match.end())
-        if signature is not None:
-            yield signature
 
 
 def _spans(blocks: Sequence[Block]) -> Iterator[Signature]:

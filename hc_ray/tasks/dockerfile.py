@@ -177,12 +177,12 @@ class _Reader:
         """Absolute; with a slash at its end when it names a folder."""
         path = self.path(given)
         folder = given.endswith(("/", "/.", "/..")) or given in (".", "..", "") or len(sources) > 1
-        folder = folder or any(self.is_folder(source) for source in sources)
+        for source in sources:
+            below = posixpath.normpath("/" + source).lstrip("/") + "/"
+            folder = (
+                folder or source.endswith("/") or below == "/" or any(name.startswith(below) for name in self.files)
+            )
         return path if not folder or path == "/" else path + "/"
-
-    def is_folder(self, source: str) -> bool:
-        path = posixpath.normpath("/" + source).lstrip("/")
-        return path == "" or source.endswith("/") or any(name.startswith(f"{path}/") for name in self.files)
 
 
 def _directive_fault(directives: Mapping[str, str]) -> str | None:
