@@ -65,7 +65,7 @@ class Lineage:
 
     sandbox: Sandbox
     asking: Asking
-    """With a purse of this lineage alone, so that what it may spend never depends on which of its siblings was faster."""
+    """With a purse of its own, so that what it may spend never depends on which of its siblings was faster."""
     opening: tuple[str, str]
     """See ``opening``."""
     seed: int
