@@ -71,22 +71,22 @@ def _lesson(
 ) -> Lesson:
     tasks = {trial.task for trial in trials}
     rate = sum(trial.passed for trial in trials) / len(trials)
-    lesson = Lesson(kind=kind, trials=len(trials), tasks=len(tasks), rate=rate)
+
+    def told(why: str, skill: Skill | None = None) -> Lesson:
+        return Lesson(kind=kind, trials=len(trials), tasks=len(tasks), rate=rate, skill=skill, why=why)
+
     if not _KIND.fullmatch(kind):
-        return lesson.model_copy(update={"why": "these tasks ask for no file of one known suffix"})
+        return told("these tasks ask for no file of one known suffix")
     if len(trials) < LEAST_TRIALS or len(tasks) < LEAST_TASKS or rate <= LEAST_RATE:
-        return lesson.model_copy(update={"why": f"needs {LEAST_TRIALS} trials of {LEAST_TASKS} tasks, more than "
-                                                f"{LEAST_RATE:.0%} of them passed"})  # fmt: skip
+        return told(f"needs {LEAST_TRIALS} trials of {LEAST_TASKS} tasks, more than {LEAST_RATE:.0%} of them passed")
     found = common([trial for trial in trials if trial.passed])
     kept = [line for line in found if not known.found(line)]
     if not kept:
-        return lesson.model_copy(update={"why": "the passing answers have nothing in common that may be told"})
+        return told("the passing answers have nothing in common that may be told")
     came = {**provenance, "trials": len(trials), "tasks": len(tasks), "rate": round(rate, 3)}
     skill = _version(kind, kept, skills, came)
-    why = f"{len(found) - len(kept)} lines held words of one task" if len(found) > len(kept) else ""
-    return lesson.model_copy(
-        update={"skill": skill, "why": why or ("" if skill else "what is installed says it already")}
-    )
+    left_out = f"{len(found) - len(kept)} lines held words of one task" if len(found) > len(kept) else ""
+    return told(left_out or ("" if skill else "what is installed says it already"), skill)
 
 
 def _version(kind: str, lines: Sequence[str], skills: Sequence[Skill], came: Mapping[str, Any]) -> Skill | None:

@@ -22,7 +22,6 @@ from hc_ray.domain.value import digest_of
 from hc_ray.machine import own_code
 from hc_ray.search import own
 from hc_ray.search.search import Search
-from hc_ray.search.submission import hand_in
 from hc_ray.search.trial import Trial
 from hc_ray.search.trial_outcome import TrialOutcome
 from hc_ray.selftests.suite_writer import SuiteCache, write_suite
@@ -84,12 +83,12 @@ async def solve(
             if agent == "hc" or (mine and mine.self_tests):
                 await trial.write_tests()
         await _within(clock, search, own.work(mine, agent, trial) if mine else trial.work(agent))
-        passed = await hand_in(search)
+        passed = await search.hand_in()
         while passed is False and agent == "hc" and len(search.bits) <= config.refinement:
             if search.stop_reason in ("tokens", "turns", "timeout"):
                 break
             await _within(clock, search, trial.refine())
-            passed = await hand_in(search)
+            passed = await search.hand_in()
         return trial.outcome()
     finally:
         await forks.close()

@@ -1,5 +1,5 @@
-"""The state of one trial's search and the steps that all agents share: asking for candidates, running the tests on them
-and selecting (``submission`` hands in). Decisions fall at round barriers, in slot order, never in the
+"""The state of one trial's search and the steps that all agents share: asking for candidates, running the tests on
+them, selecting, handing in. Decisions fall at round barriers, in slot order, never in the
 order of arrival."""
 
 import asyncio
@@ -217,6 +217,40 @@ class Search:
         self.selection = selection
         self.journal("select", **selection.model_dump(mode="json"))
         self.beat()
+
+    async def hand_in(self) -> bool | None:
+        """Hand in the best candidate (the untouched workspace where there is none); the verdict's one bit. None where
+        it is what a verdict has failed already, or has the same files: nothing is handed in, and what was stays what is
+        told of."""
+        if self.selection is None or self.selection.chosen is None:
+            self.selection = self.pool.unselected(self.config.selector) or self.selection
+        made = self._chosen(self.selection)
+        before = [one.digest if one else None for one in map(self._chosen, self.handed_in)]
+        if (made.digest if made else None) in before:
+            self.selection = self.handed_in[-1]
+            self.notes.append("nothing new was found after the verdict: it is not asked again")
+            return None
+        difference, living = await self.forks.hand_in(f"submission{len(self.submissions)}", made.files if made else {})
+        path = self.deliverable.path
+        there = path is None or any(f"/{one}".endswith(f"/{path.lstrip('/')}") for one in difference.changed)
+        self.journal("submit", candidate=made.id if made else None, changed=list(difference.changed),
+                     missing=[] if there else [path])  # fmt: skip
+        submission = Submission.of(difference.tar, id=f"{self.name}-{len(self.submissions)}", trial=self.name,
+                                   task_digest=self.task.digest, living=living)  # fmt: skip
+        if not self.submissions:
+            self.first_row = self.pool.rows.get(made.id) if made else ()
+        self.handed_in.append(self.selection)
+        self.submissions.append(submission)
+        # How long the hidden tests take says something of them: no decision of the search may hear it.
+        with self.clock.stopped():
+            passed = await self.judge(submission)
+        self.bits.append(passed)
+        if not passed and made:
+            self.pool.rejected.add(made.id)
+        return passed
+
+    def _chosen(self, selection: Selection | None) -> Candidate | None:
+        return self.pool.candidate(selection.chosen) if selection and selection.chosen else None
 
     def emit_turn(self, ahead: int = 1) -> None:
         """Tell that a turn begins: the next one, or one so many further on."""

@@ -10,7 +10,6 @@ from hc_ray.domain.suite import Cell
 from hc_ray.domain.task import Environment, Task
 from hc_ray.search.answers import files_digest, normal_form
 from hc_ray.search.search import Search
-from hc_ray.search.submission import hand_in
 from hc_ray.spec.reading import read_spec
 from tests.fakes.folder_place import FolderPlace
 from tests.fakes.listeners import Watcher
@@ -45,15 +44,15 @@ async def test_who_passes_most_of_what_was_run_is_handed_in_and_equal_files_not_
     search.pool.tests = (TEST,)
     failed, passed = (Cell(outcome="fail"),), (Cell(outcome="pass"),)
     search.pool.rows = {"c1.1": failed, "c1.2": passed, "c1.3": passed}
-    assert await hand_in(search) is False
+    assert await search.hand_in() is False
     assert log.actions("submit")[0].detail["candidate"] == "c1.2" and search.first_row == (Cell(outcome="pass"),)
     await search.forks.close()
     search, _ = searching({"double.py": "x = 1\n"}, {"double.py": "x = 1  # said again\n"}, {"double.py": "x = 2\n"})
-    assert await hand_in(search) is False
+    assert await search.hand_in() is False
     for other, verdict in (("c1.1", None), ("c1.2", False)):
         assert search.selection is not None
         search.selection = search.selection.model_copy(update={"chosen": other})
-        assert await hand_in(search) is verdict
+        assert await search.hand_in() is verdict
     assert len(search.submissions) == 2
     await search.forks.close()
 
@@ -61,7 +60,7 @@ async def test_who_passes_most_of_what_was_run_is_handed_in_and_equal_files_not_
 async def test_a_file_that_was_asked_for_and_is_not_handed_in_is_told() -> None:
     for path, missing in (("out.txt", []), ("log.txt", ["out.txt"])):
         search, log = searching({path: "x\n"}, instruction="Write `/app/out.txt`.")
-        await hand_in(search)
+        await search.hand_in()
         assert log.actions("submit")[0].detail["missing"] == missing
         await search.forks.close()
 
