@@ -22,6 +22,7 @@ class SandboxForks:
     """Holds the base sandbox of one trial and closes all it opened."""
 
     def __init__(self, place: MakesSandboxes, task: Task, identity: str) -> None:
+        """``identity``: digest of what tells this trial from others, part of its sandboxes' names."""
         self._place, self._task, self._identity = place, task, identity
         self._open: list[Sandbox] = []
         self._base: Sandbox | None = None
@@ -60,6 +61,13 @@ class SandboxForks:
                 yield fork
             finally:
                 await self.end(fork)  # nothing, for one that was given away
+
+    async def lineage(self, place: str) -> Sandbox:
+        """A fork in which a lineage works: it stands until ``end``, or until the trial is closed."""
+        name = sandbox_name(self._task.digest, self._identity, "lineage", place)
+        fork = await (await self.base()).fork(name)
+        self._open.append(fork)
+        return fork
 
     async def in_fork(self, place: str, steps: Sequence[ForkStep[Any]], last: ForkStep[T]) -> T:
         """What ``last`` comes to in a fork in which the steps were taken; ``place`` as in ``fork``."""
@@ -102,10 +110,6 @@ class SandboxForks:
         if (whole := self._whole.get(digest_of(dict(files)))) is not None:
             return [PutTar(tar=whole)]
         return [*texts_put(files)]
-
-    def holds(self, sandbox: Sandbox) -> None:
-        """A fork that somebody else made is closed with this trial."""
-        self._open.append(sandbox)
 
     async def end(self, sandbox: Sandbox) -> None:
         """Close one of them now."""

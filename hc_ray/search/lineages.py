@@ -17,7 +17,6 @@ from hc_ray.domain.candidate import Candidate
 from hc_ray.domain.ports import Sandbox
 from hc_ray.domain.profile import LEAST_OF_ANSWER
 from hc_ray.domain.prompt import Malformed
-from hc_ray.domain.seeds import sandbox_name
 from hc_ray.domain.suite import Cell
 from hc_ray.search.answers import candidate
 from hc_ray.search.schedule import Slot
@@ -124,10 +123,7 @@ class Lineages:
 
     async def _work(self, run: Run, repairs: int, verdict: Verdict | None) -> None:
         search, slot = self.search, run.slot
-        task = search.task
-        name = sandbox_name(task.digest, search.identity, "lineage", slot.id)
-        sandbox = await (await search.forks.base()).fork(name)
-        search.forks.holds(sandbox)
+        sandbox = await search.forks.lineage(slot.id)
         try:
             run.lineage = Lineage(
                 sandbox,
@@ -146,7 +142,7 @@ class Lineages:
                 run.submitted(run.lineage, await self._state(run.lineage), "timeout")
             raise
         finally:
-            if task.grading != "shared":
+            if search.task.grading != "shared":
                 await search.forks.end(sandbox)
 
     async def _lived(self, run: Run, lineage: Lineage, repairs: int, verdict: Verdict | None) -> None:

@@ -72,7 +72,6 @@ async def solve(
         events=events,
         clock=clock,
         name=name,
-        identity=identity,
         lineage_tokens=lineage_tokens(budget),
     )
     trial = Trial(search, tester=roles.get("tester", solver), decomposer=roles.get("decomposer", solver),

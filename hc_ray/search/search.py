@@ -45,8 +45,6 @@ class Search:
     events: Events
     clock: Clock
     name: str
-    identity: str
-    """Digest of what tells this trial from others: part of its sandboxes' names."""
     lineage_tokens: int
     """What one lineage of the style ``loop`` may spend."""
 

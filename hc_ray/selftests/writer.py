@@ -19,11 +19,12 @@ from hc_ray.domain.ports import Events
 from hc_ray.domain.suite import CATEGORIES, Category, Cell, GateVerdict, Requirement, SelfTest, Suite
 from hc_ray.domain.task import Task
 from hc_ray.selftests import gate
-from hc_ray.selftests.coverage import reflection
 from hc_ray.selftests.suite_runs import SuiteRuns
 from hc_ray.selftests.trivial_states import missing, named_paths, trivial_states
 from hc_ray.spec.spec import Spec
 
+_LISTED, _IN_A_LINE = 25, 3
+"""Sentences without a test that are told in a list, and in a line."""
 OWNER = "testgen"
 """Of what a suite's writers ask."""
 
@@ -121,9 +122,17 @@ class Writer(ABC):
         return [one for one in categories if counts[one] < self.config.tests_per_category_min]
 
     def _reflect(self, tests: Sequence[SelfTest], short: Sequence[Category], number: int) -> None:
-        """What the next round is told of this one."""
-        least = self.config.tests_per_category_min
-        self.reflections.append(reflection(self.spec, tests, short, least=least, number=number, listed=self.lists))
+        """What the next round is told of this one. ``short``: categories of too few tests."""
+        covered = {test.sentence for test in tests}
+        missing = [sentence for sentence in dict.fromkeys(self.spec.sentences) if sentence not in covered]
+        parts = [f"Round {number}: {len(tests)} tests."]
+        if short:
+            parts.append(f"Fewer than {self.config.tests_per_category_min} tests of: {', '.join(short)}.")
+        if missing:
+            listed = "".join(f"\n- {one}" for one in missing[:_LISTED])
+            told = listed if self.lists else " " + " ".join(missing[:_IN_A_LINE])
+            parts.append(f"Sentences that no test covers yet, where they ask for anything:{told}")
+        self.reflections.append(" ".join(parts))
 
     # The gate
 

@@ -30,8 +30,7 @@ def searching(*bodies: dict[str, str], instruction: str = INSTRUCTION) -> tuple[
     search = Search(
         task=task, spec=read_spec(instruction, task.environment), config=config, asking=Asking(solver, Purse(6000)),
         judge=judge, events=log, clock=Clock(60),
-        seed=0, forks=SandboxForks(FolderPlace(quick=True), task, "t"), name="t", identity="t",
-        lineage_tokens=1500,
+        seed=0, forks=SandboxForks(FolderPlace(quick=True), task, "t"), name="t", lineage_tokens=1500,
     )  # fmt: skip
     shared: dict[str, Any] = {"round": 1, "seed": 0, "temperature": 0.0, "form": "completion", "plan": "plain"}
     search.pool.candidates += [Candidate(id=f"c1.{i}", slot=i, files=files, digest=files_digest(files), **shared)
