@@ -23,8 +23,6 @@ class DirectAgents:
 
     def __init__(self, search: Search) -> None:
         self.search, self.config = search, search.config
-        self._told: Told = ""
-        """What every second fresh candidate is told from the beginning."""
         self._began = 0
         """Rounds that were over when this stretch of the search began."""
         self._best: tuple[float, int] = (-1.0, 0)
@@ -52,14 +50,25 @@ class DirectAgents:
                 await search.evaluate(made)
                 search.choose("mbr")
 
-    async def hc(self) -> None:
-        """Rounds under the suite until the best is clearly good or nothing is left to spend."""
-        await self._rounds()
+    async def hc(self, told: Told = "") -> None:
+        """Rounds under the suite until the best is clearly good or nothing is left to spend: one stretch of a search,
+        up to the first submission, or between two. ``told``: what every second fresh candidate is told from the
+        beginning."""
+        search = self.search
+        self._began, self._best, self._since = search.round, (-1.0, 0), len(search.pool)
+        decision = self._decide()
+        while decision.samples:
+            made = await self._asked(self._slots(decision, told))
+            if made:
+                await search.evaluate(made)
+                search.choose(self.config.selector)
+            decision = self._decide(affordable=None if made else 0)
+        search.stop_reason = decision.rule
 
     async def again(self) -> None:
         """After a failed verdict: more rounds."""
         self.search.choose(self.config.selector)
-        await self._rounds("reread")
+        await self.hc("reread")
 
     async def sample(self, slots: Sequence[Slot], *, advice: str) -> tuple[Candidate, ...]:
         """Candidates of these slots; none where the budget pays for none."""
@@ -70,19 +79,6 @@ class DirectAgents:
         asked = await self.search.payable(slots)
         return await self.search.ask(asked) if asked else ()
 
-    async def _rounds(self, told: Told = "") -> None:
-        """One stretch of a search: up to the first submission, or between two."""
-        search = self.search
-        self._told, self._began, self._best, self._since = told, search.round, (-1.0, 0), len(search.pool)
-        decision = self._decide()
-        while decision.samples:
-            made = await self._asked(self._slots(decision))
-            if made:
-                await search.evaluate(made)
-                search.choose(self.config.selector)
-            decision = self._decide(affordable=None if made else 0)
-        search.stop_reason = decision.rule
-
     def _decide(self, *, affordable: int | None = None) -> Decision:
         """Decide, and journal the decision with all that it rests on."""
         state = self._state(affordable)
@@ -90,9 +86,9 @@ class DirectAgents:
         self.search.journal("decide", state=state.model_dump(mode="json"), **decision.model_dump(mode="json"))
         return decision
 
-    def _slots(self, decision: Decision) -> tuple[Slot, ...]:
+    def _slots(self, decision: Decision, told: Told) -> tuple[Slot, ...]:
         """The next round. At most a third of it repairs candidates; a new start repairs none."""
-        search, told = self.search, self._told
+        search = self.search
         to_repair: Sequence[Candidate] = ()
         if decision.action == "no_progress":
             self._since = len(search.pool)  # patience counts from here
