@@ -27,14 +27,9 @@ def told_kind(parameter: str, *, sample: str | None = None) -> str | None:
     argument, else by annotation, else by default; None where none of them is there."""
     if sample is not None and sample not in _EMPTY and (kind := _kind_of_literal(sample)):
         return kind
-    name, _, rest = parameter.partition(":")
-    _, _, default = name.partition("=")
-    annotation, _, annotated_default = rest.partition("=")
-    if kind := kind_of_annotation(annotation):
-        return kind
-    if sample in _EMPTY:
-        return _kind_of_literal(sample)
-    return _kind_of_literal((default or annotated_default).strip()) if default or annotated_default else None
+    declared, _, default = parameter.partition("=")
+    otherwise = sample if sample is not None and sample in _EMPTY else default.strip()
+    return _kind_of_annotation(declared.partition(":")[2]) or _kind_of_literal(otherwise)
 
 
 def _is_record(sample: str | None) -> bool:
@@ -78,7 +73,7 @@ def _broad(kind: str) -> str:
     return "float" if kind == "int" else kind.split("[")[0]
 
 
-def kind_of_annotation(annotation: str) -> str | None:
+def _kind_of_annotation(annotation: str) -> str | None:
     """A key of the pools for an annotation; None for one that they have nothing for."""
     text = annotation.strip().replace(" ", "").lower().removeprefix("typing.")
     if text in ("int", "float", "bool", "str"):
