@@ -8,7 +8,7 @@ from typing import Any
 from hc_ray.agent.deliverable import Deliverable
 from hc_ray.domain.suite import Category, Expectation, ExpectedValue, Property, Rejected, SelfTest, Subject, Unknown
 from hc_ray.selftests import inputs
-from hc_ray.selftests.target import Target, targets_of
+from hc_ray.selftests.target import targets_of
 from hc_ray.spec.spec import Call, Run, Spec
 
 SHOWN_WEIGHT = 3.0
@@ -43,7 +43,6 @@ def _bare(text: str) -> str:
 
 def shown_tests(spec: Spec, deliverable: Deliverable) -> tuple[SelfTest, ...]:
     """The file's form, the shown examples and what follows from them."""
-    targets = targets_of(deliverable)
     if deliverable.path is None:
         return ()
     file = Subject(kind="file", path=deliverable.path)
@@ -55,31 +54,23 @@ def shown_tests(spec: Spec, deliverable: Deliverable) -> tuple[SelfTest, ...]:
                 guard=deliverable.exists)
         for category, name in wanted
     ]  # fmt: skip
-    for target in targets:
+    for target in targets_of(deliverable):
         if target.function:
-            made += _of_function(spec, target, target.function)
-            continue
-        for use in usages(spec, target.path) if target.kind != "file" else ():  # runs with what they print
+            made.append(test_of(spec, "format", file, Property(name="defines", argument=target.function),
+                                reasoning="the instruction names the function", confidence=0.95))  # fmt: skip
+        for example in calls_of(spec, target.function) if target.function else ():
+            if example.expected is not None or example.rejected:
+                category: Category = "invalid_input" if example.rejected else "happy_path"
+                expectation = Rejected() if example.rejected else ExpectedValue(value=example.expected or "None")
+                made.append(test_of(spec, category, target.subject, expectation, input=example.call,
+                                    passage=example.sentence, weight=SHOWN_WEIGHT,
+                                    reasoning="the instruction shows this answer", confidence=0.9))  # fmt: skip
+        for use in usages(spec, target.path) if target.kind in ("command", "program") else ():
             if use.output is not None:
                 made.append(test_of(spec, "happy_path", target.subject, ExpectedValue(value=use.output),
                                     input=use.command, stdin=use.stdin, passage=use.sentence, weight=SHOWN_WEIGHT,
                                     reasoning="the instruction shows this run", confidence=0.8))  # fmt: skip
     return tuple(made)
-
-
-def _of_function(spec: Spec, target: Target, function: str) -> list[SelfTest]:
-    """The shown answers and refusals."""
-    made = [test_of(spec, "format", target.file, Property(name="defines", argument=function), confidence=0.95,
-                    reasoning="the instruction names the function")]  # fmt: skip
-    for example in calls_of(spec, function):
-        if example.expected is None and not example.rejected:
-            continue
-        category: Category = "invalid_input" if example.rejected else "happy_path"
-        expectation = Rejected() if example.rejected else ExpectedValue(value=example.expected or "None")
-        made.append(test_of(spec, category, target.subject, expectation, input=example.call, weight=SHOWN_WEIGHT,
-                            passage=example.sentence, reasoning="the instruction shows this answer",
-                            confidence=0.9))  # fmt: skip
-    return made
 
 
 def calls_of(spec: Spec, function: str) -> tuple[Call, ...]:

@@ -25,11 +25,6 @@ class Target(Value):
     def subject(self) -> Subject:
         return Subject(kind=self.kind, path=self.path, function=self.function)
 
-    @property
-    def file(self) -> Subject:
-        """The file itself, whatever runs it."""
-        return Subject(kind="file", path=self.path)
-
 
 def targets_of(deliverable: Deliverable) -> tuple[Target, ...]:
     """What can be tested; nothing where no file is known beforehand."""
