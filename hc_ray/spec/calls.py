@@ -3,6 +3,7 @@ the text, it answers with what it found and raises nothing."""
 
 import ast
 import re
+from collections import Counter
 
 from hc_ray.spec.source import expression
 from hc_ray.spec.spec import Call
@@ -39,12 +40,14 @@ _SCALAR = re.compile(r"-?(?:\d+\.\d+(?:[eE][-+]?\d+)?|\d+)(?![\w])|True\b|False\
 _STRING = re.compile(r"[bB]?(?:'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\")")
 
 
-def find_calls(text: str, *names: str, limit: int = 512) -> dict[int, Call]:
-    """Calls of these functions in reading order, by where they stand, each with what the text says of its answer; at
-    most ``limit``."""
+def find_calls(text: str, *names: str, limit: int = 64) -> dict[int, Call]:
+    """Calls of these functions in reading order, by where they stand, each with what the text says of its answer; of
+    each function at most ``limit``."""
     found: dict[int, Call] = {}
+    counts: Counter[str] = Counter()
     for match in re.finditer(rf"(?<![\w.])({'|'.join(map(re.escape, names))})\s*\(", text) if names else ():
-        start, name, end = match.start(), match[1], balanced(text, match.end() - 1)
+        start, name = match.start(), match[1]
+        end = balanced(text, match.end() - 1) if counts[name] < limit else None
         if end is None or end - start > 400:
             continue
         call = call_in_normal_form(text[start:end], name)
@@ -52,8 +55,7 @@ def find_calls(text: str, *names: str, limit: int = 512) -> dict[int, Call]:
             expected, rejected = _answer(text, start, end)
             found[start] = Call(call=call, function=name, expected=expected, rejected=rejected,
                                 sentence=_line_at(text, start))  # fmt: skip
-        if len(found) == limit:
-            break
+            counts[name] += 1
     return found
 
 
