@@ -31,11 +31,8 @@ def files_digest(files: Mapping[str, str]) -> str:
 def normal_form(path: str, text: str) -> str:
     """A text that equal candidates share. Python: without layout, comments and documentation. Anything else: without
     trailing space."""
-    return (_python(text) if path.endswith(".py") else None) or _plain(text)
-
-
-def _plain(text: str) -> str:
-    return "\n".join(line.rstrip() for line in text.strip().splitlines())
+    plain = "\n".join(line.rstrip() for line in text.strip().splitlines())
+    return (_python(text) if path.endswith(".py") else None) or plain
 
 
 def _python(text: str) -> str | None:

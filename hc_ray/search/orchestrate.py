@@ -3,8 +3,7 @@
 ``raw``: one sample. ``best_of_n``: independent samples, one picked by agreement on inputs of no suite. ``hc``: suite,
 rounds of candidates and repairs, selection. All three ask in the same way; what differs is search."""
 
-from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from hc_ray.agent.budget import Asking, Clock, Purse, TimeIsUp, wall_seconds
 from hc_ray.agent.environment_probe import Looks
@@ -81,25 +80,20 @@ async def solve(
             await search.look_around(looks)
             if agent == "hc" or (mine and mine.self_tests):
                 await trial.write_tests()
-        await _within(clock, search, own.work(mine, agent, trial) if mine else trial.work(agent))
-        passed = await search.hand_in()
-        while passed is False and agent == "hc" and len(search.bits) <= config.refinement:
-            if search.stop_reason in ("tokens", "turns", "timeout"):
-                break
-            await _within(clock, search, trial.refine())
-            passed = await search.hand_in()
-        return trial.outcome()
+        work = own.work(mine, agent, trial) if mine else trial.work(agent)
+        while True:
+            try:
+                await clock.bound(work)
+            except TimeIsUp:  # the search ends with what it has
+                search.stop_reason = "timeout"
+                search.notes.append(f"the wall time of {clock.seconds:g} s ended the search")
+            failed = await search.hand_in() is False
+            goes_on = failed and agent == "hc" and len(search.bits) <= config.refinement
+            if not goes_on or search.stop_reason in ("tokens", "turns", "timeout"):
+                return trial.outcome()
+            work = trial.refine()
     finally:
         await forks.close()
-
-
-async def _within(clock: Clock, search: Search, work: Coroutine[Any, Any, None]) -> None:
-    """Do a part of a trial inside its wall time; past it the search ends with what it has."""
-    try:
-        await clock.bound(work)
-    except TimeIsUp:
-        search.stop_reason = "timeout"
-        search.notes.append(f"the wall time of {clock.seconds:g} s ended the search")
 
 
 async def make_suite(task: Task, *, config: SolverConfig, seed: int, tester: RoleModel, place: MakesSandboxes) -> Suite:

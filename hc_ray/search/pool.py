@@ -26,11 +26,6 @@ class Pool:
     def __len__(self) -> int:
         return len(self.candidates)
 
-    @property
-    def fresh(self) -> int:
-        """Fresh candidates so far."""
-        return sum(one.parent is None for one in self.candidates)
-
     def candidate(self, identity: str) -> Candidate:
         return next(candidate for candidate in self.candidates if candidate.id == identity)
 
