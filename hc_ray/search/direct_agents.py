@@ -99,8 +99,8 @@ class DirectAgents:
             to_repair = repair.repairable(search.pool.candidates, ranks, limit=self.config.repairs,
                                           count=max(1, decision.samples // 3))  # fmt: skip
         fresh = sum(one.parent is None for one in search.pool.candidates)
-        return search.schedule.round(number=search.round + 1, count=decision.samples, begin=fresh,
-                                     to_repair=to_repair, told=told)  # fmt: skip
+        return search.schedule.samples(round=search.round + 1, count=decision.samples, begin=fresh,
+                                       to_repair=to_repair, told=told)  # fmt: skip
 
     def _state(self, affordable: int | None) -> State:
         """What is known now."""
