@@ -54,15 +54,34 @@ class Trial:
         await getattr(self.agents, agent)()
 
     async def write_tests(self) -> None:
-        """The suite, before any candidate exists. It has a time limit of its own; past that there is none."""
-        search = self.search
+        """The suite, of the cache or made now, before any candidate exists. It has a time limit of its own; past that
+        there is none, and it has cost what was spent until then."""
+        search, seconds = self.search, self.config.testgen.seconds
+        purse = Purse(self.config.testgen.budget_tokens)
+        made_here = False
+
+        async def write() -> Suite:
+            nonlocal made_here
+            made_here = True
+            # Others may wait for it: it has sandboxes of its own, so that it outlives this trial's deadline.
+            suite, exchanges = await write_suite(
+                search.task, config=self.config, seed=search.seed, tester=self.tester, place=self.place,
+                looks=self.looks, events=search.events, purse=purse,
+            )  # fmt: skip
+            self.exchanges += exchanges
+            return suite
+
+        search.events.emit(TurnStart(turn=0, max_turns=self.config.max_turns, subtask="testgen"))
+        writing = self.suites.obtain(suite_key(search.task, self.config, search.seed, self.tester), write)
         try:
-            suite = await Clock(self.config.testgen.seconds, search.clock.queued).bound(self._suite())
+            suite = await Clock(seconds, search.clock.queued).bound(writing)
         except TimeIsUp:
-            search.notes.append(
-                f"the suite was not finished within its {self.config.testgen.seconds:g} s: there is none"
-            )
-            suite = Suite(task_digest=search.task.digest)
+            search.notes.append(f"the suite was not finished within its {seconds:g} s: there is none")
+            search.purse.charge_all_of(purse)
+            search.suite = Suite(task_digest=search.task.digest)
+            return
+        search.journal("suite", key=suite.key, hash=suite.hash, admitted=len(suite.tests), dropped=len(suite.dropped),
+                       cached=not made_here)  # fmt: skip
         search.suite, search.pool.tests = suite, suite.tests
         search.purse.charge(suite.prompt_tokens, suite.completion_tokens, suite.engine_seconds)
 
@@ -108,33 +127,6 @@ class Trial:
         search.journal("refine", added=[test.id for test in more.tests], missed=list(search.missed),
                        tokens_left=search.purse.left)  # fmt: skip
         await self.agents.again()
-
-    async def _suite(self) -> Suite:
-        """The task's suite, of the cache or made now."""
-        search = self.search
-        purse = Purse(self.config.testgen.budget_tokens)
-        made_here = False
-
-        async def write() -> Suite:
-            nonlocal made_here
-            made_here = True
-            # Others may wait for it: it has sandboxes of its own, so that it outlives this trial's deadline.
-            suite, exchanges = await write_suite(
-                search.task, config=self.config, seed=self.search.seed, tester=self.tester, place=self.place,
-                looks=self.looks, events=search.events, purse=purse,
-            )  # fmt: skip
-            self.exchanges += exchanges
-            return suite
-
-        search.events.emit(TurnStart(turn=0, max_turns=self.config.max_turns, subtask="testgen"))
-        try:
-            suite = await self.suites.obtain(suite_key(search.task, self.config, self.search.seed, self.tester), write)
-        except BaseException:
-            search.purse.charge_all_of(purse)  # a suite that is not finished in time has cost what was spent until then
-            raise
-        search.journal("suite", key=suite.key, hash=suite.hash, admitted=len(suite.tests), dropped=len(suite.dropped),
-                       cached=not made_here)  # fmt: skip
-        return suite
 
     def outcome(self) -> TrialOutcome:
         search = self.search
