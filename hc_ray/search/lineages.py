@@ -123,7 +123,7 @@ class Lineages:
 
     async def _work(self, run: Run, repairs: int, verdict: Verdict | None) -> None:
         search, slot = self.search, run.slot
-        sandbox = await search.forks.lineage(slot.id)
+        sandbox = await search.forks.open("lineage", slot.id)
         try:
             run.lineage = Lineage(
                 sandbox,
