@@ -85,17 +85,14 @@ def read(stdout: bytes) -> EnvironmentView:
 
 
 def shown(view: EnvironmentView, named: Sequence[str]) -> str:
-    """The previews that a tester is shown: named files that are there, cut, and said to be cut."""
-    held = {one.path: one for one in view.files}
-    paths = [path for path in named if path in held and held[path].lines is not None][:_SHOWN_FILES]
-    return "\n\n".join(f"{path} begins:\n{preview(held[path])}" for path in paths)
-
-
-def preview(file: FileView) -> str:
-    """The first lines of a file; says what is left out."""
-    text = file.preview[:_SHOWN]
-    more = (file.lines or 0) - len(text.splitlines())
-    return text + (f"\n[{more} more lines]" if more > 0 else "")
+    """The first lines of named files that are there, cut, and said to be cut: what a tester is shown."""
+    held = {one.path: one for one in view.files if one.lines is not None}
+    told = []
+    for file in [held[path] for path in named if path in held][:_SHOWN_FILES]:
+        text = file.preview[:_SHOWN]
+        more = (file.lines or 0) - len(text.splitlines())
+        told.append(f"{file.path} begins:\n{text}" + (f"\n[{more} more lines]" if more > 0 else ""))
+    return "\n\n".join(told)
 
 
 def describe(spec: Spec, task: Task, *further: str) -> str:
