@@ -8,7 +8,7 @@ import ast
 import re
 import sys
 import types
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
@@ -108,19 +108,19 @@ def _version(kind: str, lines: Sequence[str], skills: Sequence[Skill], came: Map
 
 def common(passed: Sequence[Solved]) -> list[str]:
     """Sentences that hold for at least half of the passing answers, and in at least two tasks."""
-    said: defaultdict[str, set[int]] = defaultdict(set)
-    for number, trial in enumerate(passed):
+    said: defaultdict[str, list[str]] = defaultdict(list)
+    """Sentence → the task of each answer that it holds for."""
+    for trial in passed:
+        told = {plan_text(trial.plan)} - {""} if trial.plan else set()
         for path, text in trial.files.items():
-            for sentence in _sentences(text) if path.endswith(".py") else ():
-                said[sentence].add(number)
-        if trial.plan and (plan := plan_text(trial.plan)):
-            said[plan].add(number)
-    counts = Counter({sentence: len(numbers) for sentence, numbers in said.items()})
-    tasks = {sentence: {passed[n].task for n in numbers} for sentence, numbers in said.items()}
-    kept = [one for one, count in counts.items() if count >= _SHARE * len(passed) and len(tasks[one]) >= LEAST_TASKS]
+            told |= _sentences(text) if path.endswith(".py") else set()
+        for sentence in told:
+            said[sentence].append(trial.task)
+    kept = [one for one, tasks in said.items()
+            if len(tasks) >= _SHARE * len(passed) and len(set(tasks)) >= LEAST_TASKS]  # fmt: skip
     lengths = [len(text.splitlines()) for trial in passed for text in trial.files.values()]
     size = [f"They are about {round(median(lengths))} lines long."] if lengths and kept else []
-    return sorted(kept, key=lambda one: (-counts[one], one)) + size
+    return sorted(kept, key=lambda one: (-len(said[one]), one)) + size
 
 
 def _sentences(text: str) -> set[str]:
