@@ -100,7 +100,8 @@ class Attempt:
             asked = []
             for number, question in enumerate(questions, start=self._asked):
                 seed = seed_of(self._search.task.digest, self.seed, "solver", _OWNER, number)
-                text = {"text": question} if complete else {"messages": _messages(question)}
+                said = (Message(role="user", content=question),) if isinstance(question, str) else tuple(question)
+                text = {"text": question} if complete else {"messages": said}
                 asked.append(Prompt(role="solver", purpose="candidate", seed=seed, **text, **how))
             if await payable([(asking, prompt) for prompt in asked]) < len(asked):
                 raise Spent("tokens")
@@ -185,7 +186,3 @@ async def work(agent: Agent, name: str, trial: Trial) -> None:
                 await search.evaluate([chosen])
             search.selection = Selection(selector=name, chosen=chosen.id, why=f"{name}: returned by the agent")
     search.beat()
-
-
-def _messages(question: str | Sequence[Message]) -> tuple[Message, ...]:
-    return (Message(role="user", content=question),) if isinstance(question, str) else tuple(question)

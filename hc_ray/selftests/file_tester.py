@@ -102,7 +102,7 @@ def read(completion: Completion, spec: Spec) -> Written | Malformed:
     """The tests of an answer, each with the module's own imports, helpers and constants."""
     text = completion.text
     blocks = read_blocks(text)
-    python = [one for one in blocks if one.info.split(" ")[0].lower() in ("python", "py", "python3", "")]
+    python = [one for one in blocks if one.language in ("python", "py", "python3", "")]
     code = "\n\n".join(block.text for block in python if "def test_" in block.text)
     cut = completion.finish_reason == "length"
     scripts = [made for block in blocks if (block.closed or not cut) and (made := _of_script(block)) is not None]
@@ -125,7 +125,7 @@ def read(completion: Completion, spec: Spec) -> Written | Malformed:
 
 def _of_script(block: Block) -> str | None:
     """The module that runs a test which is a shell script; None where a block is none."""
-    said = _SCRIPT.match(block.text) if block.info.split(" ")[0].lower() in ("sh", "bash", "shell") else None
+    said = _SCRIPT.match(block.text) if block.language in ("sh", "bash", "shell") else None
     if said is None:
         return None
     plain = "'''" not in block.text
