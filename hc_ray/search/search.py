@@ -1,6 +1,5 @@
 """The state of one trial's search and the steps that all agents share: asking for candidates, running the tests on
-them, selecting, handing in. Decisions fall at round barriers, in slot order, never in the
-order of arrival."""
+them, selecting, handing in. Decisions fall at round barriers, in slot order, never in the order of arrival."""
 
 import asyncio
 import itertools
@@ -200,10 +199,8 @@ class Search:
         if one.duplicate_of not in pool.rows:
             return
         earlier = itertools.takewhile(lambda other: other.id != one.id, pool.candidates)
-        echo = one.temperature == 0.0 and any(
-            other.temperature == 0.0 and other.digest == one.digest for other in earlier
-        )
-        if stated(pool.tests) or not echo:
+        echoed = (other for other in earlier if other.temperature == 0.0 and other.digest == one.digest)
+        if stated(pool.tests) or one.temperature or not any(echoed):
             pool.rows[one.id] = pool.rows[one.duplicate_of]
 
     def choose(self, selector: SelectorName) -> None:

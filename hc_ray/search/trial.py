@@ -88,7 +88,7 @@ class Trial:
     async def _parts(self) -> tuple[Subtask, ...]:
         """The parts that the decomposer names; the generic four where it has none."""
         search = self.search
-        seed = seed_of(search.task.digest, self.search.seed, "decomposer")
+        seed = seed_of(search.task.digest, search.seed, "decomposer")
         prompt = decompose.ask(search.spec, seed=seed)
         asking = Asking(self.decomposer, search.purse)
         if not await payable([(asking, prompt)]):
@@ -112,7 +112,7 @@ class Trial:
             search.task,
             search.spec,
             widened(self.config.testgen),
-            seed=self.search.seed,
+            seed=search.seed,
             asking=Asking(self.tester, left),
             forks=search.forks,
             events=search.events,
