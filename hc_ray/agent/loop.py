@@ -91,7 +91,16 @@ class Lineage:
     async def work(self) -> End:
         """Work until the lineage submits or nothing is left to spend."""
         self.end = "timeout"
-        self.end = await self._loop()
+        ended: End | None = None
+        while ended is None and self.turns < self.bounds.turns:
+            self.told(self.turns + 1)
+            answer = await self._answer("turn", tokens=self.bounds.answer_tokens)
+            if isinstance(answer, str):
+                ended = answer
+            else:
+                self.turns += 1
+                ended = await self._act(answer)
+        self.end = ended or "turns"
         return self.end
 
     async def resume(self, observation: str) -> End:
@@ -105,18 +114,6 @@ class Lineage:
         paid for or does not fit."""
         answer = await self._answer(purpose, tokens=tokens, question=question, schema=schema)
         return spoken(answer.text) if isinstance(answer, Completion) else ""
-
-    async def _loop(self) -> End:
-        while self.turns < self.bounds.turns:
-            self.told(self.turns + 1)
-            answer = await self._answer("turn", tokens=self.bounds.answer_tokens)
-            if isinstance(answer, str):
-                return answer
-            self.turns += 1
-            ended = await self._act(answer)
-            if ended is not None:
-                return ended
-        return "turns"
 
     async def _act(self, answer: Completion) -> End | None:
         """Perform what an answer asks for and tell the model; the lineage's end where this was it."""

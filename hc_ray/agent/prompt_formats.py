@@ -60,18 +60,13 @@ def ask(
     advice = shown + [part for part in (notes.strip("\n"), hint.strip(), plan_text(plan)) if part]
     text, how = instruction.strip("\n"), {"role": "solver", "purpose": "candidate"} | how
     if form == "chat":
-        return Prompt(messages=_messages(text, deliverable, advice), stop=profile.stop.get("chat", ()), **how)
+        name = "chat_one" if deliverable.path else "chat_any"
+        user = filled(name, instruction=text, advice=_paragraphs(advice), path=deliverable.path).strip("\n")
+        system = Message(role="system", content=filled("chat_system").strip())
+        messages = (system, Message(role="user", content=user))
+        return Prompt(messages=messages, stop=profile.stop.get("chat", ()), **how)
     asked, begun = _prefix(text, deliverable, advice)
     return Prompt(text=asked + begun, stop=_stops(deliverable, profile), context=begun, **how)
-
-
-def _messages(text: str, deliverable: Deliverable, advice: list[str]) -> tuple[Message, ...]:
-    name = "chat_one" if deliverable.path else "chat_any"
-    user = filled(name, instruction=text, advice=_paragraphs(advice), path=deliverable.path)
-    return (
-        Message(role="system", content=filled("chat_system").strip()),
-        Message(role="user", content=user.strip("\n")),
-    )
 
 
 def _fenced(text: str) -> str:

@@ -31,16 +31,12 @@ _TESTS_TOKENS = 2000
 
 
 class Summary(Value):
-    """What a lineage says of its own work."""
+    """What a lineage says of its own work; others are told its fields in this order."""
 
     approach: str
     done: str
     verified: str
     doubts: str
-
-    @property
-    def text(self) -> str:
-        return f"Approach: {self.approach}\nDone: {self.done}\nVerified: {self.verified}\nDoubts: {self.doubts}"
 
 
 async def summary_of(run: Run) -> str:
@@ -49,7 +45,7 @@ async def summary_of(run: Run) -> str:
         schema = Summary.model_json_schema()
         run.summary = await run.ask("summary", template("summary"), tokens=_TOKENS, schema=schema)
     found = found_in(run.summary, Summary)
-    return found.text if found else ""
+    return "\n".join(f"{name.capitalize()}: {said}" for name, said in found) if found else ""
 
 
 async def gathered(runs: Sequence[Run]) -> str:

@@ -43,18 +43,15 @@ def _ranked(row: Sequence[Cell], tests: Sequence[SelfTest], level: Level) -> Ite
     for cell, test in zip(row, tests, strict=True):
         if cell.outcome in ("pass", "skipped") or (test.category == "invalid_input" and cell.outcome == "error"):
             continue
-        if _formal(test, cell) or "does not load" in cell.detail:
+        form = test.expectation.kind == "property" and test.expectation.name in FILE_PROPERTIES
+        # A file is missing, is no regular file, or has the wrong form.
+        formal = test.subject.kind == "file" and (form or cell.outcome == "error")
+        if formal or "does not load" in cell.detail:
             yield 0, test, cell
         elif cell.outcome in ("error", "timeout"):
             yield 1, test, cell
         elif level == "full" or (level == "trusted" and test.confidence >= TRUSTED):
             yield 2, test, cell
-
-
-def _formal(test: SelfTest, cell: Cell) -> bool:
-    """Whether a file is missing, is no regular file, or has the wrong form."""
-    form = test.expectation.kind == "property" and test.expectation.name in FILE_PROPERTIES
-    return test.subject.kind == "file" and (form or cell.outcome == "error")
 
 
 def _line(test: SelfTest, what: str, end: str = "") -> str:
