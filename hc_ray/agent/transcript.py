@@ -97,9 +97,8 @@ class Transcript:
         text = _text(self.messages)
         before, self._sent = self._sent, text
         self._extends = bool(before) and text.startswith(before)
-        same = next(
-            (i for i, (a, b) in enumerate(zip(before, text, strict=False)) if a != b), min(len(before), len(text))
-        )
+        differs = (i for i, (a, b) in enumerate(zip(before, text, strict=False)) if a != b)
+        same = len(before) if self._extends else next(differs, len(text) if before else 0)
         return same / (len(text) + more)
 
     @property
